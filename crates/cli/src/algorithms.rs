@@ -1,0 +1,155 @@
+//! `suffrage algorithms`: what the contracts say.
+
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
+use election::catalog::CONTRACTS;
+use election::{Choice, Contract, Cost, Safety, Synchrony, Topology};
+
+use crate::error::Error;
+use crate::{Console, words};
+
+const EXAMPLES: &str = "Examples:
+  suffrage algorithms
+      all of them, a line each
+  suffrage algorithms bully
+      one of them in full
+  suffrage algorithms --json
+      everything, for programs";
+
+pub(crate) fn command() -> Command {
+    let flag = |name, help| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
+    Command::new("algorithms")
+        .about("Lists the algorithms: where they come from, what they assume, promise and cost")
+        .arg(Arg::new("name").value_name("NAME").value_parser(contract).help("Tells everything about one"))
+        .arg(flag("json", "Prints the contracts as JSON"))
+        .arg(flag("markdown", "Prints the table of the README"))
+        .group(ArgGroup::new("format").args(["json", "markdown"]))
+        .after_help(EXAMPLES)
+}
+
+/// The contract of that name, or a sentence with the nearest name.
+fn contract(name: &str) -> Result<&'static Contract, String> {
+    CONTRACTS.iter().find(|contract| contract.name == name).ok_or_else(|| no_such(name))
+}
+
+/// What to say to somebody who names an algorithm that does not exist.
+pub(crate) fn no_such(name: &str) -> String {
+    let names: Vec<&str> = CONTRACTS.iter().map(|contract| contract.name).collect();
+    format!("there is no algorithm `{name}`; there are {}", names.join(", "))
+}
+
+pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<(), Error> {
+    let one = matches.get_one::<&'static Contract>("name").copied();
+    let text = match (one, matches.get_flag("json"), matches.get_flag("markdown")) {
+        (Some(contract), true, _) => json(contract),
+        (None, true, _) => json(CONTRACTS),
+        (Some(contract), _, true) => markdown(std::slice::from_ref(contract)),
+        (None, _, true) => markdown(CONTRACTS),
+        (Some(contract), ..) => details(contract),
+        (None, ..) => table(),
+    };
+    Ok(console.out.write_all(text.as_bytes())?)
+}
+
+fn json(value: &(impl serde::Serialize + ?Sized)) -> String {
+    serde_json::to_string_pretty(value).expect("contracts are plain data") + "\n"
+}
+
+fn range(cost: Cost) -> String {
+    if cost.best.text == cost.worst.text {
+        return cost.best.text.to_string();
+    }
+    format!("{} to {}", cost.best.text, cost.worst.text)
+}
+
+fn table() -> String {
+    let mut rows = vec![["NAME", "MESSAGES", "TIME", "LEADERS"].map(String::from)];
+    rows.extend(CONTRACTS.iter().map(|contract| {
+        [
+            contract.name.into(),
+            range(contract.messages),
+            range(contract.time),
+            leaders(contract.safety).into(),
+        ]
+    }));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let [name, messages, time] = [width(0), width(1), width(2)];
+    let mut text: String =
+        rows.iter().map(|[a, b, c, d]| format!("{a:name$}  {b:messages$}  {c:time$}  {d}\n")).collect();
+    text += "\nCosts of one election without failures on the way, best to worst; N processes, time in \
+             message delays.\n`suffrage algorithms NAME` tells everything about one, \
+             `suffrage simulate NAME` runs it.\n";
+    text
+}
+
+/// The contract in full, as in help texts.
+pub(crate) fn details(contract: &Contract) -> String {
+    let facts = [
+        ("source", contract.source.to_string()),
+        ("topology", topology(contract.topology).into()),
+        ("synchrony", synchrony(contract.synchrony).into()),
+        ("knowledge", contract.knowledge.into()),
+        ("tolerates", contract.tolerates.into()),
+        ("leaders", leaders(contract.safety).into()),
+        ("elects", choice(contract.choice).into()),
+        ("handover", handover(contract.handover).into()),
+        ("messages", range(contract.messages)),
+        ("time", format!("{}, in message delays", range(contract.time))),
+    ];
+    let mut text = format!("{}\n{}\n\n", contract.name, words::wrap(contract.summary, 90, 0));
+    for (name, fact) in facts {
+        text += &format!("  {name:<10} {}\n", words::wrap(&fact, 80, 13));
+    }
+    text
+}
+
+fn markdown(contracts: &[Contract]) -> String {
+    let mut text = "| algorithm | source | messages | time | leaders | tolerates |\n".to_string();
+    text += "|---|---|---|---|---|---|\n";
+    for contract in contracts {
+        let cells = [
+            format!("`{}`", contract.name),
+            contract.source.into(),
+            range(contract.messages),
+            range(contract.time),
+            leaders(contract.safety).into(),
+            contract.tolerates.into(),
+        ];
+        text += &format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
+    }
+    text
+}
+
+fn leaders(safety: Safety) -> &'static str {
+    match safety {
+        Safety::AtMostOne => "never two",
+        Safety::AtMostOnePerComponent => "never two that can reach each other",
+        Safety::WithHighProbability => "one, with a known probability",
+        Safety::Eventual => "one in the end; several while faults last",
+    }
+}
+
+fn choice(choice: Choice) -> &'static str {
+    match choice {
+        Choice::Best => "the best-ranked live process that may lead",
+        Choice::Any => "any live process that may lead",
+    }
+}
+
+fn topology(topology: Topology) -> &'static str {
+    match topology {
+        Topology::Complete => "complete: anybody sends to anybody",
+        Topology::Ring => "ring: each sends to its successor",
+    }
+}
+
+fn synchrony(synchrony: Synchrony) -> &'static str {
+    match synchrony {
+        Synchrony::Synchronous => "synchronous: message delays have a known bound",
+        Synchrony::PartiallySynchronous => "partially synchronous: safe always, live when delays are bounded",
+        Synchrony::Asynchronous => "asynchronous: no bound on delays is needed",
+    }
+}
+
+fn handover(handover: bool) -> &'static str {
+    if handover { "understands resign and transfer" } else { "none: a leader goes by losing rank" }
+}

@@ -1,0 +1,210 @@
+//! The flags that `suffrage simulate` takes for every algorithm.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+use election::{Attribute, NodeId, Span, Time};
+use simulator::{Detector, Latency, Partition, Ranking, parse_interval, parse_moment, parse_rerank};
+
+/// More processes than this are a typing slip, or want a machine larger than most.
+const MOST_NODES: usize = 10_000_000;
+
+/// The flags that every algorithm takes.
+#[derive(Args, Debug)]
+pub(crate) struct Common {
+    #[command(flatten)]
+    pub(crate) group: GroupArgs,
+    #[command(flatten)]
+    pub(crate) faults: FaultArgs,
+    #[command(flatten)]
+    pub(crate) network: NetworkArgs,
+    #[command(flatten)]
+    pub(crate) runs: RunArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Who takes part")]
+pub(crate) struct GroupArgs {
+    /// How many processes; their ids are 1 to N
+    #[arg(long, value_name = "N", default_value = "5", value_parser = nodes)]
+    pub(crate) nodes: usize,
+    /// The processes by id, in ring order, like 3,32,5,80,6,12
+    #[arg(long, value_name = "ID,..", conflicts_with = "nodes", value_parser = id)]
+    #[arg(num_args = 1.., value_delimiter = ',')]
+    pub(crate) ids: Vec<NodeId>,
+    /// Who ranks above whom: id, lowest-id, random, quality (fewer crashes first, then id), or the
+    /// attributes of some, like 5=90,6=1
+    #[arg(long, value_name = "RANKING", default_value = "id", value_parser = Ranking::from_str)]
+    pub(crate) rank: Ranking,
+    /// Changes an attribute during the run, like 5=99@30
+    #[arg(long, value_name = "ID=ATTRIBUTE@TIME", value_parser = parse_rerank)]
+    #[arg(num_args = 1.., value_delimiter = ',')]
+    pub(crate) rerank: Vec<(NodeId, Attribute, Time)>,
+    /// Who calls an election at time 0: ids, all, or none [default: the first live process]
+    #[arg(long, value_name = "ID,..|all|none", value_parser = Initiators::from_str)]
+    pub(crate) initiator: Option<Initiators>,
+    /// Who is dead from the start
+    #[arg(long, value_name = "ID,..", value_parser = id, num_args = 1.., value_delimiter = ',')]
+    pub(crate) crashed: Vec<NodeId>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "What befalls them (repeatable)")]
+pub(crate) struct FaultArgs {
+    /// A process dies, like 80@12
+    #[arg(long, value_name = "ID@TIME", value_parser = parse_moment, num_args = 1.., value_delimiter = ',')]
+    pub(crate) crash: Vec<(NodeId, Time)>,
+    /// A dead process comes back, like 80@40
+    #[arg(long, value_name = "ID@TIME", value_parser = parse_moment, num_args = 1.., value_delimiter = ',')]
+    pub(crate) recover: Vec<(NodeId, Time)>,
+    /// A process stops for a while and goes on as if nothing had happened, like 5@10..20
+    #[arg(long, value_name = "ID@FROM..TO", value_parser = parse_interval)]
+    #[arg(num_args = 1.., value_delimiter = ',')]
+    pub(crate) pause: Vec<(NodeId, Time, Time)>,
+    /// The network is cut into groups, like '1,2|3,4,5@10..50'; without ..50 for good
+    #[arg(long, value_name = "GROUPS@FROM..TO", value_parser = Partition::from_str, num_args = 1..)]
+    pub(crate) partition: Vec<Partition>,
+    /// Partitions cut one way only: a group is not heard by the groups after it, but hears them
+    #[arg(long)]
+    pub(crate) one_way: bool,
+    /// From then on nothing goes wrong any more: no loss, doubling, cut or wrong suspicion
+    #[arg(long, value_name = "TIME", value_parser = Time::from_str)]
+    pub(crate) calm: Option<Time>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Network, clocks and failure detector")]
+pub(crate) struct NetworkArgs {
+    /// How long messages take, in time units: const:1, uniform:0.5,1.5, exp:1 (mean) or
+    /// lognormal:1,0.5 (median, spread)
+    #[arg(long, value_name = "LATENCY", default_value = "const:1", value_parser = Latency::from_str)]
+    pub(crate) latency: Latency,
+    /// What processes take to be the longest delay [default: what 999 of 1000 messages keep to]
+    #[arg(long, value_name = "TIME", value_parser = Span::from_str)]
+    pub(crate) delay_bound: Option<Span>,
+    /// How likely a message is lost
+    #[arg(long, value_name = "PROBABILITY", default_value = "0", value_parser = probability)]
+    pub(crate) loss: f64,
+    /// How likely a message arrives twice
+    #[arg(long, value_name = "PROBABILITY", default_value = "0", value_parser = probability)]
+    pub(crate) duplicate: f64,
+    /// How much clocks run fast or slow, as a fraction
+    #[arg(long, value_name = "FRACTION", default_value = "0", value_parser = drift)]
+    pub(crate) drift: f64,
+    /// How processes learn of failures: none, ideal:DELAY, or parametric:DELAY,RATE with wrong
+    /// suspicions at a rate per process and time unit
+    #[arg(long, value_name = "DETECTOR", default_value = "none", value_parser = Detector::from_str)]
+    pub(crate) detector: Detector,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Runs")]
+pub(crate) struct RunArgs {
+    /// Decides everything that is left to chance
+    #[arg(long, value_name = "SEED", default_value = "0", value_parser = seed)]
+    pub(crate) seed: u64,
+    /// Makes this many runs, with seeds from SEED on, and prints means with 95% intervals
+    #[arg(long, value_name = "R", value_parser = runs)]
+    pub(crate) runs: Option<u64>,
+    /// How many runs go on at a time; results do not depend on it [default: one per core]
+    #[arg(long, value_name = "J", value_parser = jobs)]
+    pub(crate) jobs: Option<usize>,
+    /// When a run is over at the latest [default: long after the last fault]
+    #[arg(long, value_name = "TIME", value_parser = Time::from_str)]
+    pub(crate) until: Option<Time>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct OutputArgs {
+    /// Prints the result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Draws the run as a space-time diagram, for up to 16 processes
+    #[arg(long)]
+    pub(crate) diagram: bool,
+    /// Writes every event of the run to a file, one JSON object a line; - prints them instead of
+    /// the account
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Exits with 1 if a promise of the algorithm's contract was broken
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+impl GroupArgs {
+    /// How many processes there are.
+    pub(crate) fn len(&self) -> usize {
+        if self.ids.is_empty() { self.nodes } else { self.ids.len() }
+    }
+}
+
+/// Who calls an election at time zero.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Initiators {
+    All,
+    Nobody,
+    Listed(Vec<NodeId>),
+}
+
+impl FromStr for Initiators {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Initiators, String> {
+        match text {
+            "all" => Ok(Initiators::All),
+            "none" => Ok(Initiators::Nobody),
+            _ => text.split(',').map(id).collect::<Result<_, _>>().map(Initiators::Listed),
+        }
+    }
+}
+
+/// An id that can also be an attribute.
+pub(crate) fn id(text: &str) -> Result<NodeId, String> {
+    match text.parse::<NodeId>()? {
+        id if Attribute::try_from(id.0).is_ok() => Ok(id),
+        id => Err(format!("{id} is too large an id; the largest is {}", Attribute::MAX)),
+    }
+}
+
+fn nodes(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(nodes @ 1..=MOST_NODES) => Ok(nodes),
+        _ => Err(format!("`{text}` is not a number of processes from 1 to {MOST_NODES}")),
+    }
+}
+
+fn probability(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(probability) if (0.0..=1.0).contains(&probability) => Ok(probability),
+        _ => Err(format!("`{text}` is not a probability from 0 to 1")),
+    }
+}
+
+fn drift(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(drift) if (0.0..=0.9).contains(&drift) => Ok(drift),
+        _ => Err(format!("`{text}` is not a fraction from 0 to 0.9; 0.01 is one percent")),
+    }
+}
+
+pub(crate) fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a whole number from 0 to {}", u64::MAX))
+}
+
+fn runs(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(runs @ 1..=1_000_000_000) => Ok(runs),
+        _ => Err(format!("`{text}` is not a number of runs from 1 to 10^9")),
+    }
+}
+
+fn jobs(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(jobs @ 1..=1024) => Ok(jobs),
+        _ => Err(format!("`{text}` is not a number of jobs from 1 to 1024")),
+    }
+}

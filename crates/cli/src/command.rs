@@ -1,0 +1,82 @@
+//! The command line as a whole.
+
+use std::ffi::OsString;
+
+use clap::Command;
+
+use crate::error::Error;
+use crate::{Console, algorithms, demo, simulate};
+
+const ABOUT: &str = "Leader election: algorithms to compare, break and look at.
+
+Every algorithm is written once, as a state machine without I/O. Here it runs in a deterministic \
+simulator: the same seed gives the same run on every machine, so whatever you see you can see again.";
+
+const EXAMPLES: &str = "Examples:
+  suffrage demo --once
+      watch an election, the leader's crash and the next election
+  suffrage algorithms
+      every algorithm, what it costs and what it promises
+  suffrage simulate bully --nodes 6 --crashed 6 --initiator 3 --diagram
+      one run, message by message
+
+Exit codes:
+  0  the command ran
+  1  a promise of the algorithm was broken and --strict was given, or output could not be written
+  2  the command line is wrong; one sentence on standard error says how";
+
+/// The command line: parser, help and checks in one.
+pub(crate) fn command() -> Command {
+    Command::new("suffrage")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Leader election: algorithms to compare, break and look at.")
+        .long_about(ABOUT)
+        .after_help(EXAMPLES)
+        .max_term_width(100)
+        .arg_required_else_help(true)
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .subcommands([demo::command(), algorithms::command(), simulate::command()])
+}
+
+/// Does what the command line says; the exit code.
+pub(crate) fn execute(arguments: &[OsString], console: &mut Console<'_>) -> Result<u8, Error> {
+    let matches = command().try_get_matches_from(arguments)?;
+    match matches.subcommand() {
+        Some(("algorithms", matches)) => algorithms::execute(matches, console).map(|()| 0),
+        Some(("demo", matches)) => demo::execute(matches, console).map(|()| 0),
+        Some(("simulate", matches)) => simulate::execute(matches, console),
+        _ => unreachable!("clap demands one of the subcommands"),
+    }
+}
+
+/// The subcommand a command line names, as far as it can be made out, for hints.
+pub(crate) fn path(arguments: &[OsString]) -> String {
+    let command = command();
+    let mut here = &command;
+    let mut path = here.get_name().to_string();
+    for word in arguments.iter().skip(1) {
+        let Some(next) = here.find_subcommand(word) else { break };
+        here = next;
+        path = format!("{path} {}", here.get_name());
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn hints_name_the_subcommand() {
+        let path = |line: &str| path(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(path("suffrage simulate bully --nodes x"), "suffrage simulate bully");
+        assert_eq!(path("suffrage simulate nobody --nodes x"), "suffrage simulate");
+        assert_eq!(path("suffrage --nodes"), "suffrage");
+    }
+}

@@ -1,0 +1,37 @@
+//! The binary `suffrage`, thin over the libraries: flags in, tables and drawings out.
+//!
+//! [`run`] is the whole program but for the process around it, so that tests run commands as users
+//! do, without starting processes.
+
+mod account;
+mod algorithms;
+mod args;
+mod belief;
+mod command;
+mod console;
+mod demo;
+mod diagram;
+mod error;
+mod replay;
+mod scenario;
+mod simulate;
+mod sweep;
+mod trace;
+mod watch;
+mod words;
+
+use std::ffi::OsString;
+
+pub use console::Console;
+
+/// Runs a command line, whose first word is the program's name, and returns the exit code: 0 if it
+/// ran, 1 if a promise was broken under `--strict` or output could not be written, 2 for bad input.
+pub fn run<T>(arguments: impl IntoIterator<Item = T>, console: &mut Console<'_>) -> u8
+where
+    T: Into<OsString>,
+{
+    let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    let result = command::execute(&arguments, console);
+    let result = result.and_then(|code| console.out.flush().map(|()| code).map_err(error::Error::from));
+    result.unwrap_or_else(|error| error.report(&command::path(&arguments), console))
+}

@@ -1,0 +1,176 @@
+//! From flags to a scenario, or to a sentence about the flag that does not fit.
+
+use std::collections::BTreeMap;
+
+use election::{NodeId, Roster};
+use simulator::{Cut, Fault, Partition, Plan, Ranking, Scenario, slot_of};
+
+use crate::args::{Common, FaultArgs, GroupArgs, Initiators};
+use crate::error::Error;
+use crate::watch::Cuts;
+use crate::words;
+
+/// The scenario that the flags describe, and what to call its cuts.
+pub(crate) fn build(common: &Common) -> Result<(Scenario, Cuts), Error> {
+    let roster = roster(&common.group)?;
+    let crashed = slots("crashed", &roster, &common.group.crashed)?;
+    let initiators = initiators(common, &roster, &crashed)?;
+    check_ranks(&roster, &common.group)?;
+    check_course(common)?;
+    let (plan, cuts) = plan(&roster, common)?;
+    let network = &common.network;
+    if network.delay_bound.unwrap_or(network.latency.bound()).is_zero() {
+        let flag = if network.delay_bound.is_some() { "delay-bound" } else { "latency" };
+        return Err(Error::flag(flag, "no time at all to answer in; add a --delay-bound above 0"));
+    }
+    let scenario = Scenario {
+        ranking: common.group.rank.clone(),
+        seed: common.runs.seed,
+        latency: network.latency,
+        loss: network.loss,
+        duplicate: network.duplicate,
+        drift: network.drift,
+        delay_bound: network.delay_bound,
+        detector: network.detector,
+        crashed,
+        initiators,
+        plan,
+        until: common.runs.until,
+        ..Scenario::new(roster)
+    };
+    Ok((scenario, cuts))
+}
+
+fn roster(group: &GroupArgs) -> Result<Roster, Error> {
+    if group.ids.is_empty() {
+        return Ok(Roster::numbered(group.nodes));
+    }
+    Roster::listed(group.ids.clone()).map_err(|twice| stands_twice("ids", twice))
+}
+
+fn stands_twice(flag: &str, id: NodeId) -> Error {
+    Error::flag(flag, format!("process {id} stands twice"))
+}
+
+fn slot(flag: &str, roster: &Roster, id: NodeId) -> Result<usize, Error> {
+    slot_of(roster, id).map_err(|stranger| {
+        Error::flag(flag, format!("{stranger}; the group is {}", words::ids(roster.iter())))
+    })
+}
+
+/// The slots of these ids, each named once.
+fn slots(flag: &str, roster: &Roster, ids: &[NodeId]) -> Result<Vec<usize>, Error> {
+    let slots: Vec<usize> = ids.iter().map(|&id| slot(flag, roster, id)).collect::<Result<_, _>>()?;
+    let mut sorted = slots.clone();
+    sorted.sort_unstable();
+    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(stands_twice(flag, roster.id(pair[0]))),
+        None => Ok(slots),
+    }
+}
+
+fn initiators(common: &Common, roster: &Roster, crashed: &[usize]) -> Result<Vec<usize>, Error> {
+    let mut dead = vec![false; roster.len()];
+    crashed.iter().for_each(|&slot| dead[slot] = true);
+    let mut live = (0..roster.len()).filter(|&slot| !dead[slot]);
+    match &common.group.initiator {
+        None if crashed.len() == roster.len() && common.faults.recover.is_empty() => {
+            let reason = "all processes are dead from the start; leave one alive or --recover one";
+            Err(Error::flag("crashed", reason))
+        }
+        None => Ok(live.next().into_iter().collect()),
+        Some(Initiators::All) => Ok(live.collect()),
+        Some(Initiators::Nobody) => Ok(Vec::new()),
+        Some(Initiators::Listed(ids)) => {
+            let slots = slots("initiator", roster, ids)?;
+            let Some(&slot) = slots.iter().find(|&&slot| dead[slot]) else { return Ok(slots) };
+            let id = roster.id(slot);
+            let advice = format!("name a live one or drop --crashed {id}");
+            Err(Error::flag("initiator", format!("process {id} is dead from the start; {advice}")))
+        }
+    }
+}
+
+fn check_ranks(roster: &Roster, group: &GroupArgs) -> Result<(), Error> {
+    if let Ranking::Listed(attributes) = &group.rank {
+        let ids: Vec<NodeId> = attributes.iter().map(|(id, _)| *id).collect();
+        slots("rank", roster, &ids)?;
+    }
+    group.rerank.iter().try_for_each(|(id, ..)| slot("rerank", roster, *id).map(drop))
+}
+
+/// What happens to one process, in the order it is told.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    Crash,
+    Recover,
+    Pause,
+}
+
+/// Refuses the crash of a dead process, the recovery of a live one and the pause of a dead one:
+/// whoever asks for that has mistaken an id or a time.
+fn check_course(common: &Common) -> Result<(), Error> {
+    let FaultArgs { crash, recover, pause, .. } = &common.faults;
+    let crashes = crash.iter().map(|&(id, at)| (id, at, Turn::Crash));
+    let recoveries = recover.iter().map(|&(id, at)| (id, at, Turn::Recover));
+    let pauses = pause.iter().map(|&(id, at, _)| (id, at, Turn::Pause));
+    let mut turns: Vec<_> = crashes.chain(recoveries).chain(pauses).collect();
+    turns.sort_by_key(|&(_, at, turn)| (at, turn));
+    let mut dead: BTreeMap<NodeId, bool> = common.group.crashed.iter().map(|&id| (id, true)).collect();
+    for (id, at, turn) in turns {
+        let dead = dead.entry(id).or_default();
+        match (turn, *dead) {
+            (Turn::Crash, true) => {
+                return Err(Error::flag("crash", format!("process {id} is already dead at {at}")));
+            }
+            (Turn::Recover, false) => {
+                let advice = format!("crash it before, with --crashed {id} or --crash {id}@TIME");
+                return Err(Error::flag("recover", format!("process {id} is not dead at {at}; {advice}")));
+            }
+            (Turn::Pause, true) => {
+                return Err(Error::flag("pause", format!("process {id} is dead at {at}")));
+            }
+            (Turn::Crash, false) => *dead = true,
+            (Turn::Recover, true) => *dead = false,
+            (Turn::Pause, false) => {}
+        }
+    }
+    Ok(())
+}
+
+fn plan(roster: &Roster, common: &Common) -> Result<(Plan, Cuts), Error> {
+    let faults = &common.faults;
+    let mut plan = Plan::new();
+    for &(id, at) in &faults.crash {
+        plan.push((at, Fault::Crash(slot("crash", roster, id)?)));
+    }
+    for &(id, at) in &faults.recover {
+        plan.push((at, Fault::Recover { slot: slot("recover", roster, id)?, disk: true }));
+    }
+    for &(id, from, to) in &faults.pause {
+        plan.push((from, Fault::Pause(slot("pause", roster, id)?, to)));
+    }
+    for &(id, attribute, at) in &common.group.rerank {
+        plan.push((at, Fault::Rank(slot("rerank", roster, id)?, attribute)));
+    }
+    if faults.one_way && faults.partition.is_empty() {
+        return Err(Error::flag("one-way", "there is no --partition that could be one way"));
+    }
+    let mut cuts = Vec::new();
+    for (name, Partition { groups, from, to }) in faults.partition.iter().enumerate() {
+        let sides = groups.iter().map(|group| slots("partition", roster, group));
+        let cut = Cut::new(roster.len(), &sides.collect::<Result<Vec<_>, _>>()?, faults.one_way);
+        plan.push((*from, Fault::Cut(name, cut)));
+        if let Some(to) = to {
+            plan.push((*to, Fault::Heal(name)));
+        }
+        cuts.push((describe(groups, faults.one_way), *from, *to));
+    }
+    plan.extend(faults.calm.map(|at| (at, Fault::Calm)));
+    Ok((plan, Cuts::new(cuts)))
+}
+
+fn describe(groups: &[Vec<NodeId>], one_way: bool) -> String {
+    let groups: Vec<String> = groups.iter().map(|group| words::ids(group.iter().copied())).collect();
+    groups.join(if one_way { ", unheard by " } else { " | " })
+}

@@ -1,0 +1,251 @@
+//! `suffrage simulate`: one run told, or many runs measured.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+
+use clap::{Arg, ArgMatches, Args as _, Command, FromArgMatches as _};
+use election::catalog::{self, CONTRACTS, Visitor};
+use election::{Algorithm, Contract, Topology};
+use simulator::{Observer, Outcome, Scenario};
+
+use crate::account::{self, Account};
+use crate::args::{Common, OutputArgs};
+use crate::diagram::{self, Diagram};
+use crate::error::Error;
+use crate::sweep::{self, Sweep};
+use crate::trace::Trace;
+use crate::watch::{Cuts, Several, Shared};
+use crate::{Console, algorithms, replay, scenario};
+
+const ABOUT: &str = "Runs an algorithm in the simulator.
+
+A run is decided by its flags and its seed alone. Times are in time units, of which a message takes \
+one unless --latency says otherwise. Without --detector nobody notices a failure by itself: elections \
+are called by --initiator, at time 0.";
+
+const EXAMPLES: &str = "Examples:
+  suffrage simulate bully --nodes 6 --crashed 6 --initiator 3
+      6 is dead and 3 notices
+  suffrage simulate bully --nodes 6 --crashed 6 --initiator 3 --diagram
+      the same, message by message
+  suffrage simulate bully --partition '1,2|3,4,5@10..50' --detector ideal:2
+      two leaders while the network is cut, one after it is healed
+  suffrage simulate bully --nodes 20 --latency exp:1 --runs 1000
+      means with 95% intervals
+
+Exit codes: 0 it ran, 1 a promise was broken under --strict or output could not be written, 2 the
+command line is wrong.";
+
+/// One subcommand for each algorithm, so that each has a help text of its own.
+pub(crate) fn command() -> Command {
+    Command::new("simulate")
+        .about("Runs an algorithm in the simulator")
+        .long_about(ABOUT)
+        .after_help(EXAMPLES)
+        .subcommand_required(true)
+        .subcommand_value_name("ALGORITHM")
+        .subcommand_help_heading("Algorithms")
+        .disable_help_subcommand(true)
+        .subcommands(CONTRACTS.iter().map(subcommand))
+}
+
+fn subcommand(contract: &Contract) -> Command {
+    catalog::visit(contract.name, MakeSubcommand).expect("a contract's name is in the catalog")
+}
+
+struct MakeSubcommand;
+
+impl Visitor for MakeSubcommand {
+    type Output = Command;
+
+    fn visit<A: Algorithm>(self) -> Command {
+        let contract = &A::CONTRACT;
+        let defaults = A::Options::default();
+        let own = A::PARAMETERS.iter().map(|parameter| {
+            let default = match (parameter.show)(&defaults) {
+                nothing if nothing.is_empty() => nothing,
+                default => format!(" [default: {default}]"),
+            };
+            Arg::new(parameter.name)
+                .long(parameter.name)
+                .value_name(parameter.value)
+                .help(format!("{}{default}", parameter.help))
+                .help_heading("Options of this algorithm")
+        });
+        Common::augment_args(Command::new(contract.name).args(own))
+            .about(contract.summary)
+            .long_about(algorithms::details(contract))
+            .after_help(examples(contract))
+            .allow_negative_numbers(true)
+    }
+}
+
+fn examples(contract: &Contract) -> String {
+    let name = contract.name;
+    let (group, crash) = match contract.topology {
+        Topology::Complete => ("--nodes 6 --crashed 6 --initiator 3", "--crash 5@20"),
+        Topology::Ring => ("--ids 3,32,5,80,6,12 --initiator 3", "--ids 2,4,1,5,3 --crash 5@20"),
+    };
+    format!(
+        "Examples:
+  suffrage simulate {name} {group}
+      one election, told
+  suffrage simulate {name} {group} --diagram
+      the same, message by message
+  suffrage simulate {name} {crash} --detector ideal:2
+      the leader dies, is missed after 2 time units, and is replaced
+  suffrage simulate {name} --partition '1,2|3,4,5@30..80' --detector ideal:2
+      the network is cut in two, and healed
+  suffrage simulate {name} --nodes 10 --latency uniform:0.5,1 --runs 200
+      means with 95% intervals
+
+Exit codes: 0 it ran, 1 a promise was broken under --strict or output could not be written, 2 the
+command line is wrong."
+    )
+}
+
+pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<u8, Error> {
+    let (name, matches) = matches.subcommand().expect("clap demands an algorithm");
+    catalog::visit(name, Simulate { matches, console }).expect("clap knows the names of the catalog")
+}
+
+struct Simulate<'a, 'c> {
+    matches: &'a ArgMatches,
+    console: &'a mut Console<'c>,
+}
+
+impl Visitor for Simulate<'_, '_> {
+    type Output = Result<u8, Error>;
+
+    fn visit<A: Algorithm>(self) -> Result<u8, Error> {
+        let common = Common::from_arg_matches(self.matches)?;
+        check_output(&common)?;
+        let (scenario, cuts) = scenario::build(&common)?;
+        let options = options::<A>(self.matches, &scenario)?;
+        let replay = |seed| replay::command_line(&MakeSubcommand.visit::<A>(), self.matches, seed);
+        let broken = match common.runs.runs {
+            None => {
+                let run =
+                    Run { scenario: &scenario, cuts, output: &common.output, replay: replay(scenario.seed) };
+                run.show::<A>(&options, self.console)?
+            }
+            Some(runs) => {
+                let sweep = Sweep { scenario: &scenario, runs, jobs: common.runs.jobs };
+                let summary = sweep.run::<A>(&options, self.console.err_is_terminal);
+                let text = match common.output.json {
+                    true => json(&summary),
+                    false => sweep::table(&account::opening(A::CONTRACT.name, &scenario), &summary, replay),
+                };
+                self.console.out.write_all(text.as_bytes())?;
+                summary.broken()
+            }
+        };
+        Ok(u8::from(broken && common.output.strict))
+    }
+}
+
+fn check_output(common: &Common) -> Result<(), Error> {
+    let OutputArgs { json, diagram, trace, .. } = &common.output;
+    let to_stdout = trace.as_deref() == Some(Path::new("-"));
+    let nodes = common.group.len();
+    let refuse = |flag, reason: &str| Err(Error::flag(flag, reason));
+    match common.runs.runs {
+        Some(_) if *diagram => return refuse("diagram", "draws a single run; drop --runs"),
+        Some(_) if trace.is_some() => return refuse("trace", "writes down a single run; drop --runs"),
+        Some(runs) if common.runs.seed.checked_add(runs - 1).is_none() => {
+            return refuse("seed", "there are not that many seeds after it for --runs");
+        }
+        _ => {}
+    }
+    match (*diagram, *json) {
+        (true, true) => refuse("diagram", "is not JSON; drop --json"),
+        (true, false) if nodes > diagram::MOST => {
+            let most = diagram::MOST;
+            refuse("diagram", &format!("draws up to {most} processes, and there are {nodes}; try --trace"))
+        }
+        _ if to_stdout && (*diagram || *json) => {
+            refuse("trace", "`-` leaves no room for --json or --diagram; name a file")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The algorithm's own options.
+fn options<A: Algorithm>(matches: &ArgMatches, scenario: &Scenario) -> Result<A::Options, Error> {
+    let mut options = A::Options::default();
+    for parameter in A::PARAMETERS {
+        if let Some(value) = matches.get_one::<String>(parameter.name) {
+            (parameter.set)(&mut options, value).map_err(|reason| Error::flag(parameter.name, reason))?;
+        }
+    }
+    A::check(&options, &scenario.roster).map_err(|bad| Error::flag(bad.name, bad.reason))?;
+    Ok(options)
+}
+
+/// A single run.
+struct Run<'a> {
+    scenario: &'a Scenario,
+    cuts: Cuts,
+    output: &'a OutputArgs,
+    replay: String,
+}
+
+impl Run<'_> {
+    /// Runs and shows; whether a promise was broken.
+    fn show<A: Algorithm>(&self, options: &A::Options, console: &mut Console<'_>) -> Result<bool, Error> {
+        let outcome = match self.output.trace.as_deref() {
+            None => self.tell::<A>(options, None, console)?,
+            Some(file) if file == Path::new("-") => {
+                let trace =
+                    Shared::new(Trace::new(Vec::new(), A::CONTRACT.name, self.scenario, self.cuts.clone()));
+                let outcome = self.scenario.run_observed::<A>(options, Box::new(trace.handle()));
+                console.out.write_all(&trace.into_inner().finish()?)?;
+                outcome
+            }
+            Some(file) => {
+                let failed = |error| Error::File(file.to_path_buf(), error);
+                let out = BufWriter::new(File::create(file).map_err(failed)?);
+                let trace = Shared::new(Trace::new(out, A::CONTRACT.name, self.scenario, self.cuts.clone()));
+                let outcome = self.tell::<A>(options, Some(Box::new(trace.handle())), console)?;
+                trace.into_inner().finish().map_err(failed)?;
+                outcome
+            }
+        };
+        Ok(!outcome.violations.is_empty())
+    }
+
+    fn tell<A: Algorithm>(
+        &self,
+        options: &A::Options,
+        trace: Option<Box<dyn Observer>>,
+        console: &mut Console<'_>,
+    ) -> Result<Outcome, Error> {
+        let account = Shared::new(Account::new(self.scenario, self.cuts.clone()));
+        let diagram =
+            self.output.diagram.then(|| Shared::new(Diagram::new(self.scenario, self.cuts.clone())));
+        let mut observers = Several(trace.into_iter().collect());
+        if !self.output.json {
+            observers.0.push(Box::new(account.handle()));
+        }
+        observers.0.extend(diagram.iter().map(|diagram| Box::new(diagram.handle()) as Box<dyn Observer>));
+        let outcome = match observers.0.is_empty() {
+            true => self.scenario.run::<A>(options),
+            false => self.scenario.run_observed::<A>(options, Box::new(observers)),
+        };
+        let account = account.into_inner();
+        let text = if self.output.json {
+            json(&outcome)
+        } else {
+            let course = diagram.map_or_else(|| account.course(), |diagram| diagram.into_inner().draw());
+            let result = account::result(&outcome, &account.verdict(&outcome), &self.replay);
+            format!("{}\n\n{course}\n{result}", account::opening(A::CONTRACT.name, self.scenario))
+        };
+        console.out.write_all(text.as_bytes())?;
+        Ok(outcome)
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string_pretty(value).expect("results are plain data") + "\n"
+}

@@ -1,0 +1,332 @@
+//! The command line as users meet it.
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use cli::Console;
+use election::catalog::{self, CONTRACTS, Visitor};
+use election::{Algorithm, NodeId};
+use serde_json::Value;
+use support::{json, run, succeed};
+
+#[test]
+fn bad_input_is_one_sentence_that_names_the_flag() {
+    for (flags, named) in [
+        ("--nodes 0", "--nodes"),
+        ("--nodes 10000001", "--nodes"),
+        ("--nodes -3", "--nodes"),
+        ("--nodes", "--nodes"),
+        ("--ids 1,2,1", "--ids"),
+        ("--ids 1,x", "--ids"),
+        ("--ids 1,2 --nodes 2", "--nodes"),
+        ("--ids 9223372036854775808", "--ids"),
+        ("--rank best", "--rank"),
+        ("--rank 9=1", "--rank"),
+        ("--rerank 5=1", "--rerank"),
+        ("--rerank 9=1@3", "--rerank"),
+        ("--initiator 9", "--initiator"),
+        ("--initiator 1,1", "--initiator"),
+        ("--initiator nobody", "--initiator"),
+        ("--initiator 3 --crashed 3", "--initiator"),
+        ("--crashed 9", "--crashed"),
+        ("--crashed 3,3", "--crashed"),
+        ("--crashed 1,2,3,4,5", "--crashed"),
+        ("--crash 5", "--crash"),
+        ("--crash 5@-1", "--crash"),
+        ("--crash 9@1", "--crash"),
+        ("--crash 5@1 5@2", "--crash"),
+        ("--crashed 5 --crash 5@2", "--crash"),
+        ("--recover 5@1", "--recover"),
+        ("--recover 5@1 --crash 5@2", "--recover"),
+        ("--pause 5@3", "--pause"),
+        ("--pause 9@3..4", "--pause"),
+        ("--pause 5@3..4 --crashed 5", "--pause"),
+        ("--partition '1,2|3,9@1..2'", "--partition"),
+        ("--partition '1,2|2,3'", "--partition"),
+        ("--partition '1,2@3'", "--partition"),
+        ("--one-way", "--one-way"),
+        ("--latency 1", "--latency"),
+        ("--latency const:0", "--latency"),
+        ("--delay-bound 0", "--delay-bound"),
+        ("--delay-bound soon", "--delay-bound"),
+        ("--loss 1.1", "--loss"),
+        ("--loss -0.1", "--loss"),
+        ("--loss nan", "--loss"),
+        ("--duplicate 2", "--duplicate"),
+        ("--drift 1", "--drift"),
+        ("--detector ideal", "--detector"),
+        ("--detector parametric:1,2", "--detector"),
+        ("--seed x", "--seed"),
+        ("--seed 1 --seed 2", "--seed"),
+        ("--seed 18446744073709551615 --runs 2", "--seed"),
+        ("--runs 0", "--runs"),
+        ("--jobs 0", "--jobs"),
+        ("--until never", "--until"),
+        ("--diagram --runs 2", "--diagram"),
+        ("--diagram --json", "--diagram"),
+        ("--diagram --nodes 17", "--diagram"),
+        ("--trace x.jsonl --runs 2", "--trace"),
+        ("--trace - --json", "--trace"),
+        ("--answer-timeout 0", "--answer-timeout"),
+        ("--json=yes", "--json"),
+        ("--node 3", "--node"),
+    ] {
+        let ran = run(&format!("suffrage simulate bully {flags}"));
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{flags}");
+        let lines: Vec<&str> = ran.err.lines().collect();
+        assert_eq!(lines.len(), 2, "{flags}: {}", ran.err);
+        assert!(lines[0].starts_with("error: ") && lines[0].contains(named), "{flags}: {}", lines[0]);
+        assert_eq!(lines[1], "hint: `suffrage simulate bully --help` explains every flag");
+    }
+}
+
+#[test]
+fn unknown_names_are_met_with_a_suggestion() {
+    for (line, word) in [
+        ("suffrage simulate buly", "`bully`"),
+        ("suffrage simulat", "`simulate`"),
+        ("suffrage simulate", "suffrage algorithms"),
+        ("suffrage algorithms buly", "bully"),
+        ("suffrage demo --algorithm buly", "bully"),
+        ("suffrage simulate bully --node 3", "`--nodes`"),
+        ("suffrage simulate next-in-line --alternatives 9", "--alternatives"),
+    ] {
+        let ran = run(line);
+        assert_eq!(ran.code, 2, "{line}");
+        assert!(ran.err.lines().next().unwrap().contains(word), "{line}: {}", ran.err);
+    }
+}
+
+#[test]
+fn flags_that_take_lists_take_them_in_every_way() {
+    let base = "suffrage simulate bully --detector ideal:2 --json";
+    for (one, other) in [
+        ("--crash 5@10,4@20", "--crash 5@10 --crash 4@20"),
+        ("--crash 5@10,4@20", "--crash 5@10 4@20"),
+        ("--crashed 4,5", "--crashed 4 5"),
+        ("--pause 5@10..20,4@15..25", "--pause 5@10..20 --pause 4@15..25"),
+        ("--partition '1,2|3,4,5@10..50' '1|2@60'", "--partition '1,2|3,4,5@10..50' --partition '1|2@60'"),
+    ] {
+        let (one, other) = (succeed(&format!("{base} {one}")), succeed(&format!("{base} {other}")));
+        assert_eq!(one, other);
+        assert_ne!(one, succeed(base));
+    }
+}
+
+#[test]
+fn one_run_has_the_promised_keys() {
+    let result = json("suffrage simulate bully --nodes 6 --crashed 6 --initiator 1");
+    assert_eq!(result["algorithm"], "bully");
+    assert_eq!((result["nodes"].as_u64(), result["seed"].as_u64()), (Some(6), Some(0)));
+    assert_eq!((&result["leader"], &result["agreed"]), (&Value::from(5), &Value::from(true)));
+    assert_eq!(result["leaders"], Value::from(vec![5]));
+    assert_eq!(result["messages"]["total"], 29);
+    assert_eq!(result["messages"]["by_kind"]["Election"], 15);
+    assert_eq!(result["trace_hash"].as_str().unwrap().len(), 16);
+    assert_eq!(result["violations"], Value::from(Vec::<u8>::new()));
+    assert!(result["time"].is_number());
+}
+
+#[test]
+fn many_runs_have_the_promised_keys_and_do_not_depend_on_jobs() {
+    let line = "suffrage simulate bully --latency exp:1 --loss 0.05 --runs 1500 --until 200 --seed 3";
+    let result = json(&format!("{line} --jobs 1"));
+    assert_eq!(result, json(&format!("{line} --jobs 4")));
+    assert_eq!(result, json(line));
+    assert_eq!((result["runs"].as_u64(), result["seed"].as_u64()), (Some(1500), Some(3)));
+    let metrics =
+        ["messages", "time", "decided", "agreed", "reigns", "leaderless", "split", "events", "violations"];
+    let kinds = ["Election", "Answer", "Coordinator"].map(|kind| &result["by_kind"][kind]);
+    for metric in metrics.iter().map(|metric| &result[metric]).chain(kinds) {
+        let value = |key: &str| metric[key].as_f64().unwrap();
+        assert!(value("lo") <= value("mean") && value("mean") <= value("hi"), "{metric}");
+    }
+    let agreed = result["agreed"]["mean"].as_f64().unwrap();
+    assert!(0.0 < agreed && agreed < 1.0, "loss makes some runs disagree: {agreed}");
+}
+
+#[test]
+fn strict_turns_a_broken_promise_into_an_exit_code() {
+    let broken = "suffrage simulate bully --loss 1 --until 50";
+    assert_eq!(run(broken).code, 0);
+    assert!(run(broken).out.contains("BROKEN    "));
+    assert_eq!(run(&format!("{broken} --strict")).code, 1);
+    assert_eq!(run(&format!("{broken} --strict --runs 3")).code, 1);
+    assert_eq!(run("suffrage simulate bully --strict").code, 0);
+}
+
+/// A run that broke a promise among many is found again by the command that is printed for it.
+#[test]
+fn a_printed_replay_replays() {
+    let many = succeed("suffrage simulate bully --nodes 4 --loss 0.3 --runs 50 --until 100 --rank 2=9");
+    let replay = many.lines().find_map(|line| line.trim().strip_prefix("replay")).unwrap().trim();
+    assert!(replay.contains("--loss 0.3 --until 100 --seed "), "{replay}");
+    let broken = many.lines().find(|line| line.contains("BROKEN")).unwrap();
+    let again = succeed(replay);
+    let detail = broken.rsplit(": ").next().unwrap();
+    assert!(again.contains(detail), "{broken}\n{again}");
+    let itself = again.lines().find_map(|line| line.trim().strip_prefix("replay")).unwrap().trim();
+    assert_eq!(itself, replay);
+}
+
+#[test]
+fn traces_are_json_lines() {
+    let file = std::env::temp_dir().join(format!("suffrage-trace-{}.jsonl", std::process::id()));
+    let flags = "--crash 5@10 --partition '1|2@20..30' --detector ideal:2";
+    let line = format!("suffrage simulate bully {flags} --trace");
+    let told = succeed(&format!("{line} {}", file.display()));
+    assert!(told.contains("4 leads"));
+    let written = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(succeed(&format!("{line} -")), written);
+    let events: Vec<Value> = written.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(events[0]["members"], Value::from(vec![1, 2, 3, 4, 5]));
+    let kinds: BTreeSet<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    for kind in ["sent", "delivered", "dropped", "elected", "crashed", "cut", "healed", "suspected"] {
+        assert!(kinds.contains(kind), "{kind} of {kinds:?}");
+    }
+    let times: Vec<f64> = events.iter().map(|event| event["at"].as_f64().unwrap()).collect();
+    assert!(times.is_sorted());
+    assert_eq!(events.iter().find(|event| event["event"] == "cut").unwrap()["groups"], "1 | 2");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_exit_1() {
+    let ran = run("suffrage simulate bully --trace /there/is/no/such/folder/x.jsonl");
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.starts_with("error: cannot write /there/is/no/such/folder/x.jsonl: "), "{}", ran.err);
+}
+
+/// Lifelines stand below the names of their processes.
+#[test]
+fn diagrams_are_aligned() {
+    for contract in CONTRACTS {
+        let name = contract.name;
+        let out = succeed(&format!(
+            "suffrage simulate {name} --ids 7,123,45,6,89 --crash 123@20 --recover 123@60 --detector ideal:2 \
+             --pause 6@90..95 --latency uniform:0.5,1 --diagram"
+        ));
+        let mut lines = out.lines().skip_while(|line| !line.trim_start().starts_with("time"));
+        let heading = lines.next().unwrap();
+        let rows: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
+        assert!(rows.len() > 10, "{name}");
+        // 7 lives all along, and nothing else stands in its column.
+        let column = heading.find('7').unwrap();
+        for row in rows {
+            let cell = row.chars().nth(column).unwrap();
+            assert!("│├┤●★☆○?!◦±╪".contains(cell), "{name}: {row}");
+        }
+    }
+}
+
+#[test]
+fn algorithms_lists_all_of_them() {
+    let (table, markdown) = (succeed("suffrage algorithms"), succeed("suffrage algorithms --markdown"));
+    let contracts = json("suffrage algorithms");
+    assert_eq!(contracts.as_array().unwrap().len(), CONTRACTS.len());
+    for (contract, json) in CONTRACTS.iter().zip(contracts.as_array().unwrap()) {
+        assert!(table.contains(&format!("\n{} ", contract.name)));
+        assert!(markdown.contains(&format!("| `{}` |", contract.name)));
+        assert_eq!(json["name"], contract.name);
+        assert_eq!(json["messages"]["worst"], contract.messages.worst.text);
+        let one = succeed(&format!("suffrage algorithms {}", contract.name));
+        for fact in [contract.summary, contract.messages.best.text, contract.time.worst.text] {
+            assert!(one.contains(fact), "{}: {fact}", contract.name);
+        }
+    }
+}
+
+struct Options;
+impl Visitor for Options {
+    type Output = Vec<(&'static str, &'static str)>;
+    fn visit<A: Algorithm>(self) -> Self::Output {
+        A::PARAMETERS.iter().map(|parameter| (parameter.name, parameter.value)).collect()
+    }
+}
+
+#[test]
+fn help_teaches_every_algorithm_with_its_options() {
+    for contract in CONTRACTS {
+        let help = succeed(&format!("suffrage simulate {} --help", contract.name));
+        for fact in [contract.summary, contract.source, "Exit codes", "--partition <GROUPS@FROM..TO>"] {
+            assert!(help.contains(fact), "{}: {fact}", contract.name);
+        }
+        for (name, value) in catalog::visit(contract.name, Options).unwrap() {
+            assert!(help.contains(&format!("--{name} <{value}>")), "{}: --{name}", contract.name);
+        }
+    }
+}
+
+/// Whatever a help text tells people to type, works.
+#[test]
+fn the_examples_in_help_texts_run() {
+    let mut pages = vec!["suffrage".to_string()];
+    pages.extend(["demo", "algorithms", "simulate"].map(|command| format!("suffrage {command}")));
+    pages.extend(CONTRACTS.iter().map(|contract| format!("suffrage simulate {}", contract.name)));
+    for page in pages {
+        let help = succeed(&format!("{page} --help"));
+        let examples: Vec<&str> = help
+            .lines()
+            .skip_while(|line| *line != "Examples:")
+            .filter_map(|line| line.strip_prefix("  "))
+            .filter(|line| line.starts_with("suffrage "))
+            .collect();
+        assert!(examples.len() >= 2, "{page}");
+        for example in examples {
+            let out = succeed(example);
+            assert!(!out.contains("BROKEN"), "{example}\n{out}");
+        }
+    }
+}
+
+#[test]
+fn the_demo_ends_by_itself_and_its_next_step_works() {
+    for contract in CONTRACTS {
+        let out = succeed(&format!("suffrage demo --algorithm {} --nodes 4 --once", contract.name));
+        for word in ["Act 1.", "4 leads", "Act 2.", "4 crashes", "Act 3.", "4 is dead, 3 leads"] {
+            assert!(out.contains(word), "{}: {word}\n{out}", contract.name);
+        }
+        let next = out.lines().map(str::trim).find(|line| line.starts_with("suffrage simulate")).unwrap();
+        assert!(succeed(next).contains("4 recovers"), "{next}");
+    }
+    assert_eq!(succeed("suffrage demo"), succeed("suffrage demo --once --algorithm bully --nodes 5"));
+}
+
+#[test]
+fn a_reader_that_hangs_up_is_no_error() {
+    struct Closed;
+    impl std::io::Write for Closed {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut err = Vec::new();
+    let words = ["suffrage", "simulate", "bully"];
+    assert_eq!(cli::run(words, &mut Console::plain(&mut Closed, &mut err)), 0);
+    assert!(err.is_empty());
+}
+
+/// Messages counted by hand in the sources, from the command line.
+#[test]
+fn exact_counts() {
+    let counts = |line: &str| {
+        let result = json(&format!("suffrage simulate {line}"));
+        let leader = result["leader"].as_u64().map(NodeId);
+        (result["messages"]["total"].as_u64().unwrap(), leader.map_or(0, |leader| leader.0))
+    };
+    for nodes in [3, 6, 20, 50] {
+        let worst = counts(&format!("bully --nodes {nodes} --crashed {nodes} --initiator 1"));
+        assert_eq!(worst, (nodes * nodes - nodes - 1, nodes - 1));
+        assert_eq!(counts(&format!("bully --nodes {nodes} --initiator {nodes}")), (nodes - 1, nodes));
+    }
+    assert_eq!(counts("modified-bully --nodes 6 --crashed 6 --initiator 3"), (10, 5));
+    assert_eq!(counts("next-in-line --nodes 6 --crashed 6 --initiator 3 --alternatives 5,4"), (6, 5));
+    assert_eq!(counts("chang-roberts --nodes 1000 --initiator 1"), (2999, 1000));
+    assert_eq!(counts("chang-roberts --nodes 1000 --initiator 1000"), (2000, 1000));
+    assert_eq!(counts("collecting-ring --nodes 6 --crashed 6 --initiator 3"), (12, 5));
+    assert_eq!(counts("maximum-ring --nodes 6 --initiator 3"), (12, 6));
+}

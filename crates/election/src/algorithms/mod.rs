@@ -1,0 +1,20 @@
+//! The algorithms, one file each; every file opens with its source, its model and its messages.
+
+pub mod bully;
+pub mod candidate_ordinary;
+pub mod chang_roberts;
+pub mod collecting_ring;
+pub mod maximum_ring;
+pub mod modified_bully;
+pub mod next_in_line;
+mod outlook;
+mod parameters;
+mod poll;
+pub mod ring;
+#[cfg(test)]
+mod subject;
+mod tenure;
+
+pub use outlook::Outlook;
+use poll::Poll;
+use tenure::Tenure;

@@ -1,0 +1,117 @@
+//! One process of a group, and what it does about one input after another: for tests.
+
+use crate::{
+    Algorithm, Announcement, Attribute, Command, Effect, NodeId, Recorder, Roster, Span, Start, Term, Time,
+};
+
+/// A process of the group 1..=N under test. A message takes one time unit at most.
+pub(crate) struct Subject<A: Algorithm> {
+    pub(crate) process: A,
+    roster: Roster,
+    me: NodeId,
+    now: Time,
+}
+
+impl<A: Algorithm> Subject<A> {
+    /// Process `me` of `count`, started for the first time.
+    pub(crate) fn new(me: u64, count: usize, options: &A::Options) -> Subject<A> {
+        let mut subject = Subject::unstarted(me, count, options);
+        assert_eq!(subject.starts(Start::Fresh).sent(), []);
+        subject
+    }
+
+    /// The same, not started yet.
+    pub(crate) fn unstarted(me: u64, count: usize, options: &A::Options) -> Subject<A> {
+        let process = A::new(NodeId(me), options);
+        Subject { process, roster: Roster::numbered(count), me: NodeId(me), now: Time::ZERO }
+    }
+
+    pub(crate) fn starts(&mut self, start: Start<A::Saved>) -> Done<A> {
+        self.input(|process, cx| process.on_start(cx, start))
+    }
+
+    pub(crate) fn hears(&mut self, from: u64, message: A::Message) -> Done<A> {
+        self.input(|process, cx| process.on_message(cx, NodeId(from), message))
+    }
+
+    pub(crate) fn runs_out(&mut self, timer: A::Timer) -> Done<A> {
+        self.input(|process, cx| process.on_timer(cx, timer))
+    }
+
+    pub(crate) fn suspects(&mut self, peer: u64) -> Done<A> {
+        self.input(|process, cx| process.on_suspect(cx, NodeId(peer)))
+    }
+
+    pub(crate) fn restores(&mut self, peer: u64) -> Done<A> {
+        self.input(|process, cx| process.on_restore(cx, NodeId(peer)))
+    }
+
+    pub(crate) fn campaigns(&mut self) -> Done<A> {
+        self.input(|process, cx| process.on_command(cx, Command::Campaign))
+    }
+
+    pub(crate) fn ranks(&mut self, peer: u64, attribute: Attribute) -> Done<A> {
+        self.roster.set_attribute(NodeId(peer), attribute);
+        self.input(|process, cx| process.on_view_change(cx))
+    }
+
+    /// Lets some message delays pass in which nothing happens.
+    pub(crate) fn waits(&mut self, delays: u64) {
+        self.now = self.now + Span::from_millis(delays);
+    }
+
+    fn input(&mut self, handle: impl FnOnce(&mut A, &mut crate::Context<'_, &mut Recorder<A>>)) -> Done<A> {
+        let slot = self.roster.slot(self.me).expect("it is a member");
+        let mut recorder = Recorder::new(0);
+        let view = self.roster.view(slot);
+        handle(&mut self.process, &mut recorder.context(self.now, view, Span::UNIT));
+        Done(recorder.take())
+    }
+}
+
+/// What a process did about one input.
+#[derive(Debug)]
+pub(crate) struct Done<A: Algorithm>(Vec<Effect<A>>);
+
+impl<A: Algorithm> Done<A> {
+    /// To whom it sent what.
+    pub(crate) fn sent(&self) -> Vec<(u64, A::Message)> {
+        let sent = |effect: &Effect<A>| match effect {
+            Effect::Send { to, message } => Some((to.0, message.clone())),
+            _ => None,
+        };
+        self.0.iter().filter_map(sent).collect()
+    }
+
+    pub(crate) fn announced(&self) -> Vec<Announcement> {
+        let announced = |effect: &Effect<A>| match effect {
+            Effect::Announce(announcement) => Some(*announcement),
+            _ => None,
+        };
+        self.0.iter().filter_map(announced).collect()
+    }
+
+    /// For how many message delays it set this timer.
+    pub(crate) fn awaits(&self, awaited: A::Timer) -> Option<u64> {
+        self.0.iter().find_map(|effect| match effect {
+            Effect::SetTimer { timer, after } if *timer == awaited => {
+                Some(after.as_nanos() / Span::UNIT.as_nanos())
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether it did nothing at all.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The same message to several.
+pub(crate) fn to<M: Clone>(addressees: impl IntoIterator<Item = u64>, message: M) -> Vec<(u64, M)> {
+    addressees.into_iter().map(|addressee| (addressee, message.clone())).collect()
+}
+
+pub(crate) fn elected(leader: u64, term: u64) -> Announcement {
+    Announcement::Elected { leader: NodeId(leader), term: Term(term) }
+}

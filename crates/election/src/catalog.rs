@@ -1,0 +1,130 @@
+//! Every algorithm there is, by name.
+
+use std::fmt;
+
+use crate::algorithms::{
+    bully, candidate_ordinary, chang_roberts, collecting_ring, maximum_ring, modified_bully, next_in_line,
+};
+use crate::{Contract, NodeId, Process, Roster};
+
+/// A [`Process`] that elects a leader, with its contract and its options.
+pub trait Algorithm: Process + 'static {
+    /// What it assumes, promises and costs.
+    const CONTRACT: Contract;
+
+    /// What can be set about it.
+    type Options: Clone + Default + fmt::Debug + Send + Sync + 'static;
+
+    /// The options one by one, for command lines, configuration files and help texts.
+    const PARAMETERS: &'static [Parameter<Self::Options>];
+
+    /// The process of member `me`.
+    fn new(me: NodeId, options: &Self::Options) -> Self;
+
+    /// Whether this process may be elected at all.
+    fn may_lead(&self) -> bool {
+        true
+    }
+
+    /// Refuses options that do not fit the group.
+    fn check(options: &Self::Options, roster: &Roster) -> Result<(), BadParameter> {
+        let _ = (options, roster);
+        Ok(())
+    }
+}
+
+/// One option of an algorithm: its name, what it takes, and how it is read and shown.
+pub struct Parameter<O: 'static> {
+    /// As on the command line, without dashes.
+    pub name: &'static str,
+    /// What its value is called in help texts.
+    pub value: &'static str,
+    /// What it does.
+    pub help: &'static str,
+    /// Reads a value; the error says what is wrong with it.
+    pub set: fn(&mut O, &str) -> Result<(), String>,
+    /// Shows the value.
+    pub show: fn(&O) -> String,
+}
+
+/// An option that does not fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadParameter {
+    /// The parameter's name.
+    pub name: &'static str,
+    /// What is wrong, as the end of a sentence.
+    pub reason: String,
+}
+
+/// Something to be done with an algorithm whose type is known only by its name.
+pub trait Visitor {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn visit<A: Algorithm>(self) -> Self::Output;
+}
+
+macro_rules! catalog {
+    ($($algorithm:ty),* $(,)?) => {
+        /// The contracts of all algorithms, in the order people are shown them.
+        pub const CONTRACTS: &[Contract] = &[$(<$algorithm as Algorithm>::CONTRACT),*];
+
+        /// Hands the algorithm of that name to the visitor; none if there is no such name.
+        pub fn visit<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
+            $(if name == <$algorithm as Algorithm>::CONTRACT.name {
+                return Some(visitor.visit::<$algorithm>());
+            })*
+            None
+        }
+    };
+}
+
+catalog! {
+    bully::Bully,
+    modified_bully::ModifiedBully,
+    next_in_line::NextInLine,
+    candidate_ordinary::CandidateOrdinary,
+    chang_roberts::ChangRoberts,
+    collecting_ring::CollectingRing,
+    maximum_ring::MaximumRing,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    struct Check;
+    impl Visitor for Check {
+        type Output = &'static str;
+        fn visit<A: Algorithm>(self) -> &'static str {
+            let mut options = A::Options::default();
+            for parameter in A::PARAMETERS {
+                let shown = (parameter.show)(&options);
+                if !shown.is_empty() {
+                    (parameter.set)(&mut options, &shown).unwrap_or_else(|error| {
+                        panic!(
+                            "{}: --{} shows `{shown}` and refuses it: {error}",
+                            A::CONTRACT.name,
+                            parameter.name
+                        )
+                    });
+                    assert_eq!((parameter.show)(&options), shown);
+                }
+                assert!(parameter.help.len() > 10);
+            }
+            A::CONTRACT.name
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_parameters_read_what_they_show() {
+        let names: BTreeSet<_> = CONTRACTS.iter().map(|contract| contract.name).collect();
+        assert_eq!(names.len(), CONTRACTS.len());
+        for name in names {
+            assert_eq!(visit(name, Check), Some(name));
+        }
+        assert_eq!(visit("dictatorship", Check), None);
+    }
+}

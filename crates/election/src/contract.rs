@@ -1,0 +1,107 @@
+//! What an algorithm assumes, promises and costs, as data.
+//!
+//! The README's table, `suffrage algorithms`, the invariant checker and the tests of exact counts
+//! all read the contracts; there is no second place where these facts are kept.
+
+use serde::Serialize;
+
+/// What an algorithm assumes, promises and costs.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Contract {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// One sentence for someone who has never heard of it.
+    pub summary: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// Who sends to whom.
+    pub topology: Topology,
+    /// What it assumes about time.
+    pub synchrony: Synchrony,
+    /// What a process must know beforehand.
+    pub knowledge: &'static str,
+    /// Which faults it lives through, and what helps it through the others.
+    pub tolerates: &'static str,
+    /// How many leaders there can be, and when.
+    pub safety: Safety,
+    /// Which of the live processes is elected.
+    pub choice: Choice,
+    /// Whether it understands `Resign` and `Transfer`. One that does not is told to let go by
+    /// lowering its rank.
+    pub handover: bool,
+    /// Messages of one election without failures on the way.
+    pub messages: Cost,
+    /// Time of one election without failures on the way, in message delays.
+    pub time: Cost,
+}
+
+/// Who sends to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Topology {
+    /// Anybody to anybody.
+    Complete,
+    /// Each to its successor.
+    Ring,
+}
+
+/// What is assumed about time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Synchrony {
+    /// Delays have a known bound; when it is exceeded, promises lapse until it holds again.
+    Synchronous,
+    /// Delays are bounded from some unknown moment on; safety never depends on it.
+    PartiallySynchronous,
+    /// Nothing.
+    Asynchronous,
+}
+
+/// How many leaders there can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Safety {
+    /// Never two at once, whatever happens.
+    AtMostOne,
+    /// Never two at once among processes that can reach each other.
+    AtMostOnePerComponent,
+    /// One, with a known probability.
+    WithHighProbability,
+    /// One in each component some time after faults stop; several before that.
+    Eventual,
+}
+
+/// Which process is elected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choice {
+    /// The best-ranked live process that may lead.
+    Best,
+    /// Any live process that may lead.
+    Any,
+}
+
+/// A cost from its best to its worst case.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Cost {
+    /// The best case.
+    pub best: Formula,
+    /// The worst case.
+    pub worst: Formula,
+}
+
+/// A formula to read and to evaluate.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(into = "&'static str")]
+pub struct Formula {
+    /// As people write it.
+    pub text: &'static str,
+    /// As a function of the number of processes.
+    pub of: fn(u64) -> u64,
+}
+
+impl From<Formula> for &'static str {
+    fn from(formula: Formula) -> &'static str {
+        formula.text
+    }
+}

@@ -1,0 +1,39 @@
+//! Leader election as state machines without I/O.
+//!
+//! An algorithm here is a [`Process`]: a value that is handed one input at a time (a message, a
+//! timer, a word from the failure detector, a command) together with a [`Context`] through which
+//! it causes effects. It has no clock, no socket, no thread and no randomness of its own, so the
+//! same code runs in the simulator, under a model checker and on the wire.
+//!
+//! ```text
+//!   inputs                      ┌───────────┐   effects, in order
+//!   on_start, on_message,  ───▶ │  Process  │ ───▶ send, multicast, set_timer, cancel_timer,
+//!   on_timer, on_suspect, …     └───────────┘      save, announce
+//! ```
+//!
+//! - What a process is: [`Process`], [`Message`], [`Timer`], [`Context`].
+//! - What it knows of the others: [`View`] over a [`Roster`], ordered by [`Rank`].
+//! - What the world sees of it: [`Announcement`].
+//! - What it promises, as data: [`Contract`].
+//! - Every algorithm, by name: [`catalog`].
+
+pub mod algorithms;
+pub mod catalog;
+mod contract;
+mod hash;
+mod process;
+mod rank;
+mod recorder;
+mod rng;
+mod time;
+mod view;
+
+pub use catalog::{Algorithm, BadParameter, Parameter};
+pub use contract::{Choice, Contract, Cost, Formula, Safety, Synchrony, Topology};
+pub use hash::Hash;
+pub use process::{Announcement, Command, Context, Effects, Kind, Message, Process, Start, Term, Timer};
+pub use rank::{Attribute, NodeId, Quality, Rank};
+pub use recorder::{Effect, Recorder};
+pub use rng::Rng;
+pub use time::{Span, Time};
+pub use view::{Roster, View};

@@ -1,0 +1,295 @@
+//! What a process is: inputs in, effects out.
+
+use std::fmt;
+use std::hash::Hash;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::{NodeId, Rng, Span, Time, View};
+
+/// An election algorithm (or a part of one, such as a failure detector) as a state machine.
+///
+/// Inputs are the `on_…` methods, one at a time; outputs are the effects caused through the
+/// [`Context`]. A process does nothing on its own, keeps no clock and draws no randomness but the
+/// context's, so its state is a value: cloned, compared and hashed by a model checker, packed by
+/// the million in a simulator.
+///
+/// The legal order: `on_start` once, then anything. A process that crashed comes back as a *new*
+/// value whose `on_start` gets [`Start::Recovered`].
+pub trait Process: Clone + fmt::Debug + Eq + Hash {
+    /// What processes say to each other.
+    type Message: Message;
+    /// What a process can wait for.
+    type Timer: Timer;
+    /// What outlives a crash: the last value given to [`Context::save`]. `()` if nothing does.
+    type Saved: Clone + fmt::Debug + Eq + Hash + Serialize + DeserializeOwned + 'static;
+
+    /// The process begins to exist, or exists again.
+    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<Self::Saved>);
+
+    /// A message arrived. The sender is who it claims to be; the content may be anything.
+    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Self::Message);
+
+    /// A timer that was set, and neither set again nor cancelled since, ran out.
+    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Self::Timer);
+
+    /// The failure detector believes that `peer` has failed.
+    fn on_suspect(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+        let _ = (cx, peer);
+    }
+
+    /// The failure detector no longer believes that `peer` has failed.
+    fn on_restore(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+        let _ = (cx, peer);
+    }
+
+    /// Somebody's rank changed, or somebody joined or left.
+    fn on_view_change(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+        let _ = cx;
+    }
+
+    /// The application asks for something.
+    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command);
+}
+
+/// What the world offers a process while it handles one input: what it may know, and the effects it
+/// may cause.
+///
+/// Effects happen in the order they are caused, and a [`save`](Context::save) is durable before
+/// anything after it happens.
+#[derive(Debug)]
+pub struct Context<'v, E> {
+    now: Time,
+    me: NodeId,
+    view: View<'v>,
+    delay_bound: Span,
+    effects: E,
+}
+
+/// Carries out what a process does: a simulator, a network driver, a [`Recorder`](crate::Recorder).
+/// Processes see it through their [`Context`], whose methods of the same names say what they mean.
+pub trait Effects<P: Process> {
+    /// See [`Context::rng`].
+    fn rng(&mut self) -> &mut Rng;
+    /// See [`Context::send`].
+    fn send(&mut self, to: NodeId, message: P::Message);
+    /// See [`Context::multicast`].
+    fn multicast(&mut self, message: P::Message);
+    /// See [`Context::set_timer`].
+    fn set_timer(&mut self, timer: P::Timer, after: Span);
+    /// See [`Context::cancel_timer`].
+    fn cancel_timer(&mut self, timer: P::Timer);
+    /// See [`Context::save`].
+    fn save(&mut self, state: P::Saved);
+    /// See [`Context::announce`].
+    fn announce(&mut self, announcement: Announcement);
+}
+
+impl<'v, E> Context<'v, E> {
+    /// The context of one input of the process that `view` belongs to.
+    #[inline]
+    pub fn new(now: Time, view: View<'v>, delay_bound: Span, effects: E) -> Self {
+        Context { now, me: view.me(), view, delay_bound, effects }
+    }
+
+    /// This process's own clock.
+    #[inline]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Who this process is.
+    #[inline]
+    pub fn me(&self) -> NodeId {
+        self.me
+    }
+
+    /// What it knows of the group. The view outlives the borrow of the context, so that one can send
+    /// while iterating over it.
+    #[inline]
+    pub fn view(&self) -> View<'v> {
+        self.view
+    }
+
+    /// The longest a message is expected to take (T in the sources). Time-outs are multiples of it,
+    /// so that one algorithm fits a bus and a continent.
+    #[inline]
+    pub fn delay_bound(&self) -> Span {
+        self.delay_bound
+    }
+
+    /// Whoever carries the effects out: for a process made of several, which hands its parts
+    /// contexts of their own.
+    pub fn effects(&mut self) -> &mut E {
+        &mut self.effects
+    }
+
+    /// The process's source of chance.
+    #[inline]
+    pub fn rng<P: Process>(&mut self) -> &mut Rng
+    where
+        E: Effects<P>,
+    {
+        self.effects.rng()
+    }
+
+    /// Sends to one peer. May be lost, doubled or overtaken. A stranger is never reached.
+    #[inline]
+    pub fn send<P: Process>(&mut self, to: NodeId, message: P::Message)
+    where
+        E: Effects<P>,
+    {
+        self.effects.send(to, message);
+    }
+
+    /// Sends to everybody in the view but itself, each reached or missed on its own.
+    #[inline]
+    pub fn multicast<P: Process>(&mut self, message: P::Message)
+    where
+        E: Effects<P>,
+    {
+        self.effects.multicast(message);
+    }
+
+    /// Has `on_timer` called after a while by this process's clock. Replaces a pending timer of the
+    /// same [`index`](Timer::index).
+    #[inline]
+    pub fn set_timer<P: Process>(&mut self, timer: P::Timer, after: Span)
+    where
+        E: Effects<P>,
+    {
+        self.effects.set_timer(timer, after);
+    }
+
+    /// Forgets the pending timer of the same [`index`](Timer::index), if there is one.
+    #[inline]
+    pub fn cancel_timer<P: Process>(&mut self, timer: P::Timer)
+    where
+        E: Effects<P>,
+    {
+        self.effects.cancel_timer(timer);
+    }
+
+    /// Replaces what outlives a crash.
+    #[inline]
+    pub fn save<P: Process>(&mut self, state: P::Saved)
+    where
+        E: Effects<P>,
+    {
+        self.effects.save(state);
+    }
+
+    /// Tells the world what this process now believes.
+    #[inline]
+    pub fn announce<P: Process>(&mut self, announcement: Announcement)
+    where
+        E: Effects<P>,
+    {
+        self.effects.announce(announcement);
+    }
+}
+
+/// What processes say to each other.
+pub trait Message: Clone + fmt::Debug + Eq + Hash + Serialize + DeserializeOwned + 'static {
+    /// Every kind of message there is, for counting and drawing.
+    const KINDS: &'static [Kind];
+
+    /// Which of [`KINDS`](Self::KINDS) this is.
+    fn kind(&self) -> usize;
+}
+
+/// A kind of message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// The source's name for it.
+    pub name: &'static str,
+    /// False for what the sources leave out of their counts, such as acknowledgements of a hop: it
+    /// is counted apart.
+    pub counted: bool,
+}
+
+impl Kind {
+    /// A message of the protocol.
+    pub const fn new(name: &'static str) -> Kind {
+        Kind { name, counted: true }
+    }
+
+    /// A message that is counted apart.
+    pub const fn apart(name: &'static str) -> Kind {
+        Kind { name, counted: false }
+    }
+}
+
+/// What a process can wait for. A process has at most one pending timer of each index.
+pub trait Timer: Copy + fmt::Debug + Eq + Hash + 'static {
+    /// How many indices there are.
+    const COUNT: usize;
+
+    /// Which timer this is, below [`COUNT`](Self::COUNT).
+    fn index(self) -> usize;
+}
+
+/// How a process comes to exist.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Start<S> {
+    /// For the first time.
+    Fresh,
+    /// After a crash, with what it had saved, if it had and the disk survived.
+    Recovered(Option<S>),
+}
+
+/// What the application asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Command {
+    /// Call an election: the leader seems to be gone, or there never was one.
+    Campaign,
+    /// Stop leading, if leading.
+    Resign,
+    /// Stop leading, if leading, in favour of this one.
+    Transfer(NodeId),
+}
+
+/// Counts elections, as far as an algorithm does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Term(pub u64);
+
+impl Term {
+    /// The term after this one.
+    pub fn next(self) -> Term {
+        Term(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What a process tells the world it believes. The latest one stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Announcement {
+    /// That one leads: itself or another.
+    Elected {
+        /// Who leads.
+        leader: NodeId,
+        /// In which term.
+        term: Term,
+    },
+    /// It led, and does not any more; it knows of no other.
+    SteppedDown,
+    /// It knows of no leader.
+    Undecided,
+}
+
+impl Announcement {
+    /// The leader believed in, if any.
+    pub fn leader(self) -> Option<NodeId> {
+        match self {
+            Announcement::Elected { leader, .. } => Some(leader),
+            Announcement::SteppedDown | Announcement::Undecided => None,
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Who a process is, and how good a leader it would be.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A process's identity: unique in its group, and never reused for another machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NodeId(pub u64);
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0.to_string())
+    }
+}
+
+impl FromStr for NodeId {
+    type Err = String;
+    fn from_str(text: &str) -> Result<NodeId, String> {
+        text.trim().parse().map(NodeId).map_err(|_| format!("`{text}` is not a process id (a whole number)"))
+    }
+}
+
+/// The one number candidates are compared by; greater is better.
+///
+/// A choice function is a way of arriving at it: the id itself, its negation ("lowest id wins"),
+/// free disk, negated load, or a mixture such as [`Quality`].
+pub type Attribute = i64;
+
+/// Orders candidates: by attribute, ties by id (cs425: "the best (highest) election attribute").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Rank {
+    /// How good a leader it would be.
+    pub attribute: Attribute,
+    /// Breaks ties.
+    pub id: NodeId,
+}
+
+impl fmt::Display for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.id, self.attribute)
+    }
+}
+
+/// Host quality: fewer recent failures come first, priority decides among equals.
+///
+/// With priority alone, an unstable favourite is elected, fails, recovers, is elected again, for
+/// ever (Database Internals, ch. 10, "Bully Algorithm").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quality {
+    /// What the operator wishes.
+    pub priority: i32,
+    /// How often the host has failed lately.
+    pub failures: u32,
+}
+
+impl Quality {
+    /// The quality as one comparable number.
+    pub fn attribute(self) -> Attribute {
+        let steadiness = -i64::from(self.failures.min(i32::MAX as u32));
+        (steadiness << 32) + i64::from(self.priority)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attribute_first_then_id() {
+        let rank = |attribute, id| Rank { attribute, id: NodeId(id) };
+        assert!(rank(2, 1) > rank(1, 9));
+        assert!(rank(1, 9) > rank(1, 8));
+    }
+
+    #[test]
+    fn one_failure_outweighs_any_priority() {
+        let quality = |priority, failures| Quality { priority, failures }.attribute();
+        assert!(quality(i32::MIN, 0) > quality(i32::MAX, 1));
+        assert!(quality(2, 3) > quality(1, 3));
+        assert!(quality(0, u32::MAX) < quality(0, 1));
+    }
+}

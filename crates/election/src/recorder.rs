@@ -1,0 +1,130 @@
+//! Effects as data: a context that writes down what a process does.
+
+use std::fmt;
+
+use crate::{Announcement, Context, Effects, NodeId, Process, Rng, Span, Time, View};
+
+/// Something a process did.
+pub enum Effect<P: Process> {
+    /// Sent to one peer.
+    Send {
+        /// To whom.
+        to: NodeId,
+        /// What.
+        message: P::Message,
+    },
+    /// Sent to everybody in the view.
+    Multicast {
+        /// What.
+        message: P::Message,
+    },
+    /// Set a timer.
+    SetTimer {
+        /// Which.
+        timer: P::Timer,
+        /// How long from now.
+        after: Span,
+    },
+    /// Cancelled a timer.
+    CancelTimer {
+        /// Which.
+        timer: P::Timer,
+    },
+    /// Saved what is to outlive a crash.
+    Save(P::Saved),
+    /// Said what it believes.
+    Announce(Announcement),
+}
+
+impl<P: Process> Clone for Effect<P> {
+    fn clone(&self) -> Self {
+        match self {
+            Effect::Send { to, message } => Effect::Send { to: *to, message: message.clone() },
+            Effect::Multicast { message } => Effect::Multicast { message: message.clone() },
+            Effect::SetTimer { timer, after } => Effect::SetTimer { timer: *timer, after: *after },
+            Effect::CancelTimer { timer } => Effect::CancelTimer { timer: *timer },
+            Effect::Save(state) => Effect::Save(state.clone()),
+            Effect::Announce(announcement) => Effect::Announce(*announcement),
+        }
+    }
+}
+
+impl<P: Process> PartialEq for Effect<P> {
+    fn eq(&self, other: &Self) -> bool {
+        use Effect::*;
+        match (self, other) {
+            (Send { to: a, message: x }, Send { to: b, message: y }) => a == b && x == y,
+            (Multicast { message: x }, Multicast { message: y }) => x == y,
+            (SetTimer { timer: a, after: x }, SetTimer { timer: b, after: y }) => a == b && x == y,
+            (CancelTimer { timer: a }, CancelTimer { timer: b }) => a == b,
+            (Save(a), Save(b)) => a == b,
+            (Announce(a), Announce(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+impl<P: Process> fmt::Debug for Effect<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Effect::Send { to, message } => write!(f, "Send {{ {to} <- {message:?} }}"),
+            Effect::Multicast { message } => write!(f, "Multicast {{ {message:?} }}"),
+            Effect::SetTimer { timer, after } => write!(f, "SetTimer {{ {timer:?} in {after} }}"),
+            Effect::CancelTimer { timer } => write!(f, "CancelTimer {{ {timer:?} }}"),
+            Effect::Save(state) => write!(f, "Save {{ {state:?} }}"),
+            Effect::Announce(announcement) => announcement.fmt(f),
+        }
+    }
+}
+
+/// Records effects instead of carrying them out: for model checkers, network drivers, and tests of
+/// single transitions.
+///
+/// Hand its [`context`](Recorder::context) to one `on_…` method at a time, then carry out what
+/// [`take`](Recorder::take) returns, in order.
+#[derive(Debug)]
+pub struct Recorder<P: Process> {
+    effects: Vec<Effect<P>>,
+    rng: Rng,
+}
+
+impl<P: Process> Recorder<P> {
+    /// A recorder that has seen nothing.
+    pub fn new(seed: u64) -> Recorder<P> {
+        Recorder { effects: Vec::new(), rng: Rng::new(seed) }
+    }
+
+    /// A context for one input of the process `view` belongs to, at `now` by its clock.
+    pub fn context<'v>(&mut self, now: Time, view: View<'v>, delay_bound: Span) -> Context<'v, &mut Self> {
+        Context::new(now, view, delay_bound, self)
+    }
+
+    /// What was done since the last call, in order.
+    pub fn take(&mut self) -> Vec<Effect<P>> {
+        std::mem::take(&mut self.effects)
+    }
+}
+
+impl<P: Process> Effects<P> for &mut Recorder<P> {
+    fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+    fn send(&mut self, to: NodeId, message: P::Message) {
+        self.effects.push(Effect::Send { to, message });
+    }
+    fn multicast(&mut self, message: P::Message) {
+        self.effects.push(Effect::Multicast { message });
+    }
+    fn set_timer(&mut self, timer: P::Timer, after: Span) {
+        self.effects.push(Effect::SetTimer { timer, after });
+    }
+    fn cancel_timer(&mut self, timer: P::Timer) {
+        self.effects.push(Effect::CancelTimer { timer });
+    }
+    fn save(&mut self, state: P::Saved) {
+        self.effects.push(Effect::Save(state));
+    }
+    fn announce(&mut self, announcement: Announcement) {
+        self.effects.push(Effect::Announce(announcement));
+    }
+}

@@ -1,0 +1,192 @@
+//! Points and lengths of time, as whole nanoseconds of some process's own clock.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Mul, Sub};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Nanoseconds in a simulated time unit, the "message transmission time" of the sources.
+/// A unit is a millisecond, so that simulated and real figures read alike.
+const UNIT: u64 = 1_000_000;
+
+/// A moment on the clock of whoever reads it. Two processes' times are not comparable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Time(u64);
+
+/// A length of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Span(u64);
+
+impl Time {
+    /// The moment a clock starts.
+    pub const ZERO: Time = Time(0);
+    /// Later than everything that will ever happen.
+    pub const MAX: Time = Time(u64::MAX);
+
+    /// The moment `nanos` nanoseconds after the clock's start.
+    pub const fn from_nanos(nanos: u64) -> Time {
+        Time(nanos)
+    }
+
+    /// Nanoseconds since the clock's start.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Simulated time units since the clock's start.
+    pub fn as_units(self) -> f64 {
+        self.0 as f64 / UNIT as f64
+    }
+
+    /// How long ago `earlier` was; zero if it is yet to come.
+    pub const fn since(self, earlier: Time) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Span {
+    /// No time at all.
+    pub const ZERO: Span = Span(0);
+    /// One simulated time unit: a millisecond.
+    pub const UNIT: Span = Span(UNIT);
+
+    /// A span of `nanos` nanoseconds.
+    pub const fn from_nanos(nanos: u64) -> Span {
+        Span(nanos)
+    }
+
+    /// A span of whole milliseconds, which are simulated time units.
+    pub const fn from_millis(millis: u64) -> Span {
+        Span(millis * UNIT)
+    }
+
+    /// A span of simulated time units, rounded to a nanosecond. Negative and NaN become zero.
+    pub fn from_units(units: f64) -> Span {
+        Span((units * UNIT as f64 + 0.5) as u64)
+    }
+
+    /// The span in nanoseconds.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The span in simulated time units.
+    pub fn as_units(self) -> f64 {
+        self.0 as f64 / UNIT as f64
+    }
+
+    /// The span times a real factor, rounded to a nanosecond.
+    pub fn scale(self, factor: f64) -> Span {
+        Span((self.0 as f64 * factor + 0.5) as u64)
+    }
+
+    /// Whether the span is empty.
+    pub const fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl Add<Span> for Time {
+    type Output = Time;
+    fn add(self, span: Span) -> Time {
+        Time(self.0.saturating_add(span.0))
+    }
+}
+
+impl Add for Span {
+    type Output = Span;
+    fn add(self, other: Span) -> Span {
+        Span(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for Span {
+    fn add_assign(&mut self, other: Span) {
+        *self = *self + other;
+    }
+}
+
+impl Sub for Span {
+    type Output = Span;
+    fn sub(self, other: Span) -> Span {
+        Span(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Mul<u64> for Span {
+    type Output = Span;
+    fn mul(self, factor: u64) -> Span {
+        Span(self.0.saturating_mul(factor))
+    }
+}
+
+impl Sum for Span {
+    fn sum<I: Iterator<Item = Span>>(spans: I) -> Span {
+        spans.fold(Span::ZERO, Add::add)
+    }
+}
+
+/// Units with no more decimals than needed: `3`, `0.5`, `12.000001`.
+fn write_units(nanos: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let text = match nanos % UNIT {
+        0 => (nanos / UNIT).to_string(),
+        rest => format!("{}.{rest:06}", nanos / UNIT).trim_end_matches('0').to_string(),
+    };
+    f.pad(&text)
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_units(self.0, f)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_units(self.0, f)
+    }
+}
+
+fn parse_units(text: &str) -> Result<u64, String> {
+    // A billion units is eleven days of simulated milliseconds; beyond that a time is a typing slip.
+    match text.parse::<f64>() {
+        Ok(units) if (0.0..=1e9).contains(&units) => Ok(Span::from_units(units).0),
+        _ => Err(format!("`{text}` is not a time (a number of time units from 0 to 10^9, like 12 or 0.5)")),
+    }
+}
+
+impl FromStr for Time {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Time, String> {
+        parse_units(text).map(Time)
+    }
+}
+
+impl FromStr for Span {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Span, String> {
+        parse_units(text).map(Span)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_read_and_shown_alike() {
+        for text in ["0", "3", "0.5", "12.000001"] {
+            assert_eq!(text.parse::<Time>().unwrap().to_string(), text);
+        }
+        assert_eq!(Span::from_millis(2), "2".parse().unwrap());
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["", "-1", "nan", "inf", "1e300", "12s"] {
+            assert!(text.parse::<Span>().unwrap_err().contains(text), "{text}");
+        }
+    }
+}

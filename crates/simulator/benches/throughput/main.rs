@@ -1,0 +1,131 @@
+//! How fast the simulator is, as ratios to bare hand-written loops measured in the same run, turn by
+//! turn. Run it with `cargo xtask bench simulator`.
+#![allow(missing_docs, reason = "a program")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it measures time")]
+
+mod gossip;
+mod ring;
+
+use std::time::Instant;
+
+/// What a workload did.
+struct Work {
+    events: u64,
+    /// Something that depends on all of it, so that it cannot be left out, and can be compared.
+    result: u64,
+}
+
+const USAGE: &str = "usage: cargo xtask bench simulator [--json] [--large]
+
+W1  Chang-Roberts, 10,000 processes with random ranks, uniform latency, election after election
+W2  rumour gossip, 10,000 processes, one timer and one message each a round, 1% loss, 20 rounds
+
+--json   one object: w1_ratio, w2_ratio (simulator to bare loop, events per second; the median of
+         turns), w1_events_per_s, w2_events_per_s, bytes_per_process, w2_by_size
+--large  also W2 with 10,000,000 processes (2 GiB, about two minutes)";
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    if let Some(unknown) =
+        arguments.iter().find(|argument| !["--json", "--large"].contains(&argument.as_str()))
+    {
+        eprintln!("unknown argument `{unknown}`\n{USAGE}");
+        std::process::exit(2);
+    }
+    let asked = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    let bytes_per_process = if std::env::var("W1").is_ok() { 0.0 } else { bytes_per_process(1_000_000) };
+    let w1 = compare(9, |seed| ring::bare(10_000, 60, seed), |seed| ring::simulate(10_000, 60, seed));
+    let mut sizes = vec![(10_000, 15), (100_000, 5), (1_000_000, 3)];
+    if std::env::var("W1").is_ok() {
+        sizes.truncate(1);
+    }
+    if asked("--large") {
+        sizes.push((10_000_000, 1));
+    }
+    let w2: Vec<(usize, Comparison)> = sizes
+        .into_iter()
+        .map(|(size, turns)| {
+            let bare = |seed| gossip::bare(size, 20, seed);
+            (size, compare(turns, bare, |seed| gossip::simulate(size, 20, seed)))
+        })
+        .collect();
+    if asked("--json") {
+        let by_size = w2.iter().map(|(size, comparison)| {
+            serde_json::json!({ "nodes": size, "ratio": comparison.ratio, "events_per_s": comparison.simulated })
+        });
+        println!(
+            "{:#}",
+            serde_json::json!({
+                "w1_ratio": w1.ratio,
+                "w1_events_per_s": w1.simulated,
+                "w2_ratio": w2[0].1.ratio,
+                "w2_events_per_s": w2[0].1.simulated,
+                "bytes_per_process": bytes_per_process,
+                "w2_by_size": by_size.collect::<Vec<_>>(),
+            })
+        );
+        return;
+    }
+    println!("{:24} {:>12} {:>12} {:>7}", "", "bare loop", "simulator", "ratio");
+    let row = |name: String, comparison: &Comparison| {
+        let [bare, simulated] = [comparison.bare, comparison.simulated].map(|rate| rate / 1e6);
+        println!("{name:24} {bare:>8.1} M/s {simulated:>8.1} M/s {:>7.2}", comparison.ratio);
+    };
+    row("W1 ring, N = 10000".into(), &w1);
+    w2.iter().for_each(|(size, comparison)| row(format!("W2 gossip, N = {size}"), comparison));
+    println!("\n{bytes_per_process:.0} bytes a process in W2 with N = 1000000, events in flight included");
+}
+
+/// Events per second, medians of turns.
+struct Comparison {
+    bare: f64,
+    simulated: f64,
+    ratio: f64,
+}
+
+/// Measures the two in turn, so that what else the machine does hits both.
+fn compare<B, S>(turns: u64, bare: impl Fn(u64) -> B, simulated: impl Fn(u64) -> S) -> Comparison
+where
+    B: FnOnce() -> Work,
+    S: FnOnce() -> Work,
+{
+    let (mut rates, mut ratios) = ([Vec::new(), Vec::new()], Vec::new());
+    for seed in 0..turns {
+        let (rate, plain) = rate(bare(seed));
+        let (simulated_rate, work) = self::rate(simulated(seed));
+        // The same workload: as many events but for chance, and about the same result.
+        assert!(work.events.abs_diff(plain.events) * 50 <= plain.events, "{} {}", work.events, plain.events);
+        assert!(work.result.abs_diff(plain.result) * 2 <= plain.result, "{} {}", work.result, plain.result);
+        rates[0].push(rate);
+        rates[1].push(simulated_rate);
+        ratios.push(simulated_rate / rate);
+    }
+    let [bare, simulated] = rates.map(median);
+    Comparison { bare, simulated, ratio: median(ratios) }
+}
+
+/// How many events a second, and what came of it.
+fn rate(workload: impl FnOnce() -> Work) -> (f64, Work) {
+    let start = Instant::now();
+    let work = workload();
+    (work.events as f64 / start.elapsed().as_secs_f64(), work)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Memory that running W2 adds, by the kernel's account of the highest mark.
+fn bytes_per_process(members: usize) -> f64 {
+    let before = peak();
+    gossip::simulate(members, 5, 0)();
+    (peak() - before) as f64 / members as f64
+}
+
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kibibytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kibibytes.unwrap_or(0) * 1024
+}

@@ -1,0 +1,171 @@
+//! The truth about the world at a moment, as an onlooker who sees everything would tell it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use election::{NodeId, Roster, Time};
+
+use crate::Ledger;
+use crate::ledger::Belief;
+use crate::network::Network;
+
+/// Whether a process takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    Up,
+    Paused,
+    Down,
+}
+
+/// The truth about the world at a moment. Processes are named by slot.
+#[derive(Clone, Copy)]
+pub struct Facts<'a> {
+    pub(crate) now: Time,
+    pub(crate) roster: &'a Roster,
+    pub(crate) statuses: &'a [Status],
+    pub(crate) network: &'a Network,
+    pub(crate) ledger: &'a Ledger,
+    pub(crate) ineligible: &'a BTreeSet<usize>,
+}
+
+impl<'a> Facts<'a> {
+    /// True time, which no process sees.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// The group.
+    pub fn roster(&self) -> &'a Roster {
+        self.roster
+    }
+
+    /// Whether a process lives. A paused one does.
+    pub fn is_up(&self, slot: usize) -> bool {
+        self.statuses[slot] != Status::Down
+    }
+
+    /// The processes that live.
+    pub fn up(&self) -> impl Iterator<Item = usize> + use<'a> {
+        let statuses = self.statuses;
+        (0..statuses.len()).filter(move |&slot| statuses[slot] != Status::Down)
+    }
+
+    /// Whom a process believes to lead.
+    pub fn belief(&self, slot: usize) -> Option<Belief> {
+        self.ledger.belief(slot)
+    }
+
+    /// Whether a process lives and believes itself the leader.
+    pub fn leads(&self, slot: usize) -> bool {
+        let me = self.roster.id(slot);
+        self.is_up(slot) && self.belief(slot).is_some_and(|belief| belief.leader == me)
+    }
+
+    /// Whether a process may be elected at all.
+    pub fn may_lead(&self, slot: usize) -> bool {
+        !self.ineligible.contains(&slot)
+    }
+
+    /// Whether two processes can talk to each other, both ways.
+    pub fn connected(&self, slot: usize, other: usize) -> bool {
+        self.network.is_whole() || !self.network.is_cut(slot, other) && !self.network.is_cut(other, slot)
+    }
+
+    /// The live processes, grouped by who can reach whom, perhaps over others.
+    pub fn components(&self) -> Vec<Vec<usize>> {
+        // Processes on the same sides of every cut are connected; so only the sides are compared.
+        let mut by_sides = BTreeMap::<Vec<u16>, Vec<usize>>::new();
+        for slot in self.up() {
+            by_sides.entry(self.network.sides(slot)).or_default().push(slot);
+        }
+        let mut components: Vec<Vec<usize>> = Vec::new();
+        for group in by_sides.into_values() {
+            let (joined, apart) = components.into_iter().partition::<Vec<_>, _>(|component| {
+                component.iter().any(|&slot| self.connected(slot, group[0]))
+            });
+            components = apart;
+            let mut component: Vec<usize> = joined.into_iter().flatten().chain(group).collect();
+            component.sort_unstable();
+            components.push(component);
+        }
+        components.sort_unstable();
+        components
+    }
+
+    /// The best of the processes that may lead.
+    pub fn best(&self, slots: &[usize]) -> Option<NodeId> {
+        let ids = slots.iter().filter(|&&slot| self.may_lead(slot)).map(|&slot| self.roster.id(slot));
+        ids.max_by_key(|&id| self.roster.rank(id))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::{Cut, Latency};
+    use election::{Announcement, Span, Term};
+
+    /// A world made up for tests of the onlookers.
+    pub(crate) struct Stage {
+        pub(crate) roster: Roster,
+        pub(crate) statuses: Vec<Status>,
+        pub(crate) network: Network,
+        pub(crate) ledger: Ledger,
+        pub(crate) ineligible: BTreeSet<usize>,
+    }
+
+    impl Stage {
+        pub(crate) fn new(count: usize) -> Stage {
+            Stage {
+                roster: Roster::numbered(count),
+                statuses: vec![Status::Up; count],
+                network: Network::new(Latency::Const(Span::UNIT), 0),
+                ledger: Ledger::default(),
+                ineligible: BTreeSet::new(),
+            }
+        }
+
+        /// Cuts the first `left` processes from the others.
+        pub(crate) fn cut(&mut self, left: usize) {
+            let count = self.roster.len();
+            let groups = [(0..left).collect(), (left..count).collect()];
+            self.network.cut(0, Cut::new(count, &groups, false));
+        }
+
+        pub(crate) fn believe(&mut self, slot: usize, leader: u64, term: u64) -> Announcement {
+            let announcement = Announcement::Elected { leader: NodeId(leader), term: Term(term) };
+            let who = self.roster.id(slot);
+            self.ledger.believe(slot, self.roster.len(), who, announcement, Time::ZERO);
+            announcement
+        }
+
+        pub(crate) fn facts(&self) -> Facts<'_> {
+            Facts {
+                now: Time::ZERO,
+                roster: &self.roster,
+                statuses: &self.statuses,
+                network: &self.network,
+                ledger: &self.ledger,
+                ineligible: &self.ineligible,
+            }
+        }
+    }
+
+    #[test]
+    fn components_follow_the_cuts_and_the_dead() {
+        let mut stage = Stage::new(5);
+        assert_eq!(stage.facts().components(), [vec![0, 1, 2, 3, 4]]);
+        stage.cut(2);
+        stage.statuses[3] = Status::Down;
+        assert_eq!(stage.facts().components(), [vec![0, 1], vec![2, 4]]);
+        assert_eq!(stage.facts().best(&[2, 4]), Some(NodeId(5)));
+        stage.ineligible.insert(4);
+        assert_eq!(stage.facts().best(&[2, 4]), Some(NodeId(3)));
+    }
+
+    #[test]
+    fn one_that_is_on_no_side_joins_the_sides() {
+        let mut stage = Stage::new(3);
+        stage.network.cut(0, Cut::new(3, &[vec![0], vec![2]], false));
+        assert_eq!(stage.facts().components(), [vec![0, 1, 2]]);
+    }
+}

@@ -1,0 +1,145 @@
+//! What can go wrong, and when.
+
+use std::str::FromStr;
+
+use election::{Attribute, NodeId, Roster, Time};
+
+use crate::Cut;
+
+/// Something that happens to the world rather than in it. Processes are named by slot.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fault {
+    /// A process dies and forgets all but what it saved.
+    Crash(usize),
+    /// A dead process comes back, with or without what it saved.
+    Recover {
+        /// Who.
+        slot: usize,
+        /// Whether its disk survived.
+        disk: bool,
+    },
+    /// A process stops, and goes on at the given time as if nothing had happened.
+    Pause(usize, Time),
+    /// The network is cut. The number names the cut.
+    Cut(usize, Cut),
+    /// The cut of that number is healed.
+    Heal(usize),
+    /// Messages are lost with this probability from now on.
+    Loss(f64),
+    /// Messages are doubled with this probability from now on.
+    Duplicate(f64),
+    /// How good a leader a process would be changes.
+    Rank(usize, Attribute),
+    /// All that is wrong ends: cuts, loss, doubling, wrong suspicions. The dead stay dead.
+    Calm,
+}
+
+/// Faults and their times. The order of equal times is kept.
+pub type Plan = Vec<(Time, Fault)>;
+
+/// Reads `80@12`: who, and when.
+pub fn parse_moment(text: &str) -> Result<(NodeId, Time), String> {
+    let (who, when) =
+        text.split_once('@').ok_or_else(|| format!("`{text}` lacks a time; it has the form 80@12"))?;
+    Ok((who.parse()?, when.parse()?))
+}
+
+/// Reads `5@10..20`: who, and from when to when.
+pub fn parse_interval(text: &str) -> Result<(NodeId, Time, Time), String> {
+    let form = || format!("`{text}` has not the form 5@10..20");
+    let (who, when) = text.split_once('@').ok_or_else(form)?;
+    let (from, to) = parse_times(when).ok_or_else(form)?;
+    Ok((who.parse()?, from, to))
+}
+
+/// Groups that are separated from each other for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// Who is with whom.
+    pub groups: Vec<Vec<NodeId>>,
+    /// Since when.
+    pub from: Time,
+    /// Until when; none if for good.
+    pub to: Option<Time>,
+}
+
+impl FromStr for Partition {
+    type Err = String;
+
+    /// Reads `1,2|3,4,5@10..50`. Without `..50` the cut stays; without `@10` it is there from the start.
+    fn from_str(text: &str) -> Result<Partition, String> {
+        let form = || format!("`{text}` has not the form 1,2|3,4,5@10..50");
+        let (groups, when) = text.split_once('@').unwrap_or((text, "0"));
+        let (from, to) = match when.contains("..") {
+            true => parse_times(when).map(|(from, to)| (from, Some(to))).ok_or_else(form)?,
+            false => (when.parse()?, None),
+        };
+        let group = |text: &str| text.split(',').map(str::parse).collect::<Result<Vec<NodeId>, _>>();
+        let groups: Vec<_> = groups.split('|').map(group).collect::<Result<_, _>>()?;
+        if groups.len() < 2 {
+            return Err(format!("{}: there is nothing to separate", form()));
+        }
+        let mut named: Vec<NodeId> = groups.concat();
+        named.sort_unstable();
+        match named.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(format!("{} stands on two sides", pair[0])),
+            None => Ok(Partition { groups, from, to }),
+        }
+    }
+}
+
+/// Reads `5=99@30`: who, its new attribute, and when.
+pub fn parse_rerank(text: &str) -> Result<(NodeId, Attribute, Time), String> {
+    let form = || format!("`{text}` has not the form 5=99@30");
+    let (rank, when) = text.split_once('@').ok_or_else(form)?;
+    let (who, attribute) = rank.split_once('=').ok_or_else(form)?;
+    Ok((who.parse()?, attribute.parse().map_err(|_| form())?, when.parse()?))
+}
+
+fn parse_times(text: &str) -> Option<(Time, Time)> {
+    let (from, to) = text.split_once("..")?;
+    let (from, to) = (from.parse().ok()?, to.parse().ok()?);
+    (from < to).then_some((from, to))
+}
+
+/// The slot of a member, or a sentence about the stranger.
+pub fn slot_of(roster: &Roster, id: NodeId) -> Result<usize, String> {
+    roster.slot(id).ok_or_else(|| format!("there is no process {id}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(units: u64) -> Time {
+        units.to_string().parse().unwrap()
+    }
+
+    #[test]
+    fn faults_are_read() {
+        assert_eq!(parse_moment("80@12"), Ok((NodeId(80), time(12))));
+        assert_eq!(parse_interval("5@10..20"), Ok((NodeId(5), time(10), time(20))));
+        let Partition { groups, from, to } = "1,2|3@10..50".parse().unwrap();
+        assert_eq!(groups, [vec![NodeId(1), NodeId(2)], vec![NodeId(3)]]);
+        assert_eq!((from, to), (time(10), Some(time(50))));
+        assert_eq!("1|2@7".parse::<Partition>().unwrap().to, None);
+        assert_eq!("1|2".parse::<Partition>().unwrap().from, Time::ZERO);
+        assert_eq!(parse_rerank("5=-9@3"), Ok((NodeId(5), -9, time(3))));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["80", "80@", "@3", "x@3", "80@-1"] {
+            assert!(parse_moment(text).is_err(), "{text}");
+        }
+        for text in ["5@10", "5@20..10", "5@10..10", "5@a..b"] {
+            assert!(parse_interval(text).is_err(), "{text}");
+        }
+        for text in ["1,2@3..4", "1|1", "1|x", "1|2@4..3", "1||2"] {
+            assert!(text.parse::<Partition>().is_err(), "{text}");
+        }
+        for text in ["5=9", "5@3", "5=x@3"] {
+            assert!(parse_rerank(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What must hold, each in a file of its own, checked against the truth that no process sees.
+
+mod agreement;
+mod at_most_one_leader;
+mod best_leads;
+mod one_leader_per_term;
+mod termination;
+
+pub use agreement::Agreement;
+pub use at_most_one_leader::AtMostOneLeader;
+pub use best_leads::BestLeads;
+pub use one_leader_per_term::OneLeaderPerTerm;
+pub use termination::Termination;
+
+use election::{Announcement, Choice, Contract, Safety, Time};
+use serde::Serialize;
+
+use crate::Facts;
+
+/// Something that must hold.
+pub trait Invariant {
+    /// Its name in reports.
+    fn name(&self) -> &'static str;
+
+    /// Checked after every change. The error says what does not hold.
+    fn on_change(&mut self, facts: &Facts<'_>, change: Change) -> Result<(), String> {
+        let _ = (facts, change);
+        Ok(())
+    }
+
+    /// Checked when the run is over.
+    fn at_end(&mut self, facts: &Facts<'_>) -> Result<(), String> {
+        let _ = facts;
+        Ok(())
+    }
+}
+
+/// What has just changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The process in this slot said what it believes.
+    Announced(usize, Announcement),
+    /// The process in this slot died.
+    Crashed(usize),
+    /// Who can reach whom.
+    Rewired,
+}
+
+/// A promise that was broken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// Which invariant.
+    pub invariant: &'static str,
+    /// When, in true time units.
+    #[serde(serialize_with = "in_units")]
+    pub at: Time,
+    /// What did not hold.
+    pub detail: String,
+}
+
+fn in_units<S: serde::Serializer>(time: &Time, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_units())
+}
+
+/// What a contract promises.
+pub fn of_contract(contract: &Contract) -> Vec<Box<dyn Invariant>> {
+    let mut invariants: Vec<Box<dyn Invariant>> = vec![Box::new(Agreement), Box::new(Termination)];
+    if contract.choice == Choice::Best {
+        invariants.push(Box::new(BestLeads));
+    }
+    match contract.safety {
+        Safety::AtMostOne => invariants.push(Box::new(AtMostOneLeader::anywhere())),
+        Safety::AtMostOnePerComponent => invariants.push(Box::new(AtMostOneLeader::per_component())),
+        Safety::WithHighProbability | Safety::Eventual => {}
+    }
+    invariants
+}

@@ -1,0 +1,220 @@
+//! What befalls the world from outside, and what the simulated failure detector makes of it.
+
+use election::{Attribute, Command, Process, Span, Start, Time};
+
+use crate::facts::Status;
+use crate::invariants::Change;
+use crate::{Fault, Happening, World};
+
+/// Something scheduled that is neither a message nor a timer.
+#[derive(Clone, Debug)]
+pub(crate) enum Occurrence {
+    Start,
+    Fault(Fault),
+    Resume(usize),
+    Command(usize, Command),
+    /// The detector looks at everything that involves this process.
+    Look(usize),
+    /// The detector looks at one pair.
+    LookAt(usize, usize),
+    /// The detector looks at everybody.
+    LookAround,
+    /// Somebody suspects somebody wrongly.
+    Mistake,
+}
+
+impl<P: Process> World<P> {
+    pub(crate) fn occur(&mut self, occurrence: Occurrence) {
+        match occurrence {
+            Occurrence::Start => self.start(),
+            Occurrence::Fault(fault) => self.strike(fault),
+            Occurrence::Resume(slot) => self.resume(slot),
+            Occurrence::Command(slot, command) => self.obey(slot, command),
+            Occurrence::Look(slot) => self.look(slot),
+            Occurrence::LookAt(observer, subject) => self.look_at(observer, subject),
+            Occurrence::LookAround => self.look_around(),
+            Occurrence::Mistake => self.mistake(),
+        }
+    }
+
+    fn start(&mut self) {
+        for slot in 0..self.roster.len() {
+            if self.outside.status(slot) == Status::Up {
+                self.input(slot, |process, cx| process.on_start(cx, Start::Fresh));
+            }
+        }
+    }
+
+    fn strike(&mut self, fault: Fault) {
+        match fault {
+            Fault::Crash(slot) => self.crash(slot),
+            Fault::Recover { slot, disk } => self.recover(slot, disk),
+            Fault::Pause(slot, until) => self.pause(slot, until),
+            Fault::Cut(name, cut) => {
+                self.outside.network.cut(name, cut);
+                self.rewired(Happening::Cut);
+            }
+            Fault::Heal(name) => {
+                self.outside.network.heal(name);
+                self.rewired(Happening::Healed);
+            }
+            Fault::Loss(probability) => self.outside.network.loss = probability,
+            Fault::Duplicate(probability) => self.outside.network.duplicate = probability,
+            Fault::Rank(slot, attribute) => self.rank(slot, attribute),
+            Fault::Calm => {
+                self.outside.network.calm();
+                self.detector = self.detector.without_mistakes();
+                self.rewired(Happening::Calmed);
+            }
+        }
+    }
+
+    fn crash(&mut self, slot: usize) {
+        if self.outside.status(slot) == Status::Down {
+            return;
+        }
+        let who = self.roster.id(slot);
+        self.outside.note(slot as u64, 2 << 32);
+        self.outside.crash(slot, who);
+        self.suspicions.forget(slot);
+        self.outside.observe(Happening::Crashed { who });
+        self.outside.changed(&self.roster, Change::Crashed(slot));
+        self.look_later(Occurrence::Look(slot));
+    }
+
+    fn recover(&mut self, slot: usize, disk: bool) {
+        if self.outside.status(slot) != Status::Down {
+            return;
+        }
+        let who = self.roster.id(slot);
+        self.outside.note(slot as u64, 3 << 32);
+        self.outside.set_status(slot, Status::Up);
+        self.processes[slot] = (self.make)(who);
+        self.outside.observe(Happening::Recovered { who });
+        self.look_later(Occurrence::Look(slot));
+        // Counted on its return, not on its failure, or ranks would work as a failure detector.
+        if let Some(qualities) = &mut self.qualities {
+            qualities[slot].failures += 1;
+            let attribute = qualities[slot].attribute();
+            self.rank(slot, attribute);
+        }
+        let saved = self.outside.disk(slot).filter(|_| disk);
+        self.input(slot, |process, cx| process.on_start(cx, Start::Recovered(saved)));
+    }
+
+    fn pause(&mut self, slot: usize, until: Time) {
+        if self.outside.status(slot) != Status::Up {
+            return;
+        }
+        self.outside.set_status(slot, Status::Paused);
+        self.outside.paused.insert(slot, until);
+        self.outside.observe(Happening::Paused { who: self.roster.id(slot) });
+        self.schedule(until, Occurrence::Resume(slot));
+        self.look_later(Occurrence::Look(slot));
+    }
+
+    fn resume(&mut self, slot: usize) {
+        // It may have crashed, recovered and been paused again meanwhile.
+        if self.outside.paused.get(&slot).is_some_and(|&until| until <= self.outside.now) {
+            self.outside.paused.remove(&slot);
+            self.outside.set_status(slot, Status::Up);
+            self.outside.observe(Happening::Resumed { who: self.roster.id(slot) });
+            self.look_later(Occurrence::Look(slot));
+        }
+    }
+
+    fn rewired(&mut self, happening: Happening<'_>) {
+        self.outside.observe(happening);
+        self.outside.changed(&self.roster, Change::Rewired);
+        self.look_later(Occurrence::LookAround);
+    }
+
+    fn rank(&mut self, slot: usize, attribute: Attribute) {
+        let who = self.roster.id(slot);
+        self.roster.set_attribute(who, attribute);
+        self.outside.observe(Happening::Ranked { who, attribute });
+        for slot in 0..self.roster.len() {
+            if self.outside.status(slot) == Status::Up {
+                self.input(slot, |process, cx| process.on_view_change(cx));
+            }
+        }
+    }
+
+    fn obey(&mut self, slot: usize, command: Command) {
+        if self.outside.status(slot) == Status::Up {
+            self.outside.note(slot as u64, 4 << 32);
+            self.outside.observe(Happening::Commanded { who: self.roster.id(slot), command });
+            self.input(slot, |process, cx| process.on_command(cx, command));
+        }
+    }
+
+    pub(crate) fn look_later(&mut self, look: Occurrence) {
+        if let Some(delay) = self.detector.delay() {
+            self.schedule(self.outside.now + delay, look);
+        }
+    }
+
+    fn look(&mut self, slot: usize) {
+        for other in 0..self.roster.len() {
+            self.look_at(other, slot);
+            self.look_at(slot, other);
+        }
+    }
+
+    fn look_around(&mut self) {
+        for observer in 0..self.roster.len() {
+            for subject in 0..self.roster.len() {
+                self.look_at(observer, subject);
+            }
+        }
+    }
+
+    /// Whether the observer hears nothing of the subject.
+    fn is_silent(&self, observer: usize, subject: usize) -> bool {
+        self.outside.status(subject) != Status::Up || self.outside.network.is_cut(subject, observer)
+    }
+
+    fn look_at(&mut self, observer: usize, subject: usize) {
+        // One that does not run sees nothing; it is looked at again when it does.
+        if observer != subject && self.outside.status(observer) == Status::Up {
+            self.report(observer, subject, self.is_silent(observer, subject));
+        }
+    }
+
+    fn report(&mut self, observer: usize, subject: usize, suspected: bool) {
+        if !self.suspicions.set(observer, subject, suspected) {
+            return;
+        }
+        let (who, peer) = (self.roster.id(observer), self.roster.id(subject));
+        self.outside.note(observer as u64 | (subject as u64) << 32, 5 << 32 | u64::from(suspected));
+        if suspected {
+            self.outside.observe(Happening::Suspected { who, peer });
+            self.input(observer, |process, cx| process.on_suspect(cx, peer));
+        } else {
+            self.outside.observe(Happening::Restored { who, peer });
+            self.input(observer, |process, cx| process.on_restore(cx, peer));
+        }
+    }
+
+    fn mistake(&mut self) {
+        let count = self.roster.len() as u64;
+        let rng = &mut self.outside.network.rng;
+        let (observer, subject) = (rng.below(count) as usize, rng.below(count) as usize);
+        let possible = observer != subject && self.outside.status(observer) == Status::Up;
+        if possible && self.detector.false_rate() > 0.0 && !self.is_silent(observer, subject) {
+            self.outside.ledger.wrong_suspicions += 1;
+            self.report(observer, subject, true);
+            self.look_later(Occurrence::LookAt(observer, subject));
+        }
+        self.schedule_mistake();
+    }
+
+    /// Mistakes of all processes together come as a Poisson process.
+    pub(crate) fn schedule_mistake(&mut self) {
+        let rate = self.detector.false_rate() * self.roster.len() as f64;
+        if rate > 0.0 {
+            let wait = Span::from_units(self.outside.network.rng.exponential(1.0 / rate));
+            self.schedule(self.outside.now + wait, Occurrence::Mistake);
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! Everything but the processes: where their effects go.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hash as _;
+
+use election::{
+    Announcement, Effects, Hash, Message as _, NodeId, Process, Rng, Roster, Span, Time, Timer as _,
+};
+
+use crate::facts::Status;
+use crate::invariants::Change;
+use crate::network::Network;
+use crate::observer::{Said, Why};
+use crate::{Facts, Happening, Invariant, Latency, Ledger, Observer, Queue, Violation};
+
+/// Something in the queue. Processes are named by slot.
+#[derive(Clone, Debug)]
+pub(crate) enum Event<P: Process> {
+    Message {
+        from: u32,
+        to: u32,
+        message: P::Message,
+    },
+    Timer {
+        of: u32,
+        generation: u32,
+        timer: P::Timer,
+    },
+    /// One entry for all addressees, where all are reached at the same time.
+    Multicast {
+        from: u32,
+        message: P::Message,
+    },
+    /// A place in the list of occurrences.
+    Occurrence(u32),
+}
+
+pub(crate) struct Outside<P: Process> {
+    pub(crate) now: Time,
+    pub(crate) queue: Queue<Event<P>>,
+    pub(crate) network: Network,
+    statuses: Vec<Status>,
+    /// How many are not up: while it is nobody, nobody's status need be looked at.
+    impaired: usize,
+    /// Until when the paused are paused.
+    pub(crate) paused: BTreeMap<usize, Time>,
+    /// For each process and timer, how often it was set or cancelled: an event in the queue with an
+    /// older number is stale.
+    generations: Vec<u32>,
+    /// Empty until somebody saves something.
+    disks: Vec<Option<P::Saved>>,
+    /// The processes' chance; the network has its own.
+    rng: Rng,
+    pub(crate) drift: f64,
+    drift_hash: Hash,
+    pub(crate) delay_bound: Span,
+    pub(crate) ledger: Ledger,
+    pub(crate) observer: Option<Box<dyn Observer>>,
+    pub(crate) invariants: Vec<Box<dyn Invariant>>,
+    pub(crate) ineligible: BTreeSet<usize>,
+}
+
+impl<P: Process> Outside<P> {
+    pub(crate) fn new(count: usize, seed: u64, latency: Latency) -> Self {
+        let seeds = Hash::new(seed);
+        Outside {
+            now: Time::ZERO,
+            queue: Queue::default(),
+            network: Network::new(latency, seeds.word(0)),
+            statuses: vec![Status::Up; count],
+            impaired: 0,
+            paused: BTreeMap::new(),
+            generations: vec![0; count * P::Timer::COUNT],
+            disks: Vec::new(),
+            rng: Rng::new(seeds.word(1)),
+            drift: 0.0,
+            drift_hash: Hash::new(seeds.word(2)),
+            delay_bound: latency.bound(),
+            ledger: Ledger::new::<P>(),
+            observer: None,
+            invariants: Vec::new(),
+            ineligible: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn facts<'a>(&'a self, roster: &'a Roster) -> Facts<'a> {
+        Facts {
+            now: self.now,
+            roster,
+            statuses: &self.statuses,
+            network: &self.network,
+            ledger: &self.ledger,
+            ineligible: &self.ineligible,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn status(&self, slot: usize) -> Status {
+        if self.impaired == 0 { Status::Up } else { self.statuses[slot] }
+    }
+
+    pub(crate) fn set_status(&mut self, slot: usize, status: Status) {
+        self.impaired -= usize::from(self.statuses[slot] != Status::Up);
+        self.impaired += usize::from(status != Status::Up);
+        self.statuses[slot] = status;
+    }
+
+    /// How fast a process's clock runs.
+    fn rate(&self, slot: usize) -> f64 {
+        let fraction = (self.drift_hash.word(slot as u64) >> 11) as f64 / (1u64 << 53) as f64;
+        1.0 + self.drift * (2.0 * fraction - 1.0)
+    }
+
+    /// What a process's clock shows.
+    #[inline]
+    pub(crate) fn clock(&self, slot: usize) -> Time {
+        if self.drift == 0.0 {
+            return self.now;
+        }
+        Time::ZERO + self.now.since(Time::ZERO).scale(self.rate(slot))
+    }
+
+    /// Writes an input down in the fingerprint of the run.
+    #[inline]
+    pub(crate) fn note(&mut self, who: u64, what: u64) {
+        self.ledger.events += 1;
+        self.ledger.fingerprint.mix(self.now.as_nanos());
+        self.ledger.fingerprint.mix(who ^ what.rotate_left(29));
+    }
+
+    pub(crate) fn observe(&mut self, happening: Happening<'_>) {
+        if let Some(observer) = &mut self.observer {
+            observer.observe(self.now, happening);
+        }
+    }
+
+    #[cold]
+    pub(crate) fn observe_delivery(&mut self, from: NodeId, to: NodeId, message: &P::Message) {
+        self.observe(Happening::Delivered { from, to, message: said(message) });
+    }
+
+    #[cold]
+    pub(crate) fn drop_message(
+        &mut self,
+        roster: &Roster,
+        from: usize,
+        to: usize,
+        message: &P::Message,
+        why: Why,
+    ) {
+        match why {
+            Why::Lost => self.ledger.lost += 1,
+            Why::Cut => self.ledger.cut += 1,
+            Why::Dead => self.ledger.dead += 1,
+            Why::Stranger => self.ledger.strange += 1,
+        }
+        self.observe(Happening::Dropped {
+            from: roster.id(from),
+            to: roster.id(to),
+            message: said(message),
+            why,
+        });
+    }
+
+    /// Keeps what reaches a paused process until it goes on.
+    #[cold]
+    pub(crate) fn defer(&mut self, slot: usize, event: Event<P>) {
+        let until = self.paused[&slot];
+        self.queue.push(until.as_nanos(), event);
+    }
+
+    /// Reads ahead what the timers of the open bucket will be compared with. With very many
+    /// processes that is not in the cache, and fetching it for a whole bucket at once is several
+    /// times quicker than one by one.
+    pub(crate) fn warm_up(&self) {
+        if self.generations.len() < 1 << 15 {
+            return;
+        }
+        let generation = |event: &Event<P>| match event {
+            Event::Timer { of, timer, .. } => {
+                self.generations[*of as usize * P::Timer::COUNT + timer.index()]
+            }
+            _ => 0,
+        };
+        std::hint::black_box(self.queue.opened().map(generation).fold(0, u32::wrapping_add));
+    }
+
+    #[inline]
+    pub(crate) fn is_current(&self, slot: usize, timer: P::Timer, generation: u32) -> bool {
+        self.generations[slot * P::Timer::COUNT + timer.index()] == generation
+    }
+
+    #[inline]
+    fn next_generation(&mut self, slot: usize, timer: P::Timer) -> u32 {
+        let generation = &mut self.generations[slot * P::Timer::COUNT + timer.index()];
+        *generation = generation.wrapping_add(1);
+        *generation
+    }
+
+    /// What is lost when a process dies: its timers, its belief, its place among the paused.
+    pub(crate) fn crash(&mut self, slot: usize, who: NodeId) {
+        self.set_status(slot, Status::Down);
+        self.paused.remove(&slot);
+        for generation in &mut self.generations[slot * P::Timer::COUNT..][..P::Timer::COUNT] {
+            *generation = generation.wrapping_add(1);
+        }
+        self.ledger.forget(slot, who, self.now);
+    }
+
+    pub(crate) fn disk(&self, slot: usize) -> Option<P::Saved> {
+        self.disks.get(slot).cloned().flatten()
+    }
+
+    /// Shows the invariants what has changed.
+    pub(crate) fn changed(&mut self, roster: &Roster, change: Change) {
+        self.judge(roster, |invariant, facts| invariant.on_change(facts, change));
+    }
+
+    pub(crate) fn at_end(&mut self, roster: &Roster) {
+        self.judge(roster, |invariant, facts| invariant.at_end(facts));
+    }
+
+    fn judge(
+        &mut self,
+        roster: &Roster,
+        check: impl Fn(&mut dyn Invariant, &Facts<'_>) -> Result<(), String>,
+    ) {
+        let mut invariants = std::mem::take(&mut self.invariants);
+        for invariant in &mut invariants {
+            let name = invariant.name();
+            if let Err(detail) = check(invariant.as_mut(), &self.facts(roster))
+                && !self.ledger.violations.iter().any(|violation| violation.invariant == name)
+            {
+                self.ledger.violations.push(Violation { invariant: name, at: self.now, detail });
+            }
+        }
+        self.invariants = invariants;
+    }
+
+    #[inline(always)]
+    fn transmit(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message) {
+        if !self.network.is_whole() && self.network.is_cut(from, to) {
+            return self.drop_message(roster, from, to, &message, Why::Cut);
+        }
+        if self.network.loses() {
+            return self.drop_message(roster, from, to, &message, Why::Lost);
+        }
+        if self.network.doubles() {
+            self.ledger.doubled += 1;
+            self.enqueue(roster, from, to, message.clone());
+        }
+        self.enqueue(roster, from, to, message);
+    }
+
+    #[inline(always)]
+    fn enqueue(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message) {
+        let arrives = self.now + self.network.delay();
+        if self.observer.is_some() {
+            let (from, to) = (roster.id(from), roster.id(to));
+            self.observe(Happening::Sent { from, to, message: said(&message), arrives });
+        }
+        self.queue.push(arrives.as_nanos(), Event::Message { from: from as u32, to: to as u32, message });
+    }
+}
+
+fn said<M: election::Message>(message: &M) -> Said<'_> {
+    let kind = M::KINDS[message.kind()];
+    Said { kind: kind.name, counted: kind.counted, content: message }
+}
+
+/// The effects of one process while it handles one input.
+pub(crate) struct Turn<'w, P: Process> {
+    slot: usize,
+    roster: &'w Roster,
+    outside: &'w mut Outside<P>,
+}
+
+impl<'w, P: Process> Turn<'w, P> {
+    #[inline]
+    pub(crate) fn new(slot: usize, roster: &'w Roster, outside: &'w mut Outside<P>) -> Self {
+        Turn { slot, roster, outside }
+    }
+}
+
+impl<P: Process> Effects<P> for Turn<'_, P> {
+    #[inline]
+    fn rng(&mut self) -> &mut Rng {
+        &mut self.outside.rng
+    }
+
+    #[inline(always)]
+    fn send(&mut self, to: NodeId, message: P::Message) {
+        self.outside.ledger.sent[message.kind()] += 1;
+        match self.roster.slot(to) {
+            Some(to) => self.outside.transmit(self.roster, self.slot, to, message),
+            None => {
+                self.outside.ledger.strange += 1;
+                let from = self.roster.id(self.slot);
+                self.outside.observe(Happening::Dropped {
+                    from,
+                    to,
+                    message: said(&message),
+                    why: Why::Stranger,
+                });
+            }
+        }
+    }
+
+    fn multicast(&mut self, message: P::Message) {
+        self.outside.ledger.multicasts[message.kind()] += 1;
+        let from = self.roster.id(self.slot);
+        self.outside.observe(Happening::Multicast { from, message: said(&message) });
+        if let Latency::Const(delay) = self.outside.network.latency
+            && self.outside.network.duplicate == 0.0
+        {
+            let event = Event::Multicast { from: self.slot as u32, message };
+            return self.outside.queue.push((self.outside.now + delay).as_nanos(), event);
+        }
+        for peer in self.roster.view(self.slot).peers() {
+            let to = self.roster.slot(peer).expect("a peer is a member");
+            self.outside.transmit(self.roster, self.slot, to, message.clone());
+        }
+    }
+
+    #[inline]
+    fn set_timer(&mut self, timer: P::Timer, after: Span) {
+        let after = match self.outside.drift {
+            0.0 => after,
+            _ => after.scale(1.0 / self.outside.rate(self.slot)),
+        };
+        let generation = self.outside.next_generation(self.slot, timer);
+        let event = Event::Timer { of: self.slot as u32, generation, timer };
+        self.outside.queue.push((self.outside.now + after).as_nanos(), event);
+    }
+
+    #[inline]
+    fn cancel_timer(&mut self, timer: P::Timer) {
+        self.outside.next_generation(self.slot, timer);
+    }
+
+    fn save(&mut self, state: P::Saved) {
+        if self.outside.disks.is_empty() {
+            self.outside.disks = vec![None; self.roster.len()];
+        }
+        self.outside.disks[self.slot] = Some(state);
+    }
+
+    fn announce(&mut self, announcement: Announcement) {
+        let who = self.roster.id(self.slot);
+        let now = self.outside.now;
+        announcement.hash(&mut self.outside.ledger.fingerprint);
+        self.outside.ledger.believe(self.slot, self.roster.len(), who, announcement, now);
+        self.outside.observe(Happening::Announced { who, announcement });
+        self.outside.changed(self.roster, Change::Announced(self.slot, announcement));
+    }
+}

@@ -1,0 +1,356 @@
+//! The event queue: what is to happen, in order of time, first come first served at equal times.
+//!
+//! A calendar: the present *year* is cut into buckets of equal width, an event goes to the end of
+//! its bucket, and a bucket is put in order only when its turn comes. Later years are unsorted
+//! heaps, cut up when they begin. The width follows the load, so that a bucket holds a few events
+//! whether a million processes are busy or one message circles. An event is written twice or three
+//! times and compared a few times; nothing is allocated once the buffers have grown.
+//!
+//! Two invariants carry the order. *Nothing is scheduled in the past.* *Events of equal time stand
+//! in the order they were scheduled*: they always share a bucket or a year, those only grow at the
+//! end, and a later year is not cut up before it begins.
+
+use std::collections::BTreeMap;
+
+/// Buckets in a year.
+const BUCKETS: usize = 4096;
+const BUCKET_BITS: u32 = BUCKETS.trailing_zeros();
+const WORDS: usize = BUCKETS / 64;
+/// The order of the open bucket is kept in single words: the offset of an event's time within the
+/// bucket above, its index below.
+const INDEX_BITS: u32 = 28;
+const INDEX: u64 = (1 << INDEX_BITS) - 1;
+const WIDEST: u32 = 64 - INDEX_BITS;
+/// How many events a year should hold, and what is put up with: a few or a thousand in a bucket cost
+/// about the same, one because buckets are opened and the other because they are sorted.
+const YEARLY: u64 = 8 * BUCKETS as u64;
+const FEW: u64 = YEARLY / 4;
+const MANY: u64 = 4096 * BUCKETS as u64;
+/// How many waiting events in the open bucket make it worth narrowing the buckets at once.
+const CROWD: usize = 1024;
+
+/// A queue of events by time.
+#[derive(Debug)]
+pub struct Queue<E> {
+    /// Buckets are `2^width` ticks wide.
+    width: u32,
+    year: u64,
+    buckets: Vec<Vec<Event<E>>>,
+    /// Which buckets are not empty, and which words of that are not zero.
+    filled: [u64; WORDS],
+    filled_words: u64,
+
+    /// How many buckets since time zero have been opened: later ones take unsorted events.
+    opened: u64,
+    /// When the last opened bucket starts.
+    start: u64,
+    /// Its events as they came; an event that had its turn is gone.
+    events: Vec<Event<E>>,
+    /// Their order, and how many had their turn.
+    order: Vec<u64>,
+    turns: usize,
+
+    next_year: Vec<Event<E>>,
+    later_years: BTreeMap<u64, Vec<Event<E>>>,
+    len: usize,
+    /// Events that had their turn this year, and events put off to the year after next or later.
+    served: u64,
+    put_off: u64,
+    /// The time of the last event that had its turn.
+    now: u64,
+}
+
+#[derive(Debug)]
+struct Event<E> {
+    time: u64,
+    what: Option<E>,
+}
+
+impl<E> Default for Queue<E> {
+    fn default() -> Self {
+        Queue {
+            width: 10,
+            year: 0,
+            buckets: std::iter::repeat_with(Vec::new).take(BUCKETS).collect(),
+            filled: [0; WORDS],
+            filled_words: 0,
+            opened: 0,
+            start: 0,
+            events: Vec::new(),
+            order: Vec::new(),
+            turns: 0,
+            next_year: Vec::new(),
+            later_years: BTreeMap::new(),
+            len: 0,
+            served: 0,
+            put_off: 0,
+            now: 0,
+        }
+    }
+}
+
+impl<E> Queue<E> {
+    /// How many events are to happen.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing is to happen.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Schedules an event. A time before the last event's counts as that event's.
+    #[inline(always)] // Otherwise the event is written to the stack first, and every write stalls.
+    pub fn push(&mut self, time: u64, what: E) {
+        let time = time.max(self.now);
+        self.len += 1;
+        let bucket = time >> self.width;
+        if bucket >> BUCKET_BITS == self.year && bucket >= self.opened {
+            self.fill(bucket, Event { time, what: Some(what) });
+        } else {
+            self.push_elsewhere(Event { time, what: Some(what) });
+        }
+    }
+
+    /// Adds to a bucket of this year whose turn is yet to come.
+    #[inline(always)]
+    fn fill(&mut self, bucket: u64, event: Event<E>) {
+        let bucket = bucket as usize % BUCKETS;
+        self.buckets[bucket].push(event);
+        self.filled[bucket / 64] |= 1 << (bucket % 64);
+        self.filled_words |= 1 << (bucket / 64);
+    }
+
+    #[inline]
+    fn push_elsewhere(&mut self, event: Event<E>) {
+        if event.time >> self.width < self.opened {
+            self.push_open(event);
+        } else {
+            self.place(event);
+        }
+    }
+
+    /// Adds to the bucket whose turn it is.
+    #[inline]
+    fn push_open(&mut self, event: Event<E>) {
+        if event.time < self.start {
+            // Somebody looked ahead and then scheduled something sooner.
+            self.rebuild(self.width, self.now);
+            return self.place(event);
+        }
+        let key = ((event.time - self.start) << INDEX_BITS) | self.events.len() as u64;
+        // Later than everything so far is the usual case: try it before searching.
+        if self.order.last().is_none_or(|&last| last < key) {
+            self.order.push(key);
+        } else if self.order.len() - self.turns < CROWD {
+            let place = self.order[self.turns..].partition_point(|&other| other < key);
+            self.order.insert(self.turns + place, key);
+        } else {
+            self.rebuild(self.width.saturating_sub(6), self.now);
+            return self.place(event);
+        }
+        self.events.push(event);
+        assert!(self.events.len() as u64 <= INDEX, "more than 2^{INDEX_BITS} events at about the same time");
+    }
+
+    /// Adds to a bucket whose turn is yet to come, or to a later year.
+    #[inline]
+    fn place(&mut self, event: Event<E>) {
+        let bucket = event.time >> self.width;
+        let year = bucket >> BUCKET_BITS;
+        if year == self.year {
+            self.fill(bucket, event);
+        } else if year == self.year + 1 {
+            self.next_year.push(event);
+        } else {
+            self.later_years.entry(year).or_default().push(event);
+            self.put_off += 1;
+        }
+    }
+
+    /// The next event, if it happens no later than `limit`.
+    pub fn pop(&mut self, limit: u64) -> Option<(u64, E)> {
+        if self.turns == self.order.len() {
+            self.open();
+        }
+        self.pop_open(limit)
+    }
+
+    /// The next event of the open bucket, if it happens no later than `limit`. None does not mean
+    /// that there is nothing in other buckets.
+    #[inline]
+    pub(crate) fn pop_open(&mut self, limit: u64) -> Option<(u64, E)> {
+        let key = *self.order.get(self.turns)?;
+        let event = &mut self.events[(key & INDEX) as usize];
+        if event.time > limit {
+            return None;
+        }
+        let what = event.what.take().expect("an event has its turn once");
+        self.now = event.time;
+        self.turns += 1;
+        self.len -= 1;
+        self.served += 1;
+        if self.turns == self.order.len() {
+            self.events.clear();
+            self.order.clear();
+            self.turns = 0;
+        }
+        Some((self.now, what))
+    }
+
+    /// What is in the open bucket.
+    pub(crate) fn opened(&self) -> impl Iterator<Item = &E> {
+        self.events.iter().filter_map(|event| event.what.as_ref())
+    }
+
+    /// Opens the bucket of the next event, if there is any, and none is open that has one.
+    pub(crate) fn open(&mut self) {
+        if self.turns < self.order.len() || self.len == 0 {
+            return;
+        }
+        if self.filled_words == 0 {
+            self.fit_width();
+        }
+        if self.filled_words == 0 {
+            self.begin_next_year();
+        }
+        let word = self.filled_words.trailing_zeros() as usize;
+        let bucket = word * 64 + self.filled[word].trailing_zeros() as usize;
+        self.filled[word] &= self.filled[word] - 1;
+        if self.filled[word] == 0 {
+            self.filled_words &= self.filled_words - 1;
+        }
+        let open = (self.year << BUCKET_BITS) + bucket as u64;
+        self.opened = open + 1;
+        self.start = open << self.width;
+        std::mem::swap(&mut self.events, &mut self.buckets[bucket]);
+        assert!(self.events.len() as u64 <= INDEX, "more than 2^{INDEX_BITS} events at about the same time");
+        let key = |(index, event): (u64, &Event<E>)| ((event.time - self.start) << INDEX_BITS) | index;
+        self.order.extend((0..).zip(&self.events).map(key));
+        self.order.sort_unstable();
+    }
+
+    /// Cuts up the next year that has events. The present one has none left.
+    fn begin_next_year(&mut self) {
+        let mut events = std::mem::take(&mut self.next_year);
+        self.year += 1;
+        if events.is_empty() {
+            let (year, later) = self.later_years.pop_first().expect("the events are somewhere");
+            (self.year, events) = (year, later);
+        }
+        self.next_year = self.later_years.remove(&(self.year + 1)).unwrap_or_default();
+        for event in events.drain(..) {
+            self.place(event);
+        }
+        if self.next_year.capacity() == 0 {
+            self.next_year = events;
+        }
+    }
+
+    /// Makes the buckets as wide as would have suited the year that is over.
+    fn fit_width(&mut self) {
+        let served = self.served.max(1);
+        let width = match served {
+            ..FEW => (self.width + (YEARLY / served).ilog2()).min(WIDEST),
+            MANY.. => self.width.saturating_sub((served / MANY).ilog2() + 2),
+            // Most events were handled twice: a longer year would have saved that.
+            _ if self.put_off > served / 2 && served < MANY / 8 => self.width + 2,
+            _ => self.width,
+        };
+        (self.served, self.put_off) = (0, 0);
+        if width != self.width {
+            self.rebuild(width, self.now);
+        }
+    }
+
+    /// Sorts everything anew into buckets of another width, of which none before `from` is needed.
+    fn rebuild(&mut self, width: u32, from: u64) {
+        // In order of time, so that events of equal time stay in the order they came.
+        let mut pending = std::mem::take(&mut self.events);
+        pending.retain(|event| event.what.is_some());
+        for bucket in &mut self.buckets {
+            pending.append(bucket);
+        }
+        pending.append(&mut self.next_year);
+        for (_, mut year) in std::mem::take(&mut self.later_years) {
+            pending.append(&mut year);
+        }
+        self.order.clear();
+        self.turns = 0;
+        self.filled = [0; WORDS];
+        self.filled_words = 0;
+        self.width = width;
+        self.opened = from >> width;
+        self.year = self.opened >> BUCKET_BITS;
+        for event in pending {
+            self.place(event);
+        }
+        (self.served, self.put_off) = (0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use election::Rng;
+
+    /// Against the plainest possible queue: a list kept sorted by time, stable.
+    fn agrees_with_a_sorted_list(seed: u64, delay: impl Fn(&mut Rng, u64) -> u64) {
+        let mut rng = Rng::new(seed);
+        let (mut queue, mut list) = (Queue::default(), Vec::<(u64, u64)>::new());
+        let mut now = 0;
+        for number in 0..30_000 {
+            if rng.chance(0.52) || list.is_empty() {
+                let time = now + delay(&mut rng, number);
+                queue.push(time, number);
+                let place = list.partition_point(|&(other, _)| other <= time);
+                list.insert(place, (time, number));
+            } else {
+                let limit = if rng.chance(0.1) { now + rng.below(1000) } else { u64::MAX };
+                let expected = (list[0].0 <= limit).then(|| list.remove(0));
+                let popped = queue.pop(limit);
+                assert_eq!(popped, expected, "seed {seed}, step {number}");
+                now = popped.map_or(now, |(time, _)| time);
+            }
+            assert_eq!(queue.len(), list.len());
+        }
+        let rest: Vec<_> = std::iter::from_fn(|| queue.pop(u64::MAX)).collect();
+        assert_eq!(rest, list, "seed {seed}");
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn order_is_by_time_then_first_come_first_served() {
+        for seed in 0..5 {
+            agrees_with_a_sorted_list(seed, |_, _| 1_000_000);
+            agrees_with_a_sorted_list(seed, |rng, _| rng.below(3));
+            agrees_with_a_sorted_list(seed, |rng, _| rng.below(1_000_000));
+            agrees_with_a_sorted_list(seed, |rng, _| rng.below(4) * 500_000);
+            agrees_with_a_sorted_list(seed, |rng, _| 1 << rng.below(50));
+        }
+    }
+
+    #[test]
+    fn the_width_follows_a_load_that_changes() {
+        for seed in 0..5 {
+            // Sparse, then crowded, then sparse.
+            agrees_with_a_sorted_list(seed, |rng, number| match number / 10_000 {
+                1 => rng.below(5_000),
+                _ => rng.below(1 << 40),
+            });
+        }
+    }
+
+    #[test]
+    fn what_is_scheduled_after_looking_ahead_still_comes_in_time() {
+        let mut queue = Queue::default();
+        queue.push(1 << 45, 'c');
+        assert_eq!(queue.pop(10), None);
+        queue.push(20, 'a');
+        queue.push(1 << 45, 'd');
+        queue.push(30, 'b');
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop(u64::MAX)).map(|(_, what)| what).collect();
+        assert_eq!(order, ['a', 'b', 'c', 'd']);
+    }
+}

@@ -1,0 +1,217 @@
+//! A run described as data: who takes part, what befalls them, and when it is over.
+
+use std::fmt;
+use std::str::FromStr;
+
+use election::{Algorithm, Attribute, Command, NodeId, Rng, Roster, Span, Time};
+
+use crate::{Detector, Fault, Latency, Observer, Outcome, Plan, World, invariants};
+
+/// A run described as data. The algorithm and its options come separately, so that the same scenario
+/// can be put to all of them.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The group, in ring order.
+    pub roster: Roster,
+    /// How good a leader each would be.
+    pub ranking: Ranking,
+    /// Decides everything that is left to chance.
+    pub seed: u64,
+    /// How long messages take.
+    pub latency: Latency,
+    /// How likely a message is lost.
+    pub loss: f64,
+    /// How likely a message is doubled.
+    pub duplicate: f64,
+    /// How much clocks run fast or slow, as a fraction.
+    pub drift: f64,
+    /// What processes take to be the longest delay; otherwise, the latency's bound.
+    pub delay_bound: Option<Span>,
+    /// How processes learn of failures.
+    pub detector: Detector,
+    /// Slots that are dead from the start.
+    pub crashed: Vec<usize>,
+    /// Slots that call an election at time zero.
+    pub initiators: Vec<usize>,
+    /// What goes wrong, and when.
+    pub plan: Plan,
+    /// When the run is over, if it does not fall quiet before.
+    pub until: Option<Time>,
+}
+
+/// Where attributes come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Ranking {
+    /// The highest id is the best.
+    #[default]
+    Id,
+    /// The lowest id is the best.
+    LowestId,
+    /// Chance decides, by the seed of the run.
+    Random,
+    /// The highest id is the best until it crashes: fewer crashes come first.
+    Quality,
+    /// Some are given attributes; those of the others are their ids.
+    Listed(Vec<(NodeId, Attribute)>),
+}
+
+impl FromStr for Ranking {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Ranking, String> {
+        let pair = |text: &str| {
+            let (id, attribute) = text.split_once('=')?;
+            Some((id.parse().ok()?, attribute.parse().ok()?))
+        };
+        match text {
+            "id" => Ok(Ranking::Id),
+            "lowest-id" => Ok(Ranking::LowestId),
+            "random" => Ok(Ranking::Random),
+            "quality" => Ok(Ranking::Quality),
+            _ => text.split(',').map(pair).collect::<Option<_>>().map(Ranking::Listed).ok_or_else(|| {
+                format!(
+                    "`{text}` is not a ranking; it is id, lowest-id, random, quality, or a list like 5=90,6=1"
+                )
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Ranking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ranking::Id => f.write_str("id"),
+            Ranking::LowestId => f.write_str("lowest-id"),
+            Ranking::Random => f.write_str("random"),
+            Ranking::Quality => f.write_str("quality"),
+            Ranking::Listed(attributes) => {
+                let pairs: Vec<_> =
+                    attributes.iter().map(|(id, attribute)| format!("{id}={attribute}")).collect();
+                f.write_str(&pairs.join(","))
+            }
+        }
+    }
+}
+
+impl Scenario {
+    /// A group in a flawless network with one time unit per message, nobody calling yet.
+    pub fn new(roster: Roster) -> Scenario {
+        Scenario {
+            roster,
+            ranking: Ranking::Id,
+            seed: 0,
+            latency: Latency::Const(Span::UNIT),
+            loss: 0.0,
+            duplicate: 0.0,
+            drift: 0.0,
+            delay_bound: None,
+            detector: Detector::None,
+            crashed: Vec::new(),
+            initiators: Vec::new(),
+            plan: Vec::new(),
+            until: None,
+        }
+    }
+
+    /// When the run is over at the latest: as set, or long after the last fault.
+    pub fn horizon(&self) -> Time {
+        let calm = |(at, fault): &(Time, Fault)| match fault {
+            Fault::Pause(_, until) => *until,
+            _ => *at,
+        };
+        let last = self.plan.iter().map(calm).max().unwrap_or(Time::ZERO);
+        let bound = self.delay_bound.unwrap_or(self.latency.bound());
+        self.until.unwrap_or(last + bound * (1_000 + 20 * self.roster.len() as u64))
+    }
+
+    /// The group with its attributes.
+    fn ranked(&self) -> Roster {
+        let mut roster = self.roster.clone();
+        let ids: Vec<NodeId> = roster.iter().collect();
+        match &self.ranking {
+            Ranking::Id | Ranking::Quality => {}
+            Ranking::LowestId => ids.iter().for_each(|&id| roster.set_attribute(id, -(id.0 as Attribute))),
+            Ranking::Random => {
+                let mut rng = Rng::new(election::Hash::new(self.seed).word(3));
+                ids.iter().for_each(|&id| roster.set_attribute(id, (rng.bits() >> 1) as Attribute));
+            }
+            Ranking::Listed(attributes) => {
+                attributes.iter().for_each(|&(id, attribute)| roster.set_attribute(id, attribute));
+            }
+        }
+        roster
+    }
+
+    /// The world of this scenario, before anything has happened, with the algorithm's promises as
+    /// invariants.
+    pub fn world<A: Algorithm + 'static>(&self, options: &A::Options) -> World<A> {
+        let shared = options.clone();
+        let mut world = World::new(self.ranked(), self.seed, self.latency, move |id| A::new(id, &shared));
+        world.set_loss(self.loss);
+        world.set_duplicate(self.duplicate);
+        world.set_drift(self.drift);
+        if let Some(bound) = self.delay_bound {
+            world.set_delay_bound(bound);
+        }
+        if self.ranking == Ranking::Quality {
+            world.count_failures();
+        }
+        world.set_detector(self.detector);
+        self.crashed.iter().for_each(|&slot| world.kill(slot));
+        self.initiators.iter().for_each(|&slot| world.command(Time::ZERO, slot, Command::Campaign));
+        self.plan.iter().for_each(|(at, fault)| world.befall(*at, fault.clone()));
+        let members = 0..self.roster.len();
+        world.set_ineligible(members.filter(|&slot| !world.process(slot).may_lead()).collect());
+        for invariant in invariants::of_contract(&A::CONTRACT) {
+            world.check(invariant);
+        }
+        world
+    }
+
+    /// Runs the scenario.
+    pub fn run<A: Algorithm + 'static>(&self, options: &A::Options) -> Outcome {
+        self.conclude(self.world::<A>(options))
+    }
+
+    /// Runs the scenario while somebody watches.
+    pub fn run_observed<A: Algorithm + 'static>(
+        &self,
+        options: &A::Options,
+        observer: Box<dyn Observer>,
+    ) -> Outcome {
+        let mut world = self.world::<A>(options);
+        world.set_observer(observer);
+        self.conclude(world)
+    }
+
+    fn conclude<A: Algorithm + 'static>(&self, mut world: World<A>) -> Outcome {
+        let end = world.run(self.horizon());
+        world.finish();
+        Outcome::of(&world, self.seed, end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rankings_are_read_as_they_are_shown() {
+        for text in ["id", "lowest-id", "random", "quality", "5=90,6=-1"] {
+            assert_eq!(text.parse::<Ranking>().unwrap().to_string(), text);
+        }
+        for text in ["", "highest", "5", "5=x", "5=1,"] {
+            assert!(text.parse::<Ranking>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_run_ends_long_after_the_last_fault() {
+        let mut scenario = Scenario::new(Roster::numbered(10));
+        assert_eq!(scenario.horizon(), "1200".parse().unwrap());
+        scenario.plan = vec![(Time::ZERO, Fault::Pause(1, "50".parse().unwrap()))];
+        assert_eq!(scenario.horizon(), "1250".parse().unwrap());
+        scenario.until = Some("7".parse().unwrap());
+        assert_eq!(scenario.horizon(), "7".parse().unwrap());
+    }
+}

@@ -1,0 +1,270 @@
+//! The world: processes, the network between them, and what befalls both.
+
+use std::collections::BTreeSet;
+use std::hash::Hash as _;
+
+use election::{Command, Context, Message as _, NodeId, Process, Quality, Roster, Span, Time, Timer as _};
+
+use crate::detector::Suspicions;
+use crate::facts::Status;
+use crate::observer::Why;
+use crate::occurrence::Occurrence;
+use crate::outside::{Event, Outside, Turn};
+use crate::{Detector, Facts, Fault, Happening, Invariant, Latency, Ledger, Observer};
+
+/// A simulated world of processes of one algorithm. One seed decides everything that happens.
+///
+/// Make one with [`new`](World::new), set what is to be unusual about it, schedule faults and
+/// commands, then [`run`](World::run) it and read the [`ledger`](World::ledger).
+pub struct World<P: Process> {
+    pub(crate) roster: Roster,
+    pub(crate) processes: Vec<P>,
+    pub(crate) make: Box<dyn Fn(NodeId) -> P>,
+    pub(crate) outside: Outside<P>,
+    /// What is scheduled to befall the world; the queue holds the places in this list.
+    pub(crate) occurrences: Vec<Occurrence>,
+    pub(crate) detector: Detector,
+    pub(crate) suspicions: Suspicions,
+    /// Every process's quality, if crashes are to count against it.
+    pub(crate) qualities: Option<Vec<Quality>>,
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Nothing was left to happen.
+    Quiet,
+    /// Time was up.
+    TimeUp,
+}
+
+impl<P: Process> World<P> {
+    /// A world in which every member of the group starts at time zero, `make` making their processes.
+    pub fn new(
+        roster: Roster,
+        seed: u64,
+        latency: Latency,
+        make: impl Fn(NodeId) -> P + 'static,
+    ) -> World<P> {
+        let outside = Outside::new(roster.len(), seed, latency);
+        let processes = roster.iter().map(&make).collect();
+        let mut world = World {
+            roster,
+            processes,
+            make: Box::new(make),
+            outside,
+            occurrences: Vec::new(),
+            detector: Detector::None,
+            suspicions: Suspicions::default(),
+            qualities: None,
+        };
+        world.schedule(Time::ZERO, Occurrence::Start);
+        world
+    }
+
+    /// Has messages lost with this probability.
+    pub fn set_loss(&mut self, probability: f64) {
+        self.outside.network.loss = probability;
+    }
+
+    /// Has messages doubled with this probability.
+    pub fn set_duplicate(&mut self, probability: f64) {
+        self.outside.network.duplicate = probability;
+    }
+
+    /// Lets every clock run at a constant rate of its own, up to this fraction fast or slow.
+    pub fn set_drift(&mut self, drift: f64) {
+        self.outside.drift = drift;
+    }
+
+    /// Tells processes to expect messages to take at most this long, instead of the latency's bound.
+    pub fn set_delay_bound(&mut self, bound: Span) {
+        self.outside.delay_bound = bound;
+    }
+
+    /// Chooses how processes learn of failures.
+    pub fn set_detector(&mut self, detector: Detector) {
+        self.detector = detector;
+        self.schedule_mistake();
+    }
+
+    /// Counts every crash against the one that crashed: ranks become [`Quality`]s, with the present
+    /// attribute as priority.
+    pub fn count_failures(&mut self) {
+        let quality = |id: NodeId| {
+            let attribute = self.roster.rank(id).expect("a member ranks").attribute;
+            let priority = attribute.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+            Quality { priority, failures: 0 }
+        };
+        let qualities: Vec<Quality> = self.roster.iter().map(quality).collect();
+        for (slot, quality) in qualities.iter().enumerate() {
+            self.roster.set_attribute(self.roster.id(slot), quality.attribute());
+        }
+        self.qualities = Some(qualities);
+    }
+
+    /// Names processes that may not lead, for the invariants.
+    pub fn set_ineligible(&mut self, slots: BTreeSet<usize>) {
+        self.outside.ineligible = slots;
+    }
+
+    /// Watches the run.
+    pub fn set_observer(&mut self, observer: Box<dyn Observer>) {
+        self.outside.observer = Some(observer);
+    }
+
+    /// Checks an invariant during the run and at its end.
+    pub fn check(&mut self, invariant: Box<dyn Invariant>) {
+        self.outside.invariants.push(invariant);
+    }
+
+    /// Has a process dead from the start. Call before the first [`run`](World::run).
+    pub fn kill(&mut self, slot: usize) {
+        self.outside.set_status(slot, Status::Down);
+        self.look_later(Occurrence::Look(slot));
+    }
+
+    /// Schedules a fault.
+    pub fn befall(&mut self, at: Time, fault: Fault) {
+        self.schedule(at, Occurrence::Fault(fault));
+    }
+
+    /// Schedules a command.
+    pub fn command(&mut self, at: Time, slot: usize, command: Command) {
+        self.schedule(at, Occurrence::Command(slot, command));
+    }
+
+    /// True time.
+    pub fn now(&self) -> Time {
+        self.outside.now
+    }
+
+    /// The group.
+    pub fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    /// The process in this slot.
+    pub fn process(&self, slot: usize) -> &P {
+        &self.processes[slot]
+    }
+
+    /// What has been counted so far.
+    pub fn ledger(&self) -> &Ledger {
+        &self.outside.ledger
+    }
+
+    /// The truth at this moment.
+    pub fn facts(&self) -> Facts<'_> {
+        self.outside.facts(&self.roster)
+    }
+
+    /// Lets time pass, up to and including the given moment.
+    pub fn run(&mut self, until: Time) -> End {
+        loop {
+            self.outside.queue.open();
+            self.outside.warm_up();
+            let mut idle = true;
+            while let Some((time, event)) = self.outside.queue.pop_open(until.as_nanos()) {
+                self.outside.now = Time::from_nanos(time);
+                self.happen(event);
+                idle = false;
+            }
+            if self.outside.queue.is_empty() {
+                return End::Quiet;
+            }
+            if idle {
+                self.outside.now = until;
+                return End::TimeUp;
+            }
+        }
+    }
+
+    /// Checks what must hold at the end.
+    pub fn finish(&mut self) {
+        self.outside.at_end(&self.roster);
+    }
+
+    pub(crate) fn schedule(&mut self, at: Time, occurrence: Occurrence) {
+        let place = self.occurrences.len() as u32;
+        self.occurrences.push(occurrence);
+        self.outside.queue.push(at.as_nanos(), Event::Occurrence(place));
+    }
+
+    #[inline(always)]
+    fn happen(&mut self, event: Event<P>) {
+        match event {
+            Event::Message { from, to, message } => self.deliver(from as usize, to as usize, message),
+            Event::Timer { of, generation, timer } => {
+                let slot = of as usize;
+                if !self.outside.is_current(slot, timer, generation) {
+                    return;
+                }
+                if self.outside.status(slot) == Status::Paused {
+                    return self.outside.defer(slot, event);
+                }
+                self.outside.note(of.into(), timer.index() as u64);
+                if self.outside.observer.is_some() {
+                    let who = self.roster.id(slot);
+                    self.outside.observe(Happening::Expired { who, timer: &timer });
+                }
+                self.input(slot, |process, cx| process.on_timer(cx, timer));
+            }
+            Event::Multicast { from, message } => {
+                let from = from as usize;
+                for to in 0..self.roster.len() {
+                    if to != from && self.roster.view(from).contains(self.roster.id(to)) {
+                        if self.outside.network.loses() {
+                            self.outside.drop_message(&self.roster, from, to, &message, Why::Lost);
+                        } else {
+                            self.deliver(from, to, message.clone());
+                        }
+                    }
+                }
+            }
+            Event::Occurrence(place) => {
+                let occurrence = self.occurrences[place as usize].clone();
+                self.occur(occurrence);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn deliver(&mut self, from: usize, to: usize, message: P::Message) {
+        match self.outside.status(to) {
+            Status::Up => {}
+            Status::Down => return self.outside.drop_message(&self.roster, from, to, &message, Why::Dead),
+            Status::Paused => {
+                let event = Event::Message { from: from as u32, to: to as u32, message };
+                return self.outside.defer(to, event);
+            }
+        }
+        if !self.outside.network.is_whole() && self.outside.network.is_cut(from, to) {
+            return self.outside.drop_message(&self.roster, from, to, &message, Why::Cut);
+        }
+        let kind = message.kind();
+        self.outside.note(to as u64 | (from as u64) << 32, 1 << 32);
+        message.hash(&mut self.outside.ledger.fingerprint);
+        if P::Message::KINDS[kind].counted {
+            self.outside.ledger.active = self.outside.now;
+        }
+        let sender = self.roster.id(from);
+        if self.outside.observer.is_some() {
+            self.outside.observe_delivery(sender, self.roster.id(to), &message);
+        }
+        self.input(to, |process, cx| process.on_message(cx, sender, message));
+    }
+
+    /// Hands an input to a process.
+    #[inline(always)]
+    pub(crate) fn input<'w>(
+        &'w mut self,
+        slot: usize,
+        handle: impl FnOnce(&mut P, &mut Context<'w, Turn<'w, P>>),
+    ) {
+        let now = self.outside.clock(slot);
+        let bound = self.outside.delay_bound;
+        let turn = Turn::new(slot, &self.roster, &mut self.outside);
+        handle(&mut self.processes[slot], &mut Context::new(now, self.roster.view(slot), bound, turn));
+    }
+}

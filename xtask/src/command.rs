@@ -1,0 +1,57 @@
+//! Running other programs.
+
+use std::process::Command;
+
+use crate::root;
+
+/// A command that is going to be run in the workspace.
+pub(crate) struct Job {
+    words: Vec<String>,
+    variables: Vec<(&'static str, String)>,
+}
+
+/// A cargo command.
+pub(crate) fn cargo(arguments: &[&str]) -> Job {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_string());
+    let words = std::iter::once(cargo).chain(arguments.iter().map(|argument| argument.to_string())).collect();
+    Job { words, variables: Vec::new() }
+}
+
+impl Job {
+    pub(crate) fn env(mut self, name: &'static str, value: &str) -> Job {
+        self.variables.push((name, value.to_string()));
+        self
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.words[0]);
+        command.args(&self.words[1..]).current_dir(root());
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    fn shown(&self) -> String {
+        format!("cargo {}", self.words[1..].join(" "))
+    }
+
+    /// Runs it with its output shown.
+    pub(crate) fn run(&self) -> Result<(), String> {
+        let status = self.command().status().map_err(|error| format!("{}: {error}", self.shown()))?;
+        if status.success() { Ok(()) } else { Err(format!("`{}` failed", self.shown())) }
+    }
+
+    /// Runs it and returns what it printed.
+    pub(crate) fn output(&self) -> Result<String, String> {
+        let output = self.command().output().map_err(|error| format!("{}: {error}", self.shown()))?;
+        if !output.status.success() {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("`{}` failed:\n{errors}", self.shown()));
+        }
+        String::from_utf8(output.stdout).map_err(|_| format!("`{}` printed no text", self.shown()))
+    }
+
+    /// Whether it can be run at all.
+    pub(crate) fn works(&self) -> bool {
+        self.command().output().is_ok_and(|output| output.status.success())
+    }
+}

@@ -1,0 +1,106 @@
+//! The parts of documents that are printed by commands.
+//!
+//! A part stands between `<!-- output of: suffrage … -->` and `<!-- end of output -->`; the command's
+//! output is put there as it is if it is Markdown, and in a fence otherwise.
+
+use std::fs;
+use std::path::Path;
+
+use crate::command::cargo;
+
+const BEGIN: &str = "<!-- output of: suffrage ";
+const END: &str = "<!-- end of output -->";
+const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"];
+
+/// Compares the generated parts with what the commands print, or rewrites them.
+pub(crate) fn docs(root: &Path, bless: bool) -> Result<(), String> {
+    for document in DOCUMENTS {
+        let path = root.join(document);
+        let text = fs::read_to_string(&path).map_err(|error| format!("{document}: {error}"))?;
+        let fresh = regenerate(&text, &suffrage).map_err(|reason| format!("{document}: {reason}"))?;
+        if fresh == text {
+            continue;
+        }
+        if !bless {
+            return Err(format!(
+                "{document} is out of date; run `cargo xtask docs --bless` and read the diff"
+            ));
+        }
+        fs::write(&path, fresh).map_err(|error| format!("{document}: {error}"))?;
+        println!("rewrote {document}");
+    }
+    println!("documents are up to date");
+    Ok(())
+}
+
+fn suffrage(arguments: &str) -> Result<String, String> {
+    let fixed = ["run", "--quiet", "--release", "--package", "cli", "--"];
+    let arguments = split(arguments);
+    let words: Vec<&str> = fixed.into_iter().chain(arguments.iter().map(String::as_str)).collect();
+    cargo(&words).output()
+}
+
+/// Splits a command line at spaces, except within single quotes.
+fn split(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for (place, part) in line.split('\'').enumerate() {
+        if place % 2 == 1 {
+            words.push(part.to_string());
+        } else {
+            words.extend(part.split_whitespace().map(str::to_string));
+        }
+    }
+    words
+}
+
+fn regenerate(text: &str, run: &dyn Fn(&str) -> Result<String, String>) -> Result<String, String> {
+    let mut fresh = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(BEGIN) {
+        let line_end = start + rest[start..].find('\n').ok_or("a document ends within a marker")?;
+        let marker = &rest[start..line_end];
+        let arguments =
+            marker[BEGIN.len()..].strip_suffix(" -->").ok_or_else(|| format!("`{marker}` is not closed"))?;
+        let end = line_end + rest[line_end..].find(END).ok_or_else(|| format!("`{marker}` has no end"))?;
+        let output = run(arguments)?;
+        fresh.push_str(&rest[..=line_end]);
+        if arguments.contains("--markdown") {
+            fresh.push_str(&output);
+        } else {
+            fresh.push_str(&format!("```text\n$ suffrage {arguments}\n{output}```\n"));
+        }
+        rest = &rest[end..];
+    }
+    fresh.push_str(rest);
+    Ok(fresh)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stale_is_replaced_and_the_rest_is_kept() {
+        let run = |arguments: &str| Ok(format!("ran {arguments}\n"));
+        let text = "a\n<!-- output of: suffrage simulate x -->\nold\n<!-- end of output -->\nb\n";
+        let fresh = regenerate(text, &run).unwrap();
+        assert_eq!(
+            fresh,
+            "a\n<!-- output of: suffrage simulate x -->\n```text\n$ suffrage simulate x\nran simulate x\n```\n\
+             <!-- end of output -->\nb\n"
+        );
+        assert_eq!(regenerate(&fresh, &run).unwrap(), fresh);
+    }
+
+    #[test]
+    fn a_marker_without_end_is_an_error() {
+        let run = |_: &str| Ok(String::new());
+        assert!(regenerate("<!-- output of: suffrage x -->\n", &run).is_err());
+        assert!(regenerate("<!-- output of: suffrage x\n<!-- end of output -->", &run).is_err());
+    }
+
+    #[test]
+    fn quotes_keep_words_together() {
+        assert_eq!(split("simulate --partition '1,2|3 4' -x"), ["simulate", "--partition", "1,2|3 4", "-x"]);
+    }
+}

@@ -1,0 +1,65 @@
+//! The project's own chores: `cargo xtask test`, `tidy`, `docs`, `bench`.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "it runs programs and takes their time"
+)]
+
+mod command;
+mod docs;
+mod test;
+mod tidy;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use command::cargo;
+
+const USAGE: &str = "\
+usage: cargo xtask <chore>
+
+  test [--bless]            everything CI runs: format, lints, documentation, tidiness, tests,
+                            determinism, the two commands of the README. --bless rewrites golden
+                            files and generated documentation instead of comparing them
+  tidy                      house rules that no other tool checks
+  docs [--bless]            whether the generated parts of the documents are up to date
+  bench simulator [--json] [--large]
+                            the simulator's speed, as ratios to bare loops measured in the same run";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match arguments.as_slice() {
+        ["test"] => test::test(false),
+        ["test", "--bless"] => test::test(true),
+        ["tidy"] => tidy::tidy(root()),
+        ["docs"] => docs::docs(root(), false),
+        ["docs", "--bless"] => docs::docs(root(), true),
+        ["bench", "simulator", flags @ ..] => bench(flags),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("\nxtask: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn bench(flags: &[&str]) -> Result<(), String> {
+    let arguments = ["bench", "--quiet", "--package", "simulator", "--bench", "throughput", "--"];
+    cargo(&[&arguments, flags].concat()).run()
+}
+
+/// The workspace.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace")
+}

@@ -1,0 +1,55 @@
+//! Everything CI runs.
+
+use std::time::Instant;
+
+use crate::command::cargo;
+use crate::{docs, root, tidy};
+
+/// A step's name and what it does.
+type Step = (&'static str, fn(bool) -> Result<(), String>);
+
+const STEPS: &[Step] = &[
+    ("format", |bless| cargo(if bless { &["fmt", "--all"] } else { &["fmt", "--all", "--check"] }).run()),
+    ("lints", |_| {
+        cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()
+    }),
+    ("tests", tests),
+    ("documentation", |_| {
+        cargo(&["doc", "--quiet", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings").run()
+    }),
+    ("determinism, a second time", |_| {
+        // The tests ran the set once, in another process: a run must not depend on anything but its seed.
+        cargo(&["test", "--quiet", "--package", "cli", "--test", "determinism"]).run()
+    }),
+    ("demo", |_| cargo(&["run", "--quiet", "--release", "--", "demo", "--once"]).run()),
+    ("generated documentation", |bless| docs::docs(root(), bless)),
+    ("tidiness", |_| tidy::tidy(root())),
+];
+
+pub(crate) fn test(bless: bool) -> Result<(), String> {
+    let start = Instant::now();
+    let mut times = Vec::new();
+    for (name, step) in STEPS {
+        println!("\n== {name}");
+        let start = Instant::now();
+        step(bless).map_err(|reason| format!("{name}: {reason}"))?;
+        times.push((name, start.elapsed().as_secs_f64()));
+    }
+    println!("\n== all is well");
+    for (name, seconds) in times {
+        println!("{seconds:7.1} s  {name}");
+    }
+    println!("{:7.1} s  together", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// With nextest where it is installed, because it runs all test programs side by side; otherwise
+/// with what every toolchain has.
+fn tests(bless: bool) -> Result<(), String> {
+    let blessing = if bless { "1" } else { "0" };
+    if cargo(&["nextest", "--version"]).works() {
+        cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]).env("SUFFRAGE_BLESS", blessing).run()?;
+        return cargo(&["test", "--quiet", "--workspace", "--doc"]).run();
+    }
+    cargo(&["test", "--quiet", "--workspace", "--no-fail-fast"]).env("SUFFRAGE_BLESS", blessing).run()
+}

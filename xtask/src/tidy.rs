@@ -1,0 +1,135 @@
+//! House rules that no other tool checks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A file warns at the first and fails at the second (STYLE.md, 6).
+const LONG: usize = 600;
+const TOO_LONG: usize = 800;
+
+/// What must not stand in source, and why. Split, so that this file passes.
+const BANNED: &[(&str, &str)] = &[
+    (concat!("todo", "!("), "no stubs"),
+    (concat!("unimplemented", "!("), "no stubs"),
+    (concat!("#[", "ignore"), "a test that does not run is no test"),
+    (concat!("dbg", "!("), "left over from debugging"),
+];
+
+/// What must not stand in the deterministic crates, beyond what clippy sees.
+const CHEATING: &[&str] =
+    &["std::thread", "std::net", "tokio", "Instant", "SystemTime", "HashMap", "HashSet"];
+
+/// Checks the house rules.
+pub(crate) fn tidy(root: &Path) -> Result<(), String> {
+    let mut complaints = Vec::new();
+    let sources = sources(root);
+    for path in &sources {
+        let name = path.strip_prefix(root).unwrap_or(path).display().to_string();
+        let text = fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
+        complaints.extend(complaints_about(&name, &text));
+        if text.lines().count() > LONG {
+            println!("{name} has {} lines; {TOO_LONG} are too many", text.lines().count());
+        }
+    }
+    if complaints.is_empty() {
+        println!("{} files are tidy", sources.len());
+        return Ok(());
+    }
+    Err(complaints.join("\n"))
+}
+
+fn complaints_about(name: &str, text: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let lines = text.lines().count();
+    if lines > TOO_LONG {
+        complaints.push(format!("{name} has {lines} lines: split it by concern"));
+    }
+    if !text.starts_with("//!") {
+        complaints.push(format!("{name} does not open with what it is (//!)"));
+    }
+    for (place, line) in text.lines().enumerate() {
+        let complain = |why: &str| format!("{name}:{}: {why}", place + 1);
+        complaints
+            .extend(BANNED.iter().filter(|(word, _)| line.contains(word)).map(|(_, why)| complain(why)));
+        let core =
+            ["crates/election/src/", "crates/simulator/src/"].iter().any(|core| name.starts_with(core));
+        let cheats = |word: &&&str| core && line.contains(**word) && !line.trim_start().starts_with("//");
+        complaints
+            .extend(CHEATING.iter().filter(cheats).map(|word| complain(&format!("{word} in the core"))));
+        if [concat!("/ro", "ot/"), concat!("/wo", "rk/"), concat!("/ho", "me/")]
+            .iter()
+            .any(|path| line.contains(path))
+        {
+            complaints.push(complain("a path of one machine"));
+        }
+    }
+    complaints
+}
+
+/// Every Rust file of the workspace.
+fn sources(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.join("crates"), root.join("xtask")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn each_rule_fires() {
+        let core = "crates/election/src/x.rs";
+        assert!(complaints_about(core, "//! Fine.\n").is_empty());
+        for (line, word) in [
+            (concat!("todo", "!()"), "stubs"),
+            (concat!("#[", "ignore]"), "no test"),
+            ("use std::collections::HashMap;", "HashMap in the core"),
+            (concat!("\"/ro", "ot/x\""), "path"),
+        ] {
+            let complaints = complaints_about(core, &format!("//! Fine.\n{line}\n"));
+            assert!(complaints.len() == 1 && complaints[0].contains(word), "{line}: {complaints:?}");
+        }
+        assert!(
+            complaints_about("crates/cli/src/x.rs", "//! Fine.\nuse std::collections::HashMap;\n").is_empty()
+        );
+        assert_eq!(complaints_about(core, "fn x() {}\n").len(), 1);
+        assert_eq!(complaints_about(core, &format!("//! Long.{}", "\n".repeat(900))).len(), 1);
+    }
+
+    /// `clippy.toml` makes clocks, threads, system randomness and unordered maps an error.
+    #[test]
+    fn the_bans_of_clippy_fire() {
+        let folder = std::env::temp_dir().join(format!("suffrage-bans-{}", std::process::id()));
+        fs::create_dir_all(folder.join("src")).unwrap();
+        fs::copy(crate::root().join("clippy.toml"), folder.join("clippy.toml")).unwrap();
+        let manifest = "[package]\nname = \"bans\"\nedition = \"2024\"\n[workspace]\n[lints.clippy]\n\
+                        disallowed_types = \"deny\"\ndisallowed_methods = \"deny\"\n";
+        fs::write(folder.join("Cargo.toml"), manifest).unwrap();
+        let source = "fn main() {\n    let _ = std::time::Instant::now();\n    std::thread::spawn(|| ());\n    \
+                      let _ = std::collections::HashMap::<u8, u8>::new();\n    \
+                      let _ = std::hash::RandomState::new();\n}\n";
+        fs::write(folder.join("src/main.rs"), source).unwrap();
+        let output =
+            Command::new("cargo").args(["clippy", "--offline", "--quiet"]).current_dir(&folder).output();
+        let output = output.expect("cargo runs");
+        fs::remove_dir_all(&folder).unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success());
+        for banned in ["Instant", "std::thread::spawn", "HashMap", "RandomState"] {
+            assert!(errors.contains("disallowed") && errors.contains(banned), "{banned}: {errors}");
+        }
+    }
+}
