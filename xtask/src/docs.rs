@@ -1,14 +1,16 @@
-//! The parts of documents that are printed by commands.
+//! The parts of documents that are printed by commands or copied from source.
 //!
 //! A part stands between `<!-- output of: suffrage … -->` and `<!-- end of output -->`; the command's
-//! output is put there as it is if it is Markdown, and in a fence otherwise.
+//! output is put there as it is if it is Markdown, and in a fence otherwise. `source of: path` in place
+//! of `output of: suffrage …` puts that file there.
 
 use std::fs;
 use std::path::Path;
 
 use crate::command::cargo;
 
-const BEGIN: &str = "<!-- output of: suffrage ";
+const COMMAND: &str = "<!-- output of: suffrage ";
+const SOURCE: &str = "<!-- source of: ";
 const END: &str = "<!-- end of output -->";
 const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"];
 
@@ -17,7 +19,12 @@ pub(crate) fn docs(root: &Path, bless: bool) -> Result<(), String> {
     for document in DOCUMENTS {
         let path = root.join(document);
         let text = fs::read_to_string(&path).map_err(|error| format!("{document}: {error}"))?;
-        let fresh = regenerate(&text, &suffrage).map_err(|reason| format!("{document}: {reason}"))?;
+        let fresh = regenerate(&text, COMMAND, &output).and_then(|text| {
+            let source =
+                |path: &str| fs::read_to_string(root.join(path)).map_err(|error| format!("{path}: {error}"));
+            regenerate(&text, SOURCE, &|path| source(path).map(|code| format!("```rust\n{code}```\n")))
+        });
+        let fresh = fresh.map_err(|reason| format!("{document}: {reason}"))?;
         if fresh == text {
             continue;
         }
@@ -33,11 +40,13 @@ pub(crate) fn docs(root: &Path, bless: bool) -> Result<(), String> {
     Ok(())
 }
 
-fn suffrage(arguments: &str) -> Result<String, String> {
+fn output(arguments: &str) -> Result<String, String> {
     let fixed = ["run", "--quiet", "--release", "--package", "cli", "--"];
-    let arguments = split(arguments);
-    let words: Vec<&str> = fixed.into_iter().chain(arguments.iter().map(String::as_str)).collect();
-    cargo(&words).output()
+    let words = split(arguments);
+    let words: Vec<&str> = fixed.into_iter().chain(words.iter().map(String::as_str)).collect();
+    let output = cargo(&words).output()?;
+    let is_markdown = arguments.contains("--markdown");
+    Ok(if is_markdown { output } else { format!("```text\n$ suffrage {arguments}\n{output}```\n") })
 }
 
 /// Splits a command line at spaces, except within single quotes.
@@ -53,22 +62,22 @@ fn split(line: &str) -> Vec<String> {
     words
 }
 
-fn regenerate(text: &str, run: &dyn Fn(&str) -> Result<String, String>) -> Result<String, String> {
+/// Replaces what stands between the markers that begin so.
+fn regenerate(
+    text: &str,
+    begin: &str,
+    make: &dyn Fn(&str) -> Result<String, String>,
+) -> Result<String, String> {
     let mut fresh = String::new();
     let mut rest = text;
-    while let Some(start) = rest.find(BEGIN) {
+    while let Some(start) = rest.find(begin) {
         let line_end = start + rest[start..].find('\n').ok_or("a document ends within a marker")?;
         let marker = &rest[start..line_end];
-        let arguments =
-            marker[BEGIN.len()..].strip_suffix(" -->").ok_or_else(|| format!("`{marker}` is not closed"))?;
+        let what =
+            marker[begin.len()..].strip_suffix(" -->").ok_or_else(|| format!("`{marker}` is not closed"))?;
         let end = line_end + rest[line_end..].find(END).ok_or_else(|| format!("`{marker}` has no end"))?;
-        let output = run(arguments)?;
         fresh.push_str(&rest[..=line_end]);
-        if arguments.contains("--markdown") {
-            fresh.push_str(&output);
-        } else {
-            fresh.push_str(&format!("```text\n$ suffrage {arguments}\n{output}```\n"));
-        }
+        fresh.push_str(&make(what)?);
         rest = &rest[end..];
     }
     fresh.push_str(rest);
@@ -81,22 +90,20 @@ mod tests {
 
     #[test]
     fn what_is_stale_is_replaced_and_the_rest_is_kept() {
-        let run = |arguments: &str| Ok(format!("ran {arguments}\n"));
+        let make = |arguments: &str| Ok(format!("ran {arguments}\n"));
         let text = "a\n<!-- output of: suffrage simulate x -->\nold\n<!-- end of output -->\nb\n";
-        let fresh = regenerate(text, &run).unwrap();
-        assert_eq!(
-            fresh,
-            "a\n<!-- output of: suffrage simulate x -->\n```text\n$ suffrage simulate x\nran simulate x\n```\n\
-             <!-- end of output -->\nb\n"
-        );
-        assert_eq!(regenerate(&fresh, &run).unwrap(), fresh);
+        let fresh = regenerate(text, COMMAND, &make).unwrap();
+        let expected =
+            "a\n<!-- output of: suffrage simulate x -->\nran simulate x\n<!-- end of output -->\nb\n";
+        assert_eq!(fresh, expected);
+        assert_eq!(regenerate(&fresh, COMMAND, &make).unwrap(), fresh);
     }
 
     #[test]
     fn a_marker_without_end_is_an_error() {
-        let run = |_: &str| Ok(String::new());
-        assert!(regenerate("<!-- output of: suffrage x -->\n", &run).is_err());
-        assert!(regenerate("<!-- output of: suffrage x\n<!-- end of output -->", &run).is_err());
+        let make = |_: &str| Ok(String::new());
+        assert!(regenerate("<!-- output of: suffrage x -->\n", COMMAND, &make).is_err());
+        assert!(regenerate("<!-- output of: suffrage x\n<!-- end of output -->", COMMAND, &make).is_err());
     }
 
     #[test]

@@ -21,6 +21,9 @@ const STEPS: &[Step] = &[
         // The tests ran the set once, in another process: a run must not depend on anything but its seed.
         cargo(&["test", "--quiet", "--package", "cli", "--test", "determinism"]).run()
     }),
+    ("the worked example of CONTRIBUTING.md", |_| {
+        cargo(&["run", "--quiet", "--package", "election", "--example", "roll_call"]).run()
+    }),
     ("demo", |_| cargo(&["run", "--quiet", "--release", "--", "demo", "--once"]).run()),
     ("generated documentation", |bless| docs::docs(root(), bless)),
     ("tidiness", |_| tidy::tidy(root())),

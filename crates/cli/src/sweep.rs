@@ -1,5 +1,9 @@
 //! Many runs: in parallel, with results that do not depend on how parallel.
-#![allow(clippy::disallowed_methods, reason = "threads and clocks are of no consequence to the results here")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "threads and clocks are of no consequence to the results here"
+)]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -256,9 +256,9 @@ pub enum Command {
 pub struct Term(pub u64);
 
 impl Term {
-    /// The term after this one.
+    /// The term after this one. There is none after the last, which only a forger can have sent.
     pub fn next(self) -> Term {
-        Term(self.0 + 1)
+        Term(self.0.saturating_add(1))
     }
 }
 

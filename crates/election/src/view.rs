@@ -126,9 +126,13 @@ impl Roster {
     /// How a member ranks; none for a stranger.
     #[inline]
     pub fn rank(&self, id: NodeId) -> Option<Rank> {
-        let slot = self.slot(id)?;
+        self.slot(id).map(|slot| self.rank_in(slot, id))
+    }
+
+    #[inline]
+    fn rank_in(&self, slot: usize, id: NodeId) -> Rank {
         let attribute = self.attributes.get(slot).copied().unwrap_or(id.0 as Attribute);
-        Some(Rank { attribute, id })
+        Rank { attribute, id }
     }
 
     /// What the member in this slot knows of the group.
@@ -203,6 +207,7 @@ impl<'v> View<'v> {
     }
 
     /// Everybody known but this process, in ring order from its successor on.
+    #[inline]
     pub fn successors(self) -> impl Iterator<Item = NodeId> + 'v {
         let count = self.roster.len();
         (1..count)
@@ -228,7 +233,7 @@ impl<'v> View<'v> {
     /// How this process ranks.
     #[inline]
     pub fn my_rank(self) -> Rank {
-        self.roster.rank(self.me).expect("a view belongs to a member")
+        self.roster.rank_in(self.slot, self.me)
     }
 
     /// Whether `id` would be the better leader of the two. A stranger never is.

@@ -3,7 +3,7 @@
 
 use election::catalog::{self, CONTRACTS, Visitor};
 use election::{Algorithm, Roster, Span, Time};
-use simulator::{Detector, Latency, Outcome, Scenario, Storm, storm};
+use simulator::{Detector, Fault, Latency, Outcome, Ranking, Scenario, Storm, storm};
 
 /// How processes are to get through a storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,5 +123,85 @@ fn without_reaffirmation_lost_messages_leave_some_without_the_right_leader() {
             !catalog::visit(contract.name, weather).expect("it is there").violations.is_empty()
         };
         assert!((0..50).any(|seed| fails(&seed)), "{}", contract.name);
+    }
+}
+
+/// Six processes in a ring; one dies on the way of the election that 1 has called.
+fn ring_that_loses(id: u64, at: &str) -> Scenario {
+    let mut scenario = Scenario::new(Roster::numbered(6));
+    scenario.initiators = vec![0];
+    scenario.plan = vec![(at.parse().expect("a time"), Fault::Crash(id as usize - 1))];
+    scenario.until = Some(Time::ZERO + Span::from_millis(5_000));
+    scenario
+}
+
+/// cs425 slide 28: "Election: 80 will circulate around the ring forever => Liveness violated". For the
+/// rings that end at their initiator, it is the initiator's death that does it.
+#[test]
+fn without_repair_a_ring_whose_best_member_or_initiator_dies_loops() {
+    for (name, victim, at) in
+        [("chang-roberts", 6, "7"), ("collecting-ring", 1, "3"), ("maximum-ring", 1, "3")]
+    {
+        let run = |settings| {
+            let weather = Weather { scenario: ring_that_loses(victim, at), settings };
+            catalog::visit(name, weather).expect("it is in the catalog")
+        };
+        let looping = run(&[("repair", "none")]);
+        assert!(!looping.quiet && looping.leader.is_none(), "{name}");
+        assert!(looping.messages.of("Election") > 500, "{name}: {:?}", looping.messages);
+        assert_eq!(looping.violations[0].invariant, "termination", "{name}");
+
+        let repaired = run(&[]);
+        assert!(repaired.quiet, "{name}");
+        assert_eq!(repaired.leader.map(|leader| leader.0), Some(if victim == 6 { 5 } else { 6 }), "{name}");
+    }
+}
+
+/// cs425 slides 29 and 30: each of the two repairs is enough on its own.
+#[test]
+fn each_repair_of_the_slides_mends_the_ring_on_its_own() {
+    for (name, victim, at) in
+        [("chang-roberts", 6, "7"), ("collecting-ring", 1, "3"), ("maximum-ring", 1, "3")]
+    {
+        let timeout: &'static [(&str, &str)] =
+            if name == "chang-roberts" { &[("repair", "predecessor")] } else { &[("repair", "timeout")] };
+        for (settings, detector) in [
+            (timeout, Detector::None),
+            (&[("repair", "detector")] as &[(&str, &str)], Detector::Ideal { delay: Span::from_millis(2) }),
+        ] {
+            let mut scenario = ring_that_loses(victim, at);
+            scenario.detector = detector;
+            let outcome = catalog::visit(name, Weather { scenario, settings }).expect("it is there");
+            assert_eq!(outcome.violations, [], "{name} {settings:?}");
+            assert!(outcome.quiet, "{name} {settings:?}");
+        }
+    }
+}
+
+/// Database Internals, ch. 10: "An unstable high-ranked node proposes itself as a leader, fails shortly
+/// thereafter, wins reelection, fails again"; "solved by distributing host quality metrics".
+#[test]
+fn an_unstable_favourite_is_re_elected_for_ever_unless_quality_counts() {
+    for contract in CONTRACTS {
+        let mut scenario = Scenario::new(Roster::numbered(5));
+        scenario.initiators = vec![0];
+        scenario.detector = Detector::Ideal { delay: Span::from_millis(2) };
+        let cycles = 10;
+        for cycle in 0..cycles {
+            let start = Time::ZERO + Span::from_millis(200 + 400 * cycle);
+            scenario.plan.push((start, Fault::Crash(4)));
+            scenario.plan.push((start + Span::from_millis(200), Fault::Recover { slot: 4, disk: true }));
+        }
+        let run = |ranking| {
+            let scenario = Scenario { ranking, ..scenario.clone() };
+            catalog::visit(contract.name, Weather { scenario, settings: &[] }).expect("it is there")
+        };
+        let plain = run(Ranking::Id);
+        assert_eq!(plain.leader.map(|leader| leader.0), Some(5), "{}", contract.name);
+        assert!(plain.reigns as u64 > 2 * cycles, "{}: {} reigns", contract.name, plain.reigns);
+        let wiser = run(Ranking::Quality);
+        assert_eq!(wiser.leader.map(|leader| leader.0), Some(4), "{}", contract.name);
+        assert_eq!(wiser.reigns, 2, "{}: the favourite, then a steady one", contract.name);
+        assert_eq!((plain.violations, wiser.violations), (vec![], vec![]), "{}", contract.name);
     }
 }

@@ -4,6 +4,8 @@ use election::{Attribute, Command, Process, Span, Start, Time};
 
 use crate::facts::Status;
 use crate::invariants::Change;
+use crate::observer::Why;
+use crate::outside::{Pause, What};
 use crate::{Fault, Happening, World};
 
 /// Something scheduled that is neither a message nor a timer.
@@ -13,6 +15,8 @@ pub(crate) enum Occurrence {
     Fault(Fault),
     Resume(usize),
     Command(usize, Command),
+    /// A process that was paused at the time learns that ranks have changed.
+    ViewChange(usize),
     /// The detector looks at everything that involves this process.
     Look(usize),
     /// The detector looks at one pair.
@@ -30,6 +34,7 @@ impl<P: Process> World<P> {
             Occurrence::Fault(fault) => self.strike(fault),
             Occurrence::Resume(slot) => self.resume(slot),
             Occurrence::Command(slot, command) => self.obey(slot, command),
+            Occurrence::ViewChange(slot) => self.see(slot),
             Occurrence::Look(slot) => self.look(slot),
             Occurrence::LookAt(observer, subject) => self.look_at(observer, subject),
             Occurrence::LookAround => self.look_around(),
@@ -75,9 +80,14 @@ impl<P: Process> World<P> {
         }
         let who = self.roster.id(slot);
         self.outside.note(slot as u64, 2 << 32);
-        self.outside.crash(slot, who);
+        let waiting = self.outside.crash(slot, who);
         self.suspicions.forget(slot);
         self.outside.observe(Happening::Crashed { who });
+        for event in waiting {
+            if let What::Message(message) = event.what {
+                self.outside.drop_message(&self.roster, event.mark as usize, slot, message, Why::Dead);
+            }
+        }
         self.outside.changed(&self.roster, Change::Crashed(slot));
         self.look_later(Occurrence::Look(slot));
     }
@@ -88,7 +98,6 @@ impl<P: Process> World<P> {
         }
         let who = self.roster.id(slot);
         self.outside.note(slot as u64, 3 << 32);
-        self.outside.set_status(slot, Status::Up);
         self.processes[slot] = (self.make)(who);
         self.outside.observe(Happening::Recovered { who });
         self.look_later(Occurrence::Look(slot));
@@ -98,28 +107,43 @@ impl<P: Process> World<P> {
             let attribute = qualities[slot].attribute();
             self.rank(slot, attribute);
         }
-        let saved = self.outside.disk(slot).filter(|_| disk);
+        // Up only now: the first a process hears is its start.
+        self.outside.set_status(slot, Status::Up);
+        let saved = self.outside.disk(slot, disk);
         self.input(slot, |process, cx| process.on_start(cx, Start::Recovered(saved)));
     }
 
     fn pause(&mut self, slot: usize, until: Time) {
-        if self.outside.status(slot) != Status::Up {
+        if self.outside.status(slot) == Status::Down {
             return;
         }
+        if let Some(pause) = self.outside.paused.get_mut(&slot) {
+            pause.until = pause.until.max(until);
+            return self.schedule(until, Occurrence::Resume(slot));
+        }
         self.outside.set_status(slot, Status::Paused);
-        self.outside.paused.insert(slot, until);
+        self.outside.paused.insert(slot, Pause { until, waiting: Vec::new() });
         self.outside.observe(Happening::Paused { who: self.roster.id(slot) });
         self.schedule(until, Occurrence::Resume(slot));
         self.look_later(Occurrence::Look(slot));
     }
 
     fn resume(&mut self, slot: usize) {
-        // It may have crashed, recovered and been paused again meanwhile.
-        if self.outside.paused.get(&slot).is_some_and(|&until| until <= self.outside.now) {
-            self.outside.paused.remove(&slot);
-            self.outside.set_status(slot, Status::Up);
-            self.outside.observe(Happening::Resumed { who: self.roster.id(slot) });
-            self.look_later(Occurrence::Look(slot));
+        // It may have been paused for longer meanwhile, or have crashed, recovered and been paused again.
+        let Some(pause) = self.outside.paused.remove(&slot) else { return };
+        if pause.until > self.outside.now {
+            self.outside.paused.insert(slot, pause);
+            return;
+        }
+        self.outside.set_status(slot, Status::Up);
+        self.outside.observe(Happening::Resumed { who: self.roster.id(slot) });
+        self.look_later(Occurrence::Look(slot));
+        for event in pause.waiting {
+            match event.what {
+                // It has met the network as it was on its arrival.
+                What::Message(message) => self.hear(event.mark as usize, slot, message),
+                _ => self.happen(event),
+            }
         }
     }
 
@@ -134,18 +158,34 @@ impl<P: Process> World<P> {
         self.roster.set_attribute(who, attribute);
         self.outside.observe(Happening::Ranked { who, attribute });
         for slot in 0..self.roster.len() {
-            if self.outside.status(slot) == Status::Up {
-                self.input(slot, |process, cx| process.on_view_change(cx));
-            }
+            self.see(slot);
+        }
+    }
+
+    fn see(&mut self, slot: usize) {
+        match self.outside.status(slot) {
+            Status::Up => self.input(slot, |process, cx| process.on_view_change(cx)),
+            Status::Paused => self.wait(slot, Occurrence::ViewChange(slot)),
+            Status::Down => {}
         }
     }
 
     fn obey(&mut self, slot: usize, command: Command) {
-        if self.outside.status(slot) == Status::Up {
-            self.outside.note(slot as u64, 4 << 32);
-            self.outside.observe(Happening::Commanded { who: self.roster.id(slot), command });
-            self.input(slot, |process, cx| process.on_command(cx, command));
+        match self.outside.status(slot) {
+            Status::Up => {
+                self.outside.note(slot as u64, 4 << 32);
+                self.outside.observe(Happening::Commanded { who: self.roster.id(slot), command });
+                self.input(slot, |process, cx| process.on_command(cx, command));
+            }
+            Status::Paused => self.wait(slot, Occurrence::Command(slot, command)),
+            Status::Down => {}
         }
+    }
+
+    /// Keeps what befalls a paused process until it goes on.
+    fn wait(&mut self, slot: usize, occurrence: Occurrence) {
+        let event = self.file(occurrence);
+        self.outside.defer(slot, event);
     }
 
     pub(crate) fn look_later(&mut self, look: Occurrence) {
@@ -181,9 +221,10 @@ impl<P: Process> World<P> {
         }
     }
 
-    fn report(&mut self, observer: usize, subject: usize, suspected: bool) {
+    /// Tells the observer what to believe. True if that is news to it.
+    fn report(&mut self, observer: usize, subject: usize, suspected: bool) -> bool {
         if !self.suspicions.set(observer, subject, suspected) {
-            return;
+            return false;
         }
         let (who, peer) = (self.roster.id(observer), self.roster.id(subject));
         self.outside.note(observer as u64 | (subject as u64) << 32, 5 << 32 | u64::from(suspected));
@@ -194,16 +235,17 @@ impl<P: Process> World<P> {
             self.outside.observe(Happening::Restored { who, peer });
             self.input(observer, |process, cx| process.on_restore(cx, peer));
         }
+        true
     }
 
     fn mistake(&mut self) {
         let count = self.roster.len() as u64;
         let rng = &mut self.outside.network.rng;
-        let (observer, subject) = (rng.below(count) as usize, rng.below(count) as usize);
-        let possible = observer != subject && self.outside.status(observer) == Status::Up;
-        if possible && self.detector.false_rate() > 0.0 && !self.is_silent(observer, subject) {
+        let (observer, other) = (rng.below(count) as usize, rng.below(count - 1) as usize);
+        let subject = other + usize::from(other >= observer);
+        let possible = self.detector.false_rate() > 0.0 && self.outside.status(observer) == Status::Up;
+        if possible && !self.is_silent(observer, subject) && self.report(observer, subject, true) {
             self.outside.ledger.wrong_suspicions += 1;
-            self.report(observer, subject, true);
             self.look_later(Occurrence::LookAt(observer, subject));
         }
         self.schedule_mistake();
@@ -212,7 +254,7 @@ impl<P: Process> World<P> {
     /// Mistakes of all processes together come as a Poisson process.
     pub(crate) fn schedule_mistake(&mut self) {
         let rate = self.detector.false_rate() * self.roster.len() as f64;
-        if rate > 0.0 {
+        if rate > 0.0 && self.roster.len() > 1 {
             let wait = Span::from_units(self.outside.network.rng.exponential(1.0 / rate));
             self.schedule(self.outside.now + wait, Occurrence::Mistake);
         }

@@ -13,26 +13,32 @@ use crate::network::Network;
 use crate::observer::{Said, Why};
 use crate::{Facts, Happening, Invariant, Latency, Ledger, Observer, Queue, Violation};
 
-/// Something in the queue. Processes are named by slot.
+/// Something in the queue.
 #[derive(Clone, Debug)]
-pub(crate) enum Event<P: Process> {
-    Message {
-        from: u32,
-        to: u32,
-        message: P::Message,
-    },
-    Timer {
-        of: u32,
-        generation: u32,
-        timer: P::Timer,
-    },
-    /// One entry for all addressees, where all are reached at the same time.
-    Multicast {
-        from: u32,
-        message: P::Message,
-    },
-    /// A place in the list of occurrences.
-    Occurrence(u32),
+pub(crate) struct Event<P: Process> {
+    /// Whom it concerns, by slot; the place of an occurrence in its list.
+    pub(crate) whom: u32,
+    /// The sender of a message; the generation of a timer.
+    pub(crate) mark: u32,
+    pub(crate) what: What<P>,
+}
+
+/// What it is. Kept apart from whom it concerns so that a message keeps its place in memory from the
+/// sender's hands to the receiver's; as fields of one enum they would be shuffled on every copy.
+#[derive(Clone, Debug)]
+pub(crate) enum What<P: Process> {
+    Message(P::Message),
+    Timer(P::Timer),
+    /// One entry for all addressees, where all are reached at the same time; it concerns the sender.
+    Multicast(P::Message),
+    Occurrence,
+}
+
+/// A process that does not run for a while.
+pub(crate) struct Pause<P: Process> {
+    pub(crate) until: Time,
+    /// What has reached it meanwhile, in order.
+    pub(crate) waiting: Vec<Event<P>>,
 }
 
 pub(crate) struct Outside<P: Process> {
@@ -42,8 +48,7 @@ pub(crate) struct Outside<P: Process> {
     statuses: Vec<Status>,
     /// How many are not up: while it is nobody, nobody's status need be looked at.
     impaired: usize,
-    /// Until when the paused are paused.
-    pub(crate) paused: BTreeMap<usize, Time>,
+    pub(crate) paused: BTreeMap<usize, Pause<P>>,
     /// For each process and timer, how often it was set or cancelled: an event in the queue with an
     /// older number is stale.
     generations: Vec<u32>,
@@ -134,18 +139,36 @@ impl<P: Process> Outside<P> {
         }
     }
 
+    // What seldom happens to a message gets it by value: a reference would keep the message in memory
+    // on the way where nothing happens to it, too, and have it copied there.
+
     #[cold]
-    pub(crate) fn observe_delivery(&mut self, from: NodeId, to: NodeId, message: &P::Message) {
-        self.observe(Happening::Delivered { from, to, message: said(message) });
+    #[inline(never)]
+    pub(crate) fn observe_delivery(&mut self, from: NodeId, to: NodeId, message: P::Message) {
+        self.observe(Happening::Delivered { from, to, message: said(&message) });
     }
 
     #[cold]
+    #[inline(never)]
+    fn observe_sending(&mut self, from: NodeId, to: NodeId, message: P::Message, arrives: Time) {
+        self.observe(Happening::Sent { from, to, message: said(&message), arrives });
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, from: NodeId, to: NodeId, message: P::Message) {
+        self.ledger.strange += 1;
+        self.observe(Happening::Dropped { from, to, message: said(&message), why: Why::Stranger });
+    }
+
+    #[cold]
+    #[inline(never)]
     pub(crate) fn drop_message(
         &mut self,
         roster: &Roster,
         from: usize,
         to: usize,
-        message: &P::Message,
+        message: P::Message,
         why: Why,
     ) {
         match why {
@@ -157,7 +180,7 @@ impl<P: Process> Outside<P> {
         self.observe(Happening::Dropped {
             from: roster.id(from),
             to: roster.id(to),
-            message: said(message),
+            message: said(&message),
             why,
         });
     }
@@ -165,8 +188,7 @@ impl<P: Process> Outside<P> {
     /// Keeps what reaches a paused process until it goes on.
     #[cold]
     pub(crate) fn defer(&mut self, slot: usize, event: Event<P>) {
-        let until = self.paused[&slot];
-        self.queue.push(until.as_nanos(), event);
+        self.paused.get_mut(&slot).expect("it is paused").waiting.push(event);
     }
 
     /// Reads ahead what the timers of the open bucket will be compared with. With very many
@@ -176,10 +198,8 @@ impl<P: Process> Outside<P> {
         if self.generations.len() < 1 << 15 {
             return;
         }
-        let generation = |event: &Event<P>| match event {
-            Event::Timer { of, timer, .. } => {
-                self.generations[*of as usize * P::Timer::COUNT + timer.index()]
-            }
+        let generation = |event: &Event<P>| match event.what {
+            What::Timer(timer) => self.generations[event.whom as usize * P::Timer::COUNT + timer.index()],
             _ => 0,
         };
         std::hint::black_box(self.queue.opened().map(generation).fold(0, u32::wrapping_add));
@@ -197,22 +217,31 @@ impl<P: Process> Outside<P> {
         *generation
     }
 
-    /// What is lost when a process dies: its timers, its belief, its place among the paused.
-    pub(crate) fn crash(&mut self, slot: usize, who: NodeId) {
+    /// What is lost when a process dies: its timers, its belief, its place among the paused. What
+    /// was waiting there is returned.
+    pub(crate) fn crash(&mut self, slot: usize, who: NodeId) -> Vec<Event<P>> {
         self.set_status(slot, Status::Down);
-        self.paused.remove(&slot);
         for generation in &mut self.generations[slot * P::Timer::COUNT..][..P::Timer::COUNT] {
             *generation = generation.wrapping_add(1);
         }
         self.ledger.forget(slot, who, self.now);
+        self.paused.remove(&slot).map_or(Vec::new(), |pause| pause.waiting)
     }
 
-    pub(crate) fn disk(&self, slot: usize) -> Option<P::Saved> {
-        self.disks.get(slot).cloned().flatten()
+    /// What a process finds on its disk when it comes back. One that did not survive is empty.
+    pub(crate) fn disk(&mut self, slot: usize, survived: bool) -> Option<P::Saved> {
+        let disk = self.disks.get_mut(slot)?;
+        if !survived {
+            *disk = None;
+        }
+        disk.clone()
     }
 
     /// Shows the invariants what has changed.
     pub(crate) fn changed(&mut self, roster: &Roster, change: Change) {
+        if self.invariants.is_empty() {
+            return;
+        }
         self.judge(roster, |invariant, facts| invariant.on_change(facts, change));
     }
 
@@ -240,10 +269,10 @@ impl<P: Process> Outside<P> {
     #[inline(always)]
     fn transmit(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message) {
         if !self.network.is_whole() && self.network.is_cut(from, to) {
-            return self.drop_message(roster, from, to, &message, Why::Cut);
+            return self.drop_message(roster, from, to, message, Why::Cut);
         }
         if self.network.loses() {
-            return self.drop_message(roster, from, to, &message, Why::Lost);
+            return self.drop_message(roster, from, to, message, Why::Lost);
         }
         if self.network.doubles() {
             self.ledger.doubled += 1;
@@ -256,10 +285,10 @@ impl<P: Process> Outside<P> {
     fn enqueue(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message) {
         let arrives = self.now + self.network.delay();
         if self.observer.is_some() {
-            let (from, to) = (roster.id(from), roster.id(to));
-            self.observe(Happening::Sent { from, to, message: said(&message), arrives });
+            self.observe_sending(roster.id(from), roster.id(to), message.clone(), arrives);
         }
-        self.queue.push(arrives.as_nanos(), Event::Message { from: from as u32, to: to as u32, message });
+        let what = What::Message(message);
+        self.queue.push(arrives.as_nanos(), Event { whom: to as u32, mark: from as u32, what });
     }
 }
 
@@ -293,16 +322,7 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
         self.outside.ledger.sent[message.kind()] += 1;
         match self.roster.slot(to) {
             Some(to) => self.outside.transmit(self.roster, self.slot, to, message),
-            None => {
-                self.outside.ledger.strange += 1;
-                let from = self.roster.id(self.slot);
-                self.outside.observe(Happening::Dropped {
-                    from,
-                    to,
-                    message: said(&message),
-                    why: Why::Stranger,
-                });
-            }
+            None => self.outside.refuse(self.roster.id(self.slot), to, message),
         }
     }
 
@@ -310,10 +330,12 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
         self.outside.ledger.multicasts[message.kind()] += 1;
         let from = self.roster.id(self.slot);
         self.outside.observe(Happening::Multicast { from, message: said(&message) });
+        // Cuts are met on sending too, so that what is sent into one stays lost if it heals.
         if let Latency::Const(delay) = self.outside.network.latency
             && self.outside.network.duplicate == 0.0
+            && self.outside.network.is_whole()
         {
-            let event = Event::Multicast { from: self.slot as u32, message };
+            let event = Event { whom: self.slot as u32, mark: 0, what: What::Multicast(message) };
             return self.outside.queue.push((self.outside.now + delay).as_nanos(), event);
         }
         for peer in self.roster.view(self.slot).peers() {
@@ -329,7 +351,7 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
             _ => after.scale(1.0 / self.outside.rate(self.slot)),
         };
         let generation = self.outside.next_generation(self.slot, timer);
-        let event = Event::Timer { of: self.slot as u32, generation, timer };
+        let event = Event { whom: self.slot as u32, mark: generation, what: What::Timer(timer) };
         self.outside.queue.push((self.outside.now + after).as_nanos(), event);
     }
 

@@ -55,7 +55,7 @@ pub struct Queue<E> {
     len: usize,
     /// Events that had their turn this year, and events put off to the year after next or later.
     served: u64,
-    put_off: u64,
+    postponed: u64,
     /// The time of the last event that had its turn.
     now: u64,
 }
@@ -83,7 +83,7 @@ impl<E> Default for Queue<E> {
             later_years: BTreeMap::new(),
             len: 0,
             served: 0,
-            put_off: 0,
+            postponed: 0,
             now: 0,
         }
     }
@@ -104,13 +104,24 @@ impl<E> Queue<E> {
     #[inline(always)] // Otherwise the event is written to the stack first, and every write stalls.
     pub fn push(&mut self, time: u64, what: E) {
         let time = time.max(self.now);
+        let event = Event { time, what: Some(what) };
         self.len += 1;
         let bucket = time >> self.width;
-        if bucket >> BUCKET_BITS == self.year && bucket >= self.opened {
-            self.fill(bucket, Event { time, what: Some(what) });
+        if bucket >= self.opened {
+            if bucket >> BUCKET_BITS == self.year { self.fill(bucket, event) } else { self.put_off(event) }
+        } else if time >= self.start && self.order.last().is_none_or(|&last| last < self.key(time)) {
+            // The usual case in the open bucket: later than everything in it.
+            self.order.push(self.key(time));
+            self.events.push(event);
         } else {
-            self.push_elsewhere(Event { time, what: Some(what) });
+            self.squeeze_in(event);
         }
+    }
+
+    /// The place in the order of an event that is added to the open bucket now.
+    #[inline(always)]
+    fn key(&self, time: u64) -> u64 {
+        ((time - self.start) << INDEX_BITS) | self.events.len() as u64
     }
 
     /// Adds to a bucket of this year whose turn is yet to come.
@@ -122,50 +133,39 @@ impl<E> Queue<E> {
         self.filled_words |= 1 << (bucket / 64);
     }
 
-    #[inline]
-    fn push_elsewhere(&mut self, event: Event<E>) {
-        if event.time >> self.width < self.opened {
-            self.push_open(event);
-        } else {
-            self.place(event);
-        }
-    }
-
-    /// Adds to the bucket whose turn it is.
-    #[inline]
-    fn push_open(&mut self, event: Event<E>) {
+    /// Adds to the open bucket, before others, or to a bucket that was passed by.
+    fn squeeze_in(&mut self, event: Event<E>) {
         if event.time < self.start {
             // Somebody looked ahead and then scheduled something sooner.
             self.rebuild(self.width, self.now);
             return self.place(event);
         }
-        let key = ((event.time - self.start) << INDEX_BITS) | self.events.len() as u64;
-        // Later than everything so far is the usual case: try it before searching.
-        if self.order.last().is_none_or(|&last| last < key) {
-            self.order.push(key);
-        } else if self.order.len() - self.turns < CROWD {
-            let place = self.order[self.turns..].partition_point(|&other| other < key);
-            self.order.insert(self.turns + place, key);
-        } else {
+        if self.order.len() - self.turns >= CROWD {
             self.rebuild(self.width.saturating_sub(6), self.now);
             return self.place(event);
         }
+        let key = self.key(event.time);
+        let place = self.order[self.turns..].partition_point(|&other| other < key);
+        self.order.insert(self.turns + place, key);
         self.events.push(event);
-        assert!(self.events.len() as u64 <= INDEX, "more than 2^{INDEX_BITS} events at about the same time");
     }
 
     /// Adds to a bucket whose turn is yet to come, or to a later year.
     #[inline]
     fn place(&mut self, event: Event<E>) {
         let bucket = event.time >> self.width;
-        let year = bucket >> BUCKET_BITS;
-        if year == self.year {
-            self.fill(bucket, event);
-        } else if year == self.year + 1 {
+        if bucket >> BUCKET_BITS == self.year { self.fill(bucket, event) } else { self.put_off(event) }
+    }
+
+    /// Adds to a later year.
+    #[inline(always)]
+    fn put_off(&mut self, event: Event<E>) {
+        let year = event.time >> self.width >> BUCKET_BITS;
+        if year == self.year + 1 {
             self.next_year.push(event);
         } else {
             self.later_years.entry(year).or_default().push(event);
-            self.put_off += 1;
+            self.postponed += 1;
         }
     }
 
@@ -255,10 +255,10 @@ impl<E> Queue<E> {
             ..FEW => (self.width + (YEARLY / served).ilog2()).min(WIDEST),
             MANY.. => self.width.saturating_sub((served / MANY).ilog2() + 2),
             // Most events were handled twice: a longer year would have saved that.
-            _ if self.put_off > served / 2 && served < MANY / 8 => self.width + 2,
+            _ if self.postponed > served / 2 && served < MANY / 8 => self.width + 2,
             _ => self.width,
         };
-        (self.served, self.put_off) = (0, 0);
+        (self.served, self.postponed) = (0, 0);
         if width != self.width {
             self.rebuild(width, self.now);
         }
@@ -286,7 +286,7 @@ impl<E> Queue<E> {
         for event in pending {
             self.place(event);
         }
-        (self.served, self.put_off) = (0, 0);
+        (self.served, self.postponed) = (0, 0);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::detector::Suspicions;
 use crate::facts::Status;
 use crate::observer::Why;
 use crate::occurrence::Occurrence;
-use crate::outside::{Event, Outside, Turn};
+use crate::outside::{Event, Outside, Turn, What};
 use crate::{Detector, Facts, Fault, Happening, Invariant, Latency, Ledger, Observer};
 
 /// A simulated world of processes of one algorithm. One seed decides everything that happens.
@@ -124,12 +124,12 @@ impl<P: Process> World<P> {
         self.look_later(Occurrence::Look(slot));
     }
 
-    /// Schedules a fault.
+    /// Schedules a fault. If the time is past, it happens now.
     pub fn befall(&mut self, at: Time, fault: Fault) {
         self.schedule(at, Occurrence::Fault(fault));
     }
 
-    /// Schedules a command.
+    /// Schedules a command. If the time is past, it is given now.
     pub fn command(&mut self, at: Time, slot: usize, command: Command) {
         self.schedule(at, Occurrence::Command(slot, command));
     }
@@ -174,7 +174,7 @@ impl<P: Process> World<P> {
                 return End::Quiet;
             }
             if idle {
-                self.outside.now = until;
+                self.outside.now = self.outside.now.max(until);
                 return End::TimeUp;
             }
         }
@@ -186,62 +186,75 @@ impl<P: Process> World<P> {
     }
 
     pub(crate) fn schedule(&mut self, at: Time, occurrence: Occurrence) {
+        let event = self.file(occurrence);
+        self.outside.queue.push(at.max(self.outside.now).as_nanos(), event);
+    }
+
+    pub(crate) fn file(&mut self, occurrence: Occurrence) -> Event<P> {
         let place = self.occurrences.len() as u32;
         self.occurrences.push(occurrence);
-        self.outside.queue.push(at.as_nanos(), Event::Occurrence(place));
+        Event { whom: place, mark: 0, what: What::Occurrence }
     }
 
     #[inline(always)]
-    fn happen(&mut self, event: Event<P>) {
-        match event {
-            Event::Message { from, to, message } => self.deliver(from as usize, to as usize, message),
-            Event::Timer { of, generation, timer } => {
-                let slot = of as usize;
-                if !self.outside.is_current(slot, timer, generation) {
-                    return;
+    pub(crate) fn happen(&mut self, event: Event<P>) {
+        let slot = event.whom as usize;
+        match event.what {
+            What::Message(message) => self.deliver(event.mark as usize, slot, message),
+            What::Timer(timer) => self.expire(slot, timer, event.mark),
+            What::Multicast(message) => self.fan_out(slot, &message),
+            What::Occurrence => self.occur(self.occurrences[slot].clone()),
+        }
+    }
+
+    #[inline(always)]
+    fn expire(&mut self, slot: usize, timer: P::Timer, generation: u32) {
+        if !self.outside.is_current(slot, timer, generation) {
+            return;
+        }
+        if self.outside.status(slot) == Status::Paused {
+            let event = Event { whom: slot as u32, mark: generation, what: What::Timer(timer) };
+            return self.outside.defer(slot, event);
+        }
+        self.outside.note(slot as u64, timer.index() as u64);
+        if self.outside.observer.is_some() {
+            let who = self.roster.id(slot);
+            self.outside.observe(Happening::Expired { who, timer: &timer });
+        }
+        self.input(slot, |process, cx| process.on_timer(cx, timer));
+    }
+
+    fn fan_out(&mut self, from: usize, message: &P::Message) {
+        for to in 0..self.roster.len() {
+            if to != from && self.roster.view(from).contains(self.roster.id(to)) {
+                if self.outside.network.loses() {
+                    self.outside.drop_message(&self.roster, from, to, message.clone(), Why::Lost);
+                } else {
+                    self.deliver(from, to, message.clone());
                 }
-                if self.outside.status(slot) == Status::Paused {
-                    return self.outside.defer(slot, event);
-                }
-                self.outside.note(of.into(), timer.index() as u64);
-                if self.outside.observer.is_some() {
-                    let who = self.roster.id(slot);
-                    self.outside.observe(Happening::Expired { who, timer: &timer });
-                }
-                self.input(slot, |process, cx| process.on_timer(cx, timer));
-            }
-            Event::Multicast { from, message } => {
-                let from = from as usize;
-                for to in 0..self.roster.len() {
-                    if to != from && self.roster.view(from).contains(self.roster.id(to)) {
-                        if self.outside.network.loses() {
-                            self.outside.drop_message(&self.roster, from, to, &message, Why::Lost);
-                        } else {
-                            self.deliver(from, to, message.clone());
-                        }
-                    }
-                }
-            }
-            Event::Occurrence(place) => {
-                let occurrence = self.occurrences[place as usize].clone();
-                self.occur(occurrence);
             }
         }
     }
 
     #[inline(always)]
     fn deliver(&mut self, from: usize, to: usize, message: P::Message) {
-        match self.outside.status(to) {
-            Status::Up => {}
-            Status::Down => return self.outside.drop_message(&self.roster, from, to, &message, Why::Dead),
-            Status::Paused => {
-                let event = Event::Message { from: from as u32, to: to as u32, message };
-                return self.outside.defer(to, event);
-            }
+        let status = self.outside.status(to);
+        if status == Status::Down {
+            return self.outside.drop_message(&self.roster, from, to, message, Why::Dead);
         }
         if !self.outside.network.is_whole() && self.outside.network.is_cut(from, to) {
-            return self.outside.drop_message(&self.roster, from, to, &message, Why::Cut);
+            return self.outside.drop_message(&self.roster, from, to, message, Why::Cut);
         }
+        if status == Status::Paused {
+            let event = Event { whom: to as u32, mark: from as u32, what: What::Message(message) };
+            return self.outside.defer(to, event);
+        }
+        self.hear(from, to, message);
+    }
+
+    /// Hands over a message that has arrived.
+    #[inline(always)]
+    pub(crate) fn hear(&mut self, from: usize, to: usize, message: P::Message) {
         let kind = message.kind();
         self.outside.note(to as u64 | (from as u64) << 32, 1 << 32);
         message.hash(&mut self.outside.ledger.fingerprint);
@@ -250,7 +263,7 @@ impl<P: Process> World<P> {
         }
         let sender = self.roster.id(from);
         if self.outside.observer.is_some() {
-            self.outside.observe_delivery(sender, self.roster.id(to), &message);
+            self.outside.observe_delivery(sender, self.roster.id(to), message.clone());
         }
         self.input(to, |process, cx| process.on_message(cx, sender, message));
     }

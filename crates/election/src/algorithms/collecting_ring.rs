@@ -15,11 +15,11 @@
 //! Does not promise more: "since the ring can be partitioned in two or more parts, with each part
 //! potentially electing its own leader, this approach doesn't hold a safety property, either".
 //!
-//! Readings: two elections at once both go round, and name the same leader; of two `Coordinator`s
-//! the one of the greater run stands, and a process that knows it does not pass the other on. A
-//! process that finds itself in the list of an election it did not call knows that the initiator is
-//! gone, or else the message would have ended there: it drops it and calls an election of its own.
-//! An initiator does not choose a process that it suspects meanwhile.
+//! Readings: two elections at once both complete, and name the same leader; of two `Coordinator`s
+//! the one of the greater run stands, and the other is only passed on. A process that finds itself in
+//! the list of an election it did not call knows that the initiator is gone, or else the message
+//! would have ended there: it drops it and calls an election of its own. An initiator does not
+//! choose a process that it suspects meanwhile.
 
 use serde::{Deserialize, Serialize};
 
@@ -78,7 +78,7 @@ impl Token for Election {
         let repairs = !ring.repair().is_none();
         if run.initiator == me {
             // "… sees its own process ID in the list and knows that the circuit is complete."
-            let trusted = self.members.into_iter().filter(|&id| view.contains(id) && !ring.suspects(id));
+            let trusted = self.members.into_iter().filter(|&id| !ring.suspects(id));
             let leader = trusted.max_by_key(|&id| view.rank(id)).unwrap_or(me);
             ring.conclude(cx, run, leader);
         } else if self.members.contains(&me) && repairs {
@@ -185,11 +185,10 @@ mod tests {
 
     /// "OK to have two elections at once … Here, both 2 and 5 elect 6."
     #[test]
-    fn two_elections_at_once_both_go_round_and_agree() {
+    fn two_elections_at_once_both_complete_and_agree() {
         let mut table = table("both");
         table.at(2, One::campaign).at(5, One::campaign).deliver(usize::MAX);
-        assert_eq!(table.leaders(), [Some(6)]);
-        assert_eq!((table.count("Election"), table.count("Outdated")), (12, 0));
+        assert_eq!((table.leaders(), table.counts().0), (vec![Some(6)], 24));
     }
 
     #[test]
@@ -198,9 +197,36 @@ mod tests {
         process.hear(3, election(1, 5, &[5, 6, 1, 2, 3]));
         let lower = elected(run(1, 2), 0, 6);
         assert_eq!(process.hear(3, lower.clone()), [believe(6, 1), send(5, lower.clone())]);
+        assert_eq!(process.campaign(), [], "it waits for the greater");
         let greater = elected(run(1, 5), 0, 6);
         assert_eq!(process.hear(3, greater.clone()), [send(5, greater)]);
-        assert_eq!(process.hear(3, lower), []);
+        let lower = elected(run(1, 3), 0, 6);
+        assert_eq!(
+            process.hear(3, lower.clone()),
+            [send(5, lower.clone())],
+            "it is not believed, but passed on"
+        );
+        assert_eq!(process.hear(3, lower), [], "once");
+        assert_eq!(process.hear(3, elected(run(1, 4), 0, 6)), [], "its own ends here");
+    }
+
+    #[test]
+    fn who_leads_by_the_lower_of_two_runs_goes_on_waiting_for_the_other() {
+        let options = Options { reaffirm: Some(10), ..options::<Election>("detector") };
+        let mut process = One::<Election>::new(RING, 6, options);
+        process.hear(5, election(1, 3, &[3, 4, 5]));
+        let effects = process.hear(5, elected(run(1, 2), 0, 6));
+        assert_eq!((timer(&effects, Timer::Reaffirm), timer(&effects, Timer::Leader)), (None, Some(36)));
+    }
+
+    #[test]
+    fn lower_runs_are_passed_on_in_their_own_term_only() {
+        let mut process = process(4, "both");
+        for term in 1..3 {
+            process.hear(3, election(term, 5, &[5, 6, 1, 2, 3]));
+            assert_eq!(sent(&process.hear(3, election(term, 2, &[2, 3]))).len(), 1);
+        }
+        assert_eq!(process.hear(3, election(1, 3, &[3])), []);
     }
 
     /// Or else the message would have ended at the initiator.

@@ -47,7 +47,9 @@ impl Outlook {
         let news = self.leader != Some(leader) || term > self.term;
         self.hear(term);
         self.leader = Some(leader);
-        self.passed_over.clear();
+        if !self.passed_over.is_empty() {
+            self.passed_over.clear();
+        }
         if news {
             cx.announce(Announcement::Elected { leader, term });
         }

@@ -32,6 +32,7 @@
 //! that has got a new neighbour tells it the outcome it believes in. So the greatest run known reaches
 //! every process of two rings that become one; whoever outranks its leader calls an election.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::Hash;
 
@@ -96,6 +97,13 @@ enum Phase {
     Announcing,
 }
 
+/// What goes round the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Trip {
+    Election,
+    Elected,
+}
+
 /// A process of a ring algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ring<T> {
@@ -108,8 +116,8 @@ pub struct Ring<T> {
     heard: Term,
     /// The outcome of the greatest run it knows to be over.
     concluded: Option<Outcome>,
-    /// Who called the lower runs of this term that it has passed on.
-    lower: Vec<NodeId>,
+    /// Who called the lower runs of this term that it has passed on, and what of them.
+    lower: BTreeSet<(NodeId, Trip)>,
 }
 
 impl<T: Token> Algorithm for Ring<T> {
@@ -128,7 +136,7 @@ impl<T: Token> Algorithm for Ring<T> {
             phase: Phase::Idle,
             heard: Term::default(),
             concluded: None,
-            lower: Vec::new(),
+            lower: BTreeSet::new(),
         }
     }
 }
@@ -239,10 +247,10 @@ impl<T: Token> Ring<T> {
             self.end_wait(cx);
         }
         if self.outlook.suspects(leader) {
-            return self.doubt(cx, leader);
+            return self.doubt(cx);
         }
         self.outlook.believe(cx, leader, run.term);
-        if leader == cx.me() {
+        if leader == cx.me() && self.awaited().is_none() {
             self.schedule_reaffirm(cx);
         } else {
             self.expect_leader(cx, 1);
@@ -252,9 +260,8 @@ impl<T: Token> Ring<T> {
     /// The outcome names a suspect: a late word of the dead, or the detector is wrong and will say
     /// so. Calling an election at once would repeat itself as long as the suspicion lasts ("new
     /// election runs initiated forever"), so a process that has time-outs waits for one.
-    fn doubt(&mut self, cx: &mut Context<'_, impl Effects<Self>>, suspect: NodeId) {
+    fn doubt(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
         self.outlook.forget(cx);
-        self.outlook.pass_over(suspect);
         self.expect_leader(cx, 3);
         if self.repair.timeouts {
             cx.set_timer(Timer::Outcome, cx.delay_bound() * (3 * self.hops.trip(cx.view())));
@@ -321,13 +328,9 @@ impl<T: Token> Ring<T> {
         self.awaited().is_some_and(|awaited| run < awaited.run)
     }
 
-    /// Whether a lower run of this term has been passed on before; it has from now on.
-    fn has_passed(&mut self, run: Run) -> bool {
-        let passed = self.lower.contains(&run.initiator);
-        if !passed {
-            self.lower.push(run.initiator);
-        }
-        passed && !self.repair.is_none()
+    /// Whether a lower run of this term has not been passed on before; it has from now on.
+    fn first_passes(&mut self, run: Run, trip: Trip) -> bool {
+        self.lower.insert((run.initiator, trip))
     }
 
     #[inline]
@@ -352,7 +355,7 @@ impl<T: Token> Ring<T> {
             if self.concluded.is_none_or(|known| known.run != run) {
                 self.refuse(cx, from, run);
             }
-        } else if !self.is_lower(run) || !T::SUPPRESSES && !self.has_passed(run) {
+        } else if !self.is_lower(run) || !T::SUPPRESSES && self.first_passes(run, Trip::Election) {
             self.hear(run.term);
             token.arrive(self, cx, run);
         }
@@ -367,12 +370,7 @@ impl<T: Token> Ring<T> {
             Some(known) if (known.run, known.leader) == (run, leader) => {}
             _ if run.term < self.heard => return self.refuse(cx, from, run),
             Some(known) if run <= known.run => {
-                // Two elections at once agree, and a leader repeats the greater. If not, somebody was
-                // skipped.
-                if leader != known.leader || round > 0 {
-                    self.call_election(cx);
-                }
-                return;
+                return self.on_lower(cx, outcome, known);
             }
             _ => {}
         }
@@ -385,6 +383,16 @@ impl<T: Token> Ring<T> {
         }
         self.accept(cx, outcome);
         self.hops.pass(cx, &self.outlook, Message::Elected { hop: 0, outcome });
+    }
+
+    /// Two elections at once agree, and a leader repeats the greater. If not, somebody was skipped.
+    fn on_lower(&mut self, cx: &mut Context<'_, impl Effects<Self>>, outcome: Outcome, known: Outcome) {
+        let Outcome { run, round, leader } = outcome;
+        if leader != known.leader || round > 0 {
+            self.call_election(cx);
+        } else if !T::SUPPRESSES && run.initiator != cx.me() && self.first_passes(run, Trip::Elected) {
+            self.hops.pass(cx, &self.outlook, Message::Elected { hop: 0, outcome });
+        }
     }
 
     /// The outcome is back where it began, or is a duplicate.
@@ -481,13 +489,13 @@ impl<T: Token> Process for Ring<T> {
     }
 
     fn on_restore(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
-        let passed_over = self.outlook.restore(cx, peer);
+        self.outlook.restore(cx, peer);
         if let (true, Some(awaited)) = (self.trusts_only_the_detector(), self.awaited()) {
             // The token may have been lost where this one was thought dead.
             return self.give_up(cx, awaited.run);
         }
         let Some(leader) = self.outlook.leader() else { return self.call_election(cx) };
-        if passed_over || self.leads(cx) && cx.view().outranks(peer, leader) {
+        if self.leads(cx) && cx.view().outranks(peer, leader) {
             self.call_election(cx);
         } else if self.leads(cx) {
             // Others may come back with it: one round for all.

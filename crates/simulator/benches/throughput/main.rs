@@ -33,12 +33,9 @@ fn main() {
         std::process::exit(2);
     }
     let asked = |flag: &str| arguments.iter().any(|argument| argument == flag);
-    let bytes_per_process = if std::env::var("W1").is_ok() { 0.0 } else { bytes_per_process(1_000_000) };
+    let bytes_per_process = bytes_per_process(1_000_000);
     let w1 = compare(9, |seed| ring::bare(10_000, 60, seed), |seed| ring::simulate(10_000, 60, seed));
     let mut sizes = vec![(10_000, 15), (100_000, 5), (1_000_000, 3)];
-    if std::env::var("W1").is_ok() {
-        sizes.truncate(1);
-    }
     if asked("--large") {
         sizes.push((10_000_000, 1));
     }

@@ -15,7 +15,7 @@ pub(super) struct Hops<T> {
     /// How long to wait for an acknowledgement, in message delays.
     timeout: Option<u64>,
     /// How many hops there have been.
-    count: u64,
+    count: u32,
     /// To whom the latest message went.
     latest: Option<NodeId>,
     outstanding: Vec<Outstanding<T>>,
@@ -31,7 +31,9 @@ struct Outstanding<T> {
 /// The first process ahead on the ring that is not suspected.
 #[inline]
 pub(super) fn successor(view: View<'_>, outlook: &Outlook) -> Option<NodeId> {
-    view.successors().find(|&peer| !outlook.suspects(peer))
+    let mut ahead = view.successors();
+    let next = ahead.next()?;
+    if outlook.suspects(next) { ahead.find(|&peer| !outlook.suspects(peer)) } else { Some(next) }
 }
 
 /// The first process behind on the ring that is not suspected.
@@ -69,14 +71,14 @@ impl<T: Token> Hops<T> {
             return cx.send(to, message);
         }
         let earliest = self.earliest();
-        self.count += 1;
+        self.count = self.count.wrapping_add(1).max(1);
         message.set_hop(self.count);
         self.attempt(cx, to, message);
         self.reschedule(cx, earliest);
     }
 
     /// A hop was acknowledged.
-    pub(super) fn on_ack(&mut self, cx: &mut Context<'_, impl Effects<Ring<T>>>, from: NodeId, hop: u64) {
+    pub(super) fn on_ack(&mut self, cx: &mut Context<'_, impl Effects<Ring<T>>>, from: NodeId, hop: u32) {
         let earliest = self.earliest();
         self.outstanding.retain(|entry| entry.to != from || entry.message.hop() != Some(hop));
         self.reschedule(cx, earliest);

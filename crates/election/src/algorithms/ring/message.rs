@@ -20,7 +20,7 @@ pub struct Outcome {
     /// Which run.
     pub run: Run,
     /// How often the outcome has been sent round before.
-    pub round: u64,
+    pub round: u32,
     /// Who leads.
     pub leader: NodeId,
 }
@@ -31,7 +31,7 @@ pub enum Message<T> {
     /// An election goes round.
     Election {
         /// The sender's number for this hop; 0 if it is not to be acknowledged.
-        hop: u64,
+        hop: u32,
         /// Which election.
         run: Run,
         /// What it has gathered so far.
@@ -40,7 +40,7 @@ pub enum Message<T> {
     /// Its outcome goes round.
     Elected {
         /// The sender's number for this hop; 0 if it is not to be acknowledged.
-        hop: u64,
+        hop: u32,
         /// The outcome.
         outcome: Outcome,
     },
@@ -54,21 +54,21 @@ pub enum Message<T> {
     /// "Your message has arrived."
     Ack {
         /// The hop's number.
-        hop: u64,
+        hop: u32,
     },
 }
 
 impl<T> Message<T> {
     /// The number of the hop, if it is to be acknowledged.
     #[inline]
-    pub(super) fn hop(&self) -> Option<u64> {
+    pub(super) fn hop(&self) -> Option<u32> {
         match self {
             Message::Election { hop, .. } | Message::Elected { hop, .. } if *hop != 0 => Some(*hop),
             _ => None,
         }
     }
 
-    pub(super) fn set_hop(&mut self, number: u64) {
+    pub(super) fn set_hop(&mut self, number: u32) {
         if let Message::Election { hop, .. } | Message::Elected { hop, .. } = self {
             *hop = number;
         }

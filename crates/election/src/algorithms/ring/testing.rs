@@ -14,7 +14,7 @@ pub(crate) fn run(term: u64, initiator: u64) -> Run {
     Run { term: Term(term), initiator: NodeId(initiator) }
 }
 
-pub(crate) fn elected<T>(run: Run, round: u64, leader: u64) -> Message<T> {
+pub(crate) fn elected<T>(run: Run, round: u32, leader: u64) -> Message<T> {
     Message::Elected { hop: 0, outcome: Outcome { run, round, leader: NodeId(leader) } }
 }
 

@@ -11,7 +11,7 @@ fn rank(id: u64) -> Rank {
     Rank { attribute: id as Attribute, id: NodeId(id) }
 }
 
-fn election(hop: u64, term: u64, initiator: u64, best: u64) -> Message<Election> {
+fn election(hop: u32, term: u64, initiator: u64, best: u64) -> Message<Election> {
     Message::Election { hop, run: run(term, initiator), token: Election { best: rank(best) } }
 }
 
@@ -24,12 +24,12 @@ fn plain(me: u64, repair: &str) -> One<Election> {
     One::new(RING, me, options::<Election>(repair))
 }
 
-fn hop(message: &Message<Election>) -> u64 {
+fn hop(message: &Message<Election>) -> u32 {
     message.hop().expect("it is to be acknowledged")
 }
 
 /// Whom the first message went to, and its hop.
-fn tried(effects: &[Effect<ChangRoberts>]) -> (u64, u64) {
+fn tried(effects: &[Effect<ChangRoberts>]) -> (u64, u32) {
     let (to, message) = &sent(effects)[0];
     (*to, hop(message))
 }
@@ -87,9 +87,13 @@ mod hops {
         process.now = process.now + DELAY;
         let second = process.hear(2, election(7, 2, 2, 6));
         assert_eq!(timer(&second, Timer::Hop), None, "the first is due first");
+        let mut other = process.clone();
         let rest = process.hear(4, Message::Ack { hop: first });
         assert_eq!(timer(&rest, Timer::Hop), Some(3));
         assert_eq!(tried(&process.run_out(Timer::Hop, DELAY * 3)).0, 5);
+        let overdue = other.run_out(Timer::Hop, DELAY * 2);
+        assert_eq!((tried(&overdue), sent(&overdue).len()), ((5, first), 1));
+        assert_eq!(timer(&overdue, Timer::Hop), Some(1));
     }
 
     /// An acknowledgement may be lost, and the message comes again.
@@ -184,6 +188,16 @@ mod runs {
     }
 
     #[test]
+    fn a_lonely_process_does_not_refuse_its_own_token() {
+        let mut process = One::<Election>::new(&[1, 2], 1, Options::default());
+        process.suspect(2);
+        process.campaign();
+        process.restore(2);
+        process.hear(2, elected(run(5, 2), 0, 2));
+        assert_eq!(sent(&process.run_out(Timer::Hop, DELAY)), []);
+    }
+
+    #[test]
     fn who_believes_in_an_outcome_of_the_past_calls_an_election() {
         let mut process = plain(3, "none");
         process.hear(2, elected(run(2, 6), 0, 6));
@@ -203,10 +217,10 @@ mod outcomes {
     fn an_outcome_is_believed_and_passed_on_once() {
         let mut process = plain(3, "none");
         let message = elected(run(1, 6), 0, 6);
-        assert_eq!(process.hear(2, message.clone()), [believe(6, 1), send(4, message.clone())]);
+        assert_eq!(process.hear(2, message), [believe(6, 1), send(4, message)]);
         assert_eq!(process.hear(2, message), []);
         let round = elected(run(1, 6), 1, 6);
-        assert_eq!(process.hear(2, round.clone()), [send(4, round)], "the next round is passed on");
+        assert_eq!(process.hear(2, round), [send(4, round)], "the next round is passed on");
     }
 
     #[test]
@@ -368,6 +382,16 @@ mod reaffirmation {
         assert_eq!(sent(&effects), [(4, election(0, 2, 3, 3))]);
         assert_eq!(timer(&effects, Timer::Leader), Some(48), "a run takes three trips");
         assert_eq!(sent(&follower.run_out(Timer::Leader, DELAY * 48)), [(4, election(0, 3, 3, 3))]);
+    }
+
+    #[test]
+    fn a_leader_expects_nothing_and_says_nothing_while_an_election_is_under_way() {
+        let mut leader = process(6);
+        leader.campaign();
+        let lead = leader.hear(5, election(0, 1, 6, 6));
+        assert!(lead.contains(&Effect::CancelTimer { timer: Timer::Leader }));
+        assert_eq!(timer(&leader.hear(5, election(0, 2, 5, 5)), Timer::Leader), Some(48));
+        assert_eq!(leader.run_out(Timer::Reaffirm, Span::ZERO), []);
     }
 
     #[test]
