@@ -121,6 +121,7 @@ impl<P: Process> World<P> {
             pause.until = pause.until.max(until);
             return self.schedule(until, Occurrence::Resume(slot));
         }
+        self.outside.note(slot as u64, 6 << 32);
         self.outside.set_status(slot, Status::Paused);
         self.outside.paused.insert(slot, Pause { until, waiting: Vec::new() });
         self.outside.observe(Happening::Paused { who: self.roster.id(slot) });
@@ -155,6 +156,8 @@ impl<P: Process> World<P> {
 
     fn rank(&mut self, slot: usize, attribute: Attribute) {
         let who = self.roster.id(slot);
+        self.outside.note(slot as u64, 7 << 32);
+        self.outside.ledger.fingerprint.mix(attribute as u64);
         self.roster.set_attribute(who, attribute);
         self.outside.observe(Happening::Ranked { who, attribute });
         for slot in 0..self.roster.len() {

@@ -18,7 +18,7 @@ use crate::{Facts, Happening, Invariant, Latency, Ledger, Observer, Queue, Viola
 pub(crate) struct Event<P: Process> {
     /// Whom it concerns, by slot; the place of an occurrence in its list.
     pub(crate) whom: u32,
-    /// The sender of a message; the generation of a timer.
+    /// The sender of a message; the generation of a timer; the loss a multicast was sent into, as bits.
     pub(crate) mark: u32,
     pub(crate) what: What<P>,
 }
@@ -335,7 +335,9 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
             && self.outside.network.duplicate == 0.0
             && self.outside.network.is_whole()
         {
-            let event = Event { whom: self.slot as u32, mark: 0, what: What::Multicast(message) };
+            let loss = self.outside.network.loss as f32;
+            let event =
+                Event { whom: self.slot as u32, mark: loss.to_bits(), what: What::Multicast(message) };
             return self.outside.queue.push((self.outside.now + delay).as_nanos(), event);
         }
         for peer in self.roster.view(self.slot).peers() {

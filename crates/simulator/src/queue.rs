@@ -255,7 +255,7 @@ impl<E> Queue<E> {
             ..FEW => (self.width + (YEARLY / served).ilog2()).min(WIDEST),
             MANY.. => self.width.saturating_sub((served / MANY).ilog2() + 2),
             // Most events were handled twice: a longer year would have saved that.
-            _ if self.postponed > served / 2 && served < MANY / 8 => self.width + 2,
+            _ if self.postponed > served / 2 && served < MANY / 8 => (self.width + 2).min(WIDEST),
             _ => self.width,
         };
         (self.served, self.postponed) = (0, 0);
@@ -339,6 +339,23 @@ mod tests {
                 1 => rng.below(5_000),
                 _ => rng.below(1 << 40),
             });
+        }
+    }
+
+    /// Were the buckets ever wider than their order can tell, events far apart would change places.
+    #[test]
+    fn the_width_has_its_limit_however_far_ahead_everything_is_scheduled() {
+        let (mut rng, mut queue, mut now) = (Rng::new(1), Queue::default(), 0);
+        for _ in 0..20 {
+            queue.push(now + (1 << 49), ());
+            (now, ()) = queue.pop(u64::MAX).unwrap();
+        }
+        (0..20_000).for_each(|number| queue.push(now + (number << 32), ()));
+        for _ in 0..60_000 {
+            let (time, ()) = queue.pop(u64::MAX).unwrap();
+            assert!(time >= now, "{time} after {now}");
+            now = time;
+            queue.push(now + (1 << 51) + rng.below(1 << 49), ());
         }
     }
 

@@ -1,6 +1,6 @@
 //! Random faults, decided by a seed.
 
-use election::{Rng, Time};
+use election::{Rng, Span, Time};
 
 use crate::{Cut, Fault, Plan};
 
@@ -15,6 +15,8 @@ pub struct Storm {
     pub to: Time,
     /// Whether messages are lost and doubled too.
     pub lossy: bool,
+    /// How long a cut lasts at least: shorter ones lose messages before a detector notices anything.
+    pub shortest_cut: Span,
 }
 
 /// Random crashes, recoveries, pauses, cuts and, if wanted, lost and doubled messages, at any moment
@@ -41,8 +43,11 @@ pub fn storm(seed: u64, storm: Storm) -> Plan {
     }
     for name in 1..=rng.below(4) as usize {
         let (one, other) = (moment(rng), moment(rng));
+        let healed = one.max(other).max(one.min(other) + storm.shortest_cut);
         plan.push((one.min(other), Fault::Cut(name, random_cut(rng, storm.members))));
-        plan.push((one.max(other), Fault::Heal(name)));
+        if healed < storm.to {
+            plan.push((healed, Fault::Heal(name)));
+        }
     }
     if storm.lossy {
         plan.push((storm.from, Fault::Loss(rng.unit() * 0.5)));
@@ -80,8 +85,13 @@ mod tests {
 
     #[test]
     fn a_storm_is_decided_by_its_seed_and_ends_in_time() {
-        let weather =
-            Storm { members: 6, from: "10".parse().unwrap(), to: "90".parse().unwrap(), lossy: true };
+        let weather = Storm {
+            members: 6,
+            from: "10".parse().unwrap(),
+            to: "90".parse().unwrap(),
+            lossy: true,
+            shortest_cut: Span::from_millis(4),
+        };
         assert_eq!(storm(1, weather), storm(1, weather));
         assert_ne!(storm(1, weather), storm(2, weather));
         for seed in 0..200 {

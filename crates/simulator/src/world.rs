@@ -82,7 +82,7 @@ impl<P: Process> World<P> {
         self.outside.delay_bound = bound;
     }
 
-    /// Chooses how processes learn of failures.
+    /// Chooses how processes learn of failures. Once, and before any process is killed.
     pub fn set_detector(&mut self, detector: Detector) {
         self.detector = detector;
         self.schedule_mistake();
@@ -202,7 +202,7 @@ impl<P: Process> World<P> {
         match event.what {
             What::Message(message) => self.deliver(event.mark as usize, slot, message),
             What::Timer(timer) => self.expire(slot, timer, event.mark),
-            What::Multicast(message) => self.fan_out(slot, &message),
+            What::Multicast(message) => self.fan_out(slot, f32::from_bits(event.mark), &message),
             What::Occurrence => self.occur(self.occurrences[slot].clone()),
         }
     }
@@ -224,10 +224,10 @@ impl<P: Process> World<P> {
         self.input(slot, |process, cx| process.on_timer(cx, timer));
     }
 
-    fn fan_out(&mut self, from: usize, message: &P::Message) {
+    fn fan_out(&mut self, from: usize, loss: f32, message: &P::Message) {
         for to in 0..self.roster.len() {
             if to != from && self.roster.view(from).contains(self.roster.id(to)) {
-                if self.outside.network.loses() {
+                if self.outside.network.loses_at(loss.into()) {
                     self.outside.drop_message(&self.roster, from, to, message.clone(), Why::Lost);
                 } else {
                     self.deliver(from, to, message.clone());

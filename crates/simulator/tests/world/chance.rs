@@ -1,7 +1,7 @@
 //! What is left to chance: loss, doubling, drift. Seeds are fixed.
 
 use election::Roster;
-use simulator::{Detector, Fault};
+use simulator::{Detector, End, Fault};
 
 use crate::probe::Act::{Say, Set, Shout};
 use crate::probe::Alarm;
@@ -102,7 +102,7 @@ fn calm_ends_all_that_is_wrong_but_death() {
     stage.at(60.0, 1, Say(2, 1));
     stage.at(60.0, 2, Say(3, 2));
     stage.at(60.0, 3, Shout(3));
-    stage.run_out();
+    assert_eq!(stage.run(500.0), End::TimeUp, "the cuts are yet to be healed");
     let since = |id: u64| {
         let diary = stage.diary(id).iter();
         let late = diary.filter(|line| line.split(' ').next().unwrap().parse::<f64>().unwrap() > 52.0);

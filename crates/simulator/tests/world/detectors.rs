@@ -163,6 +163,11 @@ fn every_process_suspects_wrongly_at_the_given_rate_and_is_put_right_after_the_d
             }
             let own = remarks.len() as f64 / 2.0;
             assert!((own - 250.0).abs() < 6.0 * 250f64.sqrt(), "{id} of {count}: {own}");
+            let share = 250.0 / (count as f64 - 1.0);
+            for peer in (1..=count as u64).filter(|&peer| peer != id) {
+                let of = remarks.iter().filter(|remark| remark.2 == peer).count() as f64 / 2.0;
+                assert!((of - share).abs() < 6.0 * share.sqrt(), "{id} of {peer}: {of}");
+            }
         }
         assert!((wrong as f64 - expected).abs() < 6.0 * expected.sqrt(), "{wrong} of {expected}");
         assert_eq!(wrong, stage.world.ledger().wrong_suspicions);

@@ -11,8 +11,13 @@ use crate::probe::Act::{Say, Set};
 use crate::probe::Alarm;
 use crate::stage::{Stage, Watcher, span, time};
 
-const STORM: Storm =
-    Storm { members: 6, from: Time::ZERO, to: Time::from_nanos(200 * Span::UNIT.as_nanos()), lossy: true };
+const STORM: Storm = Storm {
+    members: 6,
+    from: Time::ZERO,
+    to: Time::from_nanos(200 * Span::UNIT.as_nanos()),
+    lossy: true,
+    shortest_cut: Span::ZERO,
+};
 
 /// A scenario in which everything that can happen does.
 fn weather(seed: u64) -> Scenario {

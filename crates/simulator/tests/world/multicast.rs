@@ -136,3 +136,15 @@ fn a_multicast_of_one_that_is_alone_reaches_nobody() {
     let stage = either_way(&Roster::numbered(1), |stage| stage.at(5.0, 1, Shout(7)));
     assert_eq!(stage.diary(1), [""; 0]);
 }
+
+/// Loss belongs to the moment of sending, whether the multicast is one entry in the queue or many.
+#[test]
+fn loss_that_sets_in_while_a_multicast_is_under_way_does_not_touch_it() {
+    let stage = either_way(&Roster::numbered(3), |stage| {
+        stage.at(5.0, 2, Shout(7));
+        stage.befall(5.5, Fault::Loss(1.0));
+        stage.at(7.0, 2, Shout(8));
+    });
+    assert_eq!(stage.diary(1), ["6 heard 7 from 2"]);
+    assert_eq!(stage.diary(3), ["6 heard 7 from 2"]);
+}
