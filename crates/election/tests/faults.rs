@@ -40,7 +40,7 @@ fn stormy(seed: u64, means: Means) -> Scenario {
     let (from, to) = (Time::ZERO, Time::ZERO + Span::from_millis(STORM));
     let lossy = matches!(means, Means::Reaffirm | Means::Both);
     // What no detector notices is a lost message, and those are for reaffirmation to mend.
-    let shortest_cut = if lossy { Span::ZERO } else { delay };
+    let shortest_cut = if lossy { Span::ZERO } else { delay + Span::UNIT };
     scenario.plan = storm(seed, Storm { members, from, to, lossy, shortest_cut });
     scenario.until = Some(to + Span::from_millis(6_000));
     scenario
