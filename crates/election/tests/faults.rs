@@ -74,7 +74,14 @@ fn outcome(name: &str, seed: u64, means: Means) -> Outcome {
     catalog::visit(name, weather).expect("it is in the catalog")
 }
 
-fn survive(means: Means, seeds: u64) {
+/// How many storms each algorithm goes through: `SUFFRAGE_SEEDS`, or enough for every day.
+#[allow(clippy::disallowed_methods, reason = "a longer watch is asked for from outside")]
+fn seeds() -> u64 {
+    std::env::var("SUFFRAGE_SEEDS").map_or(2_000, |seeds| seeds.parse().expect("SUFFRAGE_SEEDS is a number"))
+}
+
+fn survive(means: Means) {
+    let seeds = seeds();
     let mut failures = Vec::new();
     let mut stirred = 0;
     for contract in CONTRACTS {
@@ -98,22 +105,22 @@ fn survive(means: Means, seeds: u64) {
 
 #[test]
 fn with_a_detector_and_no_loss_the_best_of_each_component_leads() {
-    survive(Means::Detector, 2_000);
+    survive(Means::Detector);
 }
 
 #[test]
 fn with_a_detector_that_errs_the_best_of_each_component_leads() {
-    survive(Means::ErringDetector, 2_000);
+    survive(Means::ErringDetector);
 }
 
 #[test]
 fn with_loss_and_reaffirmation_the_best_of_each_component_leads() {
-    survive(Means::Reaffirm, 2_000);
+    survive(Means::Reaffirm);
 }
 
 #[test]
 fn with_everything_at_once_the_best_of_each_component_leads() {
-    survive(Means::Both, 2_000);
+    survive(Means::Both);
 }
 
 /// The sources assume that messages are not lost. Without reaffirmation that assumption is needed.

@@ -120,6 +120,18 @@ fn a_leader_that_has_just_announced_itself_only_answers() {
     );
 }
 
+/// The same of a process that has just heard the coordinator: messages overtake each other, and were
+/// it to call, every late `Election` would start the whole election again.
+#[test]
+fn a_follower_that_has_just_heard_its_leader_only_answers() {
+    let mut follower = process(3);
+    follower.hears(6, coordinator(1));
+    follower.waits(2);
+    assert_eq!(follower.hears(1, Election).sent(), [(1, Answer)]);
+    follower.waits(1);
+    assert_eq!(follower.hears(1, Election).sent(), [vec![(1, Answer)], to([4, 5, 6], Election)].concat());
+}
+
 /// "When a crashed process reboots, it holds an election" (unimore).
 #[test]
 fn a_recovering_process_holds_an_election() {
