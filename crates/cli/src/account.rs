@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use election::{Attribute, Command, NodeId, Time};
+use election::{Attribute, Command, NodeId, Quality, Time};
 use simulator::{Happening, Messages, Observer, Outcome, Ranking, Scenario};
 
 use crate::belief::{Beliefs, News};
@@ -90,12 +90,10 @@ impl Account {
     }
 
     /// What an attribute means to a reader.
-    fn rank(&self, who: NodeId, attribute: Attribute) -> String {
-        // A quality: crashes above, the id as priority below.
-        let failures = (who.0.min(i32::MAX as u64) as Attribute - attribute) >> 32;
-        match usize::try_from(failures) {
-            Ok(failures) if self.counts_failures && failures > 0 => {
-                format!("has {} to its name", words::count(failures, "crash", "crashes"))
+    fn rank(&self, attribute: Attribute) -> String {
+        match Quality::of(attribute).failures {
+            failures if self.counts_failures && failures > 0 => {
+                format!("has {} to its name", words::count(failures as usize, "crash", "crashes"))
             }
             _ => format!("has attribute {attribute} from now on"),
         }
@@ -175,7 +173,7 @@ impl Observer for Account {
             }
             Happening::Paused { who } => (Deed::Pauses, who),
             Happening::Resumed { who } => (Deed::GoesOn, who),
-            Happening::Ranked { who, attribute } => (Deed::Ranks(self.rank(who, attribute)), who),
+            Happening::Ranked { who, attribute } => (Deed::Ranks(self.rank(attribute)), who),
             Happening::Announced { who, announcement } => {
                 let Some(news) = self.beliefs.announce(who, announcement) else { return };
                 (Deed::Belief(news), who)
@@ -188,7 +186,10 @@ impl Observer for Account {
                 let deed = Deed::Healed(self.cuts.heal());
                 return self.enter(at, deed, None);
             }
-            Happening::Calmed => return self.enter(at, Deed::Calm, None),
+            Happening::Calmed => {
+                self.cuts.calm();
+                return self.enter(at, Deed::Calm, None);
+            }
             Happening::Sent { .. }
             | Happening::Multicast { .. }
             | Happening::Delivered { .. }
@@ -248,6 +249,7 @@ impl Entry {
             }
             Deed::Belief(News::StepsDown) => verb("steps down", "step down"),
             Deed::Belief(News::Forgets) => verb("has no leader any more", "have no leader any more"),
+            Deed::Belief(News::FindsNobody) => verb("finds nobody who may lead", "find nobody who may lead"),
         }
     }
 }
@@ -268,8 +270,12 @@ pub(crate) fn opening(algorithm: &str, scenario: &Scenario) -> String {
 }
 
 /// What came of the run, a line each.
-pub(crate) fn result(outcome: &Outcome, verdict: &str, replay: &str) -> String {
-    let mut facts = vec![("leader", verdict.to_string()), ("messages", sent(&outcome.messages))];
+pub(crate) fn result(scenario: &Scenario, outcome: &Outcome, verdict: &str, replay: &str) -> String {
+    let mut facts = Vec::new();
+    if scenario.initiators.is_empty() && is_idle(outcome) {
+        facts.push(("note", "nobody was asked to call an election".to_string()));
+    }
+    facts.extend([("leader", verdict.to_string()), ("messages", sent(&outcome.messages))]);
     let apart = kinds(&outcome.messages.apart);
     if !apart.is_empty() {
         facts.push(("apart", format!("{apart}, which the source does not count")));
@@ -290,6 +296,12 @@ pub(crate) fn result(outcome: &Outcome, verdict: &str, replay: &str) -> String {
     }
     let _ = writeln!(text, "  {:<9} {replay}", "replay");
     text
+}
+
+/// Whether nobody sent or led.
+fn is_idle(outcome: &Outcome) -> bool {
+    let Messages { total, apart, .. } = &outcome.messages;
+    *total == 0 && apart.iter().all(|(_, count)| *count == 0) && outcome.reigns == 0
 }
 
 fn kinds(counts: &[(&str, u64)]) -> String {

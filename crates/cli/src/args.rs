@@ -106,7 +106,8 @@ pub(crate) struct RunArgs {
     /// Decides everything that is left to chance
     #[arg(long, value_name = "SEED", default_value = "0", value_parser = seed)]
     pub(crate) seed: u64,
-    /// Makes this many runs, with seeds from SEED on, and prints means with 95% intervals
+    /// Makes this many runs, with seeds from SEED on, and prints means with 95% intervals; an
+    /// interval needs at least two
     #[arg(long, value_name = "R", value_parser = runs)]
     pub(crate) runs: Option<u64>,
     /// How many runs go on at a time; results do not depend on it [default: one per core]

@@ -12,6 +12,8 @@ pub(crate) struct Beliefs {
     /// By slot.
     live: Vec<bool>,
     leaders: Vec<Option<(NodeId, Term)>>,
+    /// Who has announced anything since it last began.
+    heard_of: Vec<bool>,
 }
 
 /// What an announcement changed.
@@ -27,6 +29,8 @@ pub(crate) enum News {
     StepsDown,
     /// It followed, and does not know whom to follow any more.
     Forgets,
+    /// It has believed in nobody yet, and says that there is nobody to believe in.
+    FindsNobody,
 }
 
 impl Beliefs {
@@ -34,7 +38,8 @@ impl Beliefs {
         let count = scenario.roster.len();
         let mut live = vec![true; count];
         scenario.crashed.iter().for_each(|&slot| live[slot] = false);
-        Beliefs { roster: scenario.roster.clone(), live, leaders: vec![None; count] }
+        let roster = scenario.roster.clone();
+        Beliefs { roster, live, leaders: vec![None; count], heard_of: vec![false; count] }
     }
 
     fn slot(&self, id: NodeId) -> usize {
@@ -45,6 +50,7 @@ impl Beliefs {
         let slot = self.slot(who);
         self.live[slot] = false;
         self.leaders[slot] = None;
+        self.heard_of[slot] = false;
     }
 
     pub(crate) fn recover(&mut self, who: NodeId) {
@@ -60,7 +66,9 @@ impl Beliefs {
             Announcement::SteppedDown | Announcement::Undecided => None,
         };
         let before = std::mem::replace(&mut self.leaders[slot], after);
+        let heard_of = std::mem::replace(&mut self.heard_of[slot], true);
         match (before, after) {
+            (None, None) if !heard_of => Some(News::FindsNobody),
             _ if before == after => None,
             (_, Some((leader, term))) if leader == who => Some(News::Leads(term)),
             (Some((leader, _)), Some((same, term))) if leader == same => {
@@ -104,6 +112,8 @@ mod tests {
         assert_eq!(tell(3, Announcement::SteppedDown), Some(News::StepsDown));
         assert_eq!(tell(1, Announcement::Undecided), Some(News::Forgets));
         assert_eq!(tell(1, Announcement::Undecided), None);
+        assert_eq!(tell(2, Announcement::Undecided), Some(News::FindsNobody));
+        assert_eq!(tell(2, Announcement::Undecided), None, "once is enough");
         beliefs.crash(NodeId(2));
         assert_eq!(beliefs.by_leader(), [(None, vec![NodeId(1), NodeId(3)])].into());
         assert_eq!(beliefs.live(), 2);

@@ -118,6 +118,7 @@ impl Diagram {
             News::KeepsFollowing(..) => return,
             News::StepsDown => ('○', format!("{who} steps down")),
             News::Forgets => ('○', format!("{who} has no leader")),
+            News::FindsNobody => ('○', format!("{who} finds nobody who may lead")),
         };
         self.tell_expiry(at, who);
         let column = self.column(who);
@@ -179,8 +180,11 @@ impl Diagram {
         (canvas.heading(), lines, legend)
     }
 
-    /// The whole drawing.
+    /// The whole drawing; nothing if nothing happened.
     pub(crate) fn draw(&self) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
         let (heading, lines, legend) = self.lines();
         let lines = lines.into_iter().map(|(_, line)| line + "\n");
         format!("{heading}\n{}\n{legend}\n", lines.collect::<String>())
@@ -233,7 +237,10 @@ impl Observer for Diagram {
                 let groups = self.cuts.heal();
                 self.rule(at, format!("healed: {groups}"));
             }
-            Happening::Calmed => self.rule(at, "calm".to_string()),
+            Happening::Calmed => {
+                self.cuts.calm();
+                self.rule(at, "calm".to_string());
+            }
         }
     }
 }

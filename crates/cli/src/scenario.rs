@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use election::{NodeId, Roster};
+use election::{NodeId, Roster, Time};
 use simulator::{Cut, Fault, Partition, Plan, Ranking, Scenario, slot_of};
 
 use crate::args::{Common, FaultArgs, GroupArgs, Initiators};
@@ -16,6 +16,7 @@ pub(crate) fn build(common: &Common) -> Result<(Scenario, Cuts), Error> {
     let crashed = slots("crashed", &roster, &common.group.crashed)?;
     let initiators = initiators(common, &roster, &crashed)?;
     check_ranks(&roster, &common.group)?;
+    check_times(common)?;
     check_course(common)?;
     let (plan, cuts) = plan(&roster, common)?;
     let network = &common.network;
@@ -73,11 +74,11 @@ fn initiators(common: &Common, roster: &Roster, crashed: &[usize]) -> Result<Vec
     let mut dead = vec![false; roster.len()];
     crashed.iter().for_each(|&slot| dead[slot] = true);
     let mut live = (0..roster.len()).filter(|&slot| !dead[slot]);
+    if crashed.len() == roster.len() && common.faults.recover.is_empty() {
+        let reason = "all processes are dead from the start; leave one alive or --recover one";
+        return Err(Error::flag("crashed", reason));
+    }
     match &common.group.initiator {
-        None if crashed.len() == roster.len() && common.faults.recover.is_empty() => {
-            let reason = "all processes are dead from the start; leave one alive or --recover one";
-            Err(Error::flag("crashed", reason))
-        }
         None => Ok(live.next().into_iter().collect()),
         Some(Initiators::All) => Ok(live.collect()),
         Some(Initiators::Nobody) => Ok(Vec::new()),
@@ -97,6 +98,31 @@ fn check_ranks(roster: &Roster, group: &GroupArgs) -> Result<(), Error> {
         slots("rank", roster, &ids)?;
     }
     group.rerank.iter().try_for_each(|(id, ..)| slot("rerank", roster, *id).map(drop))
+}
+
+/// Refuses what would go wrong after --calm, and what would happen after --until: it would not, or
+/// contradict the flag.
+fn check_times(common: &Common) -> Result<(), Error> {
+    let FaultArgs { crash, recover, pause, partition, calm, .. } = &common.faults;
+    let mut times: Vec<(&str, Time)> = crash.iter().map(|&(_, at)| ("crash", at)).collect();
+    times.extend(recover.iter().map(|&(_, at)| ("recover", at)));
+    times.extend(pause.iter().map(|&(_, from, _)| ("pause", from)));
+    times.extend(partition.iter().map(|partition| ("partition", partition.from)));
+    if let Some(calm) = calm
+        && let Some((flag, at)) = times.iter().find(|(_, at)| at > calm)
+    {
+        let reason = format!("nothing goes wrong after {calm}, but --{flag} comes at {at}");
+        return Err(Error::flag("calm", reason));
+    }
+    times.extend(common.group.rerank.iter().map(|&(.., at)| ("rerank", at)));
+    times.extend(calm.map(|at| ("calm", at)));
+    if let Some(until) = &common.runs.until
+        && let Some((flag, at)) = times.iter().find(|(_, at)| at > until)
+    {
+        let reason = format!("the run is over at {until}, but --{flag} comes at {at}");
+        return Err(Error::flag("until", reason));
+    }
+    Ok(())
 }
 
 /// What happens to one process, in the order it is told.

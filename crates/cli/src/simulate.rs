@@ -238,8 +238,9 @@ impl Run<'_> {
             json(&outcome)
         } else {
             let course = diagram.map_or_else(|| account.course(), |diagram| diagram.into_inner().draw());
-            let result = account::result(&outcome, &account.verdict(&outcome), &self.replay);
-            format!("{}\n\n{course}\n{result}", account::opening(A::CONTRACT.name, self.scenario))
+            let result = account::result(self.scenario, &outcome, &account.verdict(&outcome), &self.replay);
+            let gap = if course.is_empty() { "" } else { "\n" };
+            format!("{}\n\n{course}{gap}{result}", account::opening(A::CONTRACT.name, self.scenario))
         };
         console.out.write_all(text.as_bytes())?;
         Ok(outcome)

@@ -5,7 +5,6 @@
     reason = "threads and clocks are of no consequence to the results here"
 )]
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use election::Algorithm;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use simulator::{Estimate, Outcome, Scenario, Tally, Violation, proportion};
 
 use crate::words;
@@ -25,6 +24,9 @@ const BLOCK: u64 = 1024;
 
 /// Work that takes less is over before a bar would have been read.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A value for each kind of message, in the order in which the protocol names them.
+type Kinds<T> = Vec<(&'static str, T)>;
 
 /// The same scenario with many seeds.
 pub(crate) struct Sweep<'a> {
@@ -42,8 +44,10 @@ pub(crate) struct Summary {
     seed: u64,
     runs: u64,
     messages: Estimate,
-    by_kind: BTreeMap<&'static str, Estimate>,
-    apart: BTreeMap<&'static str, Estimate>,
+    #[serde(serialize_with = "as_map")]
+    by_kind: Kinds<Estimate>,
+    #[serde(serialize_with = "as_map")]
+    apart: Kinds<Estimate>,
     undelivered: Estimate,
     time: Estimate,
     decided: Estimate,
@@ -153,8 +157,8 @@ impl Progress {
 #[derive(Default)]
 struct Totals {
     messages: Tally,
-    by_kind: BTreeMap<&'static str, Tally>,
-    apart: BTreeMap<&'static str, Tally>,
+    by_kind: Kinds<Tally>,
+    apart: Kinds<Tally>,
     undelivered: Tally,
     time: Tally,
     decided: Tally,
@@ -171,12 +175,8 @@ struct Totals {
 impl Totals {
     fn take_in(&mut self, outcome: Outcome) {
         self.messages.add(outcome.messages.total as f64);
-        for &(kind, count) in &outcome.messages.by_kind {
-            self.by_kind.entry(kind).or_default().add(count as f64);
-        }
-        for &(kind, count) in &outcome.messages.apart {
-            self.apart.entry(kind).or_default().add(count as f64);
-        }
+        add(&mut self.by_kind, &outcome.messages.by_kind);
+        add(&mut self.apart, &outcome.messages.apart);
         self.undelivered.add(outcome.messages.undelivered as f64);
         self.time.add(outcome.time);
         self.decided.add(outcome.decided);
@@ -193,9 +193,8 @@ impl Totals {
     }
 
     fn summary(self, algorithm: &'static str, scenario: &Scenario, runs: u64) -> Summary {
-        let kinds = |tallies: &BTreeMap<&'static str, Tally>| {
-            tallies.iter().map(|(kind, tally)| (*kind, tally.estimate())).collect()
-        };
+        let kinds =
+            |tallies: &Kinds<Tally>| tallies.iter().map(|(kind, tally)| (*kind, tally.estimate())).collect();
         Summary {
             algorithm,
             nodes: scenario.roster.len(),
@@ -219,13 +218,39 @@ impl Totals {
     }
 }
 
-/// The means with their intervals, a line each.
+/// Takes the counts of one run in. Every run of a sweep counts the same kinds in the same order.
+fn add(tallies: &mut Kinds<Tally>, counts: &[(&'static str, u64)]) {
+    if tallies.is_empty() {
+        tallies.extend(counts.iter().map(|&(kind, _)| (kind, Tally::default())));
+    }
+    for ((_, tally), &(_, count)) in tallies.iter_mut().zip(counts) {
+        tally.add(count as f64);
+    }
+}
+
+fn as_map<S: Serializer>(kinds: &[(&'static str, Estimate)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(kinds.iter().copied())
+}
+
+/// The means with their intervals, a line each, and how to see one of the runs.
 pub(crate) fn table(opening: &str, summary: &Summary, replay: impl Fn(u64) -> String) -> String {
-    let mut rows = vec![("messages", summary.messages)];
-    rows.extend(summary.by_kind.iter().map(|(kind, estimate)| (*kind, *estimate)));
-    rows.extend(summary.apart.iter().map(|(kind, estimate)| (*kind, *estimate)));
-    let kinds = rows.len();
-    rows.extend([
+    let runs = words::count(summary.runs as usize, "run", "runs");
+    let seeds = match summary.runs {
+        1 => format!("seed {}", summary.seed),
+        runs => format!("seeds {} to {}", summary.seed, summary.seed.wrapping_add(runs - 1)),
+    };
+    let mut text = format!("{opening}\n{runs}, {seeds}\n\n");
+    let _ = writeln!(text, "  {:<20} {:>14}   95% interval", "", "mean");
+    text += &row("messages", summary.messages, summary.runs);
+    let kinds = |kinds: &Kinds<Estimate>| -> String {
+        kinds.iter().map(|(kind, estimate)| row(&format!("  {kind}"), *estimate, summary.runs)).collect()
+    };
+    text += &kinds(&summary.by_kind);
+    if summary.apart.iter().any(|(_, estimate)| estimate.mean > 0.0) {
+        let _ = writeln!(text, "  apart, not in the sources' counts");
+        text += &kinds(&summary.apart);
+    }
+    for (name, estimate) in [
         ("came to nothing", summary.undelivered),
         ("time", summary.time),
         ("beliefs settled", summary.decided),
@@ -235,20 +260,22 @@ pub(crate) fn table(opening: &str, summary: &Summary, replay: impl Fn(u64) -> St
         ("split", summary.split),
         ("events", summary.events),
         ("promise broken", summary.violations),
-    ]);
-    let last = summary.seed.wrapping_add(summary.runs - 1);
-    let runs = words::count(summary.runs as usize, "run", "runs");
-    let mut text = format!("{opening}\n{runs}, seeds {} to {last}\n\n", summary.seed);
-    let _ = writeln!(text, "  {:<20} {:>14}   95% interval", "", "mean");
-    for (place, (name, Estimate { mean, lo, hi })) in rows.into_iter().enumerate() {
-        let name = if (1..kinds).contains(&place) { format!("  {name}") } else { name.to_string() };
-        let _ = writeln!(text, "  {name:<20} {mean:>14.3}   {lo:.3} to {hi:.3}");
+    ] {
+        text += &row(name, estimate, summary.runs);
     }
     let _ = writeln!(text, "\n  trace   {}, all runs together", summary.trace_hash);
+    let mut shown = summary.seed;
     if let Some(Broken { seed, violation }) = &summary.first_violation {
         let (invariant, at) = (violation.invariant, words::time(violation.at));
         let _ = writeln!(text, "  BROKEN  {invariant} at {at} with seed {seed}: {}", violation.detail);
-        let _ = writeln!(text, "  replay  {}", replay(*seed));
+        shown = *seed;
     }
+    let _ = writeln!(text, "  replay  {}", replay(shown));
     text
+}
+
+fn row(name: &str, Estimate { mean, lo, hi }: Estimate, runs: u64) -> String {
+    // How much runs differ cannot be told from one.
+    let interval = if runs > 1 { format!("{lo:.3} to {hi:.3}") } else { "-".to_string() };
+    format!("  {name:<20} {mean:>14.3}   {interval}\n")
 }

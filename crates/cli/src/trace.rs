@@ -122,7 +122,10 @@ impl<W> Trace<W> {
             Happening::Resumed { who } => of("resumed", who),
             Happening::Ranked { who, attribute } => Line { attribute: Some(attribute), ..of("ranked", who) },
             Happening::Cut => Line { event: "cut", groups: Some(self.cuts.cut()), ..Line::default() },
-            Happening::Calmed => Line { event: "calmed", ..Line::default() },
+            Happening::Calmed => {
+                self.cuts.calm();
+                Line { event: "calmed", ..Line::default() }
+            }
             Happening::Healed => Line { event: "healed", groups: Some(self.cuts.heal()), ..Line::default() },
         }
     }

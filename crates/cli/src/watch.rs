@@ -17,11 +17,12 @@ pub(crate) struct Cuts {
 impl Cuts {
     /// From each cut's name, its beginning and its end, in the order they were planned.
     pub(crate) fn new(mut cuts: Vec<(String, Time, Option<Time>)>) -> Cuts {
-        cuts.sort_by_key(|&(_, from, _)| from);
-        let names = cuts.iter().map(|(name, ..)| name.clone()).collect();
+        // Both from the planned order, which decides among equal times.
         let mut heals: Vec<(Time, String)> =
-            cuts.into_iter().filter_map(|(name, _, to)| Some((to?, name))).collect();
+            cuts.iter().filter_map(|(name, _, to)| Some(((*to)?, name.clone()))).collect();
         heals.sort_by_key(|&(to, _)| to);
+        cuts.sort_by_key(|&(_, from, _)| from);
+        let names = cuts.into_iter().map(|(name, ..)| name).collect();
         Cuts { cuts: names, heals: heals.into_iter().map(|(_, name)| name).collect() }
     }
 
@@ -33,6 +34,11 @@ impl Cuts {
     /// The name of the cut that has just been healed.
     pub(crate) fn heal(&mut self) -> String {
         self.heals.pop_front().unwrap_or_default()
+    }
+
+    /// From now on no cut is left to be healed, nor made: flags that say otherwise are refused.
+    pub(crate) fn calm(&mut self) {
+        self.heals.clear();
     }
 }
 
@@ -81,8 +87,14 @@ mod tests {
             ("late".into(), time("5"), Some(time("6"))),
             ("early".into(), time("1"), Some(time("9"))),
             ("lasting".into(), time("7"), None),
+            ("second".into(), time("8"), Some(time("10"))),
+            ("first".into(), time("7.5"), Some(time("10"))),
         ]);
-        assert_eq!([cuts.cut(), cuts.cut(), cuts.cut()], ["early", "late", "lasting"]);
-        assert_eq!([cuts.heal(), cuts.heal()], ["late", "early"]);
+        assert_eq!([(); 5].map(|()| cuts.cut()), ["early", "late", "lasting", "first", "second"]);
+        let mut calmed = cuts.clone();
+        let healed = [(); 4].map(|()| cuts.heal());
+        assert_eq!(healed, ["late", "early", "second", "first"], "at the same time, as planned");
+        calmed.calm();
+        assert_eq!(calmed.heal(), "", "what calm has ended is not healed later");
     }
 }

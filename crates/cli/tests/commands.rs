@@ -10,68 +10,85 @@ use election::{Algorithm, NodeId};
 use serde_json::Value;
 use support::{json, run, succeed};
 
+/// Flags of `simulate bully` that do not fit, and what the sentence about them contains.
+const BAD_INPUT: &[(&str, &str)] = &[
+    ("--nodes 0", "--nodes"),
+    ("--nodes 10000001", "--nodes"),
+    ("--nodes -3", "--nodes"),
+    ("--nodes", "--nodes"),
+    ("--ids 1,2,1", "--ids"),
+    ("--ids 1,x", "--ids"),
+    ("--ids 1,2 --nodes 2", "--nodes"),
+    ("--ids 9223372036854775808", "--ids"),
+    ("--rank best", "--rank"),
+    ("--rank 9=1", "--rank"),
+    ("--rerank 5=1", "--rerank"),
+    ("--rerank 9=1@3", "--rerank"),
+    ("--initiator 9", "--initiator"),
+    ("--initiator 1,1", "--initiator"),
+    ("--initiator nobody", "--initiator"),
+    ("--initiator 3 --crashed 3", "--initiator"),
+    ("--crashed 9", "--crashed"),
+    ("--crashed 3,3", "--crashed"),
+    ("--crashed 1,2,3,4,5", "--crashed"),
+    ("--crashed 1,2,3,4,5 --initiator all", "--crashed"),
+    ("--crashed 1,2,3,4,5 --initiator 3", "--crashed"),
+    ("--crashed 1,2,3,4,5 --initiator none", "--crashed"),
+    ("--crash 5", "--crash"),
+    ("--crash 5@-1", "--crash"),
+    ("--crash 9@1", "--crash"),
+    ("--crash 5@1 5@2", "--crash"),
+    ("--crashed 5 --crash 5@2", "--crash"),
+    ("--recover 5@1", "--recover"),
+    ("--recover 5@1 --crash 5@2", "--recover"),
+    ("--pause 5@3", "--pause"),
+    ("--pause 5@10..5", "--pause: `5@10..5` ends before it begins"),
+    ("--pause 5@10..1e30", "--pause: `1e30` is not a time"),
+    ("--pause 9@3..4", "--pause"),
+    ("--pause 5@3..4 --crashed 5", "--pause"),
+    ("--partition '1,2|3,9@1..2'", "--partition"),
+    ("--partition '1,2|2,3'", "--partition"),
+    ("--partition '1,2@3'", "--partition"),
+    ("--partition '1|2@5..2'", "--partition: `1|2@5..2` ends before it begins"),
+    ("--one-way", "--one-way"),
+    ("--calm 20 --crash 5@30", "--calm: nothing goes wrong after 20, but --crash comes at 30"),
+    ("--calm 20 --crash 5@10 --recover 5@30", "--calm"),
+    ("--calm 20 --pause 5@30..40", "--calm"),
+    ("--calm 20 --partition '1|2@30'", "--calm"),
+    ("--latency 1", "--latency"),
+    ("--latency const:0", "--latency"),
+    ("--delay-bound 0", "--delay-bound"),
+    ("--delay-bound soon", "--delay-bound"),
+    ("--loss 1.1", "--loss"),
+    ("--loss -0.1", "--loss"),
+    ("--loss nan", "--loss"),
+    ("--duplicate 2", "--duplicate"),
+    ("--drift 1", "--drift"),
+    ("--detector ideal", "--detector"),
+    ("--detector parametric:1,2", "--detector"),
+    ("--seed x", "--seed"),
+    ("--seed 1 --seed 2", "--seed"),
+    ("--seed 18446744073709551615 --runs 2", "--seed"),
+    ("--runs 0", "--runs"),
+    ("--jobs 0", "--jobs"),
+    ("--until never", "--until"),
+    ("--until 20 --crash 5@30", "--until: the run is over at 20, but --crash comes at 30"),
+    ("--until 20 --rerank 5=1@30", "--until"),
+    ("--until 20 --partition '1|2@30..40'", "--until"),
+    ("--until 20 --calm 30", "--until"),
+    ("--diagram --runs 2", "--diagram"),
+    ("--diagram --json", "--diagram"),
+    ("--diagram --nodes 17", "--diagram"),
+    ("--trace x.jsonl --runs 2", "--trace"),
+    ("--trace - --json", "--trace"),
+    ("--answer-timeout 0", "--answer-timeout"),
+    ("--json=yes", "--json"),
+    ("--node 3", "--node"),
+];
+
 #[test]
 fn bad_input_is_one_sentence_that_names_the_flag() {
-    for (flags, named) in [
-        ("--nodes 0", "--nodes"),
-        ("--nodes 10000001", "--nodes"),
-        ("--nodes -3", "--nodes"),
-        ("--nodes", "--nodes"),
-        ("--ids 1,2,1", "--ids"),
-        ("--ids 1,x", "--ids"),
-        ("--ids 1,2 --nodes 2", "--nodes"),
-        ("--ids 9223372036854775808", "--ids"),
-        ("--rank best", "--rank"),
-        ("--rank 9=1", "--rank"),
-        ("--rerank 5=1", "--rerank"),
-        ("--rerank 9=1@3", "--rerank"),
-        ("--initiator 9", "--initiator"),
-        ("--initiator 1,1", "--initiator"),
-        ("--initiator nobody", "--initiator"),
-        ("--initiator 3 --crashed 3", "--initiator"),
-        ("--crashed 9", "--crashed"),
-        ("--crashed 3,3", "--crashed"),
-        ("--crashed 1,2,3,4,5", "--crashed"),
-        ("--crash 5", "--crash"),
-        ("--crash 5@-1", "--crash"),
-        ("--crash 9@1", "--crash"),
-        ("--crash 5@1 5@2", "--crash"),
-        ("--crashed 5 --crash 5@2", "--crash"),
-        ("--recover 5@1", "--recover"),
-        ("--recover 5@1 --crash 5@2", "--recover"),
-        ("--pause 5@3", "--pause"),
-        ("--pause 9@3..4", "--pause"),
-        ("--pause 5@3..4 --crashed 5", "--pause"),
-        ("--partition '1,2|3,9@1..2'", "--partition"),
-        ("--partition '1,2|2,3'", "--partition"),
-        ("--partition '1,2@3'", "--partition"),
-        ("--one-way", "--one-way"),
-        ("--latency 1", "--latency"),
-        ("--latency const:0", "--latency"),
-        ("--delay-bound 0", "--delay-bound"),
-        ("--delay-bound soon", "--delay-bound"),
-        ("--loss 1.1", "--loss"),
-        ("--loss -0.1", "--loss"),
-        ("--loss nan", "--loss"),
-        ("--duplicate 2", "--duplicate"),
-        ("--drift 1", "--drift"),
-        ("--detector ideal", "--detector"),
-        ("--detector parametric:1,2", "--detector"),
-        ("--seed x", "--seed"),
-        ("--seed 1 --seed 2", "--seed"),
-        ("--seed 18446744073709551615 --runs 2", "--seed"),
-        ("--runs 0", "--runs"),
-        ("--jobs 0", "--jobs"),
-        ("--until never", "--until"),
-        ("--diagram --runs 2", "--diagram"),
-        ("--diagram --json", "--diagram"),
-        ("--diagram --nodes 17", "--diagram"),
-        ("--trace x.jsonl --runs 2", "--trace"),
-        ("--trace - --json", "--trace"),
-        ("--answer-timeout 0", "--answer-timeout"),
-        ("--json=yes", "--json"),
-        ("--node 3", "--node"),
-    ] {
+    for (flags, named) in BAD_INPUT {
         let ran = run(&format!("suffrage simulate bully {flags}"));
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{flags}");
         let lines: Vec<&str> = ran.err.lines().collect();
@@ -144,6 +161,92 @@ fn many_runs_have_the_promised_keys_and_do_not_depend_on_jobs() {
     }
     let agreed = result["agreed"]["mean"].as_f64().unwrap();
     assert!(0.0 < agreed && agreed < 1.0, "loss makes some runs disagree: {agreed}");
+}
+
+#[test]
+fn many_runs_are_tabled_in_the_order_of_the_protocol_and_can_be_replayed() {
+    let line = "suffrage simulate bully --nodes 4 --latency uniform:0.5,1 --seed 3 --runs 20";
+    let table = succeed(line);
+    let place =
+        |kind: &str| table.find(&format!("\n    {kind} ")).unwrap_or_else(|| panic!("{kind}: {table}"));
+    assert!(place("Election") < place("Answer") && place("Answer") < place("Coordinator"), "{table}");
+    assert!(!table.contains("apart"), "nothing was sent that does not count: {table}");
+    let printed = succeed(&format!("{line} --json"));
+    let key = |kind: &str| printed.find(&format!("\"{kind}\": {{")).unwrap();
+    assert!(key("Election") < key("Answer") && key("Answer") < key("Coordinator"), "{printed}");
+    let last = table.lines().last().unwrap().trim().strip_prefix("replay").expect("it ends with a replay");
+    assert!(last.ends_with(" --seed 3"), "{last}");
+    assert_eq!(succeed(last.trim()), succeed(&line.replace(" --runs 20", "")));
+}
+
+#[test]
+fn what_the_sources_do_not_count_stands_apart() {
+    let table = succeed("suffrage simulate chang-roberts --nodes 5 --crash 5@20 --detector ideal:2 --runs 3");
+    let (counted, apart) = table.split_once("  apart, not in the sources' counts\n").expect(&table);
+    assert!(counted.contains("\n    Election ") && !counted.contains("Ack"), "{table}");
+    assert!(apart.contains("    Ack "), "{table}");
+}
+
+#[test]
+fn a_single_run_has_no_interval() {
+    let line = "suffrage simulate bully --runs 1";
+    let table = succeed(line);
+    assert!(table.contains("\n1 run, seed 0\n"), "{table}");
+    let rows: Vec<&str> = table.lines().filter(|line| line.contains(".000")).collect();
+    assert!(rows.len() > 5 && rows.iter().all(|row| row.ends_with("   -")), "{table}");
+    let messages = &json(line)["messages"];
+    assert!(messages["mean"].is_number());
+    assert_eq!((&messages["lo"], &messages["hi"]), (&messages["mean"], &messages["mean"]));
+    let help = succeed("suffrage simulate bully --help");
+    assert!(help.split_whitespace().collect::<Vec<_>>().join(" ").contains("an interval needs at least two"));
+}
+
+/// What `--calm` has ended is not said to end again.
+#[test]
+fn calm_ends_a_partition_once() {
+    let line = "suffrage simulate bully --partition '1,2|3,4,5@10..90' --calm 50 --detector ideal:2";
+    for (flags, calm, healed) in [
+        ("", "from now on nothing goes wrong", "healed"),
+        ("--diagram", "calm", "healed"),
+        ("--trace -", "\"calmed\"", "\"healed\""),
+    ] {
+        let out = succeed(&format!("{line} {flags}"));
+        assert!(out.contains(calm) && !out.contains(healed), "{flags}: {out}");
+    }
+    let reranked = succeed(&format!("{line} --rerank 2=9@60"));
+    assert!(reranked.contains("60  2 has attribute 9 from now on"), "{reranked}");
+}
+
+#[test]
+fn a_run_in_which_nobody_calls_says_so() {
+    let note = "  note      nobody was asked to call an election\n";
+    for flags in ["", "--diagram", "--pause 5@1..2"] {
+        let out = succeed(&format!("suffrage simulate bully --initiator none {flags}"));
+        assert!(out.contains(note) && !out.contains("\n\n\n"), "{flags}: {out}");
+    }
+    for flags in
+        ["--initiator 1", "--initiator none --reaffirm 20", "--initiator none --crashed 5 --recover 5@3"]
+    {
+        let out = succeed(&format!("suffrage simulate bully {flags}"));
+        assert!(!out.contains(note), "{flags}: {out}");
+    }
+}
+
+#[test]
+fn crashes_are_told_of_where_they_lower_the_rank() {
+    let line = "suffrage simulate bully --crash 5@20 --recover 5@40 --detector ideal:2 --rank quality";
+    let out = succeed(&format!("{line} --rerank 4=-9@60"));
+    assert!(out.contains("5 has 1 crash to its name"), "{out}");
+    assert!(out.contains("4 has attribute -9 from now on"), "{out}");
+}
+
+#[test]
+fn who_finds_nobody_to_lead_is_told_of_once() {
+    let line = "suffrage simulate candidate-ordinary --candidates 5 --crashed 5";
+    for line in [line.to_string(), format!("{line} --diagram")] {
+        let out = succeed(&line);
+        assert_eq!(out.matches("1 finds nobody who may lead").count(), 1, "{out}");
+    }
 }
 
 #[test]

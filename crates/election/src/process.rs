@@ -250,7 +250,8 @@ pub enum Command {
     Transfer(NodeId),
 }
 
-/// Counts elections, as far as an algorithm does.
+/// Counts elections, as far as an algorithm does. Only where a contract says so may it be taken for an
+/// epoch: a leader of the bully family that was away starts behind the terms it has missed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Term(pub u64);

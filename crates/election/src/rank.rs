@@ -62,6 +62,13 @@ impl Quality {
         let steadiness = -i64::from(self.failures.min(i32::MAX as u32));
         (steadiness << 32) + i64::from(self.priority)
     }
+
+    /// The quality that has this attribute.
+    pub fn of(attribute: Attribute) -> Quality {
+        let priority = attribute as i32;
+        let steadiness = attribute.wrapping_sub(priority.into()) >> 32;
+        Quality { priority, failures: steadiness.saturating_neg().max(0) as u32 }
+    }
 }
 
 #[cfg(test)]
@@ -81,5 +88,15 @@ mod tests {
         assert!(quality(i32::MIN, 0) > quality(i32::MAX, 1));
         assert!(quality(2, 3) > quality(1, 3));
         assert!(quality(0, u32::MAX) < quality(0, 1));
+    }
+
+    #[test]
+    fn an_attribute_tells_its_quality() {
+        for priority in [i32::MIN, -1, 0, 5, i32::MAX] {
+            for failures in [0, 1, 77, i32::MAX as u32] {
+                let quality = Quality { priority, failures };
+                assert_eq!(Quality::of(quality.attribute()), quality);
+            }
+        }
     }
 }

@@ -33,6 +33,13 @@ struct Acquaintance {
     threshold: u64,
 }
 
+/// The attribute of one that was given none: its id. Beyond the range of attributes, ids decide by
+/// breaking the tie.
+#[inline]
+fn plain(id: NodeId) -> Attribute {
+    Attribute::try_from(id.0).unwrap_or(Attribute::MAX)
+}
+
 impl Roster {
     /// The group of processes 1..=`count`, each ranked by its id.
     ///
@@ -69,7 +76,7 @@ impl Roster {
     pub fn set_attribute(&mut self, id: NodeId, attribute: Attribute) {
         let Some(slot) = self.slot(id) else { return };
         if self.attributes.is_empty() {
-            self.attributes = (0..self.len()).map(|slot| self.id(slot).0 as Attribute).collect();
+            self.attributes = (0..self.len()).map(|slot| plain(self.id(slot))).collect();
         }
         self.attributes[slot] = attribute;
     }
@@ -131,7 +138,7 @@ impl Roster {
 
     #[inline]
     fn rank_in(&self, slot: usize, id: NodeId) -> Rank {
-        let attribute = self.attributes.get(slot).copied().unwrap_or(id.0 as Attribute);
+        let attribute = self.attributes.get(slot).copied().unwrap_or_else(|| plain(id));
         Rank { attribute, id }
     }
 
@@ -319,6 +326,9 @@ mod tests {
         assert!(view.outranks(NodeId(80), NodeId(3)) && view.outranks(NodeId(3), NodeId(32)));
         assert!(view.above().eq(ids(&[80])));
         assert!(!view.outranks(NodeId(99), NodeId(3)), "a stranger outranks nobody");
+        let roster = Roster::listed(ids(&[1, u64::MAX - 1, u64::MAX])).unwrap();
+        assert!(roster.view(0).above().eq(ids(&[u64::MAX - 1, u64::MAX])));
+        assert!(roster.view(1).above().eq(ids(&[u64::MAX])));
     }
 
     /// 1,000 members at probability 0.3: binomial with standard deviation 14.5, so a bound of 90

@@ -1,13 +1,17 @@
-//! The figures of the sources, hit exactly (ALGORITHMS.md, sections 1 and 2).
+//! The figures of the sources, hit exactly.
 //!
 //! Messages are counted when sent, also to the dead; no loss; one time unit per message.
 
+use std::sync::Arc;
+
 use election::algorithms::bully::Bully;
+use election::algorithms::candidate_ordinary::{self, CandidateOrdinary};
 use election::algorithms::chang_roberts::ChangRoberts;
 use election::algorithms::collecting_ring::CollectingRing;
 use election::algorithms::maximum_ring::MaximumRing;
 use election::algorithms::modified_bully::ModifiedBully;
 use election::algorithms::next_in_line::{self, NextInLine};
+use election::catalog::{self, Visitor};
 use election::{Algorithm, NodeId, Roster, Span};
 use simulator::{Detector, Outcome, Scenario};
 
@@ -39,7 +43,7 @@ fn bully_worst_case_is_n_squared_minus_n_minus_one() {
         assert_eq!(messages.of("Election"), n * (n - 1) / 2);
         assert_eq!(messages.of("Answer"), (n - 1) * (n - 2) / 2);
         assert_eq!(messages.of("Coordinator"), n - 2);
-        assert_eq!(messages.total, (Bully::CONTRACT.messages.worst.of)(n));
+        assert_eq!(messages.total, n * n - n - 1);
         assert_eq!(leader(&outcome), n - 1);
     }
     assert_eq!(run::<Bully>(&call(6, &[6], 1)).messages.total, 29);
@@ -85,6 +89,7 @@ fn bully_all_alive_called_by_the_lowest() {
         let messages = &outcome.messages;
         assert_eq!(messages.of("Election") + messages.of("Answer"), n * (n - 1));
         assert_eq!(messages.of("Coordinator"), n - 1);
+        assert_eq!(messages.total, (Bully::CONTRACT.messages.worst.of)(n));
         assert_eq!(leader(&outcome), n);
     }
 }
@@ -96,7 +101,7 @@ fn modified_bully_takes_ten() {
     assert_eq!((outcome.messages.total, leader(&outcome)), (10, 5));
     for n in 3..=50 {
         let outcome = run::<ModifiedBully>(&call(n as usize, &[n], 1));
-        assert_eq!(outcome.messages.total, (ModifiedBully::CONTRACT.messages.worst.of)(n));
+        assert_eq!(outcome.messages.total, 3 * n - 4);
     }
 }
 
@@ -173,6 +178,58 @@ fn two_ring_elections_at_once_agree() {
     assert!(outcome.messages.total < 2 * 17, "{}", outcome.messages.total);
 }
 
+/// Database Internals, Figure 10-3: 4 asks the candidates that may be alive, they reply, it tells all.
+#[test]
+fn candidate_ordinary_asks_candidates_and_tells_everybody() {
+    let candidates = Arc::new([1, 2, 6].map(NodeId).into());
+    let options = candidate_ordinary::Options { candidates, ..Default::default() };
+    let mut scenario = call(6, &[6], 4);
+    scenario.detector = Detector::Ideal { delay: Span::ZERO };
+    let outcome = scenario.run::<CandidateOrdinary>(&options);
+    let messages = &outcome.messages;
+    assert_eq!((messages.of("Election"), messages.of("Alive"), messages.of("Elected")), (2, 2, 5));
+    assert_eq!((outcome.leader, outcome.violations), (Some(NodeId(2)), vec![]));
+}
+
+/// Every cost a contract states holds for every caller, whether the best is alive, dead, or known to be
+/// dead; and the worst case occurs.
+#[test]
+fn contracts_state_the_bounds_of_every_election_without_failures_on_the_way() {
+    struct Bounds;
+    impl Visitor for Bounds {
+        type Output = ();
+        fn visit<A: Algorithm>(self) {
+            let contract = &A::CONTRACT;
+            for n in [3, 4, 6, 11] {
+                let mut highest = 0;
+                for caller in 1..=n {
+                    for (crashed, detector) in [
+                        (vec![], Detector::None),
+                        (vec![n], Detector::None),
+                        (vec![n], Detector::Ideal { delay: Span::ZERO }),
+                    ] {
+                        if crashed.contains(&caller) {
+                            continue;
+                        }
+                        let mut scenario = call(n as usize, &crashed, caller);
+                        scenario.detector = detector;
+                        let total = run::<A>(&scenario).messages.total;
+                        // A ring that knows of a dead member is a ring of fewer.
+                        let least = (contract.messages.best.of)(n - crashed.len() as u64);
+                        let most = (contract.messages.worst.of)(n);
+                        assert!((least.min(n - 2)..=most).contains(&total), "{} {n} {total}", contract.name);
+                        highest = highest.max(total);
+                    }
+                }
+                assert_eq!(highest, (contract.messages.worst.of)(n), "{} {n}", contract.name);
+            }
+        }
+    }
+    for contract in catalog::CONTRACTS {
+        catalog::visit(contract.name, Bounds).expect("it is in the catalog");
+    }
+}
+
 /// cs425: "the result of an election should not depend on which process calls for it".
 #[test]
 fn the_result_does_not_depend_on_who_calls() {
@@ -182,6 +239,7 @@ fn the_result_does_not_depend_on_who_calls() {
         assert_eq!(leader(&run::<Bully>(&scenario)), 6);
         assert_eq!(leader(&run::<ModifiedBully>(&scenario)), 6);
         assert_eq!(leader(&run::<NextInLine>(&scenario)), 6);
+        assert_eq!(leader(&run::<CandidateOrdinary>(&scenario)), 6);
         assert_eq!(leader(&run::<ChangRoberts>(&scenario)), 6);
         assert_eq!(leader(&run::<CollectingRing>(&scenario)), 6);
         assert_eq!(leader(&run::<MaximumRing>(&scenario)), 6);

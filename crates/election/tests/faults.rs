@@ -2,7 +2,7 @@
 //! one leader, its best live member, for every algorithm of the bully and ring families.
 
 use election::catalog::{self, CONTRACTS, Visitor};
-use election::{Algorithm, Roster, Span, Time};
+use election::{Algorithm, Attribute, NodeId, Rng, Roster, Span, Time};
 use simulator::{Detector, Fault, Latency, Outcome, Ranking, Scenario, Storm, storm};
 
 /// How processes are to get through a storm.
@@ -22,8 +22,13 @@ const STORM: u64 = 300;
 
 fn stormy(seed: u64, means: Means) -> Scenario {
     let members = 2 + (seed % 7) as usize;
-    let mut scenario = Scenario::new(Roster::numbered(members));
+    let mut order: Vec<NodeId> = (1..=members as u64).map(NodeId).collect();
+    let chance = &mut Rng::new(seed);
+    chance.shuffle(&mut order);
+    let mut scenario = Scenario::new(Roster::listed(order).expect("ids are unique"));
     scenario.seed = seed;
+    scenario.ranking = if chance.chance(0.5) { Ranking::Id } else { Ranking::Random };
+    scenario.drift = if chance.chance(0.5) { 0.0 } else { 0.01 };
     scenario.latency = match seed % 3 {
         0 => Latency::Const(Span::UNIT),
         1 => Latency::Uniform(Span::ZERO, Span::UNIT),
@@ -42,6 +47,10 @@ fn stormy(seed: u64, means: Means) -> Scenario {
     // What no detector notices is a lost message, and those are for reaffirmation to mend.
     let shortest_cut = if lossy { Span::ZERO } else { delay + Span::UNIT };
     scenario.plan = storm(seed, Storm { members, from, to, lossy, shortest_cut });
+    if chance.chance(0.3) {
+        let rank = Fault::Rank(chance.below(members as u64) as usize, chance.bits() as Attribute);
+        scenario.plan.push((from + (to.since(from)).scale(chance.unit()), rank));
+    }
     scenario.until = Some(to + Span::from_millis(6_000));
     scenario
 }

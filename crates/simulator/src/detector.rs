@@ -11,7 +11,8 @@ use election::Span;
 pub enum Detector {
     /// They do not.
     None,
-    /// Every silence (crash, pause or cut) is reported after a delay, and so is its end.
+    /// Silence (crash, pause or cut) is looked for a delay after it began, and its end likewise: one
+    /// that is over by then goes unnoticed, and one that has begun again meanwhile is reported.
     Ideal {
         /// How long after.
         delay: Span,

@@ -1,5 +1,6 @@
 //! What can go wrong, and when.
 
+use std::cmp::Ordering;
 use std::str::FromStr;
 
 use election::{Attribute, NodeId, Roster, Time};
@@ -48,7 +49,8 @@ pub fn parse_moment(text: &str) -> Result<(NodeId, Time), String> {
 pub fn parse_interval(text: &str) -> Result<(NodeId, Time, Time), String> {
     let form = || format!("`{text}` has not the form 5@10..20");
     let (who, when) = text.split_once('@').ok_or_else(form)?;
-    let (from, to) = parse_times(when).ok_or_else(form)?;
+    let (from, to) = when.split_once("..").ok_or_else(form)?;
+    let (from, to) = parse_times(text, from, to)?;
     Ok((who.parse()?, from, to))
 }
 
@@ -70,9 +72,9 @@ impl FromStr for Partition {
     fn from_str(text: &str) -> Result<Partition, String> {
         let form = || format!("`{text}` has not the form 1,2|3,4,5@10..50");
         let (groups, when) = text.split_once('@').unwrap_or((text, "0"));
-        let (from, to) = match when.contains("..") {
-            true => parse_times(when).map(|(from, to)| (from, Some(to))).ok_or_else(form)?,
-            false => (when.parse()?, None),
+        let (from, to) = match when.split_once("..") {
+            Some((from, to)) => parse_times(text, from, to).map(|(from, to)| (from, Some(to)))?,
+            None => (when.parse()?, None),
         };
         let group = |text: &str| text.split(',').map(str::parse).collect::<Result<Vec<NodeId>, _>>();
         let groups: Vec<_> = groups.split('|').map(group).collect::<Result<_, _>>()?;
@@ -96,10 +98,14 @@ pub fn parse_rerank(text: &str) -> Result<(NodeId, Attribute, Time), String> {
     Ok((who.parse()?, attribute.parse().map_err(|_| form())?, when.parse()?))
 }
 
-fn parse_times(text: &str) -> Option<(Time, Time)> {
-    let (from, to) = text.split_once("..")?;
-    let (from, to) = (from.parse().ok()?, to.parse().ok()?);
-    (from < to).then_some((from, to))
+/// Reads the beginning and the end of what `text` describes.
+fn parse_times(text: &str, from: &str, to: &str) -> Result<(Time, Time), String> {
+    let (from, to): (Time, Time) = (from.parse()?, to.parse()?);
+    match from.cmp(&to) {
+        Ordering::Less => Ok((from, to)),
+        Ordering::Equal => Err(format!("`{text}` ends as it begins")),
+        Ordering::Greater => Err(format!("`{text}` ends before it begins")),
+    }
 }
 
 /// The slot of a member, or a sentence about the stranger.
@@ -141,5 +147,10 @@ mod tests {
         for text in ["5=9", "5@3", "5=x@3"] {
             assert!(parse_rerank(text).is_err(), "{text}");
         }
+        let refusal = |text| parse_interval(text).unwrap_err();
+        assert_eq!(refusal("5@10..5"), "`5@10..5` ends before it begins");
+        assert_eq!(refusal("5@10..10"), "`5@10..10` ends as it begins");
+        assert_eq!(refusal("5@10..1e30"), "1e30".parse::<Time>().unwrap_err());
+        assert_eq!("1|2@5..2".parse::<Partition>().unwrap_err(), "`1|2@5..2` ends before it begins");
     }
 }

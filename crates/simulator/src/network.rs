@@ -126,8 +126,11 @@ impl Network {
         self.cuts.push((name, cut));
     }
 
-    pub(crate) fn heal(&mut self, name: usize) {
+    /// Ends the cuts of that name. False if there is none.
+    pub(crate) fn heal(&mut self, name: usize) -> bool {
+        let before = self.cuts.len();
         self.cuts.retain(|(other, _)| *other != name);
+        self.cuts.len() < before
     }
 
     pub(crate) fn calm(&mut self) {
@@ -206,7 +209,7 @@ mod tests {
         network.cut(7, Cut::new(5, &[vec![0, 1], vec![2, 3]], false));
         assert!(network.is_cut(0, 2) && network.is_cut(3, 1));
         assert!(!network.is_cut(0, 1) && !network.is_cut(0, 4) && !network.is_cut(4, 2));
-        network.heal(7);
+        assert!(network.heal(7) && !network.heal(7));
         assert!(network.is_whole());
         network.cut(8, Cut::new(5, &[vec![0], vec![1]], true));
         assert!(network.is_cut(0, 1) && !network.is_cut(1, 0));

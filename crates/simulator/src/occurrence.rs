@@ -51,6 +51,7 @@ impl<P: Process> World<P> {
     }
 
     fn strike(&mut self, fault: Fault) {
+        self.outside.note(0, 8 << 32);
         match fault {
             Fault::Crash(slot) => self.crash(slot),
             Fault::Recover { slot, disk } => self.recover(slot, disk),
@@ -60,12 +61,13 @@ impl<P: Process> World<P> {
                 self.rewired(Happening::Cut);
             }
             Fault::Heal(name) => {
-                self.outside.network.heal(name);
-                self.rewired(Happening::Healed);
+                if self.outside.network.heal(name) {
+                    self.rewired(Happening::Healed);
+                }
             }
             Fault::Loss(probability) => self.outside.network.loss = probability,
             Fault::Duplicate(probability) => self.outside.network.duplicate = probability,
-            Fault::Rank(slot, attribute) => self.rank(slot, attribute),
+            Fault::Rank(slot, attribute) => self.prefer(slot, attribute),
             Fault::Calm => {
                 self.outside.network.calm();
                 self.detector = self.detector.without_mistakes();
@@ -152,6 +154,14 @@ impl<P: Process> World<P> {
         self.outside.observe(happening);
         self.outside.changed(&self.roster, Change::Rewired);
         self.look_later(Occurrence::LookAround);
+    }
+
+    /// What the operator wishes: the attribute itself, or a part of it where failures count.
+    fn prefer(&mut self, slot: usize, attribute: Attribute) {
+        let Some(qualities) = &mut self.qualities else { return self.rank(slot, attribute) };
+        qualities[slot].priority = attribute.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+        let attribute = qualities[slot].attribute();
+        self.rank(slot, attribute);
     }
 
     fn rank(&mut self, slot: usize, attribute: Attribute) {

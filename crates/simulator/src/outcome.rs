@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use election::{Algorithm, Message as _, NodeId};
+use election::{Algorithm, Message as _, NodeId, Time};
 use serde::{Serialize, Serializer};
 
 use crate::{End, Reign, Violation, World};
@@ -34,9 +34,9 @@ pub struct Outcome {
     pub quiet: bool,
     /// How often somebody began to lead.
     pub reigns: usize,
-    /// For how long nobody believed to lead.
+    /// For how long nobody believed to lead, up to the run's horizon.
     pub leaderless: f64,
-    /// For how long more than one did.
+    /// For how long more than one did, up to the run's horizon.
     pub split: f64,
     /// Suspicions of processes that could be heard.
     pub wrong_suspicions: u64,
@@ -74,7 +74,8 @@ impl Messages {
 }
 
 impl Outcome {
-    pub(crate) fn of<A: Algorithm>(world: &World<A>, seed: u64, end: End) -> Outcome {
+    /// The horizon is how long a world that has fallen quiet stays as it is.
+    pub(crate) fn of<A: Algorithm>(world: &World<A>, seed: u64, end: End, horizon: Time) -> Outcome {
         let (facts, ledger) = (world.facts(), world.ledger());
         let believed: BTreeSet<Option<NodeId>> =
             facts.up().map(|slot| facts.belief(slot).map(|belief| belief.leader)).collect();
@@ -83,7 +84,7 @@ impl Outcome {
             common.filter(|&leader| world.roster().slot(leader).is_some_and(|slot| facts.is_up(slot)));
         let kinds = A::Message::KINDS.iter().zip(&ledger.sent);
         let kinds_of = |counted| kinds.clone().filter(move |(kind, _)| kind.counted == counted);
-        let (leaderless, split) = coverage(&ledger.reigns, world.now().as_units());
+        let (leaderless, split) = coverage(&ledger.reigns, horizon.as_units());
         Outcome {
             algorithm: A::CONTRACT.name,
             nodes: world.roster().len(),

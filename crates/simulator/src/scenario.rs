@@ -121,7 +121,8 @@ impl Scenario {
         };
         let last = self.plan.iter().map(calm).max().unwrap_or(Time::ZERO);
         let bound = self.delay_bound.unwrap_or(self.latency.bound());
-        self.until.unwrap_or(last + bound * (1_000 + 20 * self.roster.len() as u64))
+        let noticed = self.detector.delay().unwrap_or(Span::ZERO);
+        self.until.unwrap_or(last + noticed + bound * (1_000 + 20 * self.roster.len() as u64))
     }
 
     /// The group with its attributes.
@@ -185,9 +186,10 @@ impl Scenario {
     }
 
     fn conclude<A: Algorithm + 'static>(&self, mut world: World<A>) -> Outcome {
-        let end = world.run(self.horizon());
+        let horizon = self.horizon();
+        let end = world.run(horizon);
         world.finish();
-        Outcome::of(&world, self.seed, end)
+        Outcome::of(&world, self.seed, end, horizon)
     }
 }
 

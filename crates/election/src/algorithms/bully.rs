@@ -9,7 +9,9 @@
 //!   5 ──Coordinator──▶ 1, 2, 3, 4    nobody above 5 answered in time
 //! ```
 //!
-//! Cost: `N - 1` messages if the best calls; `N^2 - N - 1` if the best is dead and the worst calls.
+//! Cost: `N - 2` messages if the second best calls and knows that the best is dead; `N - 1` if the best
+//! calls; `N^2 - N - 1` if the best is dead and the worst calls; `N^2 - 1` if the worst calls and all
+//! live, which is the unimore slides' `N (N - 1)` and the `N - 1` announcements.
 //!
 //! Promises that some time after faults stop, the best live process of each component leads it.
 //! Does not promise more: under partition every part elects a leader, and a late message or a wrong
@@ -131,8 +133,8 @@ impl Algorithm for Bully {
         choice: Choice::Best,
         handover: false,
         messages: Cost {
-            best: Formula { text: "N - 2", of: |n| n - 2 },
-            worst: Formula { text: "N^2 - N - 1", of: |n| n * n - n - 1 },
+            best: Formula { text: "N - 2", of: |n| n.saturating_sub(2) },
+            worst: Formula { text: "N^2 - 1", of: |n| n * n - 1 },
         },
         time: Cost { best: Formula { text: "1", of: |_| 1 }, worst: Formula { text: "5", of: |_| 5 } },
     };

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Cost: `N - 1` messages if the best live candidate calls and knows that it is; if everybody is a
-//! candidate, the best is dead and the worst calls, `3N - 4`. The latter takes 4 message times: the
-//! three above, and the caller's time-out for the reply of the dead one.
+//! candidate and the worst calls, `3N - 3`, and `3N - 4` if the best is dead. The latter takes 4 message
+//! times: the three above, and the caller's time-out for the reply of the dead one.
 //!
 //! Promises that some time after faults stop, the best live candidate of each component leads it, and
 //! that a component without candidates knows that it has no leader. Does not promise more: under
@@ -162,7 +162,7 @@ impl Algorithm for CandidateOrdinary {
         knowledge: "all members, their ranks and which are candidates",
         messages: Cost {
             best: Formula { text: "N - 1", of: |n| n - 1 },
-            worst: Formula { text: "3N - 4", of: |n| 3 * n - 4 },
+            worst: Formula { text: "3N - 3", of: |n| 3 * (n - 1) },
         },
         time: Cost { best: Formula { text: "1", of: |_| 1 }, worst: Formula { text: "4", of: |_| 4 } },
         ..Bully::CONTRACT

@@ -45,7 +45,7 @@ impl Token for Election {
         source: "Chang and Roberts 1979; cs425 slides 12-31",
         topology: Topology::Ring,
         synchrony: Synchrony::Synchronous,
-        knowledge: "the ring's order",
+        knowledge: "the ring's order, and all ranks",
         tolerates: "crash and recovery; lost messages with --reaffirm",
         safety: Safety::Eventual,
         choice: Choice::Best,
@@ -60,7 +60,7 @@ impl Token for Election {
         },
     };
     const KINDS: &'static [Kind] =
-        &[Kind::new("Election"), Kind::new("Elected"), Kind::new("Outdated"), Kind::apart("Ack")];
+        &[Kind::new("Election"), Kind::new("Elected"), Kind::apart("Outdated"), Kind::apart("Ack")];
     const REPAIRS: &'static str = "both|predecessor|detector|none";
     const SUPPRESSES: bool = true;
 
@@ -86,8 +86,13 @@ impl Token for Election {
             if !again || ring.repair().is_none() {
                 ring.pass_on(cx, run, self, best.id);
             }
-        } else if forwarded.is_none() {
-            ring.pass_on(cx, run, Election { best: mine }, mine.id);
+        } else {
+            match forwarded {
+                None => ring.pass_on(cx, run, Election { best: mine }, mine.id),
+                // It has let others pass that it outranks by now.
+                Some(before) if before.best < Some(mine) => ring.give_up(cx, run),
+                Some(_) => {}
+            }
         }
     }
 }
@@ -181,6 +186,15 @@ mod tests {
         process.campaign();
         process.rank_changes(80, 81);
         assert_eq!(process.hear(5, election(1, 80, 80))[0], believe(80, 1));
+    }
+
+    #[test]
+    fn a_rank_that_rises_after_it_has_let_a_better_one_pass_makes_the_run_void() {
+        let mut process = process(32, "none");
+        process.campaign();
+        process.hear(3, election(1, 32, 12));
+        process.rank_changes(32, 99);
+        assert_eq!(process.hear(3, election(1, 32, 80)), [send(5, election_ranked(2, 32, 32, 99))]);
     }
 
     /// "Each process suppresses Election/Elected messages of any lower-id initiators. Updates cache

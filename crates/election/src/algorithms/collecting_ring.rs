@@ -60,7 +60,7 @@ impl Token for Election {
         },
     };
     const KINDS: &'static [Kind] =
-        &[Kind::new("Election"), Kind::new("Coordinator"), Kind::new("Outdated"), Kind::apart("Ack")];
+        &[Kind::new("Election"), Kind::new("Coordinator"), Kind::apart("Outdated"), Kind::apart("Ack")];
     const REPAIRS: &'static str = "both|timeout|detector|none";
     const SUPPRESSES: bool = false;
 

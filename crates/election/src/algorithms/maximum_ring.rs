@@ -44,7 +44,7 @@ impl Token for Election {
         source: "Database Internals, ch. 10, Ring Algorithm",
         topology: Topology::Ring,
         synchrony: Synchrony::Synchronous,
-        knowledge: "the ring's order",
+        knowledge: "the ring's order, and all ranks",
         tolerates: "crash and recovery; lost messages with --reaffirm",
         safety: Safety::Eventual,
         choice: Choice::Best,
@@ -59,7 +59,7 @@ impl Token for Election {
         },
     };
     const KINDS: &'static [Kind] =
-        &[Kind::new("Election"), Kind::new("Coordinator"), Kind::new("Outdated"), Kind::apart("Ack")];
+        &[Kind::new("Election"), Kind::new("Coordinator"), Kind::apart("Outdated"), Kind::apart("Ack")];
     const REPAIRS: &'static str = "both|timeout|detector|none";
     const SUPPRESSES: bool = false;
 

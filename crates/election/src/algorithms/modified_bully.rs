@@ -10,8 +10,8 @@
 //!   5 ──Elected───▶ 1, 2, 3, 4   to all that rank below
 //! ```
 //!
-//! Cost: `N - 2` messages if the second best knows that the best is dead; `3N - 4` if the best is
-//! dead and the worst calls. The latter takes 5 message times, as the slides count the classic run:
+//! Cost: `N - 2` messages if the second best knows that the best is dead; `3N - 2` if the worst calls
+//! and all live; `3N - 4` if it does and the best is dead. The latter takes 5 message times, as the slides count the classic run:
 //! the four above, and the caller's time-out for the reply of the dead one as the fifth.
 //!
 //! Promises that some time after faults stop, the best live process of each component leads it.
@@ -139,8 +139,8 @@ impl Algorithm for ModifiedBully {
         summary: "The caller asks who is alive above it and lets the best of them take over.",
         source: "Kordafshari 2005; Database Internals, figure 10-1",
         messages: Cost {
-            best: Formula { text: "N - 2", of: |n| n - 2 },
-            worst: Formula { text: "3N - 4", of: |n| 3 * n - 4 },
+            best: Formula { text: "N - 2", of: |n| n.saturating_sub(2) },
+            worst: Formula { text: "3N - 2", of: |n| 3 * n - 2 },
         },
         ..Bully::CONTRACT
     };

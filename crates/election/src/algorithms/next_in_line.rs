@@ -12,7 +12,7 @@
 //!
 //! Cost: `N - 2` messages if the best alternative is the one that detects the failure; `N` if it is
 //! alive; one message and a time-out more for each alternative that is not. When no alternative is
-//! left, or none was ever named, the election is that of the modified bully algorithm: `3N - 4`.
+//! left, or none was ever named, the election is that of the modified bully algorithm: up to `3N - 2`.
 //!
 //! Promises that some time after faults stop, the best live process of each component leads it.
 //! Does not promise more: under partition every part elects a leader, and a late message or a wrong
@@ -146,8 +146,8 @@ impl Algorithm for NextInLine {
         summary: "A leader names its successors in advance; if it fails, the first one alive takes over.",
         source: "Gholipour 2009; Database Internals, figure 10-2",
         messages: Cost {
-            best: Formula { text: "N - 2", of: |n| n - 2 },
-            worst: Formula { text: "3N - 4", of: |n| 3 * n - 4 },
+            best: Formula { text: "N - 2", of: |n| n.saturating_sub(2) },
+            worst: Formula { text: "3N - 2", of: |n| 3 * n - 2 },
         },
         ..Bully::CONTRACT
     };

@@ -26,51 +26,64 @@ W2  rumour gossip, 10,000 processes, one timer and one message each a round, 1% 
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
-    if let Some(unknown) =
-        arguments.iter().find(|argument| !["--json", "--large"].contains(&argument.as_str()))
-    {
+    let known = ["--json", "--large"];
+    if let Some(unknown) = arguments.iter().find(|argument| !known.contains(&argument.as_str())) {
         eprintln!("unknown argument `{unknown}`\n{USAGE}");
         std::process::exit(2);
     }
     let asked = |flag: &str| arguments.iter().any(|argument| argument == flag);
-    let bytes_per_process = bytes_per_process(1_000_000);
-    let w1 = compare(9, |seed| ring::bare(10_000, 60, seed), |seed| ring::simulate(10_000, 60, seed));
-    let mut sizes = vec![(10_000, 15), (100_000, 5), (1_000_000, 3)];
-    if asked("--large") {
-        sizes.push((10_000_000, 1));
-    }
-    let w2: Vec<(usize, Comparison)> = sizes
-        .into_iter()
-        .map(|(size, turns)| {
+    let report = Report::measure(asked("--large"));
+    if asked("--json") { report.print_json() } else { report.print_table() }
+}
+
+struct Report {
+    /// First, since only the highest mark of memory is known.
+    bytes_per_process: f64,
+    w1: Comparison,
+    /// By the number of processes.
+    w2: Vec<(usize, Comparison)>,
+}
+
+impl Report {
+    fn measure(large: bool) -> Report {
+        let bytes_per_process = bytes_per_process(1_000_000);
+        let w1 = compare(9, |seed| ring::bare(10_000, 60, seed), |seed| ring::simulate(10_000, 60, seed));
+        let sizes = [(10_000, 15), (100_000, 5), (1_000_000, 3), (10_000_000, 1)];
+        let w2 = |(size, turns)| {
             let bare = |seed| gossip::bare(size, 20, seed);
             (size, compare(turns, bare, |seed| gossip::simulate(size, 20, seed)))
-        })
-        .collect();
-    if asked("--json") {
-        let by_size = w2.iter().map(|(size, comparison)| {
+        };
+        let wanted = if large { sizes.len() } else { sizes.len() - 1 };
+        Report { bytes_per_process, w1, w2: sizes.into_iter().take(wanted).map(w2).collect() }
+    }
+
+    fn print_json(&self) {
+        let by_size = self.w2.iter().map(|(size, comparison)| {
             serde_json::json!({ "nodes": size, "ratio": comparison.ratio, "events_per_s": comparison.simulated })
         });
-        println!(
-            "{:#}",
-            serde_json::json!({
-                "w1_ratio": w1.ratio,
-                "w1_events_per_s": w1.simulated,
-                "w2_ratio": w2[0].1.ratio,
-                "w2_events_per_s": w2[0].1.simulated,
-                "bytes_per_process": bytes_per_process,
-                "w2_by_size": by_size.collect::<Vec<_>>(),
-            })
-        );
-        return;
+        let (_, w2) = &self.w2[0];
+        let report = serde_json::json!({
+            "w1_ratio": self.w1.ratio,
+            "w1_events_per_s": self.w1.simulated,
+            "w2_ratio": w2.ratio,
+            "w2_events_per_s": w2.simulated,
+            "bytes_per_process": self.bytes_per_process,
+            "w2_by_size": by_size.collect::<Vec<_>>(),
+        });
+        println!("{report:#}");
     }
-    println!("{:24} {:>12} {:>12} {:>7}", "", "bare loop", "simulator", "ratio");
-    let row = |name: String, comparison: &Comparison| {
-        let [bare, simulated] = [comparison.bare, comparison.simulated].map(|rate| rate / 1e6);
-        println!("{name:24} {bare:>8.1} M/s {simulated:>8.1} M/s {:>7.2}", comparison.ratio);
-    };
-    row("W1 ring, N = 10000".into(), &w1);
-    w2.iter().for_each(|(size, comparison)| row(format!("W2 gossip, N = {size}"), comparison));
-    println!("\n{bytes_per_process:.0} bytes a process in W2 with N = 1000000, events in flight included");
+
+    fn print_table(&self) {
+        println!("{:24} {:>12} {:>12} {:>7}", "", "bare loop", "simulator", "ratio");
+        let row = |name: String, comparison: &Comparison| {
+            let [bare, simulated] = [comparison.bare, comparison.simulated].map(|rate| rate / 1e6);
+            println!("{name:24} {bare:>8.1} M/s {simulated:>8.1} M/s {:>7.2}", comparison.ratio);
+        };
+        row("W1 ring, N = 10000".into(), &self.w1);
+        self.w2.iter().for_each(|(size, comparison)| row(format!("W2 gossip, N = {size}"), comparison));
+        let bytes = self.bytes_per_process;
+        println!("\n{bytes:.0} bytes a process in W2 with N = 1000000, events in flight included");
+    }
 }
 
 /// Events per second, medians of turns.

@@ -1,4 +1,4 @@
-//! A term has at most one leader, ever.
+//! A term has at most one leader, ever: for algorithms whose terms are epochs.
 
 use std::collections::BTreeMap;
 

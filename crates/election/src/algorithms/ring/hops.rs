@@ -29,7 +29,7 @@ struct Outstanding<T> {
 }
 
 /// The first process ahead on the ring that is not suspected.
-#[inline]
+#[inline(always)]
 pub(super) fn successor(view: View<'_>, outlook: &Outlook) -> Option<NodeId> {
     let mut ahead = view.successors();
     let next = ahead.next()?;
@@ -58,7 +58,7 @@ impl<T: Token> Hops<T> {
     }
 
     /// Sends a message to the next live process, or to this one if it is alone.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pass(
         &mut self,
         cx: &mut Context<'_, impl Effects<Ring<T>>>,
