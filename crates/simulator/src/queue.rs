@@ -2,8 +2,8 @@
 //!
 //! A calendar: the present *year* is cut into buckets of equal width, an event goes to the end of
 //! its bucket, and a bucket is put in order only when its turn comes. Later years are unsorted
-//! heaps, cut up when they begin. The width follows the load, so that a bucket holds a few events
-//! whether a million processes are busy or one message circles. An event is written twice or three
+//! heaps, cut up when they begin. The width follows the load, so that a bucket holds some dozens of
+//! events, or at most some thousands, whether a million processes are busy or one message circles. An event is written twice or three
 //! times and compared a few times; nothing is allocated once the buffers have grown.
 //!
 //! Two invariants carry the order. *Nothing is scheduled in the past.* *Events of equal time stand
@@ -21,13 +21,14 @@ const WORDS: usize = BUCKETS / 64;
 const INDEX_BITS: u32 = 28;
 const INDEX: u64 = (1 << INDEX_BITS) - 1;
 const WIDEST: u32 = 64 - INDEX_BITS;
-/// How many events a year should hold, and what is put up with: a few or a thousand in a bucket cost
-/// about the same, one because buckets are opened and the other because they are sorted.
-const YEARLY: u64 = 8 * BUCKETS as u64;
+/// How many events a year should hold, and what is put up with: some dozens or a thousand in a bucket
+/// cost about the same, one because buckets are opened and the other because they are sorted.
+const YEARLY: u64 = 64 * BUCKETS as u64;
 const FEW: u64 = YEARLY / 4;
-const MANY: u64 = 4096 * BUCKETS as u64;
-/// How many waiting events in the open bucket make it worth narrowing the buckets at once.
-const CROWD: usize = 1024;
+const MANY: u64 = 8192 * BUCKETS as u64;
+/// How often each waiting event could have been moved for what squeezing others in has cost, before it
+/// is worth sorting everything anew.
+const PATIENCE: u64 = 8;
 
 /// A queue of events by time.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub struct Queue<E> {
     width: u32,
     year: u64,
     buckets: Vec<Vec<Event<E>>>,
+    /// Buffers of drained buckets, for the next ones to be filled: the last one is still in the cache.
+    spare: Vec<Vec<Event<E>>>,
     /// Which buckets are not empty, and which words of that are not zero.
     filled: [u64; WORDS],
     filled_words: u64,
@@ -56,6 +59,8 @@ pub struct Queue<E> {
     /// Events that had their turn this year, and events put off to the year after next or later.
     served: u64,
     postponed: u64,
+    /// How many places in the order have been moved this year to squeeze events in.
+    shoved: u64,
     /// The time of the last event that had its turn.
     now: u64,
 }
@@ -72,6 +77,7 @@ impl<E> Default for Queue<E> {
             width: 10,
             year: 0,
             buckets: std::iter::repeat_with(Vec::new).take(BUCKETS).collect(),
+            spare: Vec::new(),
             filled: [0; WORDS],
             filled_words: 0,
             opened: 0,
@@ -84,6 +90,7 @@ impl<E> Default for Queue<E> {
             len: 0,
             served: 0,
             postponed: 0,
+            shoved: 0,
             now: 0,
         }
     }
@@ -128,7 +135,11 @@ impl<E> Queue<E> {
     #[inline(always)]
     fn fill(&mut self, bucket: u64, event: Event<E>) {
         let bucket = bucket as usize % BUCKETS;
-        self.buckets[bucket].push(event);
+        let events = &mut self.buckets[bucket];
+        if events.capacity() == 0 {
+            *events = self.spare.pop().unwrap_or_default();
+        }
+        events.push(event);
         self.filled[bucket / 64] |= 1 << (bucket % 64);
         self.filled_words |= 1 << (bucket / 64);
     }
@@ -140,13 +151,14 @@ impl<E> Queue<E> {
             self.rebuild(self.width, self.now);
             return self.place(event);
         }
-        if self.order.len() - self.turns >= CROWD {
+        let key = self.key(event.time);
+        let place = self.turns + self.order[self.turns..].partition_point(|&other| other < key);
+        self.shoved += (self.order.len() - place) as u64;
+        if self.shoved > PATIENCE * (self.len + BUCKETS) as u64 {
             self.rebuild(self.width.saturating_sub(6), self.now);
             return self.place(event);
         }
-        let key = self.key(event.time);
-        let place = self.order[self.turns..].partition_point(|&other| other < key);
-        self.order.insert(self.turns + place, key);
+        self.order.insert(place, key);
         self.events.push(event);
     }
 
@@ -224,7 +236,10 @@ impl<E> Queue<E> {
         let open = (self.year << BUCKET_BITS) + bucket as u64;
         self.opened = open + 1;
         self.start = open << self.width;
-        std::mem::swap(&mut self.events, &mut self.buckets[bucket]);
+        let drained = std::mem::replace(&mut self.events, std::mem::take(&mut self.buckets[bucket]));
+        if drained.capacity() > 0 {
+            self.spare.push(drained);
+        }
         assert!(self.events.len() as u64 <= INDEX, "more than 2^{INDEX_BITS} events at about the same time");
         let key = |(index, event): (u64, &Event<E>)| ((event.time - self.start) << INDEX_BITS) | index;
         self.order.extend((0..).zip(&self.events).map(key));
@@ -253,12 +268,12 @@ impl<E> Queue<E> {
         let served = self.served.max(1);
         let width = match served {
             ..FEW => (self.width + (YEARLY / served).ilog2()).min(WIDEST),
-            MANY.. => self.width.saturating_sub((served / MANY).ilog2() + 2),
+            MANY.. => self.width.saturating_sub((served / MANY).ilog2() + 1),
             // Most events were handled twice: a longer year would have saved that.
             _ if self.postponed > served / 2 && served < MANY / 8 => (self.width + 2).min(WIDEST),
             _ => self.width,
         };
-        (self.served, self.postponed) = (0, 0);
+        (self.served, self.postponed, self.shoved) = (0, 0, 0);
         if width != self.width {
             self.rebuild(width, self.now);
         }
@@ -286,7 +301,7 @@ impl<E> Queue<E> {
         for event in pending {
             self.place(event);
         }
-        (self.served, self.postponed) = (0, 0);
+        (self.served, self.postponed, self.shoved) = (0, 0, 0);
     }
 }
 
