@@ -3,8 +3,9 @@
 //! A calendar: the present *year* is cut into buckets of equal width, an event goes to the end of
 //! its bucket, and a bucket is put in order only when its turn comes. Later years are unsorted
 //! heaps, cut up when they begin. The width follows the load, so that a bucket holds some dozens of
-//! events, or at most some thousands, whether a million processes are busy or one message circles. An event is written twice or three
-//! times and compared a few times; nothing is allocated once the buffers have grown.
+//! events, or at most some thousands, whether a million processes are busy or one message circles. An
+//! event is written twice or three times and compared a few times; nothing is allocated once the
+//! buffers have grown.
 //!
 //! Two invariants carry the order. *Nothing is scheduled in the past.* *Events of equal time stand
 //! in the order they were scheduled*: they always share a bucket or a year, those only grow at the
@@ -29,6 +30,9 @@ const MANY: u64 = 8192 * BUCKETS as u64;
 /// How often each waiting event could have been moved for what squeezing others in has cost, before it
 /// is worth sorting everything anew.
 const PATIENCE: u64 = 8;
+/// From how many events in the open bucket on those that had their turn are no longer kept beside a
+/// smaller number that wait.
+const ROOM: usize = 1 << 16;
 
 /// A queue of events by time.
 #[derive(Debug)]
@@ -116,7 +120,10 @@ impl<E> Queue<E> {
         let bucket = time >> self.width;
         if bucket >= self.opened {
             if bucket >> BUCKET_BITS == self.year { self.fill(bucket, event) } else { self.put_off(event) }
-        } else if time >= self.start && self.order.last().is_none_or(|&last| last < self.key(time)) {
+        } else if time >= self.start
+            && self.events.len() < ROOM
+            && self.order.last().is_none_or(|&last| last < self.key(time))
+        {
             // The usual case in the open bucket: later than everything in it.
             self.order.push(self.key(time));
             self.events.push(event);
@@ -151,6 +158,12 @@ impl<E> Queue<E> {
             self.rebuild(self.width, self.now);
             return self.place(event);
         }
+        // A bucket that is too wide for what has come since it was opened would grow without end.
+        if self.events.len() >= ROOM && self.turns > self.events.len() / 2 {
+            self.rebuild(self.width.saturating_sub(6), self.now);
+            return self.place(event);
+        }
+        assert!((self.events.len() as u64) < INDEX, "more than 2^{INDEX_BITS} events at about the same time");
         let key = self.key(event.time);
         let place = self.turns + self.order[self.turns..].partition_point(|&other| other < key);
         self.shoved += (self.order.len() - place) as u64;
@@ -372,6 +385,27 @@ mod tests {
             now = time;
             queue.push(now + (1 << 51) + rng.below(1 << 49), ());
         }
+    }
+
+    /// The buckets have grown wide in a quiet time, and then one of them sees a busy one.
+    #[test]
+    fn a_bucket_does_not_keep_what_had_its_turn() {
+        let mut queue = Queue::default();
+        for number in 0..100 {
+            queue.push(number << 40, 0);
+            queue.pop(u64::MAX);
+        }
+        assert_eq!(queue.width, WIDEST);
+        let start = 100 << 40;
+        queue.push(start, 0);
+        queue.push(start + 5, 0);
+        for number in 1..20 * ROOM as u64 {
+            let (time, _) = queue.pop(u64::MAX).unwrap();
+            assert_eq!(time, start + 5 * (number - 1));
+            queue.push(time + 10, number);
+            assert!(queue.events.len() <= ROOM, "{number}");
+        }
+        assert!(queue.width < WIDEST);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use election::algorithms::bully::Bully;
 use election::algorithms::chang_roberts::ChangRoberts;
 use election::{NodeId, Roster, Time};
-use simulator::{Detector, Fault, Outcome, Ranking, Scenario};
+use simulator::{Cut, Detector, Fault, Outcome, Ranking, Scenario};
 
 use crate::probe::Probe;
 use crate::stage::{span, time};
@@ -134,4 +134,27 @@ fn an_outcome_agrees_only_on_a_leader_that_lives() {
     assert_eq!((outcome.leader, outcome.agreed), (None, false));
     assert_eq!(outcome.leaders, [NodeId(5)].into());
     assert_eq!(outcome.reigns, 1);
+}
+
+/// A cut for good: 5 leads one side from 1 on, 2 the other from 12 on, and so it stays although
+/// nothing happens any more.
+#[test]
+fn a_world_that_has_fallen_quiet_stays_as_it_is_until_the_horizon() {
+    let cut = Cut::new(5, &[vec![0, 1], vec![2, 3, 4]], false);
+    let detector = Detector::Ideal { delay: span(2.0) };
+    let outcome = bully(&Scenario {
+        detector,
+        plan: vec![(time(10.0), Fault::Cut(0, cut))],
+        until: Some(time(500.0)),
+        ..called(5)
+    });
+    assert!(outcome.quiet);
+    assert_eq!((outcome.leaderless, outcome.split), (1.0, 488.0));
+}
+
+#[test]
+fn the_horizon_leaves_the_detector_its_time() {
+    let scenario = called(5);
+    let patient = Scenario { detector: Detector::Ideal { delay: span(900.0) }, ..scenario.clone() };
+    assert_eq!(patient.horizon(), scenario.horizon() + span(900.0));
 }
