@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 use election::catalog::CONTRACTS;
-use election::{Choice, Contract, Cost, Safety, Synchrony, Topology};
+use election::{Choice, Contract, Cost, Detection, Electorate, Safety, Synchrony, Topology};
 
 use crate::error::Error;
 use crate::{Console, words};
@@ -89,6 +89,8 @@ pub(crate) fn details(contract: &Contract) -> String {
         ("synchrony", synchrony(contract.synchrony).into()),
         ("knowledge", contract.knowledge.into()),
         ("tolerates", contract.tolerates.into()),
+        ("detection", detection(contract.detection).into()),
+        ("electorate", electorate(contract.electorate).into()),
         ("leaders", leaders(contract.safety).into()),
         ("elects", choice(contract.choice).into()),
         ("handover", handover(contract.handover).into()),
@@ -123,6 +125,7 @@ fn leaders(safety: Safety) -> &'static str {
     match safety {
         Safety::AtMostOne => "never two",
         Safety::AtMostOnePerComponent => "never two that can reach each other",
+        Safety::AtMostOnePerTerm => "never two in one term; an old one may linger",
         Safety::WithHighProbability => "one, with a known probability",
         Safety::Eventual => "one in the end; several while faults last",
     }
@@ -139,6 +142,21 @@ fn topology(topology: Topology) -> &'static str {
     match topology {
         Topology::Complete => "complete: anybody sends to anybody",
         Topology::Ring => "ring: each sends to its successor",
+        Topology::Multicast => "multicast: each sends to everybody at once",
+    }
+}
+
+fn detection(detection: Detection) -> &'static str {
+    match detection {
+        Detection::Detector => "a failure detector or the application says that the leader is gone",
+        Detection::Timeout => "its own time-outs say that the leader is gone",
+    }
+}
+
+fn electorate(electorate: Electorate) -> &'static str {
+    match electorate {
+        Electorate::Anybody => "whoever is there",
+        Electorate::Majority => "more than half of the group must be there",
     }
 }
 

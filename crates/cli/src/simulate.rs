@@ -84,7 +84,7 @@ impl Visitor for MakeSubcommand {
 fn examples(contract: &Contract) -> String {
     let name = contract.name;
     let (group, crash) = match contract.topology {
-        Topology::Complete => ("--nodes 6 --crashed 6 --initiator 3", "--crash 5@20"),
+        Topology::Complete | Topology::Multicast => ("--nodes 6 --crashed 6 --initiator 3", "--crash 5@20"),
         Topology::Ring => ("--ids 3,32,5,80,6,12 --initiator 3", "--ids 2,4,1,5,3 --crash 5@20"),
     };
     format!(

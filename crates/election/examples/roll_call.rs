@@ -1,8 +1,8 @@
 //! A new algorithm in a hundred lines: the caller calls the roll and announces the best that answered.
 
 use election::{
-    Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Effects, Formula, Kind, NodeId,
-    Parameter, Process, Roster, Safety, Start, Synchrony, Term, Topology,
+    Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Effects, Electorate,
+    Formula, Kind, NodeId, Parameter, Process, Roster, Safety, Start, Synchrony, Term, Topology,
 };
 use serde::{Deserialize, Serialize};
 use simulator::Scenario;
@@ -54,6 +54,9 @@ impl Algorithm for RollCall {
         synchrony: Synchrony::Synchronous,
         knowledge: "all members and their ranks",
         tolerates: "crashes before the election",
+        detection: Detection::Detector,
+        electorate: Electorate::Anybody,
+        under_loss: &[],
         safety: Safety::Eventual,
         choice: Choice::Best,
         handover: false,

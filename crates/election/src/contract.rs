@@ -22,6 +22,12 @@ pub struct Contract {
     pub knowledge: &'static str,
     /// Which faults it lives through, and what helps it through the others.
     pub tolerates: &'static str,
+    /// How a process learns that the leader has failed.
+    pub detection: Detection,
+    /// Who must be alive and able to talk for anybody to be elected.
+    pub electorate: Electorate,
+    /// What to set where messages are lost: parameters and their values.
+    pub under_loss: &'static [(&'static str, &'static str)],
     /// How many leaders there can be, and when.
     pub safety: Safety,
     /// Which of the live processes is elected.
@@ -43,6 +49,39 @@ pub enum Topology {
     Complete,
     /// Each to its successor.
     Ring,
+    /// Each to everybody at once.
+    Multicast,
+}
+
+/// How a process learns that the leader has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Detection {
+    /// A failure detector in front of the algorithm says so; without one, the application does.
+    Detector,
+    /// The algorithm's own time-outs do.
+    Timeout,
+}
+
+/// Who must be alive and able to talk to each other for anybody to be elected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Electorate {
+    /// Whoever is there.
+    Anybody,
+    /// More than half of the group.
+    Majority,
+}
+
+impl Electorate {
+    /// Whether those of a group that are `present`, by slot, can elect a leader.
+    pub fn suffices(self, present: &[bool]) -> bool {
+        let count = present.iter().filter(|&&present| present).count();
+        match self {
+            Electorate::Anybody => count > 0,
+            Electorate::Majority => count > present.len() / 2,
+        }
+    }
 }
 
 /// What is assumed about time.
@@ -65,6 +104,9 @@ pub enum Safety {
     AtMostOne,
     /// Never two at once among processes that can reach each other.
     AtMostOnePerComponent,
+    /// Never two in one term, whatever happens; one of an earlier term may believe in itself for a
+    /// while longer.
+    AtMostOnePerTerm,
     /// One, with a known probability.
     WithHighProbability,
     /// One in each component some time after faults stop; several before that.

@@ -29,7 +29,7 @@ mod time;
 mod view;
 
 pub use catalog::{Algorithm, BadParameter, Parameter};
-pub use contract::{Choice, Contract, Cost, Formula, Safety, Synchrony, Topology};
+pub use contract::{Choice, Contract, Cost, Detection, Electorate, Formula, Safety, Synchrony, Topology};
 pub use hash::Hash;
 pub use process::{Announcement, Command, Context, Effects, Kind, Message, Process, Start, Term, Timer};
 pub use rank::{Attribute, NodeId, Quality, Rank};

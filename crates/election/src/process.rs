@@ -84,6 +84,10 @@ pub trait Effects<P: Process> {
     fn save(&mut self, state: P::Saved);
     /// See [`Context::announce`].
     fn announce(&mut self, announcement: Announcement);
+    /// See [`Context::suspect`].
+    fn suspect(&mut self, peer: NodeId);
+    /// See [`Context::restore`].
+    fn restore(&mut self, peer: NodeId);
 }
 
 impl<'v, E> Context<'v, E> {
@@ -187,6 +191,24 @@ impl<'v, E> Context<'v, E> {
         E: Effects<P>,
     {
         self.effects.announce(announcement);
+    }
+
+    /// For a failure detector: tells whoever is behind it that `peer` seems to have failed.
+    #[inline]
+    pub fn suspect<P: Process>(&mut self, peer: NodeId)
+    where
+        E: Effects<P>,
+    {
+        self.effects.suspect(peer);
+    }
+
+    /// For a failure detector: tells whoever is behind it that `peer` is there after all.
+    #[inline]
+    pub fn restore<P: Process>(&mut self, peer: NodeId)
+    where
+        E: Effects<P>,
+    {
+        self.effects.restore(peer);
     }
 }
 

@@ -34,6 +34,10 @@ pub enum Effect<P: Process> {
     Save(P::Saved),
     /// Said what it believes.
     Announce(Announcement),
+    /// As a failure detector: reported a peer as failed.
+    Suspect(NodeId),
+    /// As a failure detector: reported a peer as there after all.
+    Restore(NodeId),
 }
 
 impl<P: Process> Clone for Effect<P> {
@@ -45,6 +49,8 @@ impl<P: Process> Clone for Effect<P> {
             Effect::CancelTimer { timer } => Effect::CancelTimer { timer: *timer },
             Effect::Save(state) => Effect::Save(state.clone()),
             Effect::Announce(announcement) => Effect::Announce(*announcement),
+            Effect::Suspect(peer) => Effect::Suspect(*peer),
+            Effect::Restore(peer) => Effect::Restore(*peer),
         }
     }
 }
@@ -59,6 +65,7 @@ impl<P: Process> PartialEq for Effect<P> {
             (CancelTimer { timer: a }, CancelTimer { timer: b }) => a == b,
             (Save(a), Save(b)) => a == b,
             (Announce(a), Announce(b)) => a == b,
+            (Suspect(a), Suspect(b)) | (Restore(a), Restore(b)) => a == b,
             _ => false,
         }
     }
@@ -73,6 +80,8 @@ impl<P: Process> fmt::Debug for Effect<P> {
             Effect::CancelTimer { timer } => write!(f, "CancelTimer {{ {timer:?} }}"),
             Effect::Save(state) => write!(f, "Save {{ {state:?} }}"),
             Effect::Announce(announcement) => announcement.fmt(f),
+            Effect::Suspect(peer) => write!(f, "Suspect {{ {peer} }}"),
+            Effect::Restore(peer) => write!(f, "Restore {{ {peer} }}"),
         }
     }
 }
@@ -126,5 +135,11 @@ impl<P: Process> Effects<P> for &mut Recorder<P> {
     }
     fn announce(&mut self, announcement: Announcement) {
         self.effects.push(Effect::Announce(announcement));
+    }
+    fn suspect(&mut self, peer: NodeId) {
+        self.effects.push(Effect::Suspect(peer));
+    }
+    fn restore(&mut self, peer: NodeId) {
+        self.effects.push(Effect::Restore(peer));
     }
 }

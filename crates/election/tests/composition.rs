@@ -79,6 +79,12 @@ impl<A: Process, E: Effects<Watched<A>>> Effects<A> for Lifted<'_, E> {
     fn announce(&mut self, announcement: Announcement) {
         self.0.announce(announcement);
     }
+    fn suspect(&mut self, peer: NodeId) {
+        self.0.suspect(peer);
+    }
+    fn restore(&mut self, peer: NodeId) {
+        self.0.restore(peer);
+    }
 }
 
 fn lift<'a, 'v, A: Process, E: Effects<Watched<A>>>(

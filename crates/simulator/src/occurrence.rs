@@ -222,15 +222,10 @@ impl<P: Process> World<P> {
         }
     }
 
-    /// Whether the observer hears nothing of the subject.
-    fn is_silent(&self, observer: usize, subject: usize) -> bool {
-        self.outside.status(subject) != Status::Up || self.outside.network.is_cut(subject, observer)
-    }
-
     fn look_at(&mut self, observer: usize, subject: usize) {
         // One that does not run sees nothing; it is looked at again when it does.
         if observer != subject && self.outside.status(observer) == Status::Up {
-            self.report(observer, subject, self.is_silent(observer, subject));
+            self.report(observer, subject, self.outside.is_silent(observer, subject));
         }
     }
 
@@ -241,12 +236,10 @@ impl<P: Process> World<P> {
         }
         let (who, peer) = (self.roster.id(observer), self.roster.id(subject));
         self.outside.note(observer as u64 | (subject as u64) << 32, 5 << 32 | u64::from(suspected));
-        if suspected {
-            self.outside.observe(Happening::Suspected { who, peer });
-            self.input(observer, |process, cx| process.on_suspect(cx, peer));
-        } else {
-            self.outside.observe(Happening::Restored { who, peer });
-            self.input(observer, |process, cx| process.on_restore(cx, peer));
+        self.outside.observe_opinion(who, peer, suspected);
+        match suspected {
+            true => self.input(observer, |process, cx| process.on_suspect(cx, peer)),
+            false => self.input(observer, |process, cx| process.on_restore(cx, peer)),
         }
         true
     }
@@ -257,7 +250,7 @@ impl<P: Process> World<P> {
         let (observer, other) = (rng.below(count) as usize, rng.below(count - 1) as usize);
         let subject = other + usize::from(other >= observer);
         let possible = self.detector.false_rate() > 0.0 && self.outside.status(observer) == Status::Up;
-        if possible && !self.is_silent(observer, subject) && self.report(observer, subject, true) {
+        if possible && !self.outside.is_silent(observer, subject) && self.report(observer, subject, true) {
             self.outside.ledger.wrong_suspicions += 1;
             self.look_later(Occurrence::LookAt(observer, subject));
         }

@@ -139,6 +139,18 @@ impl<P: Process> Outside<P> {
         }
     }
 
+    pub(crate) fn observe_opinion(&mut self, who: NodeId, peer: NodeId, suspected: bool) {
+        self.observe(match suspected {
+            true => Happening::Suspected { who, peer },
+            false => Happening::Restored { who, peer },
+        });
+    }
+
+    /// Whether the observer hears nothing of the subject.
+    pub(crate) fn is_silent(&self, observer: usize, subject: usize) -> bool {
+        self.status(subject) != Status::Up || self.network.is_cut(subject, observer)
+    }
+
     // What seldom happens to a message gets it by value: a reference would keep the message in memory
     // on the way where nothing happens to it, too, and have it copied there.
 
@@ -309,6 +321,15 @@ impl<'w, P: Process> Turn<'w, P> {
     pub(crate) fn new(slot: usize, roster: &'w Roster, outside: &'w mut Outside<P>) -> Self {
         Turn { slot, roster, outside }
     }
+
+    /// A failure detector that is a process of its own says what it takes a peer for.
+    fn opine(&mut self, peer: NodeId, suspected: bool) {
+        let Some(subject) = self.roster.slot(peer) else { return };
+        let wrong = suspected && !self.outside.is_silent(self.slot, subject);
+        self.outside.ledger.wrong_suspicions += u64::from(wrong);
+        let who = self.roster.id(self.slot);
+        self.outside.observe_opinion(who, peer, suspected);
+    }
 }
 
 impl<P: Process> Effects<P> for Turn<'_, P> {
@@ -376,5 +397,13 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
         self.outside.ledger.believe(self.slot, self.roster.len(), who, announcement, now);
         self.outside.observe(Happening::Announced { who, announcement });
         self.outside.changed(self.roster, Change::Announced(self.slot, announcement));
+    }
+
+    fn suspect(&mut self, peer: NodeId) {
+        self.opine(peer, true);
+    }
+
+    fn restore(&mut self, peer: NodeId) {
+        self.opine(peer, false);
     }
 }

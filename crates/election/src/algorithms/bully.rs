@@ -34,8 +34,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Outlook, Tenure, parameters};
 use crate::{
-    Algorithm, Choice, Command, Context, Contract, Cost, Effects, Formula, Kind, NodeId, Parameter, Process,
-    Safety, Start, Synchrony, Term, Topology,
+    Algorithm, Choice, Command, Context, Contract, Cost, Detection, Effects, Electorate, Formula, Kind,
+    NodeId, Parameter, Process, Safety, Start, Synchrony, Term, Topology,
 };
 
 /// What processes of this algorithm say.
@@ -129,6 +129,9 @@ impl Algorithm for Bully {
         synchrony: Synchrony::Synchronous,
         knowledge: "all members and their ranks",
         tolerates: "crash and recovery; lost messages with --reaffirm",
+        detection: Detection::Detector,
+        electorate: Electorate::Anybody,
+        under_loss: &[("reaffirm", "10")],
         safety: Safety::Eventual,
         choice: Choice::Best,
         handover: false,

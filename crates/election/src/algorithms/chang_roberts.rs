@@ -25,7 +25,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ring::{Ring, Run, Token};
 use crate::{
-    Choice, Context, Contract, Cost, Effects, Formula, Kind, Rank, Safety, Synchrony, Topology, View,
+    Choice, Context, Contract, Cost, Detection, Effects, Electorate, Formula, Kind, Rank, Safety, Synchrony,
+    Topology, View,
 };
 
 /// A process of the Chang-Roberts algorithm.
@@ -47,6 +48,9 @@ impl Token for Election {
         synchrony: Synchrony::Synchronous,
         knowledge: "the ring's order, and all ranks",
         tolerates: "crash and recovery; lost messages with --reaffirm",
+        detection: Detection::Detector,
+        electorate: Electorate::Anybody,
+        under_loss: &[("reaffirm", "10")],
         safety: Safety::Eventual,
         choice: Choice::Best,
         handover: false,

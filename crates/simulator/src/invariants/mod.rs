@@ -64,13 +64,15 @@ fn in_units<S: serde::Serializer>(time: &Time, serializer: S) -> Result<S::Ok, S
 
 /// What a contract promises.
 pub fn of_contract(contract: &Contract) -> Vec<Box<dyn Invariant>> {
-    let mut invariants: Vec<Box<dyn Invariant>> = vec![Box::new(Agreement), Box::new(Termination)];
+    let mut invariants: Vec<Box<dyn Invariant>> =
+        vec![Box::new(Agreement), Box::new(Termination::of(contract.electorate))];
     if contract.choice == Choice::Best {
         invariants.push(Box::new(BestLeads));
     }
     match contract.safety {
         Safety::AtMostOne => invariants.push(Box::new(AtMostOneLeader::anywhere())),
         Safety::AtMostOnePerComponent => invariants.push(Box::new(AtMostOneLeader::per_component())),
+        Safety::AtMostOnePerTerm => invariants.push(Box::new(OneLeaderPerTerm::default())),
         Safety::WithHighProbability | Safety::Eventual => {}
     }
     invariants

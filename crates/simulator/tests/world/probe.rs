@@ -1,8 +1,9 @@
 //! A process that does what it is told and writes down what it is told of.
 
 use election::{
-    Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Effects, Formula, Kind, Message,
-    NodeId, Parameter, Process, Safety, Span, Start, Synchrony, Term, Time, Timer, Topology,
+    Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Effects, Electorate,
+    Formula, Kind, Message, NodeId, Parameter, Process, Safety, Span, Start, Synchrony, Term, Time, Timer,
+    Topology,
 };
 use serde::{Deserialize, Serialize};
 
@@ -172,6 +173,9 @@ impl Algorithm for Probe {
         synchrony: Synchrony::Asynchronous,
         knowledge: "nothing",
         tolerates: "everything",
+        detection: Detection::Detector,
+        electorate: Electorate::Anybody,
+        under_loss: &[],
         safety: Safety::Eventual,
         choice: Choice::Any,
         handover: false,
