@@ -45,6 +45,7 @@ enum Deed {
     Recovers,
     Pauses,
     GoesOn,
+    Jumps(String),
     Ranks(String),
     Cut(String),
     Healed(String),
@@ -173,6 +174,10 @@ impl Observer for Account {
             }
             Happening::Paused { who } => (Deed::Pauses, who),
             Happening::Resumed { who } => (Deed::GoesOn, who),
+            Happening::Jumped { who, by, back } => {
+                let way = if back { "back" } else { "ahead" };
+                (Deed::Jumps(format!("{way} by {by}")), who)
+            }
             Happening::Ranked { who, attribute } => (Deed::Ranks(self.rank(attribute)), who),
             Happening::Announced { who, announcement } => {
                 let Some(news) = self.beliefs.announce(who, announcement) else { return };
@@ -187,7 +192,7 @@ impl Observer for Account {
                 return self.enter(at, deed, None);
             }
             Happening::Calmed => {
-                self.cuts.calm();
+                self.cuts.calm(at);
                 return self.enter(at, Deed::Calm, None);
             }
             Happening::Sent { .. }
@@ -239,6 +244,7 @@ impl Entry {
             Deed::Recovers => verb("recovers", "recover"),
             Deed::Pauses => verb("pauses", "pause"),
             Deed::GoesOn => verb("goes on", "go on"),
+            Deed::Jumps(how) => format!("the clock of {who} jumps {how}"),
             Deed::Ranks(rank) => verb(rank, rank),
             Deed::Cut(groups) => format!("the network is cut: {groups}"),
             Deed::Healed(groups) => format!("the cut is healed: {groups}"),

@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::Args;
+use clap::{Args, value_parser};
 use election::{Attribute, NodeId, Span, Time};
-use simulator::{Detector, Latency, Partition, Ranking, parse_interval, parse_moment, parse_rerank};
+use simulator::{
+    Detector, Latency, Partition, Ranking, parse_interval, parse_jump, parse_moment, parse_rerank,
+    parse_transfer,
+};
 
 /// More processes than this are a typing slip, or want a machine larger than most.
 const MOST_NODES: usize = 10_000_000;
@@ -17,6 +20,8 @@ pub(crate) struct Common {
     pub(crate) group: GroupArgs,
     #[command(flatten)]
     pub(crate) faults: FaultArgs,
+    #[command(flatten)]
+    pub(crate) commands: CommandArgs,
     #[command(flatten)]
     pub(crate) network: NetworkArgs,
     #[command(flatten)]
@@ -60,19 +65,42 @@ pub(crate) struct FaultArgs {
     /// A dead process comes back, like 80@40
     #[arg(long, value_name = "ID@TIME", value_parser = parse_moment, num_args = 1.., value_delimiter = ',')]
     pub(crate) recover: Vec<(NodeId, Time)>,
+    /// A dead process comes back without what it had saved, like 80@40
+    #[arg(long, value_name = "ID@TIME", value_parser = parse_moment, num_args = 1.., value_delimiter = ',')]
+    pub(crate) recover_wiped: Vec<(NodeId, Time)>,
     /// A process stops for a while and goes on as if nothing had happened, like 5@10..20
     #[arg(long, value_name = "ID@FROM..TO", value_parser = parse_interval)]
     #[arg(num_args = 1.., value_delimiter = ',')]
     pub(crate) pause: Vec<(NodeId, Time, Time)>,
-    /// The network is cut into groups, like '1,2|3,4,5@10..50'; without ..50 for good
+    /// A process's clock jumps ahead or back, like 5@10+30 or 5@10-30
+    #[arg(long, value_name = "ID@TIME+SPAN", value_parser = parse_jump)]
+    #[arg(num_args = 1.., value_delimiter = ',')]
+    pub(crate) jump: Vec<(NodeId, Time, Span, bool)>,
+    /// The network is cut into groups, like '1,2|3,4,5@10..50'; without ..50 for good; with > for |,
+    /// a group is not heard by the groups after it, but hears them
     #[arg(long, value_name = "GROUPS@FROM..TO", value_parser = Partition::from_str, num_args = 1..)]
     pub(crate) partition: Vec<Partition>,
-    /// Partitions cut one way only: a group is not heard by the groups after it, but hears them
+    /// All partitions cut one way only, as if written with >
     #[arg(long)]
     pub(crate) one_way: bool,
     /// From then on nothing goes wrong any more: no loss, doubling, cut or wrong suspicion
     #[arg(long, value_name = "TIME", value_parser = Time::from_str)]
     pub(crate) calm: Option<Time>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "What the application asks (repeatable)")]
+pub(crate) struct CommandArgs {
+    /// A process is told to call an election, like 3@10
+    #[arg(long, value_name = "ID@TIME", value_parser = parse_moment, num_args = 1.., value_delimiter = ',')]
+    pub(crate) campaign: Vec<(NodeId, Time)>,
+    /// A process is told to lead no longer, like 5@10
+    #[arg(long, value_name = "ID@TIME", value_parser = parse_moment, num_args = 1.., value_delimiter = ',')]
+    pub(crate) resign: Vec<(NodeId, Time)>,
+    /// A process is told to hand its leadership over to another, like '5>3@10'
+    #[arg(long, value_name = "ID>ID@TIME", value_parser = parse_transfer)]
+    #[arg(num_args = 1.., value_delimiter = ',')]
+    pub(crate) transfer: Vec<(NodeId, NodeId, Time)>,
 }
 
 #[derive(Args, Debug)]
@@ -116,6 +144,9 @@ pub(crate) struct RunArgs {
     /// When a run is over at the latest [default: long after the last fault]
     #[arg(long, value_name = "TIME", value_parser = Time::from_str)]
     pub(crate) until: Option<Time>,
+    /// Ends a run that has more events than this, and takes that for a broken promise [default: none]
+    #[arg(long, value_name = "EVENTS", value_parser = value_parser!(u64).range(1..))]
+    pub(crate) limit: Option<u64>,
 }
 
 #[derive(Args, Debug)]
@@ -203,7 +234,7 @@ fn runs(text: &str) -> Result<u64, String> {
     }
 }
 
-fn jobs(text: &str) -> Result<usize, String> {
+pub(crate) fn jobs(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(jobs @ 1..=1024) => Ok(jobs),
         _ => Err(format!("`{text}` is not a number of jobs from 1 to 1024")),

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::Command;
 
 use crate::error::Error;
-use crate::{Console, algorithms, demo, simulate};
+use crate::{Console, algorithms, demo, simulate, torture};
 
 const ABOUT: &str = "Leader election: algorithms to compare, break and look at.
 
@@ -36,7 +36,7 @@ pub(crate) fn command() -> Command {
         .arg_required_else_help(true)
         .subcommand_required(true)
         .disable_help_subcommand(true)
-        .subcommands([demo::command(), algorithms::command(), simulate::command()])
+        .subcommands([demo::command(), algorithms::command(), simulate::command(), torture::command()])
 }
 
 /// Does what the command line says; the exit code.
@@ -45,6 +45,7 @@ pub(crate) fn execute(arguments: &[OsString], console: &mut Console<'_>) -> Resu
     match matches.subcommand() {
         Some(("algorithms", matches)) => algorithms::execute(matches, console).map(|()| 0),
         Some(("demo", matches)) => demo::execute(matches, console).map(|()| 0),
+        Some(("torture", matches)) => torture::execute(matches, console),
         Some(("simulate", matches)) => simulate::execute(matches, console),
         _ => unreachable!("clap demands one of the subcommands"),
     }

@@ -228,6 +228,10 @@ impl Observer for Diagram {
             }
             Happening::Paused { who } => self.live(at, who, '‖', "pauses", Life::Paused),
             Happening::Resumed { who } => self.live(at, who, '◇', "goes on", Life::Up),
+            Happening::Jumped { who, by, back } => {
+                let way = if back { "back" } else { "ahead" };
+                self.deed(at, who, '↷', format!("{who}'s clock jumps {way} by {by}"));
+            }
             Happening::Ranked { who, .. } => self.deed(at, who, '±', format!("{who}'s rank changes")),
             Happening::Cut => {
                 let groups = self.cuts.cut();
@@ -238,7 +242,7 @@ impl Observer for Diagram {
                 self.rule(at, format!("healed: {groups}"));
             }
             Happening::Calmed => {
-                self.cuts.calm();
+                self.cuts.calm(at);
                 self.rule(at, "calm".to_string());
             }
         }

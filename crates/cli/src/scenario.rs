@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use election::{NodeId, Roster, Time};
+use election::{Command, NodeId, Roster, Time};
 use simulator::{Cut, Fault, Partition, Plan, Ranking, Scenario, slot_of};
 
-use crate::args::{Common, FaultArgs, GroupArgs, Initiators};
+use crate::args::{CommandArgs, Common, FaultArgs, GroupArgs, Initiators};
 use crate::error::Error;
 use crate::watch::Cuts;
 use crate::words;
@@ -36,7 +36,9 @@ pub(crate) fn build(common: &Common) -> Result<(Scenario, Cuts), Error> {
         crashed,
         initiators,
         plan,
+        commands: commands(&roster, &common.commands)?,
         until: common.runs.until,
+        limit: common.runs.limit,
         ..Scenario::new(roster)
     };
     Ok((scenario, cuts))
@@ -103,10 +105,12 @@ fn check_ranks(roster: &Roster, group: &GroupArgs) -> Result<(), Error> {
 /// Refuses what would go wrong after --calm, and what would happen after --until: it would not, or
 /// contradict the flag.
 fn check_times(common: &Common) -> Result<(), Error> {
-    let FaultArgs { crash, recover, pause, partition, calm, .. } = &common.faults;
+    let FaultArgs { crash, recover, recover_wiped, pause, jump, partition, calm, .. } = &common.faults;
     let mut times: Vec<(&str, Time)> = crash.iter().map(|&(_, at)| ("crash", at)).collect();
     times.extend(recover.iter().map(|&(_, at)| ("recover", at)));
+    times.extend(recover_wiped.iter().map(|&(_, at)| ("recover-wiped", at)));
     times.extend(pause.iter().map(|&(_, from, _)| ("pause", from)));
+    times.extend(jump.iter().map(|&(_, at, ..)| ("jump", at)));
     times.extend(partition.iter().map(|partition| ("partition", partition.from)));
     if let Some(calm) = calm
         && let Some((flag, at)) = times.iter().find(|(_, at)| at > calm)
@@ -116,6 +120,9 @@ fn check_times(common: &Common) -> Result<(), Error> {
     }
     times.extend(common.group.rerank.iter().map(|&(.., at)| ("rerank", at)));
     times.extend(calm.map(|at| ("calm", at)));
+    times.extend(common.commands.campaign.iter().map(|&(_, at)| ("campaign", at)));
+    times.extend(common.commands.resign.iter().map(|&(_, at)| ("resign", at)));
+    times.extend(common.commands.transfer.iter().map(|&(.., at)| ("transfer", at)));
     if let Some(until) = &common.runs.until
         && let Some((flag, at)) = times.iter().find(|(_, at)| at > until)
     {
@@ -136,9 +143,9 @@ enum Turn {
 /// Refuses the crash of a dead process, the recovery of a live one and the pause of a dead one:
 /// whoever asks for that has mistaken an id or a time.
 fn check_course(common: &Common) -> Result<(), Error> {
-    let FaultArgs { crash, recover, pause, .. } = &common.faults;
+    let FaultArgs { crash, recover, recover_wiped, pause, .. } = &common.faults;
     let crashes = crash.iter().map(|&(id, at)| (id, at, Turn::Crash));
-    let recoveries = recover.iter().map(|&(id, at)| (id, at, Turn::Recover));
+    let recoveries = recover.iter().chain(recover_wiped).map(|&(id, at)| (id, at, Turn::Recover));
     let pauses = pause.iter().map(|&(id, at, _)| (id, at, Turn::Pause));
     let mut turns: Vec<_> = crashes.chain(recoveries).chain(pauses).collect();
     turns.sort_by_key(|&(_, at, turn)| (at, turn));
@@ -173,6 +180,12 @@ fn plan(roster: &Roster, common: &Common) -> Result<(Plan, Cuts), Error> {
     for &(id, at) in &faults.recover {
         plan.push((at, Fault::Recover { slot: slot("recover", roster, id)?, disk: true }));
     }
+    for &(id, at) in &faults.recover_wiped {
+        plan.push((at, Fault::Recover { slot: slot("recover-wiped", roster, id)?, disk: false }));
+    }
+    for &(id, at, by, back) in &faults.jump {
+        plan.push((at, Fault::Jump { slot: slot("jump", roster, id)?, by, back }));
+    }
     for &(id, from, to) in &faults.pause {
         plan.push((from, Fault::Pause(slot("pause", roster, id)?, to)));
     }
@@ -183,17 +196,33 @@ fn plan(roster: &Roster, common: &Common) -> Result<(Plan, Cuts), Error> {
         return Err(Error::flag("one-way", "there is no --partition that could be one way"));
     }
     let mut cuts = Vec::new();
-    for (name, Partition { groups, from, to }) in faults.partition.iter().enumerate() {
+    for (name, Partition { groups, one_way, from, to }) in faults.partition.iter().enumerate() {
+        let one_way = *one_way || faults.one_way;
         let sides = groups.iter().map(|group| slots("partition", roster, group));
-        let cut = Cut::new(roster.len(), &sides.collect::<Result<Vec<_>, _>>()?, faults.one_way);
+        let cut = Cut::new(roster.len(), &sides.collect::<Result<Vec<_>, _>>()?, one_way);
         plan.push((*from, Fault::Cut(name, cut)));
         if let Some(to) = to {
             plan.push((*to, Fault::Heal(name)));
         }
-        cuts.push((describe(groups, faults.one_way), *from, *to));
+        cuts.push((describe(groups, one_way), *from, *to));
     }
     plan.extend(faults.calm.map(|at| (at, Fault::Calm)));
     Ok((plan, Cuts::new(cuts)))
+}
+
+fn commands(roster: &Roster, asked: &CommandArgs) -> Result<Vec<(Time, usize, Command)>, Error> {
+    let mut commands = Vec::new();
+    for &(id, at) in &asked.campaign {
+        commands.push((at, slot("campaign", roster, id)?, Command::Campaign));
+    }
+    for &(id, at) in &asked.resign {
+        commands.push((at, slot("resign", roster, id)?, Command::Resign));
+    }
+    for &(id, to, at) in &asked.transfer {
+        slot("transfer", roster, to)?;
+        commands.push((at, slot("transfer", roster, id)?, Command::Transfer(to)));
+    }
+    Ok(commands)
 }
 
 fn describe(groups: &[Vec<NodeId>], one_way: bool) -> String {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 
-use clap::{Arg, ArgMatches, Args as _, Command, FromArgMatches as _};
+use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 use election::catalog::{self, CONTRACTS, Visitor};
 use election::{Algorithm, Contract, Topology};
 use simulator::{Observer, Outcome, Scenario};
@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::sweep::{self, Sweep};
 use crate::trace::Trace;
 use crate::watch::{Cuts, Several, Shared};
-use crate::{Console, algorithms, replay, scenario};
+use crate::{Console, algorithms, options, replay, scenario};
 
 const ABOUT: &str = "Runs an algorithm in the simulator.
 
@@ -61,19 +61,7 @@ impl Visitor for MakeSubcommand {
 
     fn visit<A: Algorithm>(self) -> Command {
         let contract = &A::CONTRACT;
-        let defaults = A::Options::default();
-        let own = A::PARAMETERS.iter().map(|parameter| {
-            let default = match (parameter.show)(&defaults) {
-                nothing if nothing.is_empty() => nothing,
-                default => format!(" [default: {default}]"),
-            };
-            Arg::new(parameter.name)
-                .long(parameter.name)
-                .value_name(parameter.value)
-                .help(format!("{}{default}", parameter.help))
-                .help_heading("Options of this algorithm")
-        });
-        Common::augment_args(Command::new(contract.name).args(own))
+        Common::augment_args(Command::new(contract.name).args(options::flags::<A>()))
             .about(contract.summary)
             .long_about(algorithms::details(contract))
             .after_help(examples(contract))
@@ -122,7 +110,8 @@ impl Visitor for Simulate<'_, '_> {
         let common = Common::from_arg_matches(self.matches)?;
         check_output(&common)?;
         let (scenario, cuts) = scenario::build(&common)?;
-        let options = options::<A>(self.matches, &scenario)?;
+        let options = options::read::<A>(self.matches)?;
+        A::check(&options, &scenario.roster).map_err(|bad| Error::flag(bad.name, bad.reason))?;
         let replay = |seed| replay::command_line(&MakeSubcommand.visit::<A>(), self.matches, seed);
         let broken = match common.runs.runs {
             None => {
@@ -169,18 +158,6 @@ fn check_output(common: &Common) -> Result<(), Error> {
         }
         _ => Ok(()),
     }
-}
-
-/// The algorithm's own options.
-fn options<A: Algorithm>(matches: &ArgMatches, scenario: &Scenario) -> Result<A::Options, Error> {
-    let mut options = A::Options::default();
-    for parameter in A::PARAMETERS {
-        if let Some(value) = matches.get_one::<String>(parameter.name) {
-            (parameter.set)(&mut options, value).map_err(|reason| Error::flag(parameter.name, reason))?;
-        }
-    }
-    A::check(&options, &scenario.roster).map_err(|bad| Error::flag(bad.name, bad.reason))?;
-    Ok(options)
 }
 
 /// A single run.

@@ -89,13 +89,13 @@ impl<W: Write> Trace<W> {
 
 impl<W: Write> Observer for Trace<W> {
     fn observe(&mut self, at: Time, happening: Happening<'_>) {
-        let line = Line { at: at.as_units(), ..self.describe(happening) };
+        let line = Line { at: at.as_units(), ..self.describe(at, happening) };
         self.write(&line);
     }
 }
 
 impl<W> Trace<W> {
-    fn describe(&mut self, happening: Happening<'_>) -> Line {
+    fn describe(&mut self, at: Time, happening: Happening<'_>) -> Line {
         match happening {
             Happening::Sent { from, to, message, arrives } => {
                 Line { arrives: Some(arrives.as_units()), ..between("sent", from, to, message) }
@@ -120,10 +120,14 @@ impl<W> Trace<W> {
             Happening::Recovered { who } => of("recovered", who),
             Happening::Paused { who } => of("paused", who),
             Happening::Resumed { who } => of("resumed", who),
+            Happening::Jumped { who, by, back } => {
+                let sign = if back { "-" } else { "+" };
+                Line { content: Some(format!("{sign}{by}")), ..of("jumped", who) }
+            }
             Happening::Ranked { who, attribute } => Line { attribute: Some(attribute), ..of("ranked", who) },
             Happening::Cut => Line { event: "cut", groups: Some(self.cuts.cut()), ..Line::default() },
             Happening::Calmed => {
-                self.cuts.calm();
+                self.cuts.calm(at);
                 Line { event: "calmed", ..Line::default() }
             }
             Happening::Healed => Line { event: "healed", groups: Some(self.cuts.heal()), ..Line::default() },

@@ -11,15 +11,16 @@ use simulator::{Happening, Observer};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cuts {
     cuts: VecDeque<String>,
-    heals: VecDeque<String>,
+    /// With the beginning of the cut.
+    heals: VecDeque<(Time, String)>,
 }
 
 impl Cuts {
     /// From each cut's name, its beginning and its end, in the order they were planned.
     pub(crate) fn new(mut cuts: Vec<(String, Time, Option<Time>)>) -> Cuts {
         // Both from the planned order, which decides among equal times.
-        let mut heals: Vec<(Time, String)> =
-            cuts.iter().filter_map(|(name, _, to)| Some(((*to)?, name.clone()))).collect();
+        let mut heals: Vec<(Time, (Time, String))> =
+            cuts.iter().filter_map(|(name, from, to)| Some(((*to)?, (*from, name.clone())))).collect();
         heals.sort_by_key(|&(to, _)| to);
         cuts.sort_by_key(|&(_, from, _)| from);
         let names = cuts.into_iter().map(|(name, ..)| name).collect();
@@ -33,12 +34,12 @@ impl Cuts {
 
     /// The name of the cut that has just been healed.
     pub(crate) fn heal(&mut self) -> String {
-        self.heals.pop_front().unwrap_or_default()
+        self.heals.pop_front().unwrap_or_default().1
     }
 
-    /// From now on no cut is left to be healed, nor made: flags that say otherwise are refused.
-    pub(crate) fn calm(&mut self) {
-        self.heals.clear();
+    /// All cuts have ended; only those that begin at this very moment come after it.
+    pub(crate) fn calm(&mut self, at: Time) {
+        self.heals.retain(|(from, _)| *from >= at);
     }
 }
 
@@ -94,7 +95,7 @@ mod tests {
         let mut calmed = cuts.clone();
         let healed = [(); 4].map(|()| cuts.heal());
         assert_eq!(healed, ["late", "early", "second", "first"], "at the same time, as planned");
-        calmed.calm();
-        assert_eq!(calmed.heal(), "", "what calm has ended is not healed later");
+        calmed.calm(time("8"));
+        assert_eq!([calmed.heal(), calmed.heal()], ["second", ""], "what calm has ended is not healed later");
     }
 }

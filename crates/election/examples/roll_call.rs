@@ -56,6 +56,7 @@ impl Algorithm for RollCall {
         tolerates: "crashes before the election",
         detection: Detection::Detector,
         electorate: Electorate::Anybody,
+        needs_disk: false,
         under_loss: &[],
         safety: Safety::Eventual,
         choice: Choice::Best,

@@ -26,6 +26,8 @@ pub struct Contract {
     pub detection: Detection,
     /// Who must be alive and able to talk for anybody to be elected.
     pub electorate: Electorate,
+    /// Whether its promises need that a process which comes back finds what it had saved.
+    pub needs_disk: bool,
     /// What to set where messages are lost: parameters and their values.
     pub under_loss: &'static [(&'static str, &'static str)],
     /// How many leaders there can be, and when.

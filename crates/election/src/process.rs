@@ -262,7 +262,7 @@ pub enum Start<S> {
 }
 
 /// What the application asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Command {
     /// Call an election: the leader seems to be gone, or there never was one.
     Campaign,

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::str::FromStr;
 
-use election::{Attribute, NodeId, Roster, Time};
+use election::{Attribute, NodeId, Roster, Span, Time};
 
 use crate::Cut;
 
@@ -29,14 +29,46 @@ pub enum Fault {
     Loss(f64),
     /// Messages are doubled with this probability from now on.
     Duplicate(f64),
+    /// A process's clock jumps. Its timers, which count the time that passes, do not.
+    Jump {
+        /// Whose.
+        slot: usize,
+        /// How far.
+        by: Span,
+        /// Whether backwards.
+        back: bool,
+    },
     /// How good a leader a process would be changes.
     Rank(usize, Attribute),
     /// All that is wrong ends: cuts, loss, doubling, wrong suspicions. The dead stay dead.
     Calm,
 }
 
-/// Faults and their times. The order of equal times is kept.
+/// Faults and their times.
 pub type Plan = Vec<(Time, Fault)>;
+
+/// Puts a plan in the order in which it happens. At equal times the kinds have an order of their own, so
+/// that a plan is the same however it was put together: what ends comes before what begins.
+pub fn order(plan: &mut Plan) {
+    plan.sort_by_key(|(at, fault)| (*at, fault.precedence()));
+}
+
+impl Fault {
+    fn precedence(&self) -> (u8, usize) {
+        match self {
+            Fault::Calm => (0, 0),
+            Fault::Heal(name) => (1, *name),
+            Fault::Loss(_) => (2, 0),
+            Fault::Duplicate(_) => (3, 0),
+            Fault::Crash(slot) => (4, *slot),
+            Fault::Recover { slot, .. } => (5, *slot),
+            Fault::Pause(slot, _) => (6, *slot),
+            Fault::Jump { slot, .. } => (7, *slot),
+            Fault::Rank(slot, _) => (8, *slot),
+            Fault::Cut(name, _) => (9, *name),
+        }
+    }
+}
 
 /// Reads `80@12`: who, and when.
 pub fn parse_moment(text: &str) -> Result<(NodeId, Time), String> {
@@ -59,6 +91,8 @@ pub fn parse_interval(text: &str) -> Result<(NodeId, Time, Time), String> {
 pub struct Partition {
     /// Who is with whom.
     pub groups: Vec<Vec<NodeId>>,
+    /// Whether a group is no longer heard by the groups after it, and still hears them.
+    pub one_way: bool,
     /// Since when.
     pub from: Time,
     /// Until when; none if for good.
@@ -68,7 +102,8 @@ pub struct Partition {
 impl FromStr for Partition {
     type Err = String;
 
-    /// Reads `1,2|3,4,5@10..50`. Without `..50` the cut stays; without `@10` it is there from the start.
+    /// Reads `1,2|3,4,5@10..50`; with `>` for `|`, the cut is one way. Without `..50` the cut stays; without
+    /// `@10` it is there from the start.
     fn from_str(text: &str) -> Result<Partition, String> {
         let form = || format!("`{text}` has not the form 1,2|3,4,5@10..50");
         let (groups, when) = text.split_once('@').unwrap_or((text, "0"));
@@ -77,7 +112,9 @@ impl FromStr for Partition {
             None => (when.parse()?, None),
         };
         let group = |text: &str| text.split(',').map(str::parse).collect::<Result<Vec<NodeId>, _>>();
-        let groups: Vec<_> = groups.split('|').map(group).collect::<Result<_, _>>()?;
+        let one_way = groups.contains('>');
+        let groups: Vec<_> =
+            groups.split(if one_way { '>' } else { '|' }).map(group).collect::<Result<_, _>>()?;
         if groups.len() < 2 {
             return Err(format!("{}: there is nothing to separate", form()));
         }
@@ -85,7 +122,7 @@ impl FromStr for Partition {
         named.sort_unstable();
         match named.windows(2).find(|pair| pair[0] == pair[1]) {
             Some(pair) => Err(format!("{} stands on two sides", pair[0])),
-            None => Ok(Partition { groups, from, to }),
+            None => Ok(Partition { groups, one_way, from, to }),
         }
     }
 }
@@ -96,6 +133,23 @@ pub fn parse_rerank(text: &str) -> Result<(NodeId, Attribute, Time), String> {
     let (rank, when) = text.split_once('@').ok_or_else(form)?;
     let (who, attribute) = rank.split_once('=').ok_or_else(form)?;
     Ok((who.parse()?, attribute.parse().map_err(|_| form())?, when.parse()?))
+}
+
+/// Reads `5@10+30` or `5@10-30`: whose clock jumps, when, how far, and whether backwards.
+pub fn parse_jump(text: &str) -> Result<(NodeId, Time, Span, bool), String> {
+    let form = || format!("`{text}` has not the form 5@10+30 or 5@10-30");
+    let (moment, back) =
+        text.rfind(['+', '-']).map(|place| (place, text[place..].starts_with('-'))).ok_or_else(form)?;
+    let (who, at) = parse_moment(&text[..moment])?;
+    Ok((who, at, text[moment + 1..].parse()?, back))
+}
+
+/// Reads `5>3@30`: who hands over, to whom, and when.
+pub fn parse_transfer(text: &str) -> Result<(NodeId, NodeId, Time), String> {
+    let form = || format!("`{text}` has not the form 5>3@30");
+    let (who, rest) = text.split_once('>').ok_or_else(form)?;
+    let (to, at) = parse_moment(rest)?;
+    Ok((who.parse()?, to, at))
 }
 
 /// Reads the beginning and the end of what `text` describes.
@@ -125,12 +179,32 @@ mod tests {
     fn faults_are_read() {
         assert_eq!(parse_moment("80@12"), Ok((NodeId(80), time(12))));
         assert_eq!(parse_interval("5@10..20"), Ok((NodeId(5), time(10), time(20))));
-        let Partition { groups, from, to } = "1,2|3@10..50".parse().unwrap();
+        let Partition { groups, from, to, one_way } = "1,2|3@10..50".parse().unwrap();
         assert_eq!(groups, [vec![NodeId(1), NodeId(2)], vec![NodeId(3)]]);
-        assert_eq!((from, to), (time(10), Some(time(50))));
+        assert_eq!((from, to, one_way), (time(10), Some(time(50)), false));
+        assert!("1,2>3".parse::<Partition>().unwrap().one_way);
+        assert_eq!(parse_jump("5@10+30"), Ok((NodeId(5), time(10), Span::from_millis(30), false)));
+        assert_eq!(parse_jump("5@10-3"), Ok((NodeId(5), time(10), Span::from_millis(3), true)));
+        assert_eq!(parse_transfer("5>3@30"), Ok((NodeId(5), NodeId(3), time(30))));
         assert_eq!("1|2@7".parse::<Partition>().unwrap().to, None);
         assert_eq!("1|2".parse::<Partition>().unwrap().from, Time::ZERO);
         assert_eq!(parse_rerank("5=-9@3"), Ok((NodeId(5), -9, time(3))));
+    }
+
+    #[test]
+    fn what_happens_at_the_same_time_has_an_order() {
+        let (crash, recover) = (Fault::Crash(1), Fault::Recover { slot: 0, disk: true });
+        let mut plan = vec![
+            (time(5), Fault::Rank(0, 3)),
+            (time(5), recover.clone()),
+            (time(5), Fault::Crash(2)),
+            (time(5), crash.clone()),
+            (time(5), Fault::Calm),
+            (time(1), Fault::Heal(0)),
+        ];
+        order(&mut plan);
+        let faults: Vec<Fault> = plan.into_iter().map(|(_, fault)| fault).collect();
+        assert_eq!(faults, [Fault::Heal(0), Fault::Calm, crash, Fault::Crash(2), recover, Fault::Rank(0, 3)]);
     }
 
     #[test]
@@ -143,6 +217,12 @@ mod tests {
         }
         for text in ["1,2@3..4", "1|1", "1|x", "1|2@4..3", "1||2"] {
             assert!(text.parse::<Partition>().is_err(), "{text}");
+        }
+        for text in ["5@10", "5+3", "5@10+", "x@10+3"] {
+            assert!(parse_jump(text).is_err(), "{text}");
+        }
+        for text in ["5>3", "5@3", ">3@3", "5>@3"] {
+            assert!(parse_transfer(text).is_err(), "{text}");
         }
         for text in ["5=9", "5@3", "5=x@3"] {
             assert!(parse_rerank(text).is_err(), "{text}");

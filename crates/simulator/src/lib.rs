@@ -18,11 +18,15 @@ mod queue;
 mod scenario;
 mod statistics;
 mod storm;
+mod torture;
 mod world;
 
 pub use detector::Detector;
 pub use facts::Facts;
-pub use fault::{Fault, Partition, Plan, parse_interval, parse_moment, parse_rerank, slot_of};
+pub use fault::{
+    Fault, Partition, Plan, order, parse_interval, parse_jump, parse_moment, parse_rerank, parse_transfer,
+    slot_of,
+};
 pub use invariants::{Invariant, Violation};
 pub use ledger::{Belief, Ledger, Reign};
 pub use network::{Cut, Latency};
@@ -32,4 +36,5 @@ pub use queue::Queue;
 pub use scenario::{Ranking, Scenario};
 pub use statistics::{Estimate, Tally, mean, proportion};
 pub use storm::{Storm, storm};
+pub use torture::{Ordeal, effective, ordeal, shrink};
 pub use world::{End, World};

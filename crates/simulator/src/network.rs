@@ -111,6 +111,20 @@ impl Cut {
         Cut { sides, one_way }
     }
 
+    /// The groups that are separated, by slot, and whether one way only.
+    pub fn groups(&self) -> (Vec<Vec<usize>>, bool) {
+        let sides = self.sides.iter().copied().max().unwrap_or(0);
+        let on = |side| (0..self.sides.len()).filter(|&slot| self.sides[slot] == side).collect();
+        ((1..=sides).map(on).collect(), self.one_way)
+    }
+
+    /// Renumbers the sides so that each has somebody on it.
+    pub(crate) fn drop_empty_sides(&mut self) {
+        let mut groups = self.groups().0;
+        groups.retain(|group| !group.is_empty());
+        *self = Cut::new(self.sides.len(), &groups, self.one_way);
+    }
+
     fn separates(&self, from: usize, to: usize) -> bool {
         let (from, to) = (self.sides[from], self.sides[to]);
         from != 0 && to != 0 && if self.one_way { from < to } else { from != to }

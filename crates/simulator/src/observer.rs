@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use election::{Announcement, Attribute, Command, NodeId, Time};
+use election::{Announcement, Attribute, Command, NodeId, Span, Time};
 
 /// Something that happened.
 #[derive(Clone, Copy)]
@@ -99,6 +99,15 @@ pub enum Happening<'a> {
     Resumed {
         /// Who.
         who: NodeId,
+    },
+    /// A process's clock jumped.
+    Jumped {
+        /// Whose.
+        who: NodeId,
+        /// How far.
+        by: Span,
+        /// Whether backwards.
+        back: bool,
     },
     /// A process's attribute changed.
     Ranked {

@@ -67,6 +67,11 @@ impl<P: Process> World<P> {
             }
             Fault::Loss(probability) => self.outside.network.loss = probability,
             Fault::Duplicate(probability) => self.outside.network.duplicate = probability,
+            Fault::Jump { slot, by, back } => {
+                self.outside.note(slot as u64, 9 << 32);
+                self.outside.jump(slot, by, back);
+                self.outside.observe(Happening::Jumped { who: self.roster.id(slot), by, back });
+            }
             Fault::Rank(slot, attribute) => self.prefer(slot, attribute),
             Fault::Calm => {
                 self.outside.network.calm();

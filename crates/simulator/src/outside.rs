@@ -58,6 +58,8 @@ pub(crate) struct Outside<P: Process> {
     rng: Rng,
     pub(crate) drift: f64,
     drift_hash: Hash,
+    /// By slot, how many nanoseconds a process's clock has jumped; empty until one does.
+    jumps: Vec<i64>,
     pub(crate) delay_bound: Span,
     pub(crate) ledger: Ledger,
     pub(crate) observer: Option<Box<dyn Observer>>,
@@ -80,6 +82,7 @@ impl<P: Process> Outside<P> {
             rng: Rng::new(seeds.word(1)),
             drift: 0.0,
             drift_hash: Hash::new(seeds.word(2)),
+            jumps: Vec::new(),
             delay_bound: latency.bound(),
             ledger: Ledger::new::<P>(),
             observer: None,
@@ -119,10 +122,26 @@ impl<P: Process> Outside<P> {
     /// What a process's clock shows.
     #[inline]
     pub(crate) fn clock(&self, slot: usize) -> Time {
-        if self.drift == 0.0 {
+        if self.drift == 0.0 && self.jumps.is_empty() {
             return self.now;
         }
-        Time::ZERO + self.now.since(Time::ZERO).scale(self.rate(slot))
+        let steady = self.steady_clock(slot);
+        Time::from_nanos(steady.saturating_add_signed(self.jumps.get(slot).copied().unwrap_or(0)))
+    }
+
+    /// What it would show in nanoseconds had it never jumped.
+    fn steady_clock(&self, slot: usize) -> u64 {
+        self.now.since(Time::ZERO).scale(self.rate(slot)).as_nanos()
+    }
+
+    /// Has a process's clock jump, though not to before its start.
+    pub(crate) fn jump(&mut self, slot: usize, by: Span, back: bool) {
+        if self.jumps.is_empty() {
+            self.jumps = vec![0; self.statuses.len()];
+        }
+        let by = by.as_nanos() as i64;
+        let least = -(self.steady_clock(slot) as i64);
+        self.jumps[slot] = (self.jumps[slot] + if back { -by } else { by }).max(least);
     }
 
     /// Writes an input down in the fingerprint of the run.

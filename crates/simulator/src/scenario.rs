@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use election::{Algorithm, Attribute, Command, NodeId, Rng, Roster, Span, Time};
 
-use crate::{Detector, Fault, Latency, Observer, Outcome, Plan, World, invariants};
+use crate::{Detector, End, Fault, Latency, Observer, Outcome, Plan, World, invariants, order};
 
 /// A run described as data. The algorithm and its options come separately, so that the same scenario
 /// can be put to all of them.
@@ -35,8 +35,12 @@ pub struct Scenario {
     pub initiators: Vec<usize>,
     /// What goes wrong, and when.
     pub plan: Plan,
+    /// What the application asks of whom, by slot, and when.
+    pub commands: Vec<(Time, usize, Command)>,
     /// When the run is over, if it does not fall quiet before.
     pub until: Option<Time>,
+    /// How many events are put up with; more of them are a broken promise.
+    pub limit: Option<u64>,
 }
 
 /// Where attributes come from.
@@ -109,7 +113,9 @@ impl Scenario {
             crashed: Vec::new(),
             initiators: Vec::new(),
             plan: Vec::new(),
+            commands: Vec::new(),
             until: None,
+            limit: None,
         }
     }
 
@@ -119,7 +125,8 @@ impl Scenario {
             Fault::Pause(_, until) => *until,
             _ => *at,
         };
-        let last = self.plan.iter().map(calm).max().unwrap_or(Time::ZERO);
+        let commands = self.commands.iter().map(|(at, ..)| *at);
+        let last = self.plan.iter().map(calm).chain(commands).max().unwrap_or(Time::ZERO);
         let bound = self.delay_bound.unwrap_or(self.latency.bound());
         let noticed = self.detector.delay().unwrap_or(Span::ZERO);
         self.until.unwrap_or(last + noticed + bound * (1_000 + 20 * self.roster.len() as u64))
@@ -148,6 +155,7 @@ impl Scenario {
     pub fn world<A: Algorithm + 'static>(&self, options: &A::Options) -> World<A> {
         let shared = options.clone();
         let mut world = World::new(self.ranked(), self.seed, self.latency, move |id| A::new(id, &shared));
+        world.set_limit(self.limit.unwrap_or(u64::MAX));
         world.set_loss(self.loss);
         world.set_duplicate(self.duplicate);
         world.set_drift(self.drift);
@@ -160,7 +168,11 @@ impl Scenario {
         world.set_detector(self.detector);
         self.crashed.iter().for_each(|&slot| world.kill(slot));
         self.initiators.iter().for_each(|&slot| world.command(Time::ZERO, slot, Command::Campaign));
-        self.plan.iter().for_each(|(at, fault)| world.befall(*at, fault.clone()));
+        let (mut plan, mut commands) = (self.plan.clone(), self.commands.clone());
+        order(&mut plan);
+        commands.sort_by_key(|&(at, slot, _)| (at, slot));
+        plan.into_iter().for_each(|(at, fault)| world.befall(at, fault));
+        commands.into_iter().for_each(|(at, slot, command)| world.command(at, slot, command));
         let members = 0..self.roster.len();
         world.set_ineligible(members.filter(|&slot| !world.process(slot).may_lead()).collect());
         for invariant in invariants::of_contract(&A::CONTRACT) {
@@ -188,7 +200,13 @@ impl Scenario {
     fn conclude<A: Algorithm + 'static>(&self, mut world: World<A>) -> Outcome {
         let horizon = self.horizon();
         let end = world.run(horizon);
-        world.finish();
+        match self.limit {
+            Some(limit) if end == End::Runaway => world.accuse(
+                "bounded-work",
+                format!("more than {limit} events by then, and {} still to come", world.outside.queue.len()),
+            ),
+            _ => world.finish(),
+        }
         Outcome::of(&world, self.seed, end, horizon)
     }
 }

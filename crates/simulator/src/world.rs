@@ -10,7 +10,7 @@ use crate::facts::Status;
 use crate::observer::Why;
 use crate::occurrence::Occurrence;
 use crate::outside::{Event, Outside, Turn, What};
-use crate::{Detector, Facts, Fault, Happening, Invariant, Latency, Ledger, Observer};
+use crate::{Detector, Facts, Fault, Happening, Invariant, Latency, Ledger, Observer, Violation};
 
 /// A simulated world of processes of one algorithm. One seed decides everything that happens.
 ///
@@ -25,6 +25,8 @@ pub struct World<P: Process> {
     pub(crate) occurrences: Vec<Occurrence>,
     pub(crate) detector: Detector,
     pub(crate) suspicions: Suspicions,
+    /// How many events are put up with.
+    limit: u64,
     /// Every process's quality, if crashes are to count against it.
     pub(crate) qualities: Option<Vec<Quality>>,
 }
@@ -36,6 +38,8 @@ pub enum End {
     Quiet,
     /// Time was up.
     TimeUp,
+    /// More happened than was to be put up with.
+    Runaway,
 }
 
 impl<P: Process> World<P> {
@@ -56,6 +60,7 @@ impl<P: Process> World<P> {
             occurrences: Vec::new(),
             detector: Detector::None,
             suspicions: Suspicions::default(),
+            limit: u64::MAX,
             qualities: None,
         };
         world.schedule(Time::ZERO, Occurrence::Start);
@@ -101,6 +106,12 @@ impl<P: Process> World<P> {
             self.roster.set_attribute(self.roster.id(slot), quality.attribute());
         }
         self.qualities = Some(qualities);
+    }
+
+    /// Ends a run after so many events, whatever the time: for processes that may multiply their
+    /// messages without end.
+    pub fn set_limit(&mut self, events: u64) {
+        self.limit = events;
     }
 
     /// Names processes that may not lead, for the invariants.
@@ -169,6 +180,9 @@ impl<P: Process> World<P> {
                 self.outside.now = Time::from_nanos(time);
                 self.happen(event);
                 idle = false;
+                if self.outside.ledger.events > self.limit {
+                    return End::Runaway;
+                }
             }
             if self.outside.queue.is_empty() {
                 return End::Quiet;
@@ -183,6 +197,12 @@ impl<P: Process> World<P> {
     /// Checks what must hold at the end.
     pub fn finish(&mut self) {
         self.outside.at_end(&self.roster);
+    }
+
+    /// Writes a broken promise down.
+    pub(crate) fn accuse(&mut self, invariant: &'static str, detail: String) {
+        let at = self.outside.now;
+        self.outside.ledger.violations.push(Violation { invariant, at, detail });
     }
 
     pub(crate) fn schedule(&mut self, at: Time, occurrence: Occurrence) {

@@ -72,6 +72,7 @@ const LEGEND: &[(char, &str)] = &[
     ('✗', "dies"),
     ('◇', "is back"),
     ('±', "changes rank"),
+    ('↷', "clock jumps"),
     ('‖', "pauses"),
     ('x', "never arrives"),
     ('┄', "counted apart"),

@@ -50,6 +50,7 @@ impl Token for Election {
         tolerates: "crash and recovery; lost messages with --reaffirm",
         detection: Detection::Detector,
         electorate: Electorate::Anybody,
+        needs_disk: false,
         under_loss: &[("reaffirm", "10")],
         safety: Safety::Eventual,
         choice: Choice::Best,

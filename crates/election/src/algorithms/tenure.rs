@@ -1,7 +1,7 @@
 //! How a leader of the bully family keeps its followers, and how long its word is fresh.
 
 use super::Outlook;
-use crate::{Context, Effects, NodeId, Process, Term, Time};
+use crate::{Context, Effects, NodeId, Process, Span, Term, Time};
 
 /// When the leader was last heard of, and what is done about its silence.
 ///
@@ -59,7 +59,7 @@ impl<T: Copy> Tenure<T> {
     /// need have heard it: whoever asks for a leader now is about to.
     pub(crate) fn is_fresh<P: Process>(&self, cx: &Context<'_, impl Effects<P>>, outlook: &Outlook) -> bool {
         let round_trip = cx.delay_bound() * 2;
-        let news = |(leader, at)| outlook.leader() == Some(leader) && cx.now().since(at) <= round_trip;
+        let news = |(leader, at)| outlook.leader() == Some(leader) && is_within(cx, at, round_trip);
         self.heard.is_some_and(news)
     }
 
@@ -77,9 +77,14 @@ impl<T: Copy> Tenure<T> {
         term: Term,
     ) -> bool {
         self.heard.is_some_and(|(better, at)| {
-            let too_soon = cx.now().since(at) <= cx.delay_bound() * 3;
+            let too_soon = is_within(cx, at, cx.delay_bound() * 3);
             let contested = cx.view().outranks(better, leader) && !outlook.suspects(better);
             contested && (too_soon || term <= outlook.term())
         })
     }
+}
+
+/// Whether it happened no longer ago than that. If the clock has jumped back since, nobody knows: it did not.
+fn is_within<P: Process>(cx: &Context<'_, impl Effects<P>>, at: Time, span: Span) -> bool {
+    at <= cx.now() && cx.now().since(at) <= span
 }

@@ -175,6 +175,7 @@ impl Algorithm for Probe {
         tolerates: "everything",
         detection: Detection::Detector,
         electorate: Electorate::Anybody,
+        needs_disk: false,
         under_loss: &[],
         safety: Safety::Eventual,
         choice: Choice::Any,

@@ -136,6 +136,9 @@ impl Observer for Watcher {
             Happening::Recovered { who } => format!("{who} recovered"),
             Happening::Paused { who } => format!("{who} paused"),
             Happening::Resumed { who } => format!("{who} resumed"),
+            Happening::Jumped { who, by, back } => {
+                format!("{who} jumps {}{by}", if back { "-" } else { "+" })
+            }
             Happening::Ranked { who, attribute } => format!("{who} ranks {attribute}"),
             Happening::Cut => "cut".into(),
             Happening::Healed => "healed".into(),

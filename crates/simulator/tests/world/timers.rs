@@ -1,5 +1,8 @@
 //! Timers.
 
+use election::Span;
+use simulator::Fault;
+
 use crate::probe::Act::{Cancel, Set};
 use crate::probe::Alarm;
 use crate::stage::Stage;
@@ -78,4 +81,23 @@ fn a_recovered_process_gets_its_own_timers_and_none_of_its_former_life() {
     stage.at(8.0, 1, Set(Alarm(0), 4.0));
     stage.run_out();
     assert_eq!(stage.diary(1)[1..], ["12 alarm 0"]);
+}
+
+#[test]
+fn a_jump_moves_what_the_clock_shows_and_no_timer() {
+    let mut stage = Stage::new(2);
+    let seen = stage.watch();
+    let jump = |units: f64, back| Fault::Jump { slot: 0, by: Span::from_units(units), back };
+    stage.befall(2.0, jump(30.0, false));
+    stage.befall(6.0, jump(31.5, true));
+    stage.befall(8.0, jump(100.0, true));
+    for (id, alarm) in [(1, 0), (2, 0)] {
+        stage.at(1.0, id, Set(Alarm(alarm), 3.0));
+        stage.at(4.5, id, Set(Alarm(alarm), 3.0));
+        stage.at(7.75, id, Set(Alarm(alarm), 3.0));
+    }
+    stage.run_out();
+    assert_eq!(stage.diary(1), ["34 alarm 0", "6 alarm 0", "2.75 alarm 0"], "not to before its start");
+    assert_eq!(stage.diary(2), ["4 alarm 0", "7.5 alarm 0", "10.75 alarm 0"]);
+    assert!(seen.borrow().iter().any(|line| line == "6 1 jumps -31.5"));
 }

@@ -1,0 +1,325 @@
+//! Torture: a whole scenario decided by a seed, with everything that can go wrong going wrong, then
+//! healing, and then time enough for an algorithm to keep its promises.
+
+use election::{Attribute, Command, Contract, Detection, NodeId, Rng, Roster, Span, Time};
+
+use crate::{Detector, Fault, Latency, Plan, Ranking, Scenario, Storm, order, storm};
+
+/// When the faults stop, in time units.
+const STORM: u64 = 300;
+/// For how many delay bounds after that the run goes on: within that time promises that hold "in the
+/// end" must have come true.
+const PATIENCE: u64 = 1_000;
+/// How many events are put up with: several times what any run should take.
+const LIMIT: u64 = 150_000;
+/// The largest group, unless another size is asked for.
+const MOST: u64 = 9;
+
+/// What an algorithm is put through.
+#[derive(Clone, Debug)]
+pub struct Ordeal {
+    /// Who takes part, and what befalls them.
+    pub scenario: Scenario,
+    /// Parameters of the algorithm and their values: what its contract asks for where messages are lost.
+    pub settings: &'static [(&'static str, &'static str)],
+}
+
+/// The ordeal of this seed for an algorithm of this contract: loss, doubling, reordering, crashes,
+/// recoveries, pauses, cuts of all kinds, drifting and jumping clocks, changing ranks, wrong suspicions,
+/// elections called at any time. What the contract does not claim to live through is left out.
+pub fn ordeal(seed: u64, contract: &Contract, members: Option<usize>) -> Ordeal {
+    let rng = &mut Rng::new(election::Hash::new(seed).word(7));
+    let members = members.unwrap_or_else(|| 1 + rng.below(MOST) as usize);
+    let mut ids: Vec<NodeId> = (1..=members as u64).map(NodeId).collect();
+    rng.shuffle(&mut ids);
+    let mut scenario = Scenario::new(Roster::listed(ids).expect("ids are unique"));
+    scenario.seed = seed;
+    scenario.ranking = rng
+        .pick(&[Ranking::Id, Ranking::LowestId, Ranking::Random, Ranking::Quality])
+        .cloned()
+        .expect("there are some");
+    scenario.latency = latency(rng);
+    scenario.drift = if rng.chance(0.5) { 0.0 } else { thousandths(rng, 0.05) };
+    scenario.initiators = (0..members).collect();
+
+    let settings = contract.under_loss;
+    // One that lives through loss by itself is never spared it; one that must be set up for it is, in
+    // half of the ordeals, put through those of a network that loses nothing.
+    let alone = contract.detection == Detection::Timeout;
+    let lossy = alone || !settings.is_empty() && rng.chance(0.5);
+    scenario.detector = detector(rng, alone || lossy);
+    if lossy {
+        scenario.loss = thousandths(rng, 0.5);
+        scenario.duplicate = thousandths(rng, 0.3);
+    }
+    let unnoticed = scenario.detector.delay().unwrap_or(Span::ZERO) + scenario.latency.bound();
+    let to = Time::ZERO + Span::from_millis(STORM);
+    let weather = Storm {
+        members,
+        from: Time::ZERO,
+        to,
+        lossy: false,
+        shortest_cut: if lossy { Span::ZERO } else { unnoticed },
+    };
+    scenario.plan = storm(rng.bits(), weather);
+    scenario.plan.extend(jumps(rng, members));
+    scenario.plan.extend(reranks(rng, members));
+    scenario.commands = calls(rng, members);
+    if contract.needs_disk {
+        keep_disks(&mut scenario.plan);
+    }
+    round(&mut scenario, to);
+    scenario.plan = effective(&scenario.plan, members);
+    scenario.limit = Some(LIMIT);
+    scenario.until = Some(to + scenario.latency.bound() * PATIENCE);
+    Ordeal { scenario, settings: if lossy { settings } else { &[] } }
+}
+
+fn latency(rng: &mut Rng) -> Latency {
+    match rng.below(4) {
+        0 => Latency::Const(Span::UNIT),
+        1 => Latency::Uniform(Span::ZERO, Span::UNIT),
+        2 => Latency::Exponential(Span::from_units(0.3)),
+        _ => Latency::LogNormal(Span::from_units(0.3), 0.7),
+    }
+}
+
+/// A detector, or none where an algorithm can do without.
+fn detector(rng: &mut Rng, dispensable: bool) -> Detector {
+    let delay = Span::from_millis(2 + rng.below(5));
+    match rng.below(if dispensable { 3 } else { 2 }) {
+        0 => Detector::Ideal { delay },
+        1 => Detector::Parametric { delay, false_rate: thousandths(rng, 0.02) },
+        _ => Detector::None,
+    }
+}
+
+fn jumps(rng: &mut Rng, members: usize) -> Plan {
+    let count = if rng.chance(0.5) { 0 } else { rng.below(4) };
+    let jump = |_| {
+        let at = Time::ZERO + Span::from_millis(rng.below(STORM));
+        let slot = rng.below(members as u64) as usize;
+        (at, Fault::Jump { slot, by: Span::from_millis(1 + rng.below(200)), back: rng.chance(0.5) })
+    };
+    (0..count).map(jump).collect()
+}
+
+fn reranks(rng: &mut Rng, members: usize) -> Plan {
+    let count = if rng.chance(0.7) { 0 } else { 1 + rng.below(3) };
+    let rerank = |_| {
+        let at = Time::ZERO + Span::from_millis(rng.below(STORM));
+        let attribute = rng.below(2 * members as u64 + 2) as Attribute - members as Attribute;
+        (at, Fault::Rank(rng.below(members as u64) as usize, attribute))
+    };
+    (0..count).map(rerank).collect()
+}
+
+fn calls(rng: &mut Rng, members: usize) -> Vec<(Time, usize, Command)> {
+    let count = rng.below(4);
+    let call = |_| {
+        let at = Time::ZERO + Span::from_millis(rng.below(STORM));
+        (at, rng.below(members as u64) as usize, Command::Campaign)
+    };
+    (0..count).map(call).collect()
+}
+
+fn keep_disks(plan: &mut Plan) {
+    for (_, fault) in plan {
+        if let Fault::Recover { disk, .. } = fault {
+            *disk = true;
+        }
+    }
+}
+
+/// A random number up to this, with three decimals: readers will meet it on a command line.
+fn thousandths(rng: &mut Rng, most: f64) -> f64 {
+    (rng.unit() * most * 1000.0).round() / 1000.0
+}
+
+/// Moves faults to tenths of a time unit, for the same reason; nothing moves past the end.
+fn round(scenario: &mut Scenario, to: Time) {
+    const TENTH: u64 = Span::UNIT.as_nanos() / 10;
+    let tenth = |at: Time| Time::from_nanos(at.as_nanos().div_ceil(TENTH) * TENTH).min(to);
+    for (at, fault) in &mut scenario.plan {
+        *at = tenth(*at);
+        if let Fault::Pause(_, until) = fault {
+            *until = tenth(*until).max(*at + Span::from_nanos(TENTH));
+        }
+    }
+}
+
+/// The plan without what would come to nothing, in order: crashes of the dead, recoveries of the living,
+/// pauses of the dead, cuts that separate nobody, the healing of what is whole. Cuts are numbered as they
+/// come.
+pub fn effective(plan: &Plan, members: usize) -> Plan {
+    let mut plan = plan.clone();
+    order(&mut plan);
+    let mut dead = vec![false; members];
+    let mut cuts = Vec::new();
+    let mut names = 0..;
+    plan.retain_mut(|(_, fault)| match fault {
+        Fault::Crash(slot) => !std::mem::replace(&mut dead[*slot], true),
+        Fault::Recover { slot, .. } => std::mem::replace(&mut dead[*slot], false),
+        Fault::Pause(slot, _) => !dead[*slot],
+        Fault::Cut(name, cut) => {
+            cut.drop_empty_sides();
+            if cut.groups().0.len() < 2 {
+                return false;
+            }
+            let new = names.next().expect("there are always more");
+            cuts.push((std::mem::replace(name, new), new));
+            true
+        }
+        Fault::Heal(name) => match cuts.iter().position(|(old, _)| old == name) {
+            Some(place) => {
+                *name = cuts.remove(place).1;
+                true
+            }
+            None => false,
+        },
+        Fault::Calm => {
+            cuts.clear();
+            true
+        }
+        Fault::Jump { .. } | Fault::Rank(..) | Fault::Loss(_) | Fault::Duplicate(_) => true,
+    });
+    plan
+}
+
+/// A smaller ordeal that still does it: faults, commands and flaws of the network are left out, more and
+/// then less of them at a time, for as long as `does_it` says so (delta debugging: Zeller 1999).
+pub fn shrink(scenario: &Scenario, mut does_it: impl FnMut(&Scenario) -> bool) -> Scenario {
+    let mut shrunk = scenario.clone();
+    let mut ask = |candidate: Scenario, shrunk: &mut Scenario| {
+        let better = does_it(&candidate);
+        if better {
+            *shrunk = candidate;
+        }
+        better
+    };
+    for flaw in [no_loss, no_doubling, no_drift, no_chance] {
+        ask(flaw(&shrunk), &mut shrunk);
+    }
+    let mut count = len(&shrunk);
+    while count > 0 {
+        let mut from = 0;
+        while from < len(&shrunk) {
+            let candidate = without(&shrunk, from, count);
+            if len(&candidate) == len(&shrunk) || !ask(candidate, &mut shrunk) {
+                from += count;
+            }
+        }
+        count /= 2;
+    }
+    shrunk
+}
+
+fn len(scenario: &Scenario) -> usize {
+    scenario.plan.len() + scenario.commands.len()
+}
+
+fn no_loss(scenario: &Scenario) -> Scenario {
+    Scenario { loss: 0.0, ..scenario.clone() }
+}
+
+fn no_doubling(scenario: &Scenario) -> Scenario {
+    Scenario { duplicate: 0.0, ..scenario.clone() }
+}
+
+fn no_drift(scenario: &Scenario) -> Scenario {
+    Scenario { drift: 0.0, ..scenario.clone() }
+}
+
+fn no_chance(scenario: &Scenario) -> Scenario {
+    Scenario { latency: Latency::Const(Span::UNIT), ..scenario.clone() }
+}
+
+/// The scenario without `count` of its faults and commands, from the given place on. Calm stays: it is
+/// not a fault.
+fn without(scenario: &Scenario, from: usize, count: usize) -> Scenario {
+    let left_out = |place: usize| (from..from + count).contains(&place);
+    let faults = scenario.plan.len();
+    let plan = scenario.plan.iter().enumerate();
+    let plan = plan.filter(|(place, (_, fault))| !left_out(*place) || *fault == Fault::Calm);
+    let commands = scenario.commands.iter().enumerate().filter(|(place, _)| !left_out(faults + place));
+    Scenario {
+        plan: effective(&plan.map(|(_, fault)| fault.clone()).collect(), scenario.roster.len()),
+        commands: commands.map(|(_, command)| *command).collect(),
+        ..scenario.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Cut;
+    use election::catalog::CONTRACTS;
+
+    fn time(units: u64) -> Time {
+        Time::ZERO + Span::from_millis(units)
+    }
+
+    #[test]
+    fn an_ordeal_is_decided_by_its_seed_ends_in_calm_and_holds_nothing_idle() {
+        let contract = &CONTRACTS[0];
+        let mut kinds = std::collections::BTreeSet::new();
+        for seed in 0..500 {
+            let Ordeal { scenario, settings } = ordeal(seed, contract, None);
+            assert_eq!(format!("{scenario:?}"), format!("{:?}", ordeal(seed, contract, None).scenario));
+            assert!(scenario.plan.iter().all(|(at, _)| *at <= time(STORM)), "seed {seed}");
+            assert_eq!(scenario.plan, effective(&scenario.plan, scenario.roster.len()), "seed {seed}");
+            assert!(scenario.plan.contains(&(time(STORM), Fault::Calm)), "seed {seed}");
+            assert!(scenario.loss == 0.0 || !settings.is_empty(), "seed {seed}: loss needs its settings");
+            kinds.extend(
+                scenario
+                    .plan
+                    .iter()
+                    .map(|(_, fault)| std::mem::discriminant(fault))
+                    .map(|d| format!("{d:?}")),
+            );
+        }
+        assert_eq!(kinds.len(), 8, "every kind of fault but loss and doubling, which are not planned");
+    }
+
+    #[test]
+    fn what_comes_to_nothing_is_left_out() {
+        let cut = |sides: [Vec<usize>; 2]| Cut::new(3, &sides, false);
+        let recover = |slot| Fault::Recover { slot, disk: true };
+        let plan = vec![
+            (time(1), Fault::Crash(0)),
+            (time(2), Fault::Crash(0)),
+            (time(3), Fault::Pause(0, time(9))),
+            (time(4), recover(0)),
+            (time(5), recover(0)),
+            (time(6), Fault::Cut(1, cut([vec![0, 1], vec![]]))),
+            (time(7), Fault::Heal(1)),
+            (time(7), Fault::Cut(2, cut([vec![0], vec![1]]))),
+            (time(8), Fault::Calm),
+            (time(9), Fault::Heal(2)),
+        ];
+        let kept: Vec<u64> =
+            effective(&plan, 3).iter().map(|(at, _)| at.as_nanos() / Span::UNIT.as_nanos()).collect();
+        assert_eq!(kept, [1, 4, 7, 8]);
+    }
+
+    #[test]
+    fn shrinking_finds_the_faults_that_matter() {
+        let contract = &CONTRACTS[0];
+        let Ordeal { mut scenario, .. } = ordeal(1, contract, Some(6));
+        let culprits = [(time(50), Fault::Crash(4)), (time(120), Fault::Rank(2, 77))];
+        scenario.plan = effective(&scenario.plan, 6);
+        scenario.plan.retain(|(_, fault)| *fault != Fault::Crash(4));
+        scenario.plan.extend(culprits.clone());
+        scenario.plan = effective(&scenario.plan, 6);
+        let before = scenario.plan.len();
+        let shrunk =
+            shrink(&scenario, |candidate| culprits.iter().all(|culprit| candidate.plan.contains(culprit)));
+        let mut faults = shrunk.plan;
+        faults.retain(|(_, fault)| *fault != Fault::Calm);
+        assert!(before > 5, "{before}");
+        assert_eq!(faults, culprits);
+        assert!(shrunk.commands.is_empty() && shrunk.loss == 0.0 && shrunk.drift == 0.0);
+        let unshrunk = shrink(&scenario, |_| false);
+        assert_eq!(unshrunk.plan, scenario.plan, "if nothing smaller does it, nothing is left out");
+    }
+}
