@@ -127,6 +127,13 @@ pub enum Message {
         /// Which.
         group: Group,
     },
+    /// "I do not any more": the other answer.
+    NotHere {
+        /// The group that was.
+        from: Group,
+        /// The group that this process is in now.
+        into: Group,
+    },
 }
 
 impl crate::Message for Message {
@@ -139,6 +146,7 @@ impl crate::Message for Message {
         Kind::new("Handover"),
         Kind::apart("AreYouThere"),
         Kind::apart("Here"),
+        Kind::apart("NotHere"),
     ];
 
     fn kind(&self) -> usize {
@@ -151,6 +159,7 @@ impl crate::Message for Message {
             Message::Handover { .. } => 5,
             Message::AreYouThere { .. } => 6,
             Message::Here { .. } => 7,
+            Message::NotHere { .. } => 8,
         }
     }
 }
@@ -486,7 +495,7 @@ impl Invitation {
         if self.leads(cx) {
             self.followers.insert(follower, 0);
         }
-        cx.send(follower, Message::Merged { from: group, into: self.group });
+        cx.send(follower, Message::NotHere { from: group, into: self.group });
     }
 
     fn on_question(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, group: Group) {
@@ -548,7 +557,9 @@ impl Process for Invitation {
             Message::Ready { group } if group.leader == from && self.joining == Some(group) => {
                 self.join_group(cx, group);
             }
-            Message::Merged { from: group, into } if group.leader == from && self.group == group => {
+            Message::Merged { from: group, into } | Message::NotHere { from: group, into }
+                if group.leader == from && self.group == group =>
+            {
                 self.join_group(cx, into);
             }
             Message::Leader { group } => self.on_leader(cx, from, group),
