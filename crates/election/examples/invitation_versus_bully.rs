@@ -16,33 +16,32 @@ fn run<A: Algorithm>(scenario: &Scenario) -> Outcome {
     outcome
 }
 
+fn row(cells: [String; 6]) {
+    let [nodes, cells @ ..] = cells;
+    println!("{nodes:>4}{}", cells.map(|cell| format!("{cell:>17}")).concat());
+}
+
 fn main() {
-    let heading = ["N", "ranks", "invitation", "apart", "per member", "time", "bully", "time"];
-    let row = |cells: &[String]| {
-        let cells: Vec<String> = cells.iter().map(|cell| format!("{cell:>10}")).collect();
-        println!("{}", cells.join("  "));
-    };
-    row(&heading.map(String::from));
+    let headings = ["N", "invitation", "with questions", "time", "bully: all call", "the best calls"];
+    row(headings.map(String::from));
     for nodes in [10, 100, 1_000] {
-        for ranking in [Ranking::Id, Ranking::Random] {
-            let mut scenario = Scenario::new(Roster::numbered(nodes));
-            scenario.ranking = ranking.clone();
-            scenario.until = Some(Time::ZERO + Span::from_millis(1_000));
-            let invitation = run::<Invitation>(&scenario);
-            // All wake at once: whoever looks for others calls an election of bully.
-            scenario.initiators = (0..nodes).collect();
-            let bully = run::<Bully>(&scenario);
-            let apart: u64 = invitation.messages.apart.iter().map(|(_, count)| count).sum();
-            row(&[
-                nodes.to_string(),
-                ranking.to_string(),
-                invitation.messages.total.to_string(),
-                apart.to_string(),
-                format!("{:.1}", (invitation.messages.total + apart) as f64 / nodes as f64),
-                format!("{:.1}", invitation.decided),
-                bully.messages.total.to_string(),
-                format!("{:.1}", bully.decided),
-            ]);
-        }
+        let mut scenario = Scenario::new(Roster::numbered(nodes));
+        scenario.ranking = Ranking::Random;
+        scenario.until = Some(Time::ZERO + Span::from_millis(1_000));
+        let invitation = run::<Invitation>(&scenario);
+        let questions: u64 = invitation.messages.apart.iter().map(|(_, count)| count).sum();
+        scenario.initiators = (0..nodes).collect();
+        let bully = run::<Bully>(&scenario);
+        let best = bully.leader.and_then(|leader| scenario.roster.slot(leader)).expect("they agree");
+        scenario.initiators = vec![best];
+        let luckiest = run::<Bully>(&scenario);
+        row([
+            nodes.to_string(),
+            invitation.messages.total.to_string(),
+            (invitation.messages.total + questions).to_string(),
+            format!("{:.1}", invitation.decided),
+            bully.messages.total.to_string(),
+            luckiest.messages.total.to_string(),
+        ]);
     }
 }

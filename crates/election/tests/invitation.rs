@@ -225,7 +225,7 @@ fn a_leader_can_hand_its_group_over() {
 }
 
 const STORM: u64 = 300;
-const CALM: u64 = 400;
+const CALM: u64 = 200;
 
 /// A storm in which everything goes wrong that can, and commands come at any time.
 fn stormy(seed: u64) -> (Scenario, Vec<(Time, usize, Command)>) {
@@ -276,7 +276,7 @@ fn seeds() -> u64 {
     std::env::var("SUFFRAGE_SEEDS").map_or(3_000, |seeds| seeds.parse().expect("SUFFRAGE_SEEDS is a number"))
 }
 
-/// The bound that the algorithm's file states: 400 message delays for at most nine processes.
+/// The bound that the algorithm's file states: 200 message delays for at most nine processes.
 #[test]
 fn after_any_storm_each_component_is_one_group() {
     let (mut failures, mut longest) = (Vec::new(), 0.0_f64);

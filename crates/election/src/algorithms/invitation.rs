@@ -201,7 +201,7 @@ pub enum First {
 pub struct Options {
     /// How often the best-ranked leader looks for others; the worst-ranked, half as often.
     pub look: u64,
-    /// How many peers a leader invites each time it looks.
+    /// How many peers a leader invites when it looks; twice as many each time nobody answers.
     pub fanout: usize,
     /// Whom the leader of a new group invites first.
     pub first: First,
@@ -243,6 +243,8 @@ pub struct Invitation {
     joining: Option<Group>,
     /// As a leader: the follower it hands over to.
     heir: Option<NodeId>,
+    /// How many it looks at next.
+    reach: usize,
     /// Whom it looks at next, or after that one if it is a follower or this process itself.
     next: NodeId,
 }
@@ -283,7 +285,7 @@ impl Algorithm for Invitation {
         Parameter {
             name: "fanout",
             value: "PEERS",
-            help: "How many peers a leader invites each time it looks",
+            help: "How many peers a leader invites when it looks, twice as many each time nobody answers",
             set: |options, text| match parameters::count(text)? {
                 0 => Err("a leader that invites nobody stays alone; it takes at least 1".to_string()),
                 fanout => {
@@ -333,6 +335,7 @@ impl Algorithm for Invitation {
             followers: BTreeMap::new(),
             joining: None,
             heir: None,
+            reach: options.fanout,
             next: me,
         }
     }
@@ -369,6 +372,7 @@ impl Invitation {
         self.group = Group { leader: cx.me(), number: self.number, life: self.life };
         self.followers.clear();
         (self.joining, self.heir) = (None, None);
+        self.reach = self.options.fanout;
         self.next = match self.options.first {
             First::Anybody => cx.view().random_peer(cx.rng()).unwrap_or(cx.me()),
             First::Successor => cx.me(),
@@ -420,8 +424,9 @@ impl Invitation {
         let ahead = outside().filter(|&peer| view.distance(peer) >= start);
         let around = outside().filter(|&peer| view.distance(peer) < start);
         let mut turn = ahead.chain(around);
-        let peers: Vec<NodeId> = turn.by_ref().take(self.options.fanout).collect();
+        let peers: Vec<NodeId> = turn.by_ref().take(self.reach).collect();
         self.next = turn.next().or(peers.first().copied()).unwrap_or(cx.me());
+        self.reach = self.reach.saturating_mul(2).min(view.group_len());
         for peer in peers {
             self.invite(cx, peer);
         }
@@ -444,6 +449,7 @@ impl Invitation {
         }
         // Whoever invites leads a group of its own.
         self.followers.remove(&group.leader);
+        self.reach = self.options.fanout;
         match self.joining {
             Some(joining) if joining == group => {}
             Some(joining) => cx.send(group.leader, Message::Leader { group: joining }),
@@ -467,6 +473,7 @@ impl Invitation {
         if let Some(elsewhere) = self.joining.or_else(|| (group != self.group).then_some(self.group)) {
             return cx.send(from, Message::Leader { group: elsewhere });
         }
+        self.reach = self.options.fanout;
         self.followers.insert(from, 0);
         let members = followers.into_iter().filter(|&peer| peer != cx.me() && cx.view().contains(peer));
         self.followers.extend(members.map(|peer| (peer, 0)));
@@ -477,6 +484,7 @@ impl Invitation {
         if !self.leads(cx) {
             return;
         }
+        self.reach = self.options.fanout;
         if self.joining.is_some_and(|joining| joining.leader == from) {
             self.joining = None;
             cx.cancel_timer(Timer::Ready);

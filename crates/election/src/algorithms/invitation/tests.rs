@@ -81,13 +81,27 @@ fn leaders_invite_peers_outside_their_group_one_after_the_other() {
     let mut subject = leading(3, &[5]);
     for peer in [4, 6, 1, 2, 4] {
         assert_eq!(subject.runs_out(Timer::Look).sent(), to([peer], invitation(3, 1, 2)));
+        subject.hears(5, leader(group(3, 1)));
     }
     subject.hears(2, accept(group(3, 1), &[1, 4, 6]));
     assert_eq!(subject.runs_out(Timer::Look).sent(), [], "nobody is outside");
+}
+
+/// So that those who are there are found soon, however many are not.
+#[test]
+fn a_leader_that_is_not_answered_invites_more() {
+    let mut subject = process(3);
+    assert_eq!(subject.campaigns().sent(), to([4], invitation(3, 1, 1)));
+    assert_eq!(subject.campaigns().sent(), to([5, 6], invitation(3, 1, 1)));
+    assert_eq!(subject.campaigns().sent(), to([1, 2, 4, 5], invitation(3, 1, 1)));
+    for _ in 0..70 {
+        assert_eq!(subject.campaigns().sent().len(), 5, "everybody");
+    }
+    subject.hears(6, leader(group(2, 1)));
+    assert_eq!(subject.campaigns().sent().len(), 1);
     let mut wide = Subject::<Invitation>::new(3, 6, &Options { fanout: 3, ..OPTIONS });
     assert_eq!(wide.campaigns().sent(), to([4, 5, 6], invitation(3, 1, 1)));
-    assert_eq!(wide.campaigns().sent(), to([1, 2, 4], invitation(3, 1, 1)));
-    assert_eq!(wide.campaigns().sent(), to([5, 6, 1], invitation(3, 1, 1)));
+    assert_eq!(wide.campaigns().sent(), to([1, 2, 4, 5, 6], invitation(3, 1, 1)));
 }
 
 /// ALGORITHMS: "periodically, priority-dependent delay". The best waits 10, the worst up to 20.
