@@ -131,6 +131,7 @@ fn an_invited_follower_names_its_leader_who_is_invited_then() {
     assert_eq!(follower().hears(2, invitation(2, 1, 9)).sent(), to([2], leader(group(5, 1))));
     assert_eq!(process(2).hears(3, leader(group(5, 1))).sent(), to([5], invitation(2, 1, 1)));
     assert!(follower().hears(2, leader(group(4, 1))).is_nothing(), "only leaders invite");
+    assert!(leading(2, &[5]).hears(3, leader(group(5, 1))).is_nothing(), "5 has joined meanwhile");
 }
 
 /// "A leader of a larger group can become a leader for a new group. This way only the processes from the
@@ -288,6 +289,23 @@ fn late_messages_of_an_old_group_are_ignored() {
     let done = subject.hears(4, accept(group(3, 1), &[1, 2]));
     assert_eq!(done.sent(), to([4], leader(group(3, 2))));
     assert_eq!(subject.campaigns().sent(), to([4], invitation(3, 2, 1)));
+}
+
+/// Also if the old group's leader leads this one too: 3 follows 5, which has failed and come back since.
+#[test]
+fn late_messages_of_the_same_leaders_old_group_are_ignored() {
+    let mut subject = follower();
+    subject.hears(5, not_here(group(5, 1), group(5, 2)));
+    for late in [
+        ready(group(5, 1)),
+        merged(group(5, 1), group(6, 1)),
+        not_here(group(5, 1), group(6, 1)),
+        Message::Here { group: group(5, 1) },
+        Message::Handover { group: group(5, 1) },
+    ] {
+        assert!(subject.hears(5, late.clone()).is_nothing(), "{late:?}");
+    }
+    assert_eq!(subject.hears(5, merged(group(5, 2), group(6, 1))).announced(), [elected(6, 1)]);
 }
 
 /// The same numbers of another life of the leader are another group.
