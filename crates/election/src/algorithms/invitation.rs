@@ -65,111 +65,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::parameters;
+pub use self::message::{Group, Message};
+pub use self::options::{First, Options};
 use crate::{
     Algorithm, Announcement, BadParameter, Choice, Command, Context, Contract, Cost, Detection, Effects,
-    Electorate, Formula, Kind, NodeId, Parameter, Process, Rank, Roster, Safety, Span, Start, Synchrony,
-    Term, Topology,
+    Electorate, Formula, NodeId, Parameter, Process, Rank, Roster, Safety, Span, Start, Synchrony, Term,
+    Topology,
 };
-
-/// The identity of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Group {
-    /// Who founded it and has led it ever since.
-    pub leader: NodeId,
-    /// Counts the groups that its founder has been in.
-    pub number: Term,
-    /// Tells the founder's numbers from those it may have used before it lost its disk.
-    pub life: u64,
-}
-
-/// What processes of this algorithm say.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Message {
-    /// "Join my group", from its leader.
-    Invitation {
-        /// Which.
-        group: Group,
-        /// How many are in it, the leader included.
-        size: u64,
-        /// How its leader ranks.
-        rank: Rank,
-    },
-    /// "We join", from the leader of another group.
-    Accept {
-        /// Which group they join.
-        group: Group,
-        /// Who follows the one that joins.
-        followers: Vec<NodeId>,
-    },
-    /// "You are in."
-    Ready {
-        /// In which group.
-        group: Group,
-    },
-    /// "Our group is part of another now", from its leader to its followers.
-    Merged {
-        /// The group that was.
-        from: Group,
-        /// The group it is part of.
-        into: Group,
-    },
-    /// "I do not lead, but belong to that group": the answer to an invitation.
-    Leader {
-        /// Which group, and thereby who leads it.
-        group: Group,
-    },
-    /// "Lead in my place", from a leader to one of its followers.
-    Handover {
-        /// Which group.
-        group: Group,
-    },
-    /// "Do you still lead this group?"
-    AreYouThere {
-        /// Which.
-        group: Group,
-    },
-    /// "I do."
-    Here {
-        /// Which.
-        group: Group,
-    },
-    /// "I do not any more": the other answer.
-    NotHere {
-        /// The group that was.
-        from: Group,
-        /// The group that this process is in now.
-        into: Group,
-    },
-}
-
-impl crate::Message for Message {
-    const KINDS: &'static [Kind] = &[
-        Kind::new("Invitation"),
-        Kind::new("Accept"),
-        Kind::new("Ready"),
-        Kind::new("Merged"),
-        Kind::new("Leader"),
-        Kind::new("Handover"),
-        Kind::apart("AreYouThere"),
-        Kind::apart("Here"),
-        Kind::apart("NotHere"),
-    ];
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::Invitation { .. } => 0,
-            Message::Accept { .. } => 1,
-            Message::Ready { .. } => 2,
-            Message::Merged { .. } => 3,
-            Message::Leader { .. } => 4,
-            Message::Handover { .. } => 5,
-            Message::AreYouThere { .. } => 6,
-            Message::Here { .. } => 7,
-            Message::NotHere { .. } => 8,
-        }
-    }
-}
 
 /// What a process waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -191,38 +93,6 @@ impl crate::Timer for Timer {
 
     fn index(self) -> usize {
         self as usize
-    }
-}
-
-/// Whom the leader of a new group invites first; it goes on in ring order from there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum First {
-    /// A random peer, so that leaders do not follow in each other's steps.
-    Anybody,
-    /// The next one on the ring.
-    Successor,
-}
-
-/// What can be set about the algorithm; times in message delays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Options {
-    /// How often the best-ranked leader looks for others; the worst-ranked, half as often.
-    pub look: u64,
-    /// How many peers a leader invites when it looks; twice as many each time nobody answers.
-    pub fanout: usize,
-    /// Whom the leader of a new group invites first.
-    pub first: First,
-    /// How long to wait for `Ready`: more than a round trip.
-    pub ready_timeout: u64,
-    /// How often a follower asks whether its leader is there.
-    pub ask: u64,
-    /// How long one that does not answer, or does not ask, is taken to be there.
-    pub silence: u64,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options { look: 10, fanout: 1, first: First::Anybody, ready_timeout: 3, ask: 8, silence: 24 }
     }
 }
 
@@ -283,55 +153,7 @@ impl Algorithm for Invitation {
 
     type Options = Options;
 
-    const PARAMETERS: &'static [Parameter<Options>] = &[
-        parameters::delays_parameter!(
-            "look",
-            look,
-            "How often the best-ranked leader looks for others, and the worst-ranked half as often"
-        ),
-        Parameter {
-            name: "fanout",
-            value: "PEERS",
-            help: "How many peers a leader invites when it looks, twice as many each time nobody answers",
-            set: |options, text| match parameters::count(text)? {
-                0 => Err("a leader that invites nobody stays alone; it takes at least 1".to_string()),
-                fanout => {
-                    options.fanout = fanout;
-                    Ok(())
-                }
-            },
-            show: |options| options.fanout.to_string(),
-        },
-        Parameter {
-            name: "first",
-            value: "anybody|successor",
-            help: "Whom the leader of a new group invites first; it goes on in ring order from there",
-            set: |options, text| {
-                options.first = match text {
-                    "anybody" => First::Anybody,
-                    "successor" => First::Successor,
-                    _ => return Err(format!("`{text}` is not whom to invite; it is anybody or successor")),
-                };
-                Ok(())
-            },
-            show: |options| match options.first {
-                First::Anybody => "anybody".to_string(),
-                First::Successor => "successor".to_string(),
-            },
-        },
-        parameters::delays_parameter!(
-            "ready-timeout",
-            ready_timeout,
-            "How long one that accepted waits to be let in: more than a round trip"
-        ),
-        parameters::delays_parameter!("ask", ask, "How often a follower asks whether its leader is there"),
-        parameters::delays_parameter!(
-            "silence",
-            silence,
-            "How long one that neither asks nor answers is taken to be there: \
-             longer than `ask` and a round trip"
-        ),
-    ];
+    const PARAMETERS: &'static [Parameter<Options>] = options::PARAMETERS;
 
     fn new(me: NodeId, options: &Options) -> Invitation {
         Invitation {
@@ -348,12 +170,7 @@ impl Algorithm for Invitation {
     }
 
     fn check(options: &Options, _: &Roster) -> Result<(), BadParameter> {
-        let least = options.ask + 3;
-        if options.silence >= least {
-            return Ok(());
-        }
-        let reason = format!("a follower would give its leader up before it can answer; at least {least}");
-        Err(BadParameter { name: "silence", reason })
+        options.check()
     }
 }
 
@@ -623,5 +440,7 @@ impl Process for Invitation {
     }
 }
 
+mod message;
+mod options;
 #[cfg(test)]
 mod tests;
