@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::algorithms::{
-    bully, candidate_ordinary, chang_roberts, collecting_ring, maximum_ring, modified_bully, next_in_line,
+    bully, candidate_ordinary, chang_roberts, collecting_ring, invitation, maximum_ring, modified_bully,
+    next_in_line,
 };
 use crate::{Contract, NodeId, Process, Roster};
 
@@ -85,6 +86,7 @@ catalog! {
     modified_bully::ModifiedBully,
     next_in_line::NextInLine,
     candidate_ordinary::CandidateOrdinary,
+    invitation::Invitation,
     chang_roberts::ChangRoberts,
     collecting_ring::CollectingRing,
     maximum_ring::MaximumRing,
