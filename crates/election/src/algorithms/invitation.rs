@@ -137,6 +137,7 @@ impl Algorithm for Invitation {
         tolerates: "crash and recovery, also without the disk; lost messages",
         detection: Detection::Timeout,
         electorate: Electorate::Anybody,
+        needs_disk: false,
         under_loss: &[],
         safety: Safety::Eventual,
         choice: Choice::Any,
