@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::algorithms::{
-    bully, candidate_ordinary, chang_roberts, collecting_ring, maximum_ring, modified_bully, next_in_line,
+    announce, bully, candidate_ordinary, chang_roberts, collecting_ring, maximum_ring, modified_bully,
+    next_in_line, stable_leader, suppress,
 };
 use crate::{Contract, NodeId, Process, Roster};
 
@@ -88,6 +89,9 @@ catalog! {
     chang_roberts::ChangRoberts,
     collecting_ring::CollectingRing,
     maximum_ring::MaximumRing,
+    stable_leader::StableLeader,
+    announce::Announce,
+    suppress::Suppress,
 }
 
 #[cfg(test)]

@@ -225,6 +225,15 @@ impl<'v> View<'v> {
             .filter(move |&id| self.knows(id))
     }
 
+    /// The member in this slot, a place in ring order below [`group_len`](View::group_len), known or not.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[inline]
+    pub fn in_slot(self, slot: usize) -> NodeId {
+        self.roster.id(slot)
+    }
+
     /// How far `id` is ahead of this process on the ring: 1 for its successor. None for a stranger.
     pub fn distance(self, id: NodeId) -> Option<usize> {
         let count = self.roster.len();
