@@ -2,7 +2,7 @@
 //! one leader: its best live member, where the contract promises that.
 
 use election::catalog::{self, CONTRACTS, Visitor};
-use election::{Algorithm, Attribute, Choice, Contract, NodeId, Rng, Roster, Span, Time};
+use election::{Algorithm, Attribute, Choice, Contract, Detection, NodeId, Rng, Roster, Span, Time};
 use simulator::{Detector, Fault, Latency, Outcome, Ranking, Scenario, Storm, storm};
 
 /// How processes are to get through a storm.
@@ -131,6 +131,22 @@ fn with_loss_and_reaffirmation_the_best_of_each_component_leads() {
 #[test]
 fn with_everything_at_once_the_best_of_each_component_leads() {
     survive(Means::Both);
+}
+
+/// Where time-outs detect failures, it does not take long: each of seven dead leaders in a row costs a
+/// time-out at most.
+#[test]
+fn with_time_outs_of_its_own_it_takes_no_more_than_250_delays() {
+    for contract in CONTRACTS.iter().filter(|contract| contract.detection == Detection::Timeout) {
+        for seed in 0..seeds() {
+            let mut scenario = stormy(seed, Means::Reaffirm);
+            let calm = scenario.plan.iter().map(|(at, _)| *at).max().expect("it ends");
+            scenario.until = Some(calm + scenario.latency.bound() * 250);
+            let weather = Weather { scenario, settings: contract.under_loss };
+            let outcome = catalog::visit(contract.name, weather).expect("it is there");
+            assert_eq!(outcome.violations, [], "{} seed {seed}", contract.name);
+        }
+    }
 }
 
 /// The bully and ring families assume that messages are not lost. Without reaffirmation that assumption is

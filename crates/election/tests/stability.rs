@@ -9,9 +9,7 @@ use election::algorithms::bully::Bully;
 use election::algorithms::stable_leader::{Options, StableLeader};
 use election::{Algorithm, Attribute, Command, NodeId, Rng, Roster, Span, Term, Time};
 use simulator::invariants::Stability;
-use simulator::{
-    Cut, Detector, Fault, Happening, Latency, Observer, Ranking, Scenario, Storm, Violation, World, storm,
-};
+use simulator::{Cut, Detector, Fault, Happening, Latency, Observer, Ranking, Scenario, Storm, World, storm};
 
 /// For how many storms the properties are tried; each has its own seed, which a failure names.
 const SEEDS: u64 = 2_000;
@@ -91,7 +89,8 @@ fn settled<A: Algorithm>(seed: u64) -> Option<(World<A>, usize)> {
     let facts = world.facts();
     let leader = facts.up().find(|&slot| facts.leads(slot))?;
     let believes = |slot| facts.belief(slot).is_some_and(|belief| belief.leader == facts.roster().id(leader));
-    facts.up().all(believes).then_some((world, leader))
+    let unanimous = facts.up().all(believes);
+    unanimous.then_some((world, leader))
 }
 
 /// Harasses all but the leader of a settled group, and leaves it in peace again.
