@@ -149,6 +149,16 @@ fn with_time_outs_of_its_own_it_takes_no_more_than_250_delays() {
     }
 }
 
+/// LE-S lives through everything where ranks decide who speaks, too.
+#[test]
+fn suppression_by_rank_ends_with_the_best_of_each_component() {
+    for seed in 0..seeds() {
+        let weather = Weather { scenario: stormy(seed, Means::Both), settings: &[("wake", "rank")] };
+        let outcome = catalog::visit("suppress", weather).expect("it is there");
+        assert_eq!(outcome.violations, [], "seed {seed}");
+    }
+}
+
 /// The bully and ring families assume that messages are not lost. Without reaffirmation that assumption is
 /// needed.
 #[test]

@@ -19,10 +19,11 @@
 //! Readings: what is said of LE-A is that a process "initially announces itself as the leader to the group
 //! and listen[s] for announcements of the other members", and that loss is a concern. So
 //! - a process takes itself for the leader, or another, only after it has listened for more than a
-//!   round trip, so that simultaneous starters do not all lead for a moment;
+//!   round trip, so that simultaneous starters do not all lead for a moment; but one that knows nobody
+//!   better leads at once;
 //! - only the leader repeats its announcement; whoever misses it for a time-out, or whose detector
 //!   suspects the leader, announces itself; a leader that hears a worse one answers by its own;
-//! - one that recovers announces itself, and takes over at once if it is better.
+//! - one that recovers announces itself, and takes over if it is better.
 
 use super::parameters;
 use super::soft_state::{Message, Pace, SoftState, Timer};

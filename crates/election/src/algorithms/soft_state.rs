@@ -153,15 +153,19 @@ impl SoftState {
         }
     }
 
-    /// Announces itself, unless a better one has.
+    /// Announces itself, unless a better one has. One that knows nobody better need not listen.
     fn stand<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
         let Phase::Electing { best } = self.phase else { return };
         if best.is_none_or(|best| cx.view().outranks(cx.me(), best)) {
-            self.phase = Phase::Electing { best: Some(cx.me()) };
             self.term = self.term.next();
+            if cx.view().above().next().is_none() {
+                cx.announce(Announcement::Elected { leader: cx.me(), term: self.term });
+                return self.repeat(cx);
+            }
+            self.phase = Phase::Electing { best: Some(cx.me()) };
             cx.multicast(Message::Announce { term: self.term });
         }
     }

@@ -23,9 +23,9 @@
 //! Readings: an election begins when a process starts, recovers, misses its leader for a time-out or
 //! suspects it. Waits by rank (`--wake rank`) are the "extension […] making the suppression wake-up timer
 //! value the actual id": ranks are known here, so each waits a little more than a round trip for every
-//! known one that is better, the leader it has just lost left out. Nobody is believed in, by itself or by
-//! others, before all have had their turn, so that a worse one does not lead until the best one wakes: that
-//! is a window and a little more than a round trip after the election began, or a round trip after the
+//! known one that is better, the leader it has just lost left out. In an election nobody is believed in
+//! before all have had their turn, so that a worse one does not lead until the best one wakes: that is a
+//! window and a little more than a round trip after the election began, or a round trip after the
 //! announcement where ranks decide the order. The readings of LE-A hold too.
 
 use super::parameters;
@@ -98,7 +98,7 @@ impl Algorithm for Suppress {
             best: Formula { text: "1 multicast", of: |_| 1 },
             worst: Formula { text: "N multicasts", of: |n| n },
         },
-        time: Cost { best: Formula { text: "3", of: |_| 3 }, worst: Formula { text: "13", of: |_| 13 } },
+        time: Cost { best: Formula { text: "4", of: |_| 4 }, worst: Formula { text: "13", of: |_| 13 } },
     };
 
     type Options = Options;

@@ -55,6 +55,17 @@ fn the_best_heard_leads() {
     assert_eq!((done.announced(), done.awaits(Timer::Silence)), (vec![elected(5, 2)], Some(35)));
 }
 
+/// The best there is need not listen, and does not answer those that announce themselves meanwhile.
+#[test]
+fn one_that_knows_nobody_better_leads_at_once() {
+    let mut best = Subject::<Announce>::unstarted(5, 5, &Pace::default());
+    let done = best.starts(Start::Fresh);
+    assert_eq!((done.multicast(), done.announced()), (vec![announce(1)], vec![elected(5, 1)]));
+    assert!(best.hears(4, announce(1)).is_nothing());
+    assert!(best.runs_out(Timer::Listen).is_nothing());
+    assert_eq!(best.hears(4, announce(1)).multicast(), [announce(1)]);
+}
+
 /// "On receiving an announcement, a process decides locally if the current leader must be changed based on
 /// the process identifier received in the announcement."
 #[test]
