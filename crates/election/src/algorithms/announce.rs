@@ -16,8 +16,8 @@
 //! message is made good by the next. Does not promise more: under partition every part has a leader,
 //! and one that hears nobody leads in its own eyes.
 //!
-//! Readings: what is said of LE-A is that a process "initially announces itself as the leader to the group
-//! and listen[s] for announcements of the other members", and that loss is a concern. So
+//! Readings: what is said of LE-A is that a process "initially announces itself as the leader to the group"
+//! and listens "for announcements of the other members", and that loss is a concern. So
 //! - a process takes itself for the leader, or another, only after it has listened for more than a
 //!   round trip, so that simultaneous starters do not all lead for a moment; but one that knows nobody
 //!   better leads at once;

@@ -1,9 +1,10 @@
 //! What the two algorithms for multicast groups share (Schooler, Manohar, Chandy 2002): announcements, and
 //! a leadership that lasts only while it is repeated.
 //!
-//! "Message loss [is] a fundamental concern" there (Ramanathan et al. 2007, section 8), so nothing depends
-//! on one message. A leader repeats its announcement each period; a member that misses it for some periods
-//! calls an election; and a leader that hears a worse one announce itself repeats its own at once.
+//! Their work "considers message loss as a fundamental concern" (Ramanathan et al. 2007, section 8), so
+//! nothing depends on one message. A leader repeats its announcement each period; a member that misses it
+//! for some periods calls an election; and a leader that hears a worse one announce itself repeats its own
+//! at once.
 
 use serde::{Deserialize, Serialize};
 
