@@ -319,6 +319,7 @@ mod tests {
         let view = roster.view(roster.slot(NodeId(80)).unwrap());
         assert!(view.successors().eq(ids(&[6, 12, 3, 32, 5])));
         assert_eq!(view.distance(NodeId(6)), Some(1));
+        assert_eq!(view.in_slot(3), NodeId(80));
         assert_eq!(view.distance(NodeId(5)), Some(5));
     }
 

@@ -4,7 +4,7 @@ use election::algorithms::announce::Announce;
 use election::algorithms::soft_state::Pace;
 use election::algorithms::suppress::{Options, Suppress, Wake};
 use election::{NodeId, Roster, Span, Time};
-use simulator::{Fault, Outcome, Ranking, Scenario};
+use simulator::{Detector, Fault, Outcome, Ranking, Scenario};
 
 /// A group that elects for the first time, watched for so long.
 fn election(members: usize, seed: u64, delays: u64) -> Scenario {
@@ -41,6 +41,23 @@ fn suppression_by_rank_takes_one_multicast() {
         let outcome = scenario.run::<Suppress>(&options);
         assert_eq!((outcome.messages.multicasts, outcome.leader), (3, Some(NodeId(n as u64 - 1))));
         assert_eq!(outcome.decided, 11.0 + 35.0 + if n == 2 { 3.0 } else { 4.0 });
+    }
+}
+
+/// A leader that was suspected is not missed again when its time-out would have run out.
+#[test]
+fn a_suspicion_makes_one_election() {
+    let mut scenario = Scenario::new(Roster::numbered(4));
+    scenario.detector = Detector::Ideal { delay: Span::from_millis(2) };
+    scenario.plan = vec![(Time::ZERO + Span::from_millis(20), Fault::Crash(3))];
+    let by_rank = Options { wake: Wake::Rank, ..Default::default() };
+    for outcome in [
+        scenario.run::<Announce>(&Pace::default()),
+        scenario.run::<Suppress>(&Options::default()),
+        scenario.run::<Suppress>(&by_rank),
+    ] {
+        assert_eq!((outcome.leader, outcome.reigns), (Some(NodeId(3)), 2), "{}", outcome.algorithm);
+        assert!(outcome.decided < 40.0, "{}", outcome.algorithm);
     }
 }
 

@@ -229,6 +229,22 @@ fn a_leader_that_one_follower_cannot_hear_is_replaced() {
     assert_eq!((outcome.leader, outcome.violations), (Some(NodeId(2)), vec![]));
 }
 
+/// "They are robust, i.e., they work in systems where only the links to/from some correct process are
+/// required to be eventually timely": of all links, only those of one process work, and it ends up leading.
+#[test]
+fn one_process_with_good_links_is_enough_and_leads() {
+    for members in 3..=9 {
+        for centre in 0..members {
+            let mut scenario = Scenario::new(Roster::numbered(members));
+            let sides: Vec<Vec<usize>> =
+                (0..members).filter(|&slot| slot != centre).map(|slot| vec![slot]).collect();
+            scenario.plan = vec![(Time::ZERO, Fault::Cut(1, Cut::new(members, &sides, false)))];
+            let outcome = scenario.run::<StableLeader>(&Options::default());
+            assert_eq!(outcome.leader, Some(scenario.roster.id(centre)), "{members} members");
+        }
+    }
+}
+
 /// Each dead leader on the way costs a time-out, unless a detector has reported it.
 #[test]
 fn suspicions_skip_dead_leaders_once_the_time_out_has_run_out() {

@@ -20,7 +20,8 @@
 //! and whose links to and from all others deliver in time, stays the leader, whatever befalls the
 //! others: crashes, recoveries with and without their disks, pauses, wrong suspicions, cuts between
 //! them, `Campaign`. The invariant `Stability` of the simulator says it precisely. Promises that some
-//! time after faults stop, one live process of each component leads it. Tolerates lost messages: a lost
+//! time after faults stop, one live process of each component leads it; it is enough that the links of one
+//! process to and from all others work. Tolerates lost messages: a lost
 //! `Start` or `Ok` is made good by the next, and a leader falls by loss only if one follower misses
 //! `time-out / period` times `Ok` in a row, rounded down: of chance `p` to the power of that, each period
 //! and for each follower, at loss `p`; a millionth part of a per cent for the defaults at 1%, a
@@ -31,23 +32,26 @@
 //! for as long as "its links have been behaving well". Rounds have one leader each by construction, but
 //! are no epochs: when all forget, they begin at 0 again.
 //!
-//! The paper's, as far as it is known here (the abstract and the description of its basic algorithm;
-//! what follows `Ok` from memory): rounds, `r mod n`, `Start(k)` to the leader of the round one begins,
-//! `Ok(r)` to all each period δ, the time-out that begins round `r + 1`, to begin any higher round one
-//! hears of, to believe in a leader only after two `Ok` (by the second, the first has reached
-//! everybody), and for lossy links to tell one that is behind the higher round.
+//! The paper's (its abstract and the description of its basic algorithm were at hand; the rest is from
+//! memory of it): rounds, `r mod n`, `Start(k)` to the leader of the round one begins, `Ok(r)` to all each
+//! period δ, the time-out that begins round `r + 1`, and to begin any higher round one hears of. From
+//! memory: to believe in a leader only after two `Ok`, since by the second the first has reached everybody,
+//! and for lossy links to tell one that is behind the higher round.
 //!
 //! Readings, and where this departs from the paper:
 //! - The paper's time-out is a little over 2δ; ours is longer than four periods, for lossy links.
-//! - It rules out old messages by links that drop what is older than δ, which takes clocks we do not
-//!   have. Here an old message of a higher round can begin that round, so the promise starts when
+//! - It rules out old messages by links that drop what is older than δ (from memory), which takes clocks
+//!   we do not have. Here an old message of a higher round can begin that round, so the promise starts when
 //!   nobody is paused and such messages have arrived.
 //! - It knows no recovery. A process that recovers begins at round 0 and is told the present round: it
 //!   saves nothing, since a round from its disk may be higher than the one of a healthy leader.
 //! - A doubled `Ok` is not two: consecutive ones are told apart by a bit.
 //! - Rounds of leaders that a failure detector has reported are skipped, but only once the time-out has
-//!   run out: a wrong suspicion does not unseat anybody. That stands in for the paper's last algorithm,
-//!   which asks who is alive before it chooses a round, and so elects in constant time.
+//!   run out: a wrong suspicion does not unseat anybody. That stands in for the paper's best algorithm,
+//!   which "ensures that a leader is elected in constant time when the system is stable", and is not
+//!   built.
+//! - The delay bound is known, as in the paper, and time-outs do not grow: where messages take longer than
+//!   the time-out for good, rounds go on for ever.
 //! - Nobody can call an election: `Campaign` is ignored. The leader may go: `Resign` begins the next
 //!   round, `Transfer` the next one that the named one leads.
 

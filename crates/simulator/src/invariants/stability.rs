@@ -115,23 +115,20 @@ mod tests {
 
     #[test]
     fn a_leader_that_died_stopped_or_was_cut_off_may_be_replaced() {
-        for fault in 0..3 {
+        type Strike = fn(&mut Stage);
+        let faults: [(Change, Strike); 3] = [
+            (Change::Crashed(1), |stage| stage.statuses[1] = Status::Down),
+            (Change::Paused(1), |stage| stage.statuses[1] = Status::Paused),
+            (Change::Rewired, |stage| stage.cut(1)),
+        ];
+        for (fault, strike) in faults {
             let (mut stage, mut invariant) = settled();
-            let change = match fault {
-                0 => Change::Crashed(1),
-                1 => Change::Paused(1),
-                _ => Change::Rewired,
-            };
-            match fault {
-                0 => stage.statuses[1] = Status::Down,
-                1 => stage.statuses[1] = Status::Paused,
-                _ => stage.cut(1),
-            }
-            assert_eq!(invariant.on_change(&stage.facts(), change), Ok(()));
+            strike(&mut stage);
+            assert_eq!(invariant.on_change(&stage.facts(), fault), Ok(()));
             stage.statuses[1] = Status::Up;
             stage.network.heal(0);
             let change = Change::Announced(0, stage.believe(0, 3, 2));
-            assert_eq!(invariant.on_change(&stage.facts(), change), Ok(()), "fault {fault}");
+            assert_eq!(invariant.on_change(&stage.facts(), change), Ok(()), "{fault:?}");
         }
     }
 
