@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use election::catalog::{self, CONTRACTS, Visitor};
-use election::{Algorithm, NodeId, Roster, Span, Time};
+use election::{Algorithm, Detection, NodeId, Roster, Span, Time};
 use simulator::{Detector, Fault, Outcome, Scenario};
 
 use crate::diagram::{self, Diagram};
@@ -160,8 +160,12 @@ impl Visitor for Play<'_, '_, '_> {
         let rehearsal = scenario.run::<A>(&options);
         let leader = rehearsal.leader.expect("without faults, a leader is elected");
         let slot = scenario.roster.slot(leader).expect("a leader is a member");
-        let crash = Time::ZERO + Span::from_units(rehearsal.time.ceil()) + Span::from_millis(4);
+        let crash = over(&rehearsal) + Span::from_millis(4);
         scenario.plan.push((crash, Fault::Crash(slot)));
+        if !rehearsal.quiet {
+            let rehearsal = scenario.run::<A>(&options);
+            scenario.until = Some(over(&rehearsal) + Span::from_millis(1));
+        }
         let diagram = Shared::new(Diagram::new(&scenario, Cuts::default()));
         let outcome = scenario.run_observed::<A>(&options, Box::new(diagram.handle()));
         let missed = crash + Span::from_millis(2);
@@ -179,8 +183,12 @@ impl Visitor for Play<'_, '_, '_> {
             std::iter::once(heading.as_str()).chain(part(Time::ZERO, crash)),
         )?;
         stage.act(&format!("Act 2. {leader} leads, until it crashes at {crash_at}."), part(crash, missed))?;
+        let noticed = match A::CONTRACT.detection {
+            Detection::Detector => "The failure detector reports the silence after 2 time units",
+            Detection::Timeout => "The others miss it when a time-out runs out",
+        };
         stage.act(
-            "Act 3. The failure detector reports the silence after 2 time units, and a new leader is found.",
+            &format!("Act 3. {noticed}, and a new leader is found."),
             part(missed, Time::MAX).chain(["", legend.as_str()]),
         )?;
         if stage.is_stopped() {
@@ -191,10 +199,18 @@ impl Visitor for Play<'_, '_, '_> {
     }
 }
 
+/// When there was no more to see: nothing happened any more, or, where a leader repeats itself for ever,
+/// nothing new.
+fn over(rehearsal: &Outcome) -> Time {
+    let last = if rehearsal.quiet { rehearsal.time } else { rehearsal.decided };
+    Time::ZERO + Span::from_units(last.ceil())
+}
+
 fn closing(name: &str, fallen: NodeId, outcome: &Outcome, crash_at: &str, back_at: &str) -> String {
     let result = match outcome.leader {
         Some(leader) => {
-            format!("{fallen} is dead, {leader} leads: {} messages in all.", outcome.messages.total)
+            let messages = outcome.messages.total + outcome.messages.multicasts;
+            format!("{fallen} is dead, {leader} leads: {messages} messages in all.")
         }
         None => format!("{fallen} is dead, and the others have not agreed on a successor."),
     };

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::algorithms::{
-    bully, candidate_ordinary, chang_roberts, collecting_ring, invitation, maximum_ring, modified_bully,
-    next_in_line,
+    announce, bully, candidate_ordinary, chang_roberts, collecting_ring, invitation, maximum_ring,
+    modified_bully, next_in_line, stable_leader, suppress,
 };
 use crate::{Contract, NodeId, Process, Roster};
 
@@ -90,6 +90,9 @@ catalog! {
     chang_roberts::ChangRoberts,
     collecting_ring::CollectingRing,
     maximum_ring::MaximumRing,
+    stable_leader::StableLeader,
+    announce::Announce,
+    suppress::Suppress,
 }
 
 #[cfg(test)]

@@ -225,6 +225,15 @@ impl<'v> View<'v> {
             .filter(move |&id| self.knows(id))
     }
 
+    /// The member in this slot, a place in ring order below [`group_len`](View::group_len), known or not.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[inline]
+    pub fn in_slot(self, slot: usize) -> NodeId {
+        self.roster.id(slot)
+    }
+
     /// How far `id` is ahead of this process on the ring: 1 for its successor. None for a stranger.
     pub fn distance(self, id: NodeId) -> Option<usize> {
         let count = self.roster.len();
@@ -310,6 +319,7 @@ mod tests {
         let view = roster.view(roster.slot(NodeId(80)).unwrap());
         assert!(view.successors().eq(ids(&[6, 12, 3, 32, 5])));
         assert_eq!(view.distance(NodeId(6)), Some(1));
+        assert_eq!(view.in_slot(3), NodeId(80));
         assert_eq!(view.distance(NodeId(5)), Some(5));
     }
 

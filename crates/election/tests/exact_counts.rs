@@ -30,16 +30,18 @@ fn run<A: Algorithm + 'static>(scenario: &Scenario) -> Outcome {
     outcome
 }
 
-/// The election alone: for those that never come to rest, the run until beliefs have settled.
-fn elect<A: Algorithm + 'static>(scenario: &Scenario) -> Outcome {
+/// What an election costs. Some leaders repeat themselves for ever: what counts is what was sent by the
+/// time beliefs have settled. A multicast counts once.
+fn cost<A: Algorithm>(scenario: &Scenario) -> u64 {
     if A::CONTRACT.detection == Detection::Detector {
-        return run::<A>(scenario);
+        return run::<A>(scenario).messages.total;
     }
-    let settled = scenario.run::<A>(&A::Options::default()).decided;
-    let until = Some(Time::ZERO + Span::from_units(settled));
-    let outcome = Scenario { until, ..scenario.clone() }.run::<A>(&A::Options::default());
+    let options = A::Options::default();
+    let decided = scenario.run::<A>(&options).decided;
+    let until = Some(Time::ZERO + Span::from_units(decided));
+    let outcome = Scenario { until, ..scenario.clone() }.run::<A>(&options);
     assert_eq!(outcome.violations, [], "{}", A::CONTRACT.name);
-    outcome
+    outcome.messages.total + outcome.messages.multicasts
 }
 
 fn leader(outcome: &Outcome) -> u64 {
@@ -204,7 +206,7 @@ fn candidate_ordinary_asks_candidates_and_tells_everybody() {
 }
 
 /// Every cost a contract states holds for every caller, whether the best is alive, dead, or known to be
-/// dead; and the worst case occurs, but where chance or timing decides the cost.
+/// dead; and the worst case occurs, where it does not take luck.
 #[test]
 fn contracts_state_the_bounds_of_every_election_without_failures_on_the_way() {
     struct Bounds;
@@ -213,7 +215,7 @@ fn contracts_state_the_bounds_of_every_election_without_failures_on_the_way() {
         fn visit<A: Algorithm>(self) {
             let contract = &A::CONTRACT;
             for n in [3, 4, 6, 11] {
-                let mut highest = 0;
+                let (mut highest, mut lucky) = (0, false);
                 for caller in 1..=n {
                     for (crashed, detector) in [
                         (vec![], Detector::None),
@@ -225,7 +227,9 @@ fn contracts_state_the_bounds_of_every_election_without_failures_on_the_way() {
                         }
                         let mut scenario = call(n as usize, &crashed, caller);
                         scenario.detector = detector;
-                        let total = elect::<A>(&scenario).messages.total;
+                        let total = cost::<A>(&scenario);
+                        let again = |seed| cost::<A>(&Scenario { seed, ..scenario.clone() });
+                        lucky |= (1..4).any(|seed| again(seed) != total);
                         // A ring that knows of a dead member is a ring of fewer.
                         let least = (contract.messages.best.of)(n - crashed.len() as u64);
                         let most = (contract.messages.worst.of)(n);
@@ -233,9 +237,7 @@ fn contracts_state_the_bounds_of_every_election_without_failures_on_the_way() {
                         highest = highest.max(total);
                     }
                 }
-                if contract.detection == Detection::Detector {
-                    assert_eq!(highest, (contract.messages.worst.of)(n), "{} {n}", contract.name);
-                }
+                assert!(lucky || highest == (contract.messages.worst.of)(n), "{} {n}", contract.name);
             }
         }
     }

@@ -43,6 +43,11 @@ impl<'a> Facts<'a> {
         self.statuses[slot] != Status::Down
     }
 
+    /// Whether a process lives but does not run for a while.
+    pub fn is_paused(&self, slot: usize) -> bool {
+        self.statuses[slot] == Status::Paused
+    }
+
     /// The processes that live.
     pub fn up(&self) -> impl Iterator<Item = usize> + use<'a> {
         let statuses = self.statuses;

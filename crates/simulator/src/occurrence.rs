@@ -132,6 +132,7 @@ impl<P: Process> World<P> {
         self.outside.set_status(slot, Status::Paused);
         self.outside.paused.insert(slot, Pause { until, waiting: Vec::new() });
         self.outside.observe(Happening::Paused { who: self.roster.id(slot) });
+        self.outside.changed(&self.roster, Change::Paused(slot));
         self.schedule(until, Occurrence::Resume(slot));
         self.look_later(Occurrence::Look(slot));
     }
@@ -145,6 +146,7 @@ impl<P: Process> World<P> {
         }
         self.outside.set_status(slot, Status::Up);
         self.outside.observe(Happening::Resumed { who: self.roster.id(slot) });
+        self.outside.changed(&self.roster, Change::Paused(slot));
         self.look_later(Occurrence::Look(slot));
         for event in pause.waiting {
             match event.what {

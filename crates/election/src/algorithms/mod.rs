@@ -1,5 +1,6 @@
 //! The algorithms, one file each; every file opens with its source, its model and its messages.
 
+pub mod announce;
 pub mod bully;
 pub mod candidate_ordinary;
 pub mod chang_roberts;
@@ -12,8 +13,11 @@ mod outlook;
 mod parameters;
 mod poll;
 pub mod ring;
+pub mod soft_state;
+pub mod stable_leader;
 #[cfg(test)]
 mod subject;
+pub mod suppress;
 mod tenure;
 
 pub use outlook::Outlook;

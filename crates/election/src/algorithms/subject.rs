@@ -47,7 +47,11 @@ impl<A: Algorithm> Subject<A> {
     }
 
     pub(crate) fn campaigns(&mut self) -> Done<A> {
-        self.input(|process, cx| process.on_command(cx, Command::Campaign))
+        self.obeys(Command::Campaign)
+    }
+
+    pub(crate) fn obeys(&mut self, command: Command) -> Done<A> {
+        self.input(|process, cx| process.on_command(cx, command))
     }
 
     pub(crate) fn ranks(&mut self, peer: u64, attribute: Attribute) -> Done<A> {
@@ -78,6 +82,15 @@ impl<A: Algorithm> Done<A> {
     pub(crate) fn sent(&self) -> Vec<(u64, A::Message)> {
         let sent = |effect: &Effect<A>| match effect {
             Effect::Send { to, message } => Some((to.0, message.clone())),
+            _ => None,
+        };
+        self.0.iter().filter_map(sent).collect()
+    }
+
+    /// What it sent to all at once.
+    pub(crate) fn multicast(&self) -> Vec<A::Message> {
+        let sent = |effect: &Effect<A>| match effect {
+            Effect::Multicast { message } => Some(message.clone()),
             _ => None,
         };
         self.0.iter().filter_map(sent).collect()

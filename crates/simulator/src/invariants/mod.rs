@@ -4,12 +4,14 @@ mod agreement;
 mod at_most_one_leader;
 mod best_leads;
 mod one_leader_per_term;
+mod stability;
 mod termination;
 
 pub use agreement::Agreement;
 pub use at_most_one_leader::AtMostOneLeader;
 pub use best_leads::BestLeads;
 pub use one_leader_per_term::OneLeaderPerTerm;
+pub use stability::Stability;
 pub use termination::Termination;
 
 use election::{Announcement, Choice, Contract, Safety, Time};
@@ -42,6 +44,8 @@ pub enum Change {
     Announced(usize, Announcement),
     /// The process in this slot died.
     Crashed(usize),
+    /// The process in this slot stopped for a while, or goes on.
+    Paused(usize),
     /// Who can reach whom.
     Rewired,
 }
