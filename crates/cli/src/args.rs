@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use election::{Attribute, NodeId, Span, Time};
-use simulator::{Detector, Latency, Partition, Ranking, parse_interval, parse_moment, parse_rerank};
+use simulator::{Detector, Latency, Partition, Ranking, Whom, parse_interval, parse_rerank, parse_whom};
 
 /// More processes than this are a typing slip, or want a machine larger than most.
 const MOST_NODES: usize = 10_000_000;
@@ -54,12 +54,12 @@ pub(crate) struct GroupArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "What befalls them (repeatable)")]
 pub(crate) struct FaultArgs {
-    /// A process dies, like 80@12
-    #[arg(long, value_name = "ID@TIME", value_parser = parse_moment, num_args = 1.., value_delimiter = ',')]
-    pub(crate) crash: Vec<(NodeId, Time)>,
-    /// A dead process comes back, like 80@40
-    #[arg(long, value_name = "ID@TIME", value_parser = parse_moment, num_args = 1.., value_delimiter = ',')]
-    pub(crate) recover: Vec<(NodeId, Time)>,
+    /// A process dies, like 80@12; leader@12 is whoever leads then
+    #[arg(long, value_name = "ID@TIME", value_parser = parse_whom, num_args = 1.., value_delimiter = ',')]
+    pub(crate) crash: Vec<(Whom, Time)>,
+    /// A dead process comes back, like 80@40; leader@40 is whoever --crash leader@TIME hit last
+    #[arg(long, value_name = "ID@TIME", value_parser = parse_whom, num_args = 1.., value_delimiter = ',')]
+    pub(crate) recover: Vec<(Whom, Time)>,
     /// A process stops for a while and goes on as if nothing had happened, like 5@10..20
     #[arg(long, value_name = "ID@FROM..TO", value_parser = parse_interval)]
     #[arg(num_args = 1.., value_delimiter = ',')]
@@ -196,14 +196,14 @@ pub(crate) fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("`{text}` is not a whole number from 0 to {}", u64::MAX))
 }
 
-fn runs(text: &str) -> Result<u64, String> {
+pub(crate) fn runs(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(runs @ 1..=1_000_000_000) => Ok(runs),
         _ => Err(format!("`{text}` is not a number of runs from 1 to 10^9")),
     }
 }
 
-fn jobs(text: &str) -> Result<usize, String> {
+pub(crate) fn jobs(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(jobs @ 1..=1024) => Ok(jobs),
         _ => Err(format!("`{text}` is not a number of jobs from 1 to 1024")),

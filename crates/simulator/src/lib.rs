@@ -18,18 +18,22 @@ mod queue;
 mod scenario;
 mod statistics;
 mod storm;
+mod suite;
 mod world;
 
 pub use detector::Detector;
 pub use facts::Facts;
-pub use fault::{Fault, Partition, Plan, parse_interval, parse_moment, parse_rerank, slot_of};
+pub use fault::{
+    Fault, Partition, Plan, Whom, parse_interval, parse_moment, parse_rerank, parse_whom, slot_of,
+};
 pub use invariants::{Invariant, Violation};
-pub use ledger::{Belief, Ledger, Reign};
+pub use ledger::{Accord, Belief, Ledger, Reign, Traffic};
 pub use network::{Cut, Latency};
 pub use observer::{Happening, Observer, Said, Why};
-pub use outcome::{Messages, Outcome};
+pub use outcome::{Messages, Outcome, Window};
 pub use queue::Queue;
 pub use scenario::{Ranking, Scenario};
-pub use statistics::{Estimate, Tally, mean, proportion};
+pub use statistics::{Estimate, Tally, mean, proportion, quantile};
 pub use storm::{Storm, storm};
+pub use suite::{Course, TRIALS, Trial};
 pub use world::{End, World};

@@ -111,6 +111,13 @@ impl Cut {
         Cut { sides, one_way }
     }
 
+    /// The groups of slots, in the order of the sides.
+    pub fn groups(&self) -> Vec<Vec<usize>> {
+        let sides = self.sides.iter().copied().max().unwrap_or(0);
+        let group = |side| (0..self.sides.len()).filter(|&slot| self.sides[slot] == side).collect();
+        (1..=sides).map(group).collect()
+    }
+
     fn separates(&self, from: usize, to: usize) -> bool {
         let (from, to) = (self.sides[from], self.sides[to]);
         from != 0 && to != 0 && if self.one_way { from < to } else { from != to }

@@ -59,6 +59,8 @@ pub(crate) struct Outside<P: Process> {
     pub(crate) drift: f64,
     drift_hash: Hash,
     pub(crate) delay_bound: Span,
+    /// Whether the bytes of messages are counted.
+    pub(crate) weighs: bool,
     pub(crate) ledger: Ledger,
     pub(crate) observer: Option<Box<dyn Observer>>,
     pub(crate) invariants: Vec<Box<dyn Invariant>>,
@@ -81,7 +83,8 @@ impl<P: Process> Outside<P> {
             drift: 0.0,
             drift_hash: Hash::new(seeds.word(2)),
             delay_bound: latency.bound(),
-            ledger: Ledger::new::<P>(),
+            weighs: false,
+            ledger: Ledger::new::<P>(count),
             observer: None,
             invariants: Vec::new(),
             ineligible: BTreeSet::new(),
@@ -107,7 +110,12 @@ impl<P: Process> Outside<P> {
     pub(crate) fn set_status(&mut self, slot: usize, status: Status) {
         self.impaired -= usize::from(self.statuses[slot] != Status::Up);
         self.impaired += usize::from(status != Status::Up);
-        self.statuses[slot] = status;
+        let was = std::mem::replace(&mut self.statuses[slot], status);
+        match (was == Status::Down, status == Status::Down) {
+            (true, false) => self.ledger.join(self.now),
+            (false, true) => self.ledger.live -= 1,
+            _ => {}
+        }
     }
 
     /// How fast a process's clock runs.
@@ -164,6 +172,14 @@ impl<P: Process> Outside<P> {
     #[inline(never)]
     fn observe_sending(&mut self, from: NodeId, to: NodeId, message: P::Message, arrives: Time) {
         self.observe(Happening::Sent { from, to, message: said(&message), arrives });
+    }
+
+    /// Counts the bytes of so many copies of a message.
+    #[cold]
+    #[inline(never)]
+    fn weigh(&mut self, message: P::Message, copies: u64) {
+        let size = postcard::experimental::serialized_size(&message).expect("messages are plain data");
+        self.ledger.bytes += size as u64 * copies;
     }
 
     #[cold]
@@ -341,6 +357,9 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
     #[inline(always)]
     fn send(&mut self, to: NodeId, message: P::Message) {
         self.outside.ledger.sent[message.kind()] += 1;
+        if self.outside.weighs {
+            self.outside.weigh(message.clone(), 1);
+        }
         match self.roster.slot(to) {
             Some(to) => self.outside.transmit(self.roster, self.slot, to, message),
             None => self.outside.refuse(self.roster.id(self.slot), to, message),
@@ -348,7 +367,12 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
     }
 
     fn multicast(&mut self, message: P::Message) {
+        let copies = self.roster.view(self.slot).len() as u64 - 1;
         self.outside.ledger.multicasts[message.kind()] += 1;
+        self.outside.ledger.copies[message.kind()] += copies;
+        if self.outside.weighs {
+            self.outside.weigh(message.clone(), copies);
+        }
         let from = self.roster.id(self.slot);
         self.outside.observe(Happening::Multicast { from, message: said(&message) });
         // Cuts are met on sending too, so that what is sent into one stays lost if it heals.
@@ -394,7 +418,7 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
         let who = self.roster.id(self.slot);
         let now = self.outside.now;
         announcement.hash(&mut self.outside.ledger.fingerprint);
-        self.outside.ledger.believe(self.slot, self.roster.len(), who, announcement, now);
+        self.outside.ledger.believe(self.slot, who, announcement, now);
         self.outside.observe(Happening::Announced { who, announcement });
         self.outside.changed(self.roster, Change::Announced(self.slot, announcement));
     }

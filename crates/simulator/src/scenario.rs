@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use election::{Algorithm, Attribute, Command, NodeId, Rng, Roster, Span, Time};
 
+use crate::outcome::Before;
 use crate::{Detector, Fault, Latency, Observer, Outcome, Plan, World, invariants};
 
 /// A run described as data. The algorithm and its options come separately, so that the same scenario
@@ -37,6 +38,10 @@ pub struct Scenario {
     pub plan: Plan,
     /// When the run is over, if it does not fall quiet before.
     pub until: Option<Time>,
+    /// Whether the bytes of messages are counted.
+    pub weigh: bool,
+    /// From when on the outcome's [`window`](Outcome::window) is measured.
+    pub window: Option<Time>,
 }
 
 /// Where attributes come from.
@@ -110,6 +115,8 @@ impl Scenario {
             initiators: Vec::new(),
             plan: Vec::new(),
             until: None,
+            weigh: false,
+            window: None,
         }
     }
 
@@ -154,6 +161,9 @@ impl Scenario {
         if let Some(bound) = self.delay_bound {
             world.set_delay_bound(bound);
         }
+        if self.weigh {
+            world.weigh();
+        }
         if self.ranking == Ranking::Quality {
             world.count_failures();
         }
@@ -187,9 +197,10 @@ impl Scenario {
 
     fn conclude<A: Algorithm + 'static>(&self, mut world: World<A>) -> Outcome {
         let horizon = self.horizon();
+        let before = self.window.map(|from| Before::of(&mut world, from));
         let end = world.run(horizon);
         world.finish();
-        Outcome::of(&world, self.seed, end, horizon)
+        Outcome::of(&world, self.seed, end, horizon, before)
     }
 }
 

@@ -25,6 +25,8 @@ pub struct World<P: Process> {
     pub(crate) occurrences: Vec<Occurrence>,
     pub(crate) detector: Detector,
     pub(crate) suspicions: Suspicions,
+    /// Who the last crash of a leader hit.
+    pub(crate) fallen: Option<usize>,
     /// Every process's quality, if crashes are to count against it.
     pub(crate) qualities: Option<Vec<Quality>>,
 }
@@ -56,6 +58,7 @@ impl<P: Process> World<P> {
             occurrences: Vec::new(),
             detector: Detector::None,
             suspicions: Suspicions::default(),
+            fallen: None,
             qualities: None,
         };
         world.schedule(Time::ZERO, Occurrence::Start);
@@ -86,6 +89,11 @@ impl<P: Process> World<P> {
     pub fn set_detector(&mut self, detector: Detector) {
         self.detector = detector;
         self.schedule_mistake();
+    }
+
+    /// Counts the bytes of what is sent, in the wire format. It costs about as much again as sending.
+    pub fn weigh(&mut self) {
+        self.outside.weighs = true;
     }
 
     /// Counts every crash against the one that crashed: ranks become [`Quality`]s, with the present
@@ -132,6 +140,10 @@ impl<P: Process> World<P> {
     /// Schedules a command. If the time is past, it is given now.
     pub fn command(&mut self, at: Time, slot: usize, command: Command) {
         self.schedule(at, Occurrence::Command(slot, command));
+    }
+
+    pub(crate) fn weighs(&self) -> bool {
+        self.outside.weighs
     }
 
     /// True time.

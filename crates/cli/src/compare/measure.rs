@@ -1,0 +1,233 @@
+//! One algorithm in one trial: its runs, and what comes of them together.
+
+use election::catalog::{self, Visitor};
+use election::{Algorithm, Contract};
+use serde::{Serialize, Serializer};
+use simulator::{Course, Detector, Estimate, Fault, Outcome, Scenario, Tally, Trial, proportion, quantile};
+
+use crate::error::Error;
+
+/// One algorithm in one trial.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cell {
+    pub(super) trial: &'static Trial,
+    pub(super) contract: &'static Contract,
+    pub(super) nodes: usize,
+    pub(super) detector: Detector,
+}
+
+/// What came of one run.
+#[derive(Debug)]
+pub(super) struct Ran {
+    outcome: Outcome,
+    time_to_leader: Option<f64>,
+}
+
+impl Cell {
+    fn course(&self, seed: u64) -> Course {
+        self.trial.course(self.contract, self.nodes, seed, self.detector)
+    }
+
+    /// Refuses a group that the algorithm does not take.
+    pub(super) fn check(&self, seed: u64) -> Result<(), Error> {
+        struct Check<'a>(&'a Cell, u64);
+        impl Visitor for Check<'_> {
+            type Output = Result<(), Error>;
+            fn visit<A: Algorithm>(self) -> Result<(), Error> {
+                let Check(cell, seed) = self;
+                A::check(&cell.options::<A>(), &cell.course(seed).scenario.roster).map_err(|bad| {
+                    let (name, nodes) = (cell.contract.name, cell.nodes);
+                    let reason = format!("{name} does not take {nodes} processes: {}", bad.reason);
+                    Error::flag("algorithms", reason)
+                })
+            }
+        }
+        self.visit(Check(self, seed))
+    }
+
+    pub(super) fn run(&self, seed: u64) -> Ran {
+        struct Run<'a>(&'a Cell, &'a Scenario);
+        impl Visitor for Run<'_> {
+            type Output = Outcome;
+            fn visit<A: Algorithm>(self) -> Outcome {
+                self.1.run::<A>(&self.0.options::<A>())
+            }
+        }
+        let course = self.course(seed);
+        let outcome = self.visit(Run(self, &course.scenario));
+        let time_to_leader = course.time_to_leader(&outcome);
+        Ran { outcome, time_to_leader }
+    }
+
+    fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
+        catalog::visit(self.contract.name, visitor).expect("a contract's name is in the catalog")
+    }
+
+    /// The algorithm's defaults, and what its contract says for this trial.
+    fn options<A: Algorithm>(&self) -> A::Options {
+        let mut options = A::Options::default();
+        for (name, value) in self.trial.settings(self.contract) {
+            let parameter = A::PARAMETERS.iter().find(|parameter| parameter.name == *name);
+            let set = parameter.expect("a contract names parameters that there are").set;
+            set(&mut options, value).expect("a contract names values that are taken");
+        }
+        options
+    }
+
+    /// The command that makes the run with this seed happen again, to be looked at.
+    fn simulate(&self, seed: u64) -> String {
+        let scenario = self.course(seed).scenario;
+        let ids = |slots: &mut dyn Iterator<Item = usize>| {
+            slots.map(|slot| scenario.roster.id(slot).to_string()).collect::<Vec<_>>().join(",")
+        };
+        let mut line = format!("suffrage simulate {}", self.contract.name);
+        for (name, value) in self.trial.settings(self.contract) {
+            line += &format!(" --{name} {value}");
+        }
+        line += &format!(" --ids {} --initiator all", ids(&mut (0..self.nodes)));
+        let healed = scenario.plan.iter().find(|(_, fault)| matches!(fault, Fault::Heal(_)));
+        for (at, fault) in &scenario.plan {
+            line += &match fault {
+                Fault::CrashLeader => format!(" --crash leader@{at}"),
+                Fault::RecoverLeader { .. } => format!(" --recover leader@{at}"),
+                Fault::Cut(_, cut) => {
+                    let groups = cut.groups().into_iter().map(|group| ids(&mut group.into_iter()));
+                    let end = healed.map_or(String::new(), |(end, _)| format!("..{end}"));
+                    format!(" --partition '{}@{at}{end}'", groups.collect::<Vec<_>>().join("|"))
+                }
+                Fault::Heal(_) => String::new(),
+                _ => unreachable!("no trial has such a fault"),
+            };
+        }
+        let Scenario { latency, loss, detector, .. } = scenario;
+        let until = scenario.horizon();
+        line += &format!(" --latency {latency} --loss {loss} --detector {detector} --until {until}");
+        format!("{line} --seed {seed}")
+    }
+}
+
+/// Sums over the runs taken in so far.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    runs: usize,
+    violated: usize,
+    times: Vec<f64>,
+    mean_time: Tally,
+    accord: Tally,
+    leaderless: Tally,
+    split: Tally,
+    reigns: Tally,
+    wrong_suspicions: Tally,
+    messages: Tally,
+    bytes: Tally,
+    messages_to_settle: Tally,
+    bytes_to_settle: Tally,
+    hash: u64,
+}
+
+/// What came of all runs of an algorithm in a trial.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) algorithm: &'static str,
+    /// What was set about it.
+    #[serde(serialize_with = "as_map")]
+    pub(super) settings: &'static [(&'static str, &'static str)],
+    /// In how many runs all agreed at the end.
+    pub(super) settled_runs: usize,
+    /// The share of those.
+    agreed: Estimate,
+    /// Over the runs that agreed; none if none did.
+    pub(super) time_to_leader: Option<Times>,
+    /// For how long all agreed on a live leader.
+    accord: Estimate,
+    pub(super) leaderless: Estimate,
+    pub(super) split: Estimate,
+    reigns: Estimate,
+    pub(super) wrong_suspicions: Estimate,
+    pub(super) messages: Estimate,
+    pub(super) bytes: Estimate,
+    /// What was sent until all agreed, over the runs that agreed.
+    pub(super) to_settle: Option<Sent>,
+    /// The share of runs in which a promise of the contract was broken.
+    violations: Estimate,
+    trace_hash: String,
+    /// The command that shows the first run.
+    replay: String,
+}
+
+/// How long it took.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Times {
+    pub(super) median: f64,
+    pub(super) p99: f64,
+    longest: f64,
+    mean: Estimate,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Sent {
+    pub(super) messages: Estimate,
+    bytes: Estimate,
+}
+
+impl Totals {
+    pub(super) fn take_in(&mut self, Ran { outcome, time_to_leader }: &Ran) {
+        let window = outcome.window.expect("a trial has a window");
+        self.runs += 1;
+        self.violated += usize::from(!outcome.violations.is_empty());
+        if let Some(time) = *time_to_leader {
+            self.times.push(time);
+            self.mean_time.add(time);
+            // Those that had agreed all the time sent nothing for it.
+            let sent = window.sent_to_settle.unwrap_or_default();
+            self.messages_to_settle.add(sent.messages as f64);
+            self.bytes_to_settle.add(sent.bytes as f64);
+        }
+        self.accord.add(window.accord);
+        self.leaderless.add(window.leaderless);
+        self.split.add(window.split);
+        self.reigns.add(window.reigns as f64);
+        self.wrong_suspicions.add(window.wrong_suspicions as f64);
+        self.messages.add(window.sent.messages as f64);
+        self.bytes.add(window.sent.bytes as f64);
+        self.hash = election::Hash::new(self.hash).word(outcome.trace_hash);
+    }
+
+    pub(super) fn row(self, cell: &Cell, seed: u64) -> Row {
+        let at = |share| quantile(&self.times, share);
+        let times = at(0.5).zip(at(0.99)).zip(at(1.0));
+        Row {
+            algorithm: cell.contract.name,
+            settings: cell.trial.settings(cell.contract),
+            settled_runs: self.times.len(),
+            agreed: proportion(self.times.len(), self.runs),
+            time_to_leader: times.map(|((median, p99), longest)| Times {
+                median,
+                p99,
+                longest,
+                mean: self.mean_time.estimate(),
+            }),
+            accord: self.accord.estimate(),
+            leaderless: self.leaderless.estimate(),
+            split: self.split.estimate(),
+            reigns: self.reigns.estimate(),
+            wrong_suspicions: self.wrong_suspicions.estimate(),
+            messages: self.messages.estimate(),
+            bytes: self.bytes.estimate(),
+            to_settle: (!self.times.is_empty()).then(|| Sent {
+                messages: self.messages_to_settle.estimate(),
+                bytes: self.bytes_to_settle.estimate(),
+            }),
+            violations: proportion(self.violated, self.runs),
+            trace_hash: format!("{:016x}", self.hash),
+            replay: cell.simulate(seed),
+        }
+    }
+}
+
+fn as_map<S: Serializer>(
+    settings: &[(&'static str, &'static str)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(settings.iter().copied())
+}

@@ -1,0 +1,127 @@
+//! Many runs side by side, with results that do not depend on how many at a time.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "threads and clocks are of no consequence to the results here"
+)]
+
+use std::num::NonZero;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// How many runs are made before their results are taken in, in order, and forgotten: memory does not
+/// grow with the number of runs.
+const BLOCK: u64 = 1024;
+
+/// Work that takes less is over before a bar would have been read.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Makes a run of each number and takes the results in, in the order of the numbers. Without a number
+/// of jobs there is one per core.
+pub(crate) fn for_each<T: Send>(
+    runs: Range<u64>,
+    jobs: Option<usize>,
+    progress: &Progress,
+    run: impl Fn(u64) -> T + Sync,
+    mut take_in: impl FnMut(u64, T),
+) {
+    let jobs = jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get));
+    let mut first = runs.start;
+    while first < runs.end {
+        let last = first.saturating_add(BLOCK).min(runs.end);
+        for (number, result) in block(first..last, jobs, progress, &run) {
+            take_in(number, result);
+        }
+        first = last;
+    }
+}
+
+/// The results of some of the runs, in order.
+fn block<T: Send>(
+    runs: Range<u64>,
+    jobs: usize,
+    progress: &Progress,
+    run: &(impl Fn(u64) -> T + Sync),
+) -> Vec<(u64, T)> {
+    let next = AtomicU64::new(runs.start);
+    let work = || {
+        let mut results = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= runs.end {
+                return results;
+            }
+            results.push((number, run(number)));
+            progress.step();
+        }
+    };
+    let mut results: Vec<(u64, T)> = thread::scope(|scope| {
+        let jobs = (jobs as u64).min(runs.end - runs.start);
+        let workers: Vec<_> = (1..jobs).map(|_| scope.spawn(work)).collect();
+        let mine = work();
+        let others = workers.into_iter().flat_map(|worker| match worker.join() {
+            Ok(results) => results,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        mine.into_iter().chain(others).collect()
+    });
+    results.sort_unstable_by_key(|(number, _)| *number);
+    results
+}
+
+/// A bar that appears when the work turns out to take long, and goes when it is dropped.
+pub(crate) struct Progress {
+    since: Instant,
+    bar: ProgressBar,
+    wanted: bool,
+}
+
+impl Progress {
+    /// A bar for so many runs, if anybody is there to look at it.
+    pub(crate) fn new(runs: u64, wanted: bool) -> Progress {
+        let style = ProgressStyle::with_template("{msg}{wide_bar} {pos}/{len} runs, {eta} left")
+            .expect("the template is sound");
+        let bar = ProgressBar::with_draw_target(Some(runs), ProgressDrawTarget::hidden()).with_style(style);
+        Progress { since: Instant::now(), bar, wanted }
+    }
+
+    /// Says what is being done, before the bar.
+    pub(crate) fn name(&self, what: &str) {
+        self.bar.set_message(format!("{what} "));
+    }
+
+    fn step(&self) {
+        self.bar.inc(1);
+        if self.wanted && self.bar.is_hidden() && self.since.elapsed() > PATIENCE {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_order_whatever_the_number_of_jobs() {
+        for jobs in [Some(1), Some(3), None] {
+            let mut seen = Vec::new();
+            let square = |number| number * number;
+            for_each(5..3000, jobs, &Progress::new(0, false), square, |number, square| {
+                assert_eq!(square, number * number);
+                seen.push(number);
+            });
+            assert!(seen.into_iter().eq(5..3000), "{jobs:?}");
+        }
+    }
+}
