@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use election::{Algorithm, Message as _, NodeId, Time};
 use serde::{Serialize, Serializer};
 
-use crate::{End, Ledger, Traffic, Violation, World};
+use crate::{Accord, End, Ledger, Traffic, Violation, World};
 
 /// What came of a run. Times are in time units.
 #[derive(Clone, Debug, Serialize)]
@@ -49,6 +49,9 @@ pub struct Outcome {
     pub trace_hash: u64,
     /// Promises of the contract that were broken.
     pub violations: Vec<Violation>,
+    /// When all live processes believed in the same live leader, and in whom.
+    #[serde(skip)]
+    pub accords: Vec<Accord>,
     /// What was measured from [`Scenario::window`](crate::Scenario::window) on, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
@@ -59,11 +62,12 @@ pub struct Outcome {
 pub struct Window {
     /// The moment.
     pub from: f64,
+    /// The horizon.
+    pub to: f64,
+    /// What had been sent before.
+    pub before: Traffic,
     /// What was sent.
     pub sent: Traffic,
-    /// What was sent before all had settled on the leader they agree on at the end; none if they do
-    /// not agree, or had settled before.
-    pub sent_to_settle: Option<Traffic>,
     /// For how long nobody believed to lead.
     pub leaderless: f64,
     /// For how long more than one did.
@@ -104,12 +108,12 @@ impl Before {
         let (from, to) = (self.from.as_units(), horizon.as_units());
         let reigns = ledger.reigns.iter().map(|reign| (reign.from, reign.to));
         let accords = ledger.accords.iter().map(|accord| (accord.from, accord.to));
-        let last = ledger.accords.last().filter(|last| last.to.is_none() && last.from >= self.from);
         let [leaderless, _, split] = coverage(reigns, from, to);
         Window {
             from,
+            to,
+            before: self.sent,
             sent: ledger.traffic() - self.sent,
-            sent_to_settle: last.map(|accord| accord.sent - self.sent),
             leaderless,
             split,
             accord: coverage(accords, from, to)[1],
@@ -196,6 +200,7 @@ impl Outcome {
             events: ledger.events,
             trace_hash: ledger.trace_hash(),
             violations: ledger.violations.clone(),
+            accords: ledger.accords.clone(),
             window: before.map(|before| before.window(ledger, horizon)),
         }
     }

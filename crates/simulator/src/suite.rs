@@ -6,7 +6,7 @@
 
 use election::{Contract, Detection, NodeId, Rng, Roster, Span, Time};
 
-use crate::{Cut, Detector, Fault, Latency, Plan, Scenario};
+use crate::{Accord, Cut, Detector, Fault, Latency, Outcome, Plan, Scenario, Traffic};
 
 /// A trial that all algorithms are put to.
 #[derive(Clone, Copy, Debug)]
@@ -115,8 +115,20 @@ impl Trial {
 impl Course {
     /// The time from the start of the clock until all had settled on the leader that they agree on at
     /// the end; none if they do not agree.
-    pub fn time_to_leader(&self, outcome: &crate::Outcome) -> Option<f64> {
-        outcome.settled.map(|settled| (settled - self.clock.as_units()).max(0.0))
+    pub fn time_to_leader(&self, outcome: &Outcome) -> Option<f64> {
+        let last = outcome.accords.last().filter(|accord| accord.to.is_none())?;
+        Some(last.from.since(self.clock).as_units())
+    }
+
+    /// The time from the start of the clock until all agreed on a live leader for the first time, be it
+    /// not for long, and what was sent from the first trouble to then; none if they never did.
+    pub fn first_accord(&self, outcome: &Outcome) -> Option<(f64, Traffic)> {
+        let lasts = |accord: &&Accord| accord.to.is_none_or(|to| to > self.clock);
+        let first = outcome.accords.iter().find(lasts)?;
+        // Those who agreed already, and went on, needed neither time nor messages.
+        let wait = first.from.since(self.clock).as_units();
+        let before = outcome.window.map_or(Traffic::default(), |window| window.before);
+        Some((wait, if first.from < self.clock { Traffic::default() } else { first.sent - before }))
     }
 }
 

@@ -3,7 +3,9 @@
 use election::catalog::{self, Visitor};
 use election::{Algorithm, Contract};
 use serde::{Serialize, Serializer};
-use simulator::{Course, Detector, Estimate, Fault, Outcome, Scenario, Tally, Trial, proportion, quantile};
+use simulator::{
+    Course, Detector, Estimate, Fault, Outcome, Scenario, Tally, Traffic, Trial, mean, proportion, quantile,
+};
 
 use crate::error::Error;
 
@@ -21,6 +23,7 @@ pub(super) struct Cell {
 pub(super) struct Ran {
     outcome: Outcome,
     time_to_leader: Option<f64>,
+    first: Option<(f64, Traffic)>,
 }
 
 impl Cell {
@@ -56,7 +59,8 @@ impl Cell {
         let course = self.course(seed);
         let outcome = self.visit(Run(self, &course.scenario));
         let time_to_leader = course.time_to_leader(&outcome);
-        Ran { outcome, time_to_leader }
+        let first = course.first_accord(&outcome);
+        Ran { outcome, time_to_leader, first }
     }
 
     fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
@@ -111,8 +115,8 @@ impl Cell {
 pub(super) struct Totals {
     runs: usize,
     violated: usize,
+    firsts: Vec<f64>,
     times: Vec<f64>,
-    mean_time: Tally,
     accord: Tally,
     leaderless: Tally,
     split: Tally,
@@ -120,8 +124,8 @@ pub(super) struct Totals {
     wrong_suspicions: Tally,
     messages: Tally,
     bytes: Tally,
-    messages_to_settle: Tally,
-    bytes_to_settle: Tally,
+    messages_to_first: Tally,
+    bytes_to_first: Tally,
     hash: u64,
 }
 
@@ -136,18 +140,20 @@ pub(super) struct Row {
     pub(super) settled_runs: usize,
     /// The share of those.
     agreed: Estimate,
-    /// Over the runs that agreed; none if none did.
+    /// Until the agreement of the end, over the runs that agreed; none if none did.
     pub(super) time_to_leader: Option<Times>,
-    /// For how long all agreed on a live leader.
-    accord: Estimate,
+    /// Until the first agreement, over the runs that had one.
+    pub(super) time_to_first_accord: Option<Times>,
+    /// What was sent until then.
+    pub(super) sent_to_first_accord: Option<Sent>,
+    /// The share of time in which all agreed on a live leader.
+    pub(super) accord: Estimate,
     pub(super) leaderless: Estimate,
     pub(super) split: Estimate,
     reigns: Estimate,
     pub(super) wrong_suspicions: Estimate,
     pub(super) messages: Estimate,
     pub(super) bytes: Estimate,
-    /// What was sent until all agreed, over the runs that agreed.
-    pub(super) to_settle: Option<Sent>,
     /// The share of runs in which a promise of the contract was broken.
     violations: Estimate,
     trace_hash: String,
@@ -164,6 +170,14 @@ pub(super) struct Times {
     mean: Estimate,
 }
 
+impl Times {
+    /// None if there are none.
+    fn of(times: &[f64]) -> Option<Times> {
+        let at = |share| quantile(times, share);
+        Some(Times { median: at(0.5)?, p99: at(0.99)?, longest: at(1.0)?, mean: mean(times) })
+    }
+}
+
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Sent {
     pub(super) messages: Estimate,
@@ -171,19 +185,17 @@ pub(super) struct Sent {
 }
 
 impl Totals {
-    pub(super) fn take_in(&mut self, Ran { outcome, time_to_leader }: &Ran) {
+    pub(super) fn take_in(&mut self, Ran { outcome, time_to_leader, first }: &Ran) {
         let window = outcome.window.expect("a trial has a window");
         self.runs += 1;
         self.violated += usize::from(!outcome.violations.is_empty());
-        if let Some(time) = *time_to_leader {
-            self.times.push(time);
-            self.mean_time.add(time);
-            // Those that had agreed all the time sent nothing for it.
-            let sent = window.sent_to_settle.unwrap_or_default();
-            self.messages_to_settle.add(sent.messages as f64);
-            self.bytes_to_settle.add(sent.bytes as f64);
+        self.times.extend(time_to_leader);
+        if let Some((time, sent)) = *first {
+            self.firsts.push(time);
+            self.messages_to_first.add(sent.messages as f64);
+            self.bytes_to_first.add(sent.bytes as f64);
         }
-        self.accord.add(window.accord);
+        self.accord.add(window.accord / (window.to - window.from));
         self.leaderless.add(window.leaderless);
         self.split.add(window.split);
         self.reigns.add(window.reigns as f64);
@@ -194,18 +206,16 @@ impl Totals {
     }
 
     pub(super) fn row(self, cell: &Cell, seed: u64) -> Row {
-        let at = |share| quantile(&self.times, share);
-        let times = at(0.5).zip(at(0.99)).zip(at(1.0));
         Row {
             algorithm: cell.contract.name,
             settings: cell.trial.settings(cell.contract),
             settled_runs: self.times.len(),
             agreed: proportion(self.times.len(), self.runs),
-            time_to_leader: times.map(|((median, p99), longest)| Times {
-                median,
-                p99,
-                longest,
-                mean: self.mean_time.estimate(),
+            time_to_leader: Times::of(&self.times),
+            time_to_first_accord: Times::of(&self.firsts),
+            sent_to_first_accord: (!self.firsts.is_empty()).then(|| Sent {
+                messages: self.messages_to_first.estimate(),
+                bytes: self.bytes_to_first.estimate(),
             }),
             accord: self.accord.estimate(),
             leaderless: self.leaderless.estimate(),
@@ -214,10 +224,6 @@ impl Totals {
             wrong_suspicions: self.wrong_suspicions.estimate(),
             messages: self.messages.estimate(),
             bytes: self.bytes.estimate(),
-            to_settle: (!self.times.is_empty()).then(|| Sent {
-                messages: self.messages_to_settle.estimate(),
-                bytes: self.bytes_to_settle.estimate(),
-            }),
             violations: proportion(self.violated, self.runs),
             trace_hash: format!("{:016x}", self.hash),
             replay: cell.simulate(seed),

@@ -8,45 +8,48 @@ use crate::words;
 
 /// What the columns are called, and what they mean.
 const COLUMNS: &[(&str, &str)] = &[
+    ("AGREED", "runs at whose end all live processes believe in the same live leader"),
     (
-        "AGREED",
-        "runs at whose end all live processes believed in the same live leader. MEDIAN, P99 and TO SETTLE \
-         are over these runs, everything else is the mean over all",
+        "FIRST",
+        "time until all live processes agree on a live leader for the first time, be it not for long: the median",
     ),
     (
         "MEDIAN",
-        "time to a new leader, half of the runs: how long until all live processes believed in the \
-         leader that they agree on at the end, and never ceased to",
+        "time to a new leader: until all live processes have settled on the leader that they agree on at the \
+         end, and believe in it without a break from then on. The median over the runs that agreed",
     ),
     (
         "P99",
-        "the same, nearly all runs: the shortest time that at least 99 of 100 did not exceed; with fewer \
-         than 100 runs the longest of all",
+        "the same; the shortest time that at least 99 of 100 of these runs did not exceed. With fewer than \
+         100 runs, the longest",
     ),
-    ("LEADERLESS", "for how long nobody believed to lead"),
-    ("SPLIT", "for how long more than one did"),
+    ("ACCORD", "in how much of the time all live processes agree on a live leader"),
+    ("LEADERLESS", "for how long nobody believes to lead"),
+    ("SPLIT", "for how long more than one does"),
     ("WRONG", "suspicions of processes that could be heard"),
-    ("TO SETTLE", "messages sent until all agreed"),
+    ("TO FIRST", "messages sent until the first agreement"),
     (
         "MESSAGES",
-        "messages sent until the run was over, those that the sources do not count included; one to \
-         everybody counts once for each addressee",
+        "messages sent until the run is over, those that the sources leave out of their counts included; one \
+         to everybody counts once for each addressee",
     ),
     ("BYTES", "the contents of all those messages in the wire format, postcard"),
 ];
 
 /// The figures of a row, in the order of the columns.
 fn cells(row: &Row, runs: u64) -> Vec<String> {
-    let time = |time: Option<f64>| time.map_or("-".to_string(), figure);
-    let times = row.time_to_leader;
+    let maybe = |value: Option<f64>| value.map_or("-".to_string(), figure);
+    let (first, last) = (row.time_to_first_accord, row.time_to_leader);
     vec![
         format!("{}/{runs}", row.settled_runs),
-        time(times.map(|times| times.median)),
-        time(times.map(|times| times.p99)),
+        maybe(first.map(|times| times.median)),
+        maybe(last.map(|times| times.median)),
+        maybe(last.map(|times| times.p99)),
+        format!("{:.1}%", 100.0 * row.accord.mean),
         figure(row.leaderless.mean),
         figure(row.split.mean),
         figure(row.wrong_suspicions.mean),
-        time(row.to_settle.map(|sent| sent.messages.mean)),
+        maybe(row.sent_to_first_accord.map(|sent| sent.messages.mean)),
         figure(row.messages.mean),
         figure(row.bytes.mean),
     ]
@@ -84,8 +87,9 @@ fn settings(table: &Table) -> Option<String> {
 fn unit(comparison: &Comparison) -> String {
     let lasts = comparison.scenarios.first().map_or(0.0, |table| table.lasts);
     format!(
-        "Times are in time units; a message takes half to one. What is counted is counted from the first \
-         trouble on; a run is over {} time units after the moment from which time counts.",
+        "Times are in time units; a message takes half to one. What is no median and no P99 is the mean over \
+         all runs, from the first trouble to the end of the run, {} time units after the moment from which \
+         time counts.",
         words::number(lasts)
     )
 }
