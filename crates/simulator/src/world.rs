@@ -94,6 +94,7 @@ impl<P: Process> World<P> {
     /// Counts the bytes of what is sent, in the wire format. It costs about as much again as sending.
     pub fn weigh(&mut self) {
         self.outside.weighs = true;
+        self.outside.looked_at = true;
     }
 
     /// Counts every crash against the one that crashed: ranks become [`Quality`]s, with the present
@@ -119,6 +120,7 @@ impl<P: Process> World<P> {
     /// Watches the run.
     pub fn set_observer(&mut self, observer: Box<dyn Observer>) {
         self.outside.observer = Some(observer);
+        self.outside.looked_at = true;
     }
 
     /// Checks an invariant during the run and at its end.
