@@ -12,7 +12,7 @@ use crate::command::cargo;
 const COMMAND: &str = "<!-- output of: suffrage ";
 const SOURCE: &str = "<!-- source of: ";
 const END: &str = "<!-- end of output -->";
-const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"];
+const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/compare.md"];
 
 /// Compares the generated parts with what the commands print, or rewrites them.
 pub(crate) fn docs(root: &Path, bless: bool) -> Result<(), String> {

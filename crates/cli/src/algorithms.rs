@@ -27,7 +27,7 @@ pub(crate) fn command() -> Command {
 }
 
 /// The contract of that name, or a sentence with the nearest name.
-fn contract(name: &str) -> Result<&'static Contract, String> {
+pub(crate) fn contract(name: &str) -> Result<&'static Contract, String> {
     CONTRACTS.iter().find(|contract| contract.name == name).ok_or_else(|| no_such(name))
 }
 

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use clap::{Args, value_parser};
 use election::{Attribute, NodeId, Span, Time};
 use simulator::{
-    Detector, Latency, Partition, Ranking, parse_interval, parse_jump, parse_moment, parse_rerank,
-    parse_transfer,
+    Detector, Latency, Partition, Ranking, Whom, parse_interval, parse_jump, parse_moment, parse_rerank,
+    parse_transfer, parse_whom,
 };
 
 /// More processes than this are a typing slip, or want a machine larger than most.
@@ -59,12 +59,12 @@ pub(crate) struct GroupArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "What befalls them (repeatable)")]
 pub(crate) struct FaultArgs {
-    /// A process dies, like 80@12
-    #[arg(long, value_name = "ID@TIME", value_parser = parse_moment, num_args = 1.., value_delimiter = ',')]
-    pub(crate) crash: Vec<(NodeId, Time)>,
-    /// A dead process comes back, like 80@40
-    #[arg(long, value_name = "ID@TIME", value_parser = parse_moment, num_args = 1.., value_delimiter = ',')]
-    pub(crate) recover: Vec<(NodeId, Time)>,
+    /// A process dies, like 80@12; leader@12 is whoever leads then
+    #[arg(long, value_name = "ID@TIME", value_parser = parse_whom, num_args = 1.., value_delimiter = ',')]
+    pub(crate) crash: Vec<(Whom, Time)>,
+    /// A dead process comes back, like 80@40; leader@40 is whoever --crash leader@TIME hit last
+    #[arg(long, value_name = "ID@TIME", value_parser = parse_whom, num_args = 1.., value_delimiter = ',')]
+    pub(crate) recover: Vec<(Whom, Time)>,
     /// A dead process comes back without what it had saved, like 80@40
     #[arg(long, value_name = "ID@TIME", value_parser = parse_moment, num_args = 1.., value_delimiter = ',')]
     pub(crate) recover_wiped: Vec<(NodeId, Time)>,
@@ -227,7 +227,7 @@ pub(crate) fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("`{text}` is not a whole number from 0 to {}", u64::MAX))
 }
 
-fn runs(text: &str) -> Result<u64, String> {
+pub(crate) fn runs(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(runs @ 1..=1_000_000_000) => Ok(runs),
         _ => Err(format!("`{text}` is not a number of runs from 1 to 10^9")),

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::Command;
 
 use crate::error::Error;
-use crate::{Console, algorithms, demo, simulate, torture};
+use crate::{Console, algorithms, compare, demo, simulate, torture};
 
 const ABOUT: &str = "Leader election: algorithms to compare, break and look at.
 
@@ -19,6 +19,8 @@ const EXAMPLES: &str = "Examples:
       every algorithm, what it costs and what it promises
   suffrage simulate bully --nodes 6 --crashed 6 --initiator 3 --diagram
       one run, message by message
+  suffrage compare --scenario leader-crash
+      every algorithm on the same runs, in one table
 
 Exit codes:
   0  the command ran
@@ -36,7 +38,13 @@ pub(crate) fn command() -> Command {
         .arg_required_else_help(true)
         .subcommand_required(true)
         .disable_help_subcommand(true)
-        .subcommands([demo::command(), algorithms::command(), simulate::command(), torture::command()])
+        .subcommands([
+            demo::command(),
+            algorithms::command(),
+            simulate::command(),
+            compare::command(),
+            torture::command(),
+        ])
 }
 
 /// Does what the command line says; the exit code.
@@ -44,6 +52,7 @@ pub(crate) fn execute(arguments: &[OsString], console: &mut Console<'_>) -> Resu
     let matches = command().try_get_matches_from(arguments)?;
     match matches.subcommand() {
         Some(("algorithms", matches)) => algorithms::execute(matches, console).map(|()| 0),
+        Some(("compare", matches)) => compare::execute(matches, console).map(|()| 0),
         Some(("demo", matches)) => demo::execute(matches, console).map(|()| 0),
         Some(("torture", matches)) => torture::execute(matches, console),
         Some(("simulate", matches)) => simulate::execute(matches, console),

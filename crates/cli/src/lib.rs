@@ -8,6 +8,7 @@ mod algorithms;
 mod args;
 mod belief;
 mod command;
+mod compare;
 mod console;
 mod demo;
 mod diagram;

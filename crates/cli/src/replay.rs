@@ -92,6 +92,8 @@ impl Flags {
         let id = |slot: usize| scenario.roster.id(slot);
         match fault {
             Fault::Crash(slot) => self.add("crash", format_args!("{}@{at}", id(*slot))),
+            Fault::CrashLeader => self.add("crash", format_args!("leader@{at}")),
+            Fault::RecoverLeader { .. } => self.add("recover", format_args!("leader@{at}")),
             Fault::Recover { slot, disk } => {
                 let flag = if *disk { "recover" } else { "recover-wiped" };
                 self.add(flag, format_args!("{}@{at}", id(*slot)));

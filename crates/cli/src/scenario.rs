@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use election::{Command, NodeId, Roster, Time};
-use simulator::{Cut, Fault, Partition, Plan, Ranking, Scenario, slot_of};
+use simulator::{Cut, Fault, Partition, Plan, Ranking, Scenario, Whom, slot_of};
 
 use crate::args::{CommandArgs, Common, FaultArgs, GroupArgs, Initiators};
 use crate::error::Error;
@@ -144,8 +144,14 @@ enum Turn {
 /// whoever asks for that has mistaken an id or a time.
 fn check_course(common: &Common) -> Result<(), Error> {
     let FaultArgs { crash, recover, recover_wiped, pause, .. } = &common.faults;
-    let crashes = crash.iter().map(|&(id, at)| (id, at, Turn::Crash));
-    let recoveries = recover.iter().chain(recover_wiped).map(|&(id, at)| (id, at, Turn::Recover));
+    check_leaders(crash, recover)?;
+    let member = |&(whom, at): &(Whom, Time)| match whom {
+        Whom::Member(id) => Some((id, at)),
+        Whom::Leader => None,
+    };
+    let crashes = crash.iter().filter_map(member).map(|(id, at)| (id, at, Turn::Crash));
+    let recoveries = recover.iter().filter_map(member).chain(recover_wiped.iter().copied());
+    let recoveries = recoveries.map(|(id, at)| (id, at, Turn::Recover));
     let pauses = pause.iter().map(|&(id, at, _)| (id, at, Turn::Pause));
     let mut turns: Vec<_> = crashes.chain(recoveries).chain(pauses).collect();
     turns.sort_by_key(|&(_, at, turn)| (at, turn));
@@ -171,14 +177,36 @@ fn check_course(common: &Common) -> Result<(), Error> {
     Ok(())
 }
 
+/// Refuses the recovery of a leader that did not crash. Who it was is known only when it happens, so the
+/// crash of a leader says nothing about anybody in particular.
+fn check_leaders(crash: &[(Whom, Time)], recover: &[(Whom, Time)]) -> Result<(), Error> {
+    let leader = |&&(whom, _): &&(Whom, Time)| whom == Whom::Leader;
+    let first = crash.iter().filter(leader).map(|&(_, at)| at).min();
+    match recover.iter().filter(leader).find(|&&(_, at)| first.is_none_or(|first| at < first)) {
+        Some((_, at)) => {
+            let reason = format!("no leader has crashed before {at}; add --crash leader@TIME");
+            Err(Error::flag("recover", reason))
+        }
+        None => Ok(()),
+    }
+}
+
 fn plan(roster: &Roster, common: &Common) -> Result<(Plan, Cuts), Error> {
     let faults = &common.faults;
     let mut plan = Plan::new();
-    for &(id, at) in &faults.crash {
-        plan.push((at, Fault::Crash(slot("crash", roster, id)?)));
+    for &(whom, at) in &faults.crash {
+        let fault = match whom {
+            Whom::Member(id) => Fault::Crash(slot("crash", roster, id)?),
+            Whom::Leader => Fault::CrashLeader,
+        };
+        plan.push((at, fault));
     }
-    for &(id, at) in &faults.recover {
-        plan.push((at, Fault::Recover { slot: slot("recover", roster, id)?, disk: true }));
+    for &(whom, at) in &faults.recover {
+        let fault = match whom {
+            Whom::Member(id) => Fault::Recover { slot: slot("recover", roster, id)?, disk: true },
+            Whom::Leader => Fault::RecoverLeader { disk: true },
+        };
+        plan.push((at, fault));
     }
     for &(id, at) in &faults.recover_wiped {
         plan.push((at, Fault::Recover { slot: slot("recover-wiped", roster, id)?, disk: false }));

@@ -109,7 +109,9 @@ impl Visitor for Simulate<'_, '_> {
     fn visit<A: Algorithm>(self) -> Result<u8, Error> {
         let common = Common::from_arg_matches(self.matches)?;
         check_output(&common)?;
-        let (scenario, cuts) = scenario::build(&common)?;
+        let (mut scenario, cuts) = scenario::build(&common)?;
+        // Where nobody reads the figure it is not worth its time.
+        scenario.weigh = common.output.json && common.runs.runs.is_none();
         let options = options::read::<A>(self.matches)?;
         A::check(&options, &scenario.roster).map_err(|bad| Error::flag(bad.name, bad.reason))?;
         let replay = |seed| replay::command_line(&MakeSubcommand.visit::<A>(), self.matches, seed);

@@ -1,5 +1,6 @@
 //! The truth about the world at a moment, as an onlooker who sees everything would tell it.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use election::{NodeId, Roster, Time};
@@ -65,6 +66,21 @@ impl<'a> Facts<'a> {
         self.is_up(slot) && self.belief(slot).is_some_and(|belief| belief.leader == me)
     }
 
+    /// The live process that most live processes believe in: who leads, if anybody does. Of several
+    /// with as many believers, the one of the lowest id.
+    pub fn leader(&self) -> Option<usize> {
+        let mut believers = BTreeMap::<NodeId, usize>::new();
+        for belief in self.up().filter_map(|slot| self.belief(slot)) {
+            *believers.entry(belief.leader).or_default() += 1;
+        }
+        let live = |id| self.roster.slot(id).filter(|&slot| self.is_up(slot));
+        let (slot, _) = believers
+            .into_iter()
+            .filter_map(|(id, count)| Some((live(id)?, (count, Reverse(id)))))
+            .max_by_key(|&(_, standing)| standing)?;
+        Some(slot)
+    }
+
     /// Whether a process may be elected at all.
     pub fn may_lead(&self, slot: usize) -> bool {
         !self.ineligible.contains(&slot)
@@ -124,7 +140,7 @@ pub(crate) mod tests {
                 roster: Roster::numbered(count),
                 statuses: vec![Status::Up; count],
                 network: Network::new(Latency::Const(Span::UNIT), 0),
-                ledger: Ledger::default(),
+                ledger: Ledger::of(count, 0),
                 ineligible: BTreeSet::new(),
             }
         }
@@ -139,7 +155,7 @@ pub(crate) mod tests {
         pub(crate) fn believe(&mut self, slot: usize, leader: u64, term: u64) -> Announcement {
             let announcement = Announcement::Elected { leader: NodeId(leader), term: Term(term) };
             let who = self.roster.id(slot);
-            self.ledger.believe(slot, self.roster.len(), who, announcement, Time::ZERO);
+            self.ledger.believe(slot, who, announcement, Time::ZERO);
             announcement
         }
 
@@ -165,6 +181,21 @@ pub(crate) mod tests {
         assert_eq!(stage.facts().best(&[2, 4]), Some(NodeId(5)));
         stage.ineligible.insert(4);
         assert_eq!(stage.facts().best(&[2, 4]), Some(NodeId(3)));
+    }
+
+    #[test]
+    fn the_leader_lives_and_has_the_most_believers() {
+        let mut stage = Stage::new(5);
+        assert_eq!(stage.facts().leader(), None);
+        for (slot, leader) in [(0, 5), (1, 5), (2, 5), (3, 4), (4, 2)] {
+            stage.believe(slot, leader, 1);
+        }
+        assert_eq!(stage.facts().leader(), Some(4), "even if it does not know");
+        stage.statuses[4] = Status::Down;
+        assert_eq!(stage.facts().leader(), Some(3), "the dead neither lead nor believe");
+        stage.believe(0, 9, 2);
+        stage.believe(1, 2, 2);
+        assert_eq!(stage.facts().leader(), Some(1), "the lower id of two; a stranger does not lead");
     }
 
     #[test]

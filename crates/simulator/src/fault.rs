@@ -12,10 +12,18 @@ use crate::Cut;
 pub enum Fault {
     /// A process dies and forgets all but what it saved.
     Crash(usize),
+    /// The leader dies: of the live processes, the one that most live processes believe in at that
+    /// moment. Nothing happens if there is none.
+    CrashLeader,
     /// A dead process comes back, with or without what it saved.
     Recover {
         /// Who.
         slot: usize,
+        /// Whether its disk survived.
+        disk: bool,
+    },
+    /// The one that the last crash of a leader hit comes back, if it is dead.
+    RecoverLeader {
         /// Whether its disk survived.
         disk: bool,
     },
@@ -61,7 +69,9 @@ impl Fault {
             Fault::Loss(_) => (2, 0),
             Fault::Duplicate(_) => (3, 0),
             Fault::Crash(slot) => (4, *slot),
+            Fault::CrashLeader => (4, usize::MAX),
             Fault::Recover { slot, .. } => (5, *slot),
+            Fault::RecoverLeader { .. } => (5, usize::MAX),
             Fault::Pause(slot, _) => (6, *slot),
             Fault::Jump { slot, .. } => (7, *slot),
             Fault::Rank(slot, _) => (8, *slot),
@@ -75,6 +85,23 @@ pub fn parse_moment(text: &str) -> Result<(NodeId, Time), String> {
     let (who, when) =
         text.split_once('@').ok_or_else(|| format!("`{text}` lacks a time; it has the form 80@12"))?;
     Ok((who.parse()?, when.parse()?))
+}
+
+/// Whom something befalls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// This one.
+    Member(NodeId),
+    /// Whoever leads when it happens; for a recovery, whoever led at the last crash of a leader.
+    Leader,
+}
+
+/// Reads `80@12` or `leader@12`: whom, and when.
+pub fn parse_whom(text: &str) -> Result<(Whom, Time), String> {
+    match text.strip_prefix("leader@") {
+        Some(when) => Ok((Whom::Leader, when.parse()?)),
+        None => parse_moment(text).map(|(who, when)| (Whom::Member(who), when)),
+    }
 }
 
 /// Reads `5@10..20`: who, and from when to when.
@@ -178,6 +205,8 @@ mod tests {
     #[test]
     fn faults_are_read() {
         assert_eq!(parse_moment("80@12"), Ok((NodeId(80), time(12))));
+        assert_eq!(parse_whom("80@12"), Ok((Whom::Member(NodeId(80)), time(12))));
+        assert_eq!(parse_whom("leader@12"), Ok((Whom::Leader, time(12))));
         assert_eq!(parse_interval("5@10..20"), Ok((NodeId(5), time(10), time(20))));
         let Partition { groups, from, to, one_way } = "1,2|3@10..50".parse().unwrap();
         assert_eq!(groups, [vec![NodeId(1), NodeId(2)], vec![NodeId(3)]]);
@@ -210,8 +239,9 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         for text in ["80", "80@", "@3", "x@3", "80@-1"] {
-            assert!(parse_moment(text).is_err(), "{text}");
+            assert!(parse_moment(text).is_err() && parse_whom(text).is_err(), "{text}");
         }
+        assert!(parse_whom("leader@").is_err() && parse_whom("leader").is_err());
         for text in ["5@10", "5@20..10", "5@10..10", "5@a..b"] {
             assert!(parse_interval(text).is_err(), "{text}");
         }

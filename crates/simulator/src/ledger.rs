@@ -1,8 +1,11 @@
 //! What is counted and remembered of a run.
 
+use std::collections::BTreeMap;
 use std::hash::Hasher as _;
+use std::ops::Sub;
 
 use election::{Announcement, NodeId, Process, Term, Time};
+use serde::Serialize;
 
 use crate::Violation;
 use crate::fingerprint::Fingerprint;
@@ -27,6 +30,44 @@ pub struct Reign {
     pub to: Option<Time>,
 }
 
+/// A time in which all live processes believed in the same live leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accord {
+    /// In whom.
+    pub leader: NodeId,
+    /// Since when.
+    pub from: Time,
+    /// Until when; none if they still did at the end.
+    pub to: Option<Time>,
+    /// What had been sent by then, since the run began.
+    pub sent: Traffic,
+}
+
+/// How much was sent. A message to everybody counts once for each addressee.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Traffic {
+    /// Messages, whether they count for the sources or not.
+    pub messages: u64,
+    /// Their bytes in the wire format; none where they were not weighed.
+    pub bytes: u64,
+}
+
+impl Sub for Traffic {
+    type Output = Traffic;
+
+    fn sub(self, before: Traffic) -> Traffic {
+        Traffic { messages: self.messages - before.messages, bytes: self.bytes - before.bytes }
+    }
+}
+
+/// The live processes that believe in somebody.
+#[derive(Clone, Copy, Debug, Default)]
+struct Following {
+    count: usize,
+    /// Whether that one is among them.
+    leads: bool,
+}
+
 /// The counts of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
@@ -34,6 +75,10 @@ pub struct Ledger {
     pub(crate) sent: Vec<u64>,
     /// Messages sent to everybody, by kind; each counts once.
     pub(crate) multicasts: Vec<u64>,
+    /// The addressees of those, by kind.
+    pub(crate) copies: Vec<u64>,
+    /// The bytes of all that was sent, to each addressee, if they are counted.
+    pub bytes: u64,
     /// Messages the network lost.
     pub lost: u64,
     /// Messages that met a cut.
@@ -54,17 +99,40 @@ pub struct Ledger {
     pub decided: Time,
     /// Who believed itself the leader, and when.
     pub reigns: Vec<Reign>,
+    /// When all believed in the same live leader, and in whom.
+    pub accords: Vec<Accord>,
     /// Promises that were broken, the first of each.
     pub violations: Vec<Violation>,
+    count: usize,
+    /// How many processes live.
+    pub(crate) live: usize,
     /// By slot; empty until the first announcement, so that what elects nobody pays nothing.
     beliefs: Vec<Option<Belief>>,
+    followings: BTreeMap<NodeId, Following>,
     pub(crate) fingerprint: Fingerprint,
 }
 
 impl Ledger {
-    pub(crate) fn new<P: Process>() -> Ledger {
-        let kinds = <P::Message as election::Message>::KINDS.len();
-        Ledger { sent: vec![0; kinds], multicasts: vec![0; kinds], ..Ledger::default() }
+    pub(crate) fn new<P: Process>(count: usize) -> Ledger {
+        Ledger::of(count, <P::Message as election::Message>::KINDS.len())
+    }
+
+    /// The ledger of so many processes that send so many kinds of messages.
+    pub(crate) fn of(count: usize, kinds: usize) -> Ledger {
+        let zeros = vec![0; kinds];
+        Ledger {
+            sent: zeros.clone(),
+            multicasts: zeros.clone(),
+            copies: zeros,
+            count,
+            live: count,
+            ..Ledger::default()
+        }
+    }
+
+    /// What has been sent so far.
+    pub fn traffic(&self) -> Traffic {
+        Traffic { messages: self.sent.iter().chain(&self.copies).sum(), bytes: self.bytes }
     }
 
     /// What the process in this slot believes.
@@ -72,16 +140,9 @@ impl Ledger {
         self.beliefs.get(slot).copied().flatten()
     }
 
-    pub(crate) fn believe(
-        &mut self,
-        slot: usize,
-        count: usize,
-        who: NodeId,
-        announcement: Announcement,
-        now: Time,
-    ) {
+    pub(crate) fn believe(&mut self, slot: usize, who: NodeId, announcement: Announcement, now: Time) {
         if self.beliefs.is_empty() {
-            self.beliefs = vec![None; count];
+            self.beliefs = vec![None; self.count];
         }
         let belief = match announcement {
             Announcement::Elected { leader, term } => Some(Belief { leader, term }),
@@ -92,12 +153,59 @@ impl Ledger {
         if self.beliefs[slot] != belief {
             self.decided = now;
         }
-        self.beliefs[slot] = belief;
+        self.follow(slot, who, belief);
         match (led, self.leads(slot, who)) {
             (false, true) => self.reigns.push(Reign { leader: who, from: now, to: None }),
             (true, false) => self.end_reign(who, now),
             _ => {}
         }
+        self.review(now);
+    }
+
+    /// Changes a belief, and who follows whom.
+    fn follow(&mut self, slot: usize, who: NodeId, belief: Option<Belief>) {
+        let before = std::mem::replace(&mut self.beliefs[slot], belief).map(|belief| belief.leader);
+        let after = belief.map(|belief| belief.leader);
+        if before == after {
+            return;
+        }
+        if let Some(leader) = before {
+            let following = self.followings.get_mut(&leader).expect("who is believed in has believers");
+            following.count -= 1;
+            following.leads &= leader != who;
+            if following.count == 0 {
+                self.followings.remove(&leader);
+            }
+        }
+        if let Some(leader) = after {
+            let following = self.followings.entry(leader).or_default();
+            following.count += 1;
+            following.leads |= leader == who;
+        }
+    }
+
+    /// Takes note if all have come to agree, or cease to. One that leads believes in itself, so that
+    /// all agree on a live leader if it is among those who do.
+    fn review(&mut self, now: Time) {
+        let all = |(_, following): &(&NodeId, &Following)| following.count == self.live && following.leads;
+        let leader = self.followings.first_key_value().filter(all).map(|(leader, _)| *leader);
+        let open = self.accords.last_mut().filter(|accord| accord.to.is_none());
+        if open.as_ref().map(|accord| accord.leader) == leader {
+            return;
+        }
+        if let Some(accord) = open {
+            accord.to = Some(now);
+        }
+        if let Some(leader) = leader {
+            let sent = self.traffic();
+            self.accords.push(Accord { leader, from: now, to: None, sent });
+        }
+    }
+
+    /// A dead process comes back, and believes nothing yet.
+    pub(crate) fn join(&mut self, now: Time) {
+        self.live += 1;
+        self.review(now);
     }
 
     fn leads(&self, slot: usize, who: NodeId) -> bool {
@@ -109,8 +217,9 @@ impl Ledger {
         if self.leads(slot, who) {
             self.end_reign(who, now);
         }
-        if let Some(belief) = self.beliefs.get_mut(slot) {
-            *belief = None;
+        if !self.beliefs.is_empty() {
+            self.follow(slot, who, None);
+            self.review(now);
         }
     }
 

@@ -18,23 +18,25 @@ mod queue;
 mod scenario;
 mod statistics;
 mod storm;
+mod suite;
 mod torture;
 mod world;
 
 pub use detector::Detector;
 pub use facts::Facts;
 pub use fault::{
-    Fault, Partition, Plan, order, parse_interval, parse_jump, parse_moment, parse_rerank, parse_transfer,
-    slot_of,
+    Fault, Partition, Plan, Whom, order, parse_interval, parse_jump, parse_moment, parse_rerank,
+    parse_transfer, parse_whom, slot_of,
 };
 pub use invariants::{Invariant, Violation};
-pub use ledger::{Belief, Ledger, Reign};
+pub use ledger::{Accord, Belief, Ledger, Reign, Traffic};
 pub use network::{Cut, Latency};
 pub use observer::{Happening, Observer, Said, Why};
-pub use outcome::{Messages, Outcome};
+pub use outcome::{Messages, Outcome, Window};
 pub use queue::Queue;
 pub use scenario::{Ranking, Scenario};
-pub use statistics::{Estimate, Tally, mean, proportion};
+pub use statistics::{Estimate, Tally, mean, proportion, quantile};
 pub use storm::{Storm, storm};
+pub use suite::{Course, TRIALS, Trial};
 pub use torture::{Ordeal, effective, ordeal, shrink};
 pub use world::{End, World};

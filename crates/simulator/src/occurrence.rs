@@ -54,7 +54,14 @@ impl<P: Process> World<P> {
         self.outside.note(0, 8 << 32);
         match fault {
             Fault::Crash(slot) => self.crash(slot),
+            Fault::CrashLeader => {
+                self.fallen = self.outside.facts(&self.roster).leader();
+                self.fallen.into_iter().for_each(|slot| self.crash(slot));
+            }
             Fault::Recover { slot, disk } => self.recover(slot, disk),
+            Fault::RecoverLeader { disk } => {
+                self.fallen.into_iter().for_each(|slot| self.recover(slot, disk));
+            }
             Fault::Pause(slot, until) => self.pause(slot, until),
             Fault::Cut(name, cut) => {
                 self.outside.network.cut(name, cut);

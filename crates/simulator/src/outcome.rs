@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use election::{Algorithm, Message as _, NodeId, Time};
 use serde::{Serialize, Serializer};
 
-use crate::{End, Reign, Violation, World};
+use crate::{Accord, End, Ledger, Traffic, Violation, World};
 
 /// What came of a run. Times are in time units.
 #[derive(Clone, Debug, Serialize)]
@@ -28,8 +28,10 @@ pub struct Outcome {
     pub messages: Messages,
     /// When the last message that counts was handled, or the last announcement made.
     pub time: f64,
-    /// When the last belief changed.
+    /// When the last belief changed, be it only in the term.
     pub decided: f64,
+    /// Since when all live processes have believed in this leader; none if they do not agree.
+    pub settled: Option<f64>,
     /// Whether nothing was left to happen when the run ended.
     pub quiet: bool,
     /// How often somebody began to lead.
@@ -47,6 +49,78 @@ pub struct Outcome {
     pub trace_hash: u64,
     /// Promises of the contract that were broken.
     pub violations: Vec<Violation>,
+    /// When all live processes believed in the same live leader, and in whom.
+    #[serde(skip)]
+    pub accords: Vec<Accord>,
+    /// What was measured from [`Scenario::window`](crate::Scenario::window) on, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
+}
+
+/// What was measured from a moment on, to the run's horizon.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Window {
+    /// The moment.
+    pub from: f64,
+    /// The horizon.
+    pub to: f64,
+    /// What had been sent before.
+    pub before: Traffic,
+    /// What was sent.
+    pub sent: Traffic,
+    /// For how long nobody believed to lead.
+    pub leaderless: f64,
+    /// For how long more than one did.
+    pub split: f64,
+    /// For how long all live processes believed in the same live leader.
+    pub accord: f64,
+    /// Suspicions of processes that could be heard.
+    pub wrong_suspicions: u64,
+    /// How often somebody began to lead.
+    pub reigns: usize,
+}
+
+/// What the ledger said when a window was opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Before {
+    from: Time,
+    sent: Traffic,
+    wrong_suspicions: u64,
+    reigns: usize,
+}
+
+impl Before {
+    /// Lets the world come up to that moment, which is the first one of the window.
+    pub(crate) fn of<A: Algorithm>(world: &mut World<A>, from: Time) -> Before {
+        if let Some(last) = from.as_nanos().checked_sub(1) {
+            world.run(Time::from_nanos(last));
+        }
+        let ledger = world.ledger();
+        Before {
+            from,
+            sent: ledger.traffic(),
+            wrong_suspicions: ledger.wrong_suspicions,
+            reigns: ledger.reigns.len(),
+        }
+    }
+
+    fn window(self, ledger: &Ledger, horizon: Time) -> Window {
+        let (from, to) = (self.from.as_units(), horizon.as_units());
+        let reigns = ledger.reigns.iter().map(|reign| (reign.from, reign.to));
+        let accords = ledger.accords.iter().map(|accord| (accord.from, accord.to));
+        let [leaderless, _, split] = coverage(reigns, from, to);
+        Window {
+            from,
+            to,
+            before: self.sent,
+            sent: ledger.traffic() - self.sent,
+            leaderless,
+            split,
+            accord: coverage(accords, from, to)[1],
+            wrong_suspicions: ledger.wrong_suspicions - self.wrong_suspicions,
+            reigns: ledger.reigns.len() - self.reigns,
+        }
+    }
 }
 
 /// What was sent.
@@ -62,6 +136,11 @@ pub struct Messages {
     pub apart: Vec<(&'static str, u64)>,
     /// Messages to everybody, each counted once.
     pub multicasts: u64,
+    /// The addressees of those.
+    pub copies: u64,
+    /// The bytes of all that was sent, to each addressee, in the wire format, if they were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
     /// Messages that never arrived.
     pub undelivered: u64,
 }
@@ -75,7 +154,13 @@ impl Messages {
 
 impl Outcome {
     /// The horizon is how long a world that has fallen quiet stays as it is.
-    pub(crate) fn of<A: Algorithm>(world: &World<A>, seed: u64, end: End, horizon: Time) -> Outcome {
+    pub(crate) fn of<A: Algorithm>(
+        world: &World<A>,
+        seed: u64,
+        end: End,
+        horizon: Time,
+        before: Option<Before>,
+    ) -> Outcome {
         let (facts, ledger) = (world.facts(), world.ledger());
         let believed: BTreeSet<Option<NodeId>> =
             facts.up().map(|slot| facts.belief(slot).map(|belief| belief.leader)).collect();
@@ -84,7 +169,9 @@ impl Outcome {
             common.filter(|&leader| world.roster().slot(leader).is_some_and(|slot| facts.is_up(slot)));
         let kinds = A::Message::KINDS.iter().zip(&ledger.sent);
         let kinds_of = |counted| kinds.clone().filter(move |(kind, _)| kind.counted == counted);
-        let (leaderless, split) = coverage(&ledger.reigns, horizon.as_units());
+        let reigns = ledger.reigns.iter().map(|reign| (reign.from, reign.to));
+        let [leaderless, _, split] = coverage(reigns, 0.0, horizon.as_units());
+        let settled = ledger.accords.last().filter(|accord| accord.to.is_none());
         Outcome {
             algorithm: A::CONTRACT.name,
             nodes: world.roster().len(),
@@ -98,10 +185,13 @@ impl Outcome {
                 by_kind: kinds_of(true).map(|(kind, &sent)| (kind.name, sent)).collect(),
                 apart: kinds_of(false).map(|(kind, &sent)| (kind.name, sent)).collect(),
                 multicasts: ledger.multicasts.iter().sum(),
+                copies: ledger.copies.iter().sum(),
+                bytes: world.weighs().then_some(ledger.bytes),
                 undelivered: ledger.lost + ledger.cut + ledger.dead + ledger.strange,
             },
             time: ledger.active.as_units(),
             decided: ledger.decided.as_units(),
+            settled: settled.map(|accord| accord.from.as_units()),
             quiet: end == End::Quiet,
             reigns: ledger.reigns.len(),
             leaderless,
@@ -110,30 +200,27 @@ impl Outcome {
             events: ledger.events,
             trace_hash: ledger.trace_hash(),
             violations: ledger.violations.clone(),
+            accords: ledger.accords.clone(),
+            window: before.map(|before| before.window(ledger, horizon)),
         }
     }
 }
 
-/// For how long there was no reign, and for how long more than one, up to `end`.
-fn coverage(reigns: &[Reign], end: f64) -> (f64, f64) {
-    let mut turns: Vec<(f64, i32)> = Vec::with_capacity(2 * reigns.len() + 1);
-    for reign in reigns {
-        turns.push((reign.from.as_units(), 1));
-        turns.push((reign.to.map_or(end, |to| to.as_units()), -1));
+/// For how long there was no span, one, and several, between two moments. A span without an end goes on.
+fn coverage(spans: impl Iterator<Item = (Time, Option<Time>)>, from: f64, to: f64) -> [f64; 3] {
+    let mut turns: Vec<(f64, i32)> = vec![(to, 0)];
+    for (begin, end) in spans {
+        turns.push((begin.as_units().clamp(from, to), 1));
+        turns.push((end.map_or(to, |end| end.as_units()).clamp(from, to), -1));
     }
-    turns.push((end, 0));
     turns.sort_by(|a, b| a.partial_cmp(b).expect("times are numbers"));
-    let (mut none, mut several, mut leaders, mut since) = (0.0, 0.0, 0, 0.0);
+    let (mut lengths, mut spans, mut since) = ([0.0; 3], 0, from);
     for (at, change) in turns {
-        match leaders {
-            0 => none += at - since,
-            1 => {}
-            _ => several += at - since,
-        }
-        leaders += change;
+        lengths[spans.clamp(0, 2) as usize] += at - since;
+        spans += change;
         since = at;
     }
-    (none, several)
+    lengths
 }
 
 fn as_hex<S: Serializer>(hash: &u64, serializer: S) -> Result<S::Ok, S::Error> {
@@ -150,12 +237,15 @@ mod tests {
 
     #[test]
     fn time_without_and_with_several_leaders() {
-        let reign = |from: u64, to: Option<u64>| Reign {
-            leader: NodeId(1),
-            from: from.to_string().parse().unwrap(),
-            to: to.map(|to| to.to_string().parse().unwrap()),
+        let time = |units: u64| units.to_string().parse::<Time>().unwrap();
+        let spans = |spans: &[(u64, Option<u64>)], from, to| {
+            coverage(spans.iter().map(|&(begin, end)| (time(begin), end.map(time))), from, to)
         };
-        assert_eq!(coverage(&[], 5.0), (5.0, 0.0));
-        assert_eq!(coverage(&[reign(1, Some(3)), reign(2, Some(4)), reign(7, None)], 10.0), (1.0 + 3.0, 1.0));
+        assert_eq!(spans(&[], 0.0, 5.0), [5.0, 0.0, 0.0]);
+        let some = [(1, Some(3)), (2, Some(4)), (7, None)];
+        assert_eq!(spans(&some, 0.0, 10.0), [1.0 + 3.0, 1.0 + 1.0 + 3.0, 1.0]);
+        assert_eq!(spans(&some, 2.5, 10.0), [3.0, 1.0 + 3.0, 0.5], "what was before is cut off");
+        assert_eq!(spans(&some, 8.0, 10.0), [0.0, 2.0, 0.0]);
+        assert_eq!(spans(&[(0, None), (0, None), (0, None)], 0.0, 2.0), [0.0, 0.0, 2.0]);
     }
 }

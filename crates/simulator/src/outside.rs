@@ -61,6 +61,10 @@ pub(crate) struct Outside<P: Process> {
     /// By slot, how many nanoseconds a process's clock has jumped; empty until one does.
     jumps: Vec<i64>,
     pub(crate) delay_bound: Span,
+    /// Whether the bytes of messages are counted.
+    pub(crate) weighs: bool,
+    /// Whether anybody looks at what is sent, an observer or the scales: one question for both.
+    pub(crate) looked_at: bool,
     pub(crate) ledger: Ledger,
     pub(crate) observer: Option<Box<dyn Observer>>,
     pub(crate) invariants: Vec<Box<dyn Invariant>>,
@@ -84,7 +88,9 @@ impl<P: Process> Outside<P> {
             drift_hash: Hash::new(seeds.word(2)),
             jumps: Vec::new(),
             delay_bound: latency.bound(),
-            ledger: Ledger::new::<P>(),
+            weighs: false,
+            looked_at: false,
+            ledger: Ledger::new::<P>(count),
             observer: None,
             invariants: Vec::new(),
             ineligible: BTreeSet::new(),
@@ -110,7 +116,12 @@ impl<P: Process> Outside<P> {
     pub(crate) fn set_status(&mut self, slot: usize, status: Status) {
         self.impaired -= usize::from(self.statuses[slot] != Status::Up);
         self.impaired += usize::from(status != Status::Up);
-        self.statuses[slot] = status;
+        let was = std::mem::replace(&mut self.statuses[slot], status);
+        match (was == Status::Down, status == Status::Down) {
+            (true, false) => self.ledger.join(self.now),
+            (false, true) => self.ledger.live -= 1,
+            _ => {}
+        }
     }
 
     /// How fast a process's clock runs.
@@ -181,15 +192,36 @@ impl<P: Process> Outside<P> {
 
     #[cold]
     #[inline(never)]
-    fn observe_sending(&mut self, from: NodeId, to: NodeId, message: P::Message, arrives: Time) {
+    fn look_at_sending(&mut self, from: NodeId, to: NodeId, message: P::Message, arrives: Time, again: bool) {
+        // What the network doubles was sent once.
+        if !again {
+            self.weigh(&message, 1);
+        }
         self.observe(Happening::Sent { from, to, message: said(&message), arrives });
+    }
+
+    /// Counts the bytes of so many copies of a message, if they are to be counted.
+    fn weigh(&mut self, message: &P::Message, copies: u64) {
+        if self.weighs {
+            let size = postcard::experimental::serialized_size(message).expect("messages are plain data");
+            self.ledger.bytes += size as u64 * copies;
+        }
     }
 
     #[cold]
     #[inline(never)]
     fn refuse(&mut self, from: NodeId, to: NodeId, message: P::Message) {
+        self.weigh(&message, 1);
         self.ledger.strange += 1;
         self.observe(Happening::Dropped { from, to, message: said(&message), why: Why::Stranger });
+    }
+
+    /// Drops what does not even leave.
+    #[cold]
+    #[inline(never)]
+    fn hold_back(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message, why: Why) {
+        self.weigh(&message, 1);
+        self.drop_message(roster, from, to, message, why);
     }
 
     #[cold]
@@ -300,23 +332,23 @@ impl<P: Process> Outside<P> {
     #[inline(always)]
     fn transmit(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message) {
         if !self.network.is_whole() && self.network.is_cut(from, to) {
-            return self.drop_message(roster, from, to, message, Why::Cut);
+            return self.hold_back(roster, from, to, message, Why::Cut);
         }
         if self.network.loses() {
-            return self.drop_message(roster, from, to, message, Why::Lost);
+            return self.hold_back(roster, from, to, message, Why::Lost);
         }
         if self.network.doubles() {
             self.ledger.doubled += 1;
-            self.enqueue(roster, from, to, message.clone());
+            self.enqueue(roster, from, to, message.clone(), true);
         }
-        self.enqueue(roster, from, to, message);
+        self.enqueue(roster, from, to, message, false);
     }
 
     #[inline(always)]
-    fn enqueue(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message) {
+    fn enqueue(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message, again: bool) {
         let arrives = self.now + self.network.delay();
-        if self.observer.is_some() {
-            self.observe_sending(roster.id(from), roster.id(to), message.clone(), arrives);
+        if self.looked_at {
+            self.look_at_sending(roster.id(from), roster.id(to), message.clone(), arrives, again);
         }
         let what = What::Message(message);
         self.queue.push(arrives.as_nanos(), Event { whom: to as u32, mark: from as u32, what });
@@ -367,7 +399,9 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
     }
 
     fn multicast(&mut self, message: P::Message) {
+        let copies = self.roster.view(self.slot).len() as u64 - 1;
         self.outside.ledger.multicasts[message.kind()] += 1;
+        self.outside.ledger.copies[message.kind()] += copies;
         let from = self.roster.id(self.slot);
         self.outside.observe(Happening::Multicast { from, message: said(&message) });
         // Cuts are met on sending too, so that what is sent into one stays lost if it heals.
@@ -375,6 +409,7 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
             && self.outside.network.duplicate == 0.0
             && self.outside.network.is_whole()
         {
+            self.outside.weigh(&message, copies);
             let loss = self.outside.network.loss as f32;
             let event =
                 Event { whom: self.slot as u32, mark: loss.to_bits(), what: What::Multicast(message) };
@@ -413,7 +448,7 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
         let who = self.roster.id(self.slot);
         let now = self.outside.now;
         announcement.hash(&mut self.outside.ledger.fingerprint);
-        self.outside.ledger.believe(self.slot, self.roster.len(), who, announcement, now);
+        self.outside.ledger.believe(self.slot, who, announcement, now);
         self.outside.observe(Happening::Announced { who, announcement });
         self.outside.changed(self.roster, Change::Announced(self.slot, announcement));
     }

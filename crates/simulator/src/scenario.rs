@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use election::{Algorithm, Attribute, Command, NodeId, Rng, Roster, Span, Time};
 
+use crate::outcome::Before;
 use crate::{Detector, End, Fault, Latency, Observer, Outcome, Plan, World, invariants, order};
 
 /// A run described as data. The algorithm and its options come separately, so that the same scenario
@@ -41,6 +42,10 @@ pub struct Scenario {
     pub until: Option<Time>,
     /// How many events are put up with; more of them are a broken promise.
     pub limit: Option<u64>,
+    /// Whether the bytes of messages are counted.
+    pub weigh: bool,
+    /// From when on the outcome's [`window`](Outcome::window) is measured.
+    pub window: Option<Time>,
 }
 
 /// Where attributes come from.
@@ -116,6 +121,8 @@ impl Scenario {
             commands: Vec::new(),
             until: None,
             limit: None,
+            weigh: false,
+            window: None,
         }
     }
 
@@ -162,6 +169,9 @@ impl Scenario {
         if let Some(bound) = self.delay_bound {
             world.set_delay_bound(bound);
         }
+        if self.weigh {
+            world.weigh();
+        }
         if self.ranking == Ranking::Quality {
             world.count_failures();
         }
@@ -199,6 +209,7 @@ impl Scenario {
 
     fn conclude<A: Algorithm + 'static>(&self, mut world: World<A>) -> Outcome {
         let horizon = self.horizon();
+        let before = self.window.map(|from| Before::of(&mut world, from));
         let end = world.run(horizon);
         match self.limit {
             Some(limit) if end == End::Runaway => world.accuse(
@@ -207,7 +218,7 @@ impl Scenario {
             ),
             _ => world.finish(),
         }
-        Outcome::of(&world, self.seed, end, horizon)
+        Outcome::of(&world, self.seed, end, horizon, before)
     }
 }
 

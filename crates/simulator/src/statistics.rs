@@ -61,6 +61,16 @@ pub fn proportion(successes: usize, trials: usize) -> Estimate {
     Estimate { mean: share, lo, hi }
 }
 
+/// The smallest of the values that at least this share of them does not exceed (the "nearest rank"; it
+/// always is one of the values). None if there are none.
+pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    // 0.07 * 100 is 7.000000000000001, and is to be rank 7.
+    let rank = (share * sorted.len() as f64 - 1e-9).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,6 +87,22 @@ mod tests {
         assert!((estimate.lo - 0.490).abs() < 1e-3 && (estimate.hi - 0.943).abs() < 1e-3);
         assert!(proportion(0, 50).lo == 0.0 && proportion(0, 50).hi > 0.05);
         assert!(proportion(50, 50).hi == 1.0 && proportion(50, 50).lo < 0.95);
+    }
+
+    #[test]
+    fn quantiles_are_order_statistics() {
+        // The example of the nearest rank that statistics books give.
+        let values = [20.0, 15.0, 50.0, 35.0, 40.0];
+        for (share, value) in [(0.05, 15.0), (0.3, 20.0), (0.4, 20.0), (0.5, 35.0), (1.0, 50.0)] {
+            assert_eq!(quantile(&values, share), Some(value), "{share}");
+        }
+        let hundred: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        for percent in 1..=100 {
+            assert_eq!(quantile(&hundred, f64::from(percent) / 100.0), Some(f64::from(percent)));
+        }
+        assert_eq!(quantile(&hundred[..99], 0.99), Some(100.0), "below 100 values it is the largest");
+        assert_eq!(quantile(&[1.0, 2.0], 0.5), Some(1.0));
+        assert_eq!(quantile(&[], 0.5), None);
     }
 
     /// 400 intervals from 100 uniform draws each: about 95% cover the true mean. With 400 trials the

@@ -181,6 +181,7 @@ pub fn effective(plan: &Plan, members: usize) -> Plan {
             cuts.clear();
             true
         }
+        Fault::CrashLeader | Fault::RecoverLeader { .. } => true,
         Fault::Jump { .. } | Fault::Rank(..) | Fault::Loss(_) | Fault::Duplicate(_) => true,
     });
     plan

@@ -27,6 +27,8 @@ pub struct World<P: Process> {
     pub(crate) suspicions: Suspicions,
     /// How many events are put up with.
     limit: u64,
+    /// Who the last crash of a leader hit.
+    pub(crate) fallen: Option<usize>,
     /// Every process's quality, if crashes are to count against it.
     pub(crate) qualities: Option<Vec<Quality>>,
 }
@@ -61,6 +63,7 @@ impl<P: Process> World<P> {
             detector: Detector::None,
             suspicions: Suspicions::default(),
             limit: u64::MAX,
+            fallen: None,
             qualities: None,
         };
         world.schedule(Time::ZERO, Occurrence::Start);
@@ -93,6 +96,12 @@ impl<P: Process> World<P> {
         self.schedule_mistake();
     }
 
+    /// Counts the bytes of what is sent, in the wire format. It costs about as much again as sending.
+    pub fn weigh(&mut self) {
+        self.outside.weighs = true;
+        self.outside.looked_at = true;
+    }
+
     /// Counts every crash against the one that crashed: ranks become [`Quality`]s, with the present
     /// attribute as priority.
     pub fn count_failures(&mut self) {
@@ -122,6 +131,7 @@ impl<P: Process> World<P> {
     /// Watches the run.
     pub fn set_observer(&mut self, observer: Box<dyn Observer>) {
         self.outside.observer = Some(observer);
+        self.outside.looked_at = true;
     }
 
     /// Checks an invariant during the run and at its end.
@@ -143,6 +153,10 @@ impl<P: Process> World<P> {
     /// Schedules a command. If the time is past, it is given now.
     pub fn command(&mut self, at: Time, slot: usize, command: Command) {
         self.schedule(at, Occurrence::Command(slot, command));
+    }
+
+    pub(crate) fn weighs(&self) -> bool {
+        self.outside.weighs
     }
 
     /// True time.

@@ -1,6 +1,7 @@
 //! What the simulator claims, one sentence a test: everything that is measured or checked elsewhere
 //! rests on these.
 
+mod accords;
 mod chance;
 mod crashes;
 mod cuts;
@@ -16,3 +17,5 @@ mod scale;
 mod scenario;
 mod stage;
 mod timers;
+mod trials;
+mod weight;
