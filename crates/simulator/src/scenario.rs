@@ -3,9 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use election::layers::{self, Stack};
 use election::{Algorithm, Attribute, Command, NodeId, Rng, Roster, Span, Time};
 
-use crate::{Detector, Fault, Latency, Observer, Outcome, Plan, World, invariants};
+use crate::{Detector, Fault, Latency, Multicast, Observer, Outcome, Plan, World, invariants};
 
 /// A run described as data. The algorithm and its options come separately, so that the same scenario
 /// can be put to all of them.
@@ -29,6 +30,8 @@ pub struct Scenario {
     pub delay_bound: Option<Span>,
     /// How processes learn of failures.
     pub detector: Detector,
+    /// How multicasts reach them.
+    pub multicast: Multicast,
     /// Slots that are dead from the start.
     pub crashed: Vec<usize>,
     /// Slots that call an election at time zero.
@@ -106,6 +109,7 @@ impl Scenario {
             drift: 0.0,
             delay_bound: None,
             detector: Detector::None,
+            multicast: Multicast::Broadcast,
             crashed: Vec::new(),
             initiators: Vec::new(),
             plan: Vec::new(),
@@ -121,7 +125,7 @@ impl Scenario {
         };
         let last = self.plan.iter().map(calm).max().unwrap_or(Time::ZERO);
         let bound = self.delay_bound.unwrap_or(self.latency.bound());
-        let noticed = self.detector.delay().unwrap_or(Span::ZERO);
+        let noticed = self.detector.patience(bound);
         self.until.unwrap_or(last + noticed + bound * (1_000 + 20 * self.roster.len() as u64))
     }
 
@@ -143,8 +147,26 @@ impl Scenario {
         roster
     }
 
+    /// What stands in front of the algorithm in this scenario; none if nothing does.
+    pub fn stack<O: Clone>(&self, options: &O) -> Option<layers::Options<O>> {
+        let detector = match self.detector {
+            Detector::Real(detector) => Some(detector),
+            _ => None,
+        };
+        let multicast = match self.multicast {
+            Multicast::Bimodal(multicast) => Some(multicast),
+            _ => None,
+        };
+        (detector.is_some() || multicast.is_some()).then(|| layers::Options {
+            detector,
+            multicast,
+            algorithm: options.clone(),
+        })
+    }
+
     /// The world of this scenario, before anything has happened, with the algorithm's promises as
-    /// invariants.
+    /// invariants. The processes are the algorithm's: for what [`stack`](Scenario::stack) puts in front
+    /// of it, make the world of a [`Stack`].
     pub fn world<A: Algorithm + 'static>(&self, options: &A::Options) -> World<A> {
         let shared = options.clone();
         let mut world = World::new(self.ranked(), self.seed, self.latency, move |id| A::new(id, &shared));
@@ -158,6 +180,9 @@ impl Scenario {
             world.count_failures();
         }
         world.set_detector(self.detector);
+        if let Multicast::Ideal(reached) = self.multicast {
+            world.set_multicast_loss(1.0 - reached);
+        }
         self.crashed.iter().for_each(|&slot| world.kill(slot));
         self.initiators.iter().for_each(|&slot| world.command(Time::ZERO, slot, Command::Campaign));
         self.plan.iter().for_each(|(at, fault)| world.befall(*at, fault.clone()));
@@ -169,9 +194,12 @@ impl Scenario {
         world
     }
 
-    /// Runs the scenario.
+    /// Runs the scenario: the algorithm by itself, or behind the detector and the multicast it asks for.
     pub fn run<A: Algorithm + 'static>(&self, options: &A::Options) -> Outcome {
-        self.conclude(self.world::<A>(options))
+        match self.stack(options) {
+            None => self.conclude(self.world::<A>(options)),
+            Some(options) => self.conclude(self.world::<Stack<A>>(&options)),
+        }
     }
 
     /// Runs the scenario while somebody watches.
@@ -180,7 +208,13 @@ impl Scenario {
         options: &A::Options,
         observer: Box<dyn Observer>,
     ) -> Outcome {
-        let mut world = self.world::<A>(options);
+        match self.stack(options) {
+            None => self.conclude_observed(self.world::<A>(options), observer),
+            Some(options) => self.conclude_observed(self.world::<Stack<A>>(&options), observer),
+        }
+    }
+
+    fn conclude_observed<A: Algorithm>(&self, mut world: World<A>, observer: Box<dyn Observer>) -> Outcome {
         world.set_observer(observer);
         self.conclude(world)
     }
