@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 use clap::Args;
 use election::{Attribute, NodeId, Span, Time};
-use simulator::{Detector, Latency, Partition, Ranking, parse_interval, parse_moment, parse_rerank};
+use simulator::{
+    Detector, Latency, Multicast, Partition, Ranking, parse_interval, parse_moment, parse_rerank,
+};
 
 /// More processes than this are a typing slip, or want a machine larger than most.
 const MOST_NODES: usize = 10_000_000;
@@ -76,7 +78,7 @@ pub(crate) struct FaultArgs {
 }
 
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Network, clocks and failure detector")]
+#[command(next_help_heading = "Network, clocks, failure detector and multicast")]
 pub(crate) struct NetworkArgs {
     /// How long messages take, in time units: const:1, uniform:0.5,1.5, exp:1 (mean) or
     /// lognormal:1,0.5 (median, spread)
@@ -95,9 +97,18 @@ pub(crate) struct NetworkArgs {
     #[arg(long, value_name = "FRACTION", default_value = "0", value_parser = drift)]
     pub(crate) drift: f64,
     /// How processes learn of failures: none, ideal:DELAY, or parametric:DELAY,RATE with wrong
-    /// suspicions at a rate per process and time unit
+    /// suspicions at a rate per process and time unit; or by messages of a real detector, which may
+    /// err: heartbeat:PERIOD,TIMEOUT, phi:THRESHOLD[,PERIOD] (8 errs in one silence of 10^8; each
+    /// longest delay if no period is given) or gossip:PERIOD,T_FAIL; `suffrage simulate-detector`
+    /// measures those
     #[arg(long, value_name = "DETECTOR", default_value = "none", value_parser = Detector::from_str)]
     pub(crate) detector: Detector,
+    /// How multicasts reach people, of algorithms that multicast: broadcast (each addressee misses
+    /// it as often as any message), ideal:PROBABILITY (each is reached so often, whatever --loss is;
+    /// heartbeats too), or bimodal:FANOUT,ROUNDS (a broadcast repaired by gossip); `suffrage
+    /// simulate-multicast` measures them
+    #[arg(long, value_name = "MULTICAST", default_value = "broadcast", value_parser = Multicast::from_str)]
+    pub(crate) multicast: Multicast,
 }
 
 #[derive(Args, Debug)]
@@ -171,21 +182,21 @@ pub(crate) fn id(text: &str) -> Result<NodeId, String> {
     }
 }
 
-fn nodes(text: &str) -> Result<usize, String> {
+pub(crate) fn nodes(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(nodes @ 1..=MOST_NODES) => Ok(nodes),
         _ => Err(format!("`{text}` is not a number of processes from 1 to {MOST_NODES}")),
     }
 }
 
-fn probability(text: &str) -> Result<f64, String> {
+pub(crate) fn probability(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(probability) if (0.0..=1.0).contains(&probability) => Ok(probability),
         _ => Err(format!("`{text}` is not a probability from 0 to 1")),
     }
 }
 
-fn drift(text: &str) -> Result<f64, String> {
+pub(crate) fn drift(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(drift) if (0.0..=0.9).contains(&drift) => Ok(drift),
         _ => Err(format!("`{text}` is not a fraction from 0 to 0.9; 0.01 is one percent")),
@@ -196,14 +207,14 @@ pub(crate) fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("`{text}` is not a whole number from 0 to {}", u64::MAX))
 }
 
-fn runs(text: &str) -> Result<u64, String> {
+pub(crate) fn runs(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(runs @ 1..=1_000_000_000) => Ok(runs),
         _ => Err(format!("`{text}` is not a number of runs from 1 to 10^9")),
     }
 }
 
-fn jobs(text: &str) -> Result<usize, String> {
+pub(crate) fn jobs(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(jobs @ 1..=1024) => Ok(jobs),
         _ => Err(format!("`{text}` is not a number of jobs from 1 to 1024")),

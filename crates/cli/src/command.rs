@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::Command;
 
 use crate::error::Error;
-use crate::{Console, algorithms, demo, simulate};
+use crate::{Console, algorithms, demo, simulate, simulate_detector, simulate_multicast};
 
 const ABOUT: &str = "Leader election: algorithms to compare, break and look at.
 
@@ -37,6 +37,7 @@ pub(crate) fn command() -> Command {
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .subcommands([demo::command(), algorithms::command(), simulate::command()])
+        .subcommands([simulate_detector::command(), simulate_multicast::command()])
 }
 
 /// Does what the command line says; the exit code.
@@ -46,6 +47,8 @@ pub(crate) fn execute(arguments: &[OsString], console: &mut Console<'_>) -> Resu
         Some(("algorithms", matches)) => algorithms::execute(matches, console).map(|()| 0),
         Some(("demo", matches)) => demo::execute(matches, console).map(|()| 0),
         Some(("simulate", matches)) => simulate::execute(matches, console),
+        Some(("simulate-detector", matches)) => simulate_detector::execute(matches, console).map(|()| 0),
+        Some(("simulate-multicast", matches)) => simulate_multicast::execute(matches, console).map(|()| 0),
         _ => unreachable!("clap demands one of the subcommands"),
     }
 }

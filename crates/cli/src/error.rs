@@ -103,6 +103,7 @@ fn sentence(error: &clap::Error, path: &str) -> String {
                 meant => format!("there is no {what} `{given}`{meant}"),
             }
         }
+        ErrorKind::MissingRequiredArgument => format!("{} is missing", flag()),
         ErrorKind::MissingSubcommand => {
             "an algorithm is missing; `suffrage algorithms` lists them".to_string()
         }

@@ -1,29 +1,13 @@
-//! Many runs: in parallel, with results that do not depend on how parallel.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "threads and clocks are of no consequence to the results here"
-)]
+//! Many runs of an algorithm, measured.
 
 use std::fmt::Write as _;
-use std::num::NonZero;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use election::Algorithm;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::{Serialize, Serializer};
 use simulator::{Estimate, Outcome, Scenario, Tally, Violation, proportion};
 
+use crate::parallel::{self, Progress, Seeds};
 use crate::words;
-
-/// How many runs are made before their outcomes are taken in, in the order of their seeds, and
-/// forgotten: memory does not grow with the number of runs.
-const BLOCK: u64 = 1024;
-
-/// Work that takes less is over before a bar would have been read.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A value for each kind of message, in the order in which the protocol names them.
 type Kinds<T> = Vec<(&'static str, T)>;
@@ -77,79 +61,12 @@ impl Summary {
 
 impl Sweep<'_> {
     pub(crate) fn run<A: Algorithm>(&self, options: &A::Options, show_progress: bool) -> Summary {
-        let jobs = self.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get));
-        let progress = Progress::new(self.runs, show_progress);
+        let seeds = Seeds { first: self.scenario.seed, count: self.runs };
+        let run = |seed| Scenario { seed, ..self.scenario.clone() }.run::<A>(options);
         let mut totals = Totals::default();
-        let mut first = 0;
-        while first < self.runs {
-            let last = (first + BLOCK).min(self.runs);
-            for outcome in self.block::<A>(options, first, last, jobs, &progress) {
-                totals.take_in(outcome);
-            }
-            first = last;
-        }
-        progress.bar.finish_and_clear();
+        let progress = Progress::new(self.runs, show_progress);
+        parallel::for_each(seeds, self.jobs, &progress, run, |outcome| totals.take_in(outcome));
         totals.summary(A::CONTRACT.name, self.scenario, self.runs)
-    }
-
-    /// The outcomes of some of the runs, in the order of their seeds.
-    fn block<A: Algorithm>(
-        &self,
-        options: &A::Options,
-        first: u64,
-        last: u64,
-        jobs: usize,
-        progress: &Progress,
-    ) -> Vec<Outcome> {
-        let next = AtomicU64::new(first);
-        let work = || {
-            let mut outcomes = Vec::new();
-            loop {
-                let run = next.fetch_add(1, Ordering::Relaxed);
-                if run >= last {
-                    return outcomes;
-                }
-                let seed = self.scenario.seed.wrapping_add(run);
-                let scenario = Scenario { seed, ..self.scenario.clone() };
-                outcomes.push((run, scenario.run::<A>(options)));
-                progress.step();
-            }
-        };
-        let mut outcomes: Vec<(u64, Outcome)> = thread::scope(|scope| {
-            let jobs = (jobs as u64).min(last - first);
-            let workers: Vec<_> = (1..jobs).map(|_| scope.spawn(work)).collect();
-            let mine = work();
-            let others = workers.into_iter().flat_map(|worker| match worker.join() {
-                Ok(outcomes) => outcomes,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            mine.into_iter().chain(others).collect()
-        });
-        outcomes.sort_unstable_by_key(|(run, _)| *run);
-        outcomes.into_iter().map(|(_, outcome)| outcome).collect()
-    }
-}
-
-/// A bar that appears when the work turns out to take long.
-struct Progress {
-    since: Instant,
-    bar: ProgressBar,
-    wanted: bool,
-}
-
-impl Progress {
-    fn new(runs: u64, wanted: bool) -> Progress {
-        let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} runs, {eta} left")
-            .expect("the template is sound");
-        let bar = ProgressBar::with_draw_target(Some(runs), ProgressDrawTarget::hidden()).with_style(style);
-        Progress { since: Instant::now(), bar, wanted }
-    }
-
-    fn step(&self) {
-        self.bar.inc(1);
-        if self.wanted && self.bar.is_hidden() && self.since.elapsed() > PATIENCE {
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
     }
 }
 

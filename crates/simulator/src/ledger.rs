@@ -72,6 +72,13 @@ impl Ledger {
         self.beliefs.get(slot).copied().flatten()
     }
 
+    /// How many messages were sent in a group of so many whose members all know each other, to one
+    /// addressee each: one to everybody counts for all of them.
+    pub fn messages(&self, nodes: usize) -> u64 {
+        let addressees = nodes.saturating_sub(1) as u64;
+        self.sent.iter().sum::<u64>() + self.multicasts.iter().sum::<u64>() * addressees
+    }
+
     pub(crate) fn believe(
         &mut self,
         slot: usize,

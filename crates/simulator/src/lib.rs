@@ -9,6 +9,7 @@ mod fault;
 mod fingerprint;
 pub mod invariants;
 mod ledger;
+pub mod measure;
 mod multicast;
 mod network;
 mod observer;

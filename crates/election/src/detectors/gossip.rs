@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 
 use super::peers::Peers;
 use super::{Message, Saved, Timer, parse_period_and_limit};
-use crate::{Command, Context, Effects, NodeId, Process, Span, Start};
+use crate::{Command, Context, Effects, NodeId, Process, Span, Start, Time};
 
 /// What can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -92,6 +92,12 @@ impl Gossip {
     pub fn beat(&self, peer: NodeId) -> Option<Beat> {
         let beat = self.peers.get(self.peers.place(peer, 0)?).record;
         (beat > Beat::default()).then_some(beat)
+    }
+
+    /// How long a peer's counter has not increased; none of a stranger.
+    pub fn silence(&self, peer: NodeId, now: Time) -> Option<Span> {
+        let deadline = self.peers.get(self.peers.place(peer, 0)?).deadline;
+        Some(self.options.fail - deadline.since(now) + now.since(deadline))
     }
 
     fn gossip(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
@@ -162,7 +168,7 @@ impl Process for Gossip {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Effect, Recorder, Roster, Time};
+    use crate::{Effect, Recorder, Roster};
 
     struct Bench {
         detector: Gossip,

@@ -73,6 +73,15 @@ pub enum Options {
 }
 
 impl Options {
+    /// How often a process speaks.
+    pub fn period(self, delay_bound: Span) -> Span {
+        match self {
+            Options::Heartbeat(options) => options.period,
+            Options::Phi(options) => options.period(delay_bound),
+            Options::Gossip(options) => options.period,
+        }
+    }
+
     /// How long a crash goes unnoticed at most, about, where messages take up to `delay_bound` and
     /// none is lost.
     pub fn patience(self, delay_bound: Span) -> Span {

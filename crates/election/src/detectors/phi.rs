@@ -62,7 +62,7 @@ impl Options {
         f64::from_bits(self.threshold)
     }
 
-    fn period(self, delay_bound: Span) -> Span {
+    pub(super) fn period(self, delay_bound: Span) -> Span {
         self.period.unwrap_or(delay_bound.max(Span::from_nanos(1)))
     }
 
