@@ -75,7 +75,8 @@ fn complaint(sentence: &str, path: &str) -> String {
 fn sentence(error: &clap::Error, path: &str) -> String {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
-        Some(ContextValue::Strings(texts)) => texts.first().cloned(),
+        // The likeliest suggestion is the last.
+        Some(ContextValue::Strings(texts)) => texts.last().cloned(),
         _ => None,
     };
     let flag = || context(ContextKind::InvalidArg).unwrap_or_default();
