@@ -87,11 +87,13 @@ fn id(sender: u64, number: u64) -> Id {
 }
 
 fn sent(effects: &Done) -> Vec<&Message<Hey>> {
-    let message = |effect| match effect {
-        &Effect::Send { ref message, .. } => Some(message),
-        _ => None,
-    };
-    effects.iter().filter_map(message).collect()
+    let mut messages = Vec::new();
+    for effect in effects {
+        if let Effect::Send { message, .. } = effect {
+            messages.push(message);
+        }
+    }
+    messages
 }
 
 fn announced(effects: &Done) -> usize {
