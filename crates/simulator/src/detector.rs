@@ -126,8 +126,17 @@ mod tests {
         for text in ["none", "ideal:2", "parametric:2,0.001", "heartbeat:1,3.5", "phi:8", "gossip:1,9"] {
             assert_eq!(text.parse::<Detector>().unwrap().to_string(), text);
         }
-        for text in ["", "ideal", "ideal:x", "parametric:1", "parametric:1,2", "phi:8"] {
+        for text in ["", "ideal", "ideal:x", "parametric:1", "parametric:1,2", "ping:8", "heartbeat:1"] {
             assert!(text.parse::<Detector>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn calm_ends_the_mistakes_that_are_the_simulator_s() {
+        for (before, after) in
+            [("none", "none"), ("ideal:2", "ideal:2"), ("parametric:2,0.1", "ideal:2"), ("phi:8", "phi:8")]
+        {
+            assert_eq!(before.parse::<Detector>().unwrap().without_mistakes().to_string(), after);
         }
     }
 

@@ -247,6 +247,11 @@ mod tests {
         assert_eq!(scenario.horizon(), "1200".parse().unwrap());
         scenario.plan = vec![(Time::ZERO, Fault::Pause(1, "50".parse().unwrap()))];
         assert_eq!(scenario.horizon(), "1250".parse().unwrap());
+        for (detector, horizon) in [("ideal:9", "1259"), ("heartbeat:10,30", "1281"), ("gossip:5,50", "1350")]
+        {
+            scenario.detector = detector.parse().unwrap();
+            assert_eq!(scenario.horizon(), horizon.parse().unwrap(), "it waits for {detector}");
+        }
         scenario.until = Some("7".parse().unwrap());
         assert_eq!(scenario.horizon(), "7".parse().unwrap());
     }
