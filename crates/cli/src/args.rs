@@ -6,8 +6,8 @@ use std::str::FromStr;
 use clap::{Args, value_parser};
 use election::{Attribute, NodeId, Span, Time};
 use simulator::{
-    Detector, Latency, Partition, Ranking, Whom, parse_interval, parse_jump, parse_moment, parse_rerank,
-    parse_transfer, parse_whom,
+    Detector, Latency, Multicast, Partition, Ranking, Whom, parse_interval, parse_jump, parse_moment,
+    parse_rerank, parse_transfer, parse_whom,
 };
 
 /// More processes than this are a typing slip, or want a machine larger than most.
@@ -104,7 +104,7 @@ pub(crate) struct CommandArgs {
 }
 
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Network, clocks and failure detector")]
+#[command(next_help_heading = "Network, clocks, failure detector and multicast")]
 pub(crate) struct NetworkArgs {
     /// How long messages take, in time units: const:1, uniform:0.5,1.5, exp:1 (mean) or
     /// lognormal:1,0.5 (median, spread)
@@ -123,9 +123,18 @@ pub(crate) struct NetworkArgs {
     #[arg(long, value_name = "FRACTION", default_value = "0", value_parser = drift)]
     pub(crate) drift: f64,
     /// How processes learn of failures: none, ideal:DELAY, or parametric:DELAY,RATE with wrong
-    /// suspicions at a rate per process and time unit
+    /// suspicions at a rate per process and time unit; or by messages of a real detector, which may
+    /// err: heartbeat:PERIOD,TIMEOUT, phi:THRESHOLD[,PERIOD] (8 errs in one silence of 10^8; each
+    /// longest delay if no period is given) or gossip:PERIOD,T_FAIL; `suffrage simulate-detector`
+    /// measures those
     #[arg(long, value_name = "DETECTOR", default_value = "none", value_parser = Detector::from_str)]
     pub(crate) detector: Detector,
+    /// How multicasts reach people, of algorithms that multicast: broadcast (each addressee misses
+    /// it as often as any message), ideal:PROBABILITY (each is reached so often, whatever --loss is;
+    /// heartbeats too), or bimodal:FANOUT,ROUNDS (a broadcast repaired by gossip); `suffrage
+    /// simulate-multicast` measures them
+    #[arg(long, value_name = "MULTICAST", default_value = "broadcast", value_parser = Multicast::from_str)]
+    pub(crate) multicast: Multicast,
 }
 
 #[derive(Args, Debug)]
@@ -202,21 +211,21 @@ pub(crate) fn id(text: &str) -> Result<NodeId, String> {
     }
 }
 
-fn nodes(text: &str) -> Result<usize, String> {
+pub(crate) fn nodes(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(nodes @ 1..=MOST_NODES) => Ok(nodes),
         _ => Err(format!("`{text}` is not a number of processes from 1 to {MOST_NODES}")),
     }
 }
 
-fn probability(text: &str) -> Result<f64, String> {
+pub(crate) fn probability(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(probability) if (0.0..=1.0).contains(&probability) => Ok(probability),
         _ => Err(format!("`{text}` is not a probability from 0 to 1")),
     }
 }
 
-fn drift(text: &str) -> Result<f64, String> {
+pub(crate) fn drift(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(drift) if (0.0..=0.9).contains(&drift) => Ok(drift),
         _ => Err(format!("`{text}` is not a fraction from 0 to 0.9; 0.01 is one percent")),

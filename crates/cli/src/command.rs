@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::Command;
 
 use crate::error::Error;
-use crate::{Console, algorithms, compare, demo, simulate, torture};
+use crate::{Console, algorithms, compare, demo, simulate, simulate_detector, simulate_multicast, torture};
 
 const ABOUT: &str = "Leader election: algorithms to compare, break and look at.
 
@@ -44,6 +44,8 @@ pub(crate) fn command() -> Command {
             simulate::command(),
             compare::command(),
             torture::command(),
+            simulate_detector::command(),
+            simulate_multicast::command(),
         ])
 }
 
@@ -56,6 +58,8 @@ pub(crate) fn execute(arguments: &[OsString], console: &mut Console<'_>) -> Resu
         Some(("demo", matches)) => demo::execute(matches, console).map(|()| 0),
         Some(("torture", matches)) => torture::execute(matches, console),
         Some(("simulate", matches)) => simulate::execute(matches, console),
+        Some(("simulate-detector", matches)) => simulate_detector::execute(matches, console).map(|()| 0),
+        Some(("simulate-multicast", matches)) => simulate_multicast::execute(matches, console).map(|()| 0),
         _ => unreachable!("clap demands one of the subcommands"),
     }
 }

@@ -75,7 +75,8 @@ fn complaint(sentence: &str, path: &str) -> String {
 fn sentence(error: &clap::Error, path: &str) -> String {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
-        Some(ContextValue::Strings(texts)) => texts.first().cloned(),
+        // The likeliest suggestion is the last.
+        Some(ContextValue::Strings(texts)) => texts.last().cloned(),
         _ => None,
     };
     let flag = || context(ContextKind::InvalidArg).unwrap_or_default();
@@ -103,6 +104,7 @@ fn sentence(error: &clap::Error, path: &str) -> String {
                 meant => format!("there is no {what} `{given}`{meant}"),
             }
         }
+        ErrorKind::MissingRequiredArgument => format!("{} is missing", flag()),
         ErrorKind::MissingSubcommand => {
             "an algorithm is missing; `suffrage algorithms` lists them".to_string()
         }

@@ -18,6 +18,8 @@ mod parallel;
 mod replay;
 mod scenario;
 mod simulate;
+mod simulate_detector;
+mod simulate_multicast;
 mod sweep;
 mod torture;
 mod trace;

@@ -40,6 +40,18 @@ pub(crate) fn for_each<T: Send>(
     }
 }
 
+/// The same, with the results in a list.
+pub(crate) fn map<T: Send>(
+    runs: Range<u64>,
+    jobs: Option<usize>,
+    progress: &Progress,
+    run: impl Fn(u64) -> T + Sync,
+) -> Vec<T> {
+    let mut results = Vec::new();
+    for_each(runs, jobs, progress, run, |_, result| results.push(result));
+    results
+}
+
 /// The results of some of the runs, in order.
 fn block<T: Send>(
     runs: Range<u64>,

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use clap::{Arg, ArgAction, ArgMatches, parser::ValueSource};
 use election::{Command, Time};
-use simulator::{Fault, Scenario};
+use simulator::{Fault, Multicast, Scenario};
 
 /// Flags that say how a run is shown, not what happens in it; and the seed, which is put at the end.
 const LEFT_OUT: &[&str] = &["seed", "runs", "jobs", "json", "diagram", "trace", "strict", "help"];
@@ -69,6 +69,9 @@ pub(crate) fn of_scenario(algorithm: &str, settings: &[(&str, String)], scenario
         }
     }
     flags.add("detector", scenario.detector);
+    if scenario.multicast != Multicast::Broadcast {
+        flags.add("multicast", scenario.multicast);
+    }
     scenario.until.iter().for_each(|until| flags.add("until", until));
     scenario.limit.iter().for_each(|limit| flags.add("limit", limit));
     flags.add("seed", scenario.seed);

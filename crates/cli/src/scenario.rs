@@ -33,6 +33,7 @@ pub(crate) fn build(common: &Common) -> Result<(Scenario, Cuts), Error> {
         drift: network.drift,
         delay_bound: network.delay_bound,
         detector: network.detector,
+        multicast: network.multicast,
         crashed,
         initiators,
         plan,

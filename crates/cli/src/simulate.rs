@@ -31,6 +31,8 @@ const EXAMPLES: &str = "Examples:
       the same, message by message
   suffrage simulate bully --partition '1,2|3,4,5@10..50' --detector ideal:2
       two leaders while the network is cut, one after it is healed
+  suffrage simulate bully --crash 5@20 --detector heartbeat:1,3.5 --until 60
+      the leader dies and is missed by its heartbeats
   suffrage simulate bully --nodes 20 --latency exp:1 --runs 1000
       means with 95% intervals
 
@@ -226,6 +228,6 @@ impl Run<'_> {
     }
 }
 
-fn json(value: &impl serde::Serialize) -> String {
+pub(crate) fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(value).expect("results are plain data") + "\n"
 }

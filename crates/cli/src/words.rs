@@ -32,6 +32,31 @@ pub(crate) fn number(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
+/// A number with at most three decimals, or with a power of ten where those would say nothing.
+pub(crate) fn small_number(value: f64) -> String {
+    if value == 0.0 || value.abs() >= 0.01 { number(value) } else { format!("{value:.1e}") }
+}
+
+/// Rows of cells as columns, the first to the left and the others to the right.
+pub(crate) fn columns(rows: &[Vec<String>]) -> String {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..count).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (place, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            line += &if place == 0 { format!("  {cell:<width$}") } else { format!("   {cell:>width$}") };
+        }
+        text += line.trim_end();
+        text += "\n";
+    }
+    text
+}
+
 /// A moment, in time units.
 pub(crate) fn time(time: Time) -> String {
     number(time.as_units())
@@ -80,6 +105,19 @@ mod tests {
         assert_eq!(number(0.5), "0.5");
         assert_eq!(number(1.23456), "1.235");
         assert_eq!(number(100.0), "100");
+    }
+
+    #[test]
+    fn small_numbers_keep_their_first_digits() {
+        assert_eq!(small_number(0.0), "0");
+        assert_eq!(small_number(0.25), "0.25");
+        assert_eq!(small_number(0.000123), "1.2e-4");
+    }
+
+    #[test]
+    fn cells_stand_in_columns() {
+        let rows = [vec!["a".to_string(), "10".to_string()], vec!["long".to_string(), "9".to_string()]];
+        assert_eq!(columns(&rows), "  a      10\n  long    9\n");
     }
 
     #[test]

@@ -66,6 +66,14 @@ const BAD_INPUT: &[(&str, &str)] = &[
     ("--drift 1", "--drift"),
     ("--detector ideal", "--detector"),
     ("--detector parametric:1,2", "--detector"),
+    ("--detector heartbeat:1", "--detector: `1` lacks a value; the form is heartbeat:PERIOD,TIMEOUT"),
+    ("--detector heartbeat:0,3", "--detector: a period of 0 has no end of messages"),
+    ("--detector heartbeat:3,3", "--detector: 3 is not more than the period, 3"),
+    ("--detector phi:0.1", "--detector: `0.1` is not a threshold"),
+    ("--detector gossip:2,x", "--detector: `x` is not a time"),
+    ("--multicast reliable", "--multicast: `reliable` is not a multicast"),
+    ("--multicast ideal:2", "--multicast: `2` is not a probability"),
+    ("--multicast bimodal:2", "--multicast: `2` is not a fan-out and a number of rounds"),
     ("--seed x", "--seed"),
     ("--seed 1 --seed 2", "--seed"),
     ("--seed 18446744073709551615 --runs 2", "--seed"),
@@ -96,6 +104,63 @@ fn bad_input_is_one_sentence_that_names_the_flag() {
         assert!(lines[0].starts_with("error: ") && lines[0].contains(named), "{flags}: {}", lines[0]);
         assert_eq!(lines[1], "hint: `suffrage simulate bully --help` explains every flag");
     }
+}
+
+/// Measurements that do not fit, and what the sentence about them contains.
+#[test]
+fn bad_measurements_are_refused_in_a_sentence() {
+    for (line, words) in [
+        ("simulate-detector", "<DETECTOR>... is missing"),
+        ("simulate-detector ideal:2", "`ideal:2` is not a detector"),
+        ("simulate-detector phi:8 --nodes 1", "--nodes"),
+        ("simulate-detector phi:8 --watch 0", "--watch"),
+        ("simulate-detector phi:8 --latency const:0", "--latency"),
+        ("simulate-detector phi:8 --seed 18446744073709551615", "--seed"),
+        ("simulate-multicast", "<MULTICAST>... is missing"),
+        ("simulate-multicast bimodal", "fan-out"),
+        ("simulate-multicast broadcast --nodes 1", "--nodes"),
+        ("simulate-multicast ideal:0.9 --broadcast-loss 0.1", "--broadcast-loss"),
+        ("simulate-multicast broadcast --runs 0", "--runs"),
+    ] {
+        let ran = run(&format!("suffrage {line}"));
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{line}");
+        let lines: Vec<&str> = ran.err.lines().collect();
+        assert!(lines.len() == 2 && lines[0].contains(words), "{line}: {}", ran.err);
+    }
+}
+
+#[test]
+fn detectors_are_measured_the_same_whatever_the_jobs() {
+    let line =
+        "suffrage simulate-detector heartbeat:1,2.5 phi:4 gossip:1,9 --loss 0.1 --runs 30 --drift 0.01";
+    let result = json(&format!("{line} --jobs 1"));
+    assert_eq!(result, json(&format!("{line} --jobs 3")));
+    let [heartbeat, phi, gossip] = result.as_array().unwrap().as_slice() else { panic!("{result}") };
+    for detector in [heartbeat, phi, gossip] {
+        let value = |key: &str, part: &str| detector[key][part].as_f64().unwrap();
+        assert!(value("detection", "median") <= value("detection", "p99"));
+        assert!(value("mistake_rate", "lo") <= value("mistake_rate", "hi"));
+    }
+    assert!(gossip["messages"]["mean"].as_f64().unwrap() < 1.1);
+    assert!(heartbeat["messages"]["mean"].as_f64().unwrap() > 3.9);
+    let table = succeed(line);
+    for detector in ["heartbeat:1,2.5", "phi:4", "gossip:1,9"] {
+        assert_eq!(table.matches(&format!("\n  {detector} ")).count(), 1, "{table}");
+    }
+}
+
+#[test]
+fn multicasts_are_measured_the_same_whatever_the_jobs() {
+    let line = "suffrage simulate-multicast broadcast ideal:0.9 bimodal:2,8 --loss 0.3 --runs 200 --nodes 20";
+    let result = json(&format!("{line} --jobs 1"));
+    assert_eq!(result, json(&format!("{line} --jobs 3")));
+    let mean = |place: usize, key: &str| result[place][key]["mean"].as_f64().unwrap();
+    assert!(mean(0, "fraction") < mean(1, "fraction") && mean(1, "fraction") < mean(2, "fraction"));
+    for place in 0..3 {
+        let histogram = result[place]["histogram"].as_array().unwrap();
+        assert_eq!(histogram.iter().map(|count| count.as_u64().unwrap()).sum::<u64>(), 200);
+    }
+    assert!(succeed(line).contains("\n  runs that reached   broadcast   ideal:0.9   bimodal:2,8\n"));
 }
 
 #[test]
@@ -365,7 +430,8 @@ fn help_teaches_every_algorithm_with_its_options() {
 #[test]
 fn the_examples_in_help_texts_run() {
     let mut pages = vec!["suffrage".to_string()];
-    pages.extend(["demo", "algorithms", "simulate"].map(|command| format!("suffrage {command}")));
+    let commands = ["demo", "algorithms", "simulate", "simulate-detector", "simulate-multicast"];
+    pages.extend(commands.map(|command| format!("suffrage {command}")));
     pages.extend(CONTRACTS.iter().map(|contract| format!("suffrage simulate {}", contract.name)));
     for page in pages {
         let help = succeed(&format!("{page} --help"));

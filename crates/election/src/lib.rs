@@ -16,11 +16,15 @@
 //! - What the world sees of it: [`Announcement`].
 //! - What it promises, as data: [`Contract`].
 //! - Every algorithm, by name: [`catalog`].
+//! - What can stand in front of one: [`detectors`] and [`multicast`], put together in [`layers`].
 
 pub mod algorithms;
 pub mod catalog;
 mod contract;
+pub mod detectors;
 mod hash;
+pub mod layers;
+pub mod multicast;
 mod process;
 mod rank;
 mod recorder;

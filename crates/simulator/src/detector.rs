@@ -1,10 +1,10 @@
-//! Failure detectors that the simulator plays itself, because it knows the truth.
+//! Failure detectors: those that the simulator plays itself, because it knows the truth, and real ones.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use election::Span;
+use election::{Span, detectors};
 
 /// How processes learn that others have failed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,13 +24,24 @@ pub enum Detector {
         /// Wrong suspicions a process has per time unit.
         false_rate: f64,
     },
+    /// A process of its own in front of the algorithm finds out by messages, and may err.
+    Real(detectors::Options),
 }
 
 impl Detector {
+    /// After how long the simulator itself reports a silence; none if it does not.
     pub(crate) fn delay(self) -> Option<Span> {
         match self {
-            Detector::None => None,
+            Detector::None | Detector::Real(_) => None,
             Detector::Ideal { delay } | Detector::Parametric { delay, .. } => Some(delay),
+        }
+    }
+
+    /// How long a crash goes unnoticed at most, about, where nothing else goes wrong.
+    pub(crate) fn patience(self, delay_bound: Span) -> Span {
+        match self {
+            Detector::Real(options) => options.patience(delay_bound),
+            _ => self.delay().unwrap_or(Span::ZERO),
         }
     }
 
@@ -42,7 +53,10 @@ impl Detector {
     }
 
     pub(crate) fn without_mistakes(self) -> Detector {
-        self.delay().map_or(Detector::None, |delay| Detector::Ideal { delay })
+        match self {
+            Detector::Parametric { delay, .. } => Detector::Ideal { delay },
+            _ => self,
+        }
     }
 }
 
@@ -52,6 +66,7 @@ impl fmt::Display for Detector {
             Detector::None => f.write_str("none"),
             Detector::Ideal { delay } => write!(f, "ideal:{delay}"),
             Detector::Parametric { delay, false_rate } => write!(f, "parametric:{delay},{false_rate}"),
+            Detector::Real(options) => options.fmt(f),
         }
     }
 }
@@ -72,7 +87,11 @@ impl FromStr for Detector {
                     "`{rate}` is not a rate of wrong suspicions from 0 to 1 per process and time unit"
                 )),
             },
-            _ => Err(format!("`{text}` is not a detector; it is none, ideal:DELAY or parametric:DELAY,RATE")),
+            ("heartbeat" | "phi" | "gossip", _) => text.parse().map(Detector::Real),
+            _ => Err(format!(
+                "`{text}` is not a detector; it is none, ideal:DELAY, parametric:DELAY,RATE, \
+                 heartbeat:PERIOD,TIMEOUT, phi:THRESHOLD[,PERIOD] or gossip:PERIOD,T_FAIL"
+            )),
         }
     }
 }
@@ -104,11 +123,20 @@ mod tests {
 
     #[test]
     fn detectors_are_read_as_they_are_shown() {
-        for text in ["none", "ideal:2", "parametric:2,0.001"] {
+        for text in ["none", "ideal:2", "parametric:2,0.001", "heartbeat:1,3.5", "phi:8", "gossip:1,9"] {
             assert_eq!(text.parse::<Detector>().unwrap().to_string(), text);
         }
-        for text in ["", "ideal", "ideal:x", "parametric:1", "parametric:1,2", "phi:8"] {
+        for text in ["", "ideal", "ideal:x", "parametric:1", "parametric:1,2", "ping:8", "heartbeat:1"] {
             assert!(text.parse::<Detector>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn calm_ends_the_mistakes_that_are_the_simulator_s() {
+        for (before, after) in
+            [("none", "none"), ("ideal:2", "ideal:2"), ("parametric:2,0.1", "ideal:2"), ("phi:8", "phi:8")]
+        {
+            assert_eq!(before.parse::<Detector>().unwrap().without_mistakes().to_string(), after);
         }
     }
 

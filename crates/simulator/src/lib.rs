@@ -9,6 +9,8 @@ mod fault;
 mod fingerprint;
 pub mod invariants;
 mod ledger;
+pub mod measure;
+mod multicast;
 mod network;
 mod observer;
 mod occurrence;
@@ -30,6 +32,7 @@ pub use fault::{
 };
 pub use invariants::{Invariant, Violation};
 pub use ledger::{Accord, Belief, Ledger, Reign, Traffic};
+pub use multicast::Multicast;
 pub use network::{Cut, Latency};
 pub use observer::{Happening, Observer, Said, Why};
 pub use outcome::{Messages, Outcome, Window};

@@ -86,6 +86,8 @@ impl FromStr for Latency {
 pub(crate) struct Network {
     pub(crate) latency: Latency,
     pub(crate) loss: f64,
+    /// How likely an addressee misses a multicast, if that differs.
+    pub(crate) multicast_loss: Option<f64>,
     pub(crate) duplicate: f64,
     cuts: Vec<(usize, Cut)>,
     pub(crate) rng: Rng,
@@ -133,7 +135,14 @@ impl Cut {
 
 impl Network {
     pub(crate) fn new(latency: Latency, seed: u64) -> Network {
-        Network { latency, loss: 0.0, duplicate: 0.0, cuts: Vec::new(), rng: Rng::new(seed) }
+        Network {
+            latency,
+            loss: 0.0,
+            multicast_loss: None,
+            duplicate: 0.0,
+            cuts: Vec::new(),
+            rng: Rng::new(seed),
+        }
     }
 
     pub(crate) fn cut(&mut self, name: usize, cut: Cut) {
@@ -148,7 +157,7 @@ impl Network {
     }
 
     pub(crate) fn calm(&mut self) {
-        (self.loss, self.duplicate) = (0.0, 0.0);
+        (self.loss, self.multicast_loss, self.duplicate) = (0.0, None, 0.0);
         self.cuts.clear();
     }
 
@@ -166,11 +175,6 @@ impl Network {
     /// On which sides a slot is: processes of equal sides can reach the same others.
     pub(crate) fn sides(&self, slot: usize) -> Vec<u16> {
         self.cuts.iter().map(|(_, cut)| cut.sides[slot]).collect()
-    }
-
-    #[inline]
-    pub(crate) fn loses(&mut self) -> bool {
-        self.loses_at(self.loss)
     }
 
     #[inline]

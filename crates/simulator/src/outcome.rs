@@ -131,10 +131,10 @@ pub struct Messages {
     /// The same by kind.
     #[serde(serialize_with = "as_map")]
     pub by_kind: Vec<(&'static str, u64)>,
-    /// Messages that the source leaves out of its count, by kind.
+    /// Messages that the source leaves out of its count, by kind. One to everybody counts once.
     #[serde(serialize_with = "as_map")]
     pub apart: Vec<(&'static str, u64)>,
-    /// Messages to everybody, each counted once.
+    /// Messages to everybody that count, each once.
     pub multicasts: u64,
     /// The addressees of those.
     pub copies: u64,
@@ -167,7 +167,7 @@ impl Outcome {
         let common = if believed.len() == 1 { believed.iter().next().copied().flatten() } else { None };
         let leader =
             common.filter(|&leader| world.roster().slot(leader).is_some_and(|slot| facts.is_up(slot)));
-        let kinds = A::Message::KINDS.iter().zip(&ledger.sent);
+        let kinds = A::Message::KINDS.iter().zip(ledger.sent.iter().zip(&ledger.multicasts));
         let kinds_of = |counted| kinds.clone().filter(move |(kind, _)| kind.counted == counted);
         let reigns = ledger.reigns.iter().map(|reign| (reign.from, reign.to));
         let [leaderless, _, split] = coverage(reigns, 0.0, horizon.as_units());
@@ -181,12 +181,12 @@ impl Outcome {
             undecided: facts.up().filter(|&slot| facts.belief(slot).is_none()).count(),
             leaders: believed.into_iter().flatten().collect(),
             messages: Messages {
-                total: kinds_of(true).map(|(_, sent)| sent).sum(),
-                by_kind: kinds_of(true).map(|(kind, &sent)| (kind.name, sent)).collect(),
-                apart: kinds_of(false).map(|(kind, &sent)| (kind.name, sent)).collect(),
-                multicasts: ledger.multicasts.iter().sum(),
                 copies: ledger.copies.iter().sum(),
                 bytes: world.weighs().then_some(ledger.bytes),
+                total: kinds_of(true).map(|(_, (sent, _))| sent).sum(),
+                by_kind: kinds_of(true).map(|(kind, (sent, _))| (kind.name, *sent)).collect(),
+                apart: kinds_of(false).map(|(kind, (sent, all))| (kind.name, sent + all)).collect(),
+                multicasts: kinds_of(true).map(|(_, (_, all))| all).sum(),
                 undelivered: ledger.lost + ledger.cut + ledger.dead + ledger.strange,
             },
             time: ledger.active.as_units(),

@@ -330,11 +330,11 @@ impl<P: Process> Outside<P> {
     }
 
     #[inline(always)]
-    fn transmit(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message) {
+    fn transmit(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message, loss: f64) {
         if !self.network.is_whole() && self.network.is_cut(from, to) {
             return self.hold_back(roster, from, to, message, Why::Cut);
         }
-        if self.network.loses() {
+        if self.network.loses_at(loss) {
             return self.hold_back(roster, from, to, message, Why::Lost);
         }
         if self.network.doubles() {
@@ -393,7 +393,10 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
     fn send(&mut self, to: NodeId, message: P::Message) {
         self.outside.ledger.sent[message.kind()] += 1;
         match self.roster.slot(to) {
-            Some(to) => self.outside.transmit(self.roster, self.slot, to, message),
+            Some(to) => {
+                let loss = self.outside.network.loss;
+                self.outside.transmit(self.roster, self.slot, to, message, loss);
+            }
             None => self.outside.refuse(self.roster.id(self.slot), to, message),
         }
     }
@@ -404,20 +407,20 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
         self.outside.ledger.copies[message.kind()] += copies;
         let from = self.roster.id(self.slot);
         self.outside.observe(Happening::Multicast { from, message: said(&message) });
+        let loss = self.outside.network.multicast_loss.unwrap_or(self.outside.network.loss);
         // Cuts are met on sending too, so that what is sent into one stays lost if it heals.
         if let Latency::Const(delay) = self.outside.network.latency
             && self.outside.network.duplicate == 0.0
             && self.outside.network.is_whole()
         {
             self.outside.weigh(&message, copies);
-            let loss = self.outside.network.loss as f32;
-            let event =
-                Event { whom: self.slot as u32, mark: loss.to_bits(), what: What::Multicast(message) };
+            let mark = (loss as f32).to_bits();
+            let event = Event { whom: self.slot as u32, mark, what: What::Multicast(message) };
             return self.outside.queue.push((self.outside.now + delay).as_nanos(), event);
         }
         for peer in self.roster.view(self.slot).peers() {
             let to = self.roster.slot(peer).expect("a peer is a member");
-            self.outside.transmit(self.roster, self.slot, to, message.clone());
+            self.outside.transmit(self.roster, self.slot, to, message.clone(), loss);
         }
     }
 

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use election::layers::{self, Stack};
 use election::{Algorithm, Attribute, Command, NodeId, Rng, Roster, Span, Time};
 
 use crate::outcome::Before;
-use crate::{Detector, End, Fault, Latency, Observer, Outcome, Plan, World, invariants, order};
+use crate::{Detector, End, Fault, Latency, Multicast, Observer, Outcome, Plan, World, invariants, order};
 
 /// A run described as data. The algorithm and its options come separately, so that the same scenario
 /// can be put to all of them.
@@ -30,6 +31,8 @@ pub struct Scenario {
     pub delay_bound: Option<Span>,
     /// How processes learn of failures.
     pub detector: Detector,
+    /// How multicasts reach them.
+    pub multicast: Multicast,
     /// Slots that are dead from the start.
     pub crashed: Vec<usize>,
     /// Slots that call an election at time zero.
@@ -115,6 +118,7 @@ impl Scenario {
             drift: 0.0,
             delay_bound: None,
             detector: Detector::None,
+            multicast: Multicast::Broadcast,
             crashed: Vec::new(),
             initiators: Vec::new(),
             plan: Vec::new(),
@@ -135,7 +139,7 @@ impl Scenario {
         let commands = self.commands.iter().map(|(at, ..)| *at);
         let last = self.plan.iter().map(calm).chain(commands).max().unwrap_or(Time::ZERO);
         let bound = self.delay_bound.unwrap_or(self.latency.bound());
-        let noticed = self.detector.delay().unwrap_or(Span::ZERO);
+        let noticed = self.detector.patience(bound);
         self.until.unwrap_or(last + noticed + bound * (1_000 + 20 * self.roster.len() as u64))
     }
 
@@ -157,8 +161,26 @@ impl Scenario {
         roster
     }
 
+    /// What stands in front of the algorithm in this scenario; none if nothing does.
+    pub fn stack<O: Clone>(&self, options: &O) -> Option<layers::Options<O>> {
+        let detector = match self.detector {
+            Detector::Real(detector) => Some(detector),
+            _ => None,
+        };
+        let multicast = match self.multicast {
+            Multicast::Bimodal(multicast) => Some(multicast),
+            _ => None,
+        };
+        (detector.is_some() || multicast.is_some()).then(|| layers::Options {
+            detector,
+            multicast,
+            algorithm: options.clone(),
+        })
+    }
+
     /// The world of this scenario, before anything has happened, with the algorithm's promises as
-    /// invariants.
+    /// invariants. The processes are the algorithm's: for what [`stack`](Scenario::stack) puts in front
+    /// of it, make the world of a [`Stack`].
     pub fn world<A: Algorithm + 'static>(&self, options: &A::Options) -> World<A> {
         let shared = options.clone();
         let mut world = World::new(self.ranked(), self.seed, self.latency, move |id| A::new(id, &shared));
@@ -176,6 +198,9 @@ impl Scenario {
             world.count_failures();
         }
         world.set_detector(self.detector);
+        if let Multicast::Ideal(reached) = self.multicast {
+            world.set_multicast_loss(1.0 - reached);
+        }
         self.crashed.iter().for_each(|&slot| world.kill(slot));
         self.initiators.iter().for_each(|&slot| world.command(Time::ZERO, slot, Command::Campaign));
         let (mut plan, mut commands) = (self.plan.clone(), self.commands.clone());
@@ -191,9 +216,12 @@ impl Scenario {
         world
     }
 
-    /// Runs the scenario.
+    /// Runs the scenario: the algorithm by itself, or behind the detector and the multicast it asks for.
     pub fn run<A: Algorithm + 'static>(&self, options: &A::Options) -> Outcome {
-        self.conclude(self.world::<A>(options))
+        match self.stack(options) {
+            None => self.conclude(self.world::<A>(options)),
+            Some(options) => self.conclude(self.world::<Stack<A>>(&options)),
+        }
     }
 
     /// Runs the scenario while somebody watches.
@@ -202,7 +230,13 @@ impl Scenario {
         options: &A::Options,
         observer: Box<dyn Observer>,
     ) -> Outcome {
-        let mut world = self.world::<A>(options);
+        match self.stack(options) {
+            None => self.conclude_observed(self.world::<A>(options), observer),
+            Some(options) => self.conclude_observed(self.world::<Stack<A>>(&options), observer),
+        }
+    }
+
+    fn conclude_observed<A: Algorithm>(&self, mut world: World<A>, observer: Box<dyn Observer>) -> Outcome {
         world.set_observer(observer);
         self.conclude(world)
     }
@@ -242,6 +276,11 @@ mod tests {
         assert_eq!(scenario.horizon(), "1200".parse().unwrap());
         scenario.plan = vec![(Time::ZERO, Fault::Pause(1, "50".parse().unwrap()))];
         assert_eq!(scenario.horizon(), "1250".parse().unwrap());
+        for (detector, horizon) in [("ideal:9", "1259"), ("heartbeat:10,30", "1281"), ("gossip:5,50", "1350")]
+        {
+            scenario.detector = detector.parse().unwrap();
+            assert_eq!(scenario.horizon(), horizon.parse().unwrap(), "it waits for {detector}");
+        }
         scenario.until = Some("7".parse().unwrap());
         assert_eq!(scenario.horizon(), "7".parse().unwrap());
     }

@@ -1,9 +1,11 @@
 //! Torture: a whole scenario decided by a seed, with everything that can go wrong going wrong, then
 //! healing, and then time enough for an algorithm to keep its promises.
 
-use election::{Attribute, Command, Contract, Detection, NodeId, Rng, Roster, Span, Time};
+use election::detectors::{self, gossip, heartbeat, phi};
+use election::multicast::bimodal;
+use election::{Attribute, Command, Contract, Detection, NodeId, Rng, Roster, Span, Time, Topology};
 
-use crate::{Detector, Fault, Latency, Plan, Ranking, Scenario, Storm, order, storm};
+use crate::{Detector, Fault, Latency, Multicast, Plan, Ranking, Scenario, Storm, order, storm};
 
 /// When the faults stop, in time units.
 const STORM: u64 = 300;
@@ -47,7 +49,10 @@ pub fn ordeal(seed: u64, contract: &Contract, members: Option<usize>) -> Ordeal 
     // half of the ordeals, put through those of a network that loses nothing.
     let alone = contract.detection == Detection::Timeout;
     let lossy = alone || !settings.is_empty() && rng.chance(0.5);
-    scenario.detector = detector(rng, alone || lossy);
+    scenario.detector = detector(rng, scenario.latency.bound(), alone || lossy);
+    if contract.topology == Topology::Multicast {
+        scenario.multicast = multicast(rng);
+    }
     if lossy {
         scenario.loss = thousandths(rng, 0.5);
         scenario.duplicate = thousandths(rng, 0.3);
@@ -84,13 +89,35 @@ fn latency(rng: &mut Rng) -> Latency {
     }
 }
 
-/// A detector, or none where an algorithm can do without.
-fn detector(rng: &mut Rng, dispensable: bool) -> Detector {
+/// A detector: one that knows the truth and, where an algorithm can do without that, a real one or none.
+fn detector(rng: &mut Rng, bound: Span, dispensable: bool) -> Detector {
     let delay = Span::from_millis(2 + rng.below(5));
-    match rng.below(if dispensable { 3 } else { 2 }) {
+    // What is heard within the delay bound is heard in time, by clocks that drift as much as they do here.
+    let period = Span::from_millis(1) + bound * (3 + rng.below(4));
+    match rng.below(if dispensable { 6 } else { 2 }) {
         0 => Detector::Ideal { delay },
         1 => Detector::Parametric { delay, false_rate: thousandths(rng, 0.02) },
+        2 => {
+            Detector::Real(detectors::Options::Heartbeat(heartbeat::Options { period, timeout: period * 3 }))
+        }
+        3 => Detector::Real(detectors::Options::Phi(phi::Options::new(
+            8.0 + rng.below(5) as f64,
+            Some(period),
+        ))),
+        4 => Detector::Real(detectors::Options::Gossip(gossip::Options { period, fail: period * 15 })),
         _ => Detector::None,
+    }
+}
+
+/// How multicasts go, where there are any.
+fn multicast(rng: &mut Rng) -> Multicast {
+    match rng.below(3) {
+        0 => Multicast::Broadcast,
+        1 => Multicast::Ideal(1.0),
+        _ => {
+            let (fanout, rounds) = (1 + rng.below(2) as u32, 2 + rng.below(4) as u32);
+            Multicast::Bimodal(bimodal::Options { fanout, rounds })
+        }
     }
 }
 

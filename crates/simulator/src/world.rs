@@ -75,6 +75,12 @@ impl<P: Process> World<P> {
         self.outside.network.loss = probability;
     }
 
+    /// Has each addressee of a multicast miss it with this probability, whatever the loss of other
+    /// messages.
+    pub fn set_multicast_loss(&mut self, probability: f64) {
+        self.outside.network.multicast_loss = Some(probability);
+    }
+
     /// Has messages doubled with this probability.
     pub fn set_duplicate(&mut self, probability: f64) {
         self.outside.network.duplicate = probability;
@@ -90,7 +96,8 @@ impl<P: Process> World<P> {
         self.outside.delay_bound = bound;
     }
 
-    /// Chooses how processes learn of failures. Once, and before any process is killed.
+    /// Chooses how processes learn of failures. Once, and before any process is killed. A real detector
+    /// is a part of the processes: all the world has to do about it is nothing.
     pub fn set_detector(&mut self, detector: Detector) {
         self.detector = detector;
         self.schedule_mistake();

@@ -1,0 +1,42 @@
+//! An algorithm behind whichever detector and multicast are wanted.
+
+use super::Watched;
+use crate::detectors::{self, Any};
+use crate::multicast::bimodal::{self, Bimodal};
+use crate::{Algorithm, BadParameter, Contract, NodeId, Parameter, Roster};
+
+/// An algorithm behind whichever detector and multicast are wanted: one type for all of them.
+pub type Stack<A> = Watched<Any, Bimodal<A>>;
+
+/// What stands in front of an algorithm, and the algorithm's own options.
+#[derive(Clone, Debug, Default)]
+pub struct Options<O> {
+    /// The detector, if one is wanted.
+    pub detector: Option<detectors::Options>,
+    /// The multicast, if not the world's own.
+    pub multicast: Option<bimodal::Options>,
+    /// The algorithm's.
+    pub algorithm: O,
+}
+
+/// The contract is the algorithm's: layers are what it assumes, or does better with.
+impl<A: Algorithm> Algorithm for Stack<A> {
+    const CONTRACT: Contract = A::CONTRACT;
+
+    type Options = Options<A::Options>;
+
+    const PARAMETERS: &'static [Parameter<Self::Options>] = &[];
+
+    fn new(me: NodeId, options: &Self::Options) -> Self {
+        let algorithm = Bimodal::new(options.multicast, A::new(me, &options.algorithm));
+        Watched::new(Any::new(options.detector), algorithm)
+    }
+
+    fn may_lead(&self) -> bool {
+        self.algorithm().algorithm().may_lead()
+    }
+
+    fn check(options: &Self::Options, roster: &Roster) -> Result<(), BadParameter> {
+        A::check(&options.algorithm, roster)
+    }
+}

@@ -1,0 +1,395 @@
+//! Bimodal multicast: an unreliable broadcast, repaired by gossip.
+//!
+//! Source: Birman, Hayden, Ozkasap, Xiao, Budiu and Minsky, "Bimodal multicast", 1999.
+//!
+//! ```text
+//!   p ── Data ──▶ everybody, each reached or missed on its own
+//!   then each round, at whoever has it:
+//!   q ── Digest [p's message] ──▶ `fanout` random members
+//!                r ── Solicit [p's message] ──▶ q        r missed it
+//!   q ── Retransmission ──▶ r
+//! ```
+//!
+//! Model: messages may be lost, doubled and overtaken; processes may crash, the sender too.
+//!
+//! Cost: the broadcast; then up to `fanout` digests per process and round, and two messages for each
+//! process that the broadcast missed. A message is gossiped about for `rounds` rounds of
+//! [`PERIOD`] delay bounds, counted from the broadcast, and then forgotten; when nothing is left to
+//! gossip about, all is quiet.
+//!
+//! Promise: almost everybody or almost nobody gets the message, and hardly ever anything in between
+//! (the two modes of the name); the more rounds and fan-out, the likelier everybody. What is delivered
+//! is delivered once, as a message from its first sender. No order is promised.
+//!
+//! Readings, where the paper is silent:
+//! - A message's age travels with it, so that the whole group gives it up at about the same time
+//!   (the round numbers of section 5). Its name is remembered as long again, so that no late copy is
+//!   taken for news.
+//! - What was asked for is not asked for again in the same round.
+//! - A message is named by its sender, a random number drawn at the sender's start, and a count: names
+//!   do not repeat after a crash, which nothing survives here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::layers::{Concatenation, Lists};
+use crate::{Announcement, Command, Context, Effects, Kind, NodeId, Process, Rng, Span, Start};
+
+/// How long a round is, in delay bounds: digest, solicitation and retransmission fit in.
+pub const PERIOD: u64 = 4;
+
+/// What can be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// How many members a digest goes to, each round.
+    pub fanout: u32,
+    /// For how many rounds a message is gossiped about.
+    pub rounds: u32,
+}
+
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{}", self.fanout, self.rounds)
+    }
+}
+
+impl FromStr for Options {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Options, String> {
+        let number = |text: &str, most: u32| text.parse().ok().filter(|number| (1..=most).contains(number));
+        let pair = text.split_once(',').and_then(|(fanout, rounds)| {
+            Some(Options { fanout: number(fanout, 10_000)?, rounds: number(rounds, 10_000)? })
+        });
+        pair.ok_or_else(|| {
+            format!("`{text}` is not a fan-out and a number of rounds, each from 1 to 10000, like 2,5")
+        })
+    }
+}
+
+/// The name of a multicast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Id {
+    /// Who multicast it.
+    pub sender: NodeId,
+    /// Drawn at the sender's start.
+    pub boot: u64,
+    /// How many it had multicast since.
+    pub number: u64,
+}
+
+/// What processes say to each other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Message<M> {
+    /// The algorithm's, to one addressee; or to all, where there is no bimodal multicast.
+    Plain(M),
+    /// The algorithm's, to all.
+    Data {
+        /// Its name.
+        id: Id,
+        /// All of it.
+        message: M,
+    },
+    /// What the sender has.
+    Digest(Vec<Id>),
+    /// What the sender misses.
+    Solicit(Vec<Id>),
+    /// What the addressee had missed.
+    Retransmission {
+        /// Its name.
+        id: Id,
+        /// How many rounds ago it was multicast.
+        age: u32,
+        /// All of it.
+        message: M,
+    },
+}
+
+impl<M: crate::Message> Lists for Message<M> {
+    const FIRST: &'static [Kind] = M::KINDS;
+    const SECOND: &'static [Kind] =
+        &[Kind::apart("Digest"), Kind::apart("Solicit"), Kind::apart("Retransmission")];
+}
+
+impl<M: crate::Message> crate::Message for Message<M> {
+    const KINDS: &'static [Kind] = Concatenation::<Self>::KINDS;
+
+    fn kind(&self) -> usize {
+        match self {
+            Message::Plain(message) | Message::Data { message, .. } => message.kind(),
+            Message::Digest(_) => M::KINDS.len(),
+            Message::Solicit(_) => M::KINDS.len() + 1,
+            Message::Retransmission { .. } => M::KINDS.len() + 2,
+        }
+    }
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Timer<T> {
+    /// The next round of gossip.
+    Round,
+    /// Of the algorithm.
+    Algorithm(T),
+}
+
+impl<T: crate::Timer> crate::Timer for Timer<T> {
+    const COUNT: usize = 1 + T::COUNT;
+
+    fn index(self) -> usize {
+        match self {
+            Timer::Round => 0,
+            Timer::Algorithm(timer) => 1 + timer.index(),
+        }
+    }
+}
+
+/// An algorithm whose multicasts are repaired by gossip.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Bimodal<A: Process> {
+    options: Option<Options>,
+    buffer: Buffer<A::Message>,
+    algorithm: A,
+}
+
+/// What has been multicast lately.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Buffer<M> {
+    boot: u64,
+    sent: u64,
+    held: BTreeMap<Id, Held<M>>,
+    /// What has been asked for in this round.
+    wanted: BTreeSet<Id>,
+    /// Whether the timer runs.
+    gossiping: bool,
+}
+
+/// A multicast that has come.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Held<M> {
+    /// In rounds.
+    age: u32,
+    /// None once it is too old to be gossiped about.
+    message: Option<M>,
+}
+
+impl<M: Clone> Buffer<M> {
+    /// Names a new multicast and keeps a copy of it.
+    fn file(&mut self, sender: NodeId, message: M) -> Id {
+        let id = Id { sender, boot: self.boot, number: self.sent };
+        self.sent += 1;
+        self.held.insert(id, Held { age: 0, message: Some(message) });
+        id
+    }
+
+    /// Everything is a round older; what is still to be gossiped about.
+    fn grow_older(&mut self, rounds: u32) -> Vec<Id> {
+        self.wanted.clear();
+        for held in self.held.values_mut() {
+            held.age += 1;
+            if held.age > rounds {
+                held.message = None;
+            }
+        }
+        self.held.retain(|_, held| held.age / 2 <= rounds);
+        self.held.iter().filter(|(_, held)| held.message.is_some()).map(|(id, _)| *id).collect()
+    }
+
+    fn misses(&self, id: &Id) -> bool {
+        !self.held.contains_key(id)
+    }
+}
+
+/// What the algorithm does, with its multicasts kept.
+struct Inside<'a, A: Process, E> {
+    buffer: &'a mut Buffer<A::Message>,
+    /// How long a round is; none if there is no gossip.
+    round: Option<Span>,
+    me: NodeId,
+    outer: &'a mut E,
+}
+
+impl<A: Process, E: Effects<Bimodal<A>>> Effects<A> for Inside<'_, A, E> {
+    fn rng(&mut self) -> &mut Rng {
+        self.outer.rng()
+    }
+    fn send(&mut self, to: NodeId, message: A::Message) {
+        self.outer.send(to, Message::Plain(message));
+    }
+    fn multicast(&mut self, message: A::Message) {
+        let Some(round) = self.round else { return self.outer.multicast(Message::Plain(message)) };
+        let id = self.buffer.file(self.me, message.clone());
+        self.outer.multicast(Message::Data { id, message });
+        if !std::mem::replace(&mut self.buffer.gossiping, true) {
+            self.outer.set_timer(Timer::Round, round);
+        }
+    }
+    fn set_timer(&mut self, timer: A::Timer, after: Span) {
+        self.outer.set_timer(Timer::Algorithm(timer), after);
+    }
+    fn cancel_timer(&mut self, timer: A::Timer) {
+        self.outer.cancel_timer(Timer::Algorithm(timer));
+    }
+    fn save(&mut self, state: A::Saved) {
+        self.outer.save(state);
+    }
+    fn announce(&mut self, announcement: Announcement) {
+        self.outer.announce(announcement);
+    }
+    fn suspect(&mut self, peer: NodeId) {
+        self.outer.suspect(peer);
+    }
+    fn restore(&mut self, peer: NodeId) {
+        self.outer.restore(peer);
+    }
+}
+
+impl<A: Process> Bimodal<A> {
+    /// The algorithm over this multicast; over the world's own, if there are no options.
+    pub fn new(options: Option<Options>, algorithm: A) -> Self {
+        let buffer =
+            Buffer { boot: 0, sent: 0, held: BTreeMap::new(), wanted: BTreeSet::new(), gossiping: false };
+        Bimodal { options, buffer, algorithm }
+    }
+
+    /// The algorithm.
+    pub fn algorithm(&self) -> &A {
+        &self.algorithm
+    }
+
+    /// Hands an input to the algorithm.
+    fn inner<'v, E: Effects<Self>>(
+        &mut self,
+        cx: &mut Context<'v, E>,
+        input: impl FnOnce(&mut A, &mut Context<'v, Inside<'_, A, E>>),
+    ) {
+        let (now, view, bound, me) = (cx.now(), cx.view(), cx.delay_bound(), cx.me());
+        let round = self.options.map(|_| bound * PERIOD);
+        let effects = Inside { buffer: &mut self.buffer, round, me, outer: cx.effects() };
+        input(&mut self.algorithm, &mut Context::new(now, view, bound, effects));
+    }
+
+    fn keep_gossiping(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+        if !std::mem::replace(&mut self.buffer.gossiping, true) {
+            cx.set_timer(Timer::Round, cx.delay_bound() * PERIOD);
+        }
+    }
+
+    /// A multicast has come, directly or not. Who sees it for the first time delivers it.
+    fn on_data(&mut self, cx: &mut Context<'_, impl Effects<Self>>, id: Id, age: u32, message: A::Message) {
+        let Some(options) = self.options else { return };
+        if age > options.rounds || !is_others(cx, &id) || !self.buffer.misses(&id) {
+            return;
+        }
+        self.buffer.held.insert(id, Held { age, message: Some(message.clone()) });
+        self.keep_gossiping(cx);
+        self.inner(cx, |part, cx| part.on_message(cx, id.sender, message));
+    }
+
+    fn on_digest(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, ids: Vec<Id>) {
+        let news = |id: &Id| is_others(cx, id) && self.buffer.misses(id) && !self.buffer.wanted.contains(id);
+        let missed: Vec<Id> = ids.into_iter().filter(news).collect();
+        if !missed.is_empty() {
+            self.buffer.wanted.extend(&missed);
+            self.keep_gossiping(cx);
+            cx.send(from, Message::Solicit(missed));
+        }
+    }
+
+    fn on_solicit(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, ids: Vec<Id>) {
+        for id in ids {
+            if let Some(Held { age, message: Some(message) }) = self.buffer.held.get(&id) {
+                cx.send(from, Message::Retransmission { id, age: *age, message: message.clone() });
+            }
+        }
+    }
+
+    fn on_round(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+        let Some(Options { fanout, rounds }) = self.options else { return };
+        let digest = self.buffer.grow_older(rounds);
+        if !digest.is_empty() {
+            for peer in random_peers(cx, fanout as usize) {
+                cx.send(peer, Message::Digest(digest.clone()));
+            }
+        }
+        self.buffer.gossiping = !self.buffer.held.is_empty();
+        if self.buffer.gossiping {
+            cx.set_timer(Timer::Round, cx.delay_bound() * PERIOD);
+        }
+    }
+}
+
+/// Whether a multicast is of another member: what a process sent itself, perhaps before it crashed, is
+/// no news to it.
+fn is_others<A: Process>(cx: &Context<'_, impl Effects<Bimodal<A>>>, id: &Id) -> bool {
+    id.sender != cx.me() && cx.view().contains(id.sender)
+}
+
+/// Some peers, each at most once.
+fn random_peers<A: Process>(cx: &mut Context<'_, impl Effects<Bimodal<A>>>, count: usize) -> Vec<NodeId> {
+    let view = cx.view();
+    if count + 1 >= view.len() {
+        return view.peers().collect();
+    }
+    let mut chosen = Vec::with_capacity(count);
+    while chosen.len() < count {
+        let peer = view.random_peer(cx.rng()).expect("there are more peers than are wanted");
+        if !chosen.contains(&peer) {
+            chosen.push(peer);
+        }
+    }
+    chosen
+}
+
+impl<A: Process> Process for Bimodal<A> {
+    type Message = Message<A::Message>;
+    type Timer = Timer<A::Timer>;
+    type Saved = A::Saved;
+
+    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<A::Saved>) {
+        if self.options.is_some() {
+            self.buffer.boot = cx.rng().bits();
+        }
+        self.inner(cx, |part, cx| part.on_start(cx, start));
+    }
+
+    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Self::Message) {
+        match message {
+            Message::Plain(message) => self.inner(cx, |part, cx| part.on_message(cx, from, message)),
+            Message::Data { id, message } if id.sender == from => self.on_data(cx, id, 0, message),
+            Message::Data { .. } => {}
+            Message::Digest(ids) => self.on_digest(cx, from, ids),
+            Message::Solicit(ids) => self.on_solicit(cx, from, ids),
+            Message::Retransmission { id, age, message } => self.on_data(cx, id, age, message),
+        }
+    }
+
+    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Self::Timer) {
+        match timer {
+            Timer::Round => self.on_round(cx),
+            Timer::Algorithm(timer) => self.inner(cx, |part, cx| part.on_timer(cx, timer)),
+        }
+    }
+
+    fn on_suspect(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+        self.inner(cx, |part, cx| part.on_suspect(cx, peer));
+    }
+
+    fn on_restore(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+        self.inner(cx, |part, cx| part.on_restore(cx, peer));
+    }
+
+    fn on_view_change(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+        self.inner(cx, |part, cx| part.on_view_change(cx));
+    }
+
+    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
+        self.inner(cx, |part, cx| part.on_command(cx, command));
+    }
+}
+
+#[cfg(test)]
+mod tests;

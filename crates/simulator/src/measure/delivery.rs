@@ -1,0 +1,131 @@
+//! How many processes a multicast reaches.
+
+use election::multicast::bimodal::Bimodal;
+use election::{Command, Context, Effects, Kind, NodeId, Process, Roster, Span, Start, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::{Fault, Latency, Multicast, World};
+
+/// A world in which one process multicasts once.
+#[derive(Clone, Debug)]
+pub struct DeliveryTrial {
+    /// How.
+    pub multicast: Multicast,
+    /// How many processes.
+    pub nodes: usize,
+    /// How long messages take.
+    pub latency: Latency,
+    /// How likely a message is lost.
+    pub loss: f64,
+    /// How likely the broadcast misses an addressee, if that differs.
+    pub broadcast_loss: Option<f64>,
+    /// Whether the sender dies when it has sent the broadcast.
+    pub sender_crashes: bool,
+    /// Decides everything that is left to chance.
+    pub seed: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Delivery {
+    /// How many were reached, of all but the sender.
+    pub reached: usize,
+    /// The same as a fraction.
+    pub fraction: f64,
+    /// Messages to one addressee each, per process.
+    pub messages: f64,
+    /// When all was quiet, in time units.
+    pub time: f64,
+}
+
+impl DeliveryTrial {
+    /// In a flawless network.
+    pub fn new(multicast: Multicast, nodes: usize) -> DeliveryTrial {
+        DeliveryTrial {
+            multicast,
+            nodes,
+            latency: Latency::Const(Span::UNIT),
+            loss: 0.0,
+            broadcast_loss: None,
+            sender_crashes: false,
+            seed: 0,
+        }
+    }
+
+    /// Runs it.
+    pub fn run(&self) -> Delivery {
+        let options = match self.multicast {
+            Multicast::Bimodal(options) => Some(options),
+            Multicast::Broadcast | Multicast::Ideal(_) => None,
+        };
+        let make = move |_| Bimodal::new(options, Shout { heard: false });
+        let mut world = World::new(Roster::numbered(self.nodes), self.seed, self.latency, make);
+        world.set_loss(self.loss);
+        if let Multicast::Ideal(reached) = self.multicast {
+            world.set_multicast_loss(1.0 - reached);
+        }
+        if let Some(loss) = self.broadcast_loss {
+            world.set_multicast_loss(loss);
+        }
+        world.command(Time::ZERO, 0, Command::Campaign);
+        if self.sender_crashes {
+            world.befall(Time::ZERO, Fault::Crash(0));
+        }
+        world.run(Time::MAX);
+        let reached = (1..self.nodes).filter(|&slot| world.process(slot).algorithm().heard).count();
+        Delivery {
+            reached,
+            fraction: reached as f64 / (self.nodes as f64 - 1.0).max(1.0),
+            messages: world.ledger().traffic().messages as f64 / self.nodes as f64,
+            time: world.now().as_units(),
+        }
+    }
+}
+
+/// Multicasts on command.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Shout {
+    heard: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct Hey;
+
+impl election::Message for Hey {
+    const KINDS: &'static [Kind] = &[Kind::new("Hey")];
+
+    fn kind(&self) -> usize {
+        0
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Never {}
+
+impl election::Timer for Never {
+    const COUNT: usize = 0;
+
+    fn index(self) -> usize {
+        match self {}
+    }
+}
+
+impl Process for Shout {
+    type Message = Hey;
+    type Timer = Never;
+    type Saved = ();
+
+    fn on_start(&mut self, _: &mut Context<'_, impl Effects<Self>>, _: Start<()>) {}
+
+    fn on_message(&mut self, _: &mut Context<'_, impl Effects<Self>>, _: NodeId, Hey: Hey) {
+        self.heard = true;
+    }
+
+    fn on_timer(&mut self, _: &mut Context<'_, impl Effects<Self>>, timer: Never) {
+        match timer {}
+    }
+
+    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, _: Command) {
+        cx.multicast(Hey);
+    }
+}
