@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use election::catalog::{self, CONTRACTS, Visitor};
-use election::{Algorithm, NodeId, Roster, Span, Time};
+use election::{Algorithm, Detection, NodeId, Roster, Span, Time};
 use simulator::{Detector, Fault, Outcome, Scenario};
 
 use crate::diagram::{self, Diagram};
@@ -160,8 +160,14 @@ impl Visitor for Play<'_, '_, '_> {
         let rehearsal = scenario.run::<A>(&options);
         let leader = rehearsal.leader.expect("without faults, a leader is elected");
         let slot = scenario.roster.slot(leader).expect("a leader is a member");
-        let crash = Time::ZERO + Span::from_units(rehearsal.time.ceil()) + Span::from_millis(4);
+        // A leader that does not fall silent is watched until all believe in it.
+        let settled = if rehearsal.quiet { rehearsal.time } else { rehearsal.decided };
+        let crash = Time::ZERO + Span::from_units(settled.ceil()) + Span::from_millis(4);
         scenario.plan.push((crash, Fault::Crash(slot)));
+        if !rehearsal.quiet {
+            let decided = scenario.run::<A>(&options).decided;
+            scenario.until = Some(Time::ZERO + Span::from_units(decided.ceil()));
+        }
         let diagram = Shared::new(Diagram::new(&scenario, Cuts::default()));
         let outcome = scenario.run_observed::<A>(&options, Box::new(diagram.handle()));
         let missed = crash + Span::from_millis(2);
@@ -179,8 +185,12 @@ impl Visitor for Play<'_, '_, '_> {
             std::iter::once(heading.as_str()).chain(part(Time::ZERO, crash)),
         )?;
         stage.act(&format!("Act 2. {leader} leads, until it crashes at {crash_at}."), part(crash, missed))?;
+        let missed_by = match A::CONTRACT.detection {
+            Detection::Detector => "The failure detector reports the silence after 2 time units",
+            Detection::Timeout => "Its silence lasts longer than a time-out",
+        };
         stage.act(
-            "Act 3. The failure detector reports the silence after 2 time units, and a new leader is found.",
+            &format!("Act 3. {missed_by}, and a new leader is found."),
             part(missed, Time::MAX).chain(["", legend.as_str()]),
         )?;
         if stage.is_stopped() {

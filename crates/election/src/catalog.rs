@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::algorithms::{
     bully, candidate_ordinary, chang_roberts, collecting_ring, maximum_ring, modified_bully, next_in_line,
+    raft,
 };
 use crate::{Contract, NodeId, Process, Roster};
 
@@ -47,6 +48,9 @@ pub struct Parameter<O: 'static> {
     pub show: fn(&O) -> String,
 }
 
+/// What the value of a [`Parameter`] is called that is `on` or `off`. Named without a value, it is on.
+pub const SWITCH: &str = "on|off";
+
 /// An option that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadParameter {
@@ -88,6 +92,7 @@ catalog! {
     chang_roberts::ChangRoberts,
     collecting_ring::CollectingRing,
     maximum_ring::MaximumRing,
+    raft::Raft,
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ mod rng;
 mod time;
 mod view;
 
-pub use catalog::{Algorithm, BadParameter, Parameter};
+pub use catalog::{Algorithm, BadParameter, Parameter, SWITCH};
 pub use contract::{Choice, Contract, Cost, Detection, Electorate, Formula, Safety, Synchrony, Topology};
 pub use hash::Hash;
 pub use process::{Announcement, Command, Context, Effects, Kind, Message, Process, Start, Term, Timer};

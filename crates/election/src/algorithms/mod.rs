@@ -10,6 +10,7 @@ pub mod next_in_line;
 mod outlook;
 mod parameters;
 mod poll;
+pub mod raft;
 pub mod ring;
 #[cfg(test)]
 mod subject;
