@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::algorithms::{
-    bully, candidate_ordinary, chang_roberts, collecting_ring, maximum_ring, modified_bully, next_in_line,
-    raft,
+    bully, candidate_ordinary, chang_roberts, collecting_ring, grid_quorum, maximum_ring, modified_bully,
+    next_in_line, raft,
 };
 use crate::{Contract, NodeId, Process, Roster};
 
@@ -93,6 +93,7 @@ catalog! {
     collecting_ring::CollectingRing,
     maximum_ring::MaximumRing,
     raft::Raft,
+    grid_quorum::GridQuorum,
 }
 
 #[cfg(test)]

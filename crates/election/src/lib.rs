@@ -20,6 +20,7 @@
 pub mod algorithms;
 pub mod catalog;
 mod contract;
+mod grid;
 mod hash;
 mod process;
 mod rank;
@@ -30,6 +31,7 @@ mod view;
 
 pub use catalog::{Algorithm, BadParameter, Parameter, SWITCH};
 pub use contract::{Choice, Contract, Cost, Detection, Electorate, Formula, Safety, Synchrony, Topology};
+pub use grid::Grid;
 pub use hash::Hash;
 pub use process::{Announcement, Command, Context, Effects, Kind, Message, Process, Start, Term, Timer};
 pub use rank::{Attribute, NodeId, Quality, Rank};

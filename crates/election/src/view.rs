@@ -225,6 +225,19 @@ impl<'v> View<'v> {
             .filter(move |&id| self.knows(id))
     }
 
+    /// The member in this slot of the group.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    pub fn id(self, slot: usize) -> NodeId {
+        self.roster.id(slot)
+    }
+
+    /// This process's own slot.
+    pub fn slot(self) -> usize {
+        self.slot
+    }
+
     /// How far `id` is ahead of this process on the ring: 1 for its successor. None for a stranger.
     pub fn distance(self, id: NodeId) -> Option<usize> {
         let count = self.roster.len();

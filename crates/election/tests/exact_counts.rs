@@ -13,7 +13,7 @@ use election::algorithms::modified_bully::ModifiedBully;
 use election::algorithms::next_in_line::{self, NextInLine};
 use election::algorithms::raft::{self, Raft};
 use election::catalog::{self, Visitor};
-use election::{Algorithm, Detection, NodeId, Roster, Span, Time};
+use election::{Algorithm, Detection, Electorate, NodeId, Roster, Span, Time};
 use simulator::{Detector, Outcome, Scenario};
 
 /// `nodes` processes, of which some are dead, and one calls an election.
@@ -256,7 +256,10 @@ fn contracts_state_the_bounds_of_every_election_without_failures_on_the_way() {
                         highest = highest.max(total);
                     }
                 }
-                assert_eq!(highest, (contract.messages.worst.of)(n), "{} {n}", contract.name);
+                // The worst of a grid takes all of them calling at once: tests/grid_quorum.rs.
+                if contract.electorate != Electorate::Grid {
+                    assert_eq!(highest, (contract.messages.worst.of)(n), "{} {n}", contract.name);
+                }
             }
         }
     }

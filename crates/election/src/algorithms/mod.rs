@@ -4,6 +4,7 @@ pub mod bully;
 pub mod candidate_ordinary;
 pub mod chang_roberts;
 pub mod collecting_ring;
+pub mod grid_quorum;
 pub mod maximum_ring;
 pub mod modified_bully;
 pub mod next_in_line;
