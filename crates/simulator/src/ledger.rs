@@ -67,6 +67,11 @@ impl Ledger {
         Ledger { sent: vec![0; kinds], multicasts: vec![0; kinds], ..Ledger::default() }
     }
 
+    /// How many messages of a kind were sent to one addressee.
+    pub fn sent(&self, kind: usize) -> u64 {
+        self.sent[kind]
+    }
+
     /// What the process in this slot believes.
     pub fn belief(&self, slot: usize) -> Option<Belief> {
         self.beliefs.get(slot).copied().flatten()

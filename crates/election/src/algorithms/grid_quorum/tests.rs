@@ -110,6 +110,7 @@ fn a_better_request_makes_the_voter_inquire() {
     assert_eq!(voter.hears(9, release(1, Some(2))).sent(), [(5, locked(1, 3))], "the best that waits");
     assert!(voter.hears(9, relinquish(1, 2)).is_nothing(), "of an earlier grant");
     assert_eq!(voter.hears(5, relinquish(1, 3)).sent(), [(5, locked(1, 4))], "the better one was gone");
+    assert!(voter.hears(5, relinquish(1, 3)).is_nothing(), "of the grant before this one");
 }
 
 /// "If node i has received a FAILED message […] it returns a RELINQUISH message"; it defers that while it
