@@ -78,31 +78,30 @@ fn all_that_contend_at_once_elect_one_in_the_first_term_within_seven_messages_a_
     assert!(slowest <= (GridQuorum::CONTRACT.time.worst.of)(49) as f64);
 }
 
-/// Messages later than their bound, doubled and overtaken, everybody calling again and again: what is said
+/// Messages doubled, overtaken and far later than their bound, in a term that all contend for: what is said
 /// of an earlier grant must not be taken for the present.
 #[test]
 fn never_two_leaders_in_a_term_however_late_and_doubled_messages_are() {
-    let mut reigns = 0;
-    for seed in 0..seeds() {
-        let members = 3 + (seed % 7) as usize;
+    let mut elected = 0;
+    for seed in 0..5 * seeds() {
+        let members = [3, 4, 6, 9][seed as usize % 4];
         let mut scenario = Scenario::new(Roster::numbered(members));
         scenario.seed = seed;
-        scenario.latency = Latency::Exponential(Span::UNIT);
+        scenario.latency = Latency::Exponential(Span::from_units(4.0));
         scenario.delay_bound = Some(Span::UNIT);
-        scenario.duplicate = 0.5;
-        scenario.loss = if seed.is_multiple_of(2) { 0.0 } else { 0.2 };
-        let options = Options { retry: 3, patience: 12, reaffirm: None };
+        scenario.duplicate = 0.8;
+        // So impatient of answers that rows and columns are changed, and locks released, all the time.
+        let options = Options { retry: 3, patience: 1_000, reaffirm: None };
         let mut world = scenario.world::<GridQuorum>(&options);
         let chance = &mut Rng::new(!seed);
-        for _ in 0..10 * members {
-            let (at, slot) = (Span::from_units(200.0 * chance.unit()), chance.below(members as u64) as usize);
-            world.command(Time::ZERO + at, slot, Command::Campaign);
+        for slot in 0..members {
+            world.command(Time::ZERO + Span::from_units(12.0 * chance.unit()), slot, Command::Campaign);
         }
-        world.run(time(300));
+        world.run(time(150));
         assert_eq!(world.ledger().violations, [], "seed {seed}");
-        reigns += world.ledger().reigns.len() as u64;
+        elected += u64::from(!world.ledger().reigns.is_empty());
     }
-    assert!(reigns > 10 * seeds(), "leaders change: {reigns}");
+    assert!(elected > 4 * seeds(), "somebody is elected: {elected}");
 }
 
 /// Ramanathan et al. 2007, section 8: "a direct application of this result for leader election results in

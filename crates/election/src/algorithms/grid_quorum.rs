@@ -19,7 +19,8 @@
 //! Cost: one that calls alone sends and gets `2(q - 1)` messages, q the size of its row and column, and
 //! announces itself in `N - 1`; 3 message delays. When all contend, each lock is asked for, granted,
 //! refused, inquired about and relinquished in at most 7 messages (Maekawa, 3 to 7 with the release):
-//! `O(N sqrt N)`.
+//! `O(N sqrt N)`, about `4 N sqrt N` as measured in `tests/grid_quorum.rs`. It takes 3 delays, and at worst
+//! 4 more for each in a chain of candidates that wait for a worse one each; 7 delays as measured.
 //!
 //! Promises never two leaders in one term, whatever happens to messages and clocks, as long as disks are
 //! kept: any two quorums meet, whoever they meet in holds one lock a term, saves it before it says so, and
@@ -42,78 +43,22 @@
 //!   in a term in which it may have stood. One that lost its disk does not lock any more.
 //! - A lock whose holder died blocks its term. Candidates lose patience, and begin the next.
 
+mod candidacy;
 mod lock;
+mod message;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use self::candidacy::{Ballot, Candidacy, State};
 use self::lock::{Answers, Lock};
+pub use self::message::Message;
 use super::{Tenure, parameters};
 use crate::{
     Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Effects, Electorate,
-    Formula, Grid, Kind, NodeId, Parameter, Process, Safety, Start, Synchrony, Term, Topology,
+    Formula, Grid, NodeId, Parameter, Process, Safety, Start, Synchrony, Term, Topology,
 };
-
-/// What processes of this algorithm say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "every term is the election's, every grant the voter's count of it")]
-pub enum Message {
-    /// "Lock yourself for me."
-    Request { term: Term },
-    /// "I am locked for you."
-    Locked { term: Term, grant: u64 },
-    /// "I am locked for a better one, or one waits."
-    Failed { term: Term },
-    /// "A better one wants the lock that you hold."
-    Inquire { term: Term, grant: u64 },
-    /// "It may have it first, since I cannot win now."
-    Relinquish { term: Term, grant: u64 },
-    /// "I do not want your lock any more", if I have it.
-    Release { term: Term, grant: Option<u64> },
-    /// "I lead."
-    Elected { term: Term },
-    /// "You are first in line": in answer to a repeated request.
-    Pending { term: Term },
-    /// "That term is over": this is the sender's, and perhaps a later leader with its term.
-    Outdated { term: Term, elected: Option<(NodeId, Term)> },
-    /// "If you lead, say so."
-    Ask,
-    /// "Stand for election: I led until now."
-    Stand,
-}
-
-impl crate::Message for Message {
-    const KINDS: &'static [Kind] = &[
-        Kind::new("Request"),
-        Kind::new("Locked"),
-        Kind::new("Failed"),
-        Kind::new("Inquire"),
-        Kind::new("Relinquish"),
-        Kind::new("Release"),
-        Kind::new("Elected"),
-        Kind::apart("Pending"),
-        Kind::apart("Outdated"),
-        Kind::apart("Ask"),
-        Kind::apart("Stand"),
-    ];
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::Request { .. } => 0,
-            Message::Locked { .. } => 1,
-            Message::Failed { .. } => 2,
-            Message::Inquire { .. } => 3,
-            Message::Relinquish { .. } => 4,
-            Message::Release { .. } => 5,
-            Message::Elected { .. } => 6,
-            Message::Pending { .. } => 7,
-            Message::Outdated { .. } => 8,
-            Message::Ask => 9,
-            Message::Stand => 10,
-        }
-    }
-}
 
 /// What a process waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -163,45 +108,6 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options { retry: 8, patience: 40, reaffirm: None }
-    }
-}
-
-/// What a candidate knows of a voter's lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum State {
-    Asked,
-    Failed,
-    Locked { grant: u64, inquired: bool },
-    Relinquished,
-}
-
-/// A voter as its candidate sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Ballot {
-    state: State,
-    /// Requests since the voter's last word.
-    unanswered: u8,
-}
-
-/// What a candidate has achieved in the term of its own lock.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Candidacy {
-    ballots: BTreeMap<NodeId, Ballot>,
-    /// The last grant of each voter that was given back.
-    given_back: BTreeMap<NodeId, u64>,
-    /// Those who left requests unanswered.
-    silent: BTreeSet<NodeId>,
-}
-
-impl Candidacy {
-    /// Maekawa: a process relinquishes "if it has received a FAILED message".
-    fn cannot_win(&self) -> bool {
-        self.ballots.values().any(|ballot| matches!(ballot.state, State::Failed | State::Relinquished))
-    }
-
-    fn has_won(&self) -> bool {
-        let locked = |ballot: &Ballot| matches!(ballot.state, State::Locked { .. });
-        !self.ballots.is_empty() && self.ballots.values().all(locked)
     }
 }
 
@@ -438,6 +344,10 @@ impl GridQuorum {
         if term > self.lock.term {
             overtaken = self.candidacy.take().is_some();
             self.enter(cx, term);
+            if self.leader.is_none() {
+                // Somebody else sees to it: that deserves as much patience as an election of its own.
+                self.lose_patience_later(cx);
+            }
         }
         let answers = self.lock.request(cx.view(), from);
         self.answer(cx, answers);
