@@ -66,7 +66,7 @@ fn all_that_contend_at_once_elect_one_in_the_first_term_within_seven_messages_a_
                     total <= (GridQuorum::CONTRACT.messages.worst.of)(members as u64),
                     "{context}: {total}"
                 );
-                most = most.max(total as f64 / (members as f64).powf(1.5));
+                most = most.max(total as f64 / (members as f64 * (members as f64).sqrt()));
                 slowest = slowest.max(ledger.decided.as_units());
                 let relinquish = Message::Relinquish { term: Term(1), grant: 1 };
                 relinquished += ledger.sent(relinquish.kind());

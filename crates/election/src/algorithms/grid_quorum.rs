@@ -124,6 +124,8 @@ pub struct GridQuorum {
     /// The term of the latest leader heard of.
     heard: Term,
     suspects: BTreeSet<NodeId>,
+    /// Those who left requests unanswered, and have not been heard since.
+    silent: BTreeSet<NodeId>,
     tenure: Tenure<Timer>,
 }
 
@@ -186,6 +188,7 @@ impl Algorithm for GridQuorum {
             leader: None,
             heard: Term::default(),
             suspects: BTreeSet::new(),
+            silent: BTreeSet::new(),
             tenure: Tenure::new(options.reaffirm, Timer::Reaffirm, Timer::Leader),
         }
     }
@@ -239,7 +242,8 @@ impl GridQuorum {
         }
         self.lose_patience_later(cx);
         if self.available(cx).is_none() {
-            return;
+            // Next time, the silent are asked again.
+            return self.silent.clear();
         }
         if term > self.lock.term {
             self.enter(cx, term);
@@ -261,9 +265,8 @@ impl GridQuorum {
         let present = |slot| {
             let id = view.id(slot);
             let ballot = self.candidacy.as_ref().and_then(|candidacy| candidacy.ballots.get(&id));
-            let silent = self.candidacy.as_ref().is_some_and(|candidacy| candidacy.silent.contains(&id));
             let locked = ballot.is_some_and(|ballot| matches!(ballot.state, State::Locked { .. }));
-            locked || !silent && !self.suspects.contains(&id)
+            locked || !self.silent.contains(&id) && !self.suspects.contains(&id)
         };
         let (row, column) = grid.available(view.slot(), present)?;
         Some(grid.quorum(row, column).into_iter().map(|slot| view.id(slot)).collect())
@@ -327,9 +330,9 @@ impl GridQuorum {
     }
 
     /// What this process knows of later terms, for one that speaks of an earlier one.
-    fn outdated(&self, term: Term) -> Message {
-        let elected = self.leader.filter(|_| term <= self.heard).map(|leader| (leader, self.heard));
-        Message::Outdated { term: self.lock.term, elected }
+    fn outdated(&self, refused: Term) -> Message {
+        let elected = self.leader.filter(|_| refused <= self.heard).map(|leader| (leader, self.heard));
+        Message::Outdated { refused, term: self.lock.term, elected }
     }
 
     fn on_request(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, term: Term) {
@@ -447,7 +450,7 @@ impl GridQuorum {
         for (&voter, ballot) in &mut candidacy.ballots {
             match ballot.state {
                 State::Locked { .. } => {}
-                _ if ballot.unanswered >= 2 => drop(candidacy.silent.insert(voter)),
+                _ if ballot.unanswered >= 2 => drop(self.silent.insert(voter)),
                 _ => {
                     ballot.unanswered += 1;
                     again.push(voter);
@@ -492,13 +495,16 @@ impl GridQuorum {
     fn on_outdated(
         &mut self,
         cx: &mut Context<'_, impl Effects<Self>>,
+        refused: Term,
         term: Term,
         elected: Option<(NodeId, Term)>,
     ) {
         if let Some((leader, since)) = elected {
             self.on_elected(cx, leader, since);
         }
-        if self.candidacy.is_some() && term >= self.lock.term {
+        // What was refused earlier is not asked for any more: to go on to the next term for that would
+        // have two that are a term apart overtake each other for ever.
+        if self.candidacy.is_some() && refused == self.lock.term && term >= refused {
             self.candidacy = None;
             if term > self.lock.term {
                 self.enter(cx, term);
@@ -539,7 +545,7 @@ impl GridQuorum {
             Message::Relinquish { .. } | Message::Release { .. } => {}
             Message::Elected { term } => self.on_claim(cx, from, term),
             Message::Pending { term } => drop(self.ballot(from, term)),
-            Message::Outdated { term, elected } => self.on_outdated(cx, term, elected),
+            Message::Outdated { refused, term, elected } => self.on_outdated(cx, refused, term, elected),
             Message::Ask => self.on_ask(cx, from),
             Message::Stand => self.campaign(cx),
         }
@@ -574,6 +580,7 @@ impl Process for GridQuorum {
 
     fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
         if from != cx.me() && cx.view().contains(from) {
+            self.silent.remove(&from);
             self.handle(cx, from, message);
         }
     }

@@ -1,6 +1,6 @@
 //! What a candidate has achieved so far.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::NodeId;
 
@@ -27,8 +27,6 @@ pub(super) struct Candidacy {
     pub(super) ballots: BTreeMap<NodeId, Ballot>,
     /// The last grant of each voter that was given back.
     pub(super) given_back: BTreeMap<NodeId, u64>,
-    /// Those who left requests unanswered.
-    pub(super) silent: BTreeSet<NodeId>,
 }
 
 impl Candidacy {

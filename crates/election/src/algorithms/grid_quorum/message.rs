@@ -24,8 +24,8 @@ pub enum Message {
     Elected { term: Term },
     /// "You are first in line": in answer to a repeated request.
     Pending { term: Term },
-    /// "That term is over": this is the sender's, and perhaps a later leader with its term.
-    Outdated { term: Term, elected: Option<(NodeId, Term)> },
+    /// "That term is over": the one spoken of, the sender's, and perhaps a leader since, with its term.
+    Outdated { refused: Term, term: Term, elected: Option<(NodeId, Term)> },
     /// "If you lead, say so."
     Ask,
     /// "Stand for election: I led until now."

@@ -37,9 +37,9 @@ fn claim(term: u64) -> Message {
     Message::Elected { term: Term(term) }
 }
 
-fn outdated(term: u64, leader: Option<(u64, u64)>) -> Message {
+fn outdated(refused: u64, term: u64, leader: Option<(u64, u64)>) -> Message {
     let elected = leader.map(|(leader, term)| (NodeId(leader), Term(term)));
-    Message::Outdated { term: Term(term), elected }
+    Message::Outdated { refused: Term(refused), term: Term(term), elected }
 }
 
 fn saved(term: u64, holder: Option<u64>, grant: u64) -> Saved {
@@ -78,7 +78,7 @@ fn all_locks_at_once_elect() {
         (to([1, 2, 3, 4, 6, 7, 8, 9], claim(1)), vec![elected(5, 1)])
     );
     assert!(candidate.hears(8, inquire(1, 1)).is_nothing(), "what has won is not given away");
-    assert_eq!(candidate.hears(4, request(1)).sent(), [(4, outdated(1, Some((5, 1))))]);
+    assert_eq!(candidate.hears(4, request(1)).sent(), [(4, outdated(1, 1, Some((5, 1))))]);
 }
 
 /// "If it is not locked, it locks itself for the request and returns LOCKED." Saved before it is said.
@@ -181,9 +181,9 @@ fn those_who_contend_meet_in_a_term() {
         joins.campaigns().sent(),
         [to([3, 4, 5], request(3)), vec![inquiry], to([9], request(3))].concat()
     );
-    assert_eq!(candidate(&[2]).hears(4, outdated(7, None)).sent(), to([2, 4, 6, 8], request(7)));
-    assert_eq!(candidate(&[2]).hears(4, outdated(1, None)).sent(), to([2, 4, 6, 8], request(2)));
-    assert!(candidate(&[2]).hears(4, outdated(0, None)).is_nothing());
+    assert_eq!(candidate(&[2]).hears(4, outdated(1, 7, None)).sent(), to([2, 4, 6, 8], request(7)));
+    assert_eq!(candidate(&[2]).hears(4, outdated(1, 1, None)).sent(), to([2, 4, 6, 8], request(2)));
+    assert!(candidate(&[2]).hears(4, outdated(0, 1, None)).is_nothing(), "it has asked for more since");
     let mut overtaken = candidate(&[2]);
     let sent = overtaken.hears(8, request(4)).sent();
     assert_eq!(sent, [vec![(8, locked(4, 1))], to([2, 4, 6, 8], request(4))].concat());
@@ -201,7 +201,7 @@ fn word_of_a_leader_ends_a_candidacy() {
     assert_eq!((done.announced(), done.sent()), (vec![elected(9, 1)], vec![]));
     assert!(loser.hears(4, locked(1, 1)).is_nothing());
     assert!(loser.hears(9, claim(1)).announced().is_empty());
-    assert_eq!(loser.hears(3, request(1)).sent(), [(3, outdated(1, Some((9, 1))))]);
+    assert_eq!(loser.hears(3, request(1)).sent(), [(3, outdated(1, 1, Some((9, 1))))]);
     // Of an earlier term than its own: its locks are of use to others.
     let mut loser = process(5);
     loser.hears(8, request(4));
@@ -212,7 +212,7 @@ fn word_of_a_leader_ends_a_candidacy() {
         [(2, release(4, Some(1))), (4, release(4, None)), (6, release(4, None)), (8, release(4, None))];
     assert_eq!((done.announced(), done.sent()), (vec![elected(9, 3)], released.to_vec()));
     assert!(loser.hears(7, claim(2)).announced().is_empty(), "a leader of the past");
-    assert_eq!(loser.hears(7, claim(2)).sent(), [(7, outdated(4, Some((9, 3))))]);
+    assert_eq!(loser.hears(7, claim(2)).sent(), [(7, outdated(2, 4, Some((9, 3))))]);
     assert_eq!(loser.hears(7, claim(6)).announced(), [elected(7, 6)]);
 }
 
