@@ -40,7 +40,8 @@
 //!   member that is suspected, or left two requests unanswered, the next one. If no row and column is
 //!   left it waits, and starts again.
 //! - A process that recovers asks for the leader first (`Ask`), and may have won before: it never stands
-//!   in a term in which it may have stood. One that lost its disk does not lock any more.
+//!   in a term in which it may have stood. It saves the term of the latest leader, lest it follow an earlier
+//!   one that has not heard of its own reign, and that one follow it. One that lost its disk does not lock any more.
 //! - A lock whose holder died blocks its term. Candidates lose patience, and begin the next.
 
 mod candidacy;
@@ -90,6 +91,8 @@ pub struct Saved {
     pub holder: Option<NodeId>,
     /// How often it was locked in it.
     pub grant: u64,
+    /// The term of the latest leader heard of.
+    pub heard: Term,
     /// False once it has lost its disk.
     pub voter: bool,
 }
@@ -212,7 +215,7 @@ impl GridQuorum {
 
     fn save(&self, cx: &mut Context<'_, impl Effects<Self>>) {
         let Lock { term, holder, grant, .. } = self.lock;
-        cx.save(Saved { term, holder, grant, voter: self.voter });
+        cx.save(Saved { term, holder, grant, heard: self.heard, voter: self.voter });
     }
 
     /// Begins a term in which its lock is free.
@@ -320,6 +323,7 @@ impl GridQuorum {
         cx.cancel_timer(Timer::Answers);
         cx.cancel_timer(Timer::Patience);
         (self.leader, self.heard) = (Some(cx.me()), self.lock.term);
+        self.save(cx);
         cx.announce(Announcement::Elected { leader: cx.me(), term: self.heard });
         self.reaffirm(cx);
     }
@@ -474,10 +478,12 @@ impl GridQuorum {
         }
         self.withdraw(cx);
         cx.cancel_timer(Timer::Patience);
+        (self.leader, self.heard) = (Some(leader), term);
         if term > self.lock.term {
             self.enter(cx, term);
+        } else if news {
+            self.save(cx);
         }
-        (self.leader, self.heard) = (Some(leader), term);
         self.tenure.follow(cx);
         if news {
             cx.announce(Announcement::Elected { leader, term });
@@ -566,9 +572,9 @@ impl Process for GridQuorum {
     fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<Saved>) {
         if let Start::Recovered(saved) = start {
             self.voter = saved.is_some_and(|saved| saved.voter);
-            if let Some(Saved { term, holder, grant, .. }) = saved {
+            if let Some(Saved { term, holder, grant, heard, .. }) = saved {
                 self.lock = Lock::new(term, holder, grant);
-                self.stood = term;
+                (self.stood, self.heard) = (term, heard);
             }
             self.tell_all(cx, Message::Ask);
             // A round trip takes two message delays.

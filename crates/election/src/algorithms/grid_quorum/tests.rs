@@ -43,7 +43,7 @@ fn outdated(refused: u64, term: u64, leader: Option<(u64, u64)>) -> Message {
 }
 
 fn saved(term: u64, holder: Option<u64>, grant: u64) -> Saved {
-    Saved { term: Term(term), holder: holder.map(NodeId), grant, voter: true }
+    Saved { term: Term(term), holder: holder.map(NodeId), grant, heard: Term(0), voter: true }
 }
 
 /// Process 5, a candidate of term 1 that has the locks of some.
@@ -248,6 +248,18 @@ fn a_process_that_recovers_keeps_its_lock_and_asks_before_it_stands() {
     assert_eq!(recovered.hears(4, request(3)).sent(), [(4, locked(3, 2))]);
     assert_eq!(recovered.hears(2, request(3)).sent(), [(2, failed(3))]);
     assert_eq!(recovered.runs_out(Timer::Patience).sent(), to([2, 4, 6, 8], request(4)));
+}
+
+/// One that led in term 5, recovered, and followed a leader of term 4 that has just heard of term 5 and
+/// follows it: nobody would lead.
+#[test]
+fn a_process_that_recovers_follows_no_leader_of_an_earlier_term_than_it_knew() {
+    let mut leader = candidate(&[2, 4, 6]);
+    assert_eq!(leader.hears(8, locked(1, 1)).saved().last().map(|saved| saved.heard), Some(Term(1)));
+    let mut recovered = Subject::<GridQuorum>::unstarted(9, 9, &Options::default());
+    recovered.starts(Start::Recovered(Some(Saved { heard: Term(5), ..saved(6, None, 1) })));
+    assert!(recovered.hears(7, claim(4)).is_nothing());
+    assert_eq!(recovered.hears(7, claim(5)).announced(), [elected(7, 5)]);
 }
 
 #[test]
