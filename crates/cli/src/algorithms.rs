@@ -157,6 +157,7 @@ fn electorate(electorate: Electorate) -> &'static str {
     match electorate {
         Electorate::Anybody => "whoever is there",
         Electorate::Majority => "more than half of the group must be there",
+        Electorate::Grid => "all of a row and of a column of the group's grid must be there",
     }
 }
 

@@ -1,7 +1,7 @@
 //! An algorithm's own options as flags.
 
 use clap::{Arg, ArgMatches};
-use election::Algorithm;
+use election::{Algorithm, SWITCH};
 
 use crate::error::Error;
 
@@ -13,11 +13,16 @@ pub(crate) fn flags<A: Algorithm>() -> impl Iterator<Item = Arg> {
             nothing if nothing.is_empty() => nothing,
             default => format!(" [default: {default}]"),
         };
-        Arg::new(parameter.name)
+        let argument = Arg::new(parameter.name)
             .long(parameter.name)
             .value_name(parameter.value)
             .help(format!("{}{default}", parameter.help))
-            .help_heading("Options of this algorithm")
+            .help_heading("Options of this algorithm");
+        // A switch may be thrown by its name alone.
+        match parameter.value {
+            SWITCH => argument.num_args(0..=1).default_missing_value("on"),
+            _ => argument,
+        }
     })
 }
 

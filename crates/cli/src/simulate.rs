@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 use election::catalog::{self, CONTRACTS, Visitor};
-use election::{Algorithm, Contract, Topology};
+use election::{Algorithm, Contract, Detection, Topology};
 use simulator::{Observer, Outcome, Scenario};
 
 use crate::account::{self, Account};
@@ -21,8 +21,8 @@ use crate::{Console, algorithms, options, replay, scenario};
 const ABOUT: &str = "Runs an algorithm in the simulator.
 
 A run is decided by its flags and its seed alone. Times are in time units, of which a message takes \
-one unless --latency says otherwise. Without --detector nobody notices a failure by itself: elections \
-are called by --initiator, at time 0.";
+one unless --latency says otherwise. Without --detector nobody notices a failure by itself, unless the \
+algorithm has time-outs of its own: elections are called by --initiator, at time 0.";
 
 const EXAMPLES: &str = "Examples:
   suffrage simulate bully --nodes 6 --crashed 6 --initiator 3
@@ -77,15 +77,24 @@ fn examples(contract: &Contract) -> String {
         Topology::Complete | Topology::Multicast => ("--nodes 6 --crashed 6 --initiator 3", "--crash 5@20"),
         Topology::Ring => ("--ids 3,32,5,80,6,12 --initiator 3", "--ids 2,4,1,5,3 --crash 5@20"),
     };
+    let (crash, missed, detector, until) = match contract.detection {
+        Detection::Detector => {
+            (crash, "the leader dies, is missed after 2 time units,", " --detector ideal:2", "")
+        }
+        // Its leader does not fall silent, so that somebody has to say when the drawing ends.
+        Detection::Timeout => {
+            ("--crash 1@20", "1 dies, and if it led, is missed after a time-out", "", " --until 20")
+        }
+    };
     format!(
         "Examples:
   suffrage simulate {name} {group}
       one election, told
-  suffrage simulate {name} {group} --diagram
+  suffrage simulate {name} {group} --diagram{until}
       the same, message by message
-  suffrage simulate {name} {crash} --detector ideal:2
-      the leader dies, is missed after 2 time units, and is replaced
-  suffrage simulate {name} --partition '1,2|3,4,5@30..80' --detector ideal:2
+  suffrage simulate {name} {crash}{detector}
+      {missed} and is replaced
+  suffrage simulate {name} --partition '1,2|3,4,5@30..80'{detector}
       the network is cut in two, and healed
   suffrage simulate {name} --nodes 10 --latency uniform:0.5,1 --runs 200
       means with 95% intervals

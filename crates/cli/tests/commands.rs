@@ -421,9 +421,25 @@ fn help_teaches_every_algorithm_with_its_options() {
             assert!(help.contains(fact), "{}: {fact}", contract.name);
         }
         for (name, value) in catalog::visit(contract.name, Options).unwrap() {
-            assert!(help.contains(&format!("--{name} <{value}>")), "{}: --{name}", contract.name);
+            let shown = match value {
+                election::SWITCH => format!("--{name} [<{value}>]"),
+                _ => format!("--{name} <{value}>"),
+            };
+            assert!(help.contains(&shown), "{}: --{name}", contract.name);
         }
     }
+}
+
+/// `--forget-votes` and `--forget-votes on` are the same run; a switch that is off can be said to be.
+#[test]
+fn a_switch_may_be_thrown_by_its_name_alone() {
+    let hash = |line: &str| json(&format!("suffrage simulate raft --until 90 {line}"))["trace_hash"].clone();
+    assert_eq!(hash("--pre-vote"), hash("--pre-vote on"));
+    assert_eq!(hash("--pre-vote --check-quorum"), hash(""));
+    assert_ne!(hash("--pre-vote off"), hash(""));
+    assert!(succeed("suffrage simulate raft --forget-votes").contains("--forget-votes on --seed 0"));
+    let ran = run("suffrage simulate raft --pre-vote perhaps");
+    assert_eq!((ran.code, ran.err.contains("neither `on` nor `off`")), (2, true), "{}", ran.err);
 }
 
 /// Whatever a help text tells people to type, works.
@@ -505,4 +521,5 @@ fn exact_counts() {
     assert_eq!(counts("chang-roberts --nodes 1000 --initiator 1000"), (2000, 1000));
     assert_eq!(counts("collecting-ring --nodes 6 --crashed 6 --initiator 3"), (12, 5));
     assert_eq!(counts("maximum-ring --nodes 6 --initiator 3"), (12, 6));
+    assert_eq!(counts("raft --nodes 6 --initiator 3 --until 5"), (25, 3));
 }

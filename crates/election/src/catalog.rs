@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::algorithms::{
-    announce, bully, candidate_ordinary, chang_roberts, collecting_ring, invitation, maximum_ring,
-    modified_bully, next_in_line, stable_leader, suppress,
+    announce, bully, candidate_ordinary, chang_roberts, collecting_ring, grid_quorum, invitation,
+    maximum_ring, modified_bully, next_in_line, raft, stable_leader, suppress,
 };
 use crate::{Contract, NodeId, Process, Roster};
 
@@ -47,6 +47,9 @@ pub struct Parameter<O: 'static> {
     /// Shows the value.
     pub show: fn(&O) -> String,
 }
+
+/// What the value of a [`Parameter`] is called that is `on` or `off`. Named without a value, it is on.
+pub const SWITCH: &str = "on|off";
 
 /// An option that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +96,8 @@ catalog! {
     stable_leader::StableLeader,
     announce::Announce,
     suppress::Suppress,
+    raft::Raft,
+    grid_quorum::GridQuorum,
 }
 
 #[cfg(test)]

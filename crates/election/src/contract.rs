@@ -5,6 +5,8 @@
 
 use serde::Serialize;
 
+use crate::Grid;
+
 /// What an algorithm assumes, promises and costs.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Contract {
@@ -73,6 +75,8 @@ pub enum Electorate {
     Anybody,
     /// More than half of the group.
     Majority,
+    /// All of a row and all of a column of the group's [`Grid`].
+    Grid,
 }
 
 impl Electorate {
@@ -82,6 +86,9 @@ impl Electorate {
         match self {
             Electorate::Anybody => count > 0,
             Electorate::Majority => count > present.len() / 2,
+            Electorate::Grid => {
+                count > 0 && Grid::of(present.len()).available(0, |slot| present[slot]).is_some()
+            }
         }
     }
 }

@@ -22,6 +22,7 @@ pub mod algorithms;
 pub mod catalog;
 mod contract;
 pub mod detectors;
+mod grid;
 mod hash;
 pub mod layers;
 pub mod multicast;
@@ -32,8 +33,9 @@ mod rng;
 mod time;
 mod view;
 
-pub use catalog::{Algorithm, BadParameter, Parameter};
+pub use catalog::{Algorithm, BadParameter, Parameter, SWITCH};
 pub use contract::{Choice, Contract, Cost, Detection, Electorate, Formula, Safety, Synchrony, Topology};
+pub use grid::Grid;
 pub use hash::Hash;
 pub use process::{Announcement, Command, Context, Effects, Kind, Message, Process, Start, Term, Timer};
 pub use rank::{Attribute, NodeId, Quality, Rank};

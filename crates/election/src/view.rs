@@ -234,6 +234,11 @@ impl<'v> View<'v> {
         self.roster.id(slot)
     }
 
+    /// This process's own slot.
+    pub fn slot(self) -> usize {
+        self.slot
+    }
+
     /// How far `id` is ahead of this process on the ring: 1 for its successor. None for a stranger.
     pub fn distance(self, id: NodeId) -> Option<usize> {
         let count = self.roster.len();

@@ -135,6 +135,11 @@ impl Ledger {
         Traffic { messages: self.sent.iter().chain(&self.copies).sum(), bytes: self.bytes }
     }
 
+    /// How many messages of a kind were sent to one addressee.
+    pub fn sent(&self, kind: usize) -> u64 {
+        self.sent[kind]
+    }
+
     /// What the process in this slot believes.
     pub fn belief(&self, slot: usize) -> Option<Belief> {
         self.beliefs.get(slot).copied().flatten()

@@ -50,6 +50,29 @@ macro_rules! reaffirm_parameter {
 }
 pub(crate) use reaffirm_parameter;
 
+/// `on` or `off`.
+pub(crate) fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("`{text}` is neither `on` nor `off`")),
+    }
+}
+
+/// A [`Parameter`](crate::Parameter) that is a field of the options: on or off.
+macro_rules! switch_parameter {
+    ($name:literal, $field:ident, $help:literal) => {
+        $crate::Parameter {
+            name: $name,
+            value: $crate::SWITCH,
+            help: $help,
+            set: |options, text| $crate::algorithms::parameters::switch(text).map(|it| options.$field = it),
+            show: |options| if options.$field { "on".to_string() } else { "off".to_string() },
+        }
+    };
+}
+pub(crate) use switch_parameter;
+
 /// Ids separated by commas, each at most once.
 pub(crate) fn ids(text: &str) -> Result<Vec<NodeId>, String> {
     let ids: Vec<NodeId> = text.split(',').map(str::parse).collect::<Result<_, _>>()?;
@@ -89,11 +112,13 @@ mod tests {
         assert_eq!(delays("3"), Ok(3));
         assert_eq!(optional_delays("off"), Ok(None));
         assert_eq!(count("0"), Ok(0));
+        assert_eq!((switch("on"), switch("off")), (Ok(true), Ok(false)));
         assert_eq!(ids("5,4"), Ok(vec![NodeId(5), NodeId(4)]));
         for (error, word) in [
             (delays("0").unwrap_err(), "`0`"),
             (optional_delays("on").unwrap_err(), "`off`"),
             (count("-1").unwrap_err(), "`-1`"),
+            (switch("yes").unwrap_err(), "`yes`"),
             (ids("5,x").unwrap_err(), "`x`"),
             (ids("5,5").unwrap_err(), "5 stands twice"),
         ] {

@@ -104,9 +104,30 @@ impl<A: Algorithm> Done<A> {
         self.0.iter().filter_map(announced).collect()
     }
 
-    /// For how many message delays it set this timer.
+    /// What it saved.
+    pub(crate) fn saved(&self) -> Vec<A::Saved> {
+        let saved = |effect: &Effect<A>| match effect {
+            Effect::Save(state) => Some(state.clone()),
+            _ => None,
+        };
+        self.0.iter().filter_map(saved).collect()
+    }
+
+    /// Whether all that it saved was saved before anything was sent.
+    pub(crate) fn saved_before_it_sent(&self) -> bool {
+        let last_save = self.0.iter().rposition(|effect| matches!(effect, Effect::Save(_)));
+        let first_send = self.0.iter().position(|effect| matches!(effect, Effect::Send { .. }));
+        last_save.is_some() && last_save < first_send
+    }
+
+    /// What it did about one input, however that was put to it.
+    pub(crate) fn of(effects: Vec<Effect<A>>) -> Done<A> {
+        Done(effects)
+    }
+
+    /// For how many message delays it set this timer, the last time it did: that is the one that counts.
     pub(crate) fn awaits(&self, awaited: A::Timer) -> Option<u64> {
-        self.0.iter().find_map(|effect| match effect {
+        self.0.iter().rev().find_map(|effect| match effect {
             Effect::SetTimer { timer, after } if *timer == awaited => {
                 Some(after.as_nanos() / Span::UNIT.as_nanos())
             }
