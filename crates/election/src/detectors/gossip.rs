@@ -221,7 +221,7 @@ mod tests {
     fn an_old_counter_revives_nobody_until_it_is_forgotten() {
         let mut bench = Bench::new(Start::Fresh, 0);
         assert_eq!(bench.hear_of_2(5, 7), []);
-        assert_eq!(bench.overdue(14), [Effect::Suspect(NodeId(3))], "2 is not due before 15");
+        assert_eq!(bench.overdue(10), [Effect::Suspect(NodeId(3))], "2 is not due before 15");
         assert_eq!(bench.overdue(15), [Effect::Suspect(NodeId(2))]);
         assert_eq!(bench.hear_of_2(16, 7), [], "no increase");
         assert_eq!(bench.hear_of_2(24, 6), []);
@@ -244,6 +244,7 @@ mod tests {
             }
         };
         assert_eq!(told(&mut bench, 6), [2, 1], "3 has not been heard of");
+        bench.overdue(10);
         bench.overdue(15);
         assert_eq!(told(&mut bench, 16), [1]);
     }
