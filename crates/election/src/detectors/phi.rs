@@ -284,7 +284,7 @@ mod tests {
             detector.on_timer(cx, Timer::Overdue);
         }
         let heard = 20.0 * WINDOW as f64;
-        for (silence, phi) in [(10.0, 0.30103), (11.281_552, 1.0), (13.090_232, 3.0)] {
+        for (silence, phi) in [(10.0, std::f64::consts::LOG10_2), (11.281_552, 1.0), (13.090_232, 3.0)] {
             let found = detector.phi(NodeId(2), at(heard + silence), Span::UNIT).unwrap();
             assert!((found - phi).abs() < 1e-5, "{silence}: {found}");
         }
