@@ -17,6 +17,11 @@
 //! Detection: T_fail after the last increase that reached the observer, which may have been on its way
 //! for O(log N) periods.
 //!
+//! Not promised: that a peer which is not suspected can be reached. News goes round a cut that is one way
+//! or leaves somebody in between, and the messages that meet the cut are lost without a suspicion; set
+//! algorithms as for a network that loses messages. Mistakes never end by themselves: at any moment a
+//! counter has stood still for t periods with a probability of about exp(-t).
+//!
 //! Readings, where the paper is silent:
 //! - One that is suspected is no longer gossiped about: else who has forgotten it would learn of it
 //!   anew from who has not. That is what T_cleanup = 2 T_fail is for (section 2).
