@@ -12,7 +12,9 @@ use election::{
 use serde::{Deserialize, Serialize};
 use simulator::{Detector, Fault, Latency, Multicast, Outcome, Scenario, Storm, World, storm};
 
-const DETECTORS: [&str; 3] = ["heartbeat:1,4.5", "phi:8,1", "gossip:1,12"];
+/// A counter stands still for t periods by chance with a probability of about exp(-t): T_fail is such
+/// that in groups as small as these nobody errs.
+const DETECTORS: [&str; 3] = ["heartbeat:1,4.5", "phi:8,1", "gossip:1,25"];
 
 fn time(units: u64) -> Time {
     Time::ZERO + Span::from_millis(units)
@@ -69,22 +71,33 @@ fn a_scenario_chooses_the_layers_by_itself() {
     }
 }
 
-struct Weather(Scenario);
+struct Weather {
+    scenario: Scenario,
+    settings: &'static [(&'static str, &'static str)],
+}
 
 impl Visitor for Weather {
     type Output = Outcome;
     fn visit<A: Algorithm>(self) -> Outcome {
-        self.0.run::<A>(&A::Options::default())
+        let mut options = A::Options::default();
+        for (name, value) in self.settings {
+            let parameter = A::PARAMETERS.iter().find(|parameter| parameter.name == *name);
+            (parameter.expect("it has that parameter").set)(&mut options, value)
+                .expect("it takes that value");
+        }
+        self.scenario.run::<A>(&options)
     }
 }
 
 /// Crashes, recoveries, pauses and cuts, noticed by real detectors: when it is over the contract's
-/// promises hold, for every algorithm that needs a detector.
+/// promises hold, for every algorithm that needs a detector. Gossip finds its way round a cut that is one
+/// way or leaves somebody in between: it reports the failure of processes, not of the ways between them,
+/// so that algorithms must be set as where messages are lost.
 #[test]
 fn storms_noticed_by_real_detectors_end_well() {
     let mut failures = Vec::new();
     for contract in CONTRACTS.iter().filter(|contract| contract.detection == Detection::Detector) {
-        for seed in 0..60 {
+        for seed in 0..150 {
             let detector: Detector = DETECTORS[seed as usize % 3].parse().unwrap();
             let members = 2 + (seed % 6) as usize;
             let mut scenario = Scenario::new(Roster::numbered(members));
@@ -92,11 +105,13 @@ fn storms_noticed_by_real_detectors_end_well() {
             scenario.initiators = (0..members).collect();
             scenario.latency = Latency::Uniform(Span::ZERO, Span::UNIT);
             // A cut that no detector notices is a lost message, which is not for a detector to mend.
-            let shortest_cut = Span::from_millis(30);
+            let shortest_cut = Span::from_millis(60);
             let weather = Storm { members, from: time(0), to: time(300), lossy: false, shortest_cut };
             scenario.plan = storm(seed, weather);
             scenario.until = Some(time(1_500));
-            let outcome = catalog::visit(contract.name, Weather(scenario)).unwrap();
+            let gossips = matches!(detector, Detector::Real(detectors::Options::Gossip(_)));
+            let settings = if gossips { contract.under_loss } else { &[] };
+            let outcome = catalog::visit(contract.name, Weather { scenario, settings }).unwrap();
             if let Some(violation) = outcome.violations.first() {
                 failures.push(format!("{} {detector} seed {seed}: {violation:?}", contract.name));
             }

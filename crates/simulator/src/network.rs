@@ -178,6 +178,11 @@ impl Network {
     }
 
     #[inline]
+    pub(crate) fn loses(&mut self) -> bool {
+        self.loses_at(self.loss)
+    }
+
+    #[inline]
     pub(crate) fn loses_at(&mut self, loss: f64) -> bool {
         loss > 0.0 && self.rng.chance(loss)
     }

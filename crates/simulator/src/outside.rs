@@ -330,11 +330,11 @@ impl<P: Process> Outside<P> {
     }
 
     #[inline(always)]
-    fn transmit(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message, loss: f64) {
+    fn transmit(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message) {
         if !self.network.is_whole() && self.network.is_cut(from, to) {
             return self.hold_back(roster, from, to, message, Why::Cut);
         }
-        if self.network.loses_at(loss) {
+        if self.network.loses() {
             return self.hold_back(roster, from, to, message, Why::Lost);
         }
         if self.network.doubles() {
@@ -393,10 +393,7 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
     fn send(&mut self, to: NodeId, message: P::Message) {
         self.outside.ledger.sent[message.kind()] += 1;
         match self.roster.slot(to) {
-            Some(to) => {
-                let loss = self.outside.network.loss;
-                self.outside.transmit(self.roster, self.slot, to, message, loss);
-            }
+            Some(to) => self.outside.transmit(self.roster, self.slot, to, message),
             None => self.outside.refuse(self.roster.id(self.slot), to, message),
         }
     }
@@ -418,10 +415,13 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
             let event = Event { whom: self.slot as u32, mark, what: What::Multicast(message) };
             return self.outside.queue.push((self.outside.now + delay).as_nanos(), event);
         }
+        // The loss is put in place for the while, so that the way of every other message need not know.
+        let usual = std::mem::replace(&mut self.outside.network.loss, loss);
         for peer in self.roster.view(self.slot).peers() {
             let to = self.roster.slot(peer).expect("a peer is a member");
-            self.outside.transmit(self.roster, self.slot, to, message.clone(), loss);
+            self.outside.transmit(self.roster, self.slot, to, message.clone());
         }
+        self.outside.network.loss = usual;
     }
 
     #[inline]

@@ -92,9 +92,15 @@ impl<T: Clone> Peers<T> {
         }
     }
 
-    /// Suspects whoever is overdue.
+    /// Suspects whoever is overdue; but if the timer itself comes late, this process was held up or its
+    /// clock has jumped, and what the others have sent meanwhile may be about to be heard.
     pub(super) fn judge<P: Process<Timer = Timer>>(&mut self, cx: &mut Context<'_, impl Effects<P>>) {
-        let now = cx.now();
+        let (now, grace) = (cx.now(), cx.delay_bound());
+        let late = now.since(self.next);
+        if late > grace {
+            self.members.iter_mut().for_each(|peer| peer.deadline = peer.deadline + late + grace);
+            return self.arm(cx);
+        }
         for peer in &mut self.members {
             if !peer.suspected && peer.deadline <= now {
                 peer.suspected = true;

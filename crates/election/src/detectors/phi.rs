@@ -253,6 +253,7 @@ impl Process for Phi {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Recorder, Roster};
 
     /// The normal distribution's tail, from tables: 0.1 lies above 1.2816 deviations, 0.001 above
     /// 3.0902, 10^-8 above 5.6120.
@@ -265,6 +266,33 @@ mod tests {
         }
         assert!((phi(10.0, 10.0, 2.0) - libm::log10(2.0)).abs() < 1e-12, "at the mean it is a coin toss");
         assert!(reach(100.0) < 30_000_000);
+    }
+
+    /// Heartbeats like clockwork: the mean is the period, 10, and the deviation the least there is, 1.
+    #[test]
+    fn phi_accrues_with_silence_and_suspicion_follows_the_threshold() {
+        let roster = Roster::numbered(2);
+        let mut recorder: Recorder<Phi> = Recorder::new(1);
+        let mut detector = Phi::new("3,10".parse().unwrap());
+        let at = |units: f64| Time::ZERO + Span::from_units(units);
+        let cx = &mut recorder.context(at(0.0), roster.view(0), Span::UNIT);
+        detector.on_start(cx, Start::Fresh);
+        assert_eq!(detector.phi(NodeId(2), at(1.0), Span::UNIT), None, "not heard yet");
+        for beat in 0..=2 * WINDOW {
+            let cx = &mut recorder.context(at(10.0 * beat as f64), roster.view(0), Span::UNIT);
+            detector.on_message(cx, NodeId(2), Message::Heartbeat);
+            detector.on_timer(cx, Timer::Overdue);
+        }
+        let heard = 20.0 * WINDOW as f64;
+        for (silence, phi) in [(10.0, std::f64::consts::LOG10_2), (11.281_552, 1.0), (13.090_232, 3.0)] {
+            let found = detector.phi(NodeId(2), at(heard + silence), Span::UNIT).unwrap();
+            assert!((found - phi).abs() < 1e-5, "{silence}: {found}");
+        }
+        let deadline = detector.peers.get(0).deadline;
+        assert!((deadline.as_units() - heard - 13.090_232).abs() < 1e-4, "{deadline}");
+        let cx = &mut recorder.context(deadline, roster.view(0), Span::UNIT);
+        detector.on_timer(cx, Timer::Overdue);
+        assert!(detector.peers.get(0).suspected);
     }
 
     #[test]

@@ -8,8 +8,26 @@ mod gossip;
 mod heartbeat;
 mod phi;
 
-use election::Span;
+use election::detectors::{self, Any};
+use election::{Roster, Span, Time};
 use simulator::measure::{Detection, DetectionTrial};
+use simulator::{Fault, Latency, World};
+
+/// A process that was paused finds what the others have sent meanwhile, and suspects nobody; the others
+/// are right to suspect it.
+#[test]
+fn one_that_was_paused_does_not_blame_the_others() {
+    for detector in ["heartbeat:1,3.5", "phi:8,1", "gossip:1,12"] {
+        let options: detectors::Options = detector.parse().unwrap();
+        let make = move |_| Any::new(Some(options));
+        let mut world = World::new(Roster::numbered(5), 1, Latency::Const(Span::UNIT), make);
+        let time = |units: u64| Time::ZERO + Span::from_millis(units);
+        world.befall(time(30), Fault::Pause(2, time(80)));
+        world.befall(time(110), Fault::Pause(2, time(112)));
+        world.run(time(200));
+        assert_eq!(world.ledger().wrong_suspicions, 0, "{detector}");
+    }
+}
 
 /// The same trial with many seeds.
 fn run(trial: &DetectionTrial, seeds: u64) -> Vec<Detection> {
