@@ -157,6 +157,7 @@ fn electorate(electorate: Electorate) -> &'static str {
     match electorate {
         Electorate::Anybody => "whoever is there",
         Electorate::Majority => "more than half of the group must be there",
+        Electorate::Voters(_) => "more than half of the voters must be there",
         Electorate::Grid => "all of a row and of a column of the group's grid must be there",
     }
 }
@@ -165,6 +166,9 @@ fn synchrony(synchrony: Synchrony) -> &'static str {
     match synchrony {
         Synchrony::Synchronous => "synchronous: message delays have a known bound",
         Synchrony::PartiallySynchronous => "partially synchronous: safe always, live when delays are bounded",
+        Synchrony::BoundedDrift => {
+            "clocks drift within a bound and never jump: then safe always, live when delays are bounded"
+        }
         Synchrony::Asynchronous => "asynchronous: no bound on delays is needed",
     }
 }

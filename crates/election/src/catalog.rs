@@ -6,7 +6,7 @@ use crate::algorithms::{
     announce, bully, candidate_ordinary, chang_roberts, collecting_ring, grid_quorum, invitation,
     maximum_ring, modified_bully, next_in_line, raft, stable_leader, suppress,
 };
-use crate::{Contract, NodeId, Process, Roster};
+use crate::{Contract, Electorate, NodeId, Process, Roster};
 
 /// A [`Process`] that elects a leader, with its contract and its options.
 pub trait Algorithm: Process + 'static {
@@ -25,6 +25,12 @@ pub trait Algorithm: Process + 'static {
     /// Whether this process may be elected at all.
     fn may_lead(&self) -> bool {
         true
+    }
+
+    /// Who must be there for anybody to be elected, with these options.
+    fn electorate(options: &Self::Options) -> Electorate {
+        let _ = options;
+        Self::CONTRACT.electorate
     }
 
     /// Refuses options that do not fit the group.

@@ -75,6 +75,8 @@ pub enum Electorate {
     Anybody,
     /// More than half of the group.
     Majority,
+    /// More than half of the voters, which are the first so many members, or all if there are fewer.
+    Voters(usize),
     /// All of a row and all of a column of the group's [`Grid`].
     Grid,
 }
@@ -86,12 +88,19 @@ impl Electorate {
         match self {
             Electorate::Anybody => count > 0,
             Electorate::Majority => count > present.len() / 2,
+            Electorate::Voters(voters) => {
+                let voters = &present[..voters.min(present.len())];
+                voters.iter().filter(|&&present| present).count() > voters.len() / 2
+            }
             Electorate::Grid => {
                 count > 0 && Grid::of(present.len()).available(0, |slot| present[slot]).is_some()
             }
         }
     }
 }
+
+/// How much clocks may run fast or slow, as a fraction, where nothing else is set.
+pub const DRIFT_BOUND: f64 = 0.01;
 
 /// What is assumed about time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -101,6 +110,10 @@ pub enum Synchrony {
     Synchronous,
     /// Delays are bounded from some unknown moment on; safety never depends on it.
     PartiallySynchronous,
+    /// Delays as in the partially synchronous model; and clocks need not agree, but run at rates that
+    /// differ from true time by no more than a known fraction, [`DRIFT_BOUND`] unless set otherwise, and
+    /// do not jump. Safety rests on that, and on nothing about delays.
+    BoundedDrift,
     /// Nothing.
     Asynchronous,
 }
@@ -109,7 +122,8 @@ pub enum Synchrony {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Safety {
-    /// Never two at once, whatever happens.
+    /// Never two at once, whatever happens; and each leader's term is greater than those of all before it,
+    /// so that it can be shown to what is led, which refuses the others: a fencing token.
     AtMostOne,
     /// Never two at once among processes that can reach each other.
     AtMostOnePerComponent,

@@ -34,7 +34,9 @@ mod time;
 mod view;
 
 pub use catalog::{Algorithm, BadParameter, Parameter, SWITCH};
-pub use contract::{Choice, Contract, Cost, Detection, Electorate, Formula, Safety, Synchrony, Topology};
+pub use contract::{
+    Choice, Contract, Cost, DRIFT_BOUND, Detection, Electorate, Formula, Safety, Synchrony, Topology,
+};
 pub use grid::Grid;
 pub use hash::Hash;
 pub use process::{Announcement, Command, Context, Effects, Kind, Message, Process, Start, Term, Timer};

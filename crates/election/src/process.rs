@@ -84,6 +84,8 @@ pub trait Effects<P: Process> {
     fn save(&mut self, state: P::Saved);
     /// See [`Context::announce`].
     fn announce(&mut self, announcement: Announcement);
+    /// See [`Context::lead_until`].
+    fn lead_until(&mut self, end: Time);
     /// See [`Context::suspect`].
     fn suspect(&mut self, peer: NodeId);
     /// See [`Context::restore`].
@@ -191,6 +193,17 @@ impl<'v, E> Context<'v, E> {
         E: Effects<P>,
     {
         self.effects.announce(announcement);
+    }
+
+    /// For one that leads, or is about to announce it: after this moment of its own clock it no longer
+    /// takes itself for the leader, whether it has got round to saying so or not. Stands until said anew,
+    /// or until it announces that it does not lead.
+    #[inline]
+    pub fn lead_until<P: Process>(&mut self, end: Time)
+    where
+        E: Effects<P>,
+    {
+        self.effects.lead_until(end);
     }
 
     /// For a failure detector: tells whoever is behind it that `peer` seems to have failed.

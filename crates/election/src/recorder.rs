@@ -34,6 +34,8 @@ pub enum Effect<P: Process> {
     Save(P::Saved),
     /// Said what it believes.
     Announce(Announcement),
+    /// Said until when it leads.
+    LeadUntil(Time),
     /// As a failure detector: reported a peer as failed.
     Suspect(NodeId),
     /// As a failure detector: reported a peer as there after all.
@@ -49,6 +51,7 @@ impl<P: Process> Clone for Effect<P> {
             Effect::CancelTimer { timer } => Effect::CancelTimer { timer: *timer },
             Effect::Save(state) => Effect::Save(state.clone()),
             Effect::Announce(announcement) => Effect::Announce(*announcement),
+            Effect::LeadUntil(end) => Effect::LeadUntil(*end),
             Effect::Suspect(peer) => Effect::Suspect(*peer),
             Effect::Restore(peer) => Effect::Restore(*peer),
         }
@@ -65,6 +68,7 @@ impl<P: Process> PartialEq for Effect<P> {
             (CancelTimer { timer: a }, CancelTimer { timer: b }) => a == b,
             (Save(a), Save(b)) => a == b,
             (Announce(a), Announce(b)) => a == b,
+            (LeadUntil(a), LeadUntil(b)) => a == b,
             (Suspect(a), Suspect(b)) | (Restore(a), Restore(b)) => a == b,
             _ => false,
         }
@@ -80,6 +84,7 @@ impl<P: Process> fmt::Debug for Effect<P> {
             Effect::CancelTimer { timer } => write!(f, "CancelTimer {{ {timer:?} }}"),
             Effect::Save(state) => write!(f, "Save {{ {state:?} }}"),
             Effect::Announce(announcement) => announcement.fmt(f),
+            Effect::LeadUntil(end) => write!(f, "LeadUntil {{ {end} }}"),
             Effect::Suspect(peer) => write!(f, "Suspect {{ {peer} }}"),
             Effect::Restore(peer) => write!(f, "Restore {{ {peer} }}"),
         }
@@ -135,6 +140,9 @@ impl<P: Process> Effects<P> for &mut Recorder<P> {
     }
     fn announce(&mut self, announcement: Announcement) {
         self.effects.push(Effect::Announce(announcement));
+    }
+    fn lead_until(&mut self, end: Time) {
+        self.effects.push(Effect::LeadUntil(end));
     }
     fn suspect(&mut self, peer: NodeId) {
         self.effects.push(Effect::Suspect(peer));

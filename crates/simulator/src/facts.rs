@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use election::{NodeId, Roster, Time};
 
 use crate::Ledger;
+use crate::clocks::Clocks;
 use crate::ledger::Belief;
 use crate::network::Network;
 
@@ -24,6 +25,7 @@ pub struct Facts<'a> {
     pub(crate) roster: &'a Roster,
     pub(crate) statuses: &'a [Status],
     pub(crate) network: &'a Network,
+    pub(crate) clocks: &'a Clocks,
     pub(crate) ledger: &'a Ledger,
     pub(crate) ineligible: &'a BTreeSet<usize>,
 }
@@ -60,10 +62,18 @@ impl<'a> Facts<'a> {
         self.ledger.belief(slot)
     }
 
-    /// Whether a process lives and believes itself the leader.
+    /// What a process's own clock shows.
+    pub fn clock(&self, slot: usize) -> Time {
+        self.clocks.show(slot, self.now)
+    }
+
+    /// Whether a process lives and believes itself the leader: one that said until when it leads, only as
+    /// long as its own clock does not show that moment, whether it has looked at the clock or not.
     pub fn leads(&self, slot: usize) -> bool {
         let me = self.roster.id(slot);
-        self.is_up(slot) && self.belief(slot).is_some_and(|belief| belief.leader == me)
+        self.is_up(slot)
+            && self.belief(slot).is_some_and(|belief| belief.leader == me)
+            && self.ledger.lease(slot).is_none_or(|end| self.clock(slot) < end)
     }
 
     /// The live process that most live processes believe in: who leads, if anybody does. Of several
@@ -127,9 +137,11 @@ pub(crate) mod tests {
 
     /// A world made up for tests of the onlookers.
     pub(crate) struct Stage {
+        pub(crate) now: Time,
         pub(crate) roster: Roster,
         pub(crate) statuses: Vec<Status>,
         pub(crate) network: Network,
+        pub(crate) clocks: Clocks,
         pub(crate) ledger: Ledger,
         pub(crate) ineligible: BTreeSet<usize>,
     }
@@ -137,9 +149,11 @@ pub(crate) mod tests {
     impl Stage {
         pub(crate) fn new(count: usize) -> Stage {
             Stage {
+                now: Time::ZERO,
                 roster: Roster::numbered(count),
                 statuses: vec![Status::Up; count],
                 network: Network::new(Latency::Const(Span::UNIT), 0),
+                clocks: Clocks::new(0),
                 ledger: Ledger::of(count, 0),
                 ineligible: BTreeSet::new(),
             }
@@ -155,16 +169,17 @@ pub(crate) mod tests {
         pub(crate) fn believe(&mut self, slot: usize, leader: u64, term: u64) -> Announcement {
             let announcement = Announcement::Elected { leader: NodeId(leader), term: Term(term) };
             let who = self.roster.id(slot);
-            self.ledger.believe(slot, who, announcement, Time::ZERO);
+            self.ledger.believe(slot, who, announcement, Time::ZERO, Span::ZERO);
             announcement
         }
 
         pub(crate) fn facts(&self) -> Facts<'_> {
             Facts {
-                now: Time::ZERO,
+                now: self.now,
                 roster: &self.roster,
                 statuses: &self.statuses,
                 network: &self.network,
+                clocks: &self.clocks,
                 ledger: &self.ledger,
                 ineligible: &self.ineligible,
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hash::Hasher as _;
 use std::ops::Sub;
 
-use election::{Announcement, NodeId, Process, Term, Time};
+use election::{Announcement, NodeId, Process, Span, Term, Time};
 use serde::Serialize;
 
 use crate::Violation;
@@ -108,6 +108,8 @@ pub struct Ledger {
     pub(crate) live: usize,
     /// By slot; empty until the first announcement, so that what elects nobody pays nothing.
     beliefs: Vec<Option<Belief>>,
+    /// By slot, until when a process leads by its own clock; empty until one says so.
+    leases: Vec<Option<Time>>,
     followings: BTreeMap<NodeId, Following>,
     pub(crate) fingerprint: Fingerprint,
 }
@@ -145,7 +147,33 @@ impl Ledger {
         self.beliefs.get(slot).copied().flatten()
     }
 
-    pub(crate) fn believe(&mut self, slot: usize, who: NodeId, announcement: Announcement, now: Time) {
+    /// Until when the process in this slot leads by its own clock, if it said so.
+    pub(crate) fn lease(&self, slot: usize) -> Option<Time> {
+        self.leases.get(slot).copied().flatten()
+    }
+
+    pub(crate) fn lease_until(&mut self, slot: usize, end: Time) {
+        if self.leases.is_empty() {
+            self.leases = vec![None; self.count];
+        }
+        self.leases[slot] = Some(end);
+    }
+
+    fn end_lease(&mut self, slot: usize) {
+        if let Some(lease) = self.leases.get_mut(slot) {
+            *lease = None;
+        }
+    }
+
+    /// A process says what it believes. If it no longer leads, that has been so for `overdue`.
+    pub(crate) fn believe(
+        &mut self,
+        slot: usize,
+        who: NodeId,
+        announcement: Announcement,
+        now: Time,
+        overdue: Span,
+    ) {
         if self.beliefs.is_empty() {
             self.beliefs = vec![None; self.count];
         }
@@ -161,7 +189,10 @@ impl Ledger {
         self.follow(slot, who, belief);
         match (led, self.leads(slot, who)) {
             (false, true) => self.reigns.push(Reign { leader: who, from: now, to: None }),
-            (true, false) => self.end_reign(who, now),
+            (true, false) => {
+                self.end_lease(slot);
+                self.end_reign(who, Time::from_nanos(now.as_nanos().saturating_sub(overdue.as_nanos())));
+            }
             _ => {}
         }
         self.review(now);
@@ -222,6 +253,7 @@ impl Ledger {
         if self.leads(slot, who) {
             self.end_reign(who, now);
         }
+        self.end_lease(slot);
         if !self.beliefs.is_empty() {
             self.follow(slot, who, None);
             self.review(now);

@@ -3,6 +3,7 @@
 //! One seed decides everything: the same seed gives the same events in the same order and the same
 //! [`trace_hash`](Ledger::trace_hash) on every machine.
 
+mod clocks;
 mod detector;
 mod facts;
 mod fault;

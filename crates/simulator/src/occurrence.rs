@@ -78,6 +78,7 @@ impl<P: Process> World<P> {
                 self.outside.note(slot as u64, 9 << 32);
                 self.outside.jump(slot, by, back);
                 self.outside.observe(Happening::Jumped { who: self.roster.id(slot), by, back });
+                self.outside.changed(&self.roster, Change::Clocked(slot));
             }
             Fault::Rank(slot, attribute) => self.prefer(slot, attribute),
             Fault::Calm => {

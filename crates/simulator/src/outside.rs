@@ -7,6 +7,7 @@ use election::{
     Announcement, Effects, Hash, Message as _, NodeId, Process, Rng, Roster, Span, Time, Timer as _,
 };
 
+use crate::clocks::Clocks;
 use crate::facts::Status;
 use crate::invariants::Change;
 use crate::network::Network;
@@ -56,10 +57,7 @@ pub(crate) struct Outside<P: Process> {
     disks: Vec<Option<P::Saved>>,
     /// The processes' chance; the network has its own.
     rng: Rng,
-    pub(crate) drift: f64,
-    drift_hash: Hash,
-    /// By slot, how many nanoseconds a process's clock has jumped; empty until one does.
-    jumps: Vec<i64>,
+    pub(crate) clocks: Clocks,
     pub(crate) delay_bound: Span,
     /// Whether the bytes of messages are counted.
     pub(crate) weighs: bool,
@@ -84,9 +82,7 @@ impl<P: Process> Outside<P> {
             generations: vec![0; count * P::Timer::COUNT],
             disks: Vec::new(),
             rng: Rng::new(seeds.word(1)),
-            drift: 0.0,
-            drift_hash: Hash::new(seeds.word(2)),
-            jumps: Vec::new(),
+            clocks: Clocks::new(seeds.word(2)),
             delay_bound: latency.bound(),
             weighs: false,
             looked_at: false,
@@ -103,6 +99,7 @@ impl<P: Process> Outside<P> {
             roster,
             statuses: &self.statuses,
             network: &self.network,
+            clocks: &self.clocks,
             ledger: &self.ledger,
             ineligible: &self.ineligible,
         }
@@ -124,35 +121,14 @@ impl<P: Process> Outside<P> {
         }
     }
 
-    /// How fast a process's clock runs.
-    fn rate(&self, slot: usize) -> f64 {
-        let fraction = (self.drift_hash.word(slot as u64) >> 11) as f64 / (1u64 << 53) as f64;
-        1.0 + self.drift * (2.0 * fraction - 1.0)
-    }
-
     /// What a process's clock shows.
     #[inline]
     pub(crate) fn clock(&self, slot: usize) -> Time {
-        if self.drift == 0.0 && self.jumps.is_empty() {
-            return self.now;
-        }
-        let steady = self.steady_clock(slot);
-        Time::from_nanos(steady.saturating_add_signed(self.jumps.get(slot).copied().unwrap_or(0)))
+        self.clocks.show(slot, self.now)
     }
 
-    /// What it would show in nanoseconds had it never jumped.
-    fn steady_clock(&self, slot: usize) -> u64 {
-        self.now.since(Time::ZERO).scale(self.rate(slot)).as_nanos()
-    }
-
-    /// Has a process's clock jump, though not to before its start.
     pub(crate) fn jump(&mut self, slot: usize, by: Span, back: bool) {
-        if self.jumps.is_empty() {
-            self.jumps = vec![0; self.statuses.len()];
-        }
-        let by = by.as_nanos() as i64;
-        let least = -(self.steady_clock(slot) as i64);
-        self.jumps[slot] = (self.jumps[slot] + if back { -by } else { by }).max(least);
+        self.clocks.jump(self.statuses.len(), slot, self.now, by, back);
     }
 
     /// Writes an input down in the fingerprint of the run.
@@ -426,10 +402,7 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
 
     #[inline]
     fn set_timer(&mut self, timer: P::Timer, after: Span) {
-        let after = match self.outside.drift {
-            0.0 => after,
-            _ => after.scale(1.0 / self.outside.rate(self.slot)),
-        };
+        let after = self.outside.clocks.true_span(self.slot, after);
         let generation = self.outside.next_generation(self.slot, timer);
         let event = Event { whom: self.slot as u32, mark: generation, what: What::Timer(timer) };
         self.outside.queue.push((self.outside.now + after).as_nanos(), event);
@@ -451,9 +424,18 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
         let who = self.roster.id(self.slot);
         let now = self.outside.now;
         announcement.hash(&mut self.outside.ledger.fingerprint);
-        self.outside.ledger.believe(self.slot, who, announcement, now);
+        // One that was paused says late that it no longer leads: it has not since its lease ended.
+        let overdue = self.outside.ledger.lease(self.slot).map_or(Span::ZERO, |end| {
+            self.outside.clocks.true_span(self.slot, self.outside.clock(self.slot).since(end))
+        });
+        self.outside.ledger.believe(self.slot, who, announcement, now, overdue);
         self.outside.observe(Happening::Announced { who, announcement });
         self.outside.changed(self.roster, Change::Announced(self.slot, announcement));
+    }
+
+    fn lead_until(&mut self, end: Time) {
+        self.outside.ledger.lease_until(self.slot, end);
+        self.outside.changed(self.roster, Change::Clocked(self.slot));
     }
 
     fn suspect(&mut self, peer: NodeId) {

@@ -210,7 +210,7 @@ impl Scenario {
         commands.into_iter().for_each(|(at, slot, command)| world.command(at, slot, command));
         let members = 0..self.roster.len();
         world.set_ineligible(members.filter(|&slot| !world.process(slot).may_lead()).collect());
-        for invariant in invariants::of_contract(&A::CONTRACT) {
+        for invariant in invariants::of_contract(&A::CONTRACT, A::electorate(options)) {
             world.check(invariant);
         }
         world

@@ -3,7 +3,10 @@
 
 use election::detectors::{self, gossip, heartbeat, phi};
 use election::multicast::bimodal;
-use election::{Attribute, Command, Contract, Detection, NodeId, Rng, Roster, Span, Time, Topology};
+use election::{
+    Attribute, Command, Contract, DRIFT_BOUND, Detection, NodeId, Rng, Roster, Span, Synchrony, Time,
+    Topology,
+};
 
 use crate::{Detector, Fault, Latency, Multicast, Plan, Ranking, Scenario, Storm, order, storm};
 
@@ -42,6 +45,10 @@ pub fn ordeal(seed: u64, contract: &Contract, members: Option<usize>) -> Ordeal 
         .expect("there are some");
     scenario.latency = latency(rng);
     scenario.drift = if rng.chance(0.5) { 0.0 } else { thousandths(rng, 0.05) };
+    let rests_on_clocks = contract.synchrony == Synchrony::BoundedDrift;
+    if rests_on_clocks {
+        scenario.drift = scenario.drift.min(DRIFT_BOUND);
+    }
     scenario.initiators = (0..members).collect();
 
     let settings = contract.under_loss;
@@ -67,7 +74,10 @@ pub fn ordeal(seed: u64, contract: &Contract, members: Option<usize>) -> Ordeal 
         shortest_cut: if lossy { Span::ZERO } else { unnoticed },
     };
     scenario.plan = storm(rng.bits(), weather);
-    scenario.plan.extend(jumps(rng, members));
+    let jumps = jumps(rng, members);
+    if !rests_on_clocks {
+        scenario.plan.extend(jumps);
+    }
     scenario.plan.extend(reranks(rng, members));
     scenario.commands = calls(rng, members);
     if contract.needs_disk {

@@ -88,7 +88,7 @@ impl<P: Process> World<P> {
 
     /// Lets every clock run at a constant rate of its own, up to this fraction fast or slow.
     pub fn set_drift(&mut self, drift: f64) {
-        self.outside.drift = drift;
+        self.outside.clocks.drift = drift;
     }
 
     /// Tells processes to expect messages to take at most this long, instead of the latency's bound.

@@ -19,7 +19,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Announcement, Command, Context, Effects, Kind, NodeId, Process, Rng, Span, Start};
+use crate::{Announcement, Command, Context, Effects, Kind, NodeId, Process, Rng, Span, Start, Time};
 
 /// What detectors say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -196,6 +196,9 @@ where
     }
     fn announce(&mut self, announcement: Announcement) {
         self.0.announce(announcement);
+    }
+    fn lead_until(&mut self, end: Time) {
+        self.0.lead_until(end);
     }
     fn suspect(&mut self, peer: NodeId) {
         self.0.suspect(peer);

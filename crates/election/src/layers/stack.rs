@@ -3,7 +3,7 @@
 use super::Watched;
 use crate::detectors::{self, Any};
 use crate::multicast::bimodal::{self, Bimodal};
-use crate::{Algorithm, BadParameter, Contract, NodeId, Parameter, Roster};
+use crate::{Algorithm, BadParameter, Contract, Electorate, NodeId, Parameter, Roster};
 
 /// An algorithm behind whichever detector and multicast are wanted: one type for all of them.
 pub type Stack<A> = Watched<Any, Bimodal<A>>;
@@ -34,6 +34,10 @@ impl<A: Algorithm> Algorithm for Stack<A> {
 
     fn may_lead(&self) -> bool {
         self.algorithm().algorithm().may_lead()
+    }
+
+    fn electorate(options: &Self::Options) -> Electorate {
+        A::electorate(&options.algorithm)
     }
 
     fn check(options: &Self::Options, roster: &Roster) -> Result<(), BadParameter> {

@@ -120,6 +120,9 @@ impl<D: Process, A: Process, E: Effects<Watched<D, A>>> Effects<A> for Behind<'_
     fn announce(&mut self, announcement: Announcement) {
         self.outer.announce(announcement);
     }
+    fn lead_until(&mut self, end: Time) {
+        self.outer.lead_until(end);
+    }
     fn suspect(&mut self, peer: NodeId) {
         self.outer.suspect(peer);
     }
@@ -167,6 +170,9 @@ impl<D: Process, A: Process, E: Effects<Watched<D, A>>> Effects<D> for InFront<'
     }
     fn announce(&mut self, announcement: Announcement) {
         self.outer.announce(announcement);
+    }
+    fn lead_until(&mut self, end: Time) {
+        self.outer.lead_until(end);
     }
     fn suspect(&mut self, peer: NodeId) {
         self.outer.suspect(peer);

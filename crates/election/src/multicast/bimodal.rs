@@ -36,7 +36,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::layers::{Concatenation, Lists};
-use crate::{Announcement, Command, Context, Effects, Kind, NodeId, Process, Rng, Span, Start};
+use crate::{Announcement, Command, Context, Effects, Kind, NodeId, Process, Rng, Span, Start, Time};
 
 /// How long a round is, in delay bounds: digest, solicitation and retransmission fit in.
 pub const PERIOD: u64 = 4;
@@ -238,6 +238,9 @@ impl<A: Process, E: Effects<Bimodal<A>>> Effects<A> for Inside<'_, A, E> {
     }
     fn announce(&mut self, announcement: Announcement) {
         self.outer.announce(announcement);
+    }
+    fn lead_until(&mut self, end: Time) {
+        self.outer.lead_until(end);
     }
     fn suspect(&mut self, peer: NodeId) {
         self.outer.suspect(peer);

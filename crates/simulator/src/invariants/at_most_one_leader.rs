@@ -6,7 +6,7 @@ use super::{Change, Invariant};
 use crate::Facts;
 
 /// At no moment do two live processes believe themselves leaders: anywhere, or among those that can
-/// reach each other.
+/// reach each other. One that leads for a stated time does so by its own clock; the moment is a true one.
 #[derive(Clone, Debug)]
 pub struct AtMostOneLeader {
     per_component: bool,
@@ -31,12 +31,11 @@ impl Invariant for AtMostOneLeader {
     }
 
     fn on_change(&mut self, facts: &Facts<'_>, change: Change) -> Result<(), String> {
-        if let Change::Announced(slot, _) | Change::Crashed(slot) = change {
-            match facts.leads(slot) {
-                true => self.leaders.insert(slot),
-                false => self.leaders.remove(&slot),
-            };
+        if let Change::Announced(slot, _) | Change::Clocked(slot) = change {
+            self.leaders.insert(slot);
         }
+        // Leases run out without anything happening.
+        self.leaders.retain(|&slot| facts.leads(slot));
         let leaders: Vec<usize> = self.leaders.iter().copied().collect();
         for (place, &leader) in leaders.iter().enumerate() {
             let rival =
@@ -54,6 +53,7 @@ impl Invariant for AtMostOneLeader {
 mod tests {
     use super::*;
     use crate::facts::{Status, tests::Stage};
+    use election::Time;
 
     #[test]
     fn fires_on_two_and_not_on_one_after_the_other() {
@@ -79,5 +79,22 @@ mod tests {
         }
         stage.network.heal(0);
         assert!(local.on_change(&stage.facts(), Change::Rewired).is_err());
+    }
+
+    /// A leader that is paused cannot say that it stepped down; what counts is whether it may believe that
+    /// it leads, which it reads off its own clock.
+    #[test]
+    fn a_lease_that_has_run_out_is_no_leadership_until_it_is_extended() {
+        let (one, two) = (Time::from_nanos(1), Time::from_nanos(2));
+        let mut stage = Stage::new(2);
+        let mut invariant = AtMostOneLeader::anywhere();
+        stage.ledger.lease_until(0, one);
+        let change = Change::Announced(0, stage.believe(0, 1, 1));
+        assert_eq!(invariant.on_change(&stage.facts(), change), Ok(()));
+        stage.now = one;
+        let change = Change::Announced(1, stage.believe(1, 2, 2));
+        assert_eq!(invariant.on_change(&stage.facts(), change), Ok(()), "the first one's has run out");
+        stage.ledger.lease_until(0, two);
+        assert!(invariant.on_change(&stage.facts(), Change::Clocked(0)).is_err());
     }
 }

@@ -3,18 +3,22 @@
 mod agreement;
 mod at_most_one_leader;
 mod best_leads;
+mod fenced_register;
 mod one_leader_per_term;
 mod stability;
 mod termination;
+mod token_increases;
 
 pub use agreement::Agreement;
 pub use at_most_one_leader::AtMostOneLeader;
 pub use best_leads::BestLeads;
+pub use fenced_register::FencedRegister;
 pub use one_leader_per_term::OneLeaderPerTerm;
 pub use stability::Stability;
 pub use termination::Termination;
+pub use token_increases::TokenIncreases;
 
-use election::{Announcement, Choice, Contract, Safety, Time};
+use election::{Announcement, Choice, Contract, Electorate, Safety, Time};
 use serde::Serialize;
 
 use crate::Facts;
@@ -46,6 +50,8 @@ pub enum Change {
     Crashed(usize),
     /// The process in this slot stopped for a while, or goes on.
     Paused(usize),
+    /// The process in this slot said until when it leads, or its clock has jumped.
+    Clocked(usize),
     /// Who can reach whom.
     Rewired,
 }
@@ -66,15 +72,19 @@ fn in_units<S: serde::Serializer>(time: &Time, serializer: S) -> Result<S::Ok, S
     serializer.serialize_f64(time.as_units())
 }
 
-/// What a contract promises.
-pub fn of_contract(contract: &Contract) -> Vec<Box<dyn Invariant>> {
+/// What a contract promises, where these must be there for anybody to be elected.
+pub fn of_contract(contract: &Contract, electorate: Electorate) -> Vec<Box<dyn Invariant>> {
     let mut invariants: Vec<Box<dyn Invariant>> =
-        vec![Box::new(Agreement), Box::new(Termination::of(contract.electorate))];
+        vec![Box::new(Agreement), Box::new(Termination::of(electorate))];
     if contract.choice == Choice::Best {
         invariants.push(Box::new(BestLeads));
     }
     match contract.safety {
-        Safety::AtMostOne => invariants.push(Box::new(AtMostOneLeader::anywhere())),
+        Safety::AtMostOne => {
+            invariants.push(Box::new(AtMostOneLeader::anywhere()));
+            invariants.push(Box::new(TokenIncreases::default()));
+            invariants.push(Box::new(FencedRegister::checking()));
+        }
         Safety::AtMostOnePerComponent => invariants.push(Box::new(AtMostOneLeader::per_component())),
         Safety::AtMostOnePerTerm => invariants.push(Box::new(OneLeaderPerTerm::default())),
         Safety::WithHighProbability | Safety::Eventual => {}
