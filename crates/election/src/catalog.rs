@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::algorithms::{
     announce, bully, candidate_ordinary, chang_roberts, collecting_ring, grid_quorum, invitation,
-    maximum_ring, modified_bully, next_in_line, raft, stable_leader, suppress,
+    maximum_ring, modified_bully, next_in_line, quorum_lease, raft, stable_leader, suppress,
 };
 use crate::{Contract, Electorate, NodeId, Process, Roster};
 
@@ -104,6 +104,7 @@ catalog! {
     suppress::Suppress,
     raft::Raft,
     grid_quorum::GridQuorum,
+    quorum_lease::QuorumLease,
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub mod next_in_line;
 mod outlook;
 mod parameters;
 mod poll;
+pub mod quorum_lease;
 pub mod raft;
 pub mod ring;
 pub mod soft_state;

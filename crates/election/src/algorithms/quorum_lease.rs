@@ -1,0 +1,428 @@
+//! Quorum lease: never two leaders at once, and a token that tells the later of two from the earlier.
+//!
+//! After Chubby's election of a master (Burrows 2006, 2.4 and 2.8), in the log-free form of Paxos leases
+//! (Trencseni, Gazso, Reinhardt 2012), with the promise of a token before the lease.
+//!
+//! Model: messages may be lost, doubled, late and overtaken, processes crash and come back with their disks
+//! or stop for any time; clocks need not agree, but run at rates that differ from true time by no more than
+//! a bound, and go on while a machine sleeps (CLOCK_BOOTTIME). Safety rests on disks and rates alone.
+//!
+//! Two roles, and a process may have both: *voters* (the first few members here) grant leases, *candidates*
+//! ask for them. Elections are named and independent; a [`Voter`] holds very many, a [`Candidate`] is one of
+//! one. This process is a candidate of one election and, if it is among the first, a voter.
+//!
+//! ```text
+//!   9 ──Prepare {token 7}──▶ 1, 2, 3      "promise me 7"
+//!   9 ◀──Promised──── 1, 2, 3             nobody holds it, and they have promised no 7 or greater
+//!   9 notes its clock
+//!   9 ──Propose {token 7, ttl}──▶ 1, 2, 3
+//!   9 ◀──Accepted──── 1, 2, 3             granted for ttl by their clocks; of a majority: 9 leads until
+//!                                         noted + ttl (1 - drift) / (1 + drift) by its own clock
+//!   9 ──Renew──▶ 1, 2, 3, and so on       the same proposal again, before that time
+//!   8 ──Enquire──▶ 1, 2, 3                queues 8, and tells it who leads; changes nothing else
+//!   9 ──Release──▶ 1, 2, 3                9 has ceased to believe in itself
+//!   8 ◀──Vacant──── 1, 2, 3               the best in the queue is woken, and after a while the next
+//! ```
+//!
+//! Cost, with V voters, and one less for each of these messages if the candidate is one of them: `4V`
+//! messages and 4 delays to be elected, `2V` a renewal, `6V` messages and 6 delays from a release to the next
+//! leader, however many wait. Those who wait ask who leads now and then, which is counted apart: `2V`.
+//!
+//! Promises never two at once that may believe to lead, in true time, as long as the bound on drift holds and
+//! disks are kept; that each leader's token is greater than all before; that one who waits never costs a
+//! healthy leader its lease or its token; and that once faults stop a majority of voters has a leader. Does
+//! not promise that the best leads, unless `failback` is set; nor anything about clocks that jump: forward at
+//! a voter, or backward at a leader, is as bad as drift beyond the bound.
+//!
+//! Why that is so. *Two leaders.* Both were accepted by majorities, so some voter accepted both, one after
+//! the other, in [`Voter::on_ask`]. It does not accept the later one while the earlier grant is live, unless
+//! that was released, which its holder does only after it has stepped down; a restart changes nothing, since
+//! the voter is silent for as long. So when the later was accepted, the earlier grant had run out by the
+//! voter's clock, and by [`Drift::validity`] the lease by its holder's: the question came after the moment
+//! that the holder noted. And the later one leads only after that. *Tokens.* If the later one's token were
+//! not the greater, then a voter of the majority that promised the earlier's accepted the later's before it
+//! promised (it takes no smaller one after that), and at that promise the later's grant had run out; so it
+//! was not later. Equal ones are promised to one candidate only by each voter.
+//!
+//! Readings:
+//! - Answers quote the request, and a candidate takes only those to its present one: an `Accepted` of an
+//!   earlier renewal must not count from the later one's moment.
+//! - A delayed `Propose` may be granted again after a release or its expiry, if nothing greater was promised
+//!   meanwhile. Nobody believes in it; it keeps others waiting for one ttl at most.
+//! - A leader whose renewal is rejected by some (they restarted, or promised another when it held nothing
+//!   there) prepares a greater token while its lease holds, and leads on with it.
+//! - A voter that finds its disk empty, though it started before, votes no more; it may stand.
+
+mod candidate;
+mod message;
+mod queue;
+mod timings;
+mod voter;
+
+use std::collections::VecDeque;
+
+pub use self::candidate::{Candidate, Effects as CandidateEffects, Lease, MOST_VOTERS};
+pub use self::message::{Ask, Body, Grant, Message, Name, Reply, Request, Token};
+pub use self::queue::Queue;
+pub use self::timings::{Bug, Drift, Timings};
+pub use self::voter::{CHUNK, Effects as VoterEffects, MEMORY, Saved, Voter};
+use super::parameters;
+use crate::{
+    Algorithm, Announcement, Attribute, BadParameter, Choice, Command, Context, Contract, Cost, DRIFT_BOUND,
+    Detection, Effects, Electorate, Formula, NodeId, Parameter, Process, Rng, Roster, Safety, Span, Start,
+    Synchrony, Time, Topology,
+};
+
+/// What a process waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Timer {
+    /// As a voter: whatever is due next, of all elections.
+    Voter,
+    /// As a candidate: whatever it does next.
+    Candidate,
+}
+
+impl crate::Timer for Timer {
+    const COUNT: usize = 2;
+
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// What can be set about the algorithm; times in message delays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// How many of the members vote: the first ones, or all if there are fewer.
+    pub voters: usize,
+    /// How long a lease is.
+    pub ttl: u64,
+    /// How often it is renewed.
+    pub renew: u64,
+    /// How much clocks run fast or slow at most.
+    pub drift: Drift,
+    /// How long a better candidate must have stood before it asks the leader to hand over; none if never.
+    pub failback: Option<u64>,
+    /// A deliberate mistake.
+    pub bug: Option<Bug>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let drift = Drift::millionths((DRIFT_BOUND * 1e6) as u32).expect("it is small");
+        Options { voters: VOTERS, ttl: 30, renew: 10, drift, failback: None, bug: None }
+    }
+}
+
+/// How many voters there are unless set otherwise: two of five may fail.
+const VOTERS: usize = 5;
+/// Two messages, and some time for clocks that run fast.
+const ROUND: u64 = 3;
+/// To be woken takes one message, to be elected four.
+const GAP: u64 = 6;
+
+impl Options {
+    /// The same by the clock, where a message takes this long at most.
+    pub fn timings(&self, delay: Span) -> Timings {
+        let ttl = delay * self.ttl;
+        Timings {
+            ttl,
+            longest_ttl: ttl,
+            renew: delay * self.renew,
+            drift: self.drift,
+            round: delay * ROUND,
+            gap: delay * GAP,
+            poll: ttl,
+            patience: ttl * 3,
+            failback: self.failback.map(|delays| delay * delays),
+            bug: self.bug,
+        }
+    }
+}
+
+/// What a process is once it has started.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Roles {
+    voter: Option<Voter>,
+    candidate: Candidate,
+    /// For when the timers are set, by its own clock.
+    armed: [Option<Time>; 2],
+}
+
+/// A candidate of one election, which may be a voter too.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct QuorumLease {
+    options: Options,
+    name: Name,
+    roles: Option<Box<Roles>>,
+}
+
+/// What was said to oneself, in order.
+type Soliloquy = VecDeque<Body>;
+
+/// Carries out what either role does. What a process says to itself needs no message.
+struct Office<'o, 'v, E> {
+    cx: &'o mut Context<'v, E>,
+    name: Name,
+    own: &'o mut Soliloquy,
+}
+
+impl<E: Effects<QuorumLease>> Office<'_, '_, E> {
+    fn send(&mut self, to: NodeId, name: Name, body: Body) {
+        if to == self.cx.me() && name == self.name {
+            self.own.push_back(body);
+        } else {
+            self.cx.send(to, Message { name, body });
+        }
+    }
+}
+
+impl<E: Effects<QuorumLease>> VoterEffects for Office<'_, '_, E> {
+    fn save(&mut self, saved: Saved) {
+        self.cx.save(saved);
+    }
+    fn reply(&mut self, to: NodeId, name: Name, reply: Reply) {
+        self.send(to, name, Body::Reply(reply));
+    }
+}
+
+impl<E: Effects<QuorumLease>> CandidateEffects for Office<'_, '_, E> {
+    fn ask(&mut self, voter: NodeId, ask: Ask) {
+        self.send(voter, self.name, Body::Ask(ask));
+    }
+    fn claim(&mut self, leader: NodeId, attribute: Attribute) {
+        self.send(leader, self.name, Body::Claim { attribute });
+    }
+    fn announce(&mut self, announcement: Announcement) {
+        self.cx.announce(announcement);
+    }
+    fn lead_until(&mut self, end: Time) {
+        self.cx.lead_until(end);
+    }
+    fn rng(&mut self) -> &mut Rng {
+        self.cx.rng()
+    }
+}
+
+impl Algorithm for QuorumLease {
+    const CONTRACT: Contract = Contract {
+        name: "quorum-lease",
+        summary: "A majority of voters grants a lease: never two leaders, and tokens that fence off old ones.",
+        source: "Burrows 2006 (Chubby), 2.4 and 2.8; Trencseni et al. 2012 (PaxosLease)",
+        topology: Topology::Complete,
+        synchrony: Synchrony::BoundedDrift,
+        knowledge: "the voters",
+        tolerates: "crash and recovery with the disk kept; pauses; lost messages; partitions; clocks that \
+                    drift within a bound; a voter that lost its disk votes no more",
+        detection: Detection::Timeout,
+        electorate: Electorate::Voters(VOTERS),
+        needs_disk: true,
+        under_loss: &[],
+        safety: Safety::AtMostOne,
+        choice: Choice::Any,
+        handover: true,
+        messages: Cost {
+            best: Formula { text: "4(V - 1), V = min(N, 5)", of: |n| 4 * (n.min(VOTERS as u64) - 1) },
+            worst: Formula { text: "4 min(V, N - 1)", of: |n| 4 * (n - 1).min(VOTERS as u64) },
+        },
+        time: Cost {
+            best: Formula { text: "4", of: |n| if n == 1 { 0 } else { 4 } },
+            worst: Formula { text: "4", of: |n| if n == 1 { 0 } else { 4 } },
+        },
+    };
+
+    type Options = Options;
+
+    const PARAMETERS: &'static [Parameter<Options>] = &[
+        Parameter {
+            name: "voters",
+            value: "COUNT",
+            help: "How many of the members vote: the first so many, or all if there are fewer",
+            set: |options, text| match text.parse() {
+                Ok(voters @ 1..=MOST_VOTERS) => {
+                    options.voters = voters;
+                    Ok(())
+                }
+                _ => Err(format!("`{text}` is not a number of voters (1 to {MOST_VOTERS})")),
+            },
+            show: |options| options.voters.to_string(),
+        },
+        parameters::delays_parameter!("ttl", ttl, "How long a lease is"),
+        parameters::delays_parameter!("renew", renew, "How often the leader renews its lease"),
+        Parameter {
+            name: "drift-bound",
+            value: "PERCENT",
+            help: "How much clocks run fast or slow at most: a leader takes its lease for that much shorter",
+            set: |options, text| text.parse().map(|drift| options.drift = drift),
+            show: |options| options.drift.to_string(),
+        },
+        Parameter {
+            name: "failback",
+            value: "DELAYS|off",
+            help: "How long a better candidate must have stood before it asks the leader to hand over, in \
+                   message delays",
+            set: |options, text| parameters::optional_delays(text).map(|it| options.failback = it),
+            show: |options| parameters::show_optional(options.failback),
+        },
+        Parameter {
+            name: "bug",
+            value: "NAME|none",
+            help: "A deliberate mistake, to show that the checker finds it: skip-silence, \
+                   validity-from-reply, equal-tokens, forget-ceiling or bump-while-held",
+            set: |options, text| {
+                let bug = Bug::ALL.iter().find(|(name, _)| *name == text).map(|(_, bug)| *bug);
+                match (bug, text) {
+                    (None, "none") | (Some(_), _) => options.bug = bug,
+                    (None, _) => return Err(format!("`{text}` is no mistake that can be made on purpose")),
+                }
+                Ok(())
+            },
+            show: |options| {
+                let name = Bug::ALL.iter().find(|(_, bug)| Some(*bug) == options.bug);
+                name.map_or("none", |(name, _)| name).to_string()
+            },
+        },
+    ];
+
+    fn new(_: NodeId, options: &Options) -> QuorumLease {
+        QuorumLease { options: *options, name: Name::of("simulated"), roles: None }
+    }
+
+    fn electorate(options: &Options) -> Electorate {
+        Electorate::Voters(options.voters)
+    }
+
+    fn check(options: &Options, _: &Roster) -> Result<(), BadParameter> {
+        if options.renew < ROUND {
+            let reason = format!("a renewal takes {ROUND} to be answered");
+            return Err(BadParameter { name: "renew", reason });
+        }
+        let validity = options.drift.validity(Span::UNIT * options.ttl);
+        if validity <= Span::UNIT * (options.renew + ROUND) {
+            let reason = format!("a leader that renews every {} cannot keep that", options.renew);
+            return Err(BadParameter { name: "ttl", reason });
+        }
+        Ok(())
+    }
+}
+
+impl QuorumLease {
+    /// What it holds, if it leads by its own clock at `now`.
+    pub fn lease(&self, now: Time) -> Option<Lease> {
+        let lease = self.roles.as_ref()?.candidate.lease()?;
+        (now < lease.valid_until).then_some(lease)
+    }
+
+    /// Says whether the application that would lead is well.
+    pub fn set_healthy(&mut self, cx: &mut Context<'_, impl Effects<Self>>, healthy: bool) {
+        self.handle(cx, |roles, office| {
+            let now = office.cx.now();
+            roles.candidate.set_healthy(office, now, healthy);
+        });
+    }
+
+    /// Handles one input, and what the process has to say to itself about it; then sets the timers.
+    fn handle<'v, E: Effects<Self>>(
+        &mut self,
+        cx: &mut Context<'v, E>,
+        input: impl FnOnce(&mut Roles, &mut Office<'_, 'v, E>),
+    ) {
+        let Some(roles) = &mut self.roles else { return };
+        let (now, me, name) = (cx.now(), cx.me(), self.name);
+        let mut own = Soliloquy::new();
+        input(roles, &mut Office { cx, name, own: &mut own });
+        while let Some(body) = own.pop_front() {
+            roles.hear(&mut Office { cx, name, own: &mut own }, now, me, name, body);
+        }
+        roles.arm(cx);
+    }
+}
+
+impl Roles {
+    fn hear<E: Effects<QuorumLease>>(
+        &mut self,
+        office: &mut Office<'_, '_, E>,
+        now: Time,
+        from: NodeId,
+        name: Name,
+        body: Body,
+    ) {
+        match (body, &mut self.voter) {
+            (Body::Ask(ask), Some(voter)) => voter.on_ask(office, now, from, name, ask),
+            (Body::Reply(reply), _) if name == office.name => {
+                self.candidate.on_reply(office, now, from, reply);
+            }
+            (Body::Claim { attribute }, _) if name == office.name => {
+                self.candidate.on_claim(office, now, from, attribute);
+            }
+            _ => {}
+        }
+    }
+
+    /// Sets the timers for what is due next, where that has changed.
+    fn arm(&mut self, cx: &mut Context<'_, impl Effects<QuorumLease>>) {
+        let due = [self.voter.as_ref().and_then(Voter::next_due), Some(self.candidate.next_due())];
+        for (timer, (armed, due)) in
+            [Timer::Voter, Timer::Candidate].into_iter().zip(self.armed.iter_mut().zip(due))
+        {
+            if *armed != due {
+                match due {
+                    Some(due) => cx.set_timer(timer, due.since(cx.now())),
+                    None => cx.cancel_timer(timer),
+                }
+                *armed = due;
+            }
+        }
+    }
+}
+
+impl Process for QuorumLease {
+    type Message = Message;
+    type Timer = Timer;
+    type Saved = Saved;
+
+    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<Saved>) {
+        let (now, me, view, name) = (cx.now(), cx.me(), cx.view(), self.name);
+        let timings = self.options.timings(cx.delay_bound());
+        let count = self.options.voters.min(view.group_len());
+        let voters: Vec<NodeId> = (0..count).map(|slot| view.in_slot(slot)).collect();
+        let office = &mut Office { cx, name, own: &mut Soliloquy::new() };
+        let voter = voters.contains(&me).then(|| Voter::start(timings, office, now, start));
+        let candidate = Candidate::new(me, voters, timings, view.my_rank().attribute, office, now);
+        self.roles = Some(Box::new(Roles { voter, candidate, armed: [None; 2] }));
+        self.handle(cx, |_, _| {});
+    }
+
+    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
+        let now = cx.now();
+        if from != cx.me() {
+            self.handle(cx, |roles, office| roles.hear(office, now, from, message.name, message.body));
+        }
+    }
+
+    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Timer) {
+        let now = cx.now();
+        self.handle(cx, |roles, office| {
+            roles.armed[timer as usize] = None;
+            match (timer, &mut roles.voter) {
+                (Timer::Voter, Some(voter)) => voter.on_due(office, now),
+                (Timer::Voter, None) => {}
+                (Timer::Candidate, _) => roles.candidate.on_due(office, now),
+            }
+        });
+    }
+
+    fn on_view_change(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+        let (now, attribute) = (cx.now(), cx.view().my_rank().attribute);
+        self.handle(cx, |roles, _| roles.candidate.set_attribute(now, attribute));
+    }
+
+    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
+        let now = cx.now();
+        self.handle(cx, |roles, office| match command {
+            Command::Campaign => roles.candidate.contend(office, now),
+            Command::Resign => roles.candidate.release(office, now),
+            Command::Transfer(to) => roles.candidate.transfer(office, now, to),
+        });
+    }
+}
