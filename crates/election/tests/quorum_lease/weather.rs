@@ -34,7 +34,7 @@ pub(crate) fn stormy(seed: u64) -> (Scenario, Options) {
     let (from, to) = (Time::ZERO, time(STORM));
     let weather = Storm { members, from, to, lossy: rng.chance(0.7), shortest_cut: Span::ZERO };
     scenario.plan = storm(rng.bits(), weather);
-    for _ in 0..rng.below(1 + 2 * members as u64) {
+    for _ in 0..rng.below(1 + 5 * members as u64) {
         scenario.plan.extend(flap(rng, members));
     }
     if members > 2 && rng.chance(0.5) {
@@ -46,6 +46,15 @@ pub(crate) fn stormy(seed: u64) -> (Scenario, Options) {
         }
     }
     scenario.commands = (0..rng.below(6)).map(|_| command(rng, members)).collect();
+    // Applications want to lead from the start, and as soon as they are back.
+    scenario.initiators = (0..members).filter(|_| rng.chance(0.3)).collect();
+    for (at, fault) in &scenario.plan {
+        if let Fault::Recover { slot, .. } = fault
+            && rng.chance(0.5)
+        {
+            scenario.commands.push((*at, *slot, Command::Campaign));
+        }
+    }
     let voters = *rng.pick(&[1, 2, 3, 3, 3, 4, 5, 5, 5]).expect("there are some");
     let failback = rng.chance(0.3).then_some(40);
     scenario.until = Some(to + scenario.latency.bound() * 400);

@@ -16,6 +16,7 @@ use crate::Facts;
 #[derive(Clone, Debug)]
 pub struct Stability {
     settling: Span,
+    terms: bool,
     /// In whom everybody believes, and since when.
     unanimous: Option<(usize, Time)>,
     settled: Option<usize>,
@@ -24,7 +25,13 @@ pub struct Stability {
 impl Stability {
     /// Protects leaders that everybody has believed in for this long.
     pub fn after(settling: Span) -> Stability {
-        Stability { settling, unanimous: None, settled: None }
+        Stability { settling, terms: false, unanimous: None, settled: None }
+    }
+
+    /// The same, and they go on in their terms: where a term is a token, a healthy leader need not get
+    /// another one because somebody wants its place.
+    pub fn of_terms_after(settling: Span) -> Stability {
+        Stability { terms: true, ..Stability::after(settling) }
     }
 }
 
@@ -65,6 +72,10 @@ impl Invariant for Stability {
         let (who, whom) = (facts.roster().id(slot), facts.roster().id(leader));
         match announcement.leader() {
             None if slot == leader => self.settled = None,
+            Some(other) if other == whom && slot == leader && self.terms => {
+                self.settled = None;
+                return Err(format!("{whom} leads and is well, but had to begin a new term"));
+            }
             Some(other) if other != whom => self.settled = None,
             _ => return Ok(()),
         }
@@ -98,6 +109,15 @@ mod tests {
         let (mut stage, mut invariant) = settled();
         let change = Change::Announced(1, stage.believe(1, 1, 2));
         assert!(invariant.on_change(&stage.facts(), change).is_err());
+    }
+
+    #[test]
+    fn fires_on_a_new_term_of_the_leader_only_where_terms_are_to_stay() {
+        let (mut stage, mut invariant) = settled();
+        let mut strict = Stability { terms: true, ..invariant.clone() };
+        let change = Change::Announced(1, stage.believe(1, 2, 2));
+        assert_eq!(invariant.on_change(&stage.facts(), change), Ok(()));
+        assert!(strict.on_change(&stage.facts(), change).unwrap_err().contains("new term"));
     }
 
     #[test]
