@@ -38,15 +38,13 @@ pub trait Effects {
 }
 
 /// What a voter knows of one election.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Election {
     /// The greatest token that it promised or accepted.
     promised: u64,
     grant: Option<Grant>,
     /// When the grant expires. Without one: when the next one is woken, or all is forgotten.
     due: Time,
-    /// Boxed, since most elections that are held have nobody waiting here or a few.
-    queue: Option<Box<Queue>>,
 }
 
 /// The memory that one held election takes at a voter at most, in bytes, without those who wait: its entries
@@ -72,6 +70,8 @@ pub struct Voter {
     /// Before this, it says nothing.
     silent_until: Time,
     elections: BTreeMap<Name, Election>,
+    /// Who waits, where anybody does: only for elections it knows.
+    queues: BTreeMap<Name, Queue>,
     /// The one timer for all: what is due, and when; an entry for each election.
     agenda: BTreeSet<(Time, Name)>,
 }
@@ -90,8 +90,15 @@ impl Voter {
         let floor = if timings.bug == Some(Bug::ForgetCeiling) { 0 } else { floor };
         let silence = if timings.bug == Some(Bug::SkipSilence) { Span::ZERO } else { silence };
         fx.save(saved);
-        let (elections, agenda) = (BTreeMap::new(), BTreeSet::new());
-        Voter { timings, saved, floor, silent_until: now + silence, elections, agenda }
+        Voter {
+            timings,
+            saved,
+            floor,
+            silent_until: now + silence,
+            elections: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            agenda: BTreeSet::new(),
+        }
     }
 
     /// When [`on_due`](Voter::on_due) is to be called next.
@@ -189,11 +196,11 @@ impl Voter {
         let soon = now + self.timings.gap;
         let election = self.know(name, soon);
         election.promised = token.number();
-        election.leave_queue(from);
         if !live {
             election.grant = None;
             self.reschedule(name, soon);
         }
+        self.leave_queue(name, from);
         Reply::Promised { request }
     }
 
@@ -221,9 +228,9 @@ impl Voter {
         let expires = earlier.unwrap_or(now).max(now + ttl);
         let election = self.know(name, expires);
         election.promised = grant.token.number();
-        election.leave_queue(grant.holder);
         election.grant = Some(grant);
         self.reschedule(name, expires);
+        self.leave_queue(name, grant.holder);
         Reply::Accepted { request, renewal }
     }
 
@@ -250,12 +257,14 @@ impl Voter {
         let election = self.elections.get_mut(&name).expect("it is on the agenda");
         election.grant = None;
         let promised = election.promised;
-        let next = election.queue.as_mut().and_then(|queue| queue.next(preferred, now, patience));
-        election.queue.take_if(|queue| queue.is_empty());
-        if let Some(next) = next {
+        self.reschedule(name, now + gap);
+        let Some(queue) = self.queues.get_mut(&name) else { return };
+        if let Some(next) = queue.next(preferred, now, patience) {
             fx.reply(next, name, Reply::Vacant { promised });
         }
-        self.reschedule(name, now + gap);
+        if queue.is_empty() {
+            self.queues.remove(&name);
+        }
     }
 
     /// What is due is done.
@@ -263,8 +272,7 @@ impl Voter {
         while let Some(&(due, name)) = self.agenda.first()
             && due <= now
         {
-            let election = &self.elections[&name];
-            if election.grant.is_some() || election.queue.is_some() {
+            if self.elections[&name].grant.is_some() || self.queues.contains_key(&name) {
                 self.wake(fx, now, name, None);
             } else {
                 self.forget(name);
@@ -285,7 +293,7 @@ impl Voter {
         let (floor, agenda) = (self.floor, &mut self.agenda);
         self.elections.entry(name).or_insert_with(|| {
             agenda.insert((due, name));
-            Election { promised: floor, grant: None, due, queue: None }
+            Election { promised: floor, grant: None, due }
         })
     }
 
@@ -300,8 +308,17 @@ impl Voter {
     /// of them is woken.
     fn queue(&mut self, now: Time, name: Name, who: NodeId, attribute: Attribute) {
         if self.live_grant(now, name).is_none_or(|grant| grant.holder != who) {
-            let election = self.know(name, now + self.timings.gap);
-            election.queue.get_or_insert_default().join(who, attribute, now);
+            self.know(name, now + self.timings.gap);
+            self.queues.entry(name).or_default().join(who, attribute, now);
+        }
+    }
+
+    fn leave_queue(&mut self, name: Name, who: NodeId) {
+        if let Some(queue) = self.queues.get_mut(&name)
+            && queue.leave(who)
+            && queue.is_empty()
+        {
+            self.queues.remove(&name);
         }
     }
 
@@ -311,15 +328,6 @@ impl Voter {
             self.saved.ceiling = token.number().saturating_add(CHUNK);
             fx.save(self.saved);
         }
-    }
-}
-
-impl Election {
-    fn leave_queue(&mut self, who: NodeId) {
-        if let Some(queue) = &mut self.queue {
-            queue.leave(who);
-        }
-        self.queue.take_if(|queue| queue.is_empty());
     }
 }
 
