@@ -8,7 +8,7 @@ use crate::weather::{STORM, electable, leaders, reranked, seeds, stormy, time};
 /// Within how many delay bounds after the last fault somebody leads: a lease and a restart's silence run out
 /// at the same time (`ttl`); whoever lost its place in the queue, or has just been defeated, comes back
 /// (another `ttl`); the dead in the queue each cost a `gap`; and there may be a few duels.
-const HEALED: u64 = 150;
+const HEALED: u64 = 200;
 
 /// In true time, with everybody's own clock: the invariants are those of the contract.
 #[test]
