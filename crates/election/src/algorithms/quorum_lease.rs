@@ -268,7 +268,7 @@ impl Algorithm for QuorumLease {
             name: "bug",
             value: "NAME|none",
             help: "A deliberate mistake, to show that the checker finds it: skip-silence, \
-                   validity-from-reply, equal-tokens, forget-ceiling or bump-while-held",
+                   validity-from-reply, equal-tokens, forget-ceiling, bump-while-held or trust-empty-disk",
             set: |options, text| {
                 let bug = Bug::ALL.iter().find(|(name, _)| *name == text).map(|(_, bug)| *bug);
                 match (bug, text) {
@@ -426,3 +426,6 @@ impl Process for QuorumLease {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,6 +50,38 @@ fn forgetting_the_ceiling_lets_tokens_go_backwards() {
     assert!(count >= 5 && broken.contains(&"token-increases"), "{count} {broken:?}");
 }
 
+/// The same storms, but some disks are lost. That may cost the group its majority of voters for good, and so
+/// nothing is asked about the end; but what must never happen does not.
+fn with_lost_disks(seed: u64, bug: Option<Bug>) -> Vec<&'static str> {
+    let (mut scenario, options) = stormy(seed);
+    let rng = &mut Rng::new(!seed);
+    for (_, fault) in &mut scenario.plan {
+        if let Fault::Recover { disk, .. } = fault {
+            *disk = rng.chance(0.7);
+        }
+    }
+    let outcome = scenario.run::<QuorumLease>(&Options { bug, ..options });
+    let names = outcome.violations.iter().map(|it| it.invariant);
+    names.filter(|name| !["agreement", "termination"].contains(name)).collect()
+}
+
+#[test]
+fn a_lost_disk_costs_a_voter_and_never_safety() {
+    for seed in 0..seeds() {
+        assert_eq!(with_lost_disks(seed, None), [""; 0], "seed {seed}");
+    }
+}
+
+/// "A voter that lost its disk must not come back under its old identity: it could let a token go backwards."
+#[test]
+fn a_voter_that_comes_back_without_its_disk_lets_tokens_go_backwards_and_makes_two_leaders() {
+    let broken: Vec<_> = (0..2_000).map(|seed| with_lost_disks(seed, Some(Bug::TrustEmptyDisk))).collect();
+    let count = |name| broken.iter().filter(|names| names.contains(&name)).count();
+    let (tokens, leaders) = (count("token-increases"), count("at-most-one-leader"));
+    println!("TrustEmptyDisk: of 2000 storms {tokens} let tokens go backwards, {leaders} make two leaders");
+    assert!(tokens >= 5 && leaders >= 5, "{tokens} {leaders}");
+}
+
 /// A leader that is well, and others that want its place at any time and come and go, but are no voters.
 fn envied(seed: u64) -> Scenario {
     let rng = &mut Rng::new(seed);

@@ -93,16 +93,19 @@ pub enum Bug {
     ForgetCeiling,
     /// A voter takes note of a greater token although the election is held.
     BumpWhileHeld,
+    /// A voter that finds its disk empty votes as if it had never been there.
+    TrustEmptyDisk,
 }
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(&'static str, Bug); 5] = [
+    pub const ALL: [(&'static str, Bug); 6] = [
         ("skip-silence", Bug::SkipSilence),
         ("validity-from-reply", Bug::ValidityFromReply),
         ("equal-tokens", Bug::EqualTokens),
         ("forget-ceiling", Bug::ForgetCeiling),
         ("bump-while-held", Bug::BumpWhileHeld),
+        ("trust-empty-disk", Bug::TrustEmptyDisk),
     ];
 }
 

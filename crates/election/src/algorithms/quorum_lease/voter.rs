@@ -83,6 +83,7 @@ impl Voter {
         let (saved, floor, silence) = match start {
             Start::Fresh => (blank, 0, Span::ZERO),
             Start::Recovered(Some(saved)) => (saved, saved.ceiling, saved.longest),
+            Start::Recovered(None) if timings.bug == Some(Bug::TrustEmptyDisk) => (blank, 0, Span::ZERO),
             // It saved something when it first started. What it promised is lost with its disk, and so is
             // the right to promise anything as the one it was.
             Start::Recovered(None) => (Saved { voter: false, ..blank }, 0, Span::ZERO),
