@@ -80,6 +80,11 @@ pub fn ordeal(seed: u64, contract: &Contract, members: Option<usize>) -> Ordeal 
     }
     scenario.plan.extend(reranks(rng, members));
     scenario.commands = calls(rng, members);
+    if rests_on_clocks {
+        let (faults, commands) = flaps(rng, members);
+        scenario.plan.extend(faults);
+        scenario.commands.extend(commands);
+    }
     if contract.needs_disk {
         keep_disks(&mut scenario.plan);
     }
@@ -158,6 +163,27 @@ fn calls(rng: &mut Rng, members: usize) -> Vec<(Time, usize, Command)> {
         (at, rng.below(members as u64) as usize, Command::Campaign)
     };
     (0..count).map(call).collect()
+}
+
+/// Crashes so short that what was granted before is not over yet, with somebody who wants to lead as soon as
+/// it is back, and pauses about as long as a lease.
+fn flaps(rng: &mut Rng, members: usize) -> (Plan, Vec<(Time, usize, Command)>) {
+    let (mut plan, mut commands) = (Plan::new(), Vec::new());
+    for _ in 0..rng.below(4 * members as u64) {
+        let (slot, at) = (rng.below(members as u64) as usize, rng.below(STORM - 80));
+        let moment = |units| Time::ZERO + Span::from_millis(units);
+        if rng.chance(0.5) {
+            plan.push((moment(at), Fault::Pause(slot, moment(at + 20 + rng.below(60)))));
+            continue;
+        }
+        let back = moment(at + rng.below(20));
+        plan.push((moment(at), Fault::Crash(slot)));
+        plan.push((back, Fault::Recover { slot, disk: true }));
+        if rng.chance(0.5) {
+            commands.push((back, slot, Command::Campaign));
+        }
+    }
+    (plan, commands)
 }
 
 fn keep_disks(plan: &mut Plan) {
