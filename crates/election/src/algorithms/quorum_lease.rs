@@ -207,7 +207,7 @@ impl<E: Effects<QuorumLease>> CandidateEffects for Office<'_, '_, E> {
 impl Algorithm for QuorumLease {
     const CONTRACT: Contract = Contract {
         name: "quorum-lease",
-        summary: "A majority of voters grants a lease: never two leaders, and tokens that fence off old ones.",
+        summary: "A majority of voters grants a lease and a token: never two leaders at once.",
         source: "Burrows 2006 (Chubby), 2.4 and 2.8; Trencseni et al. 2012 (PaxosLease)",
         topology: Topology::Complete,
         synchrony: Synchrony::BoundedDrift,
