@@ -4,7 +4,7 @@
 
 use election::catalog::{self, CONTRACTS, Visitor};
 use election::{Algorithm, Attribute, Choice, Contract, Detection, NodeId, Rng, Roster, Span, Time};
-use simulator::{Detector, Fault, Latency, Outcome, Ranking, Scenario, Storm, storm};
+use simulator::{Detector, Fault, Latency, Outcome, Ranking, Scenario, Storm, keep_disks, storm};
 
 /// How processes are to get through a storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +62,7 @@ fn stormy(seed: u64, means: Means) -> Scenario {
 fn stormy_for(contract: &Contract, seed: u64, means: Means) -> Scenario {
     let mut scenario = stormy(seed, means);
     if contract.needs_disk {
-        for (_, fault) in &mut scenario.plan {
-            if let Fault::Recover { disk, .. } = fault {
-                *disk = true;
-            }
-        }
+        keep_disks(&mut scenario.plan);
     }
     if contract.detection == Detection::Timeout {
         return ending(scenario, 1_000);

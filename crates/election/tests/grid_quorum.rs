@@ -2,7 +2,7 @@
 
 use election::algorithms::grid_quorum::{GridQuorum, Message, Options};
 use election::{Algorithm, Command, Grid, Message as _, NodeId, Rng, Roster, Span, Term, Time};
-use simulator::{Detector, End, Fault, Latency, Ranking, Scenario, Storm, World, storm};
+use simulator::{Detector, End, Fault, Latency, Ranking, Scenario, Storm, World, keep_disks, storm};
 
 fn time(units: u64) -> Time {
     Time::ZERO + Span::from_millis(units)
@@ -199,11 +199,7 @@ fn stormy(seed: u64) -> (Scenario, Options) {
         scenario.plan.push((up, Fault::Recover { slot, disk: true }));
     }
     scenario.plan.sort_by_key(|(at, _)| *at);
-    for (_, fault) in &mut scenario.plan {
-        if let Fault::Recover { disk, .. } = fault {
-            *disk = true;
-        }
-    }
+    keep_disks(&mut scenario.plan);
     scenario.until = Some(time(2_000));
     (scenario, Options { reaffirm: lossy.then_some(10), ..Options::default() })
 }

@@ -39,7 +39,7 @@ pub use outcome::{Messages, Outcome, Window};
 pub use queue::Queue;
 pub use scenario::{Ranking, Scenario};
 pub use statistics::{Estimate, Tally, mean, proportion, quantile};
-pub use storm::{Storm, storm};
+pub use storm::{Storm, keep_disks, storm};
 pub use suite::{Course, TRIALS, Trial};
 pub use torture::{Ordeal, effective, ordeal, shrink};
 pub use world::{End, World};

@@ -5,7 +5,7 @@ use election::detectors::{self, gossip, heartbeat, phi};
 use election::multicast::bimodal;
 use election::{Attribute, Command, Contract, Detection, NodeId, Rng, Roster, Span, Time, Topology};
 
-use crate::{Detector, Fault, Latency, Multicast, Plan, Ranking, Scenario, Storm, order, storm};
+use crate::{Detector, Fault, Latency, Multicast, Plan, Ranking, Scenario, Storm, keep_disks, order, storm};
 
 /// When the faults stop, in time units.
 const STORM: u64 = 300;
@@ -113,7 +113,7 @@ fn detector(rng: &mut Rng, bound: Span, dispensable: bool) -> Detector {
 fn multicast(rng: &mut Rng) -> Multicast {
     match rng.below(3) {
         0 => Multicast::Broadcast,
-        1 => Multicast::Ideal(1.0),
+        1 => Multicast::Ideal(1.0 - thousandths(rng, 0.5)),
         _ => {
             let (fanout, rounds) = (1 + rng.below(2) as u32, 2 + rng.below(4) as u32);
             Multicast::Bimodal(bimodal::Options { fanout, rounds })
@@ -148,14 +148,6 @@ fn calls(rng: &mut Rng, members: usize) -> Vec<(Time, usize, Command)> {
         (at, rng.below(members as u64) as usize, Command::Campaign)
     };
     (0..count).map(call).collect()
-}
-
-fn keep_disks(plan: &mut Plan) {
-    for (_, fault) in plan {
-        if let Fault::Recover { disk, .. } = fault {
-            *disk = true;
-        }
-    }
 }
 
 /// A random number up to this, with three decimals: readers will meet it on a command line.
