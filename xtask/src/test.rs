@@ -25,8 +25,11 @@ const STEPS: &[Step] = &[
         cargo(&["run", "--quiet", "--package", "election", "--example", "roll_call"]).run()
     }),
     ("torture, by seeds of this commit", |_| torture()),
+    ("torture, raft a hundred thousand times", |_| {
+        suffrage(&["torture", "raft", "--seeds", "0..100000"]).run()
+    }),
     ("torture finds votes that are not saved", |_| {
-        let line = ["torture", "raft", "--forget-votes", "--seeds", "0..1000", "--expect-violation"];
+        let line = ["torture", "raft", "--forget-votes", "--seeds", "0..10000", "--expect-violation"];
         suffrage(&line).run()
     }),
     ("demo", |_| cargo(&["run", "--quiet", "--release", "--", "demo", "--once"]).run()),

@@ -57,8 +57,8 @@ struct Flags {
     #[arg(num_args = 1.., value_delimiter = ',')]
     algorithms: Vec<&'static Contract>,
     /// How those algorithms that need a failure detector learn of failures: none, ideal:DELAY,
-    /// parametric:DELAY,RATE with wrong suspicions at a rate per process and time unit, or one that
-    /// sends messages: heartbeat:PERIOD,TIMEOUT, phi:THRESHOLD[,PERIOD] or gossip:PERIOD,T_FAIL
+    /// parametric:DELAY,RATE with wrong suspicions at a rate per process and time unit, which cost no
+    /// messages and know of no loss; or one that sends messages: heartbeat:PERIOD,TIMEOUT, phi:THRESHOLD[,PERIOD] or gossip:PERIOD,T_FAIL
     #[arg(long, value_name = "DETECTOR", default_value = DETECTOR, value_parser = Detector::from_str)]
     detector: Detector,
     /// How many runs of each algorithm in each scenario
