@@ -255,8 +255,8 @@ impl Arguments {
     fn legend(&self) -> String {
         format!(
             "  median to mean: time from the crash until an observer suspects the victim for good\n  \
-             already, missed: of {} observers, those that did from before the crash on, which have no such\n  \
-             time, and those that did not when the run was over\n  \
+             already: observers (of {}) that did from before the crash on, and so have no such time\n  \
+             missed: those that did not suspect the victim when the run was over\n  \
              mistakes: wrong suspicions that began during the watch, per process and time unit\n  \
              lasting: median of those mistakes that ended\n  \
              wrong: share of the watch, over all pairs, in which the one suspected the other, whenever that\n  \
