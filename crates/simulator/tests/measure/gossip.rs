@@ -88,7 +88,7 @@ fn the_last_to_notice_takes_as_long_as_a_counter_spreads() {
         let results = run(&trial("gossip:1,40", nodes, "const:0.01"), 12);
         assert_eq!(mistakes(&results), 0.0);
         let last = results.iter().map(|result| {
-            result.noticed.iter().map(|time| time.expect("everybody notices")).fold(0.0, f64::max)
+            result.noticed.iter().map(|it| it.time().expect("everybody notices")).fold(0.0, f64::max)
         });
         mean(&last.collect::<Vec<_>>()) - 40.0
     };

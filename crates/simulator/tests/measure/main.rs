@@ -10,7 +10,7 @@ mod phi;
 
 use election::detectors::{self, Any};
 use election::{Roster, Span, Time};
-use simulator::measure::{Detection, DetectionTrial};
+use simulator::measure::{Detection, DetectionTrial, Noticed};
 use simulator::{Fault, Latency, World};
 
 /// A process that was paused finds what the others have sent meanwhile, and suspects nobody; the others
@@ -47,9 +47,17 @@ fn watched(results: &[Detection]) -> f64 {
     results.iter().map(|result| result.watched).sum()
 }
 
-/// When the crash was noticed, by run and observer; everybody did.
+/// When the crash was noticed, by run and observer.
+fn opinions(results: &[Detection]) -> Vec<Noticed> {
+    results.iter().flat_map(|result| result.noticed.iter().copied()).collect()
+}
+
+/// How long after the crash it was noticed, by all that did not suspect the victim already; nobody missed
+/// it.
 fn noticed(results: &[Detection]) -> Vec<f64> {
-    results.iter().flat_map(|result| result.noticed.iter().map(|time| time.expect("noticed"))).collect()
+    let opinions = opinions(results);
+    assert!(!opinions.contains(&Noticed::Missed));
+    opinions.into_iter().filter_map(Noticed::time).collect()
 }
 
 fn mean(values: &[f64]) -> f64 {
