@@ -124,8 +124,8 @@ pub(crate) struct NetworkArgs {
     pub(crate) drift: f64,
     /// How processes learn of failures: none, ideal:DELAY, or parametric:DELAY,RATE with wrong
     /// suspicions at a rate per process and time unit; or by messages of a real detector, which may
-    /// err: heartbeat:PERIOD,TIMEOUT, phi:THRESHOLD[,PERIOD] (8 errs in one silence of 10^8; each
-    /// longest delay if no period is given) or gossip:PERIOD,T_FAIL; `suffrage simulate-detector`
+    /// err: heartbeat:PERIOD,TIMEOUT, phi:THRESHOLD[,PERIOD] (8 errs in one silence of 10^8;
+    /// without PERIOD there is one heartbeat per longest delay) or gossip:PERIOD,T_FAIL; `suffrage simulate-detector`
     /// measures those
     #[arg(long, value_name = "DETECTOR", default_value = "none", value_parser = Detector::from_str)]
     pub(crate) detector: Detector,
