@@ -26,6 +26,8 @@ use crate::{Announcement, Command, Context, Effects, Kind, NodeId, Process, Rng,
 pub enum Message {
     /// The sender lives.
     Heartbeat,
+    /// The same, with the heartbeat's number.
+    Numbered(gossip::Beat),
     /// Whose heart the sender knows to have beaten, and how often.
     Gossip(Vec<(NodeId, gossip::Beat)>),
 }
@@ -35,7 +37,7 @@ impl crate::Message for Message {
 
     fn kind(&self) -> usize {
         match self {
-            Message::Heartbeat => 0,
+            Message::Heartbeat | Message::Numbered(_) => 0,
             Message::Gossip(_) => 1,
         }
     }
