@@ -26,10 +26,10 @@ use crate::{Announcement, Command, Context, Effects, Kind, NodeId, Process, Rng,
 pub enum Message {
     /// The sender lives.
     Heartbeat,
-    /// The same, with the heartbeat's number.
-    Numbered(gossip::Beat),
     /// Whose heart the sender knows to have beaten, and how often.
     Gossip(Vec<(NodeId, gossip::Beat)>),
+    /// The sender lives, and has said so this often.
+    Numbered(gossip::Beat),
 }
 
 impl crate::Message for Message {
