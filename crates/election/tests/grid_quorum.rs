@@ -147,13 +147,13 @@ fn contested(seed: u64, forget_locks: bool) -> (usize, bool) {
 #[test]
 fn never_two_leaders_in_a_term_however_late_and_doubled_messages_are() {
     let (mut reigns, mut failures) = (0, Vec::new());
-    for seed in 0..2 * seeds() {
+    for seed in 0..5 * seeds() {
         let (led, doubled) = contested(seed, false);
         reigns += led as u64;
         failures.extend(doubled.then_some(seed));
     }
     assert!(failures.is_empty(), "{} of them: {:?}", failures.len(), &failures[..failures.len().min(10)]);
-    assert!(reigns > 3 * seeds(), "leaders change: {reigns}");
+    assert!(reigns > 7 * seeds(), "leaders change: {reigns}");
 }
 
 /// The checker has teeth: the same with terms and locks not saved.
