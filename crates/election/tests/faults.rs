@@ -184,7 +184,7 @@ fn suppression_by_rank_ends_with_the_best_of_each_component() {
 fn without_reaffirmation_lost_messages_leave_some_without_the_right_leader() {
     for contract in CONTRACTS.iter().filter(|contract| !contract.under_loss.is_empty()) {
         let fails = |seed: &u64| {
-            let weather = Weather { scenario: stormy(*seed, Means::Reaffirm), settings: &[] };
+            let weather = Weather { scenario: stormy_for(contract, *seed, Means::Reaffirm), settings: &[] };
             !catalog::visit(contract.name, weather).expect("it is there").violations.is_empty()
         };
         assert!((0..50).any(|seed| fails(&seed)), "{}", contract.name);
