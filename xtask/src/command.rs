@@ -1,5 +1,6 @@
 //! Running other programs.
 
+use std::path::Path;
 use std::process::Command;
 
 use crate::root;
@@ -17,6 +18,12 @@ pub(crate) fn cargo(arguments: &[&str]) -> Job {
     Job { words, variables: Vec::new() }
 }
 
+/// A git command.
+pub(crate) fn git(arguments: &[&str]) -> Job {
+    let words = std::iter::once("git").chain(arguments.iter().copied()).map(String::from).collect();
+    Job { words, variables: Vec::new() }
+}
+
 impl Job {
     pub(crate) fn env(mut self, name: &'static str, value: &str) -> Job {
         self.variables.push((name, value.to_string()));
@@ -31,7 +38,8 @@ impl Job {
     }
 
     fn shown(&self) -> String {
-        format!("cargo {}", self.words[1..].join(" "))
+        let program = Path::new(&self.words[0]).file_name().unwrap_or_default().to_string_lossy();
+        format!("{program} {}", self.words[1..].join(" "))
     }
 
     /// Runs it with its output shown.

@@ -2,7 +2,8 @@
 //!
 //! A part stands between `<!-- output of: suffrage … -->` and `<!-- end of output -->`; the command's
 //! output is put there as it is if it is Markdown, and in a fence otherwise. `source of: path` in place
-//! of `output of: suffrage …` puts that file there.
+//! of `output of: suffrage …` puts that file there, and `output of example: name` what an example of
+//! `election` prints.
 
 use std::fs;
 use std::path::Path;
@@ -10,21 +11,25 @@ use std::path::Path;
 use crate::command::cargo;
 
 const COMMAND: &str = "<!-- output of: suffrage ";
+const EXAMPLE: &str = "<!-- output of example: ";
 const SOURCE: &str = "<!-- source of: ";
 const END: &str = "<!-- end of output -->";
-const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/compare.md"];
+const DOCUMENTS: &[&str] =
+    &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/compare.md", "docs/detectors.md"];
 
 /// Compares the generated parts with what the commands print, or rewrites them.
 pub(crate) fn docs(root: &Path, bless: bool) -> Result<(), String> {
     for document in DOCUMENTS {
         let path = root.join(document);
         let text = fs::read_to_string(&path).map_err(|error| format!("{document}: {error}"))?;
-        let fresh = regenerate(&text, COMMAND, &output).and_then(|text| {
-            let source =
-                |path: &str| fs::read_to_string(root.join(path)).map_err(|error| format!("{path}: {error}"));
-            regenerate(&text, SOURCE, &|path| source(path).map(|code| format!("```rust\n{code}```\n")))
-        });
-        let fresh = fresh.map_err(|reason| format!("{document}: {reason}"))?;
+        let source = |path: &str| {
+            let code = fs::read_to_string(root.join(path)).map_err(|error| format!("{path}: {error}"))?;
+            Ok(format!("```rust\n{code}```\n"))
+        };
+        let fresh = regenerate(&text, COMMAND, &output)
+            .and_then(|text| regenerate(&text, EXAMPLE, &example))
+            .and_then(|text| regenerate(&text, SOURCE, &source))
+            .map_err(|reason| format!("{document}: {reason}"))?;
         if fresh == text {
             continue;
         }
@@ -47,6 +52,12 @@ fn output(arguments: &str) -> Result<String, String> {
     let output = cargo(&words).output()?;
     let is_markdown = arguments.contains("--markdown");
     Ok(if is_markdown { output } else { format!("```text\n$ suffrage {arguments}\n{output}```\n") })
+}
+
+fn example(name: &str) -> Result<String, String> {
+    let arguments = ["run", "--quiet", "--release", "--package", "election", "--example", name];
+    let output = cargo(&arguments).output()?;
+    Ok(format!("```text\n$ cargo run --release --package election --example {name}\n{output}```\n"))
 }
 
 /// Splits a command line at spaces, except within single quotes.

@@ -19,7 +19,7 @@ const USAGE: &str = "\
 usage: cargo xtask <chore>
 
   test [--bless]            everything CI runs: format, lints, documentation, tidiness, tests,
-                            determinism, the two commands of the README. --bless rewrites golden
+                            determinism, torture, the two commands of the README. --bless rewrites golden
                             files and generated documentation instead of comparing them
   tidy                      house rules that no other tool checks
   docs [--bless]            whether the generated parts of the documents are up to date

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::command::cargo;
+use crate::command::{Job, cargo, git};
 use crate::{docs, root, tidy};
 
 /// A step's name and what it does.
@@ -24,6 +24,14 @@ const STEPS: &[Step] = &[
     ("the worked example of CONTRIBUTING.md", |_| {
         cargo(&["run", "--quiet", "--package", "election", "--example", "roll_call"]).run()
     }),
+    ("torture, by seeds of this commit", |_| torture()),
+    ("torture, raft a hundred thousand times", |_| {
+        suffrage(&["torture", "raft", "--seeds", "0..100000"]).run()
+    }),
+    ("torture finds votes that are not saved", |_| {
+        let line = ["torture", "raft", "--forget-votes", "--seeds", "0..10000", "--expect-violation"];
+        suffrage(&line).run()
+    }),
     ("demo", |_| cargo(&["run", "--quiet", "--release", "--", "demo", "--once"]).run()),
     ("generated documentation", |bless| docs::docs(root(), bless)),
     ("tidiness", |_| tidy::tidy(root())),
@@ -44,6 +52,20 @@ pub(crate) fn test(bless: bool) -> Result<(), String> {
     }
     println!("{:7.1} s  together", start.elapsed().as_secs_f64());
     Ok(())
+}
+
+fn suffrage(arguments: &[&str]) -> Job {
+    let fixed = ["run", "--quiet", "--release", "--package", "cli", "--"];
+    cargo(&[&fixed, arguments].concat())
+}
+
+/// Every commit tries seeds of its own, so that in time very many are tried.
+fn torture() -> Result<(), String> {
+    const SEEDS: u64 = 2_000;
+    let commit = git(&["rev-parse", "HEAD"]).output().unwrap_or_default();
+    // Without a repository around, the same seeds each time.
+    let first = commit.get(..8).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or(0) * SEEDS;
+    suffrage(&["torture", "all", "--seeds", &format!("{first}..{}", first + SEEDS)]).run()
 }
 
 /// With nextest where it is installed, because it runs all test programs side by side; otherwise

@@ -161,7 +161,7 @@ impl Observer for Account {
     fn observe(&mut self, at: Time, happening: Happening<'_>) {
         let (deed, who) = match happening {
             Happening::Commanded { who, command: Command::Campaign } => (Deed::Calls, who),
-            Happening::Commanded { who, command } => (Deed::Asked(format!("{command:?}")), who),
+            Happening::Commanded { who, command } => (Deed::Asked(words::request(command)), who),
             Happening::Suspected { who, peer } => (Deed::Suspects(vec![peer]), who),
             Happening::Restored { who, peer } => (Deed::Hears(vec![peer]), who),
             Happening::Crashed { who } => {
@@ -237,7 +237,7 @@ impl Entry {
         };
         match &self.deed {
             Deed::Calls => verb("calls an election", "call elections"),
-            Deed::Asked(command) => format!("{}: {command}", verb("is asked", "are asked")),
+            Deed::Asked(request) => format!("{} {request}", verb("is asked", "are asked")),
             Deed::Suspects(peers) => format!("{} {}", verb("suspects", "suspect"), list(peers)),
             Deed::Hears(peers) => format!("{} {} again", verb("hears", "hear"), list(peers)),
             Deed::Crashes => verb("crashes", "crash"),

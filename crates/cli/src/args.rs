@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, value_parser};
+use clap::Args;
 use election::{Attribute, NodeId, Span, Time};
 use simulator::{
     Detector, Latency, Multicast, Partition, Ranking, Whom, parse_interval, parse_jump, parse_moment,
@@ -124,8 +124,8 @@ pub(crate) struct NetworkArgs {
     pub(crate) drift: f64,
     /// How processes learn of failures: none, ideal:DELAY, or parametric:DELAY,RATE with wrong
     /// suspicions at a rate per process and time unit; or by messages of a real detector, which may
-    /// err: heartbeat:PERIOD,TIMEOUT, phi:THRESHOLD[,PERIOD] (8 errs in one silence of 10^8; each
-    /// longest delay if no period is given) or gossip:PERIOD,T_FAIL; `suffrage simulate-detector`
+    /// err: heartbeat:PERIOD,TIMEOUT, phi:THRESHOLD[,PERIOD] (8 errs in one silence of 10^8;
+    /// without PERIOD there is one heartbeat per longest delay) or gossip:PERIOD,T_FAIL; `suffrage simulate-detector`
     /// measures those
     #[arg(long, value_name = "DETECTOR", default_value = "none", value_parser = Detector::from_str)]
     pub(crate) detector: Detector,
@@ -154,7 +154,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME", value_parser = Time::from_str)]
     pub(crate) until: Option<Time>,
     /// Ends a run that has more events than this, and takes that for a broken promise [default: none]
-    #[arg(long, value_name = "EVENTS", value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "EVENTS", value_parser = limit)]
     pub(crate) limit: Option<u64>,
 }
 
@@ -215,6 +215,13 @@ pub(crate) fn nodes(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(nodes @ 1..=MOST_NODES) => Ok(nodes),
         _ => Err(format!("`{text}` is not a number of processes from 1 to {MOST_NODES}")),
+    }
+}
+
+fn limit(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(events @ 1..) => Ok(events),
+        _ => Err(format!("`{text}` is not a number of events from 1 on")),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{Console, algorithms, args};
 use measure::{Cell, Row, Totals};
 
 /// The failure detector of all algorithms that need one, unless --detector says otherwise.
-const DETECTOR: &str = "ideal:3";
+const DETECTOR: &str = "heartbeat:10,32";
 /// How many runs of each, unless --runs says otherwise.
 const RUNS: &str = "100";
 /// Order statistics keep what they are taken from.
@@ -56,8 +56,9 @@ struct Flags {
     #[arg(long, value_name = "ALGORITHM,..", value_parser = algorithms::contract)]
     #[arg(num_args = 1.., value_delimiter = ',')]
     algorithms: Vec<&'static Contract>,
-    /// How those algorithms that need a failure detector learn of failures: none, ideal:DELAY, or
-    /// parametric:DELAY,RATE with wrong suspicions at a rate per process and time unit
+    /// How those algorithms that need a failure detector learn of failures: none, ideal:DELAY,
+    /// parametric:DELAY,RATE with wrong suspicions at a rate per process and time unit, which cost no
+    /// messages and know of no loss; or one that sends messages: heartbeat:PERIOD,TIMEOUT, phi:THRESHOLD[,PERIOD] or gossip:PERIOD,T_FAIL
     #[arg(long, value_name = "DETECTOR", default_value = DETECTOR, value_parser = Detector::from_str)]
     detector: Detector,
     /// How many runs of each algorithm in each scenario

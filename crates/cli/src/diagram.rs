@@ -210,7 +210,7 @@ impl Observer for Diagram {
                 self.together(at, who, '●', Topic::Calls(Vec::new()));
             }
             Happening::Commanded { who, command } => {
-                self.deed(at, who, '●', format!("{who} is asked: {command:?}"));
+                self.deed(at, who, '●', format!("{who} is asked {}", words::request(command)));
             }
             Happening::Suspected { who, peer } => {
                 self.together(at, who, '?', Topic::Suspects(vec![peer], Vec::new()));

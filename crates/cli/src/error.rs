@@ -95,7 +95,8 @@ fn sentence(error: &clap::Error, path: &str) -> String {
         }
         ErrorKind::InvalidSubcommand => {
             let given = context(ContextKind::InvalidSubcommand).unwrap_or_default();
-            let what = if path.ends_with("simulate") { "algorithm" } else { "command" };
+            let of_algorithms = ["simulate", "torture"].iter().any(|command| path.ends_with(command));
+            let what = if of_algorithms { "algorithm" } else { "command" };
             let list = "; `suffrage algorithms` lists them".to_string();
             match meant(ContextKind::SuggestedSubcommand) {
                 nothing if nothing.is_empty() && what == "algorithm" => {

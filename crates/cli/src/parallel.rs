@@ -59,20 +59,22 @@ fn block<T: Send>(
     progress: &Progress,
     run: &(impl Fn(u64) -> T + Sync),
 ) -> Vec<(u64, T)> {
-    let next = AtomicU64::new(runs.start);
+    // Counted from the block's start: there may be no number after its end.
+    let (next, count) = (AtomicU64::new(0), runs.end - runs.start);
     let work = || {
         let mut results = Vec::new();
         loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= runs.end {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            if place >= count {
                 return results;
             }
+            let number = runs.start + place;
             results.push((number, run(number)));
             progress.step();
         }
     };
     let mut results: Vec<(u64, T)> = thread::scope(|scope| {
-        let jobs = (jobs as u64).min(runs.end - runs.start);
+        let jobs = (jobs as u64).min(count);
         let workers: Vec<_> = (1..jobs).map(|_| scope.spawn(work)).collect();
         let mine = work();
         let others = workers.into_iter().flat_map(|worker| match worker.join() {
@@ -140,5 +142,11 @@ mod tests {
             });
             assert!(seen.into_iter().eq(5..3000), "{jobs:?}");
         }
+    }
+
+    #[test]
+    fn the_last_numbers_there_are_end_the_work() {
+        let last = u64::MAX - 5..u64::MAX;
+        assert!(map(last.clone(), Some(3), &Progress::new(0, false), |number| number).into_iter().eq(last));
     }
 }

@@ -77,7 +77,8 @@ fn initiators(common: &Common, roster: &Roster, crashed: &[usize]) -> Result<Vec
     let mut dead = vec![false; roster.len()];
     crashed.iter().for_each(|&slot| dead[slot] = true);
     let mut live = (0..roster.len()).filter(|&slot| !dead[slot]);
-    if crashed.len() == roster.len() && common.faults.recover.is_empty() {
+    let FaultArgs { recover, recover_wiped, .. } = &common.faults;
+    if crashed.len() == roster.len() && recover.is_empty() && recover_wiped.is_empty() {
         let reason = "all processes are dead from the start; leave one alive or --recover one";
         return Err(Error::flag("crashed", reason));
     }
@@ -137,7 +138,8 @@ fn check_times(common: &Common) -> Result<(), Error> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {
     Crash,
-    Recover,
+    /// By this flag.
+    Recover(&'static str),
     Pause,
 }
 
@@ -151,10 +153,10 @@ fn check_course(common: &Common) -> Result<(), Error> {
         Whom::Leader => None,
     };
     let crashes = crash.iter().filter_map(member).map(|(id, at)| (id, at, Turn::Crash));
-    let recoveries = recover.iter().filter_map(member).chain(recover_wiped.iter().copied());
-    let recoveries = recoveries.map(|(id, at)| (id, at, Turn::Recover));
+    let recoveries = recover.iter().filter_map(member).map(|(id, at)| (id, at, Turn::Recover("recover")));
+    let wiped = recover_wiped.iter().map(|&(id, at)| (id, at, Turn::Recover("recover-wiped")));
     let pauses = pause.iter().map(|&(id, at, _)| (id, at, Turn::Pause));
-    let mut turns: Vec<_> = crashes.chain(recoveries).chain(pauses).collect();
+    let mut turns: Vec<_> = crashes.chain(recoveries).chain(wiped).chain(pauses).collect();
     turns.sort_by_key(|&(_, at, turn)| (at, turn));
     let mut dead: BTreeMap<NodeId, bool> = common.group.crashed.iter().map(|&id| (id, true)).collect();
     for (id, at, turn) in turns {
@@ -163,15 +165,15 @@ fn check_course(common: &Common) -> Result<(), Error> {
             (Turn::Crash, true) => {
                 return Err(Error::flag("crash", format!("process {id} is already dead at {at}")));
             }
-            (Turn::Recover, false) => {
+            (Turn::Recover(flag), false) => {
                 let advice = format!("crash it before, with --crashed {id} or --crash {id}@TIME");
-                return Err(Error::flag("recover", format!("process {id} is not dead at {at}; {advice}")));
+                return Err(Error::flag(flag, format!("process {id} is not dead at {at}; {advice}")));
             }
             (Turn::Pause, true) => {
                 return Err(Error::flag("pause", format!("process {id} is dead at {at}")));
             }
             (Turn::Crash, false) => *dead = true,
-            (Turn::Recover, true) => *dead = false,
+            (Turn::Recover(_), true) => *dead = false,
             (Turn::Pause, false) => {}
         }
     }

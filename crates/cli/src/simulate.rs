@@ -73,18 +73,14 @@ impl Visitor for MakeSubcommand {
 
 fn examples(contract: &Contract) -> String {
     let name = contract.name;
-    let (group, crash) = match contract.topology {
-        Topology::Complete | Topology::Multicast => ("--nodes 6 --crashed 6 --initiator 3", "--crash 5@20"),
-        Topology::Ring => ("--ids 3,32,5,80,6,12 --initiator 3", "--ids 2,4,1,5,3 --crash 5@20"),
+    let group = match contract.topology {
+        Topology::Complete | Topology::Multicast => "--nodes 6 --crashed 6 --initiator 3",
+        Topology::Ring => "--ids 3,32,5,80,6,12 --initiator 3",
     };
-    let (crash, missed, detector, until) = match contract.detection {
-        Detection::Detector => {
-            (crash, "the leader dies, is missed after 2 time units,", " --detector ideal:2", "")
-        }
+    let (missed, detector, until) = match contract.detection {
+        Detection::Detector => ("after 2 time units", " --detector ideal:2", ""),
         // Its leader does not fall silent, so that somebody has to say when the drawing ends.
-        Detection::Timeout => {
-            ("--crash 1@20", "1 dies, and if it led, is missed after a time-out", "", " --until 20")
-        }
+        Detection::Timeout => ("after a time-out", "", " --until 60"),
     };
     format!(
         "Examples:
@@ -92,8 +88,8 @@ fn examples(contract: &Contract) -> String {
       one election, told
   suffrage simulate {name} {group} --diagram{until}
       the same, message by message
-  suffrage simulate {name} {crash}{detector}
-      {missed} and is replaced
+  suffrage simulate {name} --crash leader@60{detector}
+      the leader dies, is missed {missed}, and is replaced
   suffrage simulate {name} --partition '1,2|3,4,5@30..80'{detector}
       the network is cut in two, and healed
   suffrage simulate {name} --nodes 10 --latency uniform:0.5,1 --runs 200

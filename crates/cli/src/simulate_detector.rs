@@ -5,19 +5,25 @@ use std::str::FromStr as _;
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
 use election::{Span, detectors};
 use serde::Serialize;
-use simulator::measure::{Detection, DetectionTrial};
-use simulator::{Estimate, Latency, Tally, quantile};
+use simulator::measure::{Detection, DetectionTrial, Noticed};
+use simulator::{Estimate, Latency, mean, quantile};
 
-use crate::args::{drift, jobs, nodes, probability, runs, seed};
+use crate::args::{drift, jobs, probability, seed};
 use crate::error::Error;
 use crate::parallel::{self, Progress};
 use crate::{Console, simulate, words};
+
+/// Order statistics keep what they are taken from.
+const MOST_RUNS: u64 = 1_000_000;
+/// More processes than this would take hours.
+const MOST_NODES: usize = 1000;
 
 const ABOUT: &str = "Measures failure detectors by themselves.
 
 In each run a group of detectors warms up, is watched for mistakes, and then loses one process at a \
 random moment. Printed is how long after the crash the others suspected it for good, how often \
-somebody suspected a live process and for how long, and what it cost.
+somebody suspected a live process and for how long, and what it cost. An observer that suspected \
+the process already when it crashed has erred and not been quick: it is counted, and has no time.
 
 A detector that waits longer errs less; the question is at which price. Several can be compared in \
 one table, on the same seeds.";
@@ -36,8 +42,8 @@ Exit codes: 0 it ran, 1 output could not be written, 2 the command line is wrong
 #[derive(Args, Debug)]
 struct Arguments {
     /// heartbeat:PERIOD,TIMEOUT (silence for TIMEOUT is a failure), phi:THRESHOLD[,PERIOD] (silence
-    /// that comes once in 10^THRESHOLD is; each longest delay if no period is given), or
-    /// gossip:PERIOD,T_FAIL (no news for T_FAIL is)
+    /// that comes once in 10^THRESHOLD is; without PERIOD there is one heartbeat per longest delay),
+    /// or gossip:PERIOD,T_FAIL (no news for T_FAIL is)
     #[arg(value_name = "DETECTOR", required = true, num_args = 1..)]
     #[arg(value_parser = detectors::Options::from_str)]
     detectors: Vec<detectors::Options>,
@@ -77,6 +83,22 @@ struct Arguments {
     json: bool,
 }
 
+/// Parses a number of processes of which one can watch, or reach, another.
+pub(crate) fn nodes(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(nodes @ 2..=MOST_NODES) => Ok(nodes),
+        _ => Err(format!("`{text}` is not a number of processes from 2 to {MOST_NODES}")),
+    }
+}
+
+/// Parses a number of runs whose results can all be kept.
+pub(crate) fn runs(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(runs @ 1..=MOST_RUNS) => Ok(runs),
+        _ => Err(format!("`{text}` is not a number of runs from 1 to {MOST_RUNS}")),
+    }
+}
+
 pub(crate) fn command() -> Command {
     Arguments::augment_args(Command::new("simulate-detector"))
         .about("Measures failure detectors: how soon, how wrong, at what cost")
@@ -86,9 +108,6 @@ pub(crate) fn command() -> Command {
 
 pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<(), Error> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    if arguments.nodes < 2 {
-        return Err(Error::flag("nodes", "it takes 2 processes for one to watch the other"));
-    }
     if arguments.watch.is_zero() {
         return Err(Error::flag("watch", "no time at all to count mistakes in"));
     }
@@ -116,15 +135,23 @@ struct Figures {
     nodes: usize,
     runs: u64,
     seed: u64,
+    /// Of observers that began to suspect the victim for good after the crash.
     detection: Times,
-    /// Mean over the runs, of which each counts once.
-    mean_detection: Estimate,
-    /// Observers that had not noticed when a run was over.
-    unnoticed: usize,
-    /// Wrong suspicions per process and time unit.
+    /// Mean over the runs in which there are any, each of which counts once.
+    mean_detection: Option<Estimate>,
+    /// Observers, in all runs.
+    observers: usize,
+    /// Those that suspected the victim before the crash, and from then on.
+    already: usize,
+    /// Those that trusted the victim when a run was over.
+    missed: usize,
+    /// Wrong suspicions that began during the watch, per process and time unit.
     mistake_rate: Estimate,
     mistakes: usize,
+    /// Of those that ended.
     mistake_duration: Times,
+    /// The share of the watch, over all pairs, in which the one suspected the other.
+    wrong: Estimate,
     /// Per process and time unit.
     messages: Estimate,
 }
@@ -161,48 +188,42 @@ impl Arguments {
     }
 
     fn summarise(&self, detector: detectors::Options, results: &[Detection]) -> Figures {
-        let (mut detected, mut mistakes, mut messages) =
-            (Tally::default(), Tally::default(), Tally::default());
-        let (mut times, mut durations, mut unnoticed) = (Vec::new(), Vec::new(), 0);
-        for result in results {
-            let noticed: Vec<f64> = result.noticed.iter().copied().flatten().collect();
-            if !noticed.is_empty() {
-                detected.add(noticed.iter().sum::<f64>() / noticed.len() as f64);
-            }
-            unnoticed += result.noticed.len() - noticed.len();
-            times.extend(noticed);
-            durations.extend(&result.durations);
-            let exposure = result.watched * self.nodes as f64;
-            mistakes.add(result.mistakes as f64 / exposure);
-            messages.add(result.messages as f64 / exposure);
-        }
+        let noticed = |result: &Detection| -> Vec<f64> {
+            result.noticed.iter().copied().filter_map(Noticed::time).collect()
+        };
+        let times: Vec<Vec<f64>> = results.iter().map(noticed).filter(|times| !times.is_empty()).collect();
+        let means = times.iter().map(|times| times.iter().sum::<f64>() / times.len() as f64);
+        let means: Vec<f64> = means.collect();
+        let observers = || results.iter().flat_map(|result| &result.noticed);
+        let count = |wanted| observers().filter(|&&noticed| noticed == wanted).count();
+        let of = |value: &dyn Fn(&Detection) -> f64| mean(&results.iter().map(value).collect::<Vec<_>>());
+        let exposure = |result: &Detection| result.watched * self.nodes as f64;
+        let wrong = of(&|result| result.wrong);
+        let durations: Vec<f64> = results.iter().flat_map(|result| result.durations.clone()).collect();
         Figures {
             detector: detector.to_string(),
             nodes: self.nodes,
             runs: self.runs,
             seed: self.seed,
-            detection: Times::of(&times),
-            mean_detection: detected.estimate(),
-            unnoticed,
-            mistake_rate: mistakes.estimate(),
+            detection: Times::of(&times.concat()),
+            mean_detection: (!means.is_empty()).then(|| mean(&means)),
+            observers: observers().count(),
+            already: count(Noticed::Already),
+            missed: count(Noticed::Missed),
+            mistake_rate: of(&|result| result.mistakes as f64 / exposure(result)),
             mistakes: results.iter().map(|result| result.mistakes).sum(),
             mistake_duration: Times::of(&durations),
-            messages: messages.estimate(),
+            wrong: Estimate { lo: wrong.lo.max(0.0), hi: wrong.hi.min(1.0), ..wrong },
+            messages: of(&|result| result.messages as f64 / exposure(result)),
         }
     }
 
     fn table(&self, figures: &[Figures]) -> String {
         let number = |value: Option<f64>| value.map_or("-".to_string(), words::number);
-        let interval = |estimate: Estimate| match self.runs {
-            1 => words::small_number(estimate.mean),
-            _ => format!(
-                "{} ({} to {})",
-                words::small_number(estimate.mean),
-                words::small_number(estimate.lo.max(0.0)),
-                words::small_number(estimate.hi)
-            ),
-        };
-        let heading = ["detector", "median", "99%", "max", "mean", "mistakes", "lasting", "messages"];
+        let heading = [
+            "detector", "median", "99%", "max", "mean", "already", "missed", "mistakes", "lasting", "wrong",
+            "messages",
+        ];
         let mut rows = vec![heading.map(str::to_string).to_vec()];
         rows.extend(figures.iter().map(|figures| {
             vec![
@@ -210,28 +231,52 @@ impl Arguments {
                 number(figures.detection.median),
                 number(figures.detection.p99),
                 number(figures.detection.max),
-                interval(figures.mean_detection),
+                figures.mean_detection.map_or("-".to_string(), interval),
+                figures.already.to_string(),
+                figures.missed.to_string(),
                 interval(figures.mistake_rate),
                 number(figures.mistake_duration.median),
+                words::small_number(figures.wrong.mean),
                 words::number(figures.messages.mean),
             ]
         }));
-        let unnoticed: usize = figures.iter().map(|figures| figures.unnoticed).sum();
-        let note = match unnoticed {
-            0 => String::new(),
-            some => format!("\n  {some} observers had not noticed the crash when the run was over\n"),
-        };
         format!(
-            "{} processes, latency {}, loss {}; {} of each detector from seed {}\n\n{}{note}\n  median to \
-             mean: time from the crash until it is suspected for good; mistakes: wrong suspicions\n  per \
-             process and time unit; lasting: median; messages: per process and time unit; 95% intervals\n",
+            "{} processes, latency {}, loss {}; {} of each detector from seed {}\n\n{}\n{}",
             self.nodes,
             self.latency,
             self.loss,
             words::count(self.runs as usize, "run", "runs"),
             self.seed,
-            words::columns(&rows)
+            words::columns(&rows),
+            self.legend()
         )
+    }
+
+    fn legend(&self) -> String {
+        format!(
+            "  median to mean: time from the crash until an observer suspects the victim for good\n  \
+             already: observers (of {}) that did from before the crash on, and so have no such time\n  \
+             missed: those that did not suspect the victim when the run was over\n  \
+             mistakes: wrong suspicions that began during the watch, per process and time unit\n  \
+             lasting: median of those mistakes that ended\n  \
+             wrong: share of the watch, over all pairs, in which the one suspected the other, whenever that\n  \
+             began and whether or not it ended\n  \
+             messages: per process and time unit; in brackets: 95% intervals\n",
+            self.runs * (self.nodes as u64 - 1)
+        )
+    }
+}
+
+/// A mean with its interval, unless there was nothing to tell its width from.
+fn interval(estimate: Estimate) -> String {
+    let mean = words::small_number(estimate.mean);
+    match estimate.lo == estimate.hi {
+        true => mean,
+        false => format!(
+            "{mean} ({} to {})",
+            words::small_number(estimate.lo.max(0.0)),
+            words::small_number(estimate.hi)
+        ),
     }
 }
 

@@ -7,9 +7,10 @@ use serde::Serialize;
 use simulator::measure::{Delivery, DeliveryTrial};
 use simulator::{Estimate, Latency, Multicast, mean, proportion};
 
-use crate::args::{jobs, nodes, probability, runs, seed};
+use crate::args::{jobs, probability, seed};
 use crate::error::Error;
 use crate::parallel::{self, Progress};
+use crate::simulate_detector::{nodes, runs};
 use crate::{Console, simulate, words};
 
 const ABOUT: &str = "Measures multicasts by themselves.
@@ -78,9 +79,6 @@ pub(crate) fn command() -> Command {
 
 pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<(), Error> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    if arguments.nodes < 2 {
-        return Err(Error::flag("nodes", "it takes 2 processes for one to reach the other"));
-    }
     if arguments.seed.checked_add(arguments.runs).is_none() {
         return Err(Error::flag("seed", "there are not that many seeds after it for --runs"));
     }
@@ -120,8 +118,10 @@ struct Figures {
     between: Estimate,
     /// Per process, to one addressee each.
     messages: Estimate,
+    /// Until the last delivery, in time units, over the runs that reached somebody.
+    last: Option<Estimate>,
     /// Until all is quiet, in time units.
-    time: Estimate,
+    quiet: Estimate,
     /// How many runs reached nobody; up to so many tenths, but not everybody; everybody.
     histogram: Vec<usize>,
 }
@@ -142,6 +142,7 @@ impl Arguments {
             proportion(results.iter().filter(|result| wanted(result.fraction)).count(), results.len())
         };
         let of = |value: fn(&Delivery) -> f64| mean(&results.iter().map(value).collect::<Vec<_>>());
+        let last: Vec<f64> = results.iter().filter_map(|result| result.last).collect();
         let mut histogram = vec![0; BINS + 2];
         results.iter().for_each(|result| histogram[bin(result.fraction)] += 1);
         Figures {
@@ -154,7 +155,8 @@ impl Arguments {
             almost_nobody: share(&|fraction| fraction <= 0.1),
             between: share(&|fraction| 0.1 < fraction && fraction < 0.9),
             messages: of(|result| result.messages),
-            time: of(|result| result.time),
+            last: (!last.is_empty()).then(|| mean(&last)),
+            quiet: of(|result| result.quiet),
             histogram,
         }
     }
@@ -170,8 +172,9 @@ impl Arguments {
         let runs = words::count(self.runs as usize, "run", "runs");
         format!(
             "{opening}; {runs} of each multicast from seed {}\n\n{}\n{}\n  reached: mean share of the others; \
-             everybody, up to 10%, between (10% and 90%): share of runs;\n  messages: per process; 95% \
-             intervals\n",
+             everybody, up to 10%, between (10% and 90%): share of runs;\n  messages: per process; last: \
+             mean time of the last delivery, in the runs that reached somebody;\n  quiet: mean time until \
+             gossip is over, too; in brackets: 95% intervals\n",
             self.seed,
             self.summary(figures),
             histogram(figures)
@@ -183,7 +186,8 @@ impl Arguments {
             1 => words::number(estimate.mean),
             _ => format!("{:.3} ({:.3} to {:.3})", estimate.mean, estimate.lo, estimate.hi),
         };
-        let heading = ["multicast", "reached", "everybody", "up to 10%", "between", "messages", "time"];
+        let heading =
+            ["multicast", "reached", "everybody", "up to 10%", "between", "messages", "last", "quiet"];
         let mut rows = vec![heading.map(str::to_string).to_vec()];
         rows.extend(figures.iter().map(|figures| {
             vec![
@@ -193,7 +197,8 @@ impl Arguments {
                 interval(figures.almost_nobody),
                 interval(figures.between),
                 words::number(figures.messages.mean),
-                words::number(figures.time.mean),
+                figures.last.map_or("-".to_string(), |last| words::number(last.mean)),
+                words::number(figures.quiet.mean),
             ]
         }));
         words::columns(&rows)

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use election::catalog::{self, CONTRACTS, Visitor};
-use election::{Algorithm, Contract};
+use election::{Algorithm, BadParameter, Contract, Roster};
 use serde::Serialize;
-use simulator::{Ordeal, Outcome, Scenario, Violation, ordeal, shrink};
+use simulator::{Fault, MOST_MEMBERS, Ordeal, Outcome, Scenario, Violation, ordeal, shrink};
 
 use crate::error::Error;
 use crate::parallel::{self, Progress};
@@ -18,8 +18,8 @@ const ABOUT: &str = "Puts an algorithm through random faults and checks what it 
 
 A seed decides a whole run: how many processes, how they rank, what the network is like, who crashes, \
 recovers, is paused, is cut off, whose clock drifts or jumps, who calls elections. What must never happen \
-is watched all the time. At time 300 the faults stop, and 1,000 message delays later what must hold in \
-the end has to hold. An algorithm is spared what its contract does not claim to live through, and where it \
+is watched all the time. At time 300 the faults stop, but for the dead that stay dead and, in one run of \
+four, a last cut that stays; 1,000 message delays later what must hold in the end has to hold. An algorithm is spared what its contract does not claim to live through, and where it \
 allows several leaders for a while, that is no violation: `suffrage algorithms NAME` tells what it promises.
 
 A broken promise is reported with the command that replays it, and with a shorter one that breaks it too.";
@@ -37,6 +37,9 @@ command line is wrong.";
 
 /// How many events may be spent on finding a smaller ordeal: some seconds' worth.
 const BUDGET: u64 = 3_000_000;
+
+/// More processes than this would take hours.
+const MOST_NODES: usize = 1000;
 
 /// One subcommand for each algorithm, since each has options of its own, and one for all.
 pub(crate) fn command() -> Command {
@@ -71,7 +74,7 @@ fn flags(command: Command) -> Command {
             Arg::new("nodes")
                 .long("nodes")
                 .value_name("N")
-                .value_parser(value_parser!(u16).range(1..=1000))
+                .value_parser(nodes)
                 .help("How many processes [default: the seed decides, from 1 to 9]"),
         )
         .arg(
@@ -96,6 +99,13 @@ impl Visitor for MakeSubcommand {
     }
 }
 
+fn nodes(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(nodes @ 1..=MOST_NODES) => Ok(nodes),
+        _ => Err(format!("`{text}` is not a number of processes from 1 to {MOST_NODES}")),
+    }
+}
+
 /// Reads `0..1000`.
 fn seeds(text: &str) -> Result<Range<u64>, String> {
     let range = text.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
@@ -117,7 +127,7 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
     let (name, matches) = matches.subcommand().expect("clap demands an algorithm");
     let torture = Torture {
         seeds: matches.get_one::<Range<u64>>("seeds").expect("it has a default").clone(),
-        nodes: matches.get_one::<u16>("nodes").map(|&nodes| nodes.into()),
+        nodes: matches.get_one::<usize>("nodes").copied(),
         jobs: matches.get_one::<usize>("jobs").copied(),
     };
     let names: Vec<&str> = match name {
@@ -147,7 +157,7 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
         console.out.write_all(text.as_bytes())?;
     }
     let expected = matches.get_flag("expect-violation");
-    Ok(u8::from(!reports.iter().all(|report| report.cases.is_empty() != expected)))
+    Ok(u8::from(reports.iter().any(|report| !report.cases.is_empty()) != expected))
 }
 
 /// What came of torturing one algorithm.
@@ -175,6 +185,8 @@ struct Case {
     shrunk: String,
     /// How many faults and commands it takes, of how many.
     faults: [usize; 2],
+    /// Whether none of them can be left out. If not, there was no time to try.
+    minimal: bool,
 }
 
 struct Rack<'a> {
@@ -199,15 +211,11 @@ impl Visitor for Rack<'_> {
             broken: BTreeMap::new(),
             cases: Vec::new(),
         };
+        victim.check(*nodes)?;
         let mut firsts = Vec::new();
-        let mut refusal = None;
         self.progress.name(A::CONTRACT.name);
         let run = |seed| victim.run(&ordeal(seed, &A::CONTRACT, *nodes));
         parallel::for_each(seeds.clone(), *jobs, self.progress, run, |seed, outcome| {
-            let outcome = match outcome {
-                Ok(outcome) => outcome,
-                Err(error) => return refusal = refusal.take().or(Some(error)),
-            };
             report.events += outcome.events;
             report.reigns += outcome.reigns as u64;
             for violation in outcome.violations {
@@ -218,9 +226,6 @@ impl Visitor for Rack<'_> {
                 }
             }
         });
-        if let Some(error) = refusal {
-            return Err(error);
-        }
         let case = |(seed, violation)| victim.case(seed, violation, &ordeal(seed, &A::CONTRACT, *nodes));
         report.cases = firsts.into_iter().map(case).collect();
         Ok(report)
@@ -235,45 +240,65 @@ struct Victim<A: Algorithm> {
 }
 
 impl<A: Algorithm> Victim<A> {
-    fn run(&self, ordeal: &Ordeal) -> Result<Outcome, Error> {
-        let mut options = self.options.clone();
+    /// Refuses options that do not fit every group there may be.
+    fn check(&self, nodes: Option<usize>) -> Result<(), Error> {
+        let sizes = nodes.map_or(1..=MOST_MEMBERS, |nodes| nodes..=nodes);
+        for roster in sizes.map(Roster::numbered) {
+            let misfit = |bad: BadParameter| {
+                let advice = if nodes.is_none() {
+                    "; groups have from 1 to 9 members unless --nodes is given"
+                } else {
+                    ""
+                };
+                Error::flag(bad.name, format!("{}{advice}", bad.reason))
+            };
+            A::check(&self.options, &roster).map_err(misfit)?;
+        }
+        Ok(())
+    }
+
+    /// The algorithm's settings for an ordeal: what was asked for outright, and what the ordeal needs.
+    fn settings(&self, ordeal: &Ordeal) -> Vec<(&'static str, String)> {
+        let mut settings = self.given.clone();
         for (name, value) in ordeal.settings {
-            // What was asked for outright stands.
             if !self.given.iter().any(|(given, _)| given == name) {
-                options::set::<A>(&mut options, name, value)?;
+                settings.push((name, value.to_string()));
             }
         }
-        let roster = &ordeal.scenario.roster;
-        A::check(&options, roster).map_err(|bad| Error::flag(bad.name, bad.reason))?;
-        Ok(ordeal.scenario.run::<A>(&options))
+        settings
+    }
+
+    fn run(&self, ordeal: &Ordeal) -> Outcome {
+        let mut options = self.options.clone();
+        for (name, value) in &self.settings(ordeal)[self.given.len()..] {
+            options::set::<A>(&mut options, name, value).expect("a contract names values that are taken");
+        }
+        ordeal.scenario.run::<A>(&options)
     }
 
     fn case(&self, seed: u64, violation: Violation, ordeal: &Ordeal) -> Case {
-        let settings = ordeal.settings;
         let mut spent = 0;
         let breaks = |scenario: &Scenario| {
             if spent > BUDGET {
                 return false;
             }
-            let outcome = self.run(&Ordeal { scenario: scenario.clone(), settings });
-            let outcome = outcome.expect("options that fit the group fit it still");
+            let outcome = self.run(&Ordeal { scenario: scenario.clone(), settings: ordeal.settings });
             spent += outcome.events;
             outcome.violations.iter().any(|other| other.invariant == violation.invariant)
         };
         let shrunk = shrink(&ordeal.scenario, breaks);
-        let mut all = self.given.clone();
-        for (name, value) in settings {
-            if !all.iter().any(|(given, _)| given == name) {
-                all.push((name, value.to_string()));
-            }
-        }
-        let line = |scenario| replay::of_scenario(A::CONTRACT.name, &all, scenario);
-        let count = |scenario: &Scenario| scenario.plan.len() + scenario.commands.len();
+        let settings = self.settings(ordeal);
+        let line = |scenario| replay::of_scenario(A::CONTRACT.name, &settings, scenario);
+        // Calm is the end of what goes wrong.
+        let faults =
+            |scenario: &Scenario| scenario.plan.iter().filter(|(_, fault)| *fault != Fault::Calm).count();
+        let count = |scenario: &Scenario| faults(scenario) + scenario.commands.len();
         Case {
             seed,
             replay: line(&ordeal.scenario),
             shrunk: line(&shrunk),
             faults: [count(&shrunk), count(&ordeal.scenario)],
+            minimal: spent <= BUDGET,
             violation,
         }
     }
@@ -297,7 +322,7 @@ impl Report {
             self.algorithm,
             to - from
         );
-        for Case { seed, violation, replay, shrunk, faults: [few, many] } in &self.cases {
+        for Case { seed, violation, replay, shrunk, faults: [few, many], minimal } in &self.cases {
             let at = words::time(violation.at);
             let _ = writeln!(
                 text,
@@ -305,7 +330,11 @@ impl Report {
                 violation.invariant, violation.detail
             );
             let _ = writeln!(text, "  replay  {replay} --trace torture-{seed}.jsonl");
-            let _ = writeln!(text, "  shrunk  to {few} of {many} faults and commands:\n          {shrunk}\n");
+            let hurried = if *minimal { "" } else { ", and more could perhaps be left out" };
+            let _ = writeln!(
+                text,
+                "  shrunk  to {few} of {many} faults and commands{hurried}:\n          {shrunk}\n"
+            );
         }
         text
     }

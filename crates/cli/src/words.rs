@@ -1,6 +1,6 @@
 //! How things are said.
 
-use election::{NodeId, Time};
+use election::{Command, NodeId, Time};
 
 /// How many pieces a list of ids may have before the rest is only counted.
 const PIECES: usize = 10;
@@ -55,6 +55,15 @@ pub(crate) fn columns(rows: &[Vec<String>]) -> String {
         text += "\n";
     }
     text
+}
+
+/// What the application asks for, as the end of a sentence.
+pub(crate) fn request(command: Command) -> String {
+    match command {
+        Command::Campaign => "to call an election".to_string(),
+        Command::Resign => "to resign".to_string(),
+        Command::Transfer(to) => format!("to hand over to {to}"),
+    }
 }
 
 /// A moment, in time units.

@@ -113,6 +113,14 @@ fn bad_measurements_are_refused_in_a_sentence() {
         ("simulate-detector", "<DETECTOR>... is missing"),
         ("simulate-detector ideal:2", "`ideal:2` is not a detector"),
         ("simulate-detector phi:8 --nodes 1", "--nodes"),
+        (
+            "simulate-detector phi:8 --nodes 1001",
+            "--nodes: `1001` is not a number of processes from 2 to 1000",
+        ),
+        (
+            "simulate-detector phi:8 --runs 1000001",
+            "--runs: `1000001` is not a number of runs from 1 to 1000000",
+        ),
         ("simulate-detector phi:8 --watch 0", "--watch"),
         ("simulate-detector phi:8 --latency const:0", "--latency"),
         ("simulate-detector phi:8 --seed 18446744073709551615", "--seed"),
@@ -120,7 +128,9 @@ fn bad_measurements_are_refused_in_a_sentence() {
         ("simulate-multicast bimodal", "fan-out"),
         ("simulate-multicast broadcast --nodes 1", "--nodes"),
         ("simulate-multicast ideal:0.9 --broadcast-loss 0.1", "--broadcast-loss"),
+        ("simulate-multicast broadcast --nodes 10000000", "is not a number of processes from 2 to 1000"),
         ("simulate-multicast broadcast --runs 0", "--runs"),
+        ("simulate-multicast broadcast --runs 1000000000", "is not a number of runs from 1 to 1000000"),
     ] {
         let ran = run(&format!("suffrage {line}"));
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{line}");
@@ -149,6 +159,31 @@ fn detectors_are_measured_the_same_whatever_the_jobs() {
     }
 }
 
+/// Whoever suspects everybody has noticed every crash; that is counted, and is no speed.
+#[test]
+fn a_useless_detector_does_not_look_perfect() {
+    let line = "suffrage simulate-detector heartbeat:1,3.5 heartbeat:1,3.6 --loss 1 --runs 3";
+    for detector in json(line).as_array().unwrap() {
+        assert_eq!((&detector["observers"], &detector["already"]), (&12.into(), &12.into()));
+        assert_eq!(detector["missed"], 0);
+        assert!(detector["mean_detection"].is_null() && detector["detection"]["median"].is_null());
+        assert!((detector["wrong"]["mean"].as_f64().unwrap() - 1.0).abs() < 1e-9);
+    }
+    let table = succeed(line);
+    let row = table.lines().find(|line| line.contains("heartbeat:1,3.5")).unwrap();
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(cells[..10], ["heartbeat:1,3.5", "-", "-", "-", "-", "12", "0", "0", "-", "1"], "{table}");
+}
+
+/// T_fail below the time that a counter takes to get round: what the one misses, the other does not answer
+/// for.
+#[test]
+fn each_detector_has_its_own_missed_crashes() {
+    let result = json("suffrage simulate-detector gossip:1,4 gossip:1,30 --nodes 16 --runs 3");
+    assert!(result[0]["missed"].as_u64().unwrap() > 0, "{result}");
+    assert_eq!(result[1]["missed"], 0, "{result}");
+}
+
 #[test]
 fn multicasts_are_measured_the_same_whatever_the_jobs() {
     let line = "suffrage simulate-multicast broadcast ideal:0.9 bimodal:2,8 --loss 0.3 --runs 200 --nodes 20";
@@ -160,7 +195,10 @@ fn multicasts_are_measured_the_same_whatever_the_jobs() {
         let histogram = result[place]["histogram"].as_array().unwrap();
         assert_eq!(histogram.iter().map(|count| count.as_u64().unwrap()).sum::<u64>(), 200);
     }
+    assert_eq!((mean(0, "last"), mean(0, "quiet")), (1.0, 1.0));
+    assert!(mean(2, "last") > 4.0 && mean(2, "last") < mean(2, "quiet"));
     assert!(succeed(line).contains("\n  runs that reached   broadcast   ideal:0.9   bimodal:2,8\n"));
+    assert!(json("suffrage simulate-multicast broadcast --loss 1 --runs 2")[0]["last"].is_null());
 }
 
 #[test]

@@ -74,12 +74,8 @@ fn without(line: &str, flag: &str) -> String {
 /// What a run of `simulate` sent to whom, bytes included.
 fn sent(line: &str) -> [f64; 2] {
     let messages = &json(line)["messages"];
-    let kinds = |name: &str| -> u64 {
-        messages[name].as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum()
-    };
-    let copies = messages["copies"].as_u64().unwrap();
     let bytes = messages["bytes"].as_u64().expect("a single run is weighed");
-    [(kinds("by_kind") + kinds("apart") + copies) as f64, bytes as f64]
+    [messages["sent"].as_u64().unwrap() as f64, bytes as f64]
 }
 
 /// For every algorithm: what the table counts from the crash on is what `simulate` counts in the whole

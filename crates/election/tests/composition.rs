@@ -10,7 +10,7 @@ use election::{
     Process, Recorder, Roster, Span, Start, Term, Time,
 };
 use serde::{Deserialize, Serialize};
-use simulator::{Detector, Fault, Latency, Multicast, Outcome, Scenario, Storm, World, storm};
+use simulator::{Detector, Fault, Latency, Multicast, Outcome, Scenario, Storm, World, keep_disks, storm};
 
 /// A counter stands still for t periods by chance with a probability of about exp(-t): T_fail is such
 /// that in groups as small as these nobody errs.
@@ -66,8 +66,10 @@ fn a_scenario_chooses_the_layers_by_itself() {
         let kinds: Vec<&str> = outcome.messages.by_kind.iter().map(|(kind, _)| *kind).collect();
         assert_eq!(kinds, ["Election", "Answer", "Coordinator"]);
         let kind = if detector.starts_with("gossip") { "Gossip" } else { "Heartbeat" };
-        // Four processes, one of them for 20 of 100 periods: each speaks once a period.
-        assert!((316..=332).contains(&outcome.messages.of(kind)), "{detector}: {:?}", outcome.messages);
+        // Four processes, one of them for 20 of 100 periods: each speaks once a period, and in gossip once
+        // more when it tries the dead one.
+        let most = if kind == "Gossip" { 332 + 332 / 3 } else { 332 };
+        assert!((316..=most).contains(&outcome.messages.of(kind)), "{detector}: {:?}", outcome.messages);
     }
 }
 
@@ -108,6 +110,9 @@ fn storms_noticed_by_real_detectors_end_well() {
             let shortest_cut = Span::from_millis(60);
             let weather = Storm { members, from: time(0), to: time(300), lossy: false, shortest_cut };
             scenario.plan = storm(seed, weather);
+            if contract.needs_disk {
+                keep_disks(&mut scenario.plan);
+            }
             scenario.until = Some(time(1_500));
             let gossips = matches!(detector, Detector::Real(detectors::Options::Gossip(_)));
             let settings = if gossips { contract.under_loss } else { &[] };
@@ -244,28 +249,37 @@ impl Algorithm for Claim {
 }
 
 /// Half of all messages are lost. The broadcast alone misses half of the processes; repaired by gossip
-/// it misses nobody, and falls quiet. Of 20 processes and 60 rounds, each round of a process that misses
-/// the message hears of it with probability above 1 - (1 - 1/8)^2 from the half that has it, so that all
-/// but one in 10^5 runs reach everybody; the seeds are fixed.
+/// it misses nobody, and falls quiet. If it reached h - 1 of 19, then h processes tell 2 of 19 each in every
+/// round, of which half arrive: one that misses the message is told in a round with a probability of
+/// 1 - (18/19)^h at least. It asks once a round, so that of two rounds it asks in one if it is told in it; and
+/// it gets the message if two more messages arrive. So one of them is still without it after 1000 rounds with
+/// probability (1 - (1 - (18/19)^h) / 4)^500 at most, and with h - 1 binomial, a run misses one of the 19
+/// with a probability below 10^-7 (60 rounds would miss one in 1.6 runs of 1000, as measured). The broadcast
+/// alone reaches everybody with 2^-19. Over 10 runs it misses 95 and gossip sends as many retransmissions, with
+/// a deviation of 6.9: 50 are 6.5 of those below. The test is wrong for fewer than one in 10^4 choices of seeds.
 #[test]
 fn a_multicast_over_gossip_reaches_whom_the_broadcast_misses() {
     let mut scenario = Scenario::new(Roster::numbered(20));
     scenario.initiators = vec![7];
     scenario.loss = 0.5;
+    scenario.until = Some(time(20_000));
+    let (mut solicited, mut retransmitted) = (0, 0);
     for seed in 0..10 {
         scenario.seed = seed;
         scenario.multicast = Multicast::Broadcast;
         let broadcast = scenario.run::<Claim>(&());
         assert!(!broadcast.agreed && broadcast.quiet);
-        scenario.multicast = "bimodal:2,60".parse().unwrap();
+        scenario.multicast = "bimodal:2,1000".parse().unwrap();
         let gossip = scenario.run::<Claim>(&());
         assert_eq!((gossip.leader, gossip.quiet), (Some(NodeId(8)), true), "seed {seed}");
         let messages = &gossip.messages;
         assert_eq!((messages.multicasts, messages.total), (1, 0), "what mends it is counted apart");
-        assert!(messages.of("Retransmission") >= 5 && messages.of("Solicit") >= 5);
+        solicited += messages.of("Solicit");
+        retransmitted += messages.of("Retransmission");
         scenario.multicast = Multicast::Ideal(1.0);
         assert_eq!(scenario.run::<Claim>(&()).leader, Some(NodeId(8)), "whatever the loss");
     }
+    assert!(solicited >= retransmitted && retransmitted >= 50, "{solicited} {retransmitted}");
 }
 
 /// A detector in front, the multicast below: both at once.

@@ -4,7 +4,7 @@
 
 use election::catalog::{self, CONTRACTS, Visitor};
 use election::{Algorithm, Attribute, Choice, Contract, Detection, NodeId, Rng, Roster, Span, Time};
-use simulator::{Detector, Fault, Latency, Outcome, Ranking, Scenario, Storm, storm};
+use simulator::{Detector, Fault, Latency, Outcome, Ranking, Scenario, Storm, keep_disks, storm};
 
 /// How processes are to get through a storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +62,7 @@ fn stormy(seed: u64, means: Means) -> Scenario {
 fn stormy_for(contract: &Contract, seed: u64, means: Means) -> Scenario {
     let mut scenario = stormy(seed, means);
     if contract.needs_disk {
-        for (_, fault) in &mut scenario.plan {
-            if let Fault::Recover { disk, .. } = fault {
-                *disk = true;
-            }
-        }
+        keep_disks(&mut scenario.plan);
     }
     if contract.detection == Detection::Timeout {
         return ending(scenario, 1_000);
@@ -188,7 +184,7 @@ fn suppression_by_rank_ends_with_the_best_of_each_component() {
 fn without_reaffirmation_lost_messages_leave_some_without_the_right_leader() {
     for contract in CONTRACTS.iter().filter(|contract| !contract.under_loss.is_empty()) {
         let fails = |seed: &u64| {
-            let weather = Weather { scenario: stormy(*seed, Means::Reaffirm), settings: &[] };
+            let weather = Weather { scenario: stormy_for(contract, *seed, Means::Reaffirm), settings: &[] };
             !catalog::visit(contract.name, weather).expect("it is there").violations.is_empty()
         };
         assert!((0..50).any(|seed| fails(&seed)), "{}", contract.name);

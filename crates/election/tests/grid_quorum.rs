@@ -1,8 +1,8 @@
 //! Whole groups that elect by a row and a column: no deadlock, `O(N sqrt N)` messages, one leader a term.
 
 use election::algorithms::grid_quorum::{GridQuorum, Message, Options};
-use election::{Algorithm, Command, Grid, Message as _, NodeId, Rng, Roster, Span, Term, Time};
-use simulator::{Detector, End, Fault, Latency, Ranking, Scenario, Storm, World, storm};
+use election::{Algorithm, Attribute, Command, Grid, Message as _, NodeId, Rng, Roster, Span, Term, Time};
+use simulator::{Detector, End, Fault, Latency, Ranking, Scenario, Storm, World, keep_disks, storm};
 
 fn time(units: u64) -> Time {
     Time::ZERO + Span::from_millis(units)
@@ -28,17 +28,21 @@ fn contended(members: usize, seed: u64) -> Scenario {
     scenario
 }
 
-/// Everybody contends within two delays of each other, before anybody can have been elected.
-fn staggered(members: usize, seed: u64) -> World<GridQuorum> {
+/// Everybody contends within two delays of each other, before anybody can have heard of a leader; and when
+/// the last has stood.
+fn staggered(members: usize, seed: u64) -> (World<GridQuorum>, f64) {
     let mut scenario = contended(members, seed);
     scenario.initiators.clear();
     scenario.latency = if seed.is_multiple_of(2) { Latency::Const(Span::UNIT) } else { late() };
     let mut world = scenario.world::<GridQuorum>(&Options::default());
     let chance = &mut Rng::new(!seed);
+    let mut last = 0.0f64;
     for slot in 0..members {
-        world.command(Time::ZERO + Span::from_units(2.0 * chance.unit()), slot, Command::Campaign);
+        let at = 2.0 * chance.unit();
+        world.command(Time::ZERO + Span::from_units(at), slot, Command::Campaign);
+        last = last.max(at);
     }
-    world
+    (world, last)
 }
 
 fn late() -> Latency {
@@ -47,13 +51,16 @@ fn late() -> Latency {
 
 /// Maekawa 1985, sections 4 and 5: no deadlock, and 3 to 7 messages for each member of a quorum when
 /// requests collide. It is his rules that end the contention, not anybody's patience: the term is the first.
+/// Where no message takes longer than its bound, everybody follows five delays after the last has stood.
 #[test]
 fn all_that_contend_at_once_elect_one_in_the_first_term_within_seven_messages_a_lock() {
     let (mut most, mut slowest, mut relinquished) = (0.0f64, 0.0f64, 0);
     for members in 2..=49 {
         for seed in 0..16 {
             let contended = contended(members, seed).world::<GridQuorum>(&Options::default());
-            for mut world in [contended, staggered(members, seed)] {
+            let bounded = !matches!(latency(seed), Latency::Exponential(_));
+            let (staggered, last) = staggered(members, seed);
+            for (mut world, last) in [(contended, bounded.then_some(0.0)), (staggered, Some(last))] {
                 let end = world.run(time(1_000));
                 world.finish();
                 let (context, ledger) = (format!("{members} members, seed {seed}"), world.ledger());
@@ -67,41 +74,93 @@ fn all_that_contend_at_once_elect_one_in_the_first_term_within_seven_messages_a_
                     "{context}: {total}"
                 );
                 most = most.max(total as f64 / (members as f64 * (members as f64).sqrt()));
-                slowest = slowest.max(ledger.decided.as_units());
+                slowest = slowest.max(last.map_or(0.0, |last| ledger.decided.as_units() - last));
                 let relinquish = Message::Relinquish { term: Term(1), grant: 1 };
                 relinquished += ledger.sent(relinquish.kind());
             }
         }
     }
-    println!("at most {most:.2} N sqrt N messages, {slowest:.1} delays; {relinquished} locks relinquished");
+    println!("at most {most:.2} N sqrt N messages, {slowest:.4} delays; {relinquished} locks relinquished");
     assert!(relinquished > 10_000, "they do get in each other's way: {relinquished}");
-    assert!(slowest <= (GridQuorum::CONTRACT.time.worst.of)(49) as f64);
+    let bound = (GridQuorum::CONTRACT.time.worst.of)(49) as f64;
+    assert!(slowest <= bound + 0.001 && slowest > bound - 0.1, "{slowest}: the bound holds, and is reached");
 }
 
-/// Messages doubled, overtaken and far later than their bound, in a term that all contend for: what is said
-/// of an earlier grant must not be taken for the present.
+/// All messages doubled, many overtaken and far later than their bound; crashes so short that they fall
+/// between a lock and the next, with the disk kept; a detector that errs all the time, and so little patience
+/// with voters that rows and columns are changed, and locks released, again and again. Whatever is said at
+/// the moments in `unheard` is lost.
+fn battered(seed: u64, forget_locks: bool, unheard: &[Time]) -> World<GridQuorum> {
+    let members = [4, 6, 9, 12][seed as usize % 4];
+    let chance = &mut Rng::new(!seed);
+    let moment = |chance: &mut Rng| Time::ZERO + BATTERING.scale(chance.unit());
+    let mut scenario = Scenario::new(Roster::numbered(members));
+    scenario.seed = seed;
+    scenario.latency = Latency::Exponential(Span::from_units(0.5 + 6.0 * chance.unit()));
+    scenario.delay_bound = Some(Span::UNIT);
+    scenario.duplicate = 1.0;
+    if chance.chance(0.5) {
+        scenario.detector = Detector::Parametric { delay: Span::from_millis(3), false_rate: 0.2 };
+    }
+    for _ in 0..6 * members {
+        let (slot, down) = (chance.below(members as u64) as usize, moment(chance));
+        let up = down + Span::from_units(chance.unit());
+        scenario.plan.extend([(down, Fault::Crash(slot)), (up, Fault::Recover { slot, disk: true })]);
+        if chance.chance(0.2) {
+            scenario.plan.push((down, Fault::Rank(slot, chance.bits() as Attribute)));
+        }
+    }
+    for &at in unheard {
+        let over = at + Span::from_units(0.001);
+        scenario.plan.extend([(at, Fault::Loss(1.0)), (over, Fault::Loss(0.0))]);
+    }
+    scenario.plan.sort_by_key(|(at, _)| *at);
+    scenario.until = Some(Time::ZERO + BATTERING);
+    let options = Options { retry: 1, patience: 1_000, reaffirm: None, forget_locks };
+    let mut world = scenario.world::<GridQuorum>(&options);
+    for _ in 0..3 * members {
+        world.command(moment(chance), chance.below(members as u64) as usize, Command::Campaign);
+    }
+    world.run(Time::ZERO + BATTERING);
+    world
+}
+
+const BATTERING: Span = Span::from_millis(60);
+
+/// How many led, and whether two of them in one term: all that is promised while faults last. The first two
+/// that are elected are not heard, so that others go on to contend for a term that is won.
+fn contested(seed: u64, forget_locks: bool) -> (usize, bool) {
+    let mut unheard = Vec::new();
+    loop {
+        let world = battered(seed, forget_locks, &unheard);
+        let ledger = world.ledger();
+        let doubled = ledger.violations.iter().any(|it| it.invariant == "one-leader-per-term");
+        let next = ledger.reigns.iter().map(|reign| reign.from).find(|from| !unheard.contains(from));
+        match next {
+            Some(next) if !doubled && unheard.len() < 2 => unheard.push(next),
+            _ => return (ledger.reigns.len(), doubled),
+        }
+    }
+}
+
+/// What is said of an earlier grant is not taken for the present, nor is what was granted forgotten.
 #[test]
 fn never_two_leaders_in_a_term_however_late_and_doubled_messages_are() {
-    let mut elected = 0;
+    let (mut reigns, mut failures) = (0, Vec::new());
     for seed in 0..5 * seeds() {
-        let members = [3, 4, 6, 9][seed as usize % 4];
-        let mut scenario = Scenario::new(Roster::numbered(members));
-        scenario.seed = seed;
-        scenario.latency = Latency::Exponential(Span::from_units(4.0));
-        scenario.delay_bound = Some(Span::UNIT);
-        scenario.duplicate = 0.8;
-        // So impatient of answers that rows and columns are changed, and locks released, all the time.
-        let options = Options { retry: 3, patience: 1_000, reaffirm: None };
-        let mut world = scenario.world::<GridQuorum>(&options);
-        let chance = &mut Rng::new(!seed);
-        for slot in 0..members {
-            world.command(Time::ZERO + Span::from_units(12.0 * chance.unit()), slot, Command::Campaign);
-        }
-        world.run(time(150));
-        assert_eq!(world.ledger().violations, [], "seed {seed}");
-        elected += u64::from(!world.ledger().reigns.is_empty());
+        let (led, doubled) = contested(seed, false);
+        reigns += led as u64;
+        failures.extend(doubled.then_some(seed));
     }
-    assert!(elected > 4 * seeds(), "somebody is elected: {elected}");
+    assert!(failures.is_empty(), "{} of them: {:?}", failures.len(), &failures[..failures.len().min(10)]);
+    assert!(reigns > 7 * seeds(), "leaders change: {reigns}");
+}
+
+/// The checker has teeth: the same with terms and locks not saved.
+#[test]
+fn forgotten_locks_elect_two_leaders_in_a_term() {
+    let found: Vec<u64> = (0..1_000).filter(|&seed| contested(seed, true).1).collect();
+    assert!(found.len() >= 10, "only seeds {found:?}");
 }
 
 /// Ramanathan et al. 2007, section 8: "a direct application of this result for leader election results in
@@ -199,11 +258,7 @@ fn stormy(seed: u64) -> (Scenario, Options) {
         scenario.plan.push((up, Fault::Recover { slot, disk: true }));
     }
     scenario.plan.sort_by_key(|(at, _)| *at);
-    for (_, fault) in &mut scenario.plan {
-        if let Fault::Recover { disk, .. } = fault {
-            *disk = true;
-        }
-    }
+    keep_disks(&mut scenario.plan);
     scenario.until = Some(time(2_000));
     (scenario, Options { reaffirm: lossy.then_some(10), ..Options::default() })
 }

@@ -3,7 +3,7 @@
 
 use election::algorithms::raft::{Options, Raft};
 use election::{Algorithm, Command, NodeId, Rng, Roster, Span, Start, Time};
-use simulator::{Cut, Fault, Latency, Scenario, Storm, World, storm};
+use simulator::{Cut, Fault, Latency, Scenario, Storm, World, keep_disks, storm};
 
 fn time(units: u64) -> Time {
     Time::ZERO + Span::from_millis(units)
@@ -52,11 +52,7 @@ fn stormy(seed: u64) -> Scenario {
         scenario.plan.push((up, Fault::Recover { slot, disk: true }));
     }
     scenario.plan.sort_by_key(|(at, _)| *at);
-    for (_, fault) in &mut scenario.plan {
-        if let Fault::Recover { disk, .. } = fault {
-            *disk = true;
-        }
-    }
+    keep_disks(&mut scenario.plan);
     scenario.until = Some(time(900));
     scenario
 }

@@ -165,10 +165,9 @@ pub fn parse_rerank(text: &str) -> Result<(NodeId, Attribute, Time), String> {
 /// Reads `5@10+30` or `5@10-30`: whose clock jumps, when, how far, and whether backwards.
 pub fn parse_jump(text: &str) -> Result<(NodeId, Time, Span, bool), String> {
     let form = || format!("`{text}` has not the form 5@10+30 or 5@10-30");
-    let (moment, back) =
-        text.rfind(['+', '-']).map(|place| (place, text[place..].starts_with('-'))).ok_or_else(form)?;
-    let (who, at) = parse_moment(&text[..moment])?;
-    Ok((who, at, text[moment + 1..].parse()?, back))
+    let sign = text.find(['+', '-']).ok_or_else(form)?;
+    let (who, at) = parse_moment(&text[..sign])?;
+    Ok((who, at, text[sign + 1..].parse()?, text[sign..].starts_with('-')))
 }
 
 /// Reads `5>3@30`: who hands over, to whom, and when.
@@ -214,6 +213,7 @@ mod tests {
         assert!("1,2>3".parse::<Partition>().unwrap().one_way);
         assert_eq!(parse_jump("5@10+30"), Ok((NodeId(5), time(10), Span::from_millis(30), false)));
         assert_eq!(parse_jump("5@10-3"), Ok((NodeId(5), time(10), Span::from_millis(3), true)));
+        assert_eq!(parse_jump("5@10+1e-3"), Ok((NodeId(5), time(10), Span::from_units(0.001), false)));
         assert_eq!(parse_transfer("5>3@30"), Ok((NodeId(5), NodeId(3), time(30))));
         assert_eq!("1|2@7".parse::<Partition>().unwrap().to, None);
         assert_eq!("1|2".parse::<Partition>().unwrap().from, Time::ZERO);

@@ -136,8 +136,8 @@ pub struct Messages {
     pub apart: Vec<(&'static str, u64)>,
     /// Messages to everybody that count, each once.
     pub multicasts: u64,
-    /// The addressees of those.
-    pub copies: u64,
+    /// All that was sent, to one addressee each; one to everybody counts for each of them.
+    pub sent: u64,
     /// The bytes of all that was sent, to each addressee, in the wire format, if they were counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
@@ -181,7 +181,7 @@ impl Outcome {
             undecided: facts.up().filter(|&slot| facts.belief(slot).is_none()).count(),
             leaders: believed.into_iter().flatten().collect(),
             messages: Messages {
-                copies: ledger.copies.iter().sum(),
+                sent: ledger.traffic().messages,
                 bytes: world.weighs().then_some(ledger.bytes),
                 total: kinds_of(true).map(|(_, (sent, _))| sent).sum(),
                 by_kind: kinds_of(true).map(|(kind, (sent, _))| (kind.name, *sent)).collect(),

@@ -68,6 +68,15 @@ pub fn storm(seed: u64, storm: Storm) -> Plan {
     plan
 }
 
+/// Has every process that comes back find what it had saved: for algorithms that rely on it.
+pub fn keep_disks(plan: &mut Plan) {
+    for (_, fault) in plan {
+        if let Fault::Recover { disk, .. } = fault {
+            *disk = true;
+        }
+    }
+}
+
 /// Two or three sides, perhaps one way only, perhaps with some that are on no side.
 fn random_cut(rng: &mut Rng, members: usize) -> Cut {
     let sides = 2 + rng.below(2) as usize;

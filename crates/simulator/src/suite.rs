@@ -191,7 +191,8 @@ fn flapping_leader(chance: &mut Chance) -> (Time, Time, Plan) {
     let mut now = begin;
     for _ in 0..5 {
         plan.push((now, Fault::CrashLeader));
-        let span = chance.units(20, 2);
+        // Long enough to be missed and replaced.
+        let span = chance.units(100, 4);
         let back = now + chance.some(span);
         plan.push((back, Fault::RecoverLeader { disk: true }));
         now = back + chance.some(span);

@@ -8,17 +8,18 @@ use election::{
     Topology,
 };
 
-use crate::{Detector, Fault, Latency, Multicast, Plan, Ranking, Scenario, Storm, order, storm};
+use crate::{Detector, Fault, Latency, Multicast, Plan, Ranking, Scenario, Storm, keep_disks, order, storm};
 
 /// When the faults stop, in time units.
 const STORM: u64 = 300;
 /// For how many delay bounds after that the run goes on: within that time promises that hold "in the
 /// end" must have come true.
 const PATIENCE: u64 = 1_000;
-/// How many events are put up with: several times what any run should take.
-const LIMIT: u64 = 150_000;
+/// How many events are put up with for each pair of processes: several times what any run should take, as
+/// detectors have everybody send to everybody. Small groups are allowed as many as nine.
+const LIMIT: u64 = 2_000;
 /// The largest group, unless another size is asked for.
-const MOST: u64 = 9;
+pub const MOST_MEMBERS: usize = 9;
 
 /// What an algorithm is put through.
 #[derive(Clone, Debug)]
@@ -31,10 +32,10 @@ pub struct Ordeal {
 
 /// The ordeal of this seed for an algorithm of this contract: loss, doubling, reordering, crashes,
 /// recoveries, pauses, cuts of all kinds, drifting and jumping clocks, changing ranks, wrong suspicions,
-/// elections called at any time. What the contract does not claim to live through is left out.
+/// commands at any time. What the contract does not claim to live through is left out.
 pub fn ordeal(seed: u64, contract: &Contract, members: Option<usize>) -> Ordeal {
     let rng = &mut Rng::new(election::Hash::new(seed).word(7));
-    let members = members.unwrap_or_else(|| 1 + rng.below(MOST) as usize);
+    let members = members.unwrap_or_else(|| 1 + rng.below(MOST_MEMBERS as u64) as usize);
     let mut ids: Vec<NodeId> = (1..=members as u64).map(NodeId).collect();
     rng.shuffle(&mut ids);
     let mut scenario = Scenario::new(Roster::listed(ids).expect("ids are unique"));
@@ -79,7 +80,7 @@ pub fn ordeal(seed: u64, contract: &Contract, members: Option<usize>) -> Ordeal 
         scenario.plan.extend(jumps);
     }
     scenario.plan.extend(reranks(rng, members));
-    scenario.commands = calls(rng, members);
+    scenario.commands = requests(rng, &scenario.roster);
     if rests_on_clocks {
         let (faults, commands) = flaps(rng, members);
         scenario.plan.extend(faults);
@@ -88,9 +89,9 @@ pub fn ordeal(seed: u64, contract: &Contract, members: Option<usize>) -> Ordeal 
     if contract.needs_disk {
         keep_disks(&mut scenario.plan);
     }
-    round(&mut scenario, to);
+    round(&mut scenario);
     scenario.plan = effective(&scenario.plan, members);
-    scenario.limit = Some(LIMIT);
+    scenario.limit = Some(LIMIT * (members.max(MOST_MEMBERS) as u64).pow(2));
     scenario.until = Some(to + scenario.latency.bound() * PATIENCE);
     Ordeal { scenario, settings: if lossy { settings } else { &[] } }
 }
@@ -128,7 +129,7 @@ fn detector(rng: &mut Rng, bound: Span, dispensable: bool) -> Detector {
 fn multicast(rng: &mut Rng) -> Multicast {
     match rng.below(3) {
         0 => Multicast::Broadcast,
-        1 => Multicast::Ideal(1.0),
+        1 => Multicast::Ideal(1.0 - thousandths(rng, 0.5)),
         _ => {
             let (fanout, rounds) = (1 + rng.below(2) as u32, 2 + rng.below(4) as u32);
             Multicast::Bimodal(bimodal::Options { fanout, rounds })
@@ -156,13 +157,20 @@ fn reranks(rng: &mut Rng, members: usize) -> Plan {
     (0..count).map(rerank).collect()
 }
 
-fn calls(rng: &mut Rng, members: usize) -> Vec<(Time, usize, Command)> {
-    let count = rng.below(4);
-    let call = |_| {
+/// What the application asks: for elections, and of those who happen to lead to let go.
+fn requests(rng: &mut Rng, roster: &Roster) -> Vec<(Time, usize, Command)> {
+    let count = rng.below(6);
+    let members = roster.len() as u64;
+    let request = |_| {
         let at = Time::ZERO + Span::from_millis(rng.below(STORM));
-        (at, rng.below(members as u64) as usize, Command::Campaign)
+        let command = match rng.below(4) {
+            0 => Command::Resign,
+            1 => Command::Transfer(roster.id(rng.below(members) as usize)),
+            _ => Command::Campaign,
+        };
+        (at, rng.below(members) as usize, command)
     };
-    (0..count).map(call).collect()
+    (0..count).map(request).collect()
 }
 
 /// Crashes so short that what was granted before is not over yet, with somebody who wants to lead as soon as
@@ -186,27 +194,25 @@ fn flaps(rng: &mut Rng, members: usize) -> (Plan, Vec<(Time, usize, Command)>) {
     (plan, commands)
 }
 
-fn keep_disks(plan: &mut Plan) {
-    for (_, fault) in plan {
-        if let Fault::Recover { disk, .. } = fault {
-            *disk = true;
-        }
-    }
-}
-
 /// A random number up to this, with three decimals: readers will meet it on a command line.
 fn thousandths(rng: &mut Rng, most: f64) -> f64 {
     (rng.unit() * most * 1000.0).round() / 1000.0
 }
 
-/// Moves faults to tenths of a time unit, for the same reason; nothing moves past the end.
-fn round(scenario: &mut Scenario, to: Time) {
+/// Moves faults to tenths of a time unit, for the same reason. What begins does so a little earlier and what
+/// ends a little later, so that nothing gets shorter; and what begins stays before the calm, but for what is
+/// planned for that very moment.
+fn round(scenario: &mut Scenario) {
     const TENTH: u64 = Span::UNIT.as_nanos() / 10;
-    let tenth = |at: Time| Time::from_nanos(at.as_nanos().div_ceil(TENTH) * TENTH).min(to);
+    let down = |at: Time| Time::from_nanos(at.as_nanos() / TENTH * TENTH);
+    let up = |at: Time| Time::from_nanos(at.as_nanos().div_ceil(TENTH) * TENTH);
     for (at, fault) in &mut scenario.plan {
-        *at = tenth(*at);
+        *at = match fault {
+            Fault::Heal(_) | Fault::Recover { .. } => up(*at),
+            _ => down(*at),
+        };
         if let Fault::Pause(_, until) = fault {
-            *until = tenth(*until).max(*at + Span::from_nanos(TENTH));
+            *until = up(*until).max(*at + Span::from_nanos(TENTH));
         }
     }
 }
@@ -261,25 +267,43 @@ pub fn shrink(scenario: &Scenario, mut does_it: impl FnMut(&Scenario) -> bool) -
         }
         better
     };
-    for flaw in [no_loss, no_doubling, no_drift, no_chance] {
-        ask(flaw(&shrunk), &mut shrunk);
-    }
     let mut count = len(&shrunk);
-    while count > 0 {
+    loop {
+        let before = size(&shrunk);
+        for flaw in [no_loss, no_doubling, no_drift, no_chance] {
+            let candidate = flaw(&shrunk);
+            if size(&candidate) < size(&shrunk) {
+                ask(candidate, &mut shrunk);
+            }
+        }
         let mut from = 0;
         while from < len(&shrunk) {
-            let candidate = without(&shrunk, from, count);
+            let candidate = without(&shrunk, from, count.max(1));
             if len(&candidate) == len(&shrunk) || !ask(candidate, &mut shrunk) {
-                from += count;
+                from += count.max(1);
             }
+        }
+        // One at a time until nothing changes any more.
+        if count <= 1 && size(&shrunk) == before {
+            return shrunk;
         }
         count /= 2;
     }
-    shrunk
 }
 
 fn len(scenario: &Scenario) -> usize {
     scenario.plan.len() + scenario.commands.len()
+}
+
+/// How much goes wrong: faults, commands, and flaws of the network.
+fn size(scenario: &Scenario) -> usize {
+    let flaws = [
+        scenario.loss > 0.0,
+        scenario.duplicate > 0.0,
+        scenario.drift > 0.0,
+        scenario.latency != Latency::Const(Span::UNIT),
+    ];
+    len(scenario) + flaws.iter().filter(|&&flaw| flaw).count()
 }
 
 fn no_loss(scenario: &Scenario) -> Scenario {
@@ -333,6 +357,10 @@ mod tests {
             assert!(scenario.plan.iter().all(|(at, _)| *at <= time(STORM)), "seed {seed}");
             assert_eq!(scenario.plan, effective(&scenario.plan, scenario.roster.len()), "seed {seed}");
             assert!(scenario.plan.contains(&(time(STORM), Fault::Calm)), "seed {seed}");
+            let late = scenario.plan.iter().filter(|(at, _)| *at == time(STORM));
+            let last = |fault: &Fault| matches!(fault, Fault::Calm | Fault::Recover { .. } | Fault::Cut(..));
+            assert!(late.clone().all(|(_, fault)| last(fault)), "seed {seed}");
+            assert!(late.filter(|(_, fault)| matches!(fault, Fault::Cut(..))).count() <= 1, "seed {seed}");
             assert!(scenario.loss == 0.0 || !settings.is_empty(), "seed {seed}: loss needs its settings");
             kinds.extend(
                 scenario

@@ -1,14 +1,14 @@
 //! One algorithm in one trial: its runs, and what comes of them together.
 
 use election::catalog::{self, Visitor};
-use election::{Algorithm, Contract};
+use election::{Algorithm, Contract, Detection};
 use serde::{Serialize, Serializer};
 use simulator::{
     Course, Detector, Estimate, Outcome, Scenario, Tally, Traffic, Trial, mean, proportion, quantile,
 };
 
 use crate::error::Error;
-use crate::replay;
+use crate::{options, replay};
 
 /// One algorithm in one trial.
 #[derive(Clone, Copy, Debug)]
@@ -72,9 +72,7 @@ impl Cell {
     fn options<A: Algorithm>(&self) -> A::Options {
         let mut options = A::Options::default();
         for (name, value) in self.trial.settings(self.contract) {
-            let parameter = A::PARAMETERS.iter().find(|parameter| parameter.name == *name);
-            let set = parameter.expect("a contract names parameters that there are").set;
-            set(&mut options, value).expect("a contract names values that are taken");
+            options::set::<A>(&mut options, name, value).expect("a contract names values that are taken");
         }
         options
     }
@@ -132,11 +130,13 @@ pub(super) struct Row {
     pub(super) leaderless: Estimate,
     pub(super) split: Estimate,
     reigns: Estimate,
-    pub(super) wrong_suspicions: Estimate,
+    /// None for an algorithm that has no detector to err.
+    pub(super) wrong_suspicions: Option<Estimate>,
     pub(super) messages: Estimate,
     pub(super) bytes: Estimate,
-    /// The share of runs in which a promise of the contract was broken.
-    violations: Estimate,
+    /// The share of runs in which a promise of the contract was broken. None where messages are lost to the
+    /// end: what holds in the end does so once faults have stopped.
+    pub(super) violations: Option<Estimate>,
     trace_hash: String,
     /// The command that shows the first run.
     replay: String,
@@ -202,10 +202,11 @@ impl Totals {
             leaderless: self.leaderless.estimate(),
             split: self.split.estimate(),
             reigns: self.reigns.estimate(),
-            wrong_suspicions: self.wrong_suspicions.estimate(),
+            wrong_suspicions: (cell.contract.detection == Detection::Detector)
+                .then(|| self.wrong_suspicions.estimate()),
             messages: self.messages.estimate(),
             bytes: self.bytes.estimate(),
-            violations: proportion(self.violated, self.runs),
+            violations: (cell.trial.loss == 0.0).then(|| proportion(self.violated, self.runs)),
             trace_hash: format!("{:016x}", self.hash),
             replay: cell.simulate(seed),
         }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use simulator::Estimate;
+
 use super::measure::Row;
 use super::{Comparison, Table};
 use crate::words;
@@ -10,24 +12,30 @@ use crate::words;
 const COLUMNS: &[(&str, &str)] = &[
     ("AGREED", "runs at whose end all live processes believe in the same live leader"),
     (
-        "FIRST",
-        "time until all live processes agree on a live leader for the first time, be it not for long: the median",
-    ),
-    (
         "MEDIAN",
-        "time to a new leader: until all live processes have settled on the leader that they agree on at the \
-         end, and believe in it without a break from then on. The median over the runs that agreed",
+        "time to a new leader: until all live processes agree on a live leader, be it not for long. The median \
+         over the runs in which they did",
     ),
     (
         "P99",
         "the same; the shortest time that at least 99 of 100 of these runs did not exceed. With fewer than \
          100 runs, the longest",
     ),
+    (
+        "SETTLED",
+        "time until all live processes agree on the leader of the end and do so without a break from then \
+         on: the median over the runs that agreed at the end. Where messages are lost all the time, it tells when \
+         agreement was last interrupted",
+    ),
     ("ACCORD", "in how much of the time all live processes agree on a live leader"),
     ("LEADERLESS", "for how long nobody believes to lead"),
     ("SPLIT", "for how long more than one does"),
-    ("WRONG", "suspicions of processes that could be heard"),
-    ("TO FIRST", "messages sent until the first agreement"),
+    (
+        "WRONG",
+        "suspicions of processes that could be heard; - for algorithms that have time-outs of their own and \
+         no detector",
+    ),
+    ("TO NEW", "messages sent from the first trouble until there was a new leader"),
     (
         "MESSAGES",
         "messages sent until the run is over, those that the sources leave out of their counts included; one \
@@ -43,12 +51,12 @@ fn cells(row: &Row, runs: u64) -> Vec<String> {
     vec![
         format!("{}/{runs}", row.settled_runs),
         maybe(first.map(|times| times.median)),
+        maybe(first.map(|times| times.p99)),
         maybe(last.map(|times| times.median)),
-        maybe(last.map(|times| times.p99)),
         format!("{:.1}%", 100.0 * row.accord.mean),
         figure(row.leaderless.mean),
         figure(row.split.mean),
-        figure(row.wrong_suspicions.mean),
+        maybe(row.wrong_suspicions.map(|wrong| wrong.mean)),
         maybe(row.sent_to_first_accord.map(|sent| sent.messages.mean)),
         figure(row.messages.mean),
         figure(row.bytes.mean),
@@ -83,6 +91,16 @@ fn settings(table: &Table) -> Option<String> {
     (!set.is_empty()).then(|| format!("Set as their contracts say for that: {}.", set.join(", ")))
 }
 
+/// Who broke a promise of its contract, and how often.
+fn broken(table: &Table) -> Vec<String> {
+    let broken = table.algorithms.iter().filter_map(|row| Some((row, row.violations?)));
+    let broken = broken.filter(|(_, share)| share.mean > 0.0);
+    let sentence = |(row, share): (&Row, Estimate)| {
+        format!("{} broke a promise of its contract in {:.1}% of its runs", row.algorithm, 100.0 * share.mean)
+    };
+    broken.map(sentence).collect()
+}
+
 /// The last words: what is counted, and in what.
 fn unit(comparison: &Comparison) -> String {
     let lasts = comparison.scenarios.first().map_or(0.0, |table| table.lasts);
@@ -101,8 +119,11 @@ pub(super) fn text(comparison: &Comparison) -> String {
         if let Some(settings) = settings(table) {
             let _ = writeln!(text, "  {}", words::wrap(&settings, 96, 2));
         }
-        text += &format!("\n{}", aligned(table, comparison.runs));
-        let _ = writeln!(text, "\n  again   {}", table.replay);
+        text += &format!("\n{}\n", aligned(table, comparison.runs));
+        for broken in broken(table) {
+            let _ = writeln!(text, "  BROKEN  {broken}");
+        }
+        let _ = writeln!(text, "  again   {}", table.replay);
     }
     text += "\n";
     for (name, meaning) in COLUMNS {
@@ -116,23 +137,10 @@ pub(super) fn text(comparison: &Comparison) -> String {
 
 /// Names to the left, figures to the right.
 fn aligned(table: &Table, runs: u64) -> String {
-    let mut rows = vec![COLUMNS.iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>()];
-    rows.extend(table.algorithms.iter().map(|row| cells(row, runs)));
-    let widths: Vec<usize> = (0..COLUMNS.len())
-        .map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0))
-        .collect();
-    let names = std::iter::once("ALGORITHM").chain(table.algorithms.iter().map(|row| row.algorithm));
-    let names: Vec<&str> = names.collect();
-    let name_width = names.iter().map(|name| name.len()).max().unwrap_or(0);
-    let mut text = String::new();
-    for (name, row) in names.iter().zip(&rows) {
-        let _ = write!(text, "  {name:<name_width$}");
-        for (cell, width) in row.iter().zip(&widths) {
-            let _ = write!(text, "  {cell:>width$}");
-        }
-        text += "\n";
-    }
-    text
+    let named = |name: &str, cells: Vec<String>| [vec![name.to_string()], cells].concat();
+    let mut rows = vec![named("ALGORITHM", COLUMNS.iter().map(|(name, _)| name.to_string()).collect())];
+    rows.extend(table.algorithms.iter().map(|row| named(row.algorithm, cells(row, runs))));
+    words::columns(&rows)
 }
 
 pub(super) fn markdown(comparison: &Comparison) -> String {
@@ -146,6 +154,9 @@ pub(super) fn markdown(comparison: &Comparison) -> String {
         let _ = writeln!(text, "|---|{}", "---:|".repeat(COLUMNS.len()));
         for row in &table.algorithms {
             let _ = writeln!(text, "| `{}` | {} |", row.algorithm, cells(row, comparison.runs).join(" | "));
+        }
+        for broken in broken(table) {
+            let _ = writeln!(text, "\n**BROKEN**: {broken}.");
         }
     }
     text += "\n## Columns\n\n";

@@ -61,6 +61,9 @@
 //!   invites its leader, which accepts. `Resign` transfers to the best-ranked follower; one that is alone
 //!   leads itself by definition.
 
+mod message;
+mod options;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -441,7 +444,5 @@ impl Process for Invitation {
     }
 }
 
-mod message;
-mod options;
 #[cfg(test)]
 mod tests;

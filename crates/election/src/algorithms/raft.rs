@@ -18,10 +18,11 @@
 //! then on `2(N - 1)` messages a heartbeat period; the replies are counted apart.
 //!
 //! Promises never two leaders in one term, whatever happens to messages and clocks, as long as disks
-//! are kept; and that some time after faults stop, a majority that can talk has a leader, and those who
-//! cannot talk to a majority have none. Does not promise that a deposed leader knows it at once: a leader
-//! of an earlier term may believe in itself until it hears of the later one, or misses a majority for
-//! an election time-out (check-quorum). Nor that the best leads: ranks play no part.
+//! are kept; and that some time after faults stop, a majority that can talk has a leader, and, with
+//! check-quorum, those who cannot talk to a majority have none. Does not promise that a deposed leader
+//! knows it at once: a leader of an earlier term may believe in itself until it hears of the later one, or
+//! misses a majority for an election time-out. Without check-quorum, one that stays cut off leads those
+//! that it reaches for good. Nor that the best leads: ranks play no part.
 //!
 //! Readings:
 //! - There is no log here, so that all logs are equally up to date: the restriction on votes of section
@@ -404,13 +405,6 @@ impl Raft {
         cx.send(from, Message::Vote { term: self.term, granted });
     }
 
-    fn on_support(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId) {
-        if let Role::PreCandidate(supporters) | Role::Candidate(supporters) = &mut self.role {
-            supporters.insert(from);
-            self.count(cx);
-        }
-    }
-
     fn on_would_vote(
         &mut self,
         cx: &mut Context<'_, impl Effects<Self>>,
@@ -421,15 +415,22 @@ impl Raft {
         if !granted {
             return self.catch_up(cx, term);
         }
-        if term == self.term.next() && matches!(self.role, Role::PreCandidate(_)) {
-            self.on_support(cx, from);
+        if let Role::PreCandidate(promises) = &mut self.role
+            && term == self.term.next()
+        {
+            promises.insert(from);
+            self.count(cx);
         }
     }
 
     fn on_vote(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, term: Term, granted: bool) {
         self.catch_up(cx, term);
-        if granted && term == self.term && matches!(self.role, Role::Candidate(_)) {
-            self.on_support(cx, from);
+        if let Role::Candidate(votes) = &mut self.role
+            && granted
+            && term == self.term
+        {
+            votes.insert(from);
+            self.count(cx);
         }
     }
 

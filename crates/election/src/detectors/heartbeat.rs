@@ -84,6 +84,7 @@ impl Process for Heartbeat {
 
     fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
         if let (Message::Heartbeat, Some(place)) = (message, self.peers.place(from, 0)) {
+            self.peers.settle(cx);
             self.peers.hear(cx, place, self.options.timeout);
         }
     }
@@ -91,7 +92,7 @@ impl Process for Heartbeat {
     fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Timer) {
         match timer {
             Timer::Period => self.beat(cx),
-            Timer::Overdue => self.peers.judge(cx),
+            Timer::Overdue => _ = self.peers.judge(cx),
         }
     }
 

@@ -28,6 +28,8 @@ pub enum Message {
     Heartbeat,
     /// Whose heart the sender knows to have beaten, and how often.
     Gossip(Vec<(NodeId, gossip::Beat)>),
+    /// The sender lives, and has said so this often.
+    Numbered(gossip::Beat),
 }
 
 impl crate::Message for Message {
@@ -35,7 +37,7 @@ impl crate::Message for Message {
 
     fn kind(&self) -> usize {
         match self {
-            Message::Heartbeat => 0,
+            Message::Heartbeat | Message::Numbered(_) => 0,
             Message::Gossip(_) => 1,
         }
     }

@@ -3,7 +3,7 @@
 //! Source: Hayashibara, Défago, Yared and Katayama, "The phi accrual failure detector", 2004.
 //!
 //! ```text
-//!   p ── Heartbeat ──▶ everybody, each period
+//!   p ── Heartbeat {number} ──▶ everybody, each period
 //!   q: keeps the last inter-arrival times of p's heartbeats, takes them for normally distributed,
 //!      and computes how likely a heartbeat comes even later than now:
 //!      phi(t) = -log10 P_later(t),   t since the last heartbeat
@@ -26,12 +26,22 @@
 //! - Before there is anything to learn from, two times are assumed: a quarter below the period, and a
 //!   quarter above it (as Akka does). The very first heartbeat may take a delay longer.
 //! - A silence of more than [`OUTAGE`] periods was a crash, a cut or a pause: it says nothing about the
-//!   network and is not learnt from.
+//!   network and is not learnt from. Nor is one during which the process itself was held up, or its clock
+//!   jumped.
+//! - After that there may be a backlog: heartbeats that were waiting come all at once, and the times between
+//!   them are those of the long silence, which was left out, so that they are left out too. It is through when
+//!   half a period goes by without a heartbeat.
+//! - Heartbeats are numbered, and only a number that rises is a heartbeat: one that was doubled
+//!   or overtaken is neither a sign of life nor learnt from. The time since the one before is learnt
+//!   undivided, even if numbers are missing: where heartbeats are lost, the detector should wait longer.
+//!   Numbers count from the start of the process, as in [`super::gossip`]; those of another start, whichever
+//!   is greater, are news, and the silence between the two is not learnt from.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
 
+use super::gossip::Beat;
 use super::peers::Peers;
 use super::{Message, Saved, Timer, parse_period};
 use crate::{Command, Context, Effects, NodeId, Process, Span, Start, Time};
@@ -174,9 +184,34 @@ impl Arrivals {
 /// What is known of a peer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Record {
-    /// When the last heartbeat came; none before the first.
+    /// The number of the last heartbeat; the least before the first.
+    beat: Beat,
+    /// When it came, or when the process went on after it had been held up; none before the first.
     heard: Option<Time>,
+    /// Whether heartbeats come that have been waiting.
+    backlog: bool,
     arrivals: Arrivals,
+}
+
+impl Record {
+    /// A heartbeat has come; whether it is a new one.
+    fn hear(&mut self, beat: Beat, now: Time, period: Span) -> bool {
+        let restarted = beat.generation != self.beat.generation;
+        if !restarted && beat <= self.beat {
+            return false;
+        }
+        self.beat = beat;
+        if let Some(silence) = self.heard.replace(now).map(|heard| now.since(heard)) {
+            if restarted || silence > period * OUTAGE {
+                self.backlog = true;
+            } else if self.backlog {
+                self.backlog = silence * 2 < period;
+            } else {
+                self.arrivals.add(silence);
+            }
+        }
+        true
+    }
 }
 
 /// The phi accrual detector of one process.
@@ -185,30 +220,41 @@ pub struct Phi {
     options: Options,
     /// See [`reach`].
     reach: u32,
+    own: Beat,
     peers: Peers<Record>,
 }
 
 impl Phi {
     /// A detector that is set so.
     pub fn new(options: Options) -> Phi {
-        Phi { options, reach: reach(options.threshold()), peers: Peers::default() }
+        Phi { options, reach: reach(options.threshold()), own: Beat::default(), peers: Peers::default() }
     }
 
     /// How strange a peer's silence is by now; none of a stranger, and of one not heard yet.
     pub fn phi(&self, peer: NodeId, now: Time, delay_bound: Span) -> Option<f64> {
-        let Record { heard, arrivals } = &self.peers.get(self.peers.place(peer, 0)?).record;
+        let Record { heard, arrivals, .. } = &self.peers.get(self.peers.place(peer, 0)?).record;
         let (mean, deviation) = arrivals.assumed(self.options.period(delay_bound));
         Some(phi(now.since((*heard)?).as_nanos() as f64, mean, deviation))
     }
 
-    fn beat(&self, cx: &mut Context<'_, impl Effects<Self>>) {
-        cx.multicast(Message::Heartbeat);
+    fn beat(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+        self.own = self.own.next();
+        cx.multicast(Message::Numbered(self.own));
         cx.set_timer(Timer::Period, self.options.period(cx.delay_bound()));
+    }
+
+    /// The process was held up: the silence of the others begins now, and what has been waiting comes first.
+    fn go_on(&mut self, now: Time) {
+        for record in self.peers.records() {
+            record.heard = record.heard.map(|_| now);
+            record.backlog = true;
+        }
     }
 
     fn watch(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
         let bound = cx.delay_bound();
-        let record = Record { heard: None, arrivals: Arrivals::expected(self.options.period(bound)) };
+        let arrivals = Arrivals::expected(self.options.period(bound));
+        let record = Record { beat: Beat::default(), heard: None, backlog: false, arrivals };
         self.peers.watch(cx, &record, self.options.first_allowance(bound) + bound);
     }
 }
@@ -218,32 +264,40 @@ impl Process for Phi {
     type Timer = Timer;
     type Saved = Saved;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, _: Start<Saved>) {
+    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<Saved>) {
+        self.own = Beat::start(cx, start);
         self.beat(cx);
         self.watch(cx);
     }
 
     fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
-        let (Message::Heartbeat, Some(place)) = (message, self.peers.place(from, 0)) else { return };
-        let (now, period) = (cx.now(), self.options.period(cx.delay_bound()));
-        let Record { heard, arrivals } = self.peers.record(place);
-        if let Some(silence) = heard.replace(now).map(|heard| now.since(heard))
-            && silence <= period * OUTAGE
-        {
-            arrivals.add(silence);
+        let (Message::Numbered(beat), Some(place)) = (message, self.peers.place(from, 0)) else { return };
+        if self.peers.settle(cx) {
+            self.go_on(cx.now());
         }
-        let allowance = arrivals.allowance(self.reach, period);
-        self.peers.hear(cx, place, allowance);
+        let period = self.options.period(cx.delay_bound());
+        let record = self.peers.record(place);
+        if record.hear(beat, cx.now(), period) {
+            let allowance = record.arrivals.allowance(self.reach, period);
+            self.peers.hear(cx, place, allowance);
+        }
     }
 
     fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Timer) {
         match timer {
             Timer::Period => self.beat(cx),
-            Timer::Overdue => self.peers.judge(cx),
+            Timer::Overdue => {
+                if self.peers.judge(cx) {
+                    self.go_on(cx.now());
+                }
+            }
         }
     }
 
     fn on_view_change(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+        if self.peers.settle(cx) {
+            self.go_on(cx.now());
+        }
         self.watch(cx);
     }
 
@@ -280,7 +334,8 @@ mod tests {
         assert_eq!(detector.phi(NodeId(2), at(1.0), Span::UNIT), None, "not heard yet");
         for beat in 0..=2 * WINDOW {
             let cx = &mut recorder.context(at(10.0 * beat as f64), roster.view(0), Span::UNIT);
-            detector.on_message(cx, NodeId(2), Message::Heartbeat);
+            let count = beat as u64 + 1;
+            detector.on_message(cx, NodeId(2), Message::Numbered(Beat { generation: 1, count }));
             detector.on_timer(cx, Timer::Overdue);
         }
         let heard = 20.0 * WINDOW as f64;
@@ -293,6 +348,38 @@ mod tests {
         let cx = &mut recorder.context(deadline, roster.view(0), Span::UNIT);
         detector.on_timer(cx, Timer::Overdue);
         assert!(detector.peers.get(0).suspected);
+    }
+
+    /// Numbers that do not rise are no sign of life; a restart is one, and not learnt from.
+    #[test]
+    fn only_a_number_that_rises_is_a_heartbeat() {
+        let period = Span::UNIT;
+        let at = |units: f64| Time::ZERO + Span::from_units(units);
+        let arrivals = Arrivals::expected(period);
+        let mut record = Record { beat: Beat::default(), heard: None, backlog: false, arrivals };
+        let mut hear = |generation, count, units| {
+            let before = record.arrivals.times.len();
+            let new = record.hear(Beat { generation, count }, at(units), period);
+            (new, record.arrivals.times.len() - before)
+        };
+        assert_eq!(hear(1, 1, 1.0), (true, 0), "the first");
+        assert_eq!(hear(1, 2, 2.0), (true, 1));
+        assert_eq!(hear(1, 2, 2.0), (false, 0), "doubled");
+        assert_eq!(hear(1, 4, 4.1), (true, 1), "3 is lost or late");
+        assert_eq!(hear(1, 3, 4.2), (false, 0), "overtaken");
+        assert_eq!(hear(2, 1, 5.5), (true, 0), "restarted");
+        assert_eq!(hear(2, 2, 6.5), (true, 0), "not the backlog's");
+        assert_eq!(hear(2, 3, 7.5), (true, 1));
+        let long = 8.0 + OUTAGE as f64;
+        assert_eq!(hear(2, 4, long), (true, 0), "an outage");
+        assert_eq!(
+            [hear(2, 5, long), hear(2, 6, long), hear(2, 7, long + 0.4)],
+            [(true, 0); 3],
+            "its backlog"
+        );
+        assert_eq!(hear(2, 8, long + 1.4), (true, 0), "the backlog is through");
+        assert_eq!(hear(2, 9, long + 2.4), (true, 1));
+        assert_eq!(hear(1, 9, long + 3.0), (true, 0), "back to a clock that was behind");
     }
 
     #[test]

@@ -19,12 +19,15 @@
 //!
 //! Promise: almost everybody or almost nobody gets the message, and hardly ever anything in between
 //! (the two modes of the name); the more rounds and fan-out, the likelier everybody. What is delivered
-//! is delivered once, as a message from its first sender. No order is promised.
+//! is delivered once between a process's start and its crash, as a message from its first sender. No order
+//! is promised.
 //!
 //! Readings, where the paper is silent:
 //! - A message's age travels with it, so that the whole group gives it up at about the same time
-//!   (the round numbers of section 5). Its name is remembered as long again, so that no late copy is
-//!   taken for news.
+//!   (the round numbers of section 5). Its name is remembered as long again. Then it is only remembered that
+//!   the sender has come so far: no copy is too late to be known for one. What the sender had multicast before
+//!   that and this process never got is given up with it, if it should still come: it is older.
+//!   That takes a number for each start of each sender, for good.
 //! - What was asked for is not asked for again in the same round.
 //! - A message is named by its sender, a random number drawn at the sender's start, and a count: names
 //!   do not repeat after a crash, which nothing survives here.
@@ -161,6 +164,8 @@ struct Buffer<M> {
     boot: u64,
     sent: u64,
     held: BTreeMap<Id, Held<M>>,
+    /// By sender and its start, the number below which everything has been forgotten.
+    forgotten: BTreeMap<(NodeId, u64), u64>,
     /// What has been asked for in this round.
     wanted: BTreeSet<Id>,
     /// Whether the timer runs.
@@ -194,12 +199,21 @@ impl<M: Clone> Buffer<M> {
                 held.message = None;
             }
         }
-        self.held.retain(|_, held| held.age / 2 <= rounds);
+        let forgotten = &mut self.forgotten;
+        self.held.retain(|id, held| {
+            let keep = held.age / 2 <= rounds;
+            if !keep {
+                let below = forgotten.entry((id.sender, id.boot)).or_default();
+                *below = (*below).max(id.number.saturating_add(1));
+            }
+            keep
+        });
         self.held.iter().filter(|(_, held)| held.message.is_some()).map(|(id, _)| *id).collect()
     }
 
     fn misses(&self, id: &Id) -> bool {
-        !self.held.contains_key(id)
+        let given_up = self.forgotten.get(&(id.sender, id.boot)).is_some_and(|below| id.number < *below);
+        !given_up && !self.held.contains_key(id)
     }
 }
 
@@ -253,8 +267,14 @@ impl<A: Process, E: Effects<Bimodal<A>>> Effects<A> for Inside<'_, A, E> {
 impl<A: Process> Bimodal<A> {
     /// The algorithm over this multicast; over the world's own, if there are no options.
     pub fn new(options: Option<Options>, algorithm: A) -> Self {
-        let buffer =
-            Buffer { boot: 0, sent: 0, held: BTreeMap::new(), wanted: BTreeSet::new(), gossiping: false };
+        let buffer = Buffer {
+            boot: 0,
+            sent: 0,
+            held: BTreeMap::new(),
+            forgotten: BTreeMap::new(),
+            wanted: BTreeSet::new(),
+            gossiping: false,
+        };
         Bimodal { options, buffer, algorithm }
     }
 

@@ -34,8 +34,11 @@ pub struct Delivery {
     pub fraction: f64,
     /// Messages to one addressee each, per process.
     pub messages: f64,
-    /// When all was quiet, in time units.
-    pub time: f64,
+    /// When the last of those that were reached was, in time units. None if nobody was.
+    pub last: Option<f64>,
+    /// When all was quiet, in time units: after the last round of gossip, though nobody may have learnt
+    /// anything from it.
+    pub quiet: f64,
 }
 
 impl DeliveryTrial {
@@ -58,7 +61,7 @@ impl DeliveryTrial {
             Multicast::Bimodal(options) => Some(options),
             Multicast::Broadcast | Multicast::Ideal(_) => None,
         };
-        let make = move |_| Bimodal::new(options, Shout { heard: false });
+        let make = move |_| Bimodal::new(options, Shout { heard: None });
         let mut world = World::new(Roster::numbered(self.nodes), self.seed, self.latency, make);
         world.set_loss(self.loss);
         if let Multicast::Ideal(reached) = self.multicast {
@@ -72,12 +75,14 @@ impl DeliveryTrial {
             world.befall(Time::ZERO, Fault::Crash(0));
         }
         world.run(Time::MAX);
-        let reached = (1..self.nodes).filter(|&slot| world.process(slot).algorithm().heard).count();
+        let heard = || (1..self.nodes).filter_map(|slot| world.process(slot).algorithm().heard);
+        let reached = heard().count();
         Delivery {
             reached,
             fraction: reached as f64 / (self.nodes as f64 - 1.0).max(1.0),
             messages: world.ledger().traffic().messages as f64 / self.nodes as f64,
-            time: world.now().as_units(),
+            last: heard().max().map(Time::as_units),
+            quiet: world.now().as_units(),
         }
     }
 }
@@ -85,7 +90,7 @@ impl DeliveryTrial {
 /// Multicasts on command.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Shout {
-    heard: bool,
+    heard: Option<Time>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -117,8 +122,8 @@ impl Process for Shout {
 
     fn on_start(&mut self, _: &mut Context<'_, impl Effects<Self>>, _: Start<()>) {}
 
-    fn on_message(&mut self, _: &mut Context<'_, impl Effects<Self>>, _: NodeId, Hey: Hey) {
-        self.heard = true;
+    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, _: NodeId, Hey: Hey) {
+        self.heard.get_or_insert(cx.now());
     }
 
     fn on_timer(&mut self, _: &mut Context<'_, impl Effects<Self>>, timer: Never) {

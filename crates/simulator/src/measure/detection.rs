@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 use election::detectors::{self, Any};
@@ -35,16 +36,42 @@ pub struct DetectionTrial {
 /// What came of it. Times are in time units.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Detection {
-    /// By observer: how long after the crash it suspected for good. None if it did not.
-    pub noticed: Vec<Option<f64>>,
+    /// By observer.
+    pub noticed: Vec<Noticed>,
     /// How many wrong suspicions began while they were counted.
     pub mistakes: usize,
-    /// How long each of them that ended lasted.
+    /// How long each of them lasted that ended before the run did, and of the victim before the crash.
     pub durations: Vec<f64>,
+    /// While mistakes were counted, the share of all pairs' time in which the one suspected the other,
+    /// whenever that began and whether or not it ended. One minus it is the query accuracy probability
+    /// of Chen, Toueg and Aguilera 2002.
+    pub wrong: f64,
     /// For how long they were counted.
     pub watched: f64,
     /// Messages to one addressee each, while mistakes were counted.
     pub messages: u64,
+}
+
+/// When an observer began to suspect the victim for good. Chen, Toueg and Aguilera 2002 call that a
+/// detection time of 0 if it was before the crash; here it is none, since luck is no speed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Noticed {
+    /// Before the crash: it erred, and did not find out in time.
+    Already,
+    /// So long after the crash.
+    After(f64),
+    /// It trusted the victim when the run was over.
+    Missed,
+}
+
+impl Noticed {
+    /// How long after the crash, if it was after it.
+    pub fn time(self) -> Option<f64> {
+        match self {
+            Noticed::After(time) => Some(time),
+            Noticed::Already | Noticed::Missed => None,
+        }
+    }
 }
 
 impl DetectionTrial {
@@ -82,10 +109,8 @@ impl DetectionTrial {
         let messages = sent(&world) - before;
         // What has been forgotten may come back; it has had the time when this is over.
         world.run(crash + self.detector.patience(self.latency.bound()) * 4 + period * 10);
-        let whom = world.roster().id(subject);
-        let observers = world.roster().iter().filter(|&id| id != whom).collect();
-        drop(world);
-        opinions.summary(observers, whom, start, crash, messages)
+        let victim = world.roster().id(subject);
+        opinions.summary(world.roster(), victim, start..crash, messages)
     }
 
     fn world(&self) -> World<Any> {
@@ -122,33 +147,35 @@ impl Observer for Opinions {
 }
 
 impl Opinions {
-    fn summary(
-        self,
-        observers: Vec<NodeId>,
-        subject: NodeId,
-        start: Time,
-        crash: Time,
-        messages: u64,
-    ) -> Detection {
-        let mut since: BTreeMap<(NodeId, NodeId), Time> = BTreeMap::new();
-        let (mut mistakes, mut durations) = (0, Vec::new());
-        for Opinion { at, who, peer, suspected } in self.0.take() {
+    fn summary(&self, roster: &Roster, victim: NodeId, watch: Range<Time>, messages: u64) -> Detection {
+        let mut open: BTreeMap<(NodeId, NodeId), Time> = BTreeMap::new();
+        let (mut mistakes, mut durations, mut wrong) = (0, Vec::new(), 0.0);
+        // Nobody is dead before the watch is over, so that all suspicions in it are wrong.
+        let watched = |from: Time, to: Time| to.min(watch.end).since(from.max(watch.start)).as_units();
+        for &Opinion { at, who, peer, suspected } in self.0.borrow().iter() {
             if suspected {
-                since.insert((who, peer), at);
-                mistakes += usize::from((start..crash).contains(&at));
-            } else if let Some(began) = since.remove(&(who, peer))
-                && (start..crash).contains(&began)
-            {
-                durations.push(at.since(began).as_units());
+                open.insert((who, peer), at);
+                mistakes += usize::from(watch.contains(&at));
+            } else if let Some(began) = open.remove(&(who, peer)) {
+                wrong += watched(began, at);
+                if watch.contains(&began) && (peer != victim || at < watch.end) {
+                    durations.push(at.since(began).as_units());
+                }
             }
         }
-        // One that was suspected already is noticed at once.
-        let noticed = |who| since.get(&(who, subject)).map(|at| at.since(crash).as_units());
+        wrong += open.values().map(|&began| watched(began, watch.end)).sum::<f64>();
+        let noticed = |who| match open.get(&(who, victim)) {
+            None => Noticed::Missed,
+            Some(&began) if began < watch.end => Noticed::Already,
+            Some(began) => Noticed::After(began.since(watch.end).as_units()),
+        };
+        let (nodes, watched) = (roster.len() as f64, watched(watch.start, watch.end));
         Detection {
-            noticed: observers.into_iter().map(noticed).collect(),
+            noticed: roster.iter().filter(|&id| id != victim).map(noticed).collect(),
             mistakes,
             durations,
-            watched: crash.since(start).as_units(),
+            wrong: wrong / (nodes * (nodes - 1.0) * watched),
+            watched,
             messages,
         }
     }

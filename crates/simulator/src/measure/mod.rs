@@ -4,4 +4,4 @@ mod delivery;
 mod detection;
 
 pub use delivery::{Delivery, DeliveryTrial};
-pub use detection::{Detection, DetectionTrial};
+pub use detection::{Detection, DetectionTrial, Noticed};

@@ -91,3 +91,29 @@ fn almost_everybody_or_almost_nobody() {
     let plain = DeliveryTrial { multicast: "broadcast".parse().unwrap(), ..unlucky };
     assert!(share(&run(&plain, 300), |fraction| fraction > 0.2) < 0.01);
 }
+
+/// A broadcast is over when its slowest message arrives; who is told by gossip hears of it later, and
+/// gossip goes on when there is nobody left to tell.
+#[test]
+fn the_last_delivery_comes_before_all_is_quiet() {
+    for result in run(&trial("broadcast", 50, 0.3), 20) {
+        assert_eq!((result.last, result.quiet), (Some(1.0), 1.0));
+    }
+    for result in run(&trial("bimodal:2,5", 50, 0.0), 20) {
+        assert_eq!(result.last, Some(1.0), "the broadcast has reached everybody");
+        assert!(result.quiet > 5.0, "{}", result.quiet);
+    }
+    let (mut late, mut none) = (0, 0);
+    for result in run(&trial("bimodal:2,5", 50, 0.3), 100) {
+        // A digest, a request and the message take three delays at least after the broadcast's one.
+        let last = result.last.expect("somebody is reached");
+        assert!(last == 1.0 || last >= 4.0 && last <= result.quiet, "{last}");
+        late += usize::from(last >= 4.0);
+    }
+    // 15 or so miss the broadcast, and each is repaired in seven runs of eight.
+    assert_eq!(late, 100);
+    for result in run(&trial("bimodal:2,5", 3, 1.0), 5) {
+        none += usize::from(result.last.is_none() && result.reached == 0);
+    }
+    assert_eq!(none, 5);
+}

@@ -1,8 +1,9 @@
 //! The gossip detector against van Renesse et al. 1998.
 
-use crate::{line, mean, mistakes, run, trial};
+use crate::{line, mean, mistakes, run, trial, units};
 use election::detectors::gossip::Gossip;
 use election::{NodeId, Roster, Span, Time};
+use simulator::measure::DetectionTrial;
 use simulator::{Latency, World};
 
 fn world(nodes: usize, seed: u64) -> World<Gossip> {
@@ -51,7 +52,10 @@ fn longest_silence(world: &World<Gossip>) -> f64 {
 
 /// For the same chance that nobody errs, T_fail must grow with log N (section 4): the longest of N^2
 /// silences, each of which is longer than t with a probability that falls by a constant factor per
-/// period. Medians of 15 moments far apart.
+/// period, e at best: 2 ln N and a constant. Medians of 15 moments far apart. On 20 other seeds they scatter
+/// by up to 0.5 periods about steps of 2.6 and more between sizes, the slope by 0.16 about 2.1, and the furthest
+/// median is 0.35 from the line, with 0.18. The bounds are more than four of each of these deviations away:
+/// wrong for fewer than one in 10^4 choices of the seed.
 #[test]
 fn t_fail_must_grow_with_the_logarithm_of_the_group() {
     let needed = |nodes: usize| {
@@ -67,34 +71,48 @@ fn t_fail_must_grow_with_the_logarithm_of_the_group() {
     let points: Vec<(f64, f64)> = [8, 32, 128, 512].map(|nodes| (ln(nodes), needed(nodes))).to_vec();
     let (slope, off) = line(&points);
     println!("T_fail needed, by ln N: {points:.2?}, slope {slope:.2}");
-    assert!(points.is_sorted_by(|a, b| a.1 + 1.0 < b.1), "{points:?}");
-    assert!((1.0..4.0).contains(&slope), "two factors of N, one period each at best: {slope} {points:?}");
-    assert!(off < 0.15 * points[3].1, "{off}: {points:?}");
+    assert!(points.is_sorted_by(|a, b| a.1 < b.1), "{points:?}");
+    assert!((slope - 2.0).abs() < 0.8, "{slope} {points:?}");
+    assert!(off < 1.5, "{off}: {points:?}");
 }
 
-/// The other side of it: with T_fail as it is, a larger group errs more.
+/// The other side of it: with T_fail as it is, a larger group errs more. On 200 and 40 other seeds a run errs
+/// 0.1 times in a group of 8, with a standard deviation of 0.6 (mistakes come in clusters), and 39 times in one of
+/// 64, with 28. So 20 runs err 2 and 790 times, with 2.5 and 125; the bounds are 9 and 4.7 of those away.
 #[test]
 fn the_same_t_fail_errs_more_in_a_larger_group() {
-    let errs = |nodes| mistakes(&run(&trial("gossip:1,12", nodes, "const:0.1"), 5));
+    let errs = |nodes| mistakes(&run(&trial("gossip:1,12", nodes, "const:0.1"), 20));
     let (small, large) = (errs(8), errs(64));
-    assert!(small * 8.0 < large && large > 100.0, "{small} {large}");
+    println!("mistakes in 20 runs: {small} in a group of 8, {large} in one of 64");
+    assert!(small < 25.0 && large > 200.0, "{small} {large}");
 }
 
 /// Everybody notices T_fail after the last increase it has heard of, which may have been under way when
-/// the process died: the last observer takes longer in larger groups, by the time it takes to spread.
+/// the process died: the last observer takes longer by the time that increase takes to spread, which is 2 ln N
+/// and a constant. On other seeds it scatters by up to 1.6 periods, so that the means of 40 runs have a standard
+/// error of 0.25, and the slope through four sizes from 8 to 216 one of 0.1. The bounds are five of it for the
+/// slope, and four for the mean furthest from the line: wrong for fewer than one in 10^4 choices of seeds.
+/// That nobody errs meanwhile is certain but for e^-40 per pair and moment.
 #[test]
-fn the_last_to_notice_takes_as_long_as_a_counter_spreads() {
+fn detection_takes_longer_with_the_logarithm_of_the_group() {
     let last = |nodes| {
-        let results = run(&trial("gossip:1,40", nodes, "const:0.01"), 12);
+        let trial = DetectionTrial {
+            warm_up: units(40.0),
+            watch: units(20.0),
+            ..trial("gossip:1,40", nodes, "const:0.01")
+        };
+        let results = run(&trial, 40);
         assert_eq!(mistakes(&results), 0.0);
         let last = results.iter().map(|result| {
-            result.noticed.iter().map(|time| time.expect("everybody notices")).fold(0.0, f64::max)
+            result.noticed.iter().map(|it| it.time().expect("everybody notices")).fold(0.0, f64::max)
         });
         mean(&last.collect::<Vec<_>>()) - 40.0
     };
-    let (small, large) = (last(8), last(128));
-    assert!(small > 0.0 && large > small + 2.0, "{small} {large}");
-    assert!(large < 2.0 * ln(128) + 4.0, "{large}");
+    let points: Vec<(f64, f64)> = [8, 24, 72, 216].map(|nodes| (ln(nodes), last(nodes))).to_vec();
+    let (slope, off) = line(&points);
+    println!("periods above T_fail until the last notices, by ln N: {points:.2?}, slope {slope:.2}");
+    assert!((slope - 2.0).abs() < 0.5, "{slope}: {points:?}");
+    assert!(off < 1.0, "{off}: {points:?}");
 }
 
 #[test]

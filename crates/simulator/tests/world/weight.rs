@@ -67,9 +67,9 @@ fn an_outcome_has_bytes_if_asked_for_and_addressees_always() {
     for (roster, copies) in [(Roster::numbered(3), 2), (roster, 0)] {
         let scenario = Scenario { initiators: vec![0], ..Scenario::new(roster) };
         let light = scenario.run::<Probe>(&Some(7)).messages;
-        assert_eq!((light.multicasts, light.copies, light.bytes), (1, copies, None));
+        assert_eq!((light.multicasts, light.sent, light.bytes), (1, copies, None));
         let heavy = Scenario { weigh: true, ..scenario }.run::<Probe>(&Some(7)).messages;
-        assert_eq!((heavy.copies, heavy.bytes), (copies, Some(2 * copies)));
+        assert_eq!((heavy.sent, heavy.bytes), (copies, Some(2 * copies)));
     }
 }
 

@@ -28,8 +28,8 @@ pub enum Message {
     Outdated { refused: Term, term: Term, elected: Option<(NodeId, Term)> },
     /// "If you lead, say so."
     Ask,
-    /// "Stand for election: I led until now."
-    Stand,
+    /// "Stand for election: I led until now", in that term.
+    Stand { term: Term },
 }
 
 impl crate::Message for Message {
@@ -59,7 +59,7 @@ impl crate::Message for Message {
             Message::Pending { .. } => 7,
             Message::Outdated { .. } => 8,
             Message::Ask => 9,
-            Message::Stand => 10,
+            Message::Stand { .. } => 10,
         }
     }
 }

@@ -37,6 +37,10 @@ fn claim(term: u64) -> Message {
     Message::Elected { term: Term(term) }
 }
 
+fn stand(term: u64) -> Message {
+    Message::Stand { term: Term(term) }
+}
+
 fn outdated(refused: u64, term: u64, leader: Option<(u64, u64)>) -> Message {
     let elected = leader.map(|(leader, term)| (NodeId(leader), Term(term)));
     Message::Outdated { refused: Term(refused), term: Term(term), elected }
@@ -268,25 +272,74 @@ fn a_process_that_lost_its_disk_neither_locks_nor_stands_but_follows() {
         let mut recovered = Subject::<GridQuorum>::unstarted(5, 9, &Options::default());
         recovered.starts(Start::Recovered(kept));
         assert!(recovered.hears(2, request(9)).is_nothing());
-        assert!(recovered.campaigns().sent().is_empty());
         assert!(recovered.runs_out(Timer::Patience).sent().is_empty());
         assert_eq!(recovered.hears(2, claim(9)).announced(), [elected(2, 9)]);
+        assert!(recovered.campaigns().is_nothing(), "nor does it forget whom it follows");
+        assert!(recovered.hears(2, stand(9)).is_nothing());
+        assert_eq!(recovered.suspects(2).announced(), [Undecided]);
     }
+}
+
+/// The mistake is made as its help says: nothing is saved, and it votes and stands like a new one.
+#[test]
+fn a_process_told_to_forget_locks_grants_a_second_one() {
+    let options = Options { forget_locks: true, ..Options::default() };
+    let mut forgetful = Subject::<GridQuorum>::unstarted(6, 9, &options);
+    assert_eq!(forgetful.starts(Start::Fresh).saved(), []);
+    let done = forgetful.hears(4, request(1));
+    assert_eq!((done.sent(), done.saved()), (vec![(4, locked(1, 1))], vec![]));
+    let mut recovered = Subject::<GridQuorum>::unstarted(6, 9, &options);
+    recovered.starts(Start::Recovered(None));
+    assert_eq!(recovered.hears(5, request(1)).sent(), [(5, locked(1, 1))]);
+}
+
+/// Process 5, elected in term 1.
+fn leader() -> Subject<GridQuorum> {
+    let mut leader = candidate(&[2, 4, 6]);
+    assert_eq!(leader.hears(8, locked(1, 1)).announced(), [elected(5, 1)]);
+    leader
 }
 
 #[test]
 fn a_leader_that_lets_go_has_another_stand() {
     for (command, successor) in [(Command::Resign, 9), (Command::Transfer(NodeId(3)), 3)] {
-        let mut leader = candidate(&[2, 4, 6]);
-        leader.hears(8, locked(1, 1));
+        let mut leader = leader();
         let done = leader.obeys(command);
-        assert_eq!((done.announced(), done.sent()), (vec![SteppedDown], vec![(successor, Message::Stand)]));
+        assert_eq!((done.announced(), done.sent()), (vec![SteppedDown], vec![(successor, stand(1))]));
         assert!(done.awaits(Timer::Patience).is_some());
         assert!(leader.obeys(command).is_nothing());
     }
+    let mut leader = leader();
+    leader.suspects(9);
+    assert_eq!(leader.obeys(Command::Resign).sent(), [(8, stand(1))]);
+}
+
+/// Those who cannot take over are not handed anything: the group would be without a leader for nothing.
+#[test]
+fn leadership_is_not_transferred_to_strangers_suspects_or_itself() {
+    let mut leader = leader();
+    leader.suspects(3);
+    for nobody in [77, 3, 5] {
+        assert!(leader.obeys(Command::Transfer(NodeId(nobody))).is_nothing(), "{nobody}");
+    }
+    assert_eq!(leader.hears(2, Message::Ask).sent(), [(2, claim(1))]);
+}
+
+/// One that is late or doubled speaks of a leader that others have followed since.
+#[test]
+fn whoever_is_told_to_stand_does_so_unless_another_has_led_since() {
     let mut follower = process(3);
     follower.hears(5, claim(1));
-    assert_eq!(follower.hears(5, Message::Stand).sent(), to([1, 2, 6, 9], request(2)));
+    assert_eq!(follower.hears(5, stand(1)).sent(), to([1, 2, 6, 9], request(2)));
+    assert!(follower.hears(5, stand(1)).is_nothing(), "it does already");
+    [1, 2, 6, 9].into_iter().for_each(|voter| drop(follower.hears(voter, locked(2, 1))));
+    follower.obeys(Command::Transfer(NodeId(7)));
+    assert!(follower.hears(5, stand(1)).is_nothing(), "it has led since");
+    assert_eq!(follower.hears(7, claim(3)).announced(), [elected(7, 3)]);
+    assert!(follower.hears(5, stand(2)).is_nothing(), "7 has");
+    let mut late = process(3);
+    assert_eq!(late.hears(5, stand(4)).announced(), [], "it had not heard of 5");
+    assert!(late.runs_out(Timer::Answers).sent().contains(&(2, request(1))));
 }
 
 /// Only a forger can have spoken of the last term.

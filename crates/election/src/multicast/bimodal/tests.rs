@@ -147,6 +147,23 @@ fn a_message_that_came_late_is_given_up_with_the_others() {
     assert_eq!(announced(&bench.hear(4, late)), 0, "it is still known");
 }
 
+/// A copy may be doubled and arrive at any time later.
+#[test]
+fn no_copy_is_too_late_to_be_known_for_one() {
+    let mut bench = Bench::new("2,3");
+    let data = |number| Message::Data { id: id(5, number), message: Hey };
+    assert_eq!(announced(&bench.hear(5, data(1))), 1);
+    let rounds = (0..20).take_while(|_| !bench.round().is_empty()).count();
+    assert_eq!((rounds, bench.process.buffer.held.len()), (7, 0), "its name is forgotten");
+    assert_eq!(bench.hear(5, data(1)), [], "not delivered again");
+    assert_eq!(bench.hear(4, Message::Digest(vec![id(5, 1)])), [], "nor asked for");
+    assert_eq!(bench.hear(5, data(0)), [], "what came before it is given up too");
+    assert_eq!(announced(&bench.hear(5, data(2))), 1);
+    let restarted = Id { boot: 1, ..id(5, 0) };
+    assert_eq!(announced(&bench.hear(5, Message::Data { id: restarted, message: Hey })), 1);
+    assert_eq!(announced(&bench.hear(6, Message::Data { id: id(6, 0), message: Hey })), 1);
+}
+
 #[test]
 fn names_differ_after_a_crash_and_what_one_sent_before_is_no_news() {
     let mut bench = Bench::new("2,3");
