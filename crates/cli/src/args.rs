@@ -1,5 +1,6 @@
 //! The flags that `suffrage simulate` takes for every algorithm.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -10,8 +11,12 @@ use simulator::{
     parse_rerank, parse_transfer, parse_whom,
 };
 
+use crate::error::Error;
+
 /// More processes than this are a typing slip, or want a machine larger than most.
 const MOST_NODES: usize = 10_000_000;
+/// Where all may send to all, more would take hours.
+pub(crate) const MOST_TALKATIVE: usize = 1_000;
 
 /// The flags that every algorithm takes.
 #[derive(Args, Debug)]
@@ -211,11 +216,26 @@ pub(crate) fn id(text: &str) -> Result<NodeId, String> {
     }
 }
 
-pub(crate) fn nodes(text: &str) -> Result<usize, String> {
+/// Reads a number within these bounds; `what` is the plural of what is counted.
+pub(crate) fn number<T: FromStr + PartialOrd + Display>(
+    text: &str,
+    what: &str,
+    least: T,
+    most: T,
+) -> Result<T, String> {
     match text.parse() {
-        Ok(nodes @ 1..=MOST_NODES) => Ok(nodes),
-        _ => Err(format!("`{text}` is not a number of processes from 1 to {MOST_NODES}")),
+        Ok(number) if least <= number && number <= most => Ok(number),
+        _ => Err(format!("`{text}` is not a number of {what} from {least} to {most}")),
     }
+}
+
+fn nodes(text: &str) -> Result<usize, String> {
+    number(text, "processes", 1, MOST_NODES)
+}
+
+/// Processes of which one can watch, reach or replace another, and of which all may send to all.
+pub(crate) fn several_nodes(text: &str) -> Result<usize, String> {
+    number(text, "processes", 2, MOST_TALKATIVE)
 }
 
 fn limit(text: &str) -> Result<u64, String> {
@@ -243,16 +263,23 @@ pub(crate) fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("`{text}` is not a whole number from 0 to {}", u64::MAX))
 }
 
-pub(crate) fn runs(text: &str) -> Result<u64, String> {
-    match text.parse() {
-        Ok(runs @ 1..=1_000_000_000) => Ok(runs),
-        _ => Err(format!("`{text}` is not a number of runs from 1 to 10^9")),
-    }
+fn runs(text: &str) -> Result<u64, String> {
+    number(text, "runs", 1, 1_000_000_000)
+}
+
+/// Runs whose results are all kept, for the sake of medians.
+pub(crate) fn kept_runs(text: &str) -> Result<u64, String> {
+    number(text, "runs", 1, 1_000_000)
 }
 
 pub(crate) fn jobs(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(jobs @ 1..=1024) => Ok(jobs),
-        _ => Err(format!("`{text}` is not a number of jobs from 1 to 1024")),
+    number(text, "jobs", 1, 1024)
+}
+
+/// Refuses a first seed after which there are not enough others.
+pub(crate) fn check_seeds(first: u64, runs: u64) -> Result<(), Error> {
+    match first.checked_add(runs) {
+        Some(_) => Ok(()),
+        None => Err(Error::flag("seed", "there are not that many seeds after it for --runs")),
     }
 }

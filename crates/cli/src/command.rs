@@ -21,10 +21,13 @@ const EXAMPLES: &str = "Examples:
       one run, message by message
   suffrage compare --scenario leader-crash
       every algorithm on the same runs, in one table
+  suffrage torture all --seeds 0..100
+      everything goes wrong, and promises must be kept
 
 Exit codes:
   0  the command ran
-  1  a promise of the algorithm was broken and --strict was given, or output could not be written
+  1  a promise was broken under torture, or in a simulation with --strict; or output could not be
+     written
   2  the command line is wrong; one sentence on standard error says how";
 
 /// The command line: parser, help and checks in one.

@@ -20,10 +20,6 @@ use measure::{Cell, Row, Totals};
 const DETECTOR: &str = "heartbeat:10,32";
 /// How many runs of each, unless --runs says otherwise.
 const RUNS: &str = "100";
-/// Order statistics keep what they are taken from.
-const MOST_RUNS: u64 = 1_000_000;
-/// More processes than this would take hours.
-const MOST_NODES: usize = 1000;
 
 const ABOUT: &str = "Puts every algorithm to the same trials and prints one table for each.
 
@@ -46,7 +42,7 @@ Exit codes: 0 it ran, 1 output could not be written, 2 the command line is wrong
 #[derive(Args, Debug)]
 struct Flags {
     /// How many processes
-    #[arg(long, value_name = "N", default_value = "9", value_parser = nodes)]
+    #[arg(long, value_name = "N", default_value = "9", value_parser = args::several_nodes)]
     nodes: usize,
     /// What happens: leader-crash, cold-start, partition-heal, flapping-leader, lossy, several of
     /// them, or all
@@ -62,7 +58,7 @@ struct Flags {
     #[arg(long, value_name = "DETECTOR", default_value = DETECTOR, value_parser = Detector::from_str)]
     detector: Detector,
     /// How many runs of each algorithm in each scenario
-    #[arg(long, value_name = "R", default_value = RUNS, value_parser = runs)]
+    #[arg(long, value_name = "R", default_value = RUNS, value_parser = args::kept_runs)]
     runs: u64,
     /// The seed of the first run; the others have those after it
     #[arg(long, value_name = "SEED", default_value = "0", value_parser = args::seed)]
@@ -109,20 +105,6 @@ fn twice<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
-fn nodes(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(nodes @ 2..=MOST_NODES) => Ok(nodes),
-        _ => Err(format!("`{text}` is not a number of processes from 2 to {MOST_NODES}")),
-    }
-}
-
-fn runs(text: &str) -> Result<u64, String> {
-    match text.parse() {
-        Ok(runs @ 1..=MOST_RUNS) => Ok(runs),
-        _ => Err(format!("`{text}` is not a number of runs from 1 to {MOST_RUNS}")),
-    }
-}
-
 pub(crate) fn command() -> Command {
     Flags::augment_args(Command::new("compare"))
         .about("Puts every algorithm to the same trials, in one table each")
@@ -159,9 +141,7 @@ struct Table {
 
 pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<(), Error> {
     let flags = Flags::from_arg_matches(matches)?;
-    if flags.seed.checked_add(flags.runs - 1).is_none() {
-        return Err(Error::flag("seed", "there are not that many seeds after it for --runs"));
-    }
+    args::check_seeds(flags.seed, flags.runs)?;
     if let Some(name) = twice(flags.algorithms.iter().map(|contract| contract.name)) {
         return Err(Error::flag("algorithms", format!("`{name}` stands twice")));
     }

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind as Io};
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use election::BadParameter;
 
 use crate::Console;
 
@@ -52,6 +53,12 @@ impl Error {
         // If even complaining fails, the exit code is all that is left to say it.
         let _ = console.err.write_all(text.as_bytes());
         code
+    }
+}
+
+impl From<BadParameter> for Error {
+    fn from(bad: BadParameter) -> Error {
+        Error::flag(bad.name, bad.reason)
     }
 }
 

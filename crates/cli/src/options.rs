@@ -36,17 +36,7 @@ pub(crate) fn given<A: Algorithm>(matches: &ArgMatches) -> Vec<(&'static str, St
 pub(crate) fn read<A: Algorithm>(matches: &ArgMatches) -> Result<A::Options, Error> {
     let mut options = A::Options::default();
     for (name, value) in given::<A>(matches) {
-        set::<A>(&mut options, name, &value)?;
+        A::set(&mut options, name, &value)?;
     }
     Ok(options)
-}
-
-/// Sets the parameter of that name.
-///
-/// # Panics
-/// If there is none.
-pub(crate) fn set<A: Algorithm>(options: &mut A::Options, name: &str, value: &str) -> Result<(), Error> {
-    let parameter = A::PARAMETERS.iter().find(|parameter| parameter.name == name);
-    let set = parameter.expect("it has that parameter").set;
-    set(options, value).map_err(|reason| Error::flag(name, reason))
 }

@@ -120,7 +120,7 @@ impl Visitor for Simulate<'_, '_> {
         // Where nobody reads the figure it is not worth its time.
         scenario.weigh = common.output.json && common.runs.runs.is_none();
         let options = options::read::<A>(self.matches)?;
-        A::check(&options, &scenario.roster).map_err(|bad| Error::flag(bad.name, bad.reason))?;
+        A::check(&options, &scenario.roster)?;
         let replay = |seed| replay::command_line(&MakeSubcommand.visit::<A>(), self.matches, seed);
         let broken = match common.runs.runs {
             None => {

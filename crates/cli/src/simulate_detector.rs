@@ -8,15 +8,10 @@ use serde::Serialize;
 use simulator::measure::{Detection, DetectionTrial, Noticed};
 use simulator::{Estimate, Latency, mean, quantile};
 
-use crate::args::{drift, jobs, probability, seed};
+use crate::args::{check_seeds, drift, jobs, kept_runs, probability, seed, several_nodes};
 use crate::error::Error;
 use crate::parallel::{self, Progress};
 use crate::{Console, simulate, words};
-
-/// Order statistics keep what they are taken from.
-const MOST_RUNS: u64 = 1_000_000;
-/// More processes than this would take hours.
-const MOST_NODES: usize = 1000;
 
 const ABOUT: &str = "Measures failure detectors by themselves.
 
@@ -48,7 +43,7 @@ struct Arguments {
     #[arg(value_parser = detectors::Options::from_str)]
     detectors: Vec<detectors::Options>,
     /// How many processes
-    #[arg(long, value_name = "N", default_value = "5", value_parser = nodes)]
+    #[arg(long, value_name = "N", default_value = "5", value_parser = several_nodes)]
     nodes: usize,
     /// How long messages take, in time units: const:1, uniform:0.5,1.5, exp:1 (mean) or
     /// lognormal:1,0.5 (median, spread)
@@ -70,7 +65,7 @@ struct Arguments {
     #[arg(long, value_name = "TIME", default_value = "200", value_parser = Span::from_str)]
     watch: Span,
     /// How many runs, with seeds from SEED on
-    #[arg(long, value_name = "R", default_value = "100", value_parser = runs)]
+    #[arg(long, value_name = "R", default_value = "100", value_parser = kept_runs)]
     runs: u64,
     /// Decides everything that is left to chance
     #[arg(long, value_name = "SEED", default_value = "0", value_parser = seed)]
@@ -81,22 +76,6 @@ struct Arguments {
     /// Prints the result as JSON
     #[arg(long)]
     json: bool,
-}
-
-/// Parses a number of processes of which one can watch, or reach, another.
-pub(crate) fn nodes(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(nodes @ 2..=MOST_NODES) => Ok(nodes),
-        _ => Err(format!("`{text}` is not a number of processes from 2 to {MOST_NODES}")),
-    }
-}
-
-/// Parses a number of runs whose results can all be kept.
-pub(crate) fn runs(text: &str) -> Result<u64, String> {
-    match text.parse() {
-        Ok(runs @ 1..=MOST_RUNS) => Ok(runs),
-        _ => Err(format!("`{text}` is not a number of runs from 1 to {MOST_RUNS}")),
-    }
 }
 
 pub(crate) fn command() -> Command {
@@ -111,9 +90,7 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
     if arguments.watch.is_zero() {
         return Err(Error::flag("watch", "no time at all to count mistakes in"));
     }
-    if arguments.seed.checked_add(arguments.runs).is_none() {
-        return Err(Error::flag("seed", "there are not that many seeds after it for --runs"));
-    }
+    check_seeds(arguments.seed, arguments.runs)?;
     if arguments.latency.bound().is_zero() {
         return Err(Error::flag("latency", "messages must take some time"));
     }

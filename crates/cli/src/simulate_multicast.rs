@@ -7,10 +7,9 @@ use serde::Serialize;
 use simulator::measure::{Delivery, DeliveryTrial};
 use simulator::{Estimate, Latency, Multicast, mean, proportion};
 
-use crate::args::{jobs, probability, seed};
+use crate::args::{check_seeds, jobs, kept_runs, probability, seed, several_nodes};
 use crate::error::Error;
 use crate::parallel::{self, Progress};
-use crate::simulate_detector::{nodes, runs};
 use crate::{Console, simulate, words};
 
 const ABOUT: &str = "Measures multicasts by themselves.
@@ -41,7 +40,7 @@ struct Arguments {
     #[arg(value_name = "MULTICAST", required = true, num_args = 1.., value_parser = Multicast::from_str)]
     multicasts: Vec<Multicast>,
     /// How many processes
-    #[arg(long, value_name = "N", default_value = "50", value_parser = nodes)]
+    #[arg(long, value_name = "N", default_value = "50", value_parser = several_nodes)]
     nodes: usize,
     /// How long messages take, in time units: const:1, uniform:0.5,1.5, exp:1 (mean) or
     /// lognormal:1,0.5 (median, spread)
@@ -57,7 +56,7 @@ struct Arguments {
     #[arg(long)]
     sender_crashes: bool,
     /// How many runs, with seeds from SEED on
-    #[arg(long, value_name = "R", default_value = "1000", value_parser = runs)]
+    #[arg(long, value_name = "R", default_value = "1000", value_parser = kept_runs)]
     runs: u64,
     /// Decides everything that is left to chance
     #[arg(long, value_name = "SEED", default_value = "0", value_parser = seed)]
@@ -79,9 +78,7 @@ pub(crate) fn command() -> Command {
 
 pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<(), Error> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    if arguments.seed.checked_add(arguments.runs).is_none() {
-        return Err(Error::flag("seed", "there are not that many seeds after it for --runs"));
-    }
+    check_seeds(arguments.seed, arguments.runs)?;
     if arguments.latency.bound().is_zero() {
         return Err(Error::flag("latency", "messages must take some time"));
     }

@@ -38,9 +38,6 @@ command line is wrong.";
 /// How many events may be spent on finding a smaller ordeal: some seconds' worth.
 const BUDGET: u64 = 3_000_000;
 
-/// More processes than this would take hours.
-const MOST_NODES: usize = 1000;
-
 /// One subcommand for each algorithm, since each has options of its own, and one for all.
 pub(crate) fn command() -> Command {
     let all = flags(Command::new("all")).about("Every algorithm, one after the other");
@@ -100,10 +97,7 @@ impl Visitor for MakeSubcommand {
 }
 
 fn nodes(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(nodes @ 1..=MOST_NODES) => Ok(nodes),
-        _ => Err(format!("`{text}` is not a number of processes from 1 to {MOST_NODES}")),
-    }
+    args::number(text, "processes", 1, args::MOST_TALKATIVE)
 }
 
 /// Reads `0..1000`.
@@ -271,7 +265,7 @@ impl<A: Algorithm> Victim<A> {
     fn run(&self, ordeal: &Ordeal) -> Outcome {
         let mut options = self.options.clone();
         for (name, value) in &self.settings(ordeal)[self.given.len()..] {
-            options::set::<A>(&mut options, name, value).expect("a contract names values that are taken");
+            A::set(&mut options, name, value).expect("a contract names values that are taken");
         }
         ordeal.scenario.run::<A>(&options)
     }

@@ -19,6 +19,17 @@ pub trait Algorithm: Process + 'static {
     /// The options one by one, for command lines, configuration files and help texts.
     const PARAMETERS: &'static [Parameter<Self::Options>];
 
+    /// Sets the parameter of that name; the error says what is wrong with the value.
+    ///
+    /// # Panics
+    /// If there is no such parameter.
+    fn set(options: &mut Self::Options, name: &str, value: &str) -> Result<(), BadParameter> {
+        let parameter = Self::PARAMETERS.iter().find(|parameter| parameter.name == name);
+        let parameter =
+            parameter.unwrap_or_else(|| panic!("{} has no parameter {name}", Self::CONTRACT.name));
+        (parameter.set)(options, value).map_err(|reason| BadParameter { name: parameter.name, reason })
+    }
+
     /// The process of member `me`.
     fn new(me: NodeId, options: &Self::Options) -> Self;
 

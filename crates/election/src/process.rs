@@ -1,5 +1,6 @@
 //! What a process is: inputs in, effects out.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::hash::Hash;
 
@@ -263,6 +264,15 @@ pub trait Timer: Copy + fmt::Debug + Eq + Hash + 'static {
 
     /// Which timer this is, below [`COUNT`](Self::COUNT).
     fn index(self) -> usize;
+}
+
+/// What a process waits for that waits for nothing.
+impl Timer for Infallible {
+    const COUNT: usize = 0;
+
+    fn index(self) -> usize {
+        match self {}
+    }
 }
 
 /// How a process comes to exist.

@@ -1,6 +1,8 @@
 //! Processes compose: detectors and multicasts stand in front of an algorithm, with messages, timers
 //! and saved state of their own, and neither knows more of the other than the vocabulary.
 
+use std::convert::Infallible;
+
 use election::algorithms::bully::{self, Bully};
 use election::catalog::{self, CONTRACTS, Visitor};
 use election::detectors::{self, Any};
@@ -83,9 +85,7 @@ impl Visitor for Weather {
     fn visit<A: Algorithm>(self) -> Outcome {
         let mut options = A::Options::default();
         for (name, value) in self.settings {
-            let parameter = A::PARAMETERS.iter().find(|parameter| parameter.name == *name);
-            (parameter.expect("it has that parameter").set)(&mut options, value)
-                .expect("it takes that value");
+            A::set(&mut options, name, value).expect("it takes that value");
         }
         self.scenario.run::<A>(&options)
     }
@@ -211,25 +211,15 @@ impl election::Message for Claimed {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Never {}
-
-impl election::Timer for Never {
-    const COUNT: usize = 0;
-    fn index(self) -> usize {
-        match self {}
-    }
-}
-
 impl Process for Claim {
     type Message = Claimed;
-    type Timer = Never;
+    type Timer = Infallible;
     type Saved = ();
     fn on_start(&mut self, _: &mut Context<'_, impl Effects<Self>>, _: Start<()>) {}
     fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, _: Claimed) {
         cx.announce(Announcement::Elected { leader: from, term: Term(1) });
     }
-    fn on_timer(&mut self, _: &mut Context<'_, impl Effects<Self>>, timer: Never) {
+    fn on_timer(&mut self, _: &mut Context<'_, impl Effects<Self>>, timer: Infallible) {
         match timer {}
     }
     fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, _: Command) {

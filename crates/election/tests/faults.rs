@@ -87,9 +87,7 @@ impl Visitor for Weather {
     fn visit<A: Algorithm>(self) -> Outcome {
         let mut options = A::Options::default();
         for (name, value) in self.settings {
-            let parameter = A::PARAMETERS.iter().find(|parameter| parameter.name == *name);
-            (parameter.expect("it has that parameter").set)(&mut options, value)
-                .expect("it takes that value");
+            A::set(&mut options, name, value).expect("it takes that value");
         }
         self.scenario.run::<A>(&options)
     }

@@ -8,7 +8,7 @@ use simulator::{
 };
 
 use crate::error::Error;
-use crate::{options, replay};
+use crate::replay;
 
 /// One algorithm in one trial.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,7 @@ impl Cell {
     fn options<A: Algorithm>(&self) -> A::Options {
         let mut options = A::Options::default();
         for (name, value) in self.trial.settings(self.contract) {
-            options::set::<A>(&mut options, name, value).expect("a contract names values that are taken");
+            A::set(&mut options, name, value).expect("a contract names values that are taken");
         }
         options
     }

@@ -1,5 +1,7 @@
 //! How many processes a multicast reaches.
 
+use std::convert::Infallible;
+
 use election::multicast::bimodal::Bimodal;
 use election::{Command, Context, Effects, Kind, NodeId, Process, Roster, Span, Start, Time};
 use serde::{Deserialize, Serialize};
@@ -104,20 +106,9 @@ impl election::Message for Hey {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Never {}
-
-impl election::Timer for Never {
-    const COUNT: usize = 0;
-
-    fn index(self) -> usize {
-        match self {}
-    }
-}
-
 impl Process for Shout {
     type Message = Hey;
-    type Timer = Never;
+    type Timer = Infallible;
     type Saved = ();
 
     fn on_start(&mut self, _: &mut Context<'_, impl Effects<Self>>, _: Start<()>) {}
@@ -126,7 +117,7 @@ impl Process for Shout {
         self.heard.get_or_insert(cx.now());
     }
 
-    fn on_timer(&mut self, _: &mut Context<'_, impl Effects<Self>>, timer: Never) {
+    fn on_timer(&mut self, _: &mut Context<'_, impl Effects<Self>>, timer: Infallible) {
         match timer {}
     }
 

@@ -1,5 +1,7 @@
 //! Single transitions of the bimodal multicast.
 
+use std::convert::Infallible;
+
 use super::*;
 use crate::{Announcement, Effect, Message as _, Recorder, Roster, Term, Time};
 
@@ -17,25 +19,15 @@ impl crate::Message for Hey {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Never {}
-
-impl crate::Timer for Never {
-    const COUNT: usize = 0;
-    fn index(self) -> usize {
-        match self {}
-    }
-}
-
 impl Process for Shout {
     type Message = Hey;
-    type Timer = Never;
+    type Timer = Infallible;
     type Saved = ();
     fn on_start(&mut self, _: &mut Context<'_, impl Effects<Self>>, _: Start<()>) {}
     fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, _: Hey) {
         cx.announce(Announcement::Elected { leader: from, term: Term(1) });
     }
-    fn on_timer(&mut self, _: &mut Context<'_, impl Effects<Self>>, timer: Never) {
+    fn on_timer(&mut self, _: &mut Context<'_, impl Effects<Self>>, timer: Infallible) {
         match timer {}
     }
     fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, _: Command) {
