@@ -1,6 +1,8 @@
 //! What `Timings::budget` computes, against what happens: no run exceeds it, some come near it, and a formula
 //! that left something out would be found wrong by the same runs.
 
+mod alone;
+
 use std::sync::LazyLock;
 
 use election::algorithms::quorum_lease::{
@@ -122,9 +124,9 @@ fn a_formula_that_leaves_something_out_is_found_wrong() {
     assert!(refuted(&RELEASES, false, a_message_less) > 0);
 }
 
-/// Tight within a factor of 3: the bound is for the only one that waits, and here others are woken while it stands
-/// aside. Where a renewal is overtaken by the release, it takes as long as after a crash:
-/// seldom, and never longer.
+/// Others are woken while the first stands aside, so that it takes much less than for the only one that waits; for
+/// which see below. Where a renewal is overtaken by the release, it takes as long as after a crash: seldom, and
+/// never longer.
 #[test]
 fn no_release_leaves_the_group_without_a_leader_for_longer_than_computed() {
     let mut overtaken = 0;
@@ -133,12 +135,37 @@ fn no_release_leaves_the_group_without_a_leader_for_longer_than_computed() {
         let share = it.longest(false) / budget.release.as_units();
         println!("{:?}, {} voters: at most {:.0}% of the bound", it.case, it.voters, 100.0 * share);
         assert!(share <= 1.0, "{:?} {} {share}", it.case, it.voters);
-        assert!(share >= 1.0 / 3.0, "{:?} {} {share}: the bound is far off", it.case, it.voters);
         assert!(it.longest(true) <= budget.crash.as_units(), "{:?} {}", it.case, it.voters);
         overtaken += usize::from(it.longest(true) > timings(it.case).ttl.as_units() / 2.0);
     }
     println!("in {overtaken} cases of {} a renewal came after the release", RELEASES.len());
     assert!(overtaken > 0, "the exception that the budget speaks of does not occur");
+}
+
+/// The longest of these runs with one candidate that waits and messages at their worst, as a share of the bound.
+fn alone(case: Case, voters: usize, ending: Ending) -> f64 {
+    let budget = budget(case, voters);
+    // After a release the worst takes several messages that come just in time.
+    let (bound, runs) = match ending {
+        Ending::Crash => (budget.crash, seeds() / 4),
+        Ending::Release => (budget.release, seeds() * 5),
+    };
+    let took = (0..runs).map(|seed| alone::failover(timings(case), span(case.1), voters, seed, ending));
+    took.max().unwrap().as_units() / bound.as_units()
+}
+
+/// What the bounds are derived for. Tight within a factor of 2.
+#[test]
+fn the_only_one_that_waits_leads_within_the_bounds_and_not_far_from_them() {
+    for case in CASES {
+        for voters in [1, 3, 5] {
+            for ending in [Ending::Crash, Ending::Release] {
+                let share = alone(case, voters, ending);
+                println!("{case:?}, {voters} voters, {ending:?}: at most {:.0}% of the bound", 100.0 * share);
+                assert!((0.5..=1.0).contains(&share), "{case:?} {voters} {ending:?} {share}");
+            }
+        }
+    }
 }
 
 /// Three voters and a leader that is none; every message takes just half of a round trip.

@@ -399,9 +399,10 @@ impl Timings {
     }
 }
 
-/// A span times a factor, and a little more rather than a little less.
+/// A span times a factor, and a little more rather than a little less: clocks are read in whole nanoseconds, when
+/// a wait begins and when it ends.
 fn round_up(span: Span, factor: f64) -> Span {
-    span.scale(factor) + Span::from_nanos(1)
+    span.scale(factor) + Span::from_nanos(2)
 }
 
 /// The longest span, to a tenth of a millisecond, that with this one stays below the limit.
