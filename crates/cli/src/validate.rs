@@ -445,8 +445,8 @@ impl Arguments {
         format!(
             "\n  in a second, for {} with {} waiting for each:\n    \
              {} messages of renewals: 2 a voter, every {}, for each election\n    \
-             {} packets with them: as many for each of {}, if those to the same peer go together,\n      \
-             {} in a packet of {PACKET_BYTES} bytes\n    \
+             {} packets with them, per peer and not per election: for each of {}\n      \
+             what goes to the same voter goes together, {} renewals in {PACKET_BYTES} bytes\n    \
              {} messages of those who wait, on average\n",
             words::count(self.names as usize, "election", "elections"),
             self.waiting,

@@ -71,8 +71,8 @@ pub use self::voter::{CHUNK, Effects as VoterEffects, MEMORY, Saved, Voter};
 use super::parameters;
 use crate::{
     Algorithm, Announcement, Attribute, BadParameter, Choice, Command, Context, Contract, Cost, DRIFT_BOUND,
-    Detection, Effects, Electorate, Formula, NodeId, Parameter, Process, Rng, Roster, Safety, Span, Start,
-    Synchrony, Time, Topology,
+    Detection, Effects, Electorate, Expense, Formula, NodeId, Parameter, Process, Rng, Roster, Safety, Span,
+    Start, Synchrony, Time, Topology,
 };
 
 /// What a process waits for.
@@ -211,6 +211,21 @@ impl<E: Effects<QuorumLease>> CandidateEffects for Office<'_, '_, E> {
     }
 }
 
+/// How many of so many members vote, unless set otherwise.
+const fn voters(members: u64) -> u64 {
+    if members < VOTERS as u64 { members } else { VOTERS as u64 }
+}
+
+/// Release, Vacant, and four messages of an election, to and from each voter: one less of the first for a leader
+/// that votes, and of the others for a successor that does. Who is no voter cannot be both.
+const HANDOVER: Cost = Cost {
+    best: Formula { text: "6(V - 1)", of: |n| 6 * (voters(n) - 1) },
+    worst: Formula {
+        text: "6V, and 6V - 1 with one who does not vote, and 6(V - 1) with none",
+        of: |n| 6 * voters(n) - [6, 1, 0][(n - voters(n)).min(2) as usize],
+    },
+};
+
 impl Algorithm for QuorumLease {
     const CONTRACT: Contract = Contract {
         name: "quorum-lease",
@@ -236,6 +251,24 @@ impl Algorithm for QuorumLease {
             best: Formula { text: "4", of: |n| if n == 1 { 0 } else { 4 } },
             worst: Formula { text: "4", of: |n| if n == 1 { 0 } else { 4 } },
         },
+        upkeep: &[
+            Expense {
+                what: "a renewal",
+                messages: Cost {
+                    best: Formula { text: "2(V - 1)", of: |n| 2 * (voters(n) - 1) },
+                    worst: Formula { text: "2 min(V, N - 1)", of: |n| 2 * voters(n).min(n - 1) },
+                },
+            },
+            Expense { what: "a handover by release", messages: HANDOVER },
+            Expense { what: "a handover by transfer", messages: HANDOVER },
+            Expense {
+                what: "a handover by expiry",
+                messages: Cost {
+                    best: Formula { text: "5(V - 1)", of: |n| 5 * (voters(n) - 1) },
+                    worst: Formula { text: "5 min(V, N - 1)", of: |n| 5 * voters(n).min(n - 1) },
+                },
+            },
+        ],
     };
 
     type Options = Options;

@@ -157,6 +157,7 @@ impl Violation {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let say = Span::on_the_clock;
+        let rest = |left: Span| if left.is_zero() { "nothing".to_string() } else { say(left) };
         let or = |least_ttl: Span, most_renew: Option<Span>| match most_renew {
             Some(renew) => format!("a renewal every {}, or a ttl of {},", say(renew), say(least_ttl)),
             None => format!("a ttl of {}", say(least_ttl)),
@@ -181,7 +182,7 @@ impl fmt::Display for Violation {
             Violation::LeaseTooShort { ttl, validity, renew, round, most_renew, least_ttl } => {
                 write!(f, "a lease of {} holds for {} by its holder's clock; ", say(ttl), say(validity))?;
                 write!(f, "a renewal every {} leaves ", say(renew))?;
-                write!(f, "{} of that for an answer, which is waited for ", say(validity - renew))?;
+                write!(f, "{} of that for an answer, which is waited for ", rest(validity - renew))?;
                 write!(f, "{}; {} would do", say(round), or(least_ttl, most_renew))
             }
             Violation::NoTimeToStop {
@@ -197,8 +198,7 @@ impl fmt::Display for Violation {
                 write!(f, "a lease of {} holds for {} by its holder's clock, ", say(ttl), say(validity))?;
                 write!(f, "the last {} of which the work needs to stop; ", say(notice))?;
                 let left = validity - notice - renew;
-                let left = if left.is_zero() { "nothing".to_string() } else { say(left) };
-                write!(f, "a renewal every {} leaves {left} for an answer, ", say(renew))?;
+                write!(f, "a renewal every {} leaves {} for an answer, ", say(renew), rest(left))?;
                 write!(f, "which is waited for {}; ", say(round))?;
                 if let Some(grace) = most_grace {
                     write!(f, "a grace of {}, or ", say(grace))?;
