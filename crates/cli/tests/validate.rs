@@ -52,7 +52,7 @@ fn flags_that_cannot_be_read_are_bad_usage() {
     for (flags, said) in [
         ("--ttl 3", "--ttl: `3` is not a time like 3s, 500ms or 1m"),
         ("--ttl 25h", "--ttl: `25h` is more than a day"),
-        ("--renew -1s", "--renew"),
+        ("--renew=-1s", "--renew: `-1s` is not a time"),
         ("--rtt 0s", "--rtt: messages must take some time"),
         ("--drift 1", "--drift: `1` is not a share"),
         ("--drift 50%", "--drift"),

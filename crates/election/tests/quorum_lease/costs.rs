@@ -147,7 +147,8 @@ fn handovers_cost_what_the_contract_says() {
                 .collect();
             let stated = stated(what, members);
             assert!(costs.iter().all(|cost| stated.contains(cost)), "{members} {what} {costs:?} {stated:?}");
-            if what != "a handover by expiry" {
+            // A lease that expires is one of a leader that died: of one that does not vote, here.
+            if what != "a handover by expiry" || members >= 7 {
                 let ends = (costs.iter().min(), costs.iter().max());
                 assert_eq!(ends, (Some(stated.start()), Some(stated.end())), "{members} {what}");
             }

@@ -5,6 +5,7 @@ mod budget;
 mod bugs;
 mod clocks;
 mod costs;
+mod forgery;
 mod partitions;
 mod storms;
 mod weather;
