@@ -157,6 +157,18 @@ mod tests {
     }
 
     #[test]
+    fn every_document_names_what_exists() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for document in DOCUMENTS {
+            let path = root.join(document);
+            let folder = path.parent().unwrap();
+            let text = fs::read_to_string(&path).unwrap();
+            let checked = check_names(&text, &|code| fs::read_to_string(folder.join(code)).ok());
+            assert_eq!(checked, Ok(()), "{document}");
+        }
+    }
+
+    #[test]
     fn quotes_keep_words_together() {
         assert_eq!(split("simulate --partition '1,2|3 4' -x"), ["simulate", "--partition", "1,2|3 4", "-x"]);
     }
