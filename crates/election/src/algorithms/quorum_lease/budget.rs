@@ -50,8 +50,11 @@ impl Setting {
 pub struct Budget {
     /// How long a leader believes in a lease, by its clock, from just before it asked for it.
     pub validity: Span,
-    /// How long nobody leads at most after a leader has crashed.
+    /// How long nobody leads at most after a leader has crashed, if those who wait do not get into each other's
+    /// way after its lease is over.
     pub crash: Span,
+    /// How much longer at most for each time that they do and all are defeated: ever less likely.
+    pub duel: Span,
     /// The same after it has released its lease, while no renewal of its own is under way.
     pub release: Span,
     /// How many renewals in a row may get no answer, and the leader still leads.
@@ -298,6 +301,7 @@ impl Timings {
         Ok(Budget {
             validity,
             crash: self.worst_crash(setting),
+            duel: self.worst_duel(setting),
             release: self.worst_release(setting),
             lost_renewals: self.lost_renewals(setting, validity),
             lost_renewals_at_work: self.lost_renewals(setting, validity - notice),
@@ -330,16 +334,21 @@ impl Timings {
     ///
     /// So it is for the only one that waits, however often it was defeated before the grants ended. Of several,
     /// while one stands aside others are woken, a `gap` apart, and mostly it takes less. But two may defeat
-    /// each other after the grants have ended, too; that it happens several times in a row is ever less
-    /// likely, and is left out.
+    /// each other after the grants have ended, too: see [`worst_duel`](Timings::worst_duel).
     fn worst_crash(&self, setting: &Setting) -> Span {
-        let delay = setting.delay();
-        let granted = delay + self.slow(self.ttl);
-        if setting.majority() == 1 {
-            return granted + delay * 5;
+        let granted = setting.delay() + self.slow(self.ttl);
+        match setting.majority() {
+            1 => granted + setting.delay() * 5,
+            _ => granted + self.worst_duel(setting),
         }
-        let contention = self.slow(self.round) + self.slow(self.longest_back_off()) + self.slow(self.gap);
-        granted + contention + delay * 6
+    }
+
+    /// How long it takes at most from the moment that a candidate asks in vain until it has asked again, and been
+    /// answered: the `round`, the back-off and the `gap` and the `6T` of above. A single voter that has woken a
+    /// candidate promises it what it asks; it may have promised another something meanwhile, too.
+    fn worst_duel(&self, setting: &Setting) -> Span {
+        let waits = self.slow(self.round) + self.slow(self.longest_back_off()) + self.slow(self.gap);
+        waits + setting.delay() * 6
     }
 
     /// How long nobody leads at most after a release.
