@@ -43,6 +43,17 @@ pub struct Contract {
     pub messages: Cost,
     /// Time of one election without failures on the way, in message delays.
     pub time: Cost,
+    /// What else has a price, once somebody leads.
+    pub upkeep: &'static [Expense],
+}
+
+/// What something costs in messages, without failures on the way.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Expense {
+    /// What it is.
+    pub what: &'static str,
+    /// Its messages.
+    pub messages: Cost,
 }
 
 /// Who sends to whom.

@@ -53,6 +53,7 @@
 //!   there) prepares a greater token while its lease holds, and leads on with it.
 //! - A voter that finds its disk empty, though it started before, votes no more; it may stand.
 
+mod budget;
 mod candidate;
 mod message;
 mod queue;
@@ -61,6 +62,7 @@ mod voter;
 
 use std::collections::VecDeque;
 
+pub use self::budget::{Budget, Load, PACKET_BYTES, RENEWAL_BYTES, Setting, Traffic, Violation};
 pub use self::candidate::{Candidate, Effects as CandidateEffects, Lease, MOST_VOTERS};
 pub use self::message::{Ask, Body, Grant, Message, Name, Reply, Request, Token};
 pub use self::queue::Queue;
@@ -69,8 +71,8 @@ pub use self::voter::{CHUNK, Effects as VoterEffects, MEMORY, Saved, Voter};
 use super::parameters;
 use crate::{
     Algorithm, Announcement, Attribute, BadParameter, Choice, Command, Context, Contract, Cost, DRIFT_BOUND,
-    Detection, Effects, Electorate, Formula, NodeId, Parameter, Process, Rng, Roster, Safety, Span, Start,
-    Synchrony, Time, Topology,
+    Detection, Effects, Electorate, Expense, Formula, NodeId, Parameter, Process, Rng, Roster, Safety, Span,
+    Start, Synchrony, Time, Topology,
 };
 
 /// What a process waits for.
@@ -105,12 +107,14 @@ pub struct Options {
     pub failback: Option<u64>,
     /// A deliberate mistake.
     pub bug: Option<Bug>,
+    /// Times by the clock, in place of all those above.
+    pub exact: Option<Timings>,
 }
 
 impl Default for Options {
     fn default() -> Options {
         let drift = Drift::millionths((DRIFT_BOUND * 1e6) as u32).expect("it is small");
-        Options { voters: VOTERS, ttl: 30, renew: 10, drift, failback: None, bug: None }
+        Options { voters: VOTERS, ttl: 30, renew: 10, drift, failback: None, bug: None, exact: None }
     }
 }
 
@@ -124,6 +128,9 @@ const GAP: u64 = 6;
 impl Options {
     /// The same by the clock, where a message takes this long at most.
     pub fn timings(&self, delay: Span) -> Timings {
+        if let Some(exact) = self.exact {
+            return Timings { bug: self.bug, ..exact };
+        }
         let ttl = delay * self.ttl;
         Timings {
             ttl,
@@ -204,6 +211,21 @@ impl<E: Effects<QuorumLease>> CandidateEffects for Office<'_, '_, E> {
     }
 }
 
+/// How many of so many members vote, unless set otherwise.
+const fn voters(members: u64) -> u64 {
+    if members < VOTERS as u64 { members } else { VOTERS as u64 }
+}
+
+/// Release, Vacant, and four messages of an election, to and from each voter: one less of the first for a leader
+/// that votes, and of the others for a successor that does. Who is no voter cannot be both.
+const HANDOVER: Cost = Cost {
+    best: Formula { text: "6(V - 1)", of: |n| 6 * (voters(n) - 1) },
+    worst: Formula {
+        text: "6V, and 6V - 1 with one who does not vote, and 6(V - 1) with none",
+        of: |n| 6 * voters(n) - [6, 1, 0][(n - voters(n)).min(2) as usize],
+    },
+};
+
 impl Algorithm for QuorumLease {
     const CONTRACT: Contract = Contract {
         name: "quorum-lease",
@@ -229,6 +251,24 @@ impl Algorithm for QuorumLease {
             best: Formula { text: "4", of: |n| if n == 1 { 0 } else { 4 } },
             worst: Formula { text: "4", of: |n| if n == 1 { 0 } else { 4 } },
         },
+        upkeep: &[
+            Expense {
+                what: "a renewal",
+                messages: Cost {
+                    best: Formula { text: "2(V - 1)", of: |n| 2 * (voters(n) - 1) },
+                    worst: Formula { text: "2 min(V, N - 1)", of: |n| 2 * voters(n).min(n - 1) },
+                },
+            },
+            Expense { what: "a handover by release", messages: HANDOVER },
+            Expense { what: "a handover by transfer", messages: HANDOVER },
+            Expense {
+                what: "a handover by expiry",
+                messages: Cost {
+                    best: Formula { text: "5(V - 1)", of: |n| 5 * (voters(n) - 1) },
+                    worst: Formula { text: "5 min(V, N - 1)", of: |n| 5 * voters(n).min(n - 1) },
+                },
+            },
+        ],
     };
 
     type Options = Options;
@@ -293,16 +333,22 @@ impl Algorithm for QuorumLease {
     }
 
     fn check(options: &Options, _: &Roster) -> Result<(), BadParameter> {
-        if options.renew < ROUND {
-            let reason = format!("a renewal takes {ROUND} to be answered");
-            return Err(BadParameter { name: "renew", reason });
+        if options.exact.is_some() {
+            // Whoever sets them knows the network that they are for: `Timings::budget`.
+            return Ok(());
         }
-        let validity = options.drift.validity(Span::UNIT * options.ttl);
-        if validity <= Span::UNIT * (options.renew + ROUND) {
-            let reason = format!("a leader that renews every {} cannot keep that", options.renew);
-            return Err(BadParameter { name: "ttl", reason });
+        let setting = Setting::new(Span::UNIT * 2, options.voters);
+        match options.timings(Span::UNIT).violations(&setting).first() {
+            None => Ok(()),
+            Some(Violation::RenewTooOften { .. }) => {
+                let reason = format!("a renewal takes {ROUND} to be answered");
+                Err(BadParameter { name: "renew", reason })
+            }
+            Some(_) => {
+                let reason = format!("a leader that renews every {} cannot keep that", options.renew);
+                Err(BadParameter { name: "ttl", reason })
+            }
         }
-        Ok(())
     }
 }
 
