@@ -4,8 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use election::layers::{self, Stack};
-use election::{Algorithm, Attribute, Command, NodeId, Rng, Roster, Span, Time};
+use election::{Algorithm, Attribute, Command, NodeId, Rng, Roster, Safety, Span, Time};
 
+use crate::invariants::Stability;
 use crate::outcome::Before;
 use crate::{Detector, End, Fault, Latency, Multicast, Observer, Outcome, Plan, World, invariants, order};
 
@@ -45,6 +46,9 @@ pub struct Scenario {
     pub until: Option<Time>,
     /// How many events are put up with; more of them are a broken promise.
     pub limit: Option<u64>,
+    /// For how long all must have believed in a leader before it must not be replaced while it is well; none
+    /// if nobody looks at that.
+    pub stable: Option<Span>,
     /// Whether the bytes of messages are counted.
     pub weigh: bool,
     /// From when on the outcome's [`window`](Outcome::window) is measured.
@@ -125,6 +129,7 @@ impl Scenario {
             commands: Vec::new(),
             until: None,
             limit: None,
+            stable: None,
             weigh: false,
             window: None,
         }
@@ -212,6 +217,12 @@ impl Scenario {
         world.set_ineligible(members.filter(|&slot| !world.process(slot).may_lead()).collect());
         for invariant in invariants::of_contract(&A::CONTRACT, A::electorate(options)) {
             world.check(invariant);
+        }
+        if let Some(settling) = self.stable {
+            // Where a term is a token, it is to stay as well.
+            let tokens = A::CONTRACT.safety == Safety::AtMostOne;
+            let of = if tokens { Stability::of_terms_after } else { Stability::after };
+            world.check(Box::new(of(settling)));
         }
         world
     }

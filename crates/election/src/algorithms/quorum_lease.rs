@@ -69,8 +69,8 @@ pub use self::voter::{CHUNK, Effects as VoterEffects, MEMORY, Saved, Voter};
 use super::parameters;
 use crate::{
     Algorithm, Announcement, Attribute, BadParameter, Choice, Command, Context, Contract, Cost, DRIFT_BOUND,
-    Detection, Effects, Electorate, Formula, NodeId, Parameter, Process, Rng, Roster, Safety, Span, Start,
-    Synchrony, Time, Topology,
+    Detection, Effects, Electorate, Formula, Leases, NodeId, Parameter, Process, Rng, Roster, Safety, Settings,
+    Span, Start, Synchrony, Time, Topology,
 };
 
 /// What a process waits for.
@@ -284,12 +284,34 @@ impl Algorithm for QuorumLease {
         },
     ];
 
+    /// Shorter leases than by default, so that many of them fit into a storm; more drift; all numbers of voters
+    /// that matter.
+    const VARIANTS: &'static [Settings] = &[
+        &[],
+        &[("voters", "3"), ("ttl", "8"), ("renew", "3")],
+        &[("voters", "3"), ("ttl", "12"), ("renew", "4"), ("drift-bound", "10%")],
+        &[("voters", "5"), ("ttl", "12"), ("renew", "4"), ("drift-bound", "20%")],
+        &[("voters", "4"), ("ttl", "10"), ("renew", "3")],
+        &[("voters", "3"), ("ttl", "20"), ("renew", "6"), ("failback", "30")],
+        &[("voters", "1"), ("ttl", "8"), ("renew", "3")],
+    ];
+
     fn new(_: NodeId, options: &Options) -> QuorumLease {
         QuorumLease { options: *options, name: Name::of("simulated"), roles: None }
     }
 
     fn electorate(options: &Options) -> Electorate {
         Electorate::Voters(options.voters)
+    }
+
+    /// A lease and a restart's silence run out at the same time; whoever lost its place in the queue, or has
+    /// been defeated, comes back within as long; the dead in the queue each cost a gap, and so do a few duels;
+    /// and the others ask within as long who leads.
+    fn leases(options: &Options) -> Option<Leases> {
+        let drift = options.drift.fraction();
+        let delays = 8 * options.ttl + 30 * GAP;
+        let healed = (delays as f64 / (1.0 - drift)) as u64;
+        Some(Leases { length: options.ttl, drift, healed, stable: options.failback.is_none() })
     }
 
     fn check(options: &Options, _: &Roster) -> Result<(), BadParameter> {

@@ -1,0 +1,274 @@
+//! What is hard on leases: to lose touch for about as long as one lasts, and somebody who is waiting for that.
+//!
+//! Everything here is within what such algorithms claim to live through: disks are kept, but for those of a
+//! minority of the voters in ordeals of their own; clocks drift up to the bound; the clock of one that does
+//! not vote may jump ahead, which only makes it believe in less.
+
+use election::{Command, Leases, Rng, Span, Time};
+
+use super::STORM;
+use crate::{Cut, Detector, Fault, Latency, Plan, Scenario};
+
+/// Makes a scenario hard on leases of which the first so many members are voters.
+pub(super) fn strain(rng: &mut Rng, scenario: &mut Scenario, leases: &Leases, voters: usize, drift: f64) {
+    // It learns of failures by its clocks alone.
+    scenario.detector = Detector::None;
+    scenario.drift = *rng.pick(&[0.0, drift / 2.0, drift, drift]).expect("there are some");
+    // In a network that loses every other message nobody ever holds a lease.
+    let most = *rng.pick(&[0.0, 0.1, 0.5]).expect("there are some");
+    scenario.loss = super::thousandths(rng, most);
+    scenario.plan.retain(|(_, fault)| !matches!(fault, Fault::Jump { .. }));
+    let kind = rng.below(6);
+    let mut strain = Strain {
+        rng,
+        members: scenario.roster.len(),
+        voters,
+        delay: scenario.latency.bound(),
+        lease: scenario.latency.bound() * leases.length,
+        plan: Plan::new(),
+        commands: Vec::new(),
+        cuts: 0,
+    };
+    match kind {
+        0 if leases.stable => strain.envy(scenario),
+        1 if voters > 2 => strain.lose_disks(scenario),
+        _ => strain.storm(scenario),
+    }
+    scenario.plan.extend(strain.plan);
+    scenario.commands.extend(strain.commands);
+}
+
+struct Strain<'r> {
+    rng: &'r mut Rng,
+    members: usize,
+    voters: usize,
+    /// How long a message takes at most.
+    delay: Span,
+    lease: Span,
+    plan: Plan,
+    commands: Vec<(Time, usize, Command)>,
+    /// How many cuts there are so far.
+    cuts: usize,
+}
+
+impl Strain<'_> {
+    /// Somewhere in the storm, with a while left for what comes of it.
+    fn moment(&mut self) -> Time {
+        Time::ZERO + Span::from_units(self.rng.unit() * (STORM - 20) as f64)
+    }
+
+    /// So many times this span after that moment, from the first number to the second; not after the storm.
+    fn later(&mut self, at: Time, span: Span, least: f64, most: f64) -> Time {
+        let times = least + self.rng.unit() * (most - least);
+        (at + span.scale(times)).min(Time::ZERO + Span::from_millis(STORM))
+    }
+
+    fn anybody(&mut self) -> usize {
+        self.rng.below(self.members as u64) as usize
+    }
+
+    /// One that does not vote, if there is one.
+    fn outsider(&mut self) -> Option<usize> {
+        let outsiders = self.members - self.voters;
+        (outsiders > 0).then(|| self.voters + self.rng.below(outsiders as u64) as usize)
+    }
+
+    fn campaign(&mut self, at: Time, slot: usize) {
+        self.commands.push((at, slot, Command::Campaign));
+    }
+
+    /// A cut for one to a few leases.
+    fn cut(&mut self, at: Time, cuts: impl IntoIterator<Item = Cut>) -> Time {
+        let healed = self.later(at, self.lease, 0.7, 4.0);
+        for cut in cuts {
+            // Away from the numbers of the cuts that are there already.
+            let name = 1_000 + self.cuts;
+            self.cuts += 1;
+            self.plan.push((at, Fault::Cut(name, cut)));
+            if healed < Time::ZERO + Span::from_millis(STORM) {
+                self.plan.push((healed, Fault::Heal(name)));
+            }
+        }
+        healed
+    }
+
+    /// All that goes wrong, one after the other or at once.
+    fn storm(&mut self, scenario: &mut Scenario) {
+        // What lasts for half of the storm leaves too few to be hard on anybody; so, not always.
+        if self.rng.chance(0.6) {
+            let end = Time::ZERO + Span::from_millis(STORM);
+            scenario.plan.retain(|(at, fault)| *at == end || matches!(fault, Fault::Rank(..)));
+        }
+        if self.rng.chance(0.5) {
+            scenario.initiators.retain(|_| self.rng.chance(0.4));
+        }
+        for _ in 0..2 + self.rng.below(3 * self.members as u64) {
+            match self.rng.below(9) {
+                0 | 1 => self.flap(),
+                2 => self.pause(),
+                3 => self.interrupt(),
+                4 => self.black_out(),
+                5 => self.duel(),
+                6 => self.succeed(),
+                7 => self.cut_partly(),
+                _ => self.jump_ahead(),
+            }
+        }
+    }
+
+    /// A crash so short that what was granted before is not over yet.
+    fn flap(&mut self) {
+        let (slot, at) = (self.anybody(), self.moment());
+        let back = self.later(at, self.lease, 0.0, 0.8);
+        self.plan.push((at, Fault::Crash(slot)));
+        self.plan.push((back, Fault::Recover { slot, disk: true }));
+        if self.rng.chance(0.5) {
+            self.campaign(back, slot);
+        }
+    }
+
+    /// A pause about as long as a lease, or longer.
+    fn pause(&mut self) {
+        let (slot, at) = (self.anybody(), self.moment());
+        let until = self.later(at, self.lease, 0.5, 3.0);
+        self.plan.push((at, Fault::Pause(slot, until)));
+    }
+
+    /// A pause in the middle of a contest: what was granted meanwhile is old when it is heard of.
+    fn interrupt(&mut self) {
+        let (slot, at) = (self.anybody(), self.moment());
+        let from = self.later(at, self.delay, 0.5, 4.0);
+        let until = self.later(from, self.lease, 0.5, 2.0);
+        self.plan.push((from, Fault::Pause(slot, until)));
+        self.campaign(at, slot);
+    }
+
+    /// Power fails for most of the voters, and comes back soon; somebody sees a chance.
+    fn black_out(&mut self) {
+        let at = self.moment();
+        let back = self.later(at, self.lease, 0.0, 0.5);
+        let rival = self.anybody();
+        for slot in 0..self.voters {
+            if self.rng.chance(0.8) {
+                self.plan.push((at, Fault::Crash(slot)));
+                self.plan.push((back, Fault::Recover { slot, disk: true }));
+            }
+        }
+        let soon = self.later(back, self.delay, 0.0, 3.0);
+        self.campaign(soon, rival);
+    }
+
+    /// Several want to lead at the same moment.
+    fn duel(&mut self) {
+        let at = self.moment();
+        for _ in 0..2 + self.rng.below(3) {
+            let slot = self.anybody();
+            self.campaign(at, slot);
+        }
+    }
+
+    /// Somebody, who may lead, is alone for a while, and another wants to lead from the first moment on at
+    /// which that can be.
+    fn succeed(&mut self) {
+        let (slot, at) = (self.anybody(), self.moment());
+        let healed = self.cut(at, [Cut::isolating(self.members, slot)]);
+        let rival = self.anybody();
+        for part in 1..=6 {
+            let next = at + self.lease.scale(f64::from(part) / 4.0);
+            if next < healed {
+                self.campaign(next, rival);
+            }
+        }
+    }
+
+    /// The partial partitions of the OmniPaxos paper (Ng, Haridi, Carbone 2023, section 2), and one that is
+    /// heard but hears nobody, or the other way round.
+    fn cut_partly(&mut self) {
+        let members = self.members;
+        let mut slots: Vec<usize> = (0..members).collect();
+        self.rng.shuffle(&mut slots);
+        let (one, other) = (slots[0], slots[members - 1]);
+        let cuts = match self.rng.below(4) {
+            0 => vec![Cut::chained(members, one, other)],
+            1 => vec![Cut::hub(members, one)],
+            2 => vec![Cut::hub(members, one), Cut::isolating(members, other)],
+            _ => {
+                let mut sides = [vec![one], slots[1..].to_vec()];
+                sides.rotate_left(self.rng.below(2) as usize);
+                vec![Cut::new(members, &sides, true)]
+            }
+        };
+        let at = self.moment();
+        self.cut(at, cuts);
+    }
+
+    /// The clock of one that does not vote jumps ahead: it takes its lease for shorter than it is.
+    fn jump_ahead(&mut self) {
+        let at = self.moment();
+        if let Some(slot) = self.outsider() {
+            let by = Span::from_millis(1 + self.rng.below(100));
+            self.plan.push((at, Fault::Jump { slot, by, back: false }));
+        }
+    }
+
+    /// Nothing goes wrong with voters and messages; but others come and go, and all want to lead. Whoever
+    /// leads and is well must not notice.
+    fn envy(&mut self, scenario: &mut Scenario) {
+        let end = Time::ZERO + Span::from_millis(STORM);
+        scenario.plan = vec![(end, Fault::Calm)];
+        scenario.commands.clear();
+        scenario.loss = 0.0;
+        // In time for sure; and so slow a renewal as to be missed is nobody's.
+        if !matches!(scenario.latency, Latency::Const(_) | Latency::Uniform(..)) {
+            scenario.latency = Latency::Uniform(Span::ZERO, Span::UNIT);
+        }
+        // By then whoever leads has renewed its lease, and all voters know.
+        scenario.stable = Some(self.lease);
+        for _ in 0..10 + self.rng.below(20) {
+            let (slot, at) = (self.anybody(), self.moment());
+            self.campaign(at, slot);
+        }
+        for _ in 0..self.rng.below(4) {
+            let Some(slot) = self.outsider() else { return };
+            let at = self.moment();
+            let until = self.later(at, self.lease, 0.3, 3.0);
+            match self.rng.below(3) {
+                0 => self.plan.push((at, Fault::Pause(slot, until))),
+                1 => {
+                    self.plan.push((at, Fault::Crash(slot)));
+                    self.plan.push((until, Fault::Recover { slot, disk: true }));
+                }
+                _ => {
+                    let other = self.anybody();
+                    self.cut(at, [Cut::chained(self.members, slot, other)]);
+                }
+            }
+        }
+    }
+
+    /// A storm in which some of the voters, though fewer than half, lose their disks with every crash. All
+    /// the others are there in the end, and reach each other: they are a majority.
+    fn lose_disks(&mut self, scenario: &mut Scenario) {
+        self.storm(scenario);
+        let lost: Vec<usize> = {
+            let mut slots: Vec<usize> = (0..self.voters).collect();
+            self.rng.shuffle(&mut slots);
+            slots[..1 + self.rng.below((self.voters as u64 - 1) / 2) as usize].to_vec()
+        };
+        let end = Time::ZERO + Span::from_millis(STORM);
+        scenario.plan.retain(|(at, fault)| *at < end || !matches!(fault, Fault::Cut(..)));
+        for &slot in &lost {
+            let at = self.moment();
+            let back = self.later(at, self.lease, 0.0, 0.8);
+            self.plan.extend([(at, Fault::Crash(slot)), (back, Fault::Recover { slot, disk: true })]);
+            let rival = self.anybody();
+            self.campaign(back, rival);
+        }
+        self.plan.extend((0..self.voters).map(|slot| (end, Fault::Recover { slot, disk: true })));
+        for (_, fault) in scenario.plan.iter_mut().chain(&mut self.plan) {
+            if let Fault::Recover { slot, disk } = fault {
+                *disk = !lost.contains(slot);
+            }
+        }
+    }
+}
