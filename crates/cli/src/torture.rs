@@ -81,16 +81,10 @@ fn flags(command: Command) -> Command {
                 .value_parser(args::jobs)
                 .help("How many runs go on at a time; results do not depend on it [default: one per core]"),
         )
-        .arg(
-            Arg::new("drift")
-                .long("drift")
-                .value_name("FRACTION")
-                .value_parser(args::drift)
-                .help(
-                    "How much clocks run fast or slow at most, of algorithms that lead by leases, instead of \
+        .arg(Arg::new("drift").long("drift").value_name("FRACTION").value_parser(args::drift).help(
+            "How much clocks run fast or slow at most, of algorithms that lead by leases, instead of \
                      what they count on",
-                ),
-        )
+        ))
         .arg(flag("expect-violation", "Fails if no promise is broken, and succeeds if one is"))
         .arg(flag("json", "Prints the result as JSON"))
         .after_help(EXAMPLES)
@@ -175,6 +169,8 @@ struct Report {
     events: u64,
     /// How often somebody began to lead.
     reigns: u64,
+    /// How many runs broke any promise.
+    accused: u64,
     /// How often each promise was broken, counted by run.
     broken: BTreeMap<&'static str, u64>,
     /// For each promise that was broken, the first run that did.
@@ -217,6 +213,7 @@ impl Visitor for Rack<'_> {
             seeds: [seeds.start, seeds.end],
             events: 0,
             reigns: 0,
+            accused: 0,
             broken: BTreeMap::new(),
             cases: Vec::new(),
         };
@@ -230,6 +227,7 @@ impl Visitor for Rack<'_> {
         parallel::for_each(seeds.clone(), *jobs, self.progress, run, |seed, outcome| {
             report.events += outcome.events;
             report.reigns += outcome.reigns as u64;
+            report.accused += u64::from(!outcome.violations.is_empty());
             for violation in outcome.violations {
                 let count = report.broken.entry(violation.invariant).or_default();
                 *count += 1;

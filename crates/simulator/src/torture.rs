@@ -20,6 +20,8 @@ const PATIENCE: u64 = 1_000;
 /// How many events are put up with for each pair of processes: several times what any run should take, as
 /// detectors have everybody send to everybody. Small groups are allowed as many as nine.
 const LIMIT: u64 = 2_000;
+/// Moments are in tenths of a time unit.
+const TENTH: u64 = Span::UNIT.as_nanos() / 10;
 /// The largest group, unless another size is asked for.
 pub const MOST_MEMBERS: usize = 9;
 
@@ -237,7 +239,6 @@ fn thousandths(rng: &mut Rng, most: f64) -> f64 {
 /// ends a little later, so that nothing gets shorter; and what begins stays before the calm, but for what is
 /// planned for that very moment.
 fn round(scenario: &mut Scenario) {
-    const TENTH: u64 = Span::UNIT.as_nanos() / 10;
     let down = |at: Time| Time::from_nanos(at.as_nanos() / TENTH * TENTH);
     let up = |at: Time| Time::from_nanos(at.as_nanos().div_ceil(TENTH) * TENTH);
     for (at, fault) in &mut scenario.plan {

@@ -69,8 +69,8 @@ pub use self::voter::{CHUNK, Effects as VoterEffects, MEMORY, Saved, Voter};
 use super::parameters;
 use crate::{
     Algorithm, Announcement, Attribute, BadParameter, Choice, Command, Context, Contract, Cost, DRIFT_BOUND,
-    Detection, Effects, Electorate, Formula, Leases, NodeId, Parameter, Process, Rng, Roster, Safety, Settings,
-    Span, Start, Synchrony, Time, Topology,
+    Detection, Effects, Electorate, Formula, Leases, NodeId, Parameter, Process, Rng, Roster, Safety,
+    Settings, Span, Start, Synchrony, Time, Topology,
 };
 
 /// What a process waits for.

@@ -49,7 +49,8 @@ fn quorum_loss_makes_the_hub_lead() {
 fn constrained_election_makes_the_hub_lead() {
     for seed in 0..seeds() {
         let mut scenario = group(5, seed);
-        scenario.plan = vec![(time(50), Fault::Cut(1, Cut::hub(5, 0))), (time(50), Fault::Cut(2, Cut::isolating(5, 2)))];
+        scenario.plan =
+            vec![(time(50), Fault::Cut(1, Cut::hub(5, 0))), (time(50), Fault::Cut(2, Cut::isolating(5, 2)))];
         let mut world = run(&scenario, 50 + 240);
         assert_eq!(leaders(&world), [1], "seed {seed}");
         world.run(time(300));

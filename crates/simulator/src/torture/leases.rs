@@ -6,7 +6,7 @@
 
 use election::{Command, Leases, Rng, Span, Time};
 
-use super::STORM;
+use super::{STORM, TENTH};
 use crate::{Cut, Detector, Fault, Latency, Plan, Scenario};
 
 /// Makes a scenario hard on leases of which the first so many members are voters.
@@ -74,22 +74,29 @@ impl Strain<'_> {
     }
 
     fn campaign(&mut self, at: Time, slot: usize) {
+        // To a tenth: readers will meet it on a command line.
+        let at = Time::from_nanos(at.as_nanos() / TENTH * TENTH);
         self.commands.push((at, slot, Command::Campaign));
     }
 
     /// A cut for one to a few leases.
     fn cut(&mut self, at: Time, cuts: impl IntoIterator<Item = Cut>) -> Time {
         let healed = self.later(at, self.lease, 0.7, 4.0);
-        for cut in cuts {
-            // Away from the numbers of the cuts that are there already.
-            let name = 1_000 + self.cuts;
-            self.cuts += 1;
-            self.plan.push((at, Fault::Cut(name, cut)));
-            if healed < Time::ZERO + Span::from_millis(STORM) {
-                self.plan.push((healed, Fault::Heal(name)));
-            }
-        }
+        cuts.into_iter().for_each(|cut| self.cut_until(at, healed, cut));
         healed
+    }
+
+    fn cut_until(&mut self, at: Time, healed: Time, cut: Cut) {
+        if at >= Time::ZERO + Span::from_millis(STORM) {
+            return;
+        }
+        // Away from the numbers of the cuts that are there already.
+        let name = 1_000 + self.cuts;
+        self.cuts += 1;
+        self.plan.push((at, Fault::Cut(name, cut)));
+        if healed < Time::ZERO + Span::from_millis(STORM) {
+            self.plan.push((healed, Fault::Heal(name)));
+        }
     }
 
     /// All that goes wrong, one after the other or at once.
@@ -99,8 +106,10 @@ impl Strain<'_> {
             let end = Time::ZERO + Span::from_millis(STORM);
             scenario.plan.retain(|(at, fault)| *at == end || matches!(fault, Fault::Rank(..)));
         }
-        if self.rng.chance(0.5) {
-            scenario.initiators.retain(|_| self.rng.chance(0.4));
+        match self.rng.below(4) {
+            0 => self.open(scenario),
+            1 => scenario.initiators.retain(|_| self.rng.chance(0.4)),
+            _ => {}
         }
         for _ in 0..2 + self.rng.below(3 * self.members as u64) {
             match self.rng.below(9) {
@@ -141,6 +150,18 @@ impl Strain<'_> {
         let until = self.later(from, self.lease, 0.5, 2.0);
         self.plan.push((from, Fault::Pause(slot, until)));
         self.campaign(at, slot);
+    }
+
+    /// Two begin, with the same token. One is paused when it is about to ask for a lease; the other leads and
+    /// lets go, and just then the first goes on.
+    fn open(&mut self, scenario: &mut Scenario) {
+        let (one, other) = (self.anybody(), self.anybody());
+        scenario.initiators.retain(|&slot| slot == one || slot == other);
+        let from = self.later(Time::ZERO, self.delay, 0.2, 2.2);
+        let done = self.later(Time::ZERO, self.delay, 3.0, 8.0);
+        let until = self.later(done, self.delay, 0.2, 2.0);
+        self.plan.push((from, Fault::Pause(one, until)));
+        self.commands.push((Time::from_nanos(done.as_nanos() / TENTH * TENTH), other, Command::Resign));
     }
 
     /// Power fails for most of the voters, and comes back soon; somebody sees a chance.
@@ -257,18 +278,45 @@ impl Strain<'_> {
         };
         let end = Time::ZERO + Span::from_millis(STORM);
         scenario.plan.retain(|(at, fault)| *at < end || !matches!(fault, Fault::Cut(..)));
-        for &slot in &lost {
-            let at = self.moment();
-            let back = self.later(at, self.lease, 0.0, 0.8);
-            self.plan.extend([(at, Fault::Crash(slot)), (back, Fault::Recover { slot, disk: true })]);
-            let rival = self.anybody();
-            self.campaign(back, rival);
+        for _ in 0..1 + self.rng.below(3) {
+            self.forget(&lost);
         }
         self.plan.extend((0..self.voters).map(|slot| (end, Fault::Recover { slot, disk: true })));
         for (_, fault) in scenario.plan.iter_mut().chain(&mut self.plan) {
             if let Fault::Recover { slot, disk } = fault {
                 *disk = !lost.contains(slot);
             }
+        }
+    }
+
+    /// Voters lose their disks at the moment when it matters most: some others have been away, and know nothing
+    /// of the latest leader; now they are back, those who do know are cut off with it, and somebody wants to
+    /// lead. With those who forgot, the others would be a majority.
+    fn forget(&mut self, lost: &[usize]) {
+        let mut kept: Vec<usize> = (0..self.voters).filter(|slot| !lost.contains(slot)).collect();
+        self.rng.shuffle(&mut kept);
+        let (away, loyal) = kept.split_at((self.voters / 2 + 1 - lost.len()).min(kept.len()));
+        let at = self.moment();
+        let turn = self.later(at, self.lease, 1.2, 2.0);
+        let back = self.later(turn, self.delay, 0.0, 2.0);
+        let members = self.members;
+        let rest = |side: &[usize]| (0..members).filter(|slot| !side.contains(slot)).collect();
+        let before = Cut::new(members, &[away.to_vec(), rest(away)], false);
+        // The leader may be any of those who do not vote.
+        let mut court = loyal.to_vec();
+        court.extend((self.voters..self.members).filter(|_| self.rng.chance(0.5)));
+        let after = Cut::new(members, &[court.clone(), rest(&court)], false);
+        self.cut_until(at, turn, before);
+        let healed = self.later(turn, self.lease, 0.5, 1.5);
+        self.cut_until(turn, healed, after);
+        for &slot in lost {
+            self.plan.extend([(turn, Fault::Crash(slot)), (back, Fault::Recover { slot, disk: false })]);
+        }
+        let rivals: Vec<usize> = rest(&court);
+        for _ in 0..3 {
+            let rival = *self.rng.pick(&rivals).expect("those who forgot are among them");
+            let soon = self.later(back, self.delay, 0.0, 6.0);
+            self.campaign(soon, rival);
         }
     }
 }
