@@ -6,7 +6,7 @@ use crate::algorithms::{
     announce, bully, candidate_ordinary, chang_roberts, collecting_ring, grid_quorum, invitation,
     maximum_ring, modified_bully, next_in_line, quorum_lease, raft, stable_leader, suppress,
 };
-use crate::{Contract, Electorate, NodeId, Process, Roster};
+use crate::{Contract, Electorate, Figure, Member, NodeId, Process, Roster};
 
 /// A [`Process`] that elects a leader, with its contract and its options.
 pub trait Algorithm: Process + 'static {
@@ -41,6 +41,24 @@ pub trait Algorithm: Process + 'static {
         true
     }
 
+    /// Whether the member in this slot may be elected at all, with these options.
+    fn may_stand(options: &Self::Options, slot: usize) -> bool {
+        let _ = (options, slot);
+        true
+    }
+
+    /// How many members there are with these options; none if there may be any number.
+    fn members(options: &Self::Options) -> Option<usize> {
+        let _ = options;
+        None
+    }
+
+    /// How many independent elections every process takes part in, with these options.
+    fn elections(options: &Self::Options) -> usize {
+        let _ = options;
+        1
+    }
+
     /// Who must be there for anybody to be elected, with these options.
     fn electorate(options: &Self::Options) -> Electorate {
         let _ = options;
@@ -51,6 +69,12 @@ pub trait Algorithm: Process + 'static {
     fn leases(options: &Self::Options) -> Option<Leases> {
         let _ = options;
         None
+    }
+
+    /// What a run is measured by besides what every algorithm is, from its processes as they are left.
+    fn figures(options: &Self::Options, members: &mut dyn Iterator<Item = Member<'_, Self>>) -> Vec<Figure> {
+        let _ = (options, members);
+        Vec::new()
     }
 
     /// Refuses options that do not fit the group.

@@ -58,7 +58,8 @@ impl<A: Algorithm> Default for Victim<A> {
 impl<A: Algorithm> Victim<A> {
     /// Refuses options that do not fit every group there may be.
     pub fn check(&self) -> Result<(), BadParameter> {
-        let sizes = self.members.map_or(1..=MOST_MEMBERS, |members| members..=members);
+        let members = self.members.or(A::members(&self.options));
+        let sizes = members.map_or(1..=MOST_MEMBERS, |members| members..=members);
         sizes.map(Roster::numbered).try_for_each(|roster| A::check(&self.options, &roster))
     }
 
@@ -70,14 +71,19 @@ impl<A: Algorithm> Victim<A> {
         let variants: Vec<Settings> =
             A::VARIANTS.iter().copied().filter(|variant| self.fits(variant)).collect();
         let variant = own.pick(&variants).copied().unwrap_or(&[]);
-        let (mut scenario, lossy) = general(seed, &A::CONTRACT, self.members);
+        let members = self.members.or(A::members(&self.set(variant).0));
+        let (mut scenario, lossy) = general(seed, &A::CONTRACT, members);
         let needed = if lossy { A::CONTRACT.under_loss } else { &[] };
         let (options, settings) = self.set(&[needed, variant].concat());
         let patience = match A::leases(&options) {
             None => PATIENCE,
             Some(leases) => {
-                let voters = A::electorate(&options).voters(scenario.roster.len());
-                leases::strain(own, &mut scenario, &leases, voters, self.drift.unwrap_or(leases.drift));
+                let members = 0..scenario.roster.len();
+                let roles = leases::Roles {
+                    voters: A::electorate(&options).voters(members.len()),
+                    candidates: members.filter(|&slot| A::may_stand(&options, slot)).collect(),
+                };
+                leases::strain(own, &mut scenario, &leases, roles, self.drift.unwrap_or(leases.drift));
                 leases.healed
             }
         };

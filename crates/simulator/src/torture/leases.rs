@@ -9,8 +9,16 @@ use election::{Command, Leases, Rng, Span, Time};
 use super::{STORM, TENTH};
 use crate::{Cut, Detector, Fault, Latency, Plan, Scenario};
 
-/// Makes a scenario hard on leases of which the first so many members are voters.
-pub(super) fn strain(rng: &mut Rng, scenario: &mut Scenario, leases: &Leases, voters: usize, drift: f64) {
+/// Who does what, by slot.
+pub(super) struct Roles {
+    /// The first so many vote.
+    pub(super) voters: usize,
+    /// These may lead.
+    pub(super) candidates: Vec<usize>,
+}
+
+/// Makes a scenario hard on leases.
+pub(super) fn strain(rng: &mut Rng, scenario: &mut Scenario, leases: &Leases, roles: Roles, drift: f64) {
     // It learns of failures by its clocks alone.
     scenario.detector = Detector::None;
     scenario.drift = *rng.pick(&[0.0, drift / 2.0, drift, drift]).expect("there are some");
@@ -22,7 +30,8 @@ pub(super) fn strain(rng: &mut Rng, scenario: &mut Scenario, leases: &Leases, vo
     let mut strain = Strain {
         rng,
         members: scenario.roster.len(),
-        voters,
+        voters: roles.voters,
+        candidates: roles.candidates,
         delay: scenario.latency.bound(),
         lease: scenario.latency.bound() * leases.length,
         plan: Plan::new(),
@@ -31,7 +40,7 @@ pub(super) fn strain(rng: &mut Rng, scenario: &mut Scenario, leases: &Leases, vo
     };
     match kind {
         0 if leases.stable => strain.envy(scenario),
-        1 if voters > 2 => strain.lose_disks(scenario),
+        1 if strain.voters > 2 => strain.lose_disks(scenario),
         _ => strain.storm(scenario),
     }
     scenario.plan.extend(strain.plan);
@@ -42,6 +51,7 @@ struct Strain<'r> {
     rng: &'r mut Rng,
     members: usize,
     voters: usize,
+    candidates: Vec<usize>,
     /// How long a message takes at most.
     delay: Span,
     lease: Span,
@@ -73,7 +83,10 @@ impl Strain<'_> {
         (outsiders > 0).then(|| self.voters + self.rng.below(outsiders as u64) as usize)
     }
 
+    /// Somebody wants to lead: this one, or if it may not, another.
     fn campaign(&mut self, at: Time, slot: usize) {
+        let stands = self.candidates.contains(&slot);
+        let slot = if stands { slot } else { *self.rng.pick(&self.candidates).expect("somebody may lead") };
         // To a tenth: readers will meet it on a command line.
         let at = Time::from_nanos(at.as_nanos() / TENTH * TENTH);
         self.commands.push((at, slot, Command::Campaign));
@@ -155,7 +168,7 @@ impl Strain<'_> {
     /// Two begin, with the same token. One is paused when it is about to ask for a lease; the other leads and
     /// lets go, and just then the first goes on.
     fn open(&mut self, scenario: &mut Scenario) {
-        let (one, other) = (self.anybody(), self.anybody());
+        let [one, other] = [(); 2].map(|()| *self.rng.pick(&self.candidates).expect("somebody may lead"));
         scenario.initiators.retain(|&slot| slot == one || slot == other);
         let from = self.later(Time::ZERO, self.delay, 0.2, 2.2);
         let done = self.later(Time::ZERO, self.delay, 3.0, 8.0);
