@@ -486,8 +486,7 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
 
     fn announce_in(&mut self, election: usize, announcement: Announcement) {
         let Some(place) = election.checked_sub(1) else { return self.announce(announcement) };
-        let (who, now, clock) =
-            (self.roster.id(self.slot), self.outside.now, self.outside.clock(self.slot));
+        let (who, now, clock) = (self.roster.id(self.slot), self.outside.now, self.outside.clock(self.slot));
         announcement.hash(&mut self.outside.ledger.fingerprint);
         self.outside.ledger.active = now;
         let Outside { others, clocks, .. } = &mut *self.outside;

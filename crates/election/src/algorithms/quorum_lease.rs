@@ -52,26 +52,31 @@
 //!   meanwhile. Nobody believes in it; it keeps others waiting for one ttl at most.
 //! - A leader whose renewal is rejected by some (they restarted, or promised another when it held nothing
 //!   there) prepares a greater token while its lease holds, and leads on with it.
+//! - Those who only want to know who leads can ask ([`Ask::Enquire`]), or have themselves told ([`Observer`]).
 //! - A voter that finds its disk empty, though it started before, votes no more; it may stand.
 
 mod candidate;
 mod message;
+mod observer;
 mod queue;
 mod timings;
 mod voter;
+mod watchers;
 
 use std::collections::VecDeque;
 
 pub use self::candidate::{Candidate, Effects as CandidateEffects, Lease, MOST_VOTERS};
 pub use self::message::{Ask, Body, Grant, Message, Name, Reply, Request, Token};
+pub use self::observer::{Effects as ObserverEffects, Observer};
 pub use self::queue::Queue;
 pub use self::timings::{Bug, Drift, Timings};
 pub use self::voter::{CHUNK, Effects as VoterEffects, MEMORY, Saved, Voter};
+pub use self::watchers::Watchers;
 use super::parameters;
 use crate::{
     Algorithm, Announcement, Attribute, BadParameter, Choice, Command, Context, Contract, Cost, DRIFT_BOUND,
-    Detection, Effects, Electorate, Figure, Formula, Leases, Member, NodeId, Parameter, Process, Rng, Roster, Safety,
-    Settings, Span, Start, Synchrony, Time, Topology, Value,
+    Detection, Effects, Electorate, Figure, Formula, Leases, Member, NodeId, Parameter, Process, Rng, Roster,
+    Safety, Settings, Span, Start, Synchrony, Time, Topology, Value,
 };
 
 /// What a process waits for.
@@ -115,7 +120,16 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         let drift = Drift::millionths((DRIFT_BOUND * 1e6) as u32).expect("it is small");
-        Options { voters: VOTERS, candidates: None, names: 1, ttl: 30, renew: 10, drift, failback: None, bug: None }
+        Options {
+            voters: VOTERS,
+            candidates: None,
+            names: 1,
+            ttl: 30,
+            renew: 10,
+            drift,
+            failback: None,
+            bug: None,
+        }
     }
 }
 
@@ -541,7 +555,9 @@ impl Process for QuorumLease {
             match (timer, &mut roles.voter) {
                 (Timer::Voter, Some(voter)) => voter.on_due(office, now),
                 (Timer::Voter, None) => {}
-                (Timer::Candidate, _) => roles.each(office, |candidate, office| candidate.on_due(office, now)),
+                (Timer::Candidate, _) => {
+                    roles.each(office, |candidate, office| candidate.on_due(office, now))
+                }
             }
         });
     }

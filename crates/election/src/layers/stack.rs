@@ -3,7 +3,9 @@
 use super::Watched;
 use crate::detectors::{self, Any};
 use crate::multicast::bimodal::{self, Bimodal};
-use crate::{Algorithm, BadParameter, Contract, Electorate, Figure, Leases, Member, NodeId, Parameter, Roster};
+use crate::{
+    Algorithm, BadParameter, Contract, Electorate, Figure, Leases, Member, NodeId, Parameter, Roster,
+};
 
 /// An algorithm behind whichever detector and multicast are wanted: one type for all of them.
 pub type Stack<A> = Watched<Any, Bimodal<A>>;

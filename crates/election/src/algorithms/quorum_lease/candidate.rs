@@ -392,6 +392,8 @@ impl Candidate {
                 self.greatest = self.greatest.max(promised);
                 self.on_vacant(fx, now);
             }
+            // For observers.
+            Reply::Watched { .. } | Reply::Changed { .. } => {}
         }
         if let Some(lease) = self.lease {
             self.next = self.next.min(lease.valid_until);
