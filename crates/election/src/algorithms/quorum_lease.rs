@@ -410,7 +410,8 @@ impl Algorithm for QuorumLease {
         if let Some(members) = Self::members(options)
             && members != roster.len()
         {
-            let reason = format!("{} voters and they are {members}, not {}", options.voters, roster.len());
+            let reason =
+                format!("with {} voters they make {members}, and there are {}", options.voters, roster.len());
             return Err(BadParameter { name: "candidates", reason });
         }
         if options.renew < ROUND {

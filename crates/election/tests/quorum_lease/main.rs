@@ -4,6 +4,7 @@
 mod bugs;
 mod clocks;
 mod costs;
+mod names;
 mod partitions;
 mod storms;
 mod weather;

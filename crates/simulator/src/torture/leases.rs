@@ -333,3 +333,61 @@ impl Strain<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ordeal, Victim};
+    use election::Algorithm;
+    use election::algorithms::quorum_lease::QuorumLease;
+    use std::collections::BTreeSet;
+
+    /// Nothing is asked of leases that they do not claim: the rules of the module's text, for every ordeal.
+    #[test]
+    fn what_befalls_leases_is_within_what_they_claim() {
+        let (mut stable, mut wiped, mut jumped, mut several) = (0, 0, 0, 0);
+        for seed in 0..3_000 {
+            let Ordeal { scenario, options, .. } = Victim::<QuorumLease>::default().ordeal(seed);
+            let voters = options.voters.min(scenario.roster.len());
+            assert!(scenario.drift <= options.drift.fraction(), "seed {seed}");
+            let mut lost = BTreeSet::new();
+            for (at, fault) in &scenario.plan {
+                assert!(*at <= Time::ZERO + Span::from_millis(STORM), "seed {seed}");
+                match fault {
+                    Fault::Jump { slot, back, .. } => {
+                        assert!(*slot >= voters && !back, "seed {seed}");
+                        jumped += 1;
+                    }
+                    Fault::Recover { slot, disk: false } => {
+                        assert!(*slot < voters, "seed {seed}");
+                        lost.insert(*slot);
+                    }
+                    Fault::Crash(slot) if scenario.stable.is_some() => {
+                        assert!(*slot >= voters, "seed {seed}")
+                    }
+                    _ => {}
+                }
+            }
+            assert!(lost.len() <= (voters.max(1) - 1) / 2, "seed {seed}: a minority");
+            wiped += usize::from(!lost.is_empty());
+            several += usize::from(QuorumLease::elections(&options) > 1);
+            if scenario.stable.is_some() {
+                stable += 1;
+                assert!(scenario.loss == 0.0 && options.failback.is_none(), "seed {seed}");
+                let commands = &scenario.commands;
+                assert!(commands.iter().all(|&(_, _, command)| command == Command::Campaign), "seed {seed}");
+            }
+        }
+        for count in [stable, wiped, jumped, several] {
+            assert!(count > 100, "{stable} {wiped} {jumped} {several}");
+        }
+    }
+
+    /// Clocks that drift beyond the bound are used only if somebody asks for it.
+    #[test]
+    fn drift_is_as_asked() {
+        let victim = Victim::<QuorumLease> { drift: Some(0.3), ..Victim::default() };
+        let drifts: Vec<f64> = (0..50).map(|seed| victim.ordeal(seed).scenario.drift).collect();
+        assert!(drifts.contains(&0.3) && drifts.iter().all(|&drift| drift <= 0.3));
+    }
+}
