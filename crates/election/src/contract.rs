@@ -93,6 +93,14 @@ pub enum Electorate {
 }
 
 impl Electorate {
+    /// How many of a group of so many vote: the first so many.
+    pub fn voters(self, members: usize) -> usize {
+        match self {
+            Electorate::Voters(voters) => voters.min(members),
+            Electorate::Anybody | Electorate::Majority | Electorate::Grid => members,
+        }
+    }
+
     /// Whether those of a group that are `present`, by slot, can elect a leader.
     pub fn suffices(self, present: &[bool]) -> bool {
         let count = present.iter().filter(|&&present| present).count();

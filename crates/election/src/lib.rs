@@ -34,7 +34,7 @@ mod rng;
 mod time;
 mod view;
 
-pub use catalog::{Algorithm, BadParameter, Parameter, SWITCH};
+pub use catalog::{Algorithm, BadParameter, Leases, Parameter, SWITCH, Settings};
 pub use contract::{
     Choice, Contract, Cost, DRIFT_BOUND, Detection, Electorate, Expense, Formula, Safety, Synchrony, Topology,
 };

@@ -6,6 +6,7 @@ mod bugs;
 mod clocks;
 mod costs;
 mod forgery;
+mod names;
 mod partitions;
 mod storms;
 mod weather;

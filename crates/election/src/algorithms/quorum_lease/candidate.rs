@@ -96,6 +96,8 @@ pub struct Candidate {
     voters: Vec<NodeId>,
     attribute: Attribute,
     healthy: bool,
+    /// Whether it never stands, and only wants to know who leads.
+    watches: bool,
     /// The greatest token it has heard of.
     greatest: u64,
     request: Request,
@@ -131,6 +133,7 @@ impl Candidate {
             voters,
             attribute,
             healthy: true,
+            watches: false,
             greatest: 0,
             request: Request(fx.rng().bits()),
             round: Round::None,
@@ -144,6 +147,12 @@ impl Candidate {
         };
         candidate.next = now + timings.gap.scale(fx.rng().unit());
         candidate
+    }
+
+    /// The same, but that it never stands: it asks now and then who leads.
+    #[must_use]
+    pub fn only_watching(self) -> Candidate {
+        Candidate { watches: true, ..self }
     }
 
     /// When [`on_due`](Candidate::on_due) is to be called next.
@@ -183,7 +192,7 @@ impl Candidate {
 
     /// Whether it is there to be elected.
     fn stands(&self, now: Time) -> bool {
-        self.healthy && now >= self.stands_back_until
+        self.healthy && !self.watches && now >= self.stands_back_until
     }
 
     /// Somewhere from half of this to all of it.
@@ -292,7 +301,7 @@ impl Candidate {
     pub fn contend(&mut self, fx: &mut impl Effects, now: Time) {
         self.lapse(fx, now);
         let busy = matches!(self.round, Round::Preparation { .. } | Round::Proposal { .. });
-        if self.lease.is_none() && self.healthy && !busy {
+        if self.lease.is_none() && self.healthy && !self.watches && !busy {
             self.stands_back_until = now;
             self.prepare(fx, now);
         }
@@ -383,6 +392,8 @@ impl Candidate {
                 self.greatest = self.greatest.max(promised);
                 self.on_vacant(fx, now);
             }
+            // For observers.
+            Reply::Watched { .. } | Reply::Changed { .. } => {}
         }
         if let Some(lease) = self.lease {
             self.next = self.next.min(lease.valid_until);
