@@ -478,7 +478,7 @@ impl Arguments {
         let verdict = match simulated.beyond {
             0 => "no run took longer than computed".to_string(),
             runs => format!(
-                "{} took longer than computed: those who wait were in each other's way",
+                "{} took longer than computed for one that waits alone",
                 words::count(runs, "run", "runs")
             ),
         };

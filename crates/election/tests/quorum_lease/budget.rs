@@ -142,8 +142,9 @@ fn no_release_leaves_the_group_without_a_leader_for_longer_than_computed() {
     assert!(overtaken > 0, "the exception that the budget speaks of does not occur");
 }
 
-/// Two that wait are left, and both must vote: about one time in 20,000 they defeat each other after the lease is
-/// over, and it takes longer than for one alone. Even that has a bound; and it is rare: one in 1,000 would be far off.
+/// Two that wait are left, and both must vote. Of 40,000 such runs 2 took longer than for one alone, presumably because
+/// the two defeated each other after the lease was over. One such duel more is the bound here; and more than one run in
+/// 1,000 would be far off.
 #[test]
 fn two_that_wait_may_defeat_each_other_and_that_has_a_bound() {
     let case = ("400ms", "20ms", "1%");
