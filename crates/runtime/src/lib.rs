@@ -1,6 +1,7 @@
 //! Election processes on real sockets: the same state machines, with a clock, a disk and a network.
 //!
 //! - How nodes reach each other: [`transport::Transport`], in memory and over UDP.
+//! - Why nobody else takes part: [`seal`], with the cluster's [`Keyring`]; [`replay`].
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -8,6 +9,15 @@
 )]
 
 mod counters;
+mod error;
+mod keyring;
+pub mod replay;
+pub mod seal;
+#[cfg(test)]
+mod testing;
 pub mod transport;
 
 pub use counters::{Counters, Dropped, Snapshot};
+pub use error::Error;
+pub use keyring::{Key, KeyId, Keyring, MOST_KEYS};
+pub use transport::{SendError, Transport};
