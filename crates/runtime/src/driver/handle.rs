@@ -75,8 +75,10 @@ pub(super) enum Order<P> {
     Restore(NodeId),
     Attribute(NodeId, Attribute),
     Roster(Roster),
-    Inspect(Box<dyn FnOnce(&P, Time) + Send>),
+    Inspect(Look<P>),
 }
+
+type Look<P> = Box<dyn FnOnce(&P, Time) + Send>;
 
 /// What the rest of a program has of a running process. Without it, the process stops, as if it had crashed.
 pub struct Handle<P> {
