@@ -1,0 +1,29 @@
+//! Election processes on real sockets: the same state machines, with a clock, a disk and a network.
+//!
+//! - What runs any [`Process`](election::Process): [`driver::spawn`].
+//! - How nodes reach each other: [`transport::Transport`], in memory and over UDP.
+//! - What they say, as bytes: [`codec`]. What time it is: [`clock`]. What outlives a crash: [`storage`].
+//! - Why nobody else takes part: [`seal`], with the cluster's [`Keyring`]; [`replay`].
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "this is the edge: it reads clocks, opens sockets and is run by several threads"
+)]
+
+pub mod clock;
+pub mod codec;
+mod counters;
+pub mod driver;
+mod error;
+mod keyring;
+pub mod replay;
+pub mod seal;
+pub mod storage;
+#[cfg(test)]
+mod testing;
+pub mod transport;
+
+pub use counters::{Counters, Dropped, Snapshot};
+pub use error::Error;
+pub use keyring::{Key, KeyId, Keyring, MOST_KEYS};
+pub use transport::{SendError, Transport};
