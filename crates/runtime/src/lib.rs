@@ -1,6 +1,7 @@
 //! Election processes on real sockets: the same state machines, with a clock, a disk and a network.
 //!
 //! - How nodes reach each other: [`transport::Transport`], in memory and over UDP.
+//! - Many named elections in one node: [`lease::Host`] and [`lease::Node`].
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -8,6 +9,7 @@
 )]
 
 mod counters;
+pub mod lease;
 pub mod transport;
 
 pub use counters::{Counters, Dropped, Snapshot};

@@ -61,7 +61,7 @@ mod voter;
 
 use std::collections::VecDeque;
 
-pub use self::candidate::{Candidate, Effects as CandidateEffects, Lease, MOST_VOTERS};
+pub use self::candidate::{Candidate, Effects as CandidateEffects, Lease, MOST_VOTERS, Stage};
 pub use self::message::{Ask, Body, Grant, Message, Name, Reply, Request, Token};
 pub use self::queue::Queue;
 pub use self::timings::{Bug, Drift, Timings};
