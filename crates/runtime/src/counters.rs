@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub enum Dropped {
     /// On arrival: too short, or not of the form.
     Malformed,
-    /// On arrival: longer than any that this node takes.
+    /// On arrival or on sending: longer than any that this node takes.
     Oversized,
     /// On arrival: of another version of the wire format.
     WrongVersion,
@@ -17,29 +17,32 @@ pub enum Dropped {
     Replayed,
     /// On arrival: of an earlier run of its sender than one already heard.
     Stale,
-    /// On arrival: from one more sender than this node remembers.
-    TooManySenders,
     /// On arrival: for another node.
     NotForMe,
+    /// On arrival: from a node that is not of the group.
+    Stranger,
     /// On arrival or on sending: no room for it.
     QueueFull,
     /// On sending: to a peer whose address is not known.
     UnknownPeer,
+    /// On sending: refused by the operating system.
+    Refused,
 }
 
 impl Dropped {
     /// Every reason there is, in order.
-    pub const ALL: [Dropped; 10] = [
+    pub const ALL: [Dropped; 11] = [
         Dropped::Malformed,
         Dropped::Oversized,
         Dropped::WrongVersion,
         Dropped::Unauthenticated,
         Dropped::Replayed,
         Dropped::Stale,
-        Dropped::TooManySenders,
         Dropped::NotForMe,
+        Dropped::Stranger,
         Dropped::QueueFull,
         Dropped::UnknownPeer,
+        Dropped::Refused,
     ];
 
     /// The reason as a label of a metric.
@@ -51,10 +54,11 @@ impl Dropped {
             Dropped::Unauthenticated => "unauthenticated",
             Dropped::Replayed => "replayed",
             Dropped::Stale => "stale",
-            Dropped::TooManySenders => "too_many_senders",
             Dropped::NotForMe => "not_for_me",
+            Dropped::Stranger => "stranger",
             Dropped::QueueFull => "queue_full",
             Dropped::UnknownPeer => "unknown_peer",
+            Dropped::Refused => "refused",
         }
     }
 }
@@ -126,7 +130,7 @@ impl Counters {
 
     /// Counts what is not fit to be used. Transports do for what they drop; who decodes a payload does for
     /// what it cannot read ([`Dropped::Malformed`]).
-    pub fn drop(&self, reason: Dropped) {
+    pub fn count_drop(&self, reason: Dropped) {
         self.dropped[reason as usize].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -148,13 +152,13 @@ mod tests {
         let counters = Counters::default();
         for (place, reason) in Dropped::ALL.into_iter().enumerate() {
             assert_eq!(reason as usize, place);
-            (0..=place).for_each(|_| counters.drop(reason));
+            (0..=place).for_each(|_| counters.count_drop(reason));
         }
         let snapshot = counters.snapshot();
         for (place, reason) in Dropped::ALL.into_iter().enumerate() {
             assert_eq!(snapshot.dropped(reason), place as u64 + 1);
             assert!(Dropped::ALL[..place].iter().all(|other| other.name() != reason.name()));
         }
-        assert_eq!(snapshot.all_dropped(), 55);
+        assert_eq!(snapshot.all_dropped(), 66);
     }
 }

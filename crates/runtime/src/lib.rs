@@ -1,6 +1,7 @@
 //! Election processes on real sockets: the same state machines, with a clock, a disk and a network.
 //!
 //! - How nodes reach each other: [`transport::Transport`], in memory and over UDP.
+//! - Why nobody else takes part: [`seal`], with the cluster's [`Keyring`]; [`replay`].
 //! - Many named elections in one node: [`lease::Host`] and [`lease::Node`].
 #![allow(
     clippy::disallowed_methods,
@@ -9,7 +10,16 @@
 )]
 
 mod counters;
+mod error;
+mod keyring;
+pub mod replay;
+pub mod seal;
+#[cfg(test)]
+mod testing;
 pub mod lease;
 pub mod transport;
 
 pub use counters::{Counters, Dropped, Snapshot};
+pub use error::Error;
+pub use keyring::{Key, KeyId, Keyring, MOST_KEYS};
+pub use transport::{SendError, Transport};

@@ -1,7 +1,8 @@
 //! A network within one program, for tests: it loses, delays and is cut as it is told.
 //!
 //! One seed decides what is lost and how late the rest is. With tokio's clock paused, a single-threaded
-//! program over it runs the same way every time, and waits for nothing.
+//! program over it runs the same way every time, and waits for nothing. Datagrams are sealed as they are on
+//! UDP; the key of those that just [`join`](Network::join) is no secret.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -14,13 +15,16 @@ use election::{NodeId, Rng};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::{SendError, Transport};
-use crate::{Counters, Dropped};
+use super::{Config, Sealed, Wire};
+use crate::{Counters, Dropped, Error, Key, Keyring};
+
+/// A node on a network in memory.
+pub type Memory = Sealed<Port>;
 
 /// How many datagrams wait for a node at most; more are dropped, as a socket would.
 const INBOX: usize = 4_096;
 
-/// A network within one program. Clones are the same network.
+/// A network within one program. Clones are the same network. A node's address is its id.
 #[derive(Clone, Debug)]
 pub struct Network {
     shared: Arc<Mutex<Shared>>,
@@ -43,7 +47,7 @@ struct Inbox {
     waiting: Mutex<BinaryHeap<Reverse<Arrival>>>,
     /// Something was put in.
     changed: Notify,
-    counters: Counters,
+    counters: Arc<Counters>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,7 +55,7 @@ struct Arrival {
     at: Instant,
     number: u64,
     from: NodeId,
-    payload: Vec<u8>,
+    datagram: Vec<u8>,
 }
 
 /// A poisoned lock only means that a test failed elsewhere.
@@ -73,11 +77,31 @@ impl Network {
         Network { shared: Arc::new(Mutex::new(shared)) }
     }
 
-    /// Connects a node. One of the same id is disconnected: what was on its way to it is lost.
+    /// Connects a node that reaches everybody. One of the same id is disconnected: what was on its way to it
+    /// is lost.
+    ///
+    /// # Panics
+    /// If the system gives no random numbers.
     pub fn join(&self, id: NodeId) -> Memory {
+        let keyring = Keyring::new(vec![Key::new([0; 32])]).expect("one key is enough");
+        let config = Config::new(id, keyring).expect("the system gives random numbers");
+        let port = Port { everybody: true, ..self.port(id) };
+        let counters = Arc::clone(&port.inbox.counters);
+        Sealed::counting(port, config, counters).expect("the usual limits are fine")
+    }
+
+    /// Connects a node that is set so.
+    pub fn attach(&self, config: Config<NodeId>) -> Result<Memory, Error> {
+        let port = self.port(config.local);
+        let counters = Arc::clone(&port.inbox.counters);
+        Sealed::counting(port, config, counters)
+    }
+
+    /// Connects one that sends and gets bytes as they are: for tests of what nodes make of them.
+    pub fn port(&self, id: NodeId) -> Port {
         let inbox = Arc::new(Inbox::default());
         lock(&self.shared).inboxes.insert(id, Arc::clone(&inbox));
-        Memory { id, inbox, network: self.clone() }
+        Port { id, inbox, network: self.clone(), everybody: false }
     }
 
     /// Disconnects a node: nobody reaches it any more.
@@ -116,33 +140,40 @@ impl Network {
         lock(&self.shared).cuts.clear();
     }
 
-    fn transmit(&self, from: NodeId, to: NodeId, payload: &[u8]) -> Result<(), SendError> {
+    /// What is sent to nobody is lost, as on any network.
+    fn transmit(&self, from: NodeId, to: NodeId, datagram: &[u8]) {
         let shared = &mut *lock(&self.shared);
-        let inbox = shared.inboxes.get(&to).ok_or(SendError::UnknownPeer(to))?;
+        let Some(inbox) = shared.inboxes.get(&to) else { return };
         if shared.cuts.contains(&(from, to)) || shared.rng.chance(shared.loss) {
-            return Ok(());
+            return;
         }
         let (least, most) = (*shared.delay.start(), *shared.delay.end());
         let delay = least + most.saturating_sub(least).mul_f64(shared.rng.unit());
         shared.sent += 1;
         let mut waiting = lock(&inbox.waiting);
         if waiting.len() >= INBOX {
-            inbox.counters.drop(Dropped::QueueFull);
-            return Ok(());
+            return inbox.counters.count_drop(Dropped::QueueFull);
         }
         let at = Instant::now() + delay;
-        waiting.push(Reverse(Arrival { at, number: shared.sent, from, payload: payload.to_vec() }));
+        waiting.push(Reverse(Arrival { at, number: shared.sent, from, datagram: datagram.to_vec() }));
         inbox.changed.notify_one();
-        Ok(())
     }
 }
 
-/// A node's connection to a [`Network`].
+/// A connection to a [`Network`].
 #[derive(Debug)]
-pub struct Memory {
+pub struct Port {
     id: NodeId,
     inbox: Arc<Inbox>,
     network: Network,
+    everybody: bool,
+}
+
+impl Port {
+    /// Its address, which is the node's id.
+    pub fn id(&self) -> NodeId {
+        self.id
+    }
 }
 
 /// What is next for a node.
@@ -163,35 +194,26 @@ impl Inbox {
     }
 }
 
-impl Transport for Memory {
-    fn local(&self) -> NodeId {
-        self.id
+impl Wire for Port {
+    type Address = NodeId;
+
+    fn address_of(&self, id: NodeId) -> Option<NodeId> {
+        self.everybody.then_some(id)
     }
 
-    fn max_payload(&self) -> usize {
-        super::MAX_PAYLOAD
-    }
-
-    fn send(&self, to: NodeId, payload: &[u8]) -> Result<(), SendError> {
-        let (length, most) = (payload.len(), self.max_payload());
-        if length > most {
-            self.inbox.counters.drop(Dropped::Oversized);
-            return Err(SendError::TooLong { length, most });
-        }
-        self.network
-            .transmit(self.id, to, payload)
-            .inspect_err(|_| self.counters().drop(Dropped::UnknownPeer))?;
-        self.inbox.counters.send(length);
+    fn send_to(&self, datagram: &[u8], to: NodeId) -> io::Result<()> {
+        self.network.transmit(self.id, to, datagram);
         Ok(())
     }
 
-    async fn receive(&self) -> io::Result<(NodeId, Vec<u8>)> {
+    async fn receive_from(&self, buffer: &mut [u8]) -> io::Result<(usize, NodeId)> {
         loop {
             let changed = self.inbox.changed.notified();
             match self.inbox.next() {
-                Next::Arrived(arrival) => {
-                    self.inbox.counters.receive(arrival.payload.len());
-                    return Ok((arrival.from, arrival.payload));
+                Next::Arrived(Arrival { from, datagram, .. }) => {
+                    let length = datagram.len().min(buffer.len());
+                    buffer[..length].copy_from_slice(&datagram[..length]);
+                    return Ok((length, from));
                 }
                 Next::Nothing => changed.await,
                 Next::At(at) => tokio::select! {
@@ -201,15 +223,12 @@ impl Transport for Memory {
             }
         }
     }
-
-    fn counters(&self) -> &Counters {
-        &self.inbox.counters
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Transport;
 
     #[tokio::test(start_paused = true)]
     async fn what_is_sent_arrives_late_and_in_the_order_of_arrival() {
@@ -231,12 +250,18 @@ mod tests {
         let network = Network::new(1);
         let [one, two, three] = [1, 2, 3].map(|id| network.join(NodeId(id)));
         network.partition(&[&[NodeId(1)], &[NodeId(2), NodeId(3)]]);
+        network.cut(NodeId(3), NodeId(1));
         one.send(NodeId(2), b"lost").unwrap();
         three.send(NodeId(2), b"within").unwrap();
         assert_eq!(two.receive().await.unwrap().1, b"within");
         network.heal();
         one.send(NodeId(2), b"healed").unwrap();
         assert_eq!(two.receive().await.unwrap().1, b"healed");
+        network.cut(NodeId(1), NodeId(2));
+        one.send(NodeId(2), b"one way").unwrap();
+        two.send(NodeId(1), b"other way").unwrap();
+        assert_eq!(one.receive().await.unwrap().1, b"other way");
+        assert!(matches!(two.wire().inbox.next(), Next::Nothing));
     }
 
     /// 2,000 datagrams at a loss of 0.3: a standard deviation of 20.5, so that a bound of 130 fails for
@@ -247,7 +272,7 @@ mod tests {
         let (one, two) = (network.join(NodeId(1)), network.join(NodeId(2)));
         network.set_loss(0.3);
         (0..2_000).for_each(|_| one.send(NodeId(2), b"x").unwrap());
-        let arrived = lock(&two.inbox.waiting).len();
+        let arrived = lock(&two.wire().inbox.waiting).len();
         assert!(arrived.abs_diff(1_400) < 130, "{arrived}");
         network.set_loss(0.0);
         (0..INBOX).for_each(|_| one.send(NodeId(2), b"x").unwrap());
@@ -255,11 +280,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_left_is_not_reached() {
+    async fn one_that_left_is_not_reached_and_one_that_came_back_is() {
         let network = Network::new(1);
-        let (one, _two) = (network.join(NodeId(1)), network.join(NodeId(2)));
+        let (one, two) = (network.join(NodeId(1)), network.join(NodeId(2)));
         network.remove(NodeId(2));
-        assert!(matches!(one.send(NodeId(2), b"x"), Err(SendError::UnknownPeer(NodeId(2)))));
-        assert_eq!(one.counters().dropped(Dropped::UnknownPeer), 1);
+        one.send(NodeId(2), b"lost").unwrap();
+        assert!(matches!(two.wire().inbox.next(), Next::Nothing));
+        let two = network.join(NodeId(2));
+        one.send(NodeId(2), b"back").unwrap();
+        assert_eq!(two.receive().await.unwrap().1, b"back");
+        two.send(NodeId(1), b"heard").unwrap();
+        assert_eq!(one.receive().await.unwrap().1, b"heard");
     }
 }

@@ -1,22 +1,35 @@
 //! Datagrams between nodes.
+//!
+//! ```text
+//!   Transport   payloads between node ids        what the rest of the house uses
+//!   Sealed<W>   seals, opens, counts, learns     the same for all
+//!   Wire        bytes between addresses          udp::Socket, memory::Port
+//! ```
 
 pub mod memory;
+mod sealed;
+pub mod udp;
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 
 use election::NodeId;
 
-use crate::Counters;
+use crate::{Counters, seal};
 
-/// The longest payload that goes into one packet nearly everywhere: with the seal it makes the 1,200 bytes
-/// that QUIC relies on, so that nothing is fragmented.
-pub const MAX_PAYLOAD: usize = 1_200 - 64;
+pub use sealed::{Config, LARGEST_DATAGRAM, SMALLEST_DATAGRAM, Sealed};
+
+/// The longest datagram unless set otherwise: with the headers of IP and UDP it is below the 1,280 bytes that
+/// every IPv6 link carries, so that nothing is ever fragmented.
+pub const DATAGRAM: usize = 1_200;
+/// The longest payload of a datagram of that length.
+pub const MAX_PAYLOAD: usize = DATAGRAM - seal::OVERHEAD;
 
 /// Carries datagrams between nodes, each whole or not at all: they may be lost, doubled, late and overtaken.
 ///
-/// Whoever a datagram is said to come from did send it, to this node, in its present or last run, and it is
-/// received once.
+/// Whoever a datagram is said to come from did send it, to this node, and it is received once: see
+/// [`seal`] for the small print.
 pub trait Transport: Send + Sync + 'static {
     /// Who this node is.
     fn local(&self) -> NodeId;
@@ -30,14 +43,36 @@ pub trait Transport: Send + Sync + 'static {
     /// Waits for the next datagram: who sent it, and its payload. An error is about this node's socket, and
     /// final.
     ///
-    /// Can be given up and called again without losing anything. Not for two callers at once.
+    /// Can be given up and called again without losing anything. Two callers at once take turns.
     fn receive(&self) -> impl Future<Output = io::Result<(NodeId, Vec<u8>)>> + Send;
 
     /// What went over it, and what was dropped.
     fn counters(&self) -> &Counters;
 }
 
-/// Why something could not be sent.
+/// Carries bytes between addresses, whoever is there.
+pub trait Wire: Send + Sync + 'static {
+    /// Where somebody is.
+    type Address: Copy + Eq + fmt::Debug + Send + Sync + 'static;
+
+    /// Where a node is, if the wire itself knows.
+    fn address_of(&self, id: NodeId) -> Option<Self::Address> {
+        let _ = id;
+        None
+    }
+
+    /// Sends without waiting. What there is no room for is [`WouldBlock`](io::ErrorKind::WouldBlock).
+    fn send_to(&self, datagram: &[u8], to: Self::Address) -> io::Result<()>;
+
+    /// Waits for the next datagram: how much of it fits into the buffer, and where it came from. Must not lose
+    /// anything when given up.
+    fn receive_from(
+        &self,
+        buffer: &mut [u8],
+    ) -> impl Future<Output = io::Result<(usize, Self::Address)>> + Send;
+}
+
+/// Why something could not be sent. It has been counted.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     /// No such peer is configured, and none has been heard from.

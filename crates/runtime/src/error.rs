@@ -1,0 +1,137 @@
+//! What can go wrong at a node, and what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use election::NodeId;
+
+/// What can go wrong at a node. Each says what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file could not be read or written.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    File {
+        /// What was to be done.
+        doing: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The network refused.
+    #[error("cannot {doing}: {source}")]
+    Network {
+        /// What was to be done.
+        doing: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Others can read the keys.
+    #[error("{} can be read by others (mode {mode:03o}): run `chmod 600` on it, and make a new key if \
+             somebody may have", path.display())]
+    KeysExposed {
+        /// Which file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// A key file does not read as one.
+    #[error("{} line {line}: {reason}", path.display())]
+    KeyFile {
+        /// Which file.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+        /// What is wrong. Never says what stands there.
+        reason: &'static str,
+    },
+    /// No key at all.
+    #[error("there is no key: make one with `suffrage keygen`")]
+    NoKey,
+    /// More keys than any rotation needs.
+    #[error("{count} keys are too many: {most} will do, so remove those that no node seals with any more")]
+    TooManyKeys {
+        /// How many there are.
+        count: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// A datagram size that cannot be.
+    #[error("datagrams of {size} bytes cannot be: choose from {least} to {most}; 1200 goes anywhere")]
+    DatagramSize {
+        /// What was asked for.
+        size: usize,
+        /// The least.
+        least: usize,
+        /// The most.
+        most: usize,
+    },
+    /// The operating system has no randomness to give.
+    #[error("the system gives no random numbers: {0}")]
+    Random(#[from] getrandom::Error),
+    /// The data folder holds no node's state.
+    #[error("{} is not the data folder of a node: is it the right disk? To begin with a new node, create it",
+            path.display())]
+    NoNode {
+        /// Which folder.
+        path: PathBuf,
+    },
+    /// The data folder holds a node's state already.
+    #[error("{} is the data folder of a node already: open it instead", path.display())]
+    NodeExists {
+        /// Which folder.
+        path: PathBuf,
+    },
+    /// The data folder is another node's.
+    #[error("{} is the data folder of node {found}, and this is node {expected}: correct the id or the folder",
+            path.display())]
+    AnotherNode {
+        /// Which folder.
+        path: PathBuf,
+        /// Whose it is.
+        found: NodeId,
+        /// Whose it was to be.
+        expected: NodeId,
+    },
+    /// Another process has the data folder.
+    #[error("{} is in use by another process: stop that one first", path.display())]
+    FolderInUse {
+        /// Which folder.
+        path: PathBuf,
+    },
+    /// A state file is not as it was written.
+    #[error("{} is damaged: {reason}. It is left as it is. Restore it if you know it to be the latest; \
+             otherwise remove it: the node then knows that it has lost its state, and makes no promises that \
+             rest on it", path.display())]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A state file was written by another version.
+    #[error("{} is of format {found}, and this program reads format {known}: run the version that wrote it",
+            path.display())]
+    Format {
+        /// Which file.
+        path: PathBuf,
+        /// Which format it has.
+        found: u32,
+        /// Which one is known.
+        known: u32,
+    },
+    /// The node stands in no place of the group.
+    #[error("node {0} is not a member of the group: list it")]
+    NotAMember(NodeId),
+    /// The driver is gone.
+    #[error("the node has stopped")]
+    Stopped,
+}
+
+impl Error {
+    pub(crate) fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+        let path = path.to_path_buf();
+        move |source| Error::File { doing, path, source }
+    }
+}
