@@ -6,8 +6,8 @@
 //!
 //! ```text
 //!   commands, datagrams,   ┌──────┐   1. what must be on the disk
-//!   the moment it asked ──▶│ Host │──▶ 2. datagrams, each full of messages for one peer
-//!   to be called at        └──────┘   3. events: who leads what
+//!   the moment it asked ──▶│ Host │──▶ 2. events: who leads what
+//!   to be called at        └──────┘   3. datagrams, each full of messages for one peer
 //! ```
 //!
 //! **Packets.** What is said to one peer in one turn shares datagrams. Renewals are brought into step: each is
@@ -18,20 +18,27 @@
 //!
 //! **Order.** Everything in an [`Output`] is done only after what it wants saved is on the disk. A node that
 //! cannot save therefore stands still, which to all others is a pause: safe, and over when the disk is well.
+//! Events come before datagrams: who has handed over knows that it does not lead before anybody else does.
 
 mod agenda;
 mod host;
+mod node;
 mod outbox;
 mod output;
+mod part;
 mod seat;
 mod settings;
 mod status;
+mod timepiece;
 
 pub use election::algorithms::quorum_lease::{Drift, Grant, Lease, Name, Saved, Token};
 
 pub use self::host::{Host, Refused};
+pub use self::node::{Condition, Disk, Figures, Node};
 pub use self::outbox::{Messages, Outbox};
 pub use self::output::{Event, Output};
+pub use self::part::{Belief, Part, Stint};
 pub use self::seat::{SEAT_MEMORY, Seat};
 pub use self::settings::{Settings, Terms, Unfit};
 pub use self::status::{History, Record, Status, Tally, VoterStatus, Why};
+pub use self::timepiece::Timepiece;

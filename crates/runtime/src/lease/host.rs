@@ -127,7 +127,9 @@ impl Host {
         if self.names.len() >= MOST_SEATS {
             return Err(Refused::TooMany);
         }
-        let seat = self.vacant.pop().unwrap_or_else(|| {
+        // What is still to be told about a seat must not be taken for news of the next who has it.
+        let vacant = if out.events.is_empty() { self.vacant.pop() } else { None };
+        let seat = vacant.unwrap_or_else(|| {
             self.seats.push(None);
             Seat(self.seats.len() as u32 - 1)
         });
@@ -137,7 +139,7 @@ impl Host {
         let mut candidate = Candidate::new(me, voters, timings, terms.attribute, &mut office, now);
         candidate.set_healthy(&mut office, now, false);
         candidate.look_by(now);
-        let candidacy = Candidacy::new(text, candidate, terms.slack(), now);
+        let candidacy = Candidacy::new(text, candidate, &terms, now);
         self.seats[seat.index()] = Some(Box::new(candidacy));
         self.names.insert(name, seat);
         self.arm(seat);
@@ -155,7 +157,12 @@ impl Host {
 
     /// Asks to lead, from now on and again whenever it has lost: until it withdraws.
     pub fn stand(&mut self, now: Time, seat: Seat, out: &mut Output) {
-        self.set_wish(now, seat, out, |candidacy| candidacy.standing = true);
+        self.set_wish(now, seat, out, |candidacy| (candidacy.standing, candidacy.once) = (true, false));
+    }
+
+    /// Asks to lead, until it has led and does not any more: whoever led may not be ready to again.
+    pub fn campaign(&mut self, now: Time, seat: Seat, out: &mut Output) {
+        self.set_wish(now, seat, out, |candidacy| (candidacy.standing, candidacy.once) = (true, true));
     }
 
     /// Asks to lead no longer. If it led, it hands over.
@@ -179,12 +186,20 @@ impl Host {
 
     /// Hands over, and lets others go first for the length of a lease.
     pub fn resign(&mut self, now: Time, seat: Seat, out: &mut Output) {
-        self.act(now, seat, out, |candidacy, office| candidacy.candidate.release(office, now));
+        self.act(now, seat, out, |candidacy, office| {
+            candidacy.stand_back(now);
+            candidacy.candidate.release(office, now);
+        });
     }
 
     /// Hands over to another; if that one does not take over, to whoever is next.
     pub fn transfer(&mut self, now: Time, seat: Seat, to: NodeId, out: &mut Output) {
-        self.act(now, seat, out, |candidacy, office| candidacy.candidate.transfer(office, now, to));
+        self.act(now, seat, out, |candidacy, office| {
+            if to != office.me() {
+                candidacy.stand_back(now);
+            }
+            candidacy.candidate.transfer(office, now, to);
+        });
     }
 
     /// Says how good a leader this node would be.
@@ -211,7 +226,7 @@ impl Host {
                 }
                 (true, false) => {
                     if candidacy.candidate.lease().is_some() {
-                        candidacy.courteous_until = now + courtesy;
+                        candidacy.courteous_until = candidacy.courteous_until.max(now + courtesy);
                     }
                     candidacy.contend_at = None;
                     candidacy.candidate.set_healthy(office, now, false);
@@ -311,6 +326,10 @@ impl Host {
         let Some(candidacy) = self.seats.get_mut(seat.index()).and_then(Option::as_mut) else { return };
         let mut office = Office::new(self.me, candidacy.name, now, &mut self.own, &mut self.rng, out);
         input(candidacy, &mut office);
+        if candidacy.once && candidacy.standing && office.has_lost() {
+            (candidacy.standing, candidacy.contend_at) = (false, None);
+            candidacy.candidate.set_healthy(&mut office, now, false);
+        }
         if office.proposed {
             candidacy.asked = now;
         }

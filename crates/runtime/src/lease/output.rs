@@ -44,16 +44,17 @@ pub enum Event {
 pub struct Output {
     /// To be on the disk before anything else here is done.
     pub save: Option<Saved>,
+    /// To be told to whoever is concerned, in order. Who has ceased to lead must know before anybody else
+    /// hears of it.
+    pub events: Vec<(Seat, Event)>,
     /// To be sent.
     pub mail: Outbox,
-    /// To be told to whoever is concerned, in order.
-    pub events: Vec<(Seat, Event)>,
 }
 
 impl Output {
     /// Nothing to be done yet; datagrams of this length at most.
     pub fn new(datagram: usize) -> Output {
-        Output { save: None, mail: Outbox::new(datagram), events: Vec::new() }
+        Output { save: None, events: Vec::new(), mail: Outbox::new(datagram) }
     }
 
     /// Whether there is nothing to be done.

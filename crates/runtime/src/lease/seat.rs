@@ -4,6 +4,7 @@ use election::algorithms::quorum_lease::{Candidate, Name, Stage};
 use election::{Span, Time};
 
 use super::agenda::ENTRY_MEMORY;
+use super::settings::Terms;
 
 /// Which of a node's elections: a small number, used again once the node has left the election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,8 +25,11 @@ pub(super) struct Candidacy {
     pub(super) candidate: Candidate,
     /// Whether somebody here asks to lead. If not, it only observes.
     pub(super) standing: bool,
+    /// Whether it stands no longer once it has led and lost.
+    pub(super) once: bool,
     /// Whether whoever would lead is well.
     pub(super) healthy: bool,
+    ttl: Span,
     /// Renewals wait for a multiple of this.
     tick: Span,
     /// When it contends without being woken: for others it has stood back long enough.
@@ -47,19 +51,28 @@ pub const SEAT_MEMORY: usize =
     size_of::<Candidacy>() + size_of::<usize>() + ENTRY_MEMORY + 2 * size_of::<(Name, u32)>();
 
 impl Candidacy {
-    pub(super) fn new(text: &str, candidate: Candidate, slack: Span, now: Time) -> Candidacy {
+    pub(super) fn new(text: &str, candidate: Candidate, terms: &Terms, now: Time) -> Candidacy {
         Candidacy {
             name: Name::of(text),
             text: text.into(),
             candidate,
             standing: false,
+            once: false,
             healthy: true,
-            tick: tick(slack),
+            tick: tick(terms.slack()),
+            ttl: terms.ttl,
             contend_at: None,
             courteous_until: now,
             asked: now,
             since: now,
             armed: None,
+        }
+    }
+
+    /// It was told to hand over: if it leads, it lets others go first for the length of a lease.
+    pub(super) fn stand_back(&mut self, now: Time) {
+        if self.candidate.lease().is_some() {
+            self.courteous_until = now + self.ttl;
         }
     }
 

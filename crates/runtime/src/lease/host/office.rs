@@ -37,6 +37,15 @@ impl<'o> Office<'o> {
         Office { me, name, now, own, rng, out, announced, lead_until: None, proposed: false }
     }
 
+    pub(super) fn me(&self) -> NodeId {
+        self.me
+    }
+
+    /// Whether the candidate has ceased to lead.
+    pub(super) fn has_lost(&self) -> bool {
+        self.announced.contains(&Announcement::SteppedDown)
+    }
+
     fn send(&mut self, to: NodeId, name: Name, body: Body) {
         let message = Message { name, body };
         if to == self.me {
