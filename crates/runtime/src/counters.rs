@@ -21,6 +21,8 @@ pub enum Dropped {
     NotForMe,
     /// On arrival: from a node that is not of the group.
     Stranger,
+    /// On arrival: of another protocol, such as another algorithm's.
+    WrongProtocol,
     /// On arrival or on sending: no room for it.
     QueueFull,
     /// On sending: to a peer whose address is not known.
@@ -31,7 +33,7 @@ pub enum Dropped {
 
 impl Dropped {
     /// Every reason there is, in order.
-    pub const ALL: [Dropped; 11] = [
+    pub const ALL: [Dropped; 12] = [
         Dropped::Malformed,
         Dropped::Oversized,
         Dropped::WrongVersion,
@@ -40,6 +42,7 @@ impl Dropped {
         Dropped::Stale,
         Dropped::NotForMe,
         Dropped::Stranger,
+        Dropped::WrongProtocol,
         Dropped::QueueFull,
         Dropped::UnknownPeer,
         Dropped::Refused,
@@ -56,6 +59,7 @@ impl Dropped {
             Dropped::Stale => "stale",
             Dropped::NotForMe => "not_for_me",
             Dropped::Stranger => "stranger",
+            Dropped::WrongProtocol => "wrong_protocol",
             Dropped::QueueFull => "queue_full",
             Dropped::UnknownPeer => "unknown_peer",
             Dropped::Refused => "refused",
@@ -159,6 +163,6 @@ mod tests {
             assert_eq!(snapshot.dropped(reason), place as u64 + 1);
             assert!(Dropped::ALL[..place].iter().all(|other| other.name() != reason.name()));
         }
-        assert_eq!(snapshot.all_dropped(), 66);
+        assert_eq!(snapshot.all_dropped(), 78);
     }
 }

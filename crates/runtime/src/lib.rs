@@ -1,6 +1,7 @@
 //! Election processes on real sockets: the same state machines, with a clock, a disk and a network.
 //!
 //! - How nodes reach each other: [`transport::Transport`], in memory and over UDP.
+//! - What they say, as bytes: [`codec`]. What time it is: [`clock`]. What outlives a crash: [`storage`].
 //! - Why nobody else takes part: [`seal`], with the cluster's [`Keyring`]; [`replay`].
 //! - Many named elections in one node: [`lease::Host`] and [`lease::Node`].
 #![allow(
@@ -9,11 +10,14 @@
     reason = "this is the edge: it reads clocks, opens sockets and is run by several threads"
 )]
 
+pub mod clock;
+pub mod codec;
 mod counters;
 mod error;
 mod keyring;
 pub mod replay;
 pub mod seal;
+pub mod storage;
 #[cfg(test)]
 mod testing;
 pub mod lease;
