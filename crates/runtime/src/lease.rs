@@ -34,8 +34,8 @@ mod timepiece;
 pub use election::algorithms::quorum_lease::{Drift, Grant, Lease, Name, Saved, Token};
 
 pub use self::host::{Host, Refused};
-pub use self::node::{Condition, Disk, Figures, Node};
-pub use self::outbox::{Messages, Outbox};
+pub use self::node::{Condition, Figures, Node};
+pub use self::outbox::Outbox;
 pub use self::output::{Event, Output};
 pub use self::part::{Belief, Part, Stint};
 pub use self::seat::{SEAT_MEMORY, Seat};

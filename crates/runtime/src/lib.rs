@@ -15,12 +15,12 @@ pub mod codec;
 mod counters;
 mod error;
 mod keyring;
+pub mod lease;
 pub mod replay;
 pub mod seal;
 pub mod storage;
 #[cfg(test)]
 mod testing;
-pub mod lease;
 pub mod transport;
 
 pub use counters::{Counters, Dropped, Snapshot};

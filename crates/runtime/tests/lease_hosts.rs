@@ -157,8 +157,7 @@ impl World {
             Host::start(NodeId(number as u64), settings(), start, seed, now, &mut node.out).unwrap();
         node.seats.clear();
         for place in 0..NAMES {
-            let terms =
-                Terms { ttl: Span::from_millis(TTL), attribute: (number % 3) as i64, failback: None };
+            let terms = Terms { ttl: Span::from_millis(TTL), attribute: (number % 3) as i64, failback: None };
             let seat = host.join(now, &name(place), terms, &mut node.out).unwrap();
             host.stand(now, seat, &mut node.out);
             node.seats.insert(seat, place);
@@ -281,7 +280,7 @@ impl World {
                 let node = &mut self.nodes[to];
                 let now = node.clock.shows(self.truth);
                 let Some(host) = &mut node.host else { return };
-                host.on_datagram(now, NodeId(from as u64), &datagram, &mut node.out);
+                host.on_datagram(now, NodeId(from as u64), &datagram, &mut node.out).unwrap();
                 self.settle(to);
             }
             Happening::Due(number) => {

@@ -12,11 +12,12 @@ use election::{Attribute, NodeId, Rng, Span, Start, Time};
 
 use self::office::{Lead, Office};
 use super::agenda::Agenda;
-use super::outbox::Messages;
+use super::outbox;
 use super::output::{Event, Output};
 use super::seat::{Candidacy, Seat};
 use super::settings::{Settings, Terms, Unfit};
 use super::status::{History, Record, Status, Tally, VoterStatus, Why};
+use crate::Dropped;
 
 /// How many candidates are looked at in one turn: some datagrams full of renewals, after which it is time to
 /// see who has answered.
@@ -238,11 +239,17 @@ impl Host {
 
     // What reaches it.
 
-    /// A datagram has come from a peer.
-    pub fn on_datagram(&mut self, now: Time, from: NodeId, datagram: &[u8], out: &mut Output) {
-        let mut messages = Messages::of(datagram);
-        self.on_messages(now, from, &mut messages, out);
-        self.tally.malformed += u64::from(!messages.is_sound());
+    /// A datagram has come from a peer. Tells why, if it cannot be read.
+    pub fn on_datagram(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        datagram: &[u8],
+        out: &mut Output,
+    ) -> Result<(), Dropped> {
+        let messages = outbox::decode(datagram)?;
+        self.on_messages(now, from, messages, out);
+        Ok(())
     }
 
     /// Messages have come from a peer.

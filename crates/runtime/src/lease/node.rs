@@ -5,7 +5,7 @@ mod task;
 use std::sync::Arc;
 
 use election::algorithms::quorum_lease::{Name, Saved};
-use election::{Attribute, NodeId, Span, Start, Time};
+use election::{Attribute, NodeId, Span, Time};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
@@ -17,19 +17,8 @@ use super::settings::{Settings, Terms};
 use super::status::{Record, Status, Tally, VoterStatus};
 use super::timepiece::Timepiece;
 use crate::clock::Clock;
+use crate::storage::Storage;
 use crate::{Error, Transport};
-
-/// Keeps what a voter must not forget.
-pub trait Disk: Send + 'static {
-    /// Replaces what is kept. When this returns, it outlives a crash.
-    fn save(&mut self, saved: Saved) -> Result<(), Error>;
-}
-
-impl<F: FnMut(Saved) -> Result<(), Error> + Send + 'static> Disk for F {
-    fn save(&mut self, saved: Saved) -> Result<(), Error> {
-        self(saved)
-    }
-}
 
 /// How a node is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,13 +89,12 @@ struct Shared {
 }
 
 impl Node {
-    /// Starts a node, in the tokio runtime this is called in. What a voter has saved before is given in
-    /// `start`, and what it saves from now on goes to the disk.
+    /// Starts a node, in the tokio runtime this is called in. One that does not vote saves nothing: it does
+    /// with a [`MemoryDisk`](crate::storage::MemoryDisk).
     pub fn start(
         transport: impl Transport,
         clock: impl Clock,
-        disk: impl Disk,
-        start: Start<Saved>,
+        mut disk: impl Storage<Saved>,
         mut settings: Settings,
     ) -> Result<Node, Error> {
         settings.datagram = settings.datagram.min(transport.max_payload());
@@ -114,7 +102,7 @@ impl Node {
         getrandom::fill(&mut seed)?;
         let (me, seed) = (transport.local(), u64::from_le_bytes(seed));
         let mut out = Output::new(settings.datagram);
-        let host = Host::start(me, settings.clone(), start, seed, clock.now(), &mut out)?;
+        let host = Host::start(me, settings.clone(), disk.start()?, seed, clock.now(), &mut out)?;
         let (commands, inbox) = mpsc::unbounded_channel();
         let (state, condition) = watch::channel(Condition::default());
         let (stop, stopped) = watch::channel(false);

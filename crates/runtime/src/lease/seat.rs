@@ -105,7 +105,8 @@ mod tests {
 
     #[test]
     fn ticks_fit_into_the_slack_and_into_each_other() {
-        let ticks: Vec<u64> = [1, 3, 50, 1_000].map(|millis| tick(Span::from_millis(millis)).as_nanos()).into();
+        let ticks: Vec<u64> =
+            [1, 3, 50, 1_000].map(|millis| tick(Span::from_millis(millis)).as_nanos()).into();
         for (millis, tick) in [1, 3, 50, 1_000].into_iter().zip(&ticks) {
             let slack = millis * 1_000_000;
             assert!(*tick <= slack && *tick > slack / 2);

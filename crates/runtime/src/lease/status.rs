@@ -144,8 +144,6 @@ pub struct Tally {
     pub followed: u64,
     /// How many messages it received.
     pub messages: u64,
-    /// How many datagrams it received that could not be read to their end.
-    pub malformed: u64,
 }
 
 #[cfg(test)]

@@ -7,18 +7,19 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use election::algorithms::quorum_lease::Name;
+use election::algorithms::quorum_lease::{Name, Saved};
 use election::{NodeId, Time};
 use tokio::sync::{mpsc, watch};
 
-use super::{Command, Condition, Deed, Disk, Figures, Joined};
+use super::{Command, Condition, Deed, Figures, Joined};
+use crate::Transport;
+use crate::clock::Clock;
 use crate::lease::host::{Host, Refused};
 use crate::lease::output::{Event, Output};
 use crate::lease::part::{Belief, Stint};
 use crate::lease::seat::Seat;
 use crate::lease::settings::Terms;
-use crate::clock::Clock;
-use crate::{Dropped, Transport};
+use crate::storage::Storage;
 
 /// How many datagrams, and how many commands, are taken in one turn. What is said to a peer in one turn shares
 /// datagrams; but who waits for an answer does not wait for all of what came after.
@@ -56,7 +57,7 @@ enum Woken {
     Due,
 }
 
-impl<T: Transport, C: Clock, D: Disk> Task<T, C, D> {
+impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
     #[allow(clippy::too_many_arguments, reason = "it is made in one place, of all it needs")]
     pub(super) fn new(
         host: Host,
@@ -133,10 +134,9 @@ impl<T: Transport, C: Clock, D: Disk> Task<T, C, D> {
     /// The clock is read after a datagram has come, and for each: a lease is granted from a moment that is not
     /// before the one in which it was asked for.
     fn hear(&mut self, (from, datagram): (NodeId, Vec<u8>)) {
-        let (now, malformed) = (self.clock.now(), self.host.tally().malformed);
-        self.host.on_datagram(now, from, &datagram, &mut self.out);
-        if self.host.tally().malformed > malformed {
-            self.transport.counters().count_drop(Dropped::Malformed);
+        let now = self.clock.now();
+        if let Err(reason) = self.host.on_datagram(now, from, &datagram, &mut self.out) {
+            self.transport.counters().count_drop(reason);
         }
     }
 
@@ -164,7 +164,8 @@ impl<T: Transport, C: Clock, D: Disk> Task<T, C, D> {
         loop {
             let Some(mut disk) = self.disk.take() else { return false };
             let written = tokio::task::spawn_blocking(move || {
-                let written = disk.save(saved);
+                // The mark only after the first state is there, and before anybody hears of it.
+                let written = disk.save(&saved).and_then(|()| disk.mark_started());
                 (disk, written)
             });
             let Ok((disk, written)) = written.await else { return false };
