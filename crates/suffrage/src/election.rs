@@ -7,10 +7,10 @@ use std::time::Duration;
 use election::algorithms::quorum_lease::Token;
 use election::{NodeId, Span};
 use runtime::lease::{Belief, Part, Refused, Terms, Unfit};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Mutex, watch};
 
 use crate::builder::span;
-use crate::leadership::Campaign;
+use crate::leadership::{Campaign, Office};
 use crate::{Error, Leadership, Node};
 
 /// How one is to take part in an election.
@@ -64,8 +64,8 @@ impl ElectionBuilder {
             runtime::Error::Refused(Refused::Taken) => Error::Joined(self.name.clone()),
             other => other.into(),
         })?;
-        let (part, turn) = (Arc::new(part), Arc::new(Semaphore::new(1)));
-        Ok(Election { name: self.name.into(), part, turn, margin })
+        let (part, turn, office) = (Arc::new(part), Arc::default(), Office::default());
+        Ok(Election { name: self.name.into(), part, turn, office, margin })
     }
 }
 
@@ -75,8 +75,9 @@ impl ElectionBuilder {
 pub struct Election {
     name: Arc<str>,
     part: Arc<Part>,
-    /// One leads at a time, also of those within this program.
-    turn: Arc<Semaphore>,
+    /// Of those in this program that wait, one stands, and the others are next in their order.
+    turn: Arc<Mutex<()>>,
+    office: Office,
     margin: Span,
 }
 
@@ -95,20 +96,29 @@ impl Election {
     /// Waits to lead. Until it does, or is given up, this one stands: it asks again whenever that may help, and
     /// there is nothing to be done about lost messages, restarts or partitions but to wait.
     ///
-    /// Of several that wait in one program, one after the other leads. Drop the [`Leadership`] before you wait
-    /// for the next.
+    /// Of several that wait in one program, one after the other leads, each once the one before has dropped its
+    /// [`Leadership`] or lost it.
     pub async fn lead(&self) -> Result<Leadership, Error> {
-        let turn = Arc::clone(&self.turn).acquire_owned().await.map_err(|_| Error::Stopped)?;
-        let mut belief = self.part.belief();
-        let campaign = Campaign::new(Arc::clone(&self.part));
+        let _turn = self.turn.lock().await;
+        let (mut belief, clock) = (self.part.belief(), self.part.node().clock());
+        let mut campaign = None;
         loop {
-            // Whoever has led must ask again, and may not have noticed that it has.
-            campaign.ask();
             let stint = belief.borrow_and_update().stint.clone();
+            if let Some(until) = self.office.held_until(clock.now()) {
+                tokio::select! {
+                    changed = belief.changed() => changed.map_err(|_| Error::Stopped)?,
+                    () = clock.sleep_until(until) => {}
+                }
+                continue;
+            }
+            // Whoever has led must ask again; and may have led without being noticed to.
+            let standing = campaign.get_or_insert_with(|| Campaign::new(Arc::clone(&self.part)));
+            standing.ask();
             if let Some(stint) = stint
-                && self.part.node().clock().now() < stint.valid_until()
+                && clock.now() < stint.valid_until()
+                && let Some(campaign) = campaign.take()
             {
-                return Ok(Leadership::new(campaign, stint, belief, self.margin, turn));
+                return Ok(campaign.win(&self.office, stint, belief, self.margin));
             }
             belief.changed().await.map_err(|_| Error::Stopped)?;
         }

@@ -1,30 +1,65 @@
 //! Being the leader.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use election::algorithms::quorum_lease::Token;
 use election::{NodeId, Span, Time};
 use runtime::lease::{Belief, Part, Stint};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
+
+/// Who leads of those in this program that have joined together: one at a time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Office(Arc<Mutex<Option<Arc<Stint>>>>);
+
+impl Office {
+    fn holder(&self) -> MutexGuard<'_, Option<Arc<Stint>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until when somebody holds it. Whoever has lost it holds it no more, noticed or not.
+    pub(crate) fn held_until(&self, now: Time) -> Option<Time> {
+        let mut holder = self.holder();
+        holder.take_if(|stint| now >= stint.valid_until());
+        holder.as_ref().map(|stint| stint.valid_until())
+    }
+}
 
 /// Stands until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Campaign(Arc<Part>);
+pub(crate) struct Campaign {
+    part: Arc<Part>,
+    won: bool,
+}
 
 impl Campaign {
     pub(crate) fn new(part: Arc<Part>) -> Campaign {
-        Campaign(part)
+        Campaign { part, won: false }
     }
 
+    /// Asks to lead, if it does not already.
     pub(crate) fn ask(&self) {
-        self.0.campaign();
+        self.part.campaign();
+    }
+
+    pub(crate) fn win(
+        mut self,
+        office: &Office,
+        stint: Arc<Stint>,
+        belief: watch::Receiver<Belief>,
+        margin: Span,
+    ) -> Leadership {
+        self.won = true;
+        *office.holder() = Some(Arc::clone(&stint));
+        Leadership { part: Arc::clone(&self.part), stint, belief, margin, office: office.clone() }
     }
 }
 
 impl Drop for Campaign {
     fn drop(&mut self) {
-        self.0.withdraw();
+        if !self.won {
+            self.part.withdraw();
+        }
     }
 }
 
@@ -32,27 +67,16 @@ impl Drop for Campaign {
 #[derive(Debug)]
 #[must_use = "to drop it is to hand over"]
 pub struct Leadership {
+    part: Arc<Part>,
     stint: Arc<Stint>,
     belief: watch::Receiver<Belief>,
     margin: Span,
-    // In this order, when it is dropped: hands over, then lets the next in this program stand.
-    campaign: Campaign,
-    _turn: OwnedSemaphorePermit,
+    office: Office,
 }
 
 impl Leadership {
-    pub(crate) fn new(
-        campaign: Campaign,
-        stint: Arc<Stint>,
-        belief: watch::Receiver<Belief>,
-        margin: Span,
-        turn: OwnedSemaphorePermit,
-    ) -> Leadership {
-        Leadership { stint, belief, margin, campaign, _turn: turn }
-    }
-
     fn now(&self) -> Time {
-        self.campaign.0.node().clock().now()
+        self.part.node().clock().now()
     }
 
     /// The fencing token: greater than that of every leader before. Give it to whatever is written to.
@@ -86,7 +110,7 @@ impl Leadership {
                 return;
             }
             tokio::select! {
-                () = self.campaign.0.node().clock().sleep_until(stop) => {}
+                () = self.part.node().clock().sleep_until(stop) => {}
                 // Another belief, or none any more since the node has stopped.
                 _ = belief.wait_for(|belief| !mine(belief)) => return,
             }
@@ -96,7 +120,7 @@ impl Leadership {
     /// Hands over to another node; if that one does not take over, whoever is next does.
     pub fn transfer(self, to: u64) {
         self.stint.end();
-        self.campaign.0.transfer(NodeId(to));
+        self.part.transfer(NodeId(to));
     }
 
     /// Hands over. The same as dropping it.
@@ -107,5 +131,10 @@ impl Drop for Leadership {
     fn drop(&mut self) {
         // It does not believe that it leads any more before anybody is told.
         self.stint.end();
+        // If it had lost it before, another may stand or lead here by now.
+        let mut holder = self.office.holder();
+        if holder.take_if(|stint| Arc::ptr_eq(stint, &self.stint)).is_some() {
+            self.part.withdraw();
+        }
     }
 }
