@@ -124,6 +124,12 @@ pub enum Error {
     /// The node stands in no place of the group.
     #[error("node {0} is not a member of the group: list it")]
     NotAMember(NodeId),
+    /// What is set cannot work.
+    #[error(transparent)]
+    Unfit(#[from] crate::lease::Unfit),
+    /// The node does not take part in an election.
+    #[error(transparent)]
+    Refused(#[from] crate::lease::Refused),
     /// The driver is gone.
     #[error("the node has stopped")]
     Stopped,

@@ -4,6 +4,7 @@
 //! - How nodes reach each other: [`transport::Transport`], in memory and over UDP.
 //! - What they say, as bytes: [`codec`]. What time it is: [`clock`]. What outlives a crash: [`storage`].
 //! - Why nobody else takes part: [`seal`], with the cluster's [`Keyring`]; [`replay`].
+//! - Many named elections in one node: [`lease::Host`] and [`lease::Node`].
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -16,6 +17,7 @@ mod counters;
 pub mod driver;
 mod error;
 mod keyring;
+pub mod lease;
 pub mod replay;
 pub mod seal;
 pub mod storage;

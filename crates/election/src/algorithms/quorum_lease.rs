@@ -67,7 +67,7 @@ mod watchers;
 use std::collections::VecDeque;
 
 pub use self::budget::{Budget, Load, PACKET_BYTES, RENEWAL_BYTES, Setting, Traffic, Violation};
-pub use self::candidate::{Candidate, Effects as CandidateEffects, Lease, MOST_VOTERS};
+pub use self::candidate::{Candidate, Effects as CandidateEffects, Lease, MOST_VOTERS, Stage};
 pub use self::message::{Ask, Body, Grant, Message, Name, Reply, Request, Token};
 pub use self::observer::{Effects as ObserverEffects, Observer};
 pub use self::queue::Queue;

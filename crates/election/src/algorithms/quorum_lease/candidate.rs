@@ -85,6 +85,21 @@ enum Round {
     },
 }
 
+/// How far a candidate is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// It waits: for its turn, for the next poll, or for a while after a defeat.
+    Waiting,
+    /// It asks who leads.
+    Enquiring,
+    /// It asks for a promise.
+    Preparing,
+    /// It asks for a lease.
+    Proposing,
+    /// It leads, and there is nothing to do.
+    Leading,
+}
+
 /// A candidate. Inputs: [`new`](Candidate::new) once, then the `on_…` methods and the wishes of the
 /// application: [`contend`](Candidate::contend), [`release`](Candidate::release),
 /// [`transfer`](Candidate::transfer), [`set_healthy`](Candidate::set_healthy),
@@ -168,6 +183,34 @@ impl Candidate {
     /// Whom it believes to lead, if it does not itself.
     pub fn leader(&self) -> Option<Grant> {
         self.leader
+    }
+
+    /// How far it is.
+    pub fn stage(&self) -> Stage {
+        match (&self.round, self.lease) {
+            (Round::None, Some(_)) => Stage::Leading,
+            (Round::None, None) => Stage::Waiting,
+            (Round::Enquiry { .. }, _) => Stage::Enquiring,
+            (Round::Preparation { .. }, _) => Stage::Preparing,
+            (Round::Proposal { .. }, _) => Stage::Proposing,
+        }
+    }
+
+    /// How good a leader it would be.
+    pub fn attribute(&self) -> Attribute {
+        self.attribute
+    }
+
+    /// Until when it lets others go first, having handed over.
+    pub fn stands_back_until(&self) -> Time {
+        self.stands_back_until
+    }
+
+    /// Asks who leads at this moment if it would only later: there may be news. Asking changes nothing.
+    pub fn look_by(&mut self, when: Time) {
+        if self.stage() == Stage::Waiting {
+            self.next = self.next.min(when);
+        }
     }
 
     fn majority(&self) -> usize {

@@ -121,6 +121,21 @@ impl Voter {
         self.elections.is_empty()
     }
 
+    /// Whether it may vote at all: not once it has lost its disk.
+    pub fn votes(&self) -> bool {
+        self.saved.voter
+    }
+
+    /// Before this, it says nothing: what it granted before it restarted may still be believed in.
+    pub fn silent_until(&self) -> Time {
+        self.silent_until
+    }
+
+    /// To whom it has granted this election, and until when.
+    pub fn grant(&self, now: Time, name: Name) -> Option<(Grant, Time)> {
+        self.live_grant(now, name).map(|grant| (grant, self.elections[&name].due))
+    }
+
     /// A candidate says something.
     pub fn on_ask(&mut self, fx: &mut impl Effects, now: Time, from: NodeId, name: Name, ask: Ask) {
         if !self.saved.voter || now < self.silent_until {

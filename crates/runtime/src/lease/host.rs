@@ -1,0 +1,545 @@
+//! A node's part in very many elections, without I/O.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods, reason = "time and mail are inputs")]
+
+mod office;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use election::algorithms::quorum_lease::{
+    Ask, Body, Candidate, Message, Name, Saved, Stage, Voter, VoterEffects,
+};
+use election::{Attribute, NodeId, Rng, Span, Start, Time};
+
+use self::office::{Lead, Office};
+use super::agenda::Agenda;
+use super::outbox;
+use super::output::{Event, Output};
+use super::seat::{Candidacy, Seat};
+use super::settings::{Settings, Terms, Unfit};
+use super::status::{History, Record, Status, Tally, VoterStatus, Why};
+use crate::Dropped;
+
+/// How many candidates are looked at in one turn: some datagrams full of renewals, after which it is time to
+/// see who has answered.
+const TURN: usize = 512;
+/// One that has handed over lets others go first for so many rounds of questions and answers, as they have
+/// taken lately: to be woken takes half of one, to be granted a lease one and a half.
+const COURTESY: u64 = 4;
+/// But for this long at least: who is woken has to come round to it.
+const LEAST_COURTESY: Span = Span::from_nanos(200_000);
+/// The most elections a node takes part in.
+const MOST_SEATS: usize = 10_000_000;
+
+/// Why a node does not take part in an election.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// It would not work.
+    #[error(transparent)]
+    Unfit(#[from] Unfit),
+    /// It does already.
+    #[error("this node takes part in that election already")]
+    Taken,
+    /// Or in another whose name has the same hash.
+    #[error("this node takes part in {MOST_SEATS} elections, and no more")]
+    TooMany,
+}
+
+/// A node's part in very many elections: a [`Voter`] if it is one, and a [`Candidate`] for each name.
+///
+/// Inputs are the methods that take `now`, a moment on the node's own clock that never goes back, and an
+/// [`Output`] for what is to be done about it. [`on_due`](Host::on_due) is to be called when the moment of
+/// [`next_due`](Host::next_due) has come, again and again until it is in the future. What the candidates say to
+/// the voter of the same node is no message: it happens within the same call.
+#[derive(Debug)]
+pub struct Host {
+    me: NodeId,
+    settings: Settings,
+    voter: Option<Voter>,
+    names: BTreeMap<Name, Seat>,
+    seats: Vec<Option<Box<Candidacy>>>,
+    vacant: Vec<Seat>,
+    agenda: Agenda,
+    /// What was said to oneself, in order.
+    own: VecDeque<Message>,
+    rng: Rng,
+    /// When each voter last answered.
+    heard: Vec<Option<Time>>,
+    /// How long a majority lately took to answer.
+    round_trip: Span,
+    history: History,
+    tally: Tally,
+}
+
+impl Host {
+    /// A node begins to exist, or exists again: as a voter with what it had saved.
+    pub fn start(
+        me: NodeId,
+        settings: Settings,
+        start: Start<Saved>,
+        seed: u64,
+        now: Time,
+        out: &mut Output,
+    ) -> Result<Host, Unfit> {
+        settings.check()?;
+        let mut host = Host {
+            me,
+            voter: None,
+            names: BTreeMap::new(),
+            seats: Vec::new(),
+            vacant: Vec::new(),
+            agenda: Agenda::default(),
+            own: VecDeque::new(),
+            rng: Rng::new(seed),
+            heard: vec![None; settings.voters.len()],
+            round_trip: Span::ZERO,
+            history: History::new(settings.history),
+            tally: Tally::default(),
+            settings,
+        };
+        if host.settings.voters.contains(&me) {
+            let timings = host.settings.voter_timings();
+            host.voter = Some(Voter::start(timings, &mut Saving(out), now, start));
+        }
+        Ok(host)
+    }
+
+    /// Who this is.
+    pub fn me(&self) -> NodeId {
+        self.me
+    }
+
+    /// What is set.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    // What the application wishes.
+
+    /// Takes part in an election: as an observer, until it is told to [`stand`](Host::stand).
+    pub fn join(&mut self, now: Time, text: &str, terms: Terms, out: &mut Output) -> Result<Seat, Refused> {
+        if text.is_empty() || text.len() > 255 {
+            return Err(Unfit::Name.into());
+        }
+        terms.check(&self.settings)?;
+        let name = Name::of(text);
+        if self.names.contains_key(&name) {
+            return Err(Refused::Taken);
+        }
+        if self.names.len() >= MOST_SEATS {
+            return Err(Refused::TooMany);
+        }
+        // What is still to be told about a seat must not be taken for news of the next who has it.
+        let vacant = if out.events.is_empty() { self.vacant.pop() } else { None };
+        let seat = vacant.unwrap_or_else(|| {
+            self.seats.push(None);
+            Seat(self.seats.len() as u32 - 1)
+        });
+        let (me, voters) = (self.me, self.settings.voters.clone());
+        let timings = terms.timings(&self.settings);
+        let mut office = Office::new(self.me, name, now, &mut self.own, &mut self.rng, out);
+        let mut candidate = Candidate::new(me, voters, timings, terms.attribute, &mut office, now);
+        candidate.set_healthy(&mut office, now, false);
+        candidate.look_by(now);
+        let candidacy = Candidacy::new(text, candidate, &terms, now);
+        self.seats[seat.index()] = Some(Box::new(candidacy));
+        self.names.insert(name, seat);
+        self.arm(seat);
+        Ok(seat)
+    }
+
+    /// Takes part no longer. If it led, it has handed over.
+    pub fn leave(&mut self, now: Time, seat: Seat, out: &mut Output) {
+        self.withdraw(now, seat, out);
+        if let Some(candidacy) = self.seats.get_mut(seat.index()).and_then(Option::take) {
+            self.names.remove(&candidacy.name);
+            self.vacant.push(seat);
+        }
+    }
+
+    /// Asks to lead, from now on and again whenever it has lost: until it withdraws.
+    pub fn stand(&mut self, now: Time, seat: Seat, out: &mut Output) {
+        self.set_wish(now, seat, out, |candidacy| (candidacy.standing, candidacy.once) = (true, false));
+    }
+
+    /// Asks to lead, until it has led and does not any more: whoever led may not be ready to again.
+    pub fn campaign(&mut self, now: Time, seat: Seat, out: &mut Output) {
+        self.set_wish(now, seat, out, |candidacy| (candidacy.standing, candidacy.once) = (true, true));
+    }
+
+    /// Asks to lead no longer. If it led, it hands over.
+    pub fn withdraw(&mut self, now: Time, seat: Seat, out: &mut Output) {
+        self.set_wish(now, seat, out, |candidacy| candidacy.standing = false);
+    }
+
+    /// Says whether whoever would lead is well: one that is not hands over, and does not stand.
+    pub fn set_healthy(&mut self, now: Time, seat: Seat, healthy: bool, out: &mut Output) {
+        self.set_wish(now, seat, out, |candidacy| candidacy.healthy = healthy);
+    }
+
+    /// Hands over, and stands again after everybody else who waits.
+    pub fn yield_turn(&mut self, now: Time, seat: Seat, out: &mut Output) {
+        let Some(candidacy) = self.seats.get(seat.index()).and_then(Option::as_ref) else { return };
+        if candidacy.standing {
+            self.withdraw(now, seat, out);
+            self.stand(now, seat, out);
+        }
+    }
+
+    /// Hands over, and lets others go first for the length of a lease.
+    pub fn resign(&mut self, now: Time, seat: Seat, out: &mut Output) {
+        self.act(now, seat, out, |candidacy, office| {
+            candidacy.stand_back(now);
+            candidacy.candidate.release(office, now);
+        });
+    }
+
+    /// Hands over to another; if that one does not take over, to whoever is next.
+    pub fn transfer(&mut self, now: Time, seat: Seat, to: NodeId, out: &mut Output) {
+        self.act(now, seat, out, |candidacy, office| {
+            if to != office.me() {
+                candidacy.stand_back(now);
+            }
+            candidacy.candidate.transfer(office, now, to);
+        });
+    }
+
+    /// Says how good a leader this node would be.
+    pub fn set_attribute(&mut self, now: Time, seat: Seat, attribute: Attribute, out: &mut Output) {
+        self.act(now, seat, out, |candidacy, _| candidacy.candidate.set_attribute(now, attribute));
+    }
+
+    /// Changes what decides whether the candidate stands, and lets it know if it does not do as it did.
+    fn set_wish(&mut self, now: Time, seat: Seat, out: &mut Output, change: impl FnOnce(&mut Candidacy)) {
+        let courtesy = (self.round_trip * COURTESY).max(LEAST_COURTESY).min(self.settings.delay * 4);
+        self.act(now, seat, out, |candidacy, office| {
+            let stands = |candidacy: &Candidacy| candidacy.standing && candidacy.healthy;
+            let before = stands(candidacy);
+            change(candidacy);
+            match (before, stands(candidacy)) {
+                (false, true) => {
+                    candidacy.candidate.set_healthy(office, now, true);
+                    // One that has just handed over to others must not be there before them.
+                    if now < candidacy.courteous_until {
+                        candidacy.contend_at = Some(candidacy.courteous_until);
+                    } else {
+                        candidacy.candidate.contend(office, now);
+                    }
+                }
+                (true, false) => {
+                    if candidacy.candidate.lease().is_some() {
+                        candidacy.courteous_until = candidacy.courteous_until.max(now + courtesy);
+                    }
+                    candidacy.contend_at = None;
+                    candidacy.candidate.set_healthy(office, now, false);
+                }
+                _ => {}
+            }
+        });
+    }
+
+    // What reaches it.
+
+    /// A datagram has come from a peer. Tells why, if it cannot be read.
+    pub fn on_datagram(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        datagram: &[u8],
+        out: &mut Output,
+    ) -> Result<(), Dropped> {
+        let messages = outbox::decode(datagram)?;
+        self.on_messages(now, from, messages, out);
+        Ok(())
+    }
+
+    /// Messages have come from a peer.
+    pub fn on_messages(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        messages: impl IntoIterator<Item = Message>,
+        out: &mut Output,
+    ) {
+        if from == self.me {
+            return;
+        }
+        if let Some(place) = self.settings.voters.iter().position(|&voter| voter == from) {
+            self.heard[place] = Some(now);
+        }
+        for message in messages {
+            self.tally.messages += 1;
+            self.hear(now, from, message, out);
+            self.hear_oneself(now, out);
+        }
+    }
+
+    /// When [`on_due`](Host::on_due) is to be called next. It may turn out that nothing was due.
+    pub fn next_due(&self) -> Option<Time> {
+        let voter = self.voter.as_ref().and_then(Voter::next_due);
+        [self.agenda.next(), voter].into_iter().flatten().min()
+    }
+
+    /// Does some of what is due.
+    pub fn on_due(&mut self, now: Time, out: &mut Output) {
+        if let Some(voter) = &mut self.voter
+            && voter.next_due().is_some_and(|due| due <= now)
+        {
+            // The name is that of no election: a voter names the one it speaks of itself.
+            let name = Name::of("");
+            voter.on_due(&mut Office::new(self.me, name, now, &mut self.own, &mut self.rng, out), now);
+            self.hear_oneself(now, out);
+        }
+        for _ in 0..TURN {
+            let Some((when, place)) = self.agenda.take(now) else { return };
+            let seat = Seat(place);
+            let Some(candidacy) = self.seats[seat.index()].as_mut() else { continue };
+            if candidacy.armed != Some(when) {
+                continue;
+            }
+            candidacy.armed = None;
+            if candidacy.due() > now {
+                self.arm(seat);
+                continue;
+            }
+            self.act(now, seat, out, |candidacy, office| {
+                if candidacy.contend_at.take_if(|when| *when <= now).is_some() {
+                    candidacy.candidate.contend(office, now);
+                }
+                candidacy.candidate.on_due(office, now);
+            });
+        }
+    }
+
+    /// Hands one input to the candidate, and to the node itself what the candidate has to say to it.
+    fn act(
+        &mut self,
+        now: Time,
+        seat: Seat,
+        out: &mut Output,
+        input: impl FnOnce(&mut Candidacy, &mut Office<'_>),
+    ) {
+        self.put(now, seat, out, input);
+        self.hear_oneself(now, out);
+    }
+
+    /// Hands one input to the candidate, takes note of what it tells the world, and of when it is due.
+    fn put(
+        &mut self,
+        now: Time,
+        seat: Seat,
+        out: &mut Output,
+        input: impl FnOnce(&mut Candidacy, &mut Office<'_>),
+    ) {
+        let Some(candidacy) = self.seats.get_mut(seat.index()).and_then(Option::as_mut) else { return };
+        let mut office = Office::new(self.me, candidacy.name, now, &mut self.own, &mut self.rng, out);
+        input(candidacy, &mut office);
+        if candidacy.once && candidacy.standing && office.has_lost() {
+            (candidacy.standing, candidacy.contend_at) = (false, None);
+            candidacy.candidate.set_healthy(&mut office, now, false);
+        }
+        if office.proposed {
+            candidacy.asked = now;
+        }
+        let (announced, lead) = office.news(candidacy.asked);
+        let renewed = lead.filter(|_| announced.is_empty());
+        let renewed = renewed.map(|Lead { valid_until, took }| Event::Renewed { valid_until, took });
+        let me = self.me;
+        let news = announced.into_iter().map(|announced| office::event(me, announced, lead));
+        for event in news.chain(renewed) {
+            self.note(now, seat, event);
+            out.events.push((seat, event));
+        }
+        self.arm(seat);
+    }
+
+    /// Takes note of what a candidate has told the world.
+    fn note(&mut self, now: Time, seat: Seat, event: Event) {
+        let leader = match event {
+            Event::Led { token, took, .. } => {
+                self.tally.led += 1;
+                self.took(took);
+                Some((self.me, token))
+            }
+            Event::Renewed { took, .. } => {
+                self.tally.renewed += 1;
+                return self.took(took);
+            }
+            Event::Follows { leader, token } => {
+                self.tally.followed += 1;
+                Some((leader, token))
+            }
+            Event::Lost => {
+                self.tally.lost += 1;
+                None
+            }
+            Event::Nobody => None,
+        };
+        let Some(candidacy) = self.seats[seat.index()].as_mut() else { return };
+        candidacy.since = now;
+        self.history.add(Record { name: candidacy.name, at: now, leader });
+    }
+
+    /// An eighth of what it took this time, seven of what it took before: as TCP does.
+    fn took(&mut self, took: Span) {
+        let smoothed = match self.round_trip.as_nanos() {
+            0 => took.as_nanos(),
+            before => before - before / 8 + took.as_nanos() / 8,
+        };
+        self.round_trip = Span::from_nanos(smoothed);
+    }
+
+    fn hear_oneself(&mut self, now: Time, out: &mut Output) {
+        while let Some(message) = self.own.pop_front() {
+            self.hear(now, self.me, message, out);
+        }
+    }
+
+    fn hear(&mut self, now: Time, from: NodeId, Message { name, body }: Message, out: &mut Output) {
+        match body {
+            Body::Ask(ask) => {
+                let Some(voter) = &mut self.voter else { return };
+                let mut office = Office::new(self.me, name, now, &mut self.own, &mut self.rng, out);
+                voter.on_ask(&mut office, now, from, name, ask);
+                let changes = matches!(ask, Ask::Propose { renewal: false, .. } | Ask::Release { .. });
+                if changes && from != self.me {
+                    self.look(now, name);
+                }
+            }
+            Body::Reply(reply) => {
+                let Some(&seat) = self.names.get(&name) else { return };
+                self.put(now, seat, out, |it, office| it.candidate.on_reply(office, now, from, reply));
+            }
+            Body::Claim { attribute } => {
+                let Some(&seat) = self.names.get(&name) else { return };
+                self.put(now, seat, out, |it, office| it.candidate.on_claim(office, now, from, attribute));
+            }
+        }
+    }
+
+    /// The node's voter has heard that the leader changes: its candidate asks who it is, once that is settled.
+    fn look(&mut self, now: Time, name: Name) {
+        let Some(&seat) = self.names.get(&name) else { return };
+        let Some(candidacy) = self.seats[seat.index()].as_mut() else { return };
+        let settled = (self.round_trip * COURTESY).max(LEAST_COURTESY).min(self.settings.delay * 4);
+        candidacy.candidate.look_by(now + settled);
+        self.arm(seat);
+    }
+
+    fn arm(&mut self, seat: Seat) {
+        let Some(candidacy) = self.seats[seat.index()].as_mut() else { return };
+        let due = candidacy.due();
+        if candidacy.armed.is_none_or(|armed| due < armed) {
+            self.agenda.add(due, seat.0);
+            candidacy.armed = Some(due);
+        }
+    }
+
+    // What can be asked of it.
+
+    /// Its part in the election of this name.
+    pub fn seat(&self, name: Name) -> Option<Seat> {
+        self.names.get(&name).copied()
+    }
+
+    /// How many elections it takes part in.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether it takes part in none.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// What it knows of an election.
+    pub fn status(&self, now: Time, seat: Seat) -> Option<Status> {
+        let candidacy = self.seats.get(seat.index())?.as_ref()?;
+        let candidate = &candidacy.candidate;
+        let lease = candidate.lease().filter(|lease| now < lease.valid_until);
+        let other = candidate.leader().map(|grant| (grant.holder, grant.token));
+        Some(Status {
+            name: candidacy.text.to_string(),
+            leader: lease.map(|lease| (self.me, lease.token)).or(other),
+            since: candidacy.since,
+            lease,
+            attribute: candidate.attribute(),
+            why: self.why(now, candidacy),
+        })
+    }
+
+    fn why(&self, now: Time, candidacy: &Candidacy) -> Why {
+        let candidate = &candidacy.candidate;
+        let lease = candidate.lease().filter(|lease| now < lease.valid_until);
+        let silent = self.silent_voters(now);
+        let majority = self.settings.voters.len() / 2 + 1;
+        match (lease, candidate.leader(), candidate.stage()) {
+            (Some(lease), ..) => Why::Leads(lease.valid_until.since(now)),
+            _ if !candidacy.healthy => Why::Unhealthy,
+            _ if !candidacy.standing => Why::Observes,
+            _ if self.settings.voters.len() - silent.len() < majority => Why::NoMajority { silent, majority },
+            (_, Some(grant), _) => Why::Follows(grant.holder),
+            _ if now < candidate.stands_back_until() => {
+                Why::StandsBack(candidate.stands_back_until().since(now))
+            }
+            (_, _, Stage::Preparing | Stage::Proposing) => Why::Contends,
+            _ => Why::Waits,
+        }
+    }
+
+    /// The voters that have not answered for longer than anybody waits before asking again.
+    fn silent_voters(&self, now: Time) -> Vec<(NodeId, Option<Span>)> {
+        let patience = self.settings.voter_timings().patience;
+        let voters = self.settings.voters.iter().zip(&self.heard);
+        let own_votes = self.voter.as_ref().is_some_and(|voter| voter.votes() && now >= voter.silent_until());
+        voters
+            .filter(|&(&voter, heard)| match voter == self.me {
+                true => !own_votes,
+                false => heard.is_none_or(|heard| now.since(heard) > patience),
+            })
+            .map(|(&voter, heard)| (voter, heard.map(|heard| now.since(heard))))
+            .collect()
+    }
+
+    /// How it is as a voter, if it is one.
+    pub fn voter_status(&self, now: Time) -> Option<VoterStatus> {
+        let voter = self.voter.as_ref()?;
+        let (votes, silence) = (voter.votes(), voter.silent_until().since(now));
+        Some(VoterStatus { votes, silence, elections: voter.len() })
+    }
+
+    /// Every election it takes part in.
+    pub fn seats(&self) -> impl Iterator<Item = (Seat, &str)> {
+        let seats = self.names.values();
+        seats.filter_map(|&seat| Some((seat, &*self.seats[seat.index()].as_ref()?.text)))
+    }
+
+    /// The changes of leaders that it learned of.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// What it has counted.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// How long a majority has lately taken to answer.
+    pub fn round_trip(&self) -> Span {
+        self.round_trip
+    }
+}
+
+/// What a voter that starts may do.
+struct Saving<'o>(&'o mut Output);
+
+impl VoterEffects for Saving<'_> {
+    fn save(&mut self, saved: Saved) {
+        self.0.save = Some(saved);
+    }
+    fn reply(&mut self, _: NodeId, _: Name, _: election::algorithms::quorum_lease::Reply) {
+        unreachable!("nobody has asked it anything");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+//! The host alone: what it says to itself, how it shares datagrams, when it wants to be called.
+
+use election::algorithms::quorum_lease::{MEMORY, Reply, Request};
+
+use super::*;
+use crate::lease::SEAT_MEMORY;
+
+const ME: NodeId = NodeId(1);
+
+fn at(millis: u64) -> Time {
+    Time::ZERO + Span::from_millis(millis)
+}
+
+/// A host, and everybody else's part played by hand.
+struct Stand {
+    host: Host,
+    out: Output,
+}
+
+impl Stand {
+    fn new(voters: u64) -> Stand {
+        let settings = Settings::new((1..=voters).map(NodeId));
+        let mut out = Output::new(settings.datagram);
+        let host = Host::start(ME, settings, Start::Fresh, 7, at(0), &mut out).unwrap();
+        Stand { host, out }
+    }
+
+    fn join(&mut self, now: Time, text: &str) -> Seat {
+        self.host.join(now, text, Terms::default(), &mut self.out).unwrap()
+    }
+
+    fn stand(&mut self, now: Time, text: &str) -> Seat {
+        let seat = self.join(now, text);
+        self.host.stand(now, seat, &mut self.out);
+        seat
+    }
+
+    fn sent(&mut self) -> Vec<(NodeId, Vec<Message>)> {
+        let mut sent = Vec::new();
+        self.out.mail.drain(|to, datagram| sent.push((to, outbox::decode(datagram).unwrap())));
+        sent
+    }
+
+    fn events(&mut self) -> Vec<(Seat, Event)> {
+        std::mem::take(&mut self.out.events)
+    }
+
+    /// The other voters agree to everything, at once, until nothing more is said.
+    fn all_agree(&mut self, now: Time) {
+        loop {
+            let sent = self.sent();
+            if sent.is_empty() {
+                return;
+            }
+            for (to, messages) in sent {
+                let replies = messages.into_iter().filter_map(|message| {
+                    let reply = match message.body {
+                        Body::Ask(Ask::Prepare { request, .. }) => Reply::Promised { request },
+                        Body::Ask(Ask::Propose { request, renewal, .. }) => {
+                            Reply::Accepted { request, renewal }
+                        }
+                        _ => return None,
+                    };
+                    Some(Message { name: message.name, body: Body::Reply(reply) })
+                });
+                self.host.on_messages(now, to, replies.collect::<Vec<_>>(), &mut self.out);
+            }
+        }
+    }
+
+    /// Does what is due up to then, with others that agree. How many datagrams that took.
+    fn run(&mut self, until: Time) -> usize {
+        let mut datagrams = 0;
+        while let Some(due) = self.host.next_due().filter(|due| *due <= until) {
+            self.host.on_due(due, &mut self.out);
+            self.out.mail.drain(|_, _| datagrams += 1);
+        }
+        datagrams
+    }
+}
+
+/// What a candidate says to the voter of its own node is no message.
+#[test]
+fn the_only_voter_elects_itself_without_a_datagram() {
+    let mut alone = Stand::new(1);
+    assert!(alone.out.save.take().is_some(), "that it exists");
+    let seat = alone.stand(at(0), "x");
+    assert!(alone.out.save.is_some_and(|saved| saved.ceiling >= 1));
+    let events = alone.events();
+    let &[(at_seat, Event::Led { token, valid_until, .. })] = &events[..] else { panic!("{events:?}") };
+    assert_eq!((at_seat, token.number()), (seat, 1));
+    assert!(valid_until > at(2_900) && valid_until < at(3_000));
+    assert!(alone.sent().is_empty());
+    alone.host.withdraw(at(1), seat, &mut alone.out);
+    assert_eq!(alone.events(), [(seat, Event::Lost)]);
+    assert!(alone.sent().is_empty());
+}
+
+#[test]
+fn a_name_is_taken_once_and_free_again_after_leaving() {
+    let mut host = Stand::new(1);
+    let seat = host.stand(at(0), "x");
+    assert_eq!(host.host.join(at(0), "x", Terms::default(), &mut host.out), Err(Refused::Taken));
+    assert!(matches!(host.host.join(at(0), "", Terms::default(), &mut host.out), Err(Refused::Unfit(_))));
+    host.events();
+    host.host.leave(at(1), seat, &mut host.out);
+    assert_eq!(host.events(), [(seat, Event::Lost)], "it handed over first");
+    assert!(host.host.is_empty());
+    let again = host.stand(at(2), "x");
+    assert!(matches!(host.events()[..], [(_, Event::Led { token, .. })] if token.number() == 2));
+    assert_eq!(again, seat, "the place is used again");
+}
+
+/// A thousand names that were led at different moments renew in few datagrams, and not one comes late.
+#[test]
+fn renewals_share_datagrams_and_come_early_enough() {
+    let mut stand = Stand::new(3);
+    for number in 0..1_000 {
+        let now = at(number);
+        stand.run(now);
+        stand.stand(now, &number.to_string());
+        stand.all_agree(now);
+    }
+    let led = |stand: &mut Stand| {
+        let events = stand.events();
+        events.iter().filter(|(_, event)| matches!(event, Event::Led { .. })).count()
+    };
+    assert_eq!(led(&mut stand), 1_000);
+    let (from, until) = (at(2_000), at(3_000));
+    let (mut datagrams, mut renewed) = (0, 0);
+    while let Some(due) = stand.host.next_due().filter(|due| *due <= until) {
+        stand.host.on_due(due, &mut stand.out);
+        let sent = stand.sent();
+        if due >= from {
+            datagrams += sent.len();
+            renewed += sent.iter().map(|(_, messages)| messages.len()).sum::<usize>();
+        }
+        for (to, messages) in sent {
+            let replies = messages.into_iter().map(|message| {
+                let Body::Ask(Ask::Propose { request, renewal: true, .. }) = message.body else {
+                    panic!("{message:?}")
+                };
+                Message { name: message.name, body: Body::Reply(Reply::Accepted { request, renewal: true }) }
+            });
+            stand.host.on_messages(due, to, replies.collect::<Vec<_>>(), &mut stand.out);
+        }
+        for (_, event) in stand.events() {
+            let Event::Renewed { valid_until, .. } = event else { panic!("{event:?}") };
+            assert!(valid_until > due + Span::from_millis(2_900));
+        }
+    }
+    // In the 983 to 1,000 ms between two renewals, 1,000 names make 2,000 messages to two peers.
+    assert!((1_900..2_200).contains(&renewed), "{renewed}");
+    assert!(datagrams < 200, "{datagrams} datagrams for {renewed} messages");
+}
+
+#[test]
+fn one_that_hands_over_and_stands_again_lets_others_go_first() {
+    let mut stand = Stand::new(3);
+    let seat = stand.stand(at(0), "x");
+    stand.all_agree(at(0));
+    stand.events();
+    stand.host.yield_turn(at(10), seat, &mut stand.out);
+    assert_eq!(stand.events(), [(seat, Event::Lost)]);
+    let kinds = |sent: Vec<(NodeId, Vec<Message>)>| -> Vec<Body> {
+        sent.into_iter().flat_map(|(_, messages)| messages).map(|message| message.body).collect()
+    };
+    assert!(kinds(stand.sent()).iter().all(|body| matches!(body, Body::Ask(Ask::Release { .. }))));
+    stand.host.on_due(at(10), &mut stand.out);
+    let queued = kinds(stand.sent());
+    let queues = |body: &Body| matches!(body, Body::Ask(Ask::Enquire { standing: Some(_), .. }));
+    assert!(!queued.is_empty() && queued.iter().all(queues), "{queued:?}");
+    let due = stand.host.next_due().unwrap();
+    assert!(due >= at(10) + LEAST_COURTESY);
+    stand.host.on_due(due, &mut stand.out);
+    assert!(kinds(stand.sent()).iter().all(|body| matches!(body, Body::Ask(Ask::Prepare { .. }))));
+    stand.all_agree(due);
+}
+
+#[test]
+fn it_knows_why_it_does_not_lead() {
+    let mut stand = Stand::new(3);
+    let seat = stand.join(at(0), "x");
+    let why = |stand: &Stand, now| stand.host.status(now, seat).unwrap().why;
+    assert_eq!(why(&stand, at(0)), Why::Observes);
+    stand.host.stand(at(0), seat, &mut stand.out);
+    let Why::NoMajority { silent, majority: 2 } = why(&stand, at(1)) else { panic!("nobody answered") };
+    assert_eq!(silent, [(NodeId(2), None), (NodeId(3), None)]);
+    stand.all_agree(at(5));
+    assert!(matches!(why(&stand, at(5)), Why::Leads(_)));
+    assert_eq!(stand.host.history().of(Name::of("x")).count(), 1);
+    stand.host.resign(at(6), seat, &mut stand.out);
+    assert_eq!(why(&stand, at(6)), Why::StandsBack(Span::from_millis(3_000)));
+    stand.host.set_healthy(at(7), seat, false, &mut stand.out);
+    assert_eq!(why(&stand, at(7)), Why::Unhealthy);
+    assert_eq!(stand.host.history().of(Name::of("x")).count(), 2, "led, lost");
+}
+
+/// DESIGN, "100,000 held": what each of them takes. A held election's share at the voter is computed where it
+/// is kept; a seat's is that of its parts.
+#[test]
+fn an_election_takes_little_memory() {
+    assert!(MEMORY < 200, "{MEMORY} bytes at a voter");
+    assert!(SEAT_MEMORY < 500, "{SEAT_MEMORY} bytes at the candidate's node");
+}
+
+#[test]
+fn a_voter_answers_for_names_it_takes_no_part_in_and_others_are_not_heard() {
+    let mut stand = Stand::new(3);
+    let ask = |name: &str| {
+        let body = Body::Ask(Ask::Enquire { request: Request(9), standing: None });
+        Message { name: Name::of(name), body }
+    };
+    stand.host.on_messages(at(0), NodeId(8), [ask("x"), ask("y")], &mut stand.out);
+    let sent = stand.sent();
+    assert_eq!(sent.len(), 1, "both answers in one datagram");
+    assert_eq!((sent[0].0, sent[0].1.len()), (NodeId(8), 2));
+    stand.host.on_messages(at(0), ME, [ask("x")], &mut stand.out);
+    assert!(stand.sent().is_empty(), "whoever says to be this node is not");
+    stand.out.save = None;
+    assert!(stand.host.on_datagram(at(0), NodeId(8), b"nonsense", &mut stand.out).is_err());
+    assert!(stand.out.is_empty());
+}

@@ -1,0 +1,346 @@
+//! The task that owns a host, and carries out what it wants done.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use election::algorithms::quorum_lease::{Name, Saved};
+use election::{NodeId, Time};
+use tokio::sync::{mpsc, watch};
+
+use super::{Command, Condition, Deed, Figures, Joined};
+use crate::Transport;
+use crate::clock::Clock;
+use crate::lease::host::{Host, Refused};
+use crate::lease::output::{Event, Output};
+use crate::lease::part::{Belief, Stint};
+use crate::lease::seat::Seat;
+use crate::lease::settings::Terms;
+use crate::storage::Storage;
+
+/// How many datagrams, and how many commands, are taken in one turn. What is said to a peer in one turn shares
+/// datagrams; but who waits for an answer does not wait for all of what came after.
+const TURN: usize = 64;
+/// How long it waits before it tries to save again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// A node's part in one election, as far as others are told of it.
+struct Place {
+    belief: watch::Sender<Belief>,
+    stint: Option<Arc<Stint>>,
+    /// Whether one of its users may stand.
+    taken: bool,
+    users: usize,
+}
+
+pub(super) struct Task<T, C, D> {
+    host: Host,
+    out: Output,
+    transport: T,
+    clock: C,
+    /// None while it is being written to.
+    disk: Option<D>,
+    commands: mpsc::UnboundedReceiver<Command>,
+    condition: watch::Sender<Condition>,
+    stopped: watch::Receiver<bool>,
+    places: Vec<Option<Place>>,
+    stopping: bool,
+}
+
+/// What woke the task.
+enum Woken {
+    Command(Option<Command>),
+    Datagram(io::Result<(NodeId, Vec<u8>)>),
+    Due,
+}
+
+impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
+    #[allow(clippy::too_many_arguments, reason = "it is made in one place, of all it needs")]
+    pub(super) fn new(
+        host: Host,
+        out: Output,
+        transport: T,
+        clock: C,
+        disk: D,
+        commands: mpsc::UnboundedReceiver<Command>,
+        condition: watch::Sender<Condition>,
+        stopped: watch::Receiver<bool>,
+    ) -> Task<T, C, D> {
+        let (disk, places, stopping) = (Some(disk), Vec::new(), false);
+        Task { host, out, transport, clock, disk, commands, condition, stopped, places, stopping }
+    }
+
+    pub(super) async fn run(mut self) {
+        let mut reason = None;
+        if !self.settle().await {
+            self.stopping = true;
+        }
+        while !self.stopping {
+            if let Err(error) = self.turn().await {
+                reason = Some(error.to_string());
+                break;
+            }
+        }
+        // Whoever holds one knows at once, though it may have handed over already.
+        self.places.iter().flatten().filter_map(|place| place.stint.as_ref()).for_each(|it| it.end());
+        self.condition.send_modify(|condition| condition.stopped = Some(reason));
+    }
+
+    /// Waits for something to do, does it and what else there is, and then what the host makes of it.
+    async fn turn(&mut self) -> io::Result<()> {
+        match self.woken().await {
+            Woken::Command(command) => self.obey(command),
+            Woken::Datagram(received) => self.hear(received?),
+            Woken::Due => {}
+        }
+        for _ in 0..TURN {
+            match self.commands.try_recv() {
+                Ok(command) => self.obey(Some(command)),
+                Err(_) => break,
+            }
+        }
+        for _ in 0..TURN {
+            match ready(self.transport.receive()).await {
+                Some(received) => self.hear(received?),
+                None => break,
+            }
+        }
+        let now = self.clock.now();
+        if self.host.next_due().is_some_and(|due| due <= now) {
+            self.host.on_due(now, &mut self.out);
+        }
+        self.stopping |= !self.settle().await;
+        Ok(())
+    }
+
+    async fn woken(&mut self) -> Woken {
+        let due = self.host.next_due().unwrap_or(Time::MAX);
+        if due <= self.clock.now() {
+            // There is more to do than fits into a turn; but others have to have theirs.
+            tokio::task::yield_now().await;
+            return Woken::Due;
+        }
+        tokio::select! {
+            biased;
+            received = self.transport.receive() => Woken::Datagram(received),
+            command = self.commands.recv() => Woken::Command(command),
+            () = self.clock.sleep_until(due) => Woken::Due,
+        }
+    }
+
+    /// The clock is read after a datagram has come, and for each: a lease is granted from a moment that is not
+    /// before the one in which it was asked for.
+    fn hear(&mut self, (from, datagram): (NodeId, Vec<u8>)) {
+        let now = self.clock.now();
+        if let Err(reason) = self.host.on_datagram(now, from, &datagram, &mut self.out) {
+            self.transport.counters().count_drop(reason);
+        }
+    }
+
+    /// Saves, then tells, then sends: in this order. False if it was told to stop while it could not save.
+    async fn settle(&mut self) -> bool {
+        if !self.out.is_empty() {
+            if !self.save().await {
+                return false;
+            }
+            let mut events = std::mem::take(&mut self.out.events);
+            for (seat, event) in events.drain(..) {
+                self.tell(seat, event);
+            }
+            self.out.events = events;
+            let transport = &self.transport;
+            // Whoever does not get it asks again; the transport has counted it.
+            self.out.mail.drain(|to, datagram| _ = transport.send(to, datagram));
+        }
+        true
+    }
+
+    /// Tries until it succeeds: nothing may happen before.
+    async fn save(&mut self) -> bool {
+        let Some(saved) = self.out.save.take() else { return true };
+        loop {
+            let Some(mut disk) = self.disk.take() else { return false };
+            let written = tokio::task::spawn_blocking(move || {
+                // The mark only after the first state is there, and before anybody hears of it.
+                let written = disk.save(&saved).and_then(|()| disk.mark_started());
+                (disk, written)
+            });
+            let Ok((disk, written)) = written.await else { return false };
+            self.disk = Some(disk);
+            let trouble = written.err().map(|error| error.to_string());
+            let done = trouble.is_none();
+            self.condition.send_if_modified(|condition| {
+                let changed = condition.trouble != trouble;
+                condition.trouble = trouble;
+                changed
+            });
+            if done {
+                return true;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(RETRY) => {}
+                _ = self.stopped.wait_for(|stop| *stop) => return false,
+            }
+        }
+    }
+
+    /// Tells those concerned what has become of an election.
+    fn tell(&mut self, seat: Seat, event: Event) {
+        let now = self.clock.now();
+        let Some(place) = self.places.get_mut(seat.index()).and_then(Option::as_mut) else { return };
+        let leader = match event {
+            Event::Renewed { valid_until, .. } => {
+                if let Some(stint) = &place.stint {
+                    stint.renew(valid_until);
+                }
+                return;
+            }
+            Event::Led { token, valid_until, .. } => {
+                match &place.stint {
+                    Some(stint) => stint.lead_on(token, valid_until),
+                    None => place.stint = Some(Arc::new(Stint::new(token, valid_until))),
+                }
+                Some((self.host.me(), token))
+            }
+            Event::Follows { leader, token } => Some((leader, token)),
+            Event::Lost | Event::Nobody => None,
+        };
+        if !matches!(event, Event::Led { .. })
+            && let Some(stint) = place.stint.take()
+        {
+            stint.end();
+        }
+        let belief = Belief { leader, since: now, stint: place.stint.clone() };
+        place.belief.send_replace(belief);
+    }
+
+    fn obey(&mut self, command: Option<Command>) {
+        let now = self.clock.now();
+        // If nobody is there to answer to, it is done all the same.
+        match command {
+            Some(Command::Join { text, terms, reply }) => _ = reply.send(self.join(now, &text, terms)),
+            Some(Command::Do { name, deed, reply }) => {
+                let done = self.host.seat(name).map(|seat| self.perform(now, seat, deed)).is_some();
+                if let Some(reply) = reply {
+                    _ = reply.send(done);
+                }
+            }
+            Some(Command::Status { name, reply }) => {
+                let status = self.host.seat(name).and_then(|seat| self.host.status(now, seat));
+                _ = reply.send(status);
+            }
+            Some(Command::Elections { reply }) => {
+                let seats = self.host.seats().filter_map(|(seat, _)| self.host.status(now, seat));
+                _ = reply.send(seats.collect());
+            }
+            Some(Command::History { name, reply }) => {
+                let all = self.host.history().all();
+                let wanted = all.filter(|record| name.is_none_or(|name| name == record.name));
+                _ = reply.send(wanted.copied().collect());
+            }
+            Some(Command::Figures { reply }) => _ = reply.send(self.figures(now)),
+            Some(Command::Stop) | None => self.leave_all(now),
+        }
+    }
+
+    fn figures(&self, now: Time) -> Figures {
+        Figures {
+            tally: self.host.tally(),
+            elections: self.host.len(),
+            voter: self.host.voter_status(now),
+            round_trip: self.host.round_trip(),
+            messages_sent: self.out.mail.messages(),
+            turned: now,
+        }
+    }
+
+    fn perform(&mut self, now: Time, seat: Seat, deed: Deed) {
+        let (host, out) = (&mut self.host, &mut self.out);
+        match deed {
+            Deed::Campaign => host.campaign(now, seat, out),
+            Deed::Withdraw => host.withdraw(now, seat, out),
+            Deed::Resign => host.resign(now, seat, out),
+            Deed::Transfer(to) => host.transfer(now, seat, to, out),
+            Deed::SetHealthy(healthy) => host.set_healthy(now, seat, healthy, out),
+            Deed::SetAttribute(attribute) => host.set_attribute(now, seat, attribute, out),
+            Deed::Leave { stands } => self.leave(now, seat, stands),
+        }
+    }
+
+    /// Somebody takes part. Others may do so already as observers; their beliefs go on.
+    fn join(&mut self, now: Time, text: &str, terms: Option<Terms>) -> Result<Joined, Refused> {
+        let name = Name::of(text);
+        let earlier = match (self.host.seat(name), terms) {
+            (Some(seat), terms) => {
+                let Some(place) = self.places[seat.index()].as_mut() else { return Err(Refused::Taken) };
+                if terms.is_none() {
+                    place.users += 1;
+                    return Ok((name, place.belief.subscribe()));
+                }
+                if place.taken {
+                    return Err(Refused::Taken);
+                }
+                terms.unwrap_or_default().check(self.host.settings())?;
+                self.host.leave(now, seat, &mut self.out);
+                self.places[seat.index()].take()
+            }
+            (None, _) => None,
+        };
+        let seat = self.host.join(now, text, terms.unwrap_or_default(), &mut self.out)?;
+        let mut place = earlier.unwrap_or_else(|| {
+            let belief = Belief { leader: None, since: now, stint: None };
+            Place { belief: watch::Sender::new(belief), stint: None, taken: false, users: 0 }
+        });
+        place.taken = terms.is_some();
+        place.users += 1;
+        let belief = place.belief.subscribe();
+        if self.places.len() <= seat.index() {
+            self.places.resize_with(seat.index() + 1, || None);
+        }
+        self.places[seat.index()] = Some(place);
+        Ok((name, belief))
+    }
+
+    fn leave(&mut self, now: Time, seat: Seat, stands: bool) {
+        let Some(place) = self.places[seat.index()].as_mut() else { return };
+        place.users -= 1;
+        if stands {
+            place.taken = false;
+            self.host.withdraw(now, seat, &mut self.out);
+        }
+        if self.places[seat.index()].as_ref().is_some_and(|place| place.users == 0) {
+            self.host.leave(now, seat, &mut self.out);
+            self.forget(seat);
+        }
+    }
+
+    /// Nobody is told of this election any more.
+    fn forget(&mut self, seat: Seat) {
+        if let Some(stint) = self.places[seat.index()].take().and_then(|place| place.stint) {
+            stint.end();
+        }
+    }
+
+    fn leave_all(&mut self, now: Time) {
+        let seats: Vec<Seat> = self.host.seats().map(|(seat, _)| seat).collect();
+        for seat in seats {
+            // It does not believe that it leads any more before anybody is told.
+            self.forget(seat);
+            self.host.leave(now, seat, &mut self.out);
+        }
+        self.stopping = true;
+    }
+}
+
+/// What is there already, without waiting for it.
+async fn ready<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}

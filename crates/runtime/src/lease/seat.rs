@@ -1,0 +1,117 @@
+//! A node's part in one election: a candidate, and what the node makes of it.
+
+use election::algorithms::quorum_lease::{Candidate, Name, Stage};
+use election::{Span, Time};
+
+use super::agenda::ENTRY_MEMORY;
+use super::settings::Terms;
+
+/// Which of a node's elections: a small number, used again once the node has left the election.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Seat(pub(super) u32);
+
+impl Seat {
+    /// As an index of a table.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A node's part in one election.
+#[derive(Debug)]
+pub(super) struct Candidacy {
+    pub(super) name: Name,
+    pub(super) text: Box<str>,
+    pub(super) candidate: Candidate,
+    /// Whether somebody here asks to lead. If not, it only observes.
+    pub(super) standing: bool,
+    /// Whether it stands no longer once it has led and lost.
+    pub(super) once: bool,
+    /// Whether whoever would lead is well.
+    pub(super) healthy: bool,
+    ttl: Span,
+    /// Renewals wait for a multiple of this.
+    tick: Span,
+    /// When it contends without being woken: for others it has stood back long enough.
+    pub(super) contend_at: Option<Time>,
+    /// Until when it does so if it stands again, having handed over.
+    pub(super) courteous_until: Time,
+    /// When it last asked for a lease.
+    pub(super) asked: Time,
+    /// Since when what it knows of the leader has been so.
+    pub(super) since: Time,
+    /// The moment of an entry in the agenda: it is looked at then, or earlier.
+    pub(super) armed: Option<Time>,
+}
+
+/// The memory that a node's part in one election takes, in bytes, without its name in writing and without what
+/// the candidate keeps on the heap (its list of voters): the part itself, a pointer to it, its place in the
+/// agenda, and its entry in the tree of names, half of which may be empty.
+pub const SEAT_MEMORY: usize =
+    size_of::<Candidacy>() + size_of::<usize>() + ENTRY_MEMORY + 2 * size_of::<(Name, u32)>();
+
+impl Candidacy {
+    pub(super) fn new(text: &str, candidate: Candidate, terms: &Terms, now: Time) -> Candidacy {
+        Candidacy {
+            name: Name::of(text),
+            text: text.into(),
+            candidate,
+            standing: false,
+            once: false,
+            healthy: true,
+            tick: tick(terms.slack()),
+            ttl: terms.ttl,
+            contend_at: None,
+            courteous_until: now,
+            asked: now,
+            since: now,
+            armed: None,
+        }
+    }
+
+    /// It was told to hand over: if it leads, it lets others go first for the length of a lease.
+    pub(super) fn stand_back(&mut self, now: Time) {
+        if self.candidate.lease().is_some() {
+            self.courteous_until = now + self.ttl;
+        }
+    }
+
+    /// When it is to be looked at next.
+    pub(super) fn due(&self) -> Time {
+        let next = self.candidate.next_due();
+        let next = match (self.candidate.stage(), self.candidate.lease(), self.candidate.leader()) {
+            // The candidate names the earliest moment; the latest is a slack away, and a tick comes before.
+            (Stage::Leading, Some(lease), _) => self.aligned(next).min(lease.valid_until),
+            (Stage::Waiting, None, Some(_)) => self.aligned(next),
+            _ => next,
+        };
+        next.min(self.contend_at.unwrap_or(Time::MAX))
+    }
+
+    fn aligned(&self, when: Time) -> Time {
+        let tick = self.tick.as_nanos();
+        Time::from_nanos(when.as_nanos().div_ceil(tick).saturating_mul(tick))
+    }
+}
+
+/// The longest power of two within the slack, so that the ticks of long leases are ticks of short ones, too.
+fn tick(slack: Span) -> Span {
+    Span::from_nanos(1 << slack.as_nanos().max(1).ilog2())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_fit_into_the_slack_and_into_each_other() {
+        let ticks: Vec<u64> =
+            [1, 3, 50, 1_000].map(|millis| tick(Span::from_millis(millis)).as_nanos()).into();
+        for (millis, tick) in [1, 3, 50, 1_000].into_iter().zip(&ticks) {
+            let slack = millis * 1_000_000;
+            assert!(*tick <= slack && *tick > slack / 2);
+        }
+        assert!(ticks.windows(2).all(|pair| pair[1] % pair[0] == 0));
+        assert_eq!(tick(Span::ZERO).as_nanos(), 1);
+    }
+}

@@ -1,0 +1,191 @@
+//! Figures of a three-node cluster in one process, over loopback.
+//!
+//! `cargo run --release -p suffrage --example measure -- acquire | handover | failover | held COUNT`
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it measures time")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use runtime::transport::udp::Socket;
+use suffrage::{Election, Error, Keyring, Leadership, Node};
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() -> Result<(), Error> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["acquire"] => {
+            acquire(1).await?;
+            acquire(64).await
+        }
+        ["handover"] => handover().await,
+        ["failover"] => failover().await,
+        ["held", count] => held(count.parse().expect("a count")).await,
+        _ => {
+            eprintln!("acquire | handover | failover | held COUNT");
+            std::process::exit(2);
+        }
+    }
+}
+
+async fn cluster() -> Result<Vec<Node>, Error> {
+    let mut sockets = Vec::new();
+    for _ in 0..3 {
+        sockets.push(Socket::bind(([127, 0, 0, 1], 0).into()).await?);
+    }
+    let addresses: Vec<_> = sockets.iter().map(Socket::local_address).collect();
+    let keyring = Keyring::generate()?;
+    let mut nodes = Vec::new();
+    for (socket, id) in sockets.into_iter().zip(1..) {
+        let mut node = Node::builder(id).key(keyring.clone()).in_memory().socket(socket);
+        for (address, member) in addresses.iter().zip(1..) {
+            node = node.member(member, *address);
+        }
+        nodes.push(node.start().await?);
+    }
+    Ok(nodes)
+}
+
+/// How often names are acquired and given back, each by one client as fast as it can.
+async fn acquire(names: usize) -> Result<(), Error> {
+    let nodes = cluster().await?;
+    let count = Arc::new(AtomicU64::new(0));
+    let span = Duration::from_secs(5);
+    let (start, cpu) = (Instant::now(), cpu());
+    let mut clients = Vec::new();
+    for number in 0..names {
+        let election = Election::join(format!("name {number}")).start(&nodes[0]).await?;
+        let count = Arc::clone(&count);
+        clients.push(tokio::spawn(async move {
+            while start.elapsed() < span {
+                drop(election.lead().await?);
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok::<(), Error>(())
+        }));
+    }
+    for client in clients {
+        client.await.expect("it does not panic")?;
+    }
+    let (seconds, cpu) = (start.elapsed().as_secs_f64(), crate::cpu() - cpu);
+    let count = count.load(Ordering::Relaxed);
+    let figures = nodes[0].figures().await?;
+    println!(
+        "{names} names at once: {:.0} acquisitions per second, {:.0}% CPU, {:.1} us of CPU each; node 1 sent {} messages",
+        count as f64 / seconds,
+        100.0 * cpu / seconds,
+        1e6 * cpu / count as f64,
+        figures.messages_sent,
+    );
+    Ok(())
+}
+
+fn quantiles(what: &str, mut times: Vec<Duration>) {
+    times.sort_unstable();
+    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+    let (count, median, late, most) = (times.len(), at(0.5), at(0.99), at(1.0));
+    println!("{what}: median {median:.1?}, p99 {late:.1?}, most {most:.1?}, of {count}");
+}
+
+/// From the moment a leadership is dropped until the next one, who waits at another node, has his.
+async fn handover() -> Result<(), Error> {
+    let nodes = cluster().await?;
+    let mut elections = Vec::new();
+    for node in &nodes {
+        elections.push(Election::join("x").ttl(Duration::from_secs(20)).start(node).await?);
+    }
+    let mut times = Vec::new();
+    let mut leadership = elections[0].lead().await?;
+    for round in 1..=300 {
+        let next = elections[round % 2].clone();
+        let waiting = tokio::spawn(async move { (next.lead().await, Instant::now()) });
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let start = Instant::now();
+        drop(leadership);
+        let (next, led) = waiting.await.expect("it does not panic");
+        leadership = next?;
+        times.push(led - start);
+    }
+    quantiles("from resigning to the next leader", times);
+    Ok(())
+}
+
+/// From the death of a leader until the next one has his leadership, at several ttls.
+async fn failover() -> Result<(), Error> {
+    for millis in [200, 1_000, 3_000] {
+        let ttl = Duration::from_millis(millis);
+        let mut times = Vec::new();
+        for _ in 0..if millis > 1_000 { 5 } else { 20 } {
+            let nodes = cluster().await?;
+            let first = Election::join("x").ttl(ttl).start(&nodes[0]).await?;
+            let second = Election::join("x").ttl(ttl).start(&nodes[1]).await?;
+            let leadership = first.lead().await?;
+            let waiting = tokio::spawn(async move { (second.lead().await, Instant::now()) });
+            tokio::time::sleep(ttl / 4).await;
+            let start = Instant::now();
+            nodes[0].abort();
+            let (next, led) = waiting.await.expect("it does not panic");
+            assert!(!leadership.is_valid() && next?.is_valid());
+            times.push(led - start);
+        }
+        quantiles(&format!("from the death of a leader to the next, ttl {millis} ms"), times);
+    }
+    Ok(())
+}
+
+/// What it costs to hold so many elections.
+async fn held(count: usize) -> Result<(), Error> {
+    let nodes = cluster().await?;
+    let base = memory();
+    let ttl = Duration::from_secs(10);
+    let start = Instant::now();
+    let mut held: Vec<Leadership> = Vec::with_capacity(count);
+    for from in (0..count).step_by(1_000) {
+        let mut asked = Vec::new();
+        for number in from..count.min(from + 1_000) {
+            let node = nodes[0].clone();
+            asked.push(tokio::spawn(async move {
+                let election = Election::join(format!("election {number}")).ttl(ttl).start(&node).await?;
+                election.lead().await
+            }));
+        }
+        for leadership in asked {
+            held.push(leadership.await.expect("it does not panic")?);
+        }
+    }
+    println!("{count} acquired in {:.1?}", start.elapsed());
+    tokio::time::sleep(ttl).await;
+    let (start, cpu, before) = (Instant::now(), cpu(), nodes[0].figures().await?);
+    tokio::time::sleep(2 * ttl).await;
+    let (seconds, cpu) = (start.elapsed().as_secs_f64(), crate::cpu() - cpu);
+    let after = nodes[0].figures().await?;
+    let lost = held.iter().filter(|leadership| !leadership.is_valid()).count();
+    println!(
+        "{count} held at ttl {ttl:?}: {:.2}% of a CPU for all three nodes, {:.0} renewals and {:.0} messages \
+         sent per second, {:.1} MB ({:.0} bytes each, for all three and the handles), {lost} lost",
+        100.0 * cpu / seconds,
+        (after.tally.renewed - before.tally.renewed) as f64 / seconds,
+        (after.messages_sent - before.messages_sent) as f64 / seconds,
+        (memory() - base) as f64 / 1e6,
+        (memory() - base) as f64 / count as f64,
+    );
+    println!("a majority answers in {} ms", after.round_trip);
+    Ok(())
+}
+
+/// Seconds of CPU that this process has used.
+fn cpu() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
+    let ticks = |place: usize| fields.get(place).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
+    (ticks(11) + ticks(12)) / 100.0
+}
+
+/// Bytes of memory that this process has.
+fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1_024
+}

@@ -1,0 +1,43 @@
+//! What can go wrong.
+
+use runtime::lease::{Refused, Unfit};
+
+/// What can go wrong. Each says what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// What was set cannot work.
+    #[error(transparent)]
+    Unfit(#[from] Unfit),
+    /// The node stands in that election already: it has one part in each.
+    #[error("this node has joined the election {0:?} already: share that `Election`")]
+    Joined(String),
+    /// The node takes part in too many.
+    #[error("this node takes part in as many elections as it can: drop some")]
+    TooMany,
+    /// The node has stopped: it was told to, or its socket failed.
+    #[error("the node has stopped: start another")]
+    Stopped,
+    /// A voter has nowhere to keep what it must not forget.
+    #[error("node {0} votes, and needs a disk: give it a data folder, or say that it is to forget all")]
+    NoDisk(u64),
+    /// Nodes would not know each other.
+    #[error("there is no key: give every node of the cluster the same")]
+    NoKey,
+    /// The network or the disk.
+    #[error(transparent)]
+    Runtime(runtime::Error),
+}
+
+impl From<runtime::Error> for Error {
+    fn from(error: runtime::Error) -> Error {
+        match error {
+            runtime::Error::Unfit(unfit) | runtime::Error::Refused(Refused::Unfit(unfit)) => {
+                Error::Unfit(unfit)
+            }
+            runtime::Error::Refused(Refused::TooMany) => Error::TooMany,
+            runtime::Error::Stopped => Error::Stopped,
+            other => Error::Runtime(other),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Being the leader.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use election::algorithms::quorum_lease::Token;
+use election::{NodeId, Span, Time};
+use runtime::lease::{Belief, Part, Stint};
+use tokio::sync::watch;
+
+/// Who leads of those in this program that have joined together: one at a time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Office(Arc<Mutex<Option<Arc<Stint>>>>);
+
+impl Office {
+    fn holder(&self) -> MutexGuard<'_, Option<Arc<Stint>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until when somebody holds it. Whoever has lost it holds it no more, noticed or not.
+    pub(crate) fn held_until(&self, now: Time) -> Option<Time> {
+        let mut holder = self.holder();
+        holder.take_if(|stint| now >= stint.valid_until());
+        holder.as_ref().map(|stint| stint.valid_until())
+    }
+}
+
+/// Stands until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Campaign {
+    part: Arc<Part>,
+    won: bool,
+}
+
+impl Campaign {
+    pub(crate) fn new(part: Arc<Part>) -> Campaign {
+        Campaign { part, won: false }
+    }
+
+    /// Asks to lead, if it does not already.
+    pub(crate) fn ask(&self) {
+        self.part.campaign();
+    }
+
+    pub(crate) fn win(
+        mut self,
+        office: &Office,
+        stint: Arc<Stint>,
+        belief: watch::Receiver<Belief>,
+        margin: Span,
+    ) -> Leadership {
+        self.won = true;
+        *office.holder() = Some(Arc::clone(&stint));
+        Leadership { part: Arc::clone(&self.part), stint, belief, margin, office: office.clone() }
+    }
+}
+
+impl Drop for Campaign {
+    fn drop(&mut self) {
+        if !self.won {
+            self.part.withdraw();
+        }
+    }
+}
+
+/// This program leads: until the lease is over, or this is dropped, which hands over at once.
+#[derive(Debug)]
+#[must_use = "to drop it is to hand over"]
+pub struct Leadership {
+    part: Arc<Part>,
+    stint: Arc<Stint>,
+    belief: watch::Receiver<Belief>,
+    margin: Span,
+    office: Office,
+}
+
+impl Leadership {
+    fn now(&self) -> Time {
+        self.part.node().clock().now()
+    }
+
+    /// The fencing token: greater than that of every leader before. Give it to whatever is written to.
+    ///
+    /// It may grow while this one leads on, so ask for it each time; and where there is only time to look once,
+    /// the earlier one is as good until a later leader has written.
+    pub fn token(&self) -> Token {
+        self.stint.token()
+    }
+
+    /// For how much longer this one leads if its lease is not renewed. Zero if it does not any more.
+    pub fn valid_for(&self) -> Duration {
+        Duration::from_nanos(self.stint.valid_until().since(self.now()).as_nanos())
+    }
+
+    /// Whether this one leads, by the clock: after a pause of any length the answer is right at once.
+    pub fn is_valid(&self) -> bool {
+        self.now() < self.stint.valid_until()
+    }
+
+    /// Waits until it is time to stop: the leadership is lost, or will be in less than the
+    /// [stop margin](crate::ElectionBuilder::stop_margin) unless the lease is renewed after all.
+    pub async fn lost(&self) {
+        let mut belief = self.belief.clone();
+        let mine =
+            |belief: &Belief| belief.stint.as_ref().is_some_and(|stint| Arc::ptr_eq(stint, &self.stint));
+        loop {
+            let until = self.stint.valid_until();
+            let stop = Time::from_nanos(until.as_nanos().saturating_sub(self.margin.as_nanos()));
+            if self.now() >= stop {
+                return;
+            }
+            tokio::select! {
+                () = self.part.node().clock().sleep_until(stop) => {}
+                // Another belief, or none any more since the node has stopped.
+                _ = belief.wait_for(|belief| !mine(belief)) => return,
+            }
+        }
+    }
+
+    /// Hands over to another node; if that one does not take over, whoever is next does.
+    pub fn transfer(self, to: u64) {
+        self.stint.end();
+        self.part.transfer(NodeId(to));
+    }
+
+    /// Hands over. The same as dropping it.
+    pub fn resign(self) {}
+}
+
+impl Drop for Leadership {
+    fn drop(&mut self) {
+        // It does not believe that it leads any more before anybody is told.
+        self.stint.end();
+        // If it had lost it before, another may stand or lead here by now.
+        let mut holder = self.office.holder();
+        if holder.take_if(|stint| Arc::ptr_eq(stint, &self.stint)).is_some() {
+            self.part.withdraw();
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! A program that is paused for longer than its lease.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use suffrage::Election;
+
+use super::{Cluster, soon};
+
+const TTL: Duration = Duration::from_millis(300);
+
+/// The leader's whole runtime stands still, as if stopped by a signal. Nobody tells its leadership that it is
+/// over; it knows by the clock, before anybody else leads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_leader_is_none_before_another_leads() {
+    let cluster = Cluster::start().await;
+    let elections = cluster.join("x", TTL).await;
+    let guest = cluster.member(9);
+    let (hand, leaderships) = mpsc::channel();
+    let (pause, paused) = mpsc::channel::<Duration>();
+    let program = thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async move {
+            let node = guest.start().await.unwrap();
+            let election = Election::join("x").ttl(TTL).start(&node).await.unwrap();
+            let leadership = std::sync::Arc::new(election.lead().await.unwrap());
+            hand.send(std::sync::Arc::clone(&leadership)).unwrap();
+            while let Ok(pause) = paused.recv() {
+                // Blocks the runtime's only thread.
+                thread::sleep(pause);
+                let valid = leadership.is_valid();
+                // It was over all along, and is said to be at once.
+                assert!(!valid);
+                leadership.lost().await;
+            }
+        });
+    });
+    let leadership = tokio::task::spawn_blocking(move || leaderships.recv().unwrap()).await.unwrap();
+    assert!(leadership.is_valid());
+    let waiting = tokio::spawn({
+        let election = elections[0].clone();
+        async move { election.lead().await.unwrap() }
+    });
+    // Waiting for the first word, the runtime is blocked already.
+    pause.send(TTL * 4).unwrap();
+    let start = Instant::now();
+    let next = soon(waiting).await.unwrap();
+    assert!(!leadership.is_valid(), "two lead at once");
+    assert!(next.is_valid() && next.token() > leadership.token());
+    assert!(start.elapsed() < TTL * 4, "while the other was paused");
+    drop(pause);
+    tokio::task::spawn_blocking(move || program.join().unwrap()).await.unwrap();
+}
+
+/// Cut off from the voters, a leader hears of it early enough to stop its work.
+#[tokio::test]
+async fn lost_fires_before_the_lease_ends() {
+    let cluster = Cluster::start().await;
+    let guest = cluster.member(9).start().await.unwrap();
+    let margin = Duration::from_millis(300);
+    let join = Election::join("x").ttl(Duration::from_millis(1_000)).stop_margin(margin);
+    let election = join.start(&guest).await.unwrap();
+    let leadership = soon(election.lead()).await.unwrap();
+    cluster.nodes.iter().for_each(suffrage::Node::abort);
+    soon(leadership.lost()).await;
+    let left = leadership.valid_for();
+    // The machine may be busy, but not for all of the margin.
+    assert!(left > Duration::ZERO && left <= margin, "{left:?}");
+    tokio::time::sleep(left).await;
+    assert!(!leadership.is_valid());
+}
