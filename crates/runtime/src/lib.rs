@@ -7,6 +7,7 @@
     reason = "this is the edge: it reads clocks, opens sockets and is run by several threads"
 )]
 
+pub mod config;
 mod counters;
 pub mod transport;
 
