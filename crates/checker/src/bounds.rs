@@ -1,0 +1,99 @@
+//! How large a world is, and how much may happen in it.
+
+use election::Span;
+use serde::Serialize;
+
+/// How large a world is, and how much may happen in it: the smaller, the sooner all of it is seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Bounds {
+    /// How many processes there are; their ids are 1 to N.
+    pub nodes: usize,
+    /// How many of them call elections: the last ones.
+    pub candidates: usize,
+    /// How often each of those does.
+    pub campaigns: u8,
+    /// How often a timer runs out, of all together. Without limit in a synchronous world.
+    pub timers: u8,
+    /// How often a message arrives twice.
+    pub duplicates: u8,
+    /// How often a message is lost outright.
+    pub losses: u8,
+    /// How often a process crashes and comes back with its disk.
+    pub restarts: u8,
+    /// How often one comes back without its disk.
+    pub wipes: u8,
+    /// What time is.
+    pub clocks: Clocks,
+}
+
+/// What time is in a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "time")]
+pub enum Clocks {
+    /// Time stands still, and a timer may run out at any moment: more than any clock can do. For
+    /// algorithms that never look at a clock.
+    Still,
+    /// Each process has a clock of its own, which has nothing to do with those of the others. It moves on
+    /// when a timer of the process runs out, and not otherwise: its timers run out in their order, early or
+    /// late as the others see it.
+    Own,
+    /// There is a true time, which goes on in ticks, and clocks that run at rates of their own.
+    True {
+        /// How long a tick is.
+        tick: Span,
+        /// How many there are.
+        ticks: u8,
+        /// How much clocks run fast or slow, in millionths.
+        drift: u32,
+        /// Which clocks run fast, and which slow.
+        rates: Rates,
+        /// Whether every message arrives within a tick of being sent, and every timer runs out on time. If not,
+        /// messages may be as late as they like, and timers, but those never early.
+        synchronous: bool,
+    },
+}
+
+/// Which clocks run fast, and which slow. A clock keeps its rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rates {
+    /// The voters' clocks run fast and the others' slow, or the other way round.
+    Opposed,
+    /// Every combination.
+    All,
+}
+
+impl Clocks {
+    /// Whether messages and timers are on time.
+    pub fn is_synchronous(self) -> bool {
+        matches!(self, Clocks::True { synchronous: true, .. })
+    }
+
+    /// The rates at which clocks run, in millionths: for each beginning, a rate for each process.
+    pub(crate) fn beginnings(self, nodes: usize, voters: usize) -> Vec<Vec<u32>> {
+        const ONE: u32 = 1_000_000;
+        let Clocks::True { drift: drift @ 1.., rates, .. } = self else { return vec![vec![ONE; nodes]] };
+        let rate = |fast: bool| if fast { ONE + drift } else { ONE - drift };
+        let fast: Vec<u32> = match rates {
+            Rates::Opposed => vec![(1 << voters.min(nodes)) - 1, !0 << voters.min(nodes)],
+            Rates::All => (0..1 << nodes).collect(),
+        };
+        fast.into_iter().map(|fast| (0..nodes).map(|slot| rate(fast >> slot & 1 == 1)).collect()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_begin_fast_or_slow_in_every_way_or_in_two() {
+        let clocks = |rates| Clocks::True { tick: Span::UNIT, ticks: 1, drift: 10, rates, synchronous: false };
+        let (fast, slow) = (1_000_010, 999_990);
+        let opposed = clocks(Rates::Opposed).beginnings(3, 1);
+        assert_eq!(opposed, [[fast, slow, slow], [slow, fast, fast]]);
+        let all = clocks(Rates::All).beginnings(3, 1);
+        assert_eq!((all.len(), &all[5]), (8, &vec![fast, slow, fast]));
+        assert_eq!(Clocks::Own.beginnings(2, 1), [[1_000_000; 2]]);
+    }
+}
