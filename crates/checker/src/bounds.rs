@@ -1,6 +1,6 @@
 //! How large a world is, and how much may happen in it.
 
-use election::Span;
+use election::{Contract, Span, Synchrony};
 use serde::Serialize;
 
 /// How large a world is, and how much may happen in it: the smaller, the sooner all of it is seen.
@@ -63,6 +63,43 @@ pub enum Rates {
     All,
 }
 
+/// Settings of an algorithm with leases that make them short, in ticks of [`LEASE_TICK`]: with clocks that run
+/// as fast or slow as they may, a lease is over for its holder after two of them, when it is for the voters.
+pub const SHORT_LEASES: &[(&str, &str)] =
+    &[("voters", "3"), ("ttl", "12"), ("renew", "4"), ("drift-bound", "20%")];
+
+/// How long a tick is for [`SHORT_LEASES`].
+pub const LEASE_TICK: Span = Span::from_millis(5);
+
+impl Bounds {
+    /// Bounds in which all of an algorithm with this contract can be looked at in a minute, where this is the
+    /// number of voters, if there are any.
+    pub fn usual(contract: &Contract, voters: Option<usize>) -> Bounds {
+        let none = Bounds {
+            nodes: 3,
+            candidates: 2,
+            campaigns: 1,
+            timers: 0,
+            duplicates: 0,
+            losses: 0,
+            restarts: 0,
+            wipes: 0,
+            clocks: Clocks::Own,
+        };
+        match contract.synchrony {
+            Synchrony::BoundedDrift => {
+                let (rates, synchronous) = (Rates::Opposed, false);
+                let clocks = Clocks::True { tick: LEASE_TICK, ticks: 3, drift: 0, rates, synchronous };
+                Bounds { nodes: voters.map_or(3, |voters| voters + none.candidates), clocks, ..none }
+            }
+            Synchrony::PartiallySynchronous => {
+                Bounds { candidates: 0, timers: 3, duplicates: 1, restarts: 1, clocks: Clocks::Still, ..none }
+            }
+            Synchrony::Synchronous | Synchrony::Asynchronous => Bounds { candidates: 3, timers: 2, ..none },
+        }
+    }
+}
+
 impl Clocks {
     /// Whether messages and timers are on time.
     pub fn is_synchronous(self) -> bool {
@@ -88,7 +125,8 @@ mod tests {
 
     #[test]
     fn clocks_begin_fast_or_slow_in_every_way_or_in_two() {
-        let clocks = |rates| Clocks::True { tick: Span::UNIT, ticks: 1, drift: 10, rates, synchronous: false };
+        let clocks =
+            |rates| Clocks::True { tick: Span::UNIT, ticks: 1, drift: 10, rates, synchronous: false };
         let (fast, slow) = (1_000_010, 999_990);
         let opposed = clocks(Rates::Opposed).beginnings(3, 1);
         assert_eq!(opposed, [[fast, slow, slow], [slow, fast, fast]]);

@@ -30,7 +30,7 @@ mod schedule;
 mod universe;
 mod world;
 
-pub use bounds::{Bounds, Clocks, Rates};
+pub use bounds::{Bounds, Clocks, LEASE_TICK, Rates, SHORT_LEASES};
 pub use claims::Claim;
 pub use report::{Extent, Limits, Outcome, Report, Tally, Verdict, check};
 pub use universe::{Step, Universe};

@@ -185,7 +185,8 @@ mod tests {
     fn a_token_must_be_greater_than_all_before_whoever_had_it() {
         let tokens = |reigns| after(Safety::AtMostOne, reigns);
         assert!(!tokens(&[(1, 5), (2, 6), (1, 9)]).token_fell);
-        for fallen in [&[(1, 5), (2, 5)][..], &[(1, 5), (1, 5)], &[(1, 5), (2, 4)], &[(1, 5), (2, 4), (2, 6)]] {
+        for fallen in [&[(1, 5), (2, 5)][..], &[(1, 5), (1, 5)], &[(1, 5), (2, 4)], &[(1, 5), (2, 4), (2, 6)]]
+        {
             assert!(tokens(fallen).token_fell, "{fallen:?}");
         }
         assert!(!tokens(&[(1, 5), (1, 6)]).changed_hands);
