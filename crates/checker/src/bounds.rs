@@ -1,6 +1,6 @@
 //! How large a world is, and how much may happen in it.
 
-use election::{Contract, Span, Synchrony};
+use election::{Contract, Span, Synchrony, Topology};
 use serde::Serialize;
 
 /// How large a world is, and how much may happen in it: the smaller, the sooner all of it is seen.
@@ -12,6 +12,9 @@ pub struct Bounds {
     pub candidates: usize,
     /// How often each of those does.
     pub campaigns: u8,
+    /// Whether the beginning is when the last of them has called an election and all messages about it have
+    /// arrived. If not, nothing has happened yet.
+    pub elected: bool,
     /// How often a timer runs out, of all together. Without limit in a synchronous world.
     pub timers: u8,
     /// How often a message arrives twice.
@@ -57,7 +60,8 @@ pub enum Clocks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rates {
-    /// The voters' clocks run fast and the others' slow, or the other way round.
+    /// The clock of the last process, which is a candidate if any is, runs slow and all others fast, or the
+    /// other way round: the worst for whoever leads, and the best.
     Opposed,
     /// Every combination.
     All,
@@ -79,6 +83,7 @@ impl Bounds {
             nodes: 3,
             candidates: 2,
             campaigns: 1,
+            elected: false,
             timers: 0,
             duplicates: 0,
             losses: 0,
@@ -90,12 +95,15 @@ impl Bounds {
             Synchrony::BoundedDrift => {
                 let (rates, synchronous) = (Rates::Opposed, false);
                 let clocks = Clocks::True { tick: LEASE_TICK, ticks: 3, drift: 0, rates, synchronous };
-                Bounds { nodes: voters.map_or(3, |voters| voters + none.candidates), clocks, ..none }
+                let nodes = voters.map_or(3, |voters| voters.max(3));
+                Bounds { nodes, elected: true, timers: 1, restarts: 1, clocks, ..none }
             }
             Synchrony::PartiallySynchronous => {
-                Bounds { candidates: 0, timers: 3, duplicates: 1, restarts: 1, clocks: Clocks::Still, ..none }
+                Bounds { candidates: 0, timers: 2, restarts: 1, clocks: Clocks::Still, ..none }
             }
-            Synchrony::Synchronous | Synchrony::Asynchronous => Bounds { candidates: 3, timers: 2, ..none },
+            // Where hops are acknowledged, a timer that runs out is a message that is late.
+            Synchrony::Synchronous if contract.topology == Topology::Ring => none,
+            Synchrony::Synchronous | Synchrony::Asynchronous => Bounds { timers: 2, ..none },
         }
     }
 }
@@ -107,12 +115,12 @@ impl Clocks {
     }
 
     /// The rates at which clocks run, in millionths: for each beginning, a rate for each process.
-    pub(crate) fn beginnings(self, nodes: usize, voters: usize) -> Vec<Vec<u32>> {
+    pub(crate) fn beginnings(self, nodes: usize) -> Vec<Vec<u32>> {
         const ONE: u32 = 1_000_000;
         let Clocks::True { drift: drift @ 1.., rates, .. } = self else { return vec![vec![ONE; nodes]] };
         let rate = |fast: bool| if fast { ONE + drift } else { ONE - drift };
         let fast: Vec<u32> = match rates {
-            Rates::Opposed => vec![(1 << voters.min(nodes)) - 1, !0 << voters.min(nodes)],
+            Rates::Opposed => vec![(1 << (nodes - 1)) - 1, 1 << (nodes - 1)],
             Rates::All => (0..1 << nodes).collect(),
         };
         fast.into_iter().map(|fast| (0..nodes).map(|slot| rate(fast >> slot & 1 == 1)).collect()).collect()
@@ -128,10 +136,10 @@ mod tests {
         let clocks =
             |rates| Clocks::True { tick: Span::UNIT, ticks: 1, drift: 10, rates, synchronous: false };
         let (fast, slow) = (1_000_010, 999_990);
-        let opposed = clocks(Rates::Opposed).beginnings(3, 1);
-        assert_eq!(opposed, [[fast, slow, slow], [slow, fast, fast]]);
-        let all = clocks(Rates::All).beginnings(3, 1);
+        let opposed = clocks(Rates::Opposed).beginnings(3);
+        assert_eq!(opposed, [[fast, fast, slow], [slow, slow, fast]]);
+        let all = clocks(Rates::All).beginnings(3);
         assert_eq!((all.len(), &all[5]), (8, &vec![fast, slow, fast]));
-        assert_eq!(Clocks::Own.beginnings(2, 1), [[1_000_000; 2]]);
+        assert_eq!(Clocks::Own.beginnings(2), [[1_000_000; 2]]);
     }
 }

@@ -111,7 +111,7 @@ impl Claim {
 fn is_quiet<A: Algorithm>(universe: &Universe<A>, world: &World<A>) -> bool {
     let bounds = universe.bounds();
     let candidates = world.nodes().skip(bounds.nodes - bounds.candidates);
-    let called = candidates.map(|node| node.campaigns).any(|left| left < bounds.campaigns);
+    let called = candidates.map(|node| node.campaigns).any(|left| left < bounds.campaigns) || bounds.elected;
     called && world.letters().len() == 0 && world.nodes().all(|node| node.timers.iter().all(Option::is_none))
 }
 

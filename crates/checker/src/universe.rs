@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use election::{
-    Algorithm, Announcement, Command, Context, Effect, Electorate, NodeId, Recorder, Roster, Safety, Span,
-    Start, Time, Timer as _,
+    Algorithm, Announcement, Command, Context, Effect, NodeId, Recorder, Roster, Safety, Span, Start, Time,
+    Timer as _,
 };
 use stateright::{Model, Property};
 
@@ -153,6 +153,22 @@ impl<A: Algorithm> Universe<A> {
         (!idle || self.claims.contains(&Claim::QuietMeansAgreed)).then_some(effects)
     }
 
+    /// The last process calls an election, and whatever is sent about it arrives.
+    fn elect(&self, mut world: World<A>) -> World<A> {
+        let command = |process: &mut A, cx: &mut Context<'_, &mut Recorder<A>>| {
+            process.on_command(cx, Command::Campaign);
+        };
+        self.input(&mut world, self.bounds.nodes - 1, command);
+        while world.letters().len() > 0 {
+            let letter = world.take_out(0);
+            let from = self.roster.id(letter.from);
+            self.input(&mut world, letter.to, |process, cx| {
+                process.on_message(cx, from, letter.message.clone())
+            });
+        }
+        world
+    }
+
     fn run_out(&self, world: &mut World<A>, slot: usize, index: usize) -> Vec<Effect<A>> {
         if !self.bounds.clocks.is_synchronous() {
             world.budget.timers -= 1;
@@ -206,6 +222,7 @@ impl<A: Algorithm> Universe<A> {
         for effect in &effects {
             self.carry_out(world, slot, now, effect);
         }
+        world.seal(slot);
         effects
     }
 
@@ -292,12 +309,8 @@ impl<A: Algorithm> Model for Universe<A> {
     type Action = Step;
 
     fn init_states(&self) -> Vec<World<A>> {
-        let Bounds { nodes, candidates, campaigns, .. } = self.bounds;
+        let Bounds { nodes, candidates, campaigns, elected, .. } = self.bounds;
         let Bounds { timers, duplicates, losses, restarts, wipes, .. } = self.bounds;
-        let voters = match A::electorate(&self.options) {
-            Electorate::Voters(voters) => voters,
-            Electorate::Anybody | Electorate::Majority | Electorate::Grid => nodes,
-        };
         let begin = |rates: Vec<u32>| {
             let node = |(slot, rate): (usize, u32)| {
                 let campaigns = if slot + candidates >= nodes { campaigns } else { 0 };
@@ -308,9 +321,9 @@ impl<A: Algorithm> Model for Universe<A> {
             for slot in 0..nodes {
                 self.start(&mut world, slot, Start::Fresh);
             }
-            world
+            if elected { self.elect(world) } else { world }
         };
-        self.bounds.clocks.beginnings(nodes, voters).into_iter().map(begin).collect()
+        self.bounds.clocks.beginnings(nodes).into_iter().map(begin).collect()
     }
 
     fn actions(&self, world: &World<A>, steps: &mut Vec<Step>) {

@@ -68,10 +68,12 @@ pub struct History {
 }
 
 /// One state of a small world: a value, the same whichever way it was reached.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct World<A: Algorithm> {
     pub(crate) nodes: Vec<Arc<Node<A>>>,
-    /// In the order of the letters' hashes, so that it is the same whichever was sent first.
+    /// The hashes of the processes: a step changes one process, and the others need not be hashed again.
+    digests: Vec<u64>,
+    /// With their hashes, and in the order of those, so that it is the same whichever was sent first.
     flight: Vec<(u64, Arc<Letter<A::Message>>)>,
     pub(crate) tick: u8,
     pub(crate) budget: Budget,
@@ -103,8 +105,14 @@ impl<A: Algorithm> Node<A> {
 
 impl<A: Algorithm> World<A> {
     pub(crate) fn new(nodes: Vec<Node<A>>, budget: Budget) -> World<A> {
+        let digests = nodes.iter().map(digest).collect();
         let nodes = nodes.into_iter().map(Arc::new).collect();
-        World { nodes, flight: Vec::new(), tick: 0, budget, history: History::default() }
+        World { nodes, digests, flight: Vec::new(), tick: 0, budget, history: History::default() }
+    }
+
+    /// To be called when the process in this slot has changed.
+    pub(crate) fn seal(&mut self, slot: usize) {
+        self.digests[slot] = digest(&*self.nodes[slot]);
     }
 
     /// The processes, by slot.
@@ -132,17 +140,32 @@ impl<A: Algorithm> World<A> {
         &self.flight[place].1
     }
 
-    pub(crate) fn take_out(&mut self, place: usize) {
-        self.flight.remove(place);
+    pub(crate) fn take_out(&mut self, place: usize) -> Arc<Letter<A::Message>> {
+        self.flight.remove(place).1
     }
 
     pub(crate) fn put_in(&mut self, letter: Letter<A::Message>) {
-        let mut hasher = DefaultHasher::new();
-        letter.hash(&mut hasher);
-        let hash = hasher.finish();
+        let hash = digest(&letter);
         let place = self.flight.partition_point(|&(other, _)| other < hash);
         self.flight.insert(place, (hash, Arc::new(letter)));
     }
+}
+
+/// Nothing is left out: processes and letters are hashed by their digests.
+impl<A: Algorithm> Hash for World<A> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let World { nodes: _, digests, flight, tick, budget, history } = self;
+        (digests, tick, budget, history, flight.len()).hash(state);
+        for (digest, _) in flight {
+            digest.hash(state);
+        }
+    }
+}
+
+fn digest(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 impl History {
