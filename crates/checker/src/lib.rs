@@ -12,11 +12,14 @@
 //! - *Delay and order.* Messages in flight have no order and no age, unless the world is synchronous.
 //! - *Pauses.* A timer runs out when its time has come, or any time later. One whose process is paused is
 //!   late, so every pause is among the schedules.
-//! - *Crashes.* A process crashes and comes back in one step, with its disk or without. It does so late, which
-//!   is as good as being away for long; one that never comes back is one that does nothing more.
+//! - *Crashes.* A process crashes and comes back in one step, with its disk or without. Since it may have
+//!   been paused before, that is as good as being away for long; one that never comes back is one that does
+//!   nothing more.
 //! - *Chance.* Draws are always short, see `chance.rs`. As timers may be late, longer back-offs are among the
 //!   schedules all the same; not so in a synchronous world, where timers are on time.
 //! - *Time.* See [`Clocks`].
+//!
+//! Failure detectors there are none: elections are called by the application or by time-outs.
 //!
 //! What that proves: that a promise holds in every schedule within the bounds, if the space was
 //! [`exhausted`](Extent::Exhausted), and as far as it was looked at otherwise. States are told apart by 64 bits

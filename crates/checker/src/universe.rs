@@ -158,7 +158,10 @@ impl<A: Algorithm> Universe<A> {
         let command = |process: &mut A, cx: &mut Context<'_, &mut Recorder<A>>| {
             process.on_command(cx, Command::Campaign);
         };
-        self.input(&mut world, self.bounds.nodes - 1, command);
+        let last = self.bounds.nodes - 1;
+        let node = Arc::make_mut(&mut world.nodes[last]);
+        node.campaigns = node.campaigns.saturating_sub(1);
+        self.input(&mut world, last, command);
         while world.letters().len() > 0 {
             let letter = world.take_out(0);
             let from = self.roster.id(letter.from);
@@ -381,5 +384,53 @@ impl<A: Algorithm> Model for Universe<A> {
             FallsQuiet
         );
         self.claims.iter().map(property).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use election::catalog::{CONTRACTS, Visitor, visit};
+    use election::{Rng, Synchrony};
+
+    /// Takes the same random steps in a world whose clocks stand at zero and in one where they stand elsewhere.
+    struct LooksAtNoClock;
+
+    impl Visitor for LooksAtNoClock {
+        type Output = usize;
+
+        fn visit<A: Algorithm>(self) -> usize {
+            let bounds = Bounds { timers: 60, restarts: 5, ..Bounds::usual(&A::CONTRACT, None) };
+            let universe = Universe::<A>::new(A::Options::default(), bounds);
+            let mut here = universe.init_states().remove(0);
+            let mut there = here.clone();
+            for node in &mut there.nodes {
+                Arc::make_mut(node).clock = Time::from_nanos(1 << 50);
+            }
+            let (mut rng, mut taken, mut steps) = (Rng::new(1), 0, Vec::new());
+            for _ in 0..500 {
+                steps.clear();
+                universe.actions(&here, &mut steps);
+                let Some(&step) = rng.pick(&steps) else { break };
+                if let Some((next, effects)) = universe.take(&here, step) {
+                    let (other, others) = universe.take(&there, step).expect("it does here");
+                    assert_eq!(effects, others, "{} looks at a clock", A::CONTRACT.name);
+                    for (node, other) in next.nodes().zip(other.nodes()) {
+                        assert_eq!(node.process, other.process, "{} keeps the time", A::CONTRACT.name);
+                    }
+                    (here, there) = (next, other);
+                    taken += 1;
+                }
+            }
+            taken
+        }
+    }
+
+    #[test]
+    fn where_time_stands_still_nobody_looks_at_a_clock() {
+        for contract in CONTRACTS.iter().filter(|it| it.synchrony == Synchrony::PartiallySynchronous) {
+            assert_eq!(Bounds::usual(contract, None).clocks, Clocks::Still);
+            assert!(visit(contract.name, LooksAtNoClock).unwrap() > 100, "{}", contract.name);
+        }
     }
 }

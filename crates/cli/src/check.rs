@@ -27,9 +27,11 @@ the longer ones too.";
 
 const EXAMPLES: &str = "Examples:
   suffrage check quorum-lease
-      three voters, two candidates, drifting clocks: never two leaders, and tokens increase
-  suffrage check quorum-lease --voters 1 --restarts 1 --bug skip-silence --expect-violation
+      three voters of which two stand, drifting clocks, a restart: never two leaders, and tokens increase
+  suffrage check quorum-lease --bug skip-silence --expect-violation
       a deliberate mistake is found
+  suffrage check quorum-lease --voters 2 --begin start --ticks 2 --timers 0 --restarts 0
+      from the very beginning
   suffrage check bully --expect-violation
       the split brain of the bully algorithm, as a schedule
   suffrage check bully --synchronous
@@ -97,11 +99,15 @@ fn flags(usual: &Bounds) -> Vec<Arg> {
     let mut flags = vec![
         flag("nodes", "N")
             .value_parser(size)
-            .help("How many processes; their ids are 1 to N [default: 3, or the voters and the candidates]"),
+            .help("How many processes; their ids are 1 to N [default: 3, or the voters if those are more]"),
         flag("candidates", "C")
             .value_parser(some)
             .help(format!("How many of them call elections: the last C [default: {}]", usual.candidates)),
     ];
+    let begin = if usual.elected { "elected" } else { "start" };
+    flags.push(flag("begin", "start|elected").value_parser(beginning).help(format!(
+        "Begins before anything has happened, or when the last process has called an election and all messages about it have arrived [default: {begin}]"
+    )));
     for (name, help) in COUNTS {
         let help = format!("{help} [default: {}]", count_of(&mut usual.clone(), name));
         flags.push(
@@ -113,7 +119,7 @@ fn flags(usual: &Bounds) -> Vec<Arg> {
         switch("synchronous", "Every message arrives within a time unit, and timers are on time"),
         flag("ticks", "COUNT")
             .value_parser(|text: &str| args::number(text, "ticks", 0, 200))
-            .help("Where there is a true time: how many ticks of it [default: 3, or 20 if synchronous]"),
+            .help("Where there is a true time: how many ticks of it [default: 3, or 12 if synchronous]"),
         flag("tick", "TIME")
             .value_parser(|text: &str| text.parse::<Span>())
             .help("How long a tick is, of time units of which a message should take one [default: 5, or 1 if synchronous]"),
@@ -122,7 +128,7 @@ fn flags(usual: &Bounds) -> Vec<Arg> {
             .help("How much clocks really run fast or slow, as a fraction [default: what the algorithm allows for]"),
         flag("rates", "opposed|all")
             .value_parser(rates)
-            .help("Which clocks run fast and which slow: voters against the others, either way, or in every combination [default: opposed]"),
+            .help("Which clocks run fast and which slow: the last process's against all others, either way, or in every combination [default: opposed]"),
         flag("depth", "STEPS")
             .value_parser(|text: &str| args::number(text, "steps", 0, 10_000))
             .help("Looks no farther than so many steps from the beginning [default: to the end]"),
@@ -133,6 +139,15 @@ fn flags(usual: &Bounds) -> Vec<Arg> {
         switch("json", "Prints the result as JSON"),
     ]);
     flags
+}
+
+/// Whether somebody is elected when it begins.
+fn beginning(text: &str) -> Result<bool, String> {
+    match text {
+        "start" => Ok(false),
+        "elected" => Ok(true),
+        _ => Err(format!("`{text}` is neither start nor elected")),
+    }
 }
 
 fn rates(text: &str) -> Result<Rates, String> {
@@ -222,12 +237,10 @@ impl Search<'_> {
             Electorate::Anybody | Electorate::Majority | Electorate::Grid => None,
         };
         let mut bounds = Bounds::usual(&A::CONTRACT, voters);
-        let candidates = self.matches.get_one::<usize>("candidates").copied();
-        if let (Some(voters), Some(candidates)) = (voters, candidates) {
-            bounds.nodes = voters + candidates;
-        }
         bounds.nodes = self.matches.get_one("nodes").copied().unwrap_or(bounds.nodes);
+        let candidates = self.matches.get_one::<usize>("candidates").copied();
         bounds.candidates = candidates.unwrap_or(bounds.candidates.min(bounds.nodes));
+        bounds.elected = self.matches.get_one("begin").copied().unwrap_or(bounds.elected);
         if bounds.candidates > bounds.nodes {
             let reason = format!("there are {} processes; --nodes makes more", bounds.nodes);
             return Err(Error::flag("candidates", reason));
@@ -251,7 +264,7 @@ impl Search<'_> {
     fn set_clocks<A: Algorithm>(&self, options: &A::Options, bounds: &mut Bounds) -> Result<(), Error> {
         if self.matches.get_flag("synchronous") {
             let (drift, rates) = (0, Rates::Opposed);
-            bounds.clocks = Clocks::True { tick: Span::UNIT, ticks: 20, drift, rates, synchronous: true };
+            bounds.clocks = Clocks::True { tick: Span::UNIT, ticks: 12, drift, rates, synchronous: true };
         }
         let Clocks::True { tick, ticks, drift, rates, synchronous } = &mut bounds.clocks else {
             let given =
@@ -337,8 +350,13 @@ fn extent_in_words(extent: Extent) -> &'static str {
 fn world(bounds: &Bounds) -> String {
     let mut bounds = bounds.clone();
     let mut parts = vec![words::count(bounds.nodes, "process", "processes")];
-    let calls = format!("the last {} may call", bounds.candidates);
-    parts.push(format!("{calls} {}", words::count(bounds.campaigns.into(), "election", "elections each")));
+    if bounds.candidates > 0 {
+        let times = words::count(bounds.campaigns.into(), "time", "times");
+        parts.push(format!(
+            "the last {} of which are told up to {times} to call an election",
+            bounds.candidates
+        ));
+    }
     for (name, one) in [
         ("timers", "timer"),
         ("duplicates", "duplicate"),
@@ -354,6 +372,9 @@ fn world(bounds: &Bounds) -> String {
         if count > 0 && !(name == "timers" && bounds.clocks.is_synchronous()) {
             parts.push(format!("up to {}", words::count(count, one, many)));
         }
+    }
+    if bounds.elected {
+        parts.push(format!("beginning when {} was elected", bounds.nodes));
     }
     parts.push(match bounds.clocks {
         Clocks::Still => "timers at any moment".to_string(),
