@@ -72,6 +72,9 @@ pub enum Rates {
 pub const SHORT_LEASES: &[(&str, &str)] =
     &[("voters", "3"), ("ttl", "12"), ("renew", "4"), ("drift-bound", "20%")];
 
+/// The algorithms that never look at a clock.
+pub(crate) const TIMELESS: &[&str] = &["raft", "stable-leader"];
+
 /// How long a tick is for [`SHORT_LEASES`].
 pub const LEASE_TICK: Span = Span::from_millis(5);
 
@@ -94,13 +97,14 @@ impl Bounds {
         match contract.synchrony {
             Synchrony::BoundedDrift => {
                 let (rates, synchronous) = (Rates::Opposed, false);
-                let clocks = Clocks::True { tick: LEASE_TICK, ticks: 3, drift: 0, rates, synchronous };
+                let clocks = Clocks::True { tick: LEASE_TICK, ticks: 2, drift: 0, rates, synchronous };
                 let nodes = voters.map_or(3, |voters| voters.max(3));
-                Bounds { nodes, elected: true, timers: 1, restarts: 1, clocks, ..none }
+                Bounds { nodes, elected: true, duplicates: 1, restarts: 1, clocks, ..none }
             }
-            Synchrony::PartiallySynchronous => {
-                Bounds { candidates: 0, timers: 2, restarts: 1, clocks: Clocks::Still, ..none }
+            Synchrony::PartiallySynchronous if TIMELESS.contains(&contract.name) => {
+                Bounds { candidates: 0, timers: 2, clocks: Clocks::Still, ..none }
             }
+            Synchrony::PartiallySynchronous => Bounds { timers: 1, ..none },
             // Where hops are acknowledged, a timer that runs out is a message that is late.
             Synchrony::Synchronous if contract.topology == Topology::Ring => none,
             Synchrony::Synchronous | Synchrony::Asynchronous => Bounds { timers: 2, ..none },

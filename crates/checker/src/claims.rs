@@ -19,7 +19,8 @@ pub enum Claim {
     /// No two ever lead in the same term.
     OneLeaderPerTerm,
     /// When nothing is in flight and nobody waits for anything, everybody believes in the best. Claimed only
-    /// where nothing is lost and nobody crashes.
+    /// where nothing is lost, nobody crashes, and no timer runs out before its time: the world is synchronous,
+    /// or no timer runs out at all.
     QuietMeansAgreed,
     /// There is a world with a leader: what holds in all of them does not hold for want of one.
     SomebodyLeads,
@@ -61,7 +62,8 @@ impl Claim {
         if contract.safety == Safety::AtMostOne && unanimous && lives {
             claims.push(Claim::TokenIsKept);
         }
-        if contract.choice == Choice::Best && bounds.losses == 0 && lives {
+        let on_time = bounds.clocks.is_synchronous() || bounds.timers == 0;
+        if contract.choice == Choice::Best && bounds.losses == 0 && lives && on_time {
             claims.extend([Claim::QuietMeansAgreed, Claim::FallsQuiet]);
         }
         claims.sort_by_key(|&claim| claim as usize);

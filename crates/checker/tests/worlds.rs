@@ -92,7 +92,7 @@ fn clocks_that_drift_more_than_they_may_make_two_leaders() {
 #[test]
 fn quorum_lease_keeps_its_promises() {
     assert_kept(&lease(&[("voters", "1")], 2, ALLOWED, NOTHING));
-    let three = Bounds { elected: true, ..NOTHING };
+    let three = Bounds { elected: true, restarts: 1, duplicates: 1, ..NOTHING };
     assert_kept(&lease(&[], 2, ALLOWED, three));
 }
 

@@ -27,11 +27,15 @@ the longer ones too.";
 
 const EXAMPLES: &str = "Examples:
   suffrage check quorum-lease
-      three voters of which two stand, drifting clocks, a restart: never two leaders, and tokens increase
+      three voters of which two stand, drifting clocks, a restart, a copy: never two leaders, and tokens increase
   suffrage check quorum-lease --bug skip-silence --expect-violation
       a deliberate mistake is found
-  suffrage check quorum-lease --voters 2 --begin start --ticks 2 --timers 0 --restarts 0
+  suffrage check quorum-lease --voters 2 --begin start --restarts 0 --duplicates 0
       from the very beginning
+  suffrage check quorum-lease --timers 1 --restarts 0 --duplicates 0
+      with a renewal, or a second attempt
+  suffrage check raft --restarts 1 --pre-vote off --check-quorum off
+      never two leaders in one term, though somebody crashes
   suffrage check bully --expect-violation
       the split brain of the bully algorithm, as a schedule
   suffrage check bully --synchronous
@@ -119,7 +123,7 @@ fn flags(usual: &Bounds) -> Vec<Arg> {
         switch("synchronous", "Every message arrives within a time unit, and timers are on time"),
         flag("ticks", "COUNT")
             .value_parser(|text: &str| args::number(text, "ticks", 0, 200))
-            .help("Where there is a true time: how many ticks of it [default: 3, or 12 if synchronous]"),
+            .help("Where there is a true time: how many ticks of it [default: 2, or 12 if synchronous]"),
         flag("tick", "TIME")
             .value_parser(|text: &str| text.parse::<Span>())
             .help("How long a tick is, of time units of which a message should take one [default: 5, or 1 if synchronous]"),
