@@ -6,7 +6,8 @@ use clap::Command;
 
 use crate::error::Error;
 use crate::{
-    Console, algorithms, compare, demo, simulate, simulate_detector, simulate_multicast, torture, validate,
+    Console, algorithms, check, compare, demo, simulate, simulate_detector, simulate_multicast, torture,
+    validate,
 };
 
 const ABOUT: &str = "Leader election: algorithms to compare, break and look at.
@@ -25,13 +26,15 @@ const EXAMPLES: &str = "Examples:
       every algorithm on the same runs, in one table
   suffrage torture all --seeds 0..100
       everything goes wrong, and promises must be kept
+  suffrage check quorum-lease
+      every schedule of a small world
   suffrage validate --ttl 3s --renew 1s --rtt 5ms --drift 1%
       what the timings of a quorum lease are worth
 
 Exit codes:
   0  the command ran
-  1  a promise was broken under torture, or in a simulation with --strict; or timings cannot work;
-     or output could not be written
+  1  a promise was broken under torture or check, or in a simulation with --strict; or timings cannot
+     work; or output could not be written
   2  the command line is wrong; one sentence on standard error says how";
 
 /// The command line: parser, help and checks in one.
@@ -51,6 +54,7 @@ pub(crate) fn command() -> Command {
             simulate::command(),
             compare::command(),
             torture::command(),
+            check::command(),
             simulate_detector::command(),
             simulate_multicast::command(),
             validate::command(),
@@ -62,6 +66,7 @@ pub(crate) fn execute(arguments: &[OsString], console: &mut Console<'_>) -> Resu
     let matches = command().try_get_matches_from(arguments)?;
     match matches.subcommand() {
         Some(("algorithms", matches)) => algorithms::execute(matches, console).map(|()| 0),
+        Some(("check", matches)) => check::execute(matches, console),
         Some(("compare", matches)) => compare::execute(matches, console).map(|()| 0),
         Some(("demo", matches)) => demo::execute(matches, console).map(|()| 0),
         Some(("torture", matches)) => torture::execute(matches, console),

@@ -102,7 +102,8 @@ fn sentence(error: &clap::Error, path: &str) -> String {
         }
         ErrorKind::InvalidSubcommand => {
             let given = context(ContextKind::InvalidSubcommand).unwrap_or_default();
-            let of_algorithms = ["simulate", "torture"].iter().any(|command| path.ends_with(command));
+            let of_algorithms =
+                ["simulate", "torture", "check"].iter().any(|command| path.ends_with(command));
             let what = if of_algorithms { "algorithm" } else { "command" };
             let list = "; `suffrage algorithms` lists them".to_string();
             match meant(ContextKind::SuggestedSubcommand) {

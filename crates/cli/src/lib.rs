@@ -7,6 +7,7 @@ mod account;
 mod algorithms;
 mod args;
 mod belief;
+mod check;
 mod command;
 mod compare;
 mod console;

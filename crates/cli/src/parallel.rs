@@ -127,6 +127,48 @@ impl Drop for Progress {
     }
 }
 
+/// How long something has taken, for work of which nobody knows how much there is.
+pub(crate) struct Stopwatch {
+    since: Instant,
+    told: Instant,
+    line: ProgressBar,
+    wanted: bool,
+}
+
+impl Stopwatch {
+    /// From now on, and with a line that says how far it is, if anybody is there to read it.
+    pub(crate) fn start(wanted: bool) -> Stopwatch {
+        let line = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        let style = ProgressStyle::with_template("{msg}").expect("the template is sound");
+        let now = Instant::now();
+        Stopwatch { since: now, told: now, line: line.with_style(style), wanted }
+    }
+
+    /// Says how far it is, but not too often.
+    pub(crate) fn tell(&mut self, how_far: impl FnOnce() -> String) {
+        const OFTEN: Duration = Duration::from_millis(200);
+        if !self.wanted || self.since.elapsed() < PATIENCE || self.told.elapsed() < OFTEN {
+            return;
+        }
+        self.told = Instant::now();
+        if self.line.is_hidden() {
+            self.line.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.line.set_message(how_far());
+    }
+
+    /// How long it has taken.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.since.elapsed().as_secs_f64()
+    }
+}
+
+impl Drop for Stopwatch {
+    fn drop(&mut self) {
+        self.line.finish_and_clear();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,8 +8,11 @@ use crate::algorithms::{
 };
 use crate::{Contract, Electorate, Figure, Member, NodeId, Process, Roster};
 
-/// A [`Process`] that elects a leader, with its contract and its options.
-pub trait Algorithm: Process + 'static {
+/// A [`Process`] that elects a leader, with its contract and its options. It is plain data, and whoever runs it
+/// may do so on any thread.
+pub trait Algorithm:
+    Process<Message: Send + Sync, Timer: Send + Sync, Saved: Send + Sync> + Send + Sync + 'static
+{
     /// What it assumes, promises and costs.
     const CONTRACT: Contract;
 
