@@ -1,7 +1,9 @@
 //! The strategy, the readings and the time-outs of the probabilistic election.
 
+use std::sync::Arc;
+
 use crate::algorithms::parameters;
-use crate::{Parameter, Rng, Span, View};
+use crate::{Parameter, Rng, SWITCH, Span, View};
 
 /// What a member takes for `N_i` in the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -169,27 +171,32 @@ impl Options {
     }
 }
 
-/// A parameter that takes one of several words.
-macro_rules! choice_parameter {
-    ($name:literal, $field:ident, $value:literal, $help:literal, $($word:literal => $variant:expr),+) => {
+/// A parameter that is a field of the options, which members share.
+macro_rules! parameter {
+    ($name:literal, $field:ident, $value:expr, $help:literal, $read:expr, $show:expr) => {
         Parameter {
             name: $name,
             value: $value,
             help: $help,
-            set: |options, text| {
-                options.$field = match text {
-                    $($word => $variant,)+
-                    _ => return Err(format!("`{text}` is not one of {}", $value)),
-                };
-                Ok(())
-            },
-            show: |options| {
-                $(if options.$field == $variant {
-                    return $word.to_string();
-                })+
-                String::new()
-            },
+            set: |options, text| $read(text).map(|it| Arc::make_mut(options).$field = it),
+            show: |options| $show(options.$field),
         }
+    };
+}
+
+/// One that takes one of several words.
+macro_rules! choice {
+    ($name:literal, $field:ident, $value:literal, $help:literal, $($word:literal => $variant:path),+) => {
+        parameter!(
+            $name, $field, $value, $help,
+            |text| match text {
+                $($word => Ok($variant),)+
+                _ => Err(format!("`{text}` is not one of {}", $value)),
+            },
+            |chosen| match chosen {
+                $($variant => $word.to_string(),)+
+            }
+        )
     };
 }
 
@@ -202,76 +209,106 @@ fn positive(text: &str, most: u32) -> Result<u32, String> {
 /// More rounds than any strategy has: rounds are remembered by bits of a word.
 const MOST_ROUNDS: u32 = 31;
 
-pub(super) const PARAMETERS: &[Parameter<Options>] = &[
-    Parameter {
-        name: "first-k",
-        value: "K",
-        help: "About how many members relay in the first round",
-        set: |options, text| positive(text, 1_000_000).map(|k| options.first_k = k),
-        show: |options| options.first_k.to_string(),
-    },
-    Parameter {
-        name: "growth",
-        value: "FACTOR",
-        help: "What K is multiplied by from one round to the next",
-        set: |options, text| positive(text, 1_000).map(|factor| options.growth = factor),
-        show: |options| options.growth.to_string(),
-    },
-    Parameter {
-        name: "max-rounds",
-        value: "ROUNDS",
-        help: "After how many rounds the election is given up",
-        set: |options, text| positive(text, MOST_ROUNDS).map(|rounds| options.max_rounds = rounds as u8),
-        show: |options| options.max_rounds.to_string(),
-    },
-    choice_parameter!(
+fn shown<T: ToString>(value: T) -> String {
+    value.to_string()
+}
+
+fn on_or_off(on: bool) -> String {
+    if on { "on" } else { "off" }.to_string()
+}
+
+fn delays_or_auto(text: &str) -> Result<Option<u64>, String> {
+    if text == "auto" { Ok(None) } else { parameters::delays(text).map(Some) }
+}
+
+pub(super) const PARAMETERS: &[Parameter<Arc<Options>>] = &[
+    parameter!(
+        "first-k",
+        first_k,
+        "K",
+        "About how many members relay in the first round",
+        |text| positive(text, 1_000_000),
+        shown
+    ),
+    parameter!(
+        "growth",
+        growth,
+        "FACTOR",
+        "What K is multiplied by from one round to the next",
+        |text| positive(text, 1_000),
+        shown
+    ),
+    parameter!(
+        "max-rounds",
+        max_rounds,
+        "ROUNDS",
+        "After how many rounds the election is given up",
+        |text| positive(text, MOST_ROUNDS).map(|rounds| rounds as u8),
+        shown
+    ),
+    choice!(
         "last-k", last_k, "all|growth",
         "K in the last round, if that is not the first: the whole group, or grown like the others",
         "all" => LastK::All, "growth" => LastK::Growth
     ),
-    choice_parameter!(
+    choice!(
         "n-estimate", n_estimate, "true|scaled|view",
         "What a member takes for the size of the group: that, the size of its view over the probability of \
          being in it, or the size of its view",
         "true" => Estimate::True, "scaled" => Estimate::Scaled, "view" => Estimate::View
     ),
-    choice_parameter!(
+    choice!(
         "on-silence", on_silence, "delay|always|hash|never",
         "When a member that heard no final choice re-initiates: after a random delay unless another does, \
          at once, at once if it passes the filter, or never",
         "delay" => OnSilence::Delay, "always" => OnSilence::Always, "hash" => OnSilence::Hash,
         "never" => OnSilence::Never
     ),
-    choice_parameter!(
+    choice!(
         "on-conflict", on_conflict, "hash|delay",
         "When a member that heard of several final choices re-initiates: at once if it passes the filter, or \
          after a random delay unless another does",
         "hash" => OnConflict::Hash, "delay" => OnConflict::Delay
     ),
-    parameters::switch_parameter!(
+    parameter!(
         "relay-back",
         relay_back,
-        "Whether a better choice is sent back to the one it came from, too, as printed"
+        SWITCH,
+        "Whether a better choice is sent back to the one it came from, too, as printed",
+        parameters::switch,
+        on_or_off
     ),
-    parameters::switch_parameter!(
+    parameter!(
         "all-know",
         all_know,
-        "Whether members know from the start that an election is due, and miss one they have not heard of"
+        SWITCH,
+        "Whether members know from the start that an election is due, and miss one they have not heard of",
+        parameters::switch,
+        on_or_off
     ),
-    Parameter {
-        name: "relay-timeout",
-        value: "DELAYS|auto",
-        help: "How long a choice takes to get round the relay members, in message delays (auto: 3K/2)",
-        set: |options, text| {
-            options.relay_timeout = if text == "auto" { None } else { Some(parameters::delays(text)?) };
-            Ok(())
-        },
-        show: |options| options.relay_timeout.map_or("auto".to_string(), |delays| delays.to_string()),
-    },
-    parameters::delays_parameter!(
+    parameter!(
+        "relay-timeout",
+        relay_timeout,
+        "DELAYS|auto",
+        "How long a choice takes to get round the relay members, in message delays (auto: 3K/2)",
+        delays_or_auto,
+        |delays: Option<u64>| delays.map_or("auto".to_string(), shown)
+    ),
+    parameter!(
         "multicast-timeout",
         multicast_timeout,
-        "How long a multicast takes at most: longer than a message, and with bimodal:F,R at least 4 R"
+        "DELAYS",
+        "How long a multicast takes at most, in message delays: longer than a message, and with \
+         --multicast bimodal:F,R at least 4 R",
+        parameters::delays,
+        shown
     ),
-    parameters::delays_parameter!("window", window, "How long the random delay before a re-initiation is at most"),
+    parameter!(
+        "window",
+        window,
+        "DELAYS",
+        "How long the random delay before a re-initiation is at most, in message delays",
+        parameters::delays,
+        shown
+    ),
 ];
