@@ -135,15 +135,18 @@ impl Algorithm for Gupta {
         choice: Choice::Any,
         handover: false,
         messages: Cost {
-            best: Formula { text: "2", of: |_| 2 },
+            best: Formula {
+                text: "N^2 + 1 up to N = K, then 2",
+                of: |n| if n <= FIRST_K { n * n + 1 } else { 2 },
+            },
             worst: Formula {
                 text: "N^2 + 1 a round; for large N about K^2 unicasts and K + 1 multicasts, K = 7",
                 of: |n| n * n + 1,
             },
         },
         time: Cost {
-            best: Formula { text: "23", of: |_| 23 },
-            worst: Formula { text: "34 a round", of: |_| 34 },
+            best: Formula { text: "3K/2 + 21", of: |n| (3 * n.min(FIRST_K)).div_ceil(2) + 21 },
+            worst: Formula { text: "3K/2 + 21 a round", of: |n| (3 * n.min(FIRST_K)).div_ceil(2) + 21 },
         },
     };
 
@@ -167,6 +170,9 @@ impl Algorithm for Gupta {
         Tally::of(members).figures(options)
     }
 }
+
+/// K in the first round, unless set otherwise.
+const FIRST_K: u64 = 7;
 
 /// What a run has left in a member, for whoever measures it.
 impl Gupta {
