@@ -300,6 +300,8 @@ impl Gupta {
         self.phase = Phase::Elected;
         cx.cancel_timer(Timer::Objection);
         cx.announce(Announcement::Elected { leader, term: Term(self.round.election.into()) });
+        let again = self.notes.as_mut().map(|notes| std::mem::take(&mut notes.heard_again));
+        again.unwrap_or_default().into_iter().for_each(|peer| self.tell(cx, peer));
         if self.suspects(leader) {
             self.give_up_leader(cx);
         }
@@ -508,12 +510,19 @@ impl Gupta {
     fn welcome(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
         let view = cx.view();
         let k = self.options.k(1, view.group_len());
-        if self.round > Round::default()
-            && self.phase != Phase::Due
-            && self.passes(view, About::Reply(peer), k)
-        {
-            cx.send(peer, Message::Welcome { round: self.round, leader: self.leader() });
+        if !self.passes(view, About::Reply(peer), k) {
+            return;
         }
+        if self.round > Round::default() && self.phase != Phase::Due {
+            self.tell(cx, peer);
+        }
+        if self.leader().is_none() {
+            include(&mut self.notes().heard_again, peer);
+        }
+    }
+
+    fn tell(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+        cx.send(peer, Message::Welcome { round: self.round, leader: self.leader() });
     }
 
     fn on_welcome(
@@ -524,7 +533,16 @@ impl Gupta {
         leader: Option<NodeId>,
     ) {
         let leader = leader.filter(|&leader| cx.view().is_member(leader));
-        if round < self.round || !self.is_round(round) {
+        if !self.is_round(round) {
+            return;
+        }
+        // Who says this may not know better, and may not have been missed.
+        if self.leader().is_none() {
+            include(&mut self.notes().heard_again, from);
+        } else if round < self.round {
+            return self.tell(cx, from);
+        }
+        if round < self.round {
             return;
         }
         let behind = round > self.round || matches!(self.phase, Phase::Due | Phase::Undecided);
@@ -602,9 +620,7 @@ impl Process for Gupta {
     }
 
     fn on_restore(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
-        if let Some(notes) = &mut self.notes {
-            exclude(&mut notes.suspects, peer);
-        }
+        exclude(&mut self.notes().suspects, peer);
         self.welcome(cx, peer);
     }
 

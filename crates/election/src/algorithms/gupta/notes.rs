@@ -18,6 +18,8 @@ pub(super) struct Notes {
     pub(super) met: Vec<NodeId>,
     /// Whom its failure detector has reported, by id.
     pub(super) suspects: Vec<NodeId>,
+    /// Who was suspected no longer while this member knew no leader: they are to be told, by id.
+    pub(super) heard_again: Vec<NodeId>,
     /// Preferences that came before the initiating message of their round.
     pub(super) early: Vec<(Round, NodeId, NodeId)>,
 }

@@ -30,7 +30,7 @@ fn options(set: impl FnOnce(&mut Options)) -> Arc<Options> {
 
 /// Member `me` of a group so small that everybody passes the filter.
 fn member(me: u64) -> Subject<Gupta> {
-    Subject::new(me, 5, &Arc::default())
+    Subject::<Gupta>::new(me, 5, &Arc::default())
 }
 
 /// Of 50 members at K = 2, one that passes the filter of the round or one that does not.
@@ -43,7 +43,7 @@ fn filtered(passes: bool, of: u8, set: impl FnOnce(&mut Options)) -> Subject<Gup
     let hash = hash(roster.view(0), round(1, of), About::Initiation);
     let mut members = roster.iter().filter(|&id| (hash(id) * 50.0 < 2.0) == passes);
     let me = members.next().expect("there is one").0;
-    Subject::new(me, 50, &options)
+    Subject::<Gupta>::new(me, 50, &options)
 }
 
 /// The effects of a member that has heard these final choices and waits no longer for others.
@@ -153,16 +153,16 @@ fn a_relay_member_tells_the_others_whom_it_prefers() {
 
 #[test]
 fn only_members_of_the_view_that_pass_the_filter_are_told() {
-    let roster = Roster::numbered(60).acquainted(1, 0.5);
-    let options = options(|options| options.first_k = 20);
+    let roster = Roster::numbered(300).acquainted(1, 0.5);
+    let options = options(|options| options.first_k = 60);
     let hash = hash(roster.view(0), round(1, 1), About::Initiation);
-    let passes = |id: &NodeId| hash(*id) * 60.0 < 20.0;
+    let passes = |id: &NodeId| hash(*id) * 300.0 < 60.0;
     let me = roster.iter().find(passes).unwrap();
-    let mut relay = Subject::new(me.0, 60, &options).of_group(roster.clone());
-    let told: Vec<u64> = relay.hears(60, initiate(1)).sent().iter().map(|(to, _)| *to).collect();
+    let mut relay = Subject::<Gupta>::new(me.0, 300, &options).of_group(roster.clone());
+    let told: Vec<u64> = relay.hears(300, initiate(1)).sent().iter().map(|(to, _)| *to).collect();
     let known: Vec<u64> = relay.view().peers().filter(passes).map(|id| id.0).collect();
     assert_eq!(told, known);
-    assert!(known.len() > 3 && roster.iter().filter(passes).count() > known.len() + 3);
+    assert!(known.len() > 10 && roster.iter().filter(passes).count() > known.len() + 10);
 }
 
 /// "We require no restriction on the particular choice functions used".
@@ -179,7 +179,7 @@ fn ranks_are_the_choice_function_and_may_change_between_rounds() {
 
 /// A relay member that prefers 3, since it takes 4 and 5 for dead.
 fn modest_two(set: impl FnOnce(&mut Options)) -> Subject<Gupta> {
-    let mut two = Subject::new(2, 5, &options(set));
+    let mut two = Subject::<Gupta>::new(2, 5, &options(set));
     assert!(two.suspects(4).is_nothing() && two.suspects(5).is_nothing());
     assert_eq!(two.hears(1, initiate(1)).sent(), to([1, 3], prefer(1, 3)));
     two
@@ -216,7 +216,7 @@ fn a_worse_choice_is_answered_and_an_equal_one_is_not() {
 #[test]
 fn who_contacts_a_relay_member_is_included() {
     let roster = Roster::numbered(20).acquainted(1, 0.5);
-    let mut one = Subject::new(1, 20, &options(|options| options.first_k = 20)).of_group(roster);
+    let mut one = Subject::<Gupta>::new(1, 20, &options(|options| options.first_k = 20)).of_group(roster);
     one.hears(2, initiate(1));
     let stranger = (1..=20).map(NodeId).find(|&id| !one.view().contains(id)).unwrap();
     assert!(!one.process.relays().contains(&stranger));
@@ -302,7 +302,7 @@ fn silence_is_met_as_the_option_says() {
 fn reinitiators(choices: &[(u64, u64)], set: fn(&mut Options)) -> usize {
     let options = options(set);
     let speaks = |me: &u64| {
-        let mut subject = Subject::new(*me, 1_000, &options);
+        let mut subject = Subject::<Gupta>::new(*me, 1_000, &options);
         subject.hears(1, initiate(1));
         if subject.process.phase() == Phase::Relay {
             return false;
@@ -392,7 +392,7 @@ fn time_outs_are_those_of_section_3_2() {
 }
 
 /// Of many that draw a delay, few do not hear the first in time: the tenth root of 100,000 is 3.2. The mean
-/// over 40 seeds, measured at 4.6 with a deviation of 0.5, is below 10; drawn evenly from the window it
+/// over 40 seeds is 4.6 with a standard error of 0.5 by measurement, and below 10 here; drawn evenly from the window it
 /// would be 10,000.
 #[test]
 fn random_delays_leave_few_to_speak_at_once() {
@@ -527,7 +527,7 @@ fn who_is_told_to_follow_a_suspect_calls_another_election() {
 fn all_may_know_that_an_election_is_due() {
     let all_know = options(|options| options.all_know = true);
     let start = |me| {
-        let mut subject = Subject::unstarted(me, 5, &all_know);
+        let mut subject = Subject::<Gupta>::unstarted(me, 5, &all_know);
         let done = subject.starts(Start::Fresh);
         assert_eq!(done.awaits(Timer::Initiation), Some(2 + (8 + 2) + 4));
         subject
@@ -552,7 +552,7 @@ fn welcome(election: u32, leader: Option<u64>) -> Message {
 #[test]
 fn who_comes_back_asks_and_believes_the_answer() {
     let back = || {
-        let mut two = Subject::unstarted(2, 5, &Arc::default());
+        let mut two = Subject::<Gupta>::unstarted(2, 5, &Arc::default());
         assert_eq!(two.starts(Start::Recovered(None)).multicast(), [Message::Join]);
         two
     };
@@ -587,7 +587,7 @@ fn newcomers_latecomers_and_those_heard_again_are_told_how_things_stand() {
 #[test]
 fn few_of_many_reply() {
     let replies = |me: &u64| {
-        let mut subject = Subject::new(*me, 1_000, &Arc::default());
+        let mut subject = Subject::<Gupta>::new(*me, 1_000, &Arc::default());
         subject.hears(1, choose(1, 5));
         !subject.hears(7, Message::Join).sent().is_empty()
     };
