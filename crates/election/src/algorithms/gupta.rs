@@ -31,8 +31,9 @@
 //! 3. Who has heard no choice re-initiates after a random delay: `--on-silence`.
 //! 4. Who has heard several, if a hash of the first of them passes the filter: `--on-conflict`.
 //! 5. An equal preference is not answered, and a better one is not sent back: `--relay-back`.
-//! 6. The preferred leader is the best of the whole view and the member itself, suspects left out. Choices of
-//!    others are compared by rank alone, or two that suspect different ones would answer each other for ever.
+//! 6. The preferred leader is the best of the whole view and the member itself, suspects left out. So are those
+//!    met on the way, whom nobody watches: they are told, and not preferred. Choices of others are compared
+//!    by rank alone, or two that suspect different ones would answer each other for ever.
 //! 7. A member counts its own final choice and its own re-initiation.
 //! 8. An initiating message or a final choice of a later round is followed; a preference waits for the
 //!    initiating message.
