@@ -3,6 +3,12 @@
 //!
 //! `cargo run --release -p election --example gupta_messages [RUNS]`
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "it is the clock on the wall that is asked for"
+)]
+
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,7 +24,6 @@ fn elect(members: usize, seed: u64) -> Outcome {
     scenario.run::<Gupta>(&Arc::default())
 }
 
-#[allow(clippy::disallowed_methods, reason = "it is the clock on the wall that is asked for")]
 fn main() {
     let runs: u64 = std::env::args().nth(1).map_or(20, |runs| runs.parse().expect("a number of runs"));
     println!(
@@ -31,7 +36,7 @@ fn main() {
         let cell = |of: fn(&Outcome) -> u64| {
             let values: Vec<f64> = outcomes.iter().map(|outcome| of(outcome) as f64).collect();
             let estimate = mean(&values);
-            format!("{:.1} ({:.1}-{:.1})", estimate.value, estimate.low, estimate.high)
+            format!("{:.1} ({:.1}-{:.1})", estimate.mean, estimate.lo, estimate.hi)
         };
         let agreed = outcomes.iter().filter(|outcome| outcome.agreed).count();
         println!(

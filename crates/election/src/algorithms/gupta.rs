@@ -53,6 +53,8 @@
 //!   believes it; who is told of another leader of the same round calls the next election.
 
 mod figures;
+mod filter;
+mod joining;
 mod message;
 mod notes;
 mod options;
@@ -65,9 +67,9 @@ pub use options::{Estimate, LastK, OnConflict, OnSilence, Options};
 
 use crate::{
     Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Effects, Electorate,
-    Figure, Formula, Hash, Member, NodeId, Parameter, Process, Safety, Start, Synchrony, Term, Topology,
-    View,
+    Figure, Formula, Member, NodeId, Parameter, Process, Safety, Start, Synchrony, Term, Topology, View,
 };
+use filter::{About, hash};
 use notes::{Notes, exclude, include};
 
 /// Where a member is in the latest round it knows of.
@@ -175,88 +177,8 @@ impl Algorithm for Gupta {
 /// K in the first round, unless set otherwise.
 const FIRST_K: u64 = 7;
 
-/// What a run has left in a member, for whoever measures it.
-impl Gupta {
-    /// The latest round it knows of.
-    pub fn round(&self) -> Round {
-        self.round
-    }
-
-    /// Where it is in that.
-    pub fn phase(&self) -> Phase {
-        self.phase
-    }
-
-    /// Whom it takes for the leader.
-    pub fn leader(&self) -> Option<NodeId> {
-        let first = self.first.filter(|_| self.phase == Phase::Elected);
-        first.map(|choice| choice.leader)
-    }
-
-    /// The first final choice it heard in that round, its own included.
-    pub fn first_choice(&self) -> Option<FinalChoice> {
-        self.first
-    }
-
-    /// Whether it heard of another choice in that round.
-    pub fn heard_conflict(&self) -> bool {
-        self.conflict
-    }
-
-    /// In which rounds of the election it relayed: bit 0 for the first.
-    pub fn rounds_relayed(&self) -> u32 {
-        self.notes.as_ref().map_or(0, |notes| notes.relayed)
-    }
-
-    /// Whether it relayed in that round of the election.
-    pub fn relayed_in(&self, round: u8) -> bool {
-        self.rounds_relayed() & bit(round) != 0
-    }
-
-    /// Whether it multicast its final choice in that round of the election.
-    pub fn spoke_in(&self, round: u8) -> bool {
-        self.notes.as_ref().is_some_and(|notes| notes.spoke & bit(round) != 0)
-    }
-
-    /// The best choice it knew of, if it relayed in that round; the last one is its final choice.
-    pub fn preference(&self) -> Option<NodeId> {
-        self.notes.as_ref().and_then(|notes| notes.best)
-    }
-
-    /// `{Mj}`: whom it exchanged preferences with, or tried to, in the last round in which it relayed.
-    pub fn relays(&self) -> &[NodeId] {
-        self.notes.as_ref().map_or(&[], |notes| &notes.relays)
-    }
-}
-
 fn bit(round: u8) -> u32 {
     1u32.checked_shl(u32::from(round).wrapping_sub(1)).unwrap_or(0)
-}
-
-/// What a hash is about besides its round.
-#[derive(Clone, Copy)]
-enum About {
-    /// The round's initiating message.
-    Initiation,
-    /// The final choice of this one.
-    Choice(NodeId),
-    /// Having heard none.
-    Silence,
-    /// Replying to this one.
-    Reply(NodeId),
-}
-
-/// The function H of the paper for one message: maps a member to 0..1.
-fn hash(view: View<'_>, round: Round, about: About) -> impl Fn(NodeId) -> f64 {
-    let named = Hash::new(Hash::new(view.group_name()).pair(round.election.into(), round.number.into()));
-    let (kind, whose) = match about {
-        About::Initiation => (0, 0),
-        About::Choice(from) => (1, from.0),
-        About::Silence => (2, 0),
-        About::Reply(to) => (3, to.0),
-    };
-    let message = Hash::new(named.pair(kind, whose));
-    move |member| (message.word(member.0) >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
 }
 
 impl Gupta {
@@ -504,63 +426,6 @@ impl Gupta {
             self.enter(cx, round);
         } else if round.election < self.round.election {
             self.welcome(cx, from);
-        }
-    }
-
-    /// Tells somebody how things stand, if this is one of the few that are to.
-    fn welcome(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
-        let view = cx.view();
-        let k = self.options.k(1, view.group_len());
-        if !self.passes(view, About::Reply(peer), k) {
-            return;
-        }
-        if self.round > Round::default() && self.phase != Phase::Due {
-            self.tell(cx, peer);
-        }
-        if self.leader().is_none() {
-            include(&mut self.notes().heard_again, peer);
-        }
-    }
-
-    fn tell(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
-        cx.send(peer, Message::Welcome { round: self.round, leader: self.leader() });
-    }
-
-    fn on_welcome(
-        &mut self,
-        cx: &mut Context<'_, impl Effects<Self>>,
-        from: NodeId,
-        round: Round,
-        leader: Option<NodeId>,
-    ) {
-        let leader = leader.filter(|&leader| cx.view().is_member(leader));
-        if !self.is_round(round) {
-            return;
-        }
-        // Who says this may not know better, and may not have been missed.
-        if self.leader().is_none() {
-            include(&mut self.notes().heard_again, from);
-        } else if round < self.round {
-            return self.tell(cx, from);
-        }
-        if round < self.round {
-            return;
-        }
-        let behind = round > self.round || matches!(self.phase, Phase::Due | Phase::Undecided);
-        match leader {
-            Some(leader) if behind => {
-                self.jump_to(cx, round);
-                self.first = Some(FinalChoice { from, leader });
-                self.become_elected(cx, leader);
-            }
-            Some(leader) if self.leader().is_some_and(|mine| mine != leader) => self.give_up_leader(cx),
-            // They are still at it: it waits for their choices.
-            None if round > self.round => {
-                self.jump_to(cx, round);
-                let timeout = self.options.time_out_1(self.k(cx.view()));
-                self.wait(cx, Phase::Filter, Timer::RelayAndChoices, timeout);
-            }
-            _ => {}
         }
     }
 }
