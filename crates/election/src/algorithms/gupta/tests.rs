@@ -577,10 +577,22 @@ fn newcomers_latecomers_and_those_heard_again_are_told_how_things_stand() {
     assert_eq!(two.hears(4, initiate(2)).sent(), to([4], welcome(4, Some(5))));
     two.suspects(4);
     assert_eq!(two.restores(4).sent(), to([4], welcome(4, Some(5))));
-    assert!(two.hears(4, welcome(3, Some(1))).is_nothing(), "no news");
+    assert_eq!(two.hears(4, welcome(3, Some(1))).sent(), to([4], welcome(4, Some(5))), "it is behind");
     assert_eq!(two.hears(4, welcome(4, Some(1))).announced(), [Announcement::Undecided], "two leaders");
     assert_eq!(two.runs_out(Timer::Turn).multicast(), [Message::Initiate(round(5, 1))]);
     assert_eq!(two.hears(4, welcome(9, Some(1))).announced(), [elected(1, 9)]);
+}
+
+/// Parts of the group that could not hear each other may elect two leaders in the same round.
+#[test]
+fn who_is_heard_again_during_an_election_is_told_its_outcome() {
+    let mut two = member(2);
+    two.suspects(4);
+    two.hears(3, choose(1, 5));
+    assert_eq!(two.restores(4).sent(), to([4], welcome(1, None)));
+    assert!(two.hears(1, welcome(1, Some(3))).is_nothing(), "it will see");
+    two.runs_out(Timer::Choices);
+    assert_eq!(two.runs_out(Timer::Objection).sent(), to([1, 4], welcome(1, Some(5))));
 }
 
 /// About K of many reply, not all.
