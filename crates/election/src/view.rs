@@ -1,6 +1,8 @@
 //! What a process knows of the group: who is in it, in which order, and how each ranks.
 
-use crate::{Attribute, Hash, NodeId, Rank, Rng};
+use std::sync::Arc;
+
+use crate::{Attribute, Hash, NodeId, Overlay, Rank, Rng};
 
 /// A group: its members in ring order, and their attributes.
 ///
@@ -12,6 +14,7 @@ pub struct Roster {
     /// By slot; empty means "everybody's attribute is its id".
     attributes: Vec<Attribute>,
     acquaintance: Option<Acquaintance>,
+    overlay: Option<Arc<Overlay>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +54,7 @@ impl Roster {
             members: Members::Numbered(count.expect("a group has fewer than 2^32 - 1 members")),
             attributes: Vec::new(),
             acquaintance: None,
+            overlay: None,
         }
     }
 
@@ -61,7 +65,8 @@ impl Roster {
         if let Some(twice) = slots.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(twice[0].0);
         }
-        Ok(Roster { members: Members::Listed { order, slots }, attributes: Vec::new(), acquaintance: None })
+        let members = Members::Listed { order, slots };
+        Ok(Roster { members, attributes: Vec::new(), acquaintance: None, overlay: None })
     }
 
     /// Lets each member know only a random part of the group: each other member with the given
@@ -69,6 +74,17 @@ impl Roster {
     pub fn acquainted(mut self, seed: u64, probability: f64) -> Roster {
         let threshold = (probability.clamp(0.0, 1.0) * (1u64 << 53) as f64) as u64;
         self.acquaintance = Some(Acquaintance { hash: Hash::new(seed), threshold });
+        self
+    }
+
+    /// Lets each member find the others only by way of its neighbours in an overlay, where an algorithm
+    /// does so. Messages go straight to whoever was found.
+    ///
+    /// # Panics
+    /// If the overlay is not one of as many processes.
+    pub fn overlaid(mut self, overlay: Arc<Overlay>) -> Roster {
+        assert_eq!(overlay.len(), self.len(), "an overlay of another group");
+        self.overlay = Some(overlay);
         self
     }
 
@@ -232,6 +248,18 @@ impl<'v> View<'v> {
     #[inline]
     pub fn in_slot(self, slot: usize) -> NodeId {
         self.roster.id(slot)
+    }
+
+    /// The slot of a member, known or not; none for a stranger.
+    #[inline]
+    pub fn slot_of(self, id: NodeId) -> Option<usize> {
+        self.roster.slot(id)
+    }
+
+    /// The overlay by which members find each other; none if they can find anybody.
+    #[inline]
+    pub fn overlay(self) -> Option<&'v Overlay> {
+        self.roster.overlay.as_deref()
     }
 
     /// This process's own slot.
