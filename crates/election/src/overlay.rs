@@ -7,13 +7,13 @@
 //! Reading: alpha is the exponent of degree against rank, as in the measurements of the Internet that
 //! such networks were modelled on: the r-th of the processes by degree has about `r^-alpha` times the
 //! neighbours of the first. As a distribution that is `P(degree >= k) ~ k^(-1/alpha)`, a density with
-//! exponent `1 + 1/alpha`, 2.25 for 0.8. Everybody has at least [`LEAST`] neighbours, so that the network
+//! exponent `1 + 1/alpha`, 2.25 for 0.8. Everybody has at least three neighbours, so that the network
 //! hangs together; should a part hang loose all the same, it is tied to the rest.
 
 use crate::Rng;
 
 /// The least degree: with three neighbours each, a random network is almost surely connected.
-pub const LEAST: u32 = 3;
+const LEAST: u32 = 3;
 
 /// A network of processes, known by slot, in which some are neighbours.
 #[derive(Clone, Debug, PartialEq, Eq)]

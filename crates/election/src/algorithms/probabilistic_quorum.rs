@@ -20,7 +20,7 @@
 //! Promises one leader with probability `1 - O(1/n)`; see [`randomized`](super::randomized) for what that
 //! rests on, for the options, and for the readings, which are the same.
 
-use super::randomized::options::{self, Mode, Options as Settings, Rounds};
+use super::randomized::options::{self, Options as Settings, Rounds};
 use super::randomized::rounds::sigma_last;
 use super::randomized::{Member, Message, Timer, figures};
 use crate::{
@@ -109,7 +109,7 @@ impl Algorithm for ProbabilisticQuorum {
         options: &Options,
         members: &mut dyn Iterator<Item = crate::figure::Member<'_, Self>>,
     ) -> Vec<Figure> {
-        figures::of(options.0.mode == Mode::Sync, members.map(|member| &member.process.0))
+        figures::of(&options.0, members.map(|member| &member.process.0))
     }
 }
 

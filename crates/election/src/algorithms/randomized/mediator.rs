@@ -260,5 +260,6 @@ impl Mediator {
     }
 }
 
+
 #[cfg(test)]
 mod tests;
