@@ -7,8 +7,8 @@ use std::str::FromStr;
 use clap::Args;
 use election::{Attribute, NodeId, Span, Time};
 use simulator::{
-    Contenders, Detector, Latency, Multicast, Partition, Ranking, Whom, parse_interval, parse_jump, parse_moment,
-    parse_rerank, parse_transfer, parse_whom,
+    Contenders, Detector, Latency, Multicast, Partition, Ranking, Whom, parse_interval, parse_jump,
+    parse_moment, parse_rerank, parse_transfer, parse_whom,
 };
 
 use crate::error::Error;

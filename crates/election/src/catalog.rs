@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::algorithms::{
     announce, bully, candidate_ordinary, chang_roberts, collecting_ring, grid_quorum, invitation,
-    maximum_ring, modified_bully, next_in_line, probabilistic_quorum, quorum_lease, raft, randomized, stable_leader, suppress,
+    maximum_ring, modified_bully, next_in_line, probabilistic_quorum, quorum_lease, raft, randomized,
+    stable_leader, suppress,
 };
 use crate::{Contract, Electorate, Figure, Member, NodeId, Process, Roster};
 

@@ -7,7 +7,9 @@ use election::layers::{self, Stack};
 use election::{Algorithm, Attribute, Command, NodeId, Rng, Roster, Span, Time};
 
 use crate::outcome::Before;
-use crate::{Contenders, Detector, End, Fault, Latency, Multicast, Observer, Outcome, Plan, World, invariants, order};
+use crate::{
+    Contenders, Detector, End, Fault, Latency, Multicast, Observer, Outcome, Plan, World, invariants, order,
+};
 
 /// A run described as data. The algorithm and its options come separately, so that the same scenario
 /// can be put to all of them.

@@ -45,14 +45,16 @@
 //!   (`--topology power-law:0.8`) they are found by walks, whose hops are a figure and no messages.
 //! - Random numbers are from `[0..n^4]` as far as 64 bits reach; equal ones are told apart by the ids.
 //! - Synchronous rounds begin at multiples of two tau of the common clock and mediators answer in their
-//!   middle. A mediator that has chosen in the second phase refuses whoever comes later.
+//!   middle. A mediator that has chosen in the second phase refuses the smaller numbers that come later, and
+//!   whoever comes after it has heard of the winner.
 //! - Asynchronously, one whose mediators must all say yes waits for them without a time-out: the first
 //!   phase is "totally asynchronous".
 //! - `--reuse-mediators` ("with the mediators from previous rounds participating in round j"): a mediator
 //!   holds whom it has accepted until that one drops out, and lets it meet those that come in later rounds.
 //!   For that a contender that loses has to say so, by DEC. The second phase is asked anew.
-//! - Failures: a contender of the second phase asks others in the place of those that do not answer. With
-//!   `all-positive`, which the paper adopts, it wins when the full number has said yes to its POTW, too.
+//! - Failures: a contender of the second phase asks others in the place of those that do not answer. That
+//!   takes longer than mediators are post-safe; one that has become idle again still accepts the POTW of its
+//!   last contender if it has said yes to nobody since. With `all-positive`, which the paper adopts, it wins when the full number has said yes to its POTW, too.
 //! - Everybody learns of the winner by a multicast. Of two winners, the one of the greater number is
 //!   believed in by those that hear of both; it is still an election with two winners.
 //!

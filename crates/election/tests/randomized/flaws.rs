@@ -98,14 +98,14 @@ fn a_waiter_that_is_refused_on_potw_leaves_nobody() {
      2  1 ACK 3
    2.1  3 POTW 1
      3  3 POTW 2
-   3.1  2 NAK 3
-   3.1  2 ACK 4
    3.1  1 NAK 4
    3.1  2 NAK 3
-   3.2  3 DEC 1
-   3.2  3 DEC 2
+   3.1  2 ACK 4
+   3.1  2 NAK 3
    3.2  4 DEC 1
    3.2  4 DEC 2
+   3.2  3 DEC 1
+   3.2  3 DEC 2
 ";
     assert_eq!(script, exchange[1..]);
 }

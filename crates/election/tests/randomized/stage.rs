@@ -11,7 +11,7 @@ use election::{
 };
 
 /// How long a message takes, as a multiple of tau.
-pub type Delay<'s> = Box<dyn FnMut(u64, u64, &Message) -> f64 + 's>;
+pub(crate) type Delay<'s> = Box<dyn FnMut(u64, u64, &Message) -> f64 + 's>;
 
 enum Event {
     Begin(usize),
@@ -19,7 +19,7 @@ enum Event {
     Expire { who: usize, timer: Timer, generation: u64 },
 }
 
-pub struct Stage<'s> {
+pub(crate) struct Stage<'s> {
     roster: Roster,
     options: Options,
     players: Vec<Randomized>,
@@ -29,18 +29,18 @@ pub struct Stage<'s> {
     events: BTreeMap<(Time, u64), Event>,
     count: u64,
     delay: Delay<'s>,
-    pub now: Time,
+    pub(crate) now: Time,
     /// The exchange, a line for each message that arrived.
-    pub script: String,
+    pub(crate) script: String,
 }
 
 /// The asynchronous second phase alone, by these tables.
-pub fn second_phase(tables: Tables) -> Options {
+pub(crate) fn second_phase(tables: Tables) -> Options {
     Options { rounds: Rounds::Fixed(0), tables, ..Options::default() }
 }
 
 impl<'s> Stage<'s> {
-    pub fn new(players: usize, options: Options, seed: u64, delay: Delay<'s>) -> Stage<'s> {
+    pub(crate) fn new(players: usize, options: Options, seed: u64, delay: Delay<'s>) -> Stage<'s> {
         Stage {
             roster: Roster::numbered(players),
             options,
@@ -56,12 +56,23 @@ impl<'s> Stage<'s> {
     }
 
     /// Has a player contend at this moment, in tau.
-    pub fn begin(&mut self, id: u64, at: f64) {
+    pub(crate) fn begin(&mut self, id: u64, at: f64) {
         self.schedule(Time::ZERO + Span::from_units(at), Event::Begin(id as usize - 1));
     }
 
     /// Chooses a player's luck so that it asks these mediators with this number in the second phase.
-    pub fn cast(&mut self, id: u64, mediators: &[u64], number: u64) {
+    pub(crate) fn cast(&mut self, id: u64, mediators: &[u64], number: u64) {
+        let luck = self.luck(id, mediators, number);
+        self.recast(id, luck);
+    }
+
+    /// Gives a player the luck that another [`cast`](Stage::cast) has found.
+    pub(crate) fn recast(&mut self, id: u64, luck: u64) {
+        self.recorders[id as usize - 1] = Recorder::new(luck);
+    }
+
+    /// The seed with which a player asks these mediators with this number.
+    pub(crate) fn luck(&self, id: u64, mediators: &[u64], number: u64) -> u64 {
         let slot = id as usize - 1;
         let view = self.roster.view(slot);
         let fits = |seed: &u64| {
@@ -77,8 +88,7 @@ impl<'s> Stage<'s> {
             }
             asked == mediators
         };
-        let seed = (0..1_000_000).find(fits).expect("chance can be as kind as that");
-        self.recorders[slot] = Recorder::new(seed);
+        (0..1_000_000).find(fits).expect("chance can be as kind as that")
     }
 
     fn schedule(&mut self, at: Time, event: Event) {
@@ -87,7 +97,7 @@ impl<'s> Stage<'s> {
     }
 
     /// Plays until nothing is left to happen.
-    pub fn play(&mut self) {
+    pub(crate) fn play(&mut self) {
         while let Some(((at, _), event)) = self.events.pop_first() {
             self.now = at;
             let (slot, input): (usize, Box<dyn FnOnce(&mut Randomized, &mut _)>) = match event {
@@ -118,7 +128,12 @@ impl<'s> Stage<'s> {
                 Effect::Send { to, message } => {
                     // A stranger is never reached.
                     let Some(to_slot) = self.roster.slot(to) else { continue };
-                    let span = Span::from_units((self.delay)(from.0, to.0, &message));
+                    let delay = (self.delay)(from.0, to.0, &message);
+                    // What takes for ever is lost.
+                    if delay.is_infinite() {
+                        continue;
+                    }
+                    let span = Span::from_units(delay);
                     self.schedule(self.now + span, Event::Hear { to: to_slot, from, message });
                 }
                 Effect::SetTimer { timer, after } => {
@@ -138,7 +153,7 @@ impl<'s> Stage<'s> {
     }
 
     /// Who has won.
-    pub fn winners(&self) -> Vec<u64> {
+    pub(crate) fn winners(&self) -> Vec<u64> {
         let won = |player: &&Randomized| player.member().record().is_some_and(|record| record.won);
         let place = |player: &Randomized| {
             self.players.iter().position(|other| std::ptr::eq(other, player)).expect("it plays") as u64 + 1
@@ -147,7 +162,7 @@ impl<'s> Stage<'s> {
     }
 
     /// How long anybody was in the second phase, in tau; none if somebody still is.
-    pub fn longest(&self) -> Option<f64> {
+    pub(crate) fn longest(&self) -> Option<f64> {
         let mut longest = 0;
         for player in &self.players {
             if player.member().contender().is_some() {
@@ -158,7 +173,7 @@ impl<'s> Stage<'s> {
         Some(f64::from(longest) / 1e3)
     }
 
-    pub fn options(&self) -> &Options {
+    pub(crate) fn options(&self) -> &Options {
         &self.options
     }
 }

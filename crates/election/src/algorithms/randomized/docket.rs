@@ -27,8 +27,9 @@ pub struct Verdict {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Docket {
     petitions: Vec<Petition>,
-    /// Whom it has answered positively in the second phase: those that come later are refused.
-    chosen: Option<NodeId>,
+    /// The greatest whom it has answered positively in the second phase: the smaller ones that come later,
+    /// because they had to ask others in the place of the dead, are refused.
+    chosen: Option<Claim>,
     /// With `--reuse-mediators`, who was accepted in the first phase, in which round, and has not dropped
     /// out.
     held: Vec<(NodeId, u8)>,
@@ -49,8 +50,8 @@ impl Docket {
         self.held.retain(|&(other, _)| other != contender);
     }
 
-    /// Whom it has answered positively in the second phase.
-    pub fn chosen(&self) -> Option<NodeId> {
+    /// The greatest whom it has answered positively in the second phase.
+    pub fn chosen(&self) -> Option<Claim> {
         self.chosen
     }
 
@@ -64,12 +65,12 @@ impl Docket {
             match kappa[0].round {
                 Some(round) => self.answer_first_phase(kappa, round, reuse, &mut verdicts),
                 None => {
-                    let largest = kappa.last().expect("a chunk is not empty").claim.contender;
-                    let chosen = *self.chosen.get_or_insert(largest);
+                    let largest = kappa.last().map(|petition| petition.claim);
+                    self.chosen = self.chosen.max(largest);
                     verdicts.extend(kappa.iter().map(|petition| Verdict {
                         contender: petition.claim.contender,
                         round: None,
-                        positive: petition.claim.contender == chosen,
+                        positive: Some(petition.claim) == self.chosen,
                     }));
                 }
             }
@@ -125,15 +126,17 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_number_wins_the_second_phase_and_late_ones_lose() {
+    fn the_largest_number_wins_the_second_phase_and_smaller_ones_that_come_later_lose() {
         let mut docket = Docket::default();
         for (contender, number) in [(1, 10), (2, 30), (3, 20)] {
             docket.enter(petition(None, contender, number));
         }
         assert_eq!(answers(&mut docket, false), [(1, false), (3, false), (2, true)]);
-        docket.enter(petition(None, 4, 99));
+        docket.enter(petition(None, 4, 29));
         assert_eq!(answers(&mut docket, false), [(4, false)]);
-        assert_eq!(docket.chosen(), Some(NodeId(2)));
+        docket.enter(petition(None, 5, 99));
+        assert_eq!(answers(&mut docket, false), [(5, true)]);
+        assert_eq!(docket.chosen().map(|claim| claim.contender), Some(NodeId(5)));
     }
 
     #[test]

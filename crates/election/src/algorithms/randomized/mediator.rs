@@ -104,7 +104,7 @@ impl Mediator {
         self.state
     }
 
-    /// Whom it has said yes to last.
+    /// Whom it has said yes to last, unless that one has declined.
     pub fn current(&self) -> Option<Claim> {
         self.current
     }
@@ -180,7 +180,9 @@ impl Mediator {
     pub fn on_potential_winner(&mut self, contender: NodeId) -> Ruling {
         let is_current = self.current.is_some_and(|current| current.contender == contender);
         match self.state {
-            State::Safe | State::PostSafe if is_current => {
+            // An idle one that has said yes to nobody since: its contender had to ask others in the place of
+            // the dead, and was longer about it than the mediator is post-safe.
+            State::Safe | State::PostSafe | State::Idle if is_current => {
                 self.state = State::CloseSafe;
                 if self.is_repaired() {
                     // The waiter stays: should this one lose elsewhere, it is the waiter's turn.
@@ -249,7 +251,10 @@ impl Mediator {
                 Ruling::default().timer(if self.is_repaired() { POST_SAFE } else { STAGE })
             }
             // Printed, no row says what becomes of it, and it stays as it is.
-            (State::PostSafe, ..) if self.is_repaired() => self.rest(),
+            (State::PostSafe, ..) if self.is_repaired() => {
+                self.state = State::Idle;
+                Ruling::default()
+            }
             (State::CloseSafe, ..) => {
                 self.state = State::Final;
                 let waiting = self.waiting.take_if(|_| self.tables == Tables::Repaired);
@@ -259,7 +264,6 @@ impl Mediator {
         }
     }
 }
-
 
 #[cfg(test)]
 mod tests;

@@ -58,14 +58,7 @@ pub struct Member {
 
 impl Member {
     pub(crate) fn new(options: &Options) -> Member {
-        Member {
-            options: *options,
-            term: 0,
-            winner: None,
-            record: None,
-            contender: None,
-            mediation: None,
-        }
+        Member { options: *options, term: 0, winner: None, record: None, contender: None, mediation: None }
     }
 
     /// Whom it believes in.
@@ -207,12 +200,8 @@ impl Member {
     }
 
     /// Of an election that is over: who stands in it learns that there is a later one.
-    fn on_late_message<P>(
-        &mut self,
-        cx: &mut Context<'_, impl Effects<P>>,
-        from: NodeId,
-        message: &Message,
-    ) where
+    fn on_late_message<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, from: NodeId, message: &Message)
+    where
         P: Process<Message = Message, Timer = Timer>,
     {
         let term = self.term;

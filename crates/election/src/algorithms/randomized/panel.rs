@@ -126,7 +126,8 @@ mod tests {
             let pair = Panel::default().draw(2, || rng.below(5) as u32);
             counts[(pair[0] * 5 + pair[1]) as usize] += 1;
         }
-        let seen: Vec<f64> = counts.iter().filter(|&&count| count > 0).map(|&count| f64::from(count)).collect();
+        let seen: Vec<f64> =
+            counts.iter().filter(|&&count| count > 0).map(|&count| f64::from(count)).collect();
         assert_eq!(seen.len(), 10);
         let chi_square: f64 = seen.iter().map(|count| (count - 1_000.0).powi(2) / 1_000.0).sum();
         assert!(chi_square < 27.9, "{chi_square}");

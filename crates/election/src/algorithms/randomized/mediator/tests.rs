@@ -107,7 +107,13 @@ fn rows_4_and_5_post_safe_refuses_the_smaller_and_prefers_the_greater() {
     // POTW of one that is not current: printed, no row, so that it hears no objection.
     row(&post_safe, Potw(A), "PostSafe B/-", "Nak A, PostSafe B/-");
     // It runs out: printed, no row.
-    row(&post_safe, RunsOut, "PostSafe B/-", "timer 0, Idle -/-");
+    row(&post_safe, RunsOut, "PostSafe B/-", "Idle B/-");
+    // From then on it is free for anybody; and for its last one, as long as nobody else has come.
+    let idle = [Req(B), RunsOut, RunsOut];
+    row(&idle, Req(A), "Nak A, PostSafe B/-", "Ack A, timer 3, Safe A/-");
+    row(&idle, Potw(B), "timer 3, CloseSafe B/-", "PotwAck B, timer 3, CloseSafe B/-");
+    row(&idle, Dec(B), "timer 0, Idle -/-", "timer 0, Idle -/-");
+    row(&idle, Potw(A), "PostSafe B/-", "Nak A, Idle B/-");
 }
 
 #[test]
