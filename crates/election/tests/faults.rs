@@ -112,7 +112,8 @@ fn survive(means: Means) {
     let seeds = seeds();
     let mut failures = Vec::new();
     let mut stirred = 0;
-    for contract in CONTRACTS {
+    let certain: Vec<&Contract> = CONTRACTS.iter().filter(|contract| contract.is_certain()).collect();
+    for contract in &certain {
         for seed in 0..seeds {
             let outcome = outcome(contract, seed, means);
             stirred += usize::from(outcome.reigns > 1);
@@ -128,7 +129,7 @@ fn survive(means: Means) {
         failures[..failures.len().min(20)].join("\n")
     );
     // The storms are not empty: in most of them leadership changes.
-    assert!(stirred as u64 * 2 > seeds * CONTRACTS.len() as u64, "only {stirred} runs were stirred");
+    assert!(stirred as u64 * 2 > seeds * certain.len() as u64, "only {stirred} runs were stirred");
 }
 
 #[test]
@@ -149,6 +150,20 @@ fn with_loss_and_reaffirmation_the_best_of_each_component_leads() {
 #[test]
 fn with_everything_at_once_the_best_of_each_component_leads() {
     survive(Means::Both);
+}
+
+/// Those that promise a leader only with some probability promise none in a storm; but they come to rest,
+/// with a leader or without.
+#[test]
+fn where_nothing_is_certain_storms_end_in_silence() {
+    for contract in CONTRACTS.iter().filter(|contract| !contract.is_certain()) {
+        for seed in 0..seeds().min(300) {
+            for means in [Means::Detector, Means::Reaffirm] {
+                let outcome = outcome(contract, seed, means);
+                assert!(outcome.quiet, "{} {means:?} seed {seed}", contract.name);
+            }
+        }
+    }
 }
 
 /// It does not take these long: each of seven dead leaders in a row costs a time-out at most.

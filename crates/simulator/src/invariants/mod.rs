@@ -72,8 +72,11 @@ fn in_units<S: serde::Serializer>(time: &Time, serializer: S) -> Result<S::Ok, S
     serializer.serialize_f64(time.as_units())
 }
 
-/// What a contract promises, where these must be there for anybody to be elected.
+/// What a contract promises for every run, where these must be there for anybody to be elected.
 pub fn of_contract(contract: &Contract, electorate: Electorate) -> Vec<Box<dyn Invariant>> {
+    if !contract.is_certain() {
+        return Vec::new();
+    }
     let mut invariants: Vec<Box<dyn Invariant>> =
         vec![Box::new(Agreement), Box::new(Termination::of(electorate))];
     if contract.choice == Choice::Best {
