@@ -210,3 +210,6 @@ impl Process for Randomized {
         self.0.on_command(cx, command);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,11 +5,13 @@ use super::options::Options;
 use super::rounds::Tournament;
 use crate::Figure;
 
-/// What contenders have come to, counted over all processes of a run.
+/// What contenders have come to in the last election of a run, counted over all processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// How many processes there are.
     pub processes: usize,
+    /// Which election it was.
+    pub term: u32,
     /// How many have won.
     pub winners: usize,
     /// How many took part in each round of the first phase: those of round 1 come first.
@@ -34,7 +36,13 @@ impl Tally {
         let mut tally = Tally::default();
         for member in members {
             tally.processes += 1;
-            tally.take_in(member);
+            if member.term() > tally.term {
+                // Those before took part in an earlier election only.
+                tally = Tally { processes: tally.processes, term: member.term(), ..Tally::default() };
+            }
+            if member.term() == tally.term {
+                tally.take_in(member);
+            }
         }
         tally
     }

@@ -40,7 +40,7 @@ pub struct Record {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Mediation {
     Sync(Docket),
-    Async { vector: Vector, second: Option<Box<Mediator>> },
+    Async { vector: Vector, second: Mediator },
 }
 
 /// A process of `randomized` or `probabilistic-quorum`.
@@ -61,6 +61,11 @@ impl Member {
         Member { options: *options, term: 0, winner: None, record: None, contender: None, mediation: None }
     }
 
+    /// The election it takes part in, from 1; zero before the first.
+    pub fn term(&self) -> u32 {
+        self.term
+    }
+
     /// Whom it believes in.
     pub fn winner(&self) -> Option<Winner> {
         self.winner
@@ -76,15 +81,23 @@ impl Member {
         self.record
     }
 
-    /// The mediator of the asynchronous second phase it is, if it was ever asked.
+    /// The mediator of the asynchronous second phase it is, if it was ever asked anything.
     pub fn mediator(&self) -> Option<&Mediator> {
         match self.mediation.as_deref() {
-            Some(Mediation::Async { second, .. }) => second.as_deref(),
+            Some(Mediation::Async { second, .. }) => Some(second),
             _ => None,
         }
     }
 
-    /// The vector V of the asynchronous first phase, if it was ever asked.
+    /// The mediator of the synchronous protocol it is, if it was ever asked anything.
+    pub fn docket(&self) -> Option<&Docket> {
+        match self.mediation.as_deref() {
+            Some(Mediation::Sync(docket)) => Some(docket),
+            _ => None,
+        }
+    }
+
+    /// The vector V of the asynchronous first phase, if it was ever asked anything.
     pub fn vector(&self) -> Option<&Vector> {
         match self.mediation.as_deref() {
             Some(Mediation::Async { vector, .. }) => Some(vector),
@@ -326,11 +339,11 @@ impl Member {
     }
 
     fn mediation(&mut self) -> &mut Mediation {
-        let mode = self.options.mode;
+        let Options { mode, tables, .. } = self.options;
         self.mediation.get_or_insert_with(|| {
             Box::new(match mode {
                 Mode::Sync => Mediation::Sync(Docket::default()),
-                Mode::Async => Mediation::Async { vector: Vector::default(), second: None },
+                Mode::Async => Mediation::Async { vector: Vector::default(), second: Mediator::new(tables) },
             })
         })
     }
@@ -389,14 +402,11 @@ impl Member {
         let reuse = self.options.reuse;
         match self.mediation() {
             Mediation::Sync(docket) => docket.release(contender),
-            Mediation::Async { vector, second } => {
+            Mediation::Async { vector, .. } => {
                 if reuse {
                     vector.release(contender);
                 }
-                // One that was asked in the first phase only need not become a mediator of the second.
-                if second.is_some() || !reuse {
-                    self.mediate(cx, |mediator| mediator.on_decline(contender));
-                }
+                self.mediate(cx, |mediator| mediator.on_decline(contender));
             }
         }
     }
@@ -409,10 +419,9 @@ impl Member {
     ) where
         P: Process<Message = Message, Timer = Timer>,
     {
-        let (term, tau, tables) = (self.term, self.tau(cx), self.options.tables);
+        let (term, tau) = (self.term, self.tau(cx));
         let Mediation::Async { second, .. } = self.mediation() else { return };
-        let mediator = second.get_or_insert_with(|| Box::new(Mediator::new(tables)));
-        let Ruling { answers, timer } = input(mediator);
+        let Ruling { answers, timer } = input(second);
         for (contender, answer) in answers.into_iter().flatten() {
             let answer = match answer {
                 Answer::Ack => Message::Ack { term },

@@ -29,7 +29,9 @@ fn put(mediator: &mut Mediator, input: Input) -> Ruling {
 /// The mediator after these inputs, whatever it answers.
 fn after(tables: Tables, inputs: &[Input]) -> Mediator {
     let mut mediator = Mediator::new(tables);
-    inputs.iter().for_each(|&input| drop(put(&mut mediator, input)));
+    for &input in inputs {
+        put(&mut mediator, input);
+    }
     mediator
 }
 
