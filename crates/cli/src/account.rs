@@ -279,7 +279,7 @@ pub(crate) fn opening(algorithm: &str, scenario: &Scenario) -> String {
 /// What came of the run, a line each.
 pub(crate) fn result(scenario: &Scenario, outcome: &Outcome, verdict: &str, replay: &str) -> String {
     let mut facts = Vec::new();
-    if scenario.initiators.is_empty() && is_idle(outcome) {
+    if scenario.initiators.is_empty() && scenario.contenders.is_none() && is_idle(outcome) {
         facts.push(("note", "nobody was asked to call an election".to_string()));
     }
     facts.extend([("leader", verdict.to_string()), ("messages", sent(&outcome.messages))]);

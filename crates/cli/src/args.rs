@@ -7,8 +7,8 @@ use std::str::FromStr;
 use clap::Args;
 use election::{Attribute, NodeId, Span, Time};
 use simulator::{
-    Detector, Latency, Multicast, Partition, Ranking, Whom, parse_interval, parse_jump, parse_moment,
-    parse_rerank, parse_transfer, parse_whom,
+    Contenders, Detector, Latency, Multicast, Partition, Ranking, Whom, parse_interval, parse_jump,
+    parse_moment, parse_rerank, parse_transfer, parse_whom,
 };
 
 use crate::error::Error;
@@ -59,6 +59,13 @@ pub(crate) struct GroupArgs {
     /// Who calls an election at time 0: ids, all, or none [default: the first live process]
     #[arg(long, value_name = "ID,..|all|none", value_parser = Initiators::from_str)]
     pub(crate) initiator: Option<Initiators>,
+    /// How many call an election at time 0, whom chance chooses: a share like 0.01 or a number like 500
+    #[arg(long, value_name = "SHARE|N", conflicts_with = "initiator", value_parser = Contenders::from_str)]
+    pub(crate) contenders: Option<Contenders>,
+    /// Who can find whom, for algorithms that look for others at random: complete, or power-law:ALPHA, a
+    /// random network in which degree falls with rank as rank^-ALPHA; the same in all runs
+    #[arg(long, value_name = "TOPOLOGY", default_value = "complete", value_parser = Links::from_str)]
+    pub(crate) topology: Links,
     /// Who is dead from the start
     #[arg(long, value_name = "ID,..", value_parser = id, num_args = 1.., value_delimiter = ',')]
     pub(crate) crashed: Vec<NodeId>,
@@ -233,6 +240,28 @@ pub(crate) fn id(text: &str) -> Result<NodeId, String> {
     match text.parse::<NodeId>()? {
         id if Attribute::try_from(id.0).is_ok() => Ok(id),
         id => Err(format!("{id} is too large an id; the largest is {}", Attribute::MAX)),
+    }
+}
+
+/// Who can find whom.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Links {
+    Complete,
+    PowerLaw(f64),
+}
+
+impl FromStr for Links {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Links, String> {
+        match text.split_once(':') {
+            None if text == "complete" => Ok(Links::Complete),
+            Some(("power-law", alpha)) => match alpha.parse() {
+                Ok(alpha) if (0.0..=2.0).contains(&alpha) => Ok(Links::PowerLaw(alpha)),
+                _ => Err(format!("`{alpha}` is not an exponent from 0 to 2")),
+            },
+            _ => Err(format!("`{text}` is neither complete nor power-law:ALPHA")),
+        }
     }
 }
 

@@ -46,7 +46,9 @@ pub(crate) fn of_scenario(algorithm: &str, settings: &[(&str, String)], scenario
     if scenario.view_prob < 1.0 {
         flags.add("view-prob", scenario.view_prob);
     }
+    scenario.contenders.iter().for_each(|contenders| flags.add("contenders", contenders));
     match scenario.initiators.len() {
+        0 if scenario.contenders.is_some() => {}
         0 => flags.add("initiator", "none"),
         count if count + scenario.crashed.len() == scenario.roster.len() => flags.add("initiator", "all"),
         _ => scenario.initiators.iter().for_each(|&slot| flags.add("initiator", id(slot))),

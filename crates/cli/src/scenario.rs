@@ -1,11 +1,12 @@
 //! From flags to a scenario, or to a sentence about the flag that does not fit.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use election::{Command, NodeId, Roster, Span, Time};
+use election::{Command, NodeId, Overlay, Roster, Span, Time};
 use simulator::{Cut, Fault, Multicast, Partition, Plan, Ranking, Scenario, Whom, slot_of};
 
-use crate::args::{CommandArgs, Common, FaultArgs, GroupArgs, Initiators, NetworkArgs};
+use crate::args::{CommandArgs, Common, FaultArgs, GroupArgs, Initiators, Links, NetworkArgs};
 use crate::error::Error;
 use crate::watch::Cuts;
 use crate::words;
@@ -45,6 +46,7 @@ pub(crate) fn build(common: &Common) -> Result<(Scenario, Cuts), Error> {
             _ => common.faults.fail_within.unwrap_or(bound * 10),
         },
         initiators,
+        contenders: common.group.contenders,
         plan,
         commands: commands(&roster, &common.commands)?,
         until: common.runs.until,
@@ -71,10 +73,17 @@ fn multicast(network: &NetworkArgs) -> Result<(Multicast, Option<f64>), Error> {
 }
 
 fn roster(group: &GroupArgs) -> Result<Roster, Error> {
-    if group.ids.is_empty() {
-        return Ok(Roster::numbered(group.nodes));
-    }
-    Roster::listed(group.ids.clone()).map_err(|twice| stands_twice("ids", twice))
+    let roster = match group.ids.is_empty() {
+        true => Roster::numbered(group.nodes),
+        false => Roster::listed(group.ids.clone()).map_err(|twice| stands_twice("ids", twice))?,
+    };
+    Ok(match group.topology {
+        Links::Complete => roster,
+        Links::PowerLaw(alpha) => {
+            let overlay = Overlay::power_law(roster.len(), alpha, 0);
+            roster.overlaid(Arc::new(overlay))
+        }
+    })
 }
 
 fn stands_twice(flag: &str, id: NodeId) -> Error {
@@ -108,6 +117,7 @@ fn initiators(common: &Common, roster: &Roster, crashed: &[usize]) -> Result<Vec
         return Err(Error::flag("crashed", reason));
     }
     match &common.group.initiator {
+        None if common.group.contenders.is_some() => Ok(Vec::new()),
         None => Ok(live.next().into_iter().collect()),
         Some(Initiators::All) => Ok(live.collect()),
         Some(Initiators::Nobody) => Ok(Vec::new()),

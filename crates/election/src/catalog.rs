@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::algorithms::{
     announce, bully, candidate_ordinary, chang_roberts, collecting_ring, grid_quorum, gupta, invitation,
-    maximum_ring, modified_bully, next_in_line, quorum_lease, raft, stable_leader, suppress,
+    maximum_ring, modified_bully, next_in_line, probabilistic_quorum, quorum_lease, raft, randomized,
+    stable_leader, suppress,
 };
 use crate::{Contract, Electorate, Figure, Member, NodeId, Process, Roster};
 
@@ -169,6 +170,8 @@ catalog! {
     grid_quorum::GridQuorum,
     quorum_lease::QuorumLease,
     gupta::Gupta,
+    randomized::Randomized,
+    probabilistic_quorum::ProbabilisticQuorum,
 }
 
 #[cfg(test)]

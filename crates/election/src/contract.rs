@@ -56,6 +56,14 @@ pub struct Expense {
     pub messages: Cost,
 }
 
+impl Contract {
+    /// Whether what it promises is promised for every run. Otherwise it is for most, and a single run cannot
+    /// break the promise: many are counted.
+    pub fn is_certain(&self) -> bool {
+        self.safety != Safety::WithHighProbability
+    }
+}
+
 /// Who sends to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]

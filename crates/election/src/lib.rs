@@ -27,6 +27,7 @@ mod grid;
 mod hash;
 pub mod layers;
 pub mod multicast;
+mod overlay;
 mod process;
 mod rank;
 mod recorder;
@@ -41,6 +42,7 @@ pub use contract::{
 pub use figure::{Figure, Member, Value};
 pub use grid::Grid;
 pub use hash::Hash;
+pub use overlay::{Overlay, Walked};
 pub use process::{Announcement, Command, Context, Effects, Kind, Message, Process, Start, Term, Timer};
 pub use rank::{Attribute, NodeId, Quality, Rank};
 pub use recorder::{Effect, Recorder};

@@ -1,6 +1,8 @@
 //! What a process knows of the group: who is in it, in which order, and how each ranks.
 
-use crate::{Attribute, Hash, NodeId, Rank, Rng};
+use std::sync::Arc;
+
+use crate::{Attribute, Hash, NodeId, Overlay, Rank, Rng};
 
 /// A group: its members in ring order, and their attributes.
 ///
@@ -12,6 +14,7 @@ pub struct Roster {
     attributes: Attributes,
     acquaintance: Option<Acquaintance>,
     name: u64,
+    overlay: Option<Arc<Overlay>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +77,7 @@ impl Roster {
             attributes: Attributes::Ids,
             acquaintance: None,
             name: 0,
+            overlay: None,
         }
     }
 
@@ -85,7 +89,8 @@ impl Roster {
             return Err(twice[0].0);
         }
         let members = Members::Listed { order, slots };
-        Ok(Roster { members, attributes: Attributes::Ids, acquaintance: None, name: 0 })
+        let (acquaintance, overlay) = (None, None);
+        Ok(Roster { members, attributes: Attributes::Ids, acquaintance, name: 0, overlay })
     }
 
     /// Lets each member know only a random part of the group: each other member with the given
@@ -112,6 +117,17 @@ impl Roster {
             }
             _ => Attributes::NegatedIds,
         };
+        self
+    }
+
+    /// Lets each member find the others only by way of its neighbours in an overlay, where an algorithm
+    /// does so. Messages go straight to whoever was found.
+    ///
+    /// # Panics
+    /// If the overlay is not one of as many processes.
+    pub fn overlaid(mut self, overlay: Arc<Overlay>) -> Roster {
+        assert_eq!(overlay.len(), self.len(), "an overlay of another group");
+        self.overlay = Some(overlay);
         self
     }
 
@@ -303,6 +319,18 @@ impl<'v> View<'v> {
     #[inline]
     pub fn in_slot(self, slot: usize) -> NodeId {
         self.roster.id(slot)
+    }
+
+    /// The slot of a member, known or not; none for a stranger.
+    #[inline]
+    pub fn slot_of(self, id: NodeId) -> Option<usize> {
+        self.roster.slot(id)
+    }
+
+    /// The overlay by which members find each other; none if they can find anybody.
+    #[inline]
+    pub fn overlay(self) -> Option<&'v Overlay> {
+        self.roster.overlay.as_deref()
     }
 
     /// This process's own slot.

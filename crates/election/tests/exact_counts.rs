@@ -249,7 +249,8 @@ fn contracts_state_the_bounds_of_every_election_without_failures_on_the_way() {
                         (vec![n], Detector::None),
                         (vec![n], Detector::Ideal { delay: Span::ZERO }),
                     ] {
-                        if crashed.contains(&caller) {
+                        // With a dead mediator, what elects with some probability may give up early.
+                        if crashed.contains(&caller) || !contract.is_certain() && !crashed.is_empty() {
                             continue;
                         }
                         let mut scenario = call(n as usize, &crashed, caller);
@@ -264,8 +265,9 @@ fn contracts_state_the_bounds_of_every_election_without_failures_on_the_way() {
                         highest = highest.max(total);
                     }
                 }
-                // The worst of a grid takes all of them calling at once: tests/grid_quorum.rs.
-                let hidden = lucky || contract.electorate == Electorate::Grid;
+                // The worst of a grid takes all of them calling at once: tests/grid_quorum.rs. That of a
+                // random election takes bad luck, too.
+                let hidden = lucky || contract.electorate == Electorate::Grid || !contract.is_certain();
                 assert!(hidden || highest == (contract.messages.worst.of)(n), "{} {n}", contract.name);
             }
         }

@@ -193,6 +193,20 @@ fn with_everything_at_once_the_best_of_each_component_leads() {
     survive(Means::Both);
 }
 
+/// Those that promise a leader only with some probability promise none in a storm; but they come to rest,
+/// with a leader or without.
+#[test]
+fn where_nothing_is_certain_storms_end_in_silence() {
+    for contract in CONTRACTS.iter().filter(|contract| !contract.is_certain()) {
+        for seed in 0..seeds().min(300) {
+            for means in [Means::Detector, Means::Reaffirm] {
+                let outcome = outcome(contract, seed, means);
+                assert!(outcome.quiet, "{} {means:?} seed {seed}", contract.name);
+            }
+        }
+    }
+}
+
 /// It does not take these long: each of seven dead leaders in a row costs a time-out at most.
 #[test]
 fn soft_state_and_stable_leaders_settle_within_250_delays() {

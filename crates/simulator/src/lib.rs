@@ -4,6 +4,7 @@
 //! [`trace_hash`](Ledger::trace_hash) on every machine.
 
 mod clocks;
+mod contenders;
 mod detector;
 mod facts;
 mod fault;
@@ -25,6 +26,7 @@ mod suite;
 mod torture;
 mod world;
 
+pub use contenders::Contenders;
 pub use detector::Detector;
 pub use facts::Facts;
 pub use fault::{

@@ -9,7 +9,8 @@ use election::{Algorithm, Attribute, Command, NodeId, Rng, Roster, Safety, Span,
 use crate::invariants::Stability;
 use crate::outcome::Before;
 use crate::{
-    Detector, End, Fault, Invariant, Latency, Multicast, Observer, Outcome, Plan, World, invariants, order,
+    Contenders, Detector, End, Fault, Invariant, Latency, Multicast, Observer, Outcome, Plan, World, invariants,
+    order,
 };
 
 /// A run described as data. The algorithm and its options come separately, so that the same scenario
@@ -48,6 +49,8 @@ pub struct Scenario {
     pub fail_within: Span,
     /// Slots that call an election at time zero.
     pub initiators: Vec<usize>,
+    /// How many others do, whom chance chooses.
+    pub contenders: Option<Contenders>,
     /// What goes wrong, and when.
     pub plan: Plan,
     /// What the application asks of whom, by slot, and when.
@@ -139,6 +142,7 @@ impl Scenario {
             fail: 0.0,
             fail_within: Span::ZERO,
             initiators: Vec::new(),
+            contenders: None,
             plan: Vec::new(),
             commands: Vec::new(),
             until: None,
@@ -230,7 +234,12 @@ impl Scenario {
         }
         self.crashed.iter().for_each(|&slot| world.kill(slot));
         self.fail(&mut world);
-        self.initiators.iter().for_each(|&slot| world.command(Time::ZERO, slot, Command::Campaign));
+        let contenders = self.contenders.map_or(Vec::new(), |contenders| {
+            let live = |slot: &usize| !self.crashed.contains(slot) && !self.initiators.contains(slot);
+            contenders.draw(self.seed, (0..self.roster.len()).filter(live).collect())
+        });
+        let callers = self.initiators.iter().chain(&contenders);
+        callers.for_each(|&slot| world.command(Time::ZERO, slot, Command::Campaign));
         let (mut plan, mut commands) = (self.plan.clone(), self.commands.clone());
         order(&mut plan);
         commands.sort_by_key(|&(at, slot, _)| (at, slot));

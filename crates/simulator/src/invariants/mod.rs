@@ -75,7 +75,7 @@ fn in_units<S: serde::Serializer>(time: &Time, serializer: S) -> Result<S::Ok, S
 /// What a contract promises of every run, where these must be there for anybody to be elected. What is
 /// promised with a probability no single run can break: it takes many, and the share of those that agree.
 pub fn of_contract(contract: &Contract, electorate: Electorate) -> Vec<Box<dyn Invariant>> {
-    if contract.safety == Safety::WithHighProbability {
+    if !contract.is_certain() {
         return Vec::new();
     }
     let mut invariants: Vec<Box<dyn Invariant>> =
