@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use election::{Attribute, Command, NodeId, Quality, Time};
+use election::{Attribute, Command, Figure, NodeId, Quality, Time, Value};
 use simulator::{Happening, Messages, Observer, Outcome, Ranking, Scenario};
 
 use crate::belief::{Beliefs, News};
@@ -288,6 +288,9 @@ pub(crate) fn result(scenario: &Scenario, outcome: &Outcome, verdict: &str, repl
     }
     facts.push(("time", times(outcome)));
     facts.push(("reigns", reigns(outcome)));
+    if !outcome.figures.is_empty() {
+        facts.push(("figures", figures(&outcome.figures)));
+    }
     match outcome.violations.as_slice() {
         [] => facts.push(("promises", "kept".to_string())),
         violations => facts.extend(violations.iter().map(|violation| {
@@ -313,6 +316,14 @@ fn is_idle(outcome: &Outcome) -> bool {
 fn kinds(counts: &[(&str, u64)]) -> String {
     let sent = counts.iter().filter(|(_, count)| *count > 0);
     sent.map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(" + ")
+}
+
+fn figures(figures: &[Figure]) -> String {
+    let tell = |Figure { name, value }: &Figure| match *value {
+        Value::Share(held) => format!("{name} {}", if held { "yes" } else { "no" }),
+        Value::Amount(amount) => format!("{name} {}", words::number(amount)),
+    };
+    figures.iter().map(tell).collect::<Vec<_>>().join(", ")
 }
 
 fn sent(messages: &Messages) -> String {

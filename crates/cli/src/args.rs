@@ -49,6 +49,9 @@ pub(crate) struct GroupArgs {
     /// attributes of some, like 5=90,6=1
     #[arg(long, value_name = "RANKING", default_value = "id", value_parser = Ranking::from_str)]
     pub(crate) rank: Ranking,
+    /// How likely each process knows each other one; 1 is everybody
+    #[arg(long, value_name = "PROBABILITY", default_value = "1", value_parser = probability)]
+    pub(crate) view_prob: f64,
     /// Changes an attribute during the run, like 5=99@30
     #[arg(long, value_name = "ID=ATTRIBUTE@TIME", value_parser = parse_rerank)]
     #[arg(num_args = 1.., value_delimiter = ',')]
@@ -67,6 +70,12 @@ pub(crate) struct FaultArgs {
     /// A process dies, like 80@12; leader@12 is whoever leads then
     #[arg(long, value_name = "ID@TIME", value_parser = parse_whom, num_args = 1.., value_delimiter = ',')]
     pub(crate) crash: Vec<(Whom, Time)>,
+    /// How likely each process dies by itself, at some moment up to --fail-within
+    #[arg(long, value_name = "PROBABILITY", default_value = "0", value_parser = probability)]
+    pub(crate) fail: f64,
+    /// By when processes die that die by --fail; 0 is before the start [default: ten longest delays]
+    #[arg(long, value_name = "TIME", requires = "fail", value_parser = Span::from_str)]
+    pub(crate) fail_within: Option<Span>,
     /// A dead process comes back, like 80@40; leader@40 is whoever --crash leader@TIME hit last
     #[arg(long, value_name = "ID@TIME", value_parser = parse_whom, num_args = 1.., value_delimiter = ',')]
     pub(crate) recover: Vec<(Whom, Time)>,
@@ -121,6 +130,12 @@ pub(crate) struct NetworkArgs {
     /// How likely a message is lost
     #[arg(long, value_name = "PROBABILITY", default_value = "0", value_parser = probability)]
     pub(crate) loss: f64,
+    /// How likely a message to a single process is lost, if not as likely as --loss says
+    #[arg(long, value_name = "PROBABILITY", conflicts_with = "loss", value_parser = probability)]
+    pub(crate) ucast_loss: Option<f64>,
+    /// How likely an addressee misses a multicast, if not as likely as --loss says
+    #[arg(long, value_name = "PROBABILITY", value_parser = probability)]
+    pub(crate) mcast_loss: Option<f64>,
     /// How likely a message arrives twice
     #[arg(long, value_name = "PROBABILITY", default_value = "0", value_parser = probability)]
     pub(crate) duplicate: f64,
@@ -136,7 +151,7 @@ pub(crate) struct NetworkArgs {
     pub(crate) detector: Detector,
     /// How multicasts reach people, of algorithms that multicast: broadcast (each addressee misses
     /// it as often as any message), ideal:PROBABILITY (each is reached so often, whatever --loss is;
-    /// heartbeats too), or bimodal:FANOUT,ROUNDS (a broadcast repaired by gossip); `suffrage
+    /// heartbeats too; alone, `ideal` is ideal:1, less what --mcast-loss says), or bimodal:FANOUT,ROUNDS (a broadcast repaired by gossip); `suffrage
     /// simulate-multicast` measures them
     #[arg(long, value_name = "MULTICAST", default_value = "broadcast", value_parser = Multicast::from_str)]
     pub(crate) multicast: Multicast,

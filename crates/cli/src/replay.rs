@@ -43,12 +43,19 @@ pub(crate) fn of_scenario(algorithm: &str, settings: &[(&str, String)], scenario
     let id = |slot: usize| scenario.roster.id(slot);
     scenario.roster.iter().for_each(|id| flags.add("ids", id));
     flags.add("rank", &scenario.ranking);
+    if scenario.view_prob < 1.0 {
+        flags.add("view-prob", scenario.view_prob);
+    }
     match scenario.initiators.len() {
         0 => flags.add("initiator", "none"),
         count if count + scenario.crashed.len() == scenario.roster.len() => flags.add("initiator", "all"),
         _ => scenario.initiators.iter().for_each(|&slot| flags.add("initiator", id(slot))),
     }
     scenario.crashed.iter().for_each(|&slot| flags.add("crashed", id(slot)));
+    if scenario.fail > 0.0 {
+        flags.add("fail", scenario.fail);
+        flags.add("fail-within", scenario.fail_within);
+    }
     for (at, fault) in &scenario.plan {
         flags.add_fault(scenario, *at, fault);
     }
@@ -68,6 +75,7 @@ pub(crate) fn of_scenario(algorithm: &str, settings: &[(&str, String)], scenario
             flags.add(flag, value);
         }
     }
+    scenario.multicast_loss.iter().for_each(|loss| flags.add("mcast-loss", loss));
     flags.add("detector", scenario.detector);
     if scenario.multicast != Multicast::Broadcast {
         flags.add("multicast", scenario.multicast);

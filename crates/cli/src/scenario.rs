@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use election::{Command, NodeId, Roster, Time};
-use simulator::{Cut, Fault, Partition, Plan, Ranking, Scenario, Whom, slot_of};
+use election::{Command, NodeId, Roster, Span, Time};
+use simulator::{Cut, Fault, Multicast, Partition, Plan, Ranking, Scenario, Whom, slot_of};
 
-use crate::args::{CommandArgs, Common, FaultArgs, GroupArgs, Initiators};
+use crate::args::{CommandArgs, Common, FaultArgs, GroupArgs, Initiators, NetworkArgs};
 use crate::error::Error;
 use crate::watch::Cuts;
 use crate::words;
@@ -20,21 +20,30 @@ pub(crate) fn build(common: &Common) -> Result<(Scenario, Cuts), Error> {
     check_course(common)?;
     let (plan, cuts) = plan(&roster, common)?;
     let network = &common.network;
-    if network.delay_bound.unwrap_or(network.latency.bound()).is_zero() {
+    let bound = network.delay_bound.unwrap_or(network.latency.bound());
+    let (multicast, multicast_loss) = multicast(network)?;
+    if bound.is_zero() {
         let flag = if network.delay_bound.is_some() { "delay-bound" } else { "latency" };
         return Err(Error::flag(flag, "no time at all to answer in; add a --delay-bound above 0"));
     }
     let scenario = Scenario {
         ranking: common.group.rank.clone(),
+        view_prob: common.group.view_prob,
         seed: common.runs.seed,
         latency: network.latency,
-        loss: network.loss,
+        loss: network.ucast_loss.unwrap_or(network.loss),
+        multicast_loss,
         duplicate: network.duplicate,
         drift: network.drift,
         delay_bound: network.delay_bound,
         detector: network.detector,
-        multicast: network.multicast,
+        multicast,
         crashed,
+        fail: common.faults.fail,
+        fail_within: match common.faults.fail {
+            0.0 => Span::ZERO,
+            _ => common.faults.fail_within.unwrap_or(bound * 10),
+        },
         initiators,
         plan,
         commands: commands(&roster, &common.commands)?,
@@ -43,6 +52,21 @@ pub(crate) fn build(common: &Common) -> Result<(Scenario, Cuts), Error> {
         ..Scenario::new(roster)
     };
     Ok((scenario, cuts))
+}
+
+/// How multicasts go, and how many of them are lost if not as many as of other messages.
+fn multicast(network: &NetworkArgs) -> Result<(Multicast, Option<f64>), Error> {
+    let NetworkArgs { multicast, loss, ucast_loss, mcast_loss, .. } = *network;
+    match (multicast, mcast_loss) {
+        (Multicast::Ideal(reached), Some(_)) if reached < 1.0 => {
+            let reason = "--multicast ideal:PROBABILITY says it already; give one of the two";
+            Err(Error::flag("mcast-loss", reason))
+        }
+        (Multicast::Ideal(_), Some(missed)) => Ok((Multicast::Broadcast, Some(missed))),
+        // What is said of messages to one is not said of multicasts.
+        (_, None) => Ok((multicast, ucast_loss.map(|_| loss))),
+        (_, missed) => Ok((multicast, missed)),
+    }
 }
 
 fn roster(group: &GroupArgs) -> Result<Roster, Error> {

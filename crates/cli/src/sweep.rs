@@ -1,8 +1,9 @@
 //! Many runs of one scenario, measured.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use election::Algorithm;
+use election::{Algorithm, Figure, Value};
 use serde::{Serialize, Serializer};
 use simulator::{Estimate, Outcome, Scenario, Tally, Violation, proportion};
 
@@ -32,6 +33,7 @@ pub(crate) struct Summary {
     by_kind: Kinds<Estimate>,
     #[serde(serialize_with = "as_map")]
     apart: Kinds<Estimate>,
+    multicasts: Estimate,
     undelivered: Estimate,
     time: Estimate,
     decided: Estimate,
@@ -40,6 +42,9 @@ pub(crate) struct Summary {
     leaderless: Estimate,
     split: Estimate,
     events: Estimate,
+    /// What this algorithm is measured by besides.
+    #[serde(serialize_with = "as_named", skip_serializing_if = "Vec::is_empty")]
+    figures: Vec<(Cow<'static, str>, Estimate)>,
     violations: Estimate,
     /// A run in which a promise was broken.
     first_violation: Option<Broken>,
@@ -78,6 +83,7 @@ struct Totals {
     messages: Tally,
     by_kind: Kinds<Tally>,
     apart: Kinds<Tally>,
+    multicasts: Tally,
     undelivered: Tally,
     time: Tally,
     decided: Tally,
@@ -86,6 +92,7 @@ struct Totals {
     leaderless: Tally,
     split: Tally,
     events: Tally,
+    figures: Vec<(Cow<'static, str>, Measured)>,
     violated: usize,
     first_violation: Option<Broken>,
     hash: u64,
@@ -96,6 +103,7 @@ impl Totals {
         self.messages.add(outcome.messages.total as f64);
         add(&mut self.by_kind, &outcome.messages.by_kind);
         add(&mut self.apart, &outcome.messages.apart);
+        self.multicasts.add(outcome.messages.multicasts as f64);
         self.undelivered.add(outcome.messages.undelivered as f64);
         self.time.add(outcome.time);
         self.decided.add(outcome.decided);
@@ -104,6 +112,12 @@ impl Totals {
         self.leaderless.add(outcome.leaderless);
         self.split.add(outcome.split);
         self.events.add(outcome.events as f64);
+        for Figure { name, value } in outcome.figures {
+            match self.figures.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, measured)) => measured.add(value),
+                None => self.figures.push((name, Measured::of(value))),
+            }
+        }
         self.hash = election::Hash::new(self.hash).word(outcome.trace_hash);
         if let Some(violation) = outcome.violations.into_iter().next() {
             self.violated += 1;
@@ -122,6 +136,7 @@ impl Totals {
             messages: self.messages.estimate(),
             by_kind: kinds(&self.by_kind),
             apart: kinds(&self.apart),
+            multicasts: self.multicasts.estimate(),
             undelivered: self.undelivered.estimate(),
             time: self.time.estimate(),
             decided: self.decided.estimate(),
@@ -130,9 +145,45 @@ impl Totals {
             leaderless: self.leaderless.estimate(),
             split: self.split.estimate(),
             events: self.events.estimate(),
+            figures: self.figures.iter().map(|(name, value)| (name.clone(), value.estimate())).collect(),
             violations: proportion(self.violated, runs as usize),
             first_violation: self.first_violation,
             trace_hash: format!("{:016x}", self.hash),
+        }
+    }
+}
+
+/// One figure over many runs.
+enum Measured {
+    Share { held: usize, of: usize },
+    Amount(Tally),
+}
+
+impl Measured {
+    fn of(value: Value) -> Measured {
+        let mut measured = match value {
+            Value::Share(_) => Measured::Share { held: 0, of: 0 },
+            Value::Amount(_) => Measured::Amount(Tally::default()),
+        };
+        measured.add(value);
+        measured
+    }
+
+    fn add(&mut self, value: Value) {
+        match (self, value) {
+            (Measured::Share { held, of }, Value::Share(holds)) => {
+                *held += usize::from(holds);
+                *of += 1;
+            }
+            (Measured::Amount(tally), Value::Amount(amount)) => tally.add(amount),
+            _ => panic!("a figure is a share in one run and an amount in another"),
+        }
+    }
+
+    fn estimate(&self) -> Estimate {
+        match self {
+            Measured::Share { held, of } => proportion(*held, *of),
+            Measured::Amount(tally) => tally.estimate(),
         }
     }
 }
@@ -151,6 +202,13 @@ fn as_map<S: Serializer>(kinds: &[(&'static str, Estimate)], serializer: S) -> R
     serializer.collect_map(kinds.iter().copied())
 }
 
+fn as_named<S: Serializer>(
+    figures: &[(Cow<'static, str>, Estimate)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(figures.iter().map(|(name, estimate)| (name, estimate)))
+}
+
 /// The means with their intervals, a line each, and how to see one of the runs.
 pub(crate) fn table(opening: &str, summary: &Summary, replay: impl Fn(u64) -> String) -> String {
     let runs = words::count(summary.runs as usize, "run", "runs");
@@ -159,15 +217,23 @@ pub(crate) fn table(opening: &str, summary: &Summary, replay: impl Fn(u64) -> St
         runs => format!("seeds {} to {}", summary.seed, summary.seed.wrapping_add(runs - 1)),
     };
     let mut text = format!("{opening}\n{runs}, {seeds}\n\n");
-    let _ = writeln!(text, "  {:<20} {:>14}   95% interval", "", "mean");
-    text += &row("messages", summary.messages, summary.runs);
+    let width = summary.figures.iter().map(|(name, _)| name.len()).fold(20, usize::max);
+    let row = |name: &str, estimate| row(name, width, estimate, summary.runs);
+    let _ = writeln!(text, "  {:<width$} {:>14}   95% interval", "", "mean");
+    text += &row("messages", summary.messages);
     let kinds = |kinds: &Kinds<Estimate>| -> String {
-        kinds.iter().map(|(kind, estimate)| row(&format!("  {kind}"), *estimate, summary.runs)).collect()
+        kinds.iter().map(|(kind, estimate)| row(&format!("  {kind}"), *estimate)).collect()
     };
     text += &kinds(&summary.by_kind);
     if summary.apart.iter().any(|(_, estimate)| estimate.mean > 0.0) {
         let _ = writeln!(text, "  apart, not in the sources' counts");
         text += &kinds(&summary.apart);
+    }
+    if summary.multicasts.mean > 0.0 {
+        text += &row("multicasts", summary.multicasts);
+    }
+    for (name, estimate) in &summary.figures {
+        text += &row(name, *estimate);
     }
     for (name, estimate) in [
         ("came to nothing", summary.undelivered),
@@ -180,7 +246,7 @@ pub(crate) fn table(opening: &str, summary: &Summary, replay: impl Fn(u64) -> St
         ("events", summary.events),
         ("promise broken", summary.violations),
     ] {
-        text += &row(name, estimate, summary.runs);
+        text += &row(name, estimate);
     }
     let _ = writeln!(text, "\n  trace   {}, all runs together", summary.trace_hash);
     let mut shown = summary.seed;
@@ -193,8 +259,8 @@ pub(crate) fn table(opening: &str, summary: &Summary, replay: impl Fn(u64) -> St
     text
 }
 
-fn row(name: &str, Estimate { mean, lo, hi }: Estimate, runs: u64) -> String {
+fn row(name: &str, width: usize, Estimate { mean, lo, hi }: Estimate, runs: u64) -> String {
     // How much runs differ cannot be told from one.
     let interval = if runs > 1 { format!("{lo:.3} to {hi:.3}") } else { "-".to_string() };
-    format!("  {name:<20} {mean:>14.3}   {interval}\n")
+    format!("  {name:<width$} {mean:>14.3}   {interval}\n")
 }

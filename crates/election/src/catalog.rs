@@ -6,7 +6,7 @@ use crate::algorithms::{
     announce, bully, candidate_ordinary, chang_roberts, collecting_ring, grid_quorum, invitation,
     maximum_ring, modified_bully, next_in_line, quorum_lease, raft, stable_leader, suppress,
 };
-use crate::{Contract, Electorate, NodeId, Process, Roster};
+use crate::{Contract, Electorate, Figure, Member, NodeId, Process, Roster};
 
 /// A [`Process`] that elects a leader, with its contract and its options.
 pub trait Algorithm: Process + 'static {
@@ -42,6 +42,12 @@ pub trait Algorithm: Process + 'static {
     fn electorate(options: &Self::Options) -> Electorate {
         let _ = options;
         Self::CONTRACT.electorate
+    }
+
+    /// What a run is measured by besides what every algorithm is, from its processes as they are left.
+    fn figures(options: &Self::Options, members: &mut dyn Iterator<Item = Member<'_, Self>>) -> Vec<Figure> {
+        let _ = (options, members);
+        Vec::new()
     }
 
     /// Refuses options that do not fit the group.

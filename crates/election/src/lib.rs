@@ -22,6 +22,7 @@ pub mod algorithms;
 pub mod catalog;
 mod contract;
 pub mod detectors;
+mod figure;
 mod grid;
 mod hash;
 pub mod layers;
@@ -37,6 +38,7 @@ pub use catalog::{Algorithm, BadParameter, Parameter, SWITCH};
 pub use contract::{
     Choice, Contract, Cost, DRIFT_BOUND, Detection, Electorate, Formula, Safety, Synchrony, Topology,
 };
+pub use figure::{Figure, Member, Value};
 pub use grid::Grid;
 pub use hash::Hash;
 pub use process::{Announcement, Command, Context, Effects, Kind, Message, Process, Start, Term, Timer};

@@ -150,7 +150,7 @@ impl<'v, E> Context<'v, E> {
         self.effects.send(to, message);
     }
 
-    /// Sends to everybody in the view but itself, each reached or missed on its own.
+    /// Sends to everybody in the group but itself, known or not, each reached or missed on its own.
     #[inline]
     pub fn multicast<P: Process>(&mut self, message: P::Message)
     where

@@ -34,6 +34,7 @@ impl FromStr for Multicast {
     fn from_str(text: &str) -> Result<Multicast, String> {
         match text.split_once(':').unwrap_or((text, "")) {
             ("broadcast", "") => Ok(Multicast::Broadcast),
+            ("ideal", "") if !text.contains(':') => Ok(Multicast::Ideal(1.0)),
             ("ideal", value) => match value.parse() {
                 Ok(probability) if (0.0..=1.0).contains(&probability) => Ok(Multicast::Ideal(probability)),
                 _ => Err(format!("`{value}` is not a probability from 0 to 1 of being reached")),
@@ -55,8 +56,9 @@ mod tests {
         for text in ["broadcast", "ideal:0.9", "bimodal:2,5"] {
             assert_eq!(text.parse::<Multicast>().unwrap().to_string(), text);
         }
+        assert_eq!("ideal".parse(), Ok(Multicast::Ideal(1.0)));
         for text in
-            ["", "reliable", "broadcast:1", "ideal", "ideal:2", "bimodal:2", "bimodal:0,5", "bimodal:1,x"]
+            ["", "reliable", "broadcast:1", "ideal:", "ideal:2", "bimodal:2", "bimodal:0,5", "bimodal:1,x"]
         {
             assert!(text.parse::<Multicast>().is_err(), "{text}");
         }

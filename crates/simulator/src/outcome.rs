@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use election::{Algorithm, Message as _, NodeId, Time};
+use election::{Algorithm, Figure, Member, Message as _, NodeId, Time, Value};
 use serde::{Serialize, Serializer};
 
 use crate::{Accord, End, Ledger, Traffic, Violation, World};
@@ -55,6 +55,9 @@ pub struct Outcome {
     /// What was measured from [`Scenario::window`](crate::Scenario::window) on, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
+    /// What this algorithm is measured by besides.
+    #[serde(serialize_with = "as_values", skip_serializing_if = "Vec::is_empty")]
+    pub figures: Vec<Figure>,
 }
 
 /// What was measured from a moment on, to the run's horizon.
@@ -156,6 +159,7 @@ impl Outcome {
     /// The horizon is how long a world that has fallen quiet stays as it is.
     pub(crate) fn of<A: Algorithm>(
         world: &World<A>,
+        options: &A::Options,
         seed: u64,
         end: End,
         horizon: Time,
@@ -202,8 +206,20 @@ impl Outcome {
             violations: ledger.violations.clone(),
             accords: ledger.accords.clone(),
             window: before.map(|before| before.window(ledger, horizon)),
+            figures: figures(world, options),
         }
     }
+}
+
+fn figures<A: Algorithm>(world: &World<A>, options: &A::Options) -> Vec<Figure> {
+    let facts = world.facts();
+    let mut members = (0..world.roster().len()).map(|slot| Member {
+        id: world.roster().id(slot),
+        up: facts.is_up(slot),
+        leader: facts.belief(slot).map(|belief| belief.leader),
+        process: world.process(slot),
+    });
+    A::figures(options, &mut members)
 }
 
 /// For how long there was no span, one, and several, between two moments. A span without an end goes on.
@@ -229,6 +245,19 @@ fn as_hex<S: Serializer>(hash: &u64, serializer: S) -> Result<S::Ok, S::Error> {
 
 fn as_map<S: Serializer>(counts: &[(&'static str, u64)], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(counts.iter().copied())
+}
+
+fn as_values<S: Serializer>(figures: &[Figure], serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    #[serde(untagged)]
+    enum Number {
+        Share(bool),
+        Amount(f64),
+    }
+    serializer.collect_map(figures.iter().map(|Figure { name, value }| match *value {
+        Value::Share(held) => (name, Number::Share(held)),
+        Value::Amount(amount) => (name, Number::Amount(amount)),
+    }))
 }
 
 #[cfg(test)]

@@ -375,7 +375,7 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
     }
 
     fn multicast(&mut self, message: P::Message) {
-        let copies = self.roster.view(self.slot).len() as u64 - 1;
+        let copies = self.roster.len() as u64 - 1;
         self.outside.ledger.multicasts[message.kind()] += 1;
         self.outside.ledger.copies[message.kind()] += copies;
         let from = self.roster.id(self.slot);
@@ -393,8 +393,7 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
         }
         // The loss is put in place for the while, so that the way of every other message need not know.
         let usual = std::mem::replace(&mut self.outside.network.loss, loss);
-        for peer in self.roster.view(self.slot).peers() {
-            let to = self.roster.slot(peer).expect("a peer is a member");
+        for to in (0..self.roster.len()).filter(|&to| to != self.slot) {
             self.outside.transmit(self.roster, self.slot, to, message.clone());
         }
         self.outside.network.loss = usual;

@@ -17,12 +17,16 @@ pub struct Scenario {
     pub roster: Roster,
     /// How good a leader each would be.
     pub ranking: Ranking,
+    /// How likely one process knows another.
+    pub view_prob: f64,
     /// Decides everything that is left to chance.
     pub seed: u64,
     /// How long messages take.
     pub latency: Latency,
     /// How likely a message is lost.
     pub loss: f64,
+    /// How likely an addressee misses a multicast, if that differs.
+    pub multicast_loss: Option<f64>,
     /// How likely a message is doubled.
     pub duplicate: f64,
     /// How much clocks run fast or slow, as a fraction.
@@ -35,6 +39,10 @@ pub struct Scenario {
     pub multicast: Multicast,
     /// Slots that are dead from the start.
     pub crashed: Vec<usize>,
+    /// How likely each of the others dies by itself.
+    pub fail: f64,
+    /// By when it does, at a moment left to chance; if that is zero, before the start.
+    pub fail_within: Span,
     /// Slots that call an election at time zero.
     pub initiators: Vec<usize>,
     /// What goes wrong, and when.
@@ -111,15 +119,19 @@ impl Scenario {
         Scenario {
             roster,
             ranking: Ranking::Id,
+            view_prob: 1.0,
             seed: 0,
             latency: Latency::Const(Span::UNIT),
             loss: 0.0,
+            multicast_loss: None,
             duplicate: 0.0,
             drift: 0.0,
             delay_bound: None,
             detector: Detector::None,
             multicast: Multicast::Broadcast,
             crashed: Vec::new(),
+            fail: 0.0,
+            fail_within: Span::ZERO,
             initiators: Vec::new(),
             plan: Vec::new(),
             commands: Vec::new(),
@@ -137,7 +149,8 @@ impl Scenario {
             _ => *at,
         };
         let commands = self.commands.iter().map(|(at, ..)| *at);
-        let last = self.plan.iter().map(calm).chain(commands).max().unwrap_or(Time::ZERO);
+        let failed = (self.fail > 0.0).then_some(Time::ZERO + self.fail_within);
+        let last = self.plan.iter().map(calm).chain(commands).chain(failed).max().unwrap_or(Time::ZERO);
         let bound = self.delay_bound.unwrap_or(self.latency.bound());
         let noticed = self.detector.patience(bound);
         self.until.unwrap_or(last + noticed + bound * (1_000 + 20 * self.roster.len() as u64))
@@ -146,6 +159,9 @@ impl Scenario {
     /// The group with its attributes.
     fn ranked(&self) -> Roster {
         let mut roster = self.roster.clone();
+        if self.view_prob < 1.0 {
+            roster = roster.acquainted(election::Hash::new(self.seed).word(4), self.view_prob);
+        }
         let ids: Vec<NodeId> = roster.iter().collect();
         match &self.ranking {
             Ranking::Id | Ranking::Quality => {}
@@ -198,10 +214,13 @@ impl Scenario {
             world.count_failures();
         }
         world.set_detector(self.detector);
-        if let Multicast::Ideal(reached) = self.multicast {
-            world.set_multicast_loss(1.0 - reached);
+        match (self.multicast, self.multicast_loss) {
+            (Multicast::Ideal(reached), _) => world.set_multicast_loss(1.0 - reached),
+            (_, Some(loss)) => world.set_multicast_loss(loss),
+            _ => {}
         }
         self.crashed.iter().for_each(|&slot| world.kill(slot));
+        self.fail(&mut world);
         self.initiators.iter().for_each(|&slot| world.command(Time::ZERO, slot, Command::Campaign));
         let (mut plan, mut commands) = (self.plan.clone(), self.commands.clone());
         order(&mut plan);
@@ -216,11 +235,30 @@ impl Scenario {
         world
     }
 
+    /// Has chance decide who dies by itself, and when.
+    fn fail<A: Algorithm>(&self, world: &mut World<A>) {
+        if self.fail == 0.0 {
+            return;
+        }
+        let mut rng = Rng::new(election::Hash::new(self.seed).word(5));
+        let mut spared = self.crashed.clone();
+        spared.sort_unstable();
+        for slot in 0..self.roster.len() {
+            if spared.binary_search(&slot).is_ok() || !rng.chance(self.fail) {
+                continue;
+            }
+            match self.fail_within.as_nanos() {
+                0 => world.kill(slot),
+                within => world.befall(Time::from_nanos(1 + rng.below(within)), Fault::Crash(slot)),
+            }
+        }
+    }
+
     /// Runs the scenario: the algorithm by itself, or behind the detector and the multicast it asks for.
     pub fn run<A: Algorithm + 'static>(&self, options: &A::Options) -> Outcome {
         match self.stack(options) {
-            None => self.conclude(self.world::<A>(options)),
-            Some(options) => self.conclude(self.world::<Stack<A>>(&options)),
+            None => self.conclude(self.world::<A>(options), options),
+            Some(options) => self.conclude(self.world::<Stack<A>>(&options), &options),
         }
     }
 
@@ -231,17 +269,22 @@ impl Scenario {
         observer: Box<dyn Observer>,
     ) -> Outcome {
         match self.stack(options) {
-            None => self.conclude_observed(self.world::<A>(options), observer),
-            Some(options) => self.conclude_observed(self.world::<Stack<A>>(&options), observer),
+            None => self.conclude_observed(self.world::<A>(options), options, observer),
+            Some(options) => self.conclude_observed(self.world::<Stack<A>>(&options), &options, observer),
         }
     }
 
-    fn conclude_observed<A: Algorithm>(&self, mut world: World<A>, observer: Box<dyn Observer>) -> Outcome {
+    fn conclude_observed<A: Algorithm>(
+        &self,
+        mut world: World<A>,
+        options: &A::Options,
+        observer: Box<dyn Observer>,
+    ) -> Outcome {
         world.set_observer(observer);
-        self.conclude(world)
+        self.conclude(world, options)
     }
 
-    fn conclude<A: Algorithm + 'static>(&self, mut world: World<A>) -> Outcome {
+    fn conclude<A: Algorithm + 'static>(&self, mut world: World<A>, options: &A::Options) -> Outcome {
         let horizon = self.horizon();
         let before = self.window.map(|from| Before::of(&mut world, from));
         let end = world.run(horizon);
@@ -252,7 +295,7 @@ impl Scenario {
             ),
             _ => world.finish(),
         }
-        Outcome::of(&world, self.seed, end, horizon, before)
+        Outcome::of(&world, options, self.seed, end, horizon, before)
     }
 }
 

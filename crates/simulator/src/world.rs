@@ -267,7 +267,7 @@ impl<P: Process> World<P> {
 
     fn fan_out(&mut self, from: usize, loss: f32, message: &P::Message) {
         for to in 0..self.roster.len() {
-            if to != from && self.roster.view(from).contains(self.roster.id(to)) {
+            if to != from {
                 if self.outside.network.loses_at(loss.into()) {
                     self.outside.drop_message(&self.roster, from, to, message.clone(), Why::Lost);
                 } else {

@@ -3,7 +3,7 @@
 use super::Watched;
 use crate::detectors::{self, Any};
 use crate::multicast::bimodal::{self, Bimodal};
-use crate::{Algorithm, BadParameter, Contract, Electorate, NodeId, Parameter, Roster};
+use crate::{Algorithm, BadParameter, Contract, Electorate, Figure, Member, NodeId, Parameter, Roster};
 
 /// An algorithm behind whichever detector and multicast are wanted: one type for all of them.
 pub type Stack<A> = Watched<Any, Bimodal<A>>;
@@ -38,6 +38,14 @@ impl<A: Algorithm> Algorithm for Stack<A> {
 
     fn electorate(options: &Self::Options) -> Electorate {
         A::electorate(&options.algorithm)
+    }
+
+    fn figures(options: &Self::Options, members: &mut dyn Iterator<Item = Member<'_, Self>>) -> Vec<Figure> {
+        let inner = |Member { id, up, leader, process }| {
+            let stack: &Self = process;
+            Member { id, up, leader, process: stack.algorithm().algorithm() }
+        };
+        A::figures(&options.algorithm, &mut members.map(inner))
     }
 
     fn check(options: &Self::Options, roster: &Roster) -> Result<(), BadParameter> {

@@ -2,8 +2,8 @@
 
 use election::{
     Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Effects, Electorate,
-    Formula, Kind, Message, NodeId, Parameter, Process, Safety, Span, Start, Synchrony, Term, Time, Timer,
-    Topology,
+    Figure, Formula, Kind, Member, Message, NodeId, Parameter, Process, Safety, Span, Start, Synchrony, Term,
+    Time, Timer, Topology,
 };
 use serde::{Deserialize, Serialize};
 
@@ -191,5 +191,16 @@ impl Algorithm for Probe {
 
     fn new(_: NodeId, slogan: &Option<u64>) -> Probe {
         Probe { slogan: *slogan, ..Probe::default() }
+    }
+
+    fn figures(slogan: &Option<u64>, members: &mut dyn Iterator<Item = Member<'_, Probe>>) -> Vec<Figure> {
+        let members: Vec<_> = members.collect();
+        let lines = members.iter().map(|member| member.process.diary.len()).sum::<usize>();
+        let dead = members.iter().filter(|member| !member.up).map(|member| member.id.0).sum::<u64>();
+        vec![
+            Figure::share("slogan", slogan.is_some()),
+            Figure::amount("lines", lines as f64),
+            Figure::amount("dead", dead as f64),
+        ]
     }
 }

@@ -2,7 +2,7 @@
 
 use election::algorithms::bully::Bully;
 use election::algorithms::chang_roberts::ChangRoberts;
-use election::{NodeId, Roster, Time};
+use election::{Figure, NodeId, Roster, Time};
 use simulator::{Cut, Detector, Fault, Outcome, Ranking, Scenario};
 
 use crate::probe::Probe;
@@ -157,4 +157,70 @@ fn the_horizon_leaves_the_detector_its_time() {
     let scenario = called(5);
     let patient = Scenario { detector: Detector::Ideal { delay: span(900.0) }, ..scenario.clone() };
     assert_eq!(patient.horizon(), scenario.horizon() + span(900.0));
+}
+
+#[test]
+fn multicasts_and_other_messages_are_lost_each_at_their_own_rate() {
+    let all = Scenario { initiators: (0..10).collect(), ..Scenario::new(Roster::numbered(10)) };
+    let undelivered = |loss, multicast_loss| {
+        let scenario = Scenario { loss, multicast_loss, ..all.clone() };
+        scenario.run::<Probe>(&Some(7)).messages.undelivered
+    };
+    assert_eq!(undelivered(0.0, Some(1.0)), 90, "a slogan is a multicast");
+    assert_eq!(undelivered(1.0, Some(0.0)), 0);
+    assert_eq!(undelivered(1.0, None), 90);
+}
+
+/// Of 2,000, a quarter is 500 with a standard deviation of 19; the bound is six of those, on fixed seeds.
+#[test]
+fn processes_die_by_themselves_as_often_as_is_said_and_by_the_time_that_is_said() {
+    let scenario = |seed, fail_within| Scenario {
+        seed,
+        crashed: vec![3],
+        fail: 0.25,
+        fail_within,
+        ..Scenario::new(Roster::numbered(2_000))
+    };
+    let dead_by = |at: f64, scenario: &Scenario| {
+        let mut world = scenario.world::<Probe>(&None);
+        world.run(time(at));
+        (0..2_000).filter(|&slot| !world.facts().is_up(slot)).collect::<Vec<_>>()
+    };
+    let slow = scenario(1, span(100.0));
+    let (half, all) = (dead_by(50.0, &slow), dead_by(100.0, &slow));
+    assert!(all.len().abs_diff(500) < 116 && all.contains(&3), "{}", all.len());
+    assert!(half.len().abs_diff(250) < 90, "{}", half.len());
+    assert_eq!(all, dead_by(900.0, &slow), "nobody dies later");
+    assert_ne!(all, dead_by(100.0, &scenario(2, span(100.0))), "the seed decides");
+    let at_once = dead_by(0.0, &scenario(1, span(0.0)));
+    assert!(at_once.len().abs_diff(500) < 116, "{}", at_once.len());
+    assert_eq!(slow.horizon(), Scenario { fail: 0.0, ..slow.clone() }.horizon() + span(100.0));
+}
+
+#[test]
+fn views_are_as_partial_as_is_said_and_differ_by_seed() {
+    let known = |seed, view_prob| {
+        let scenario = Scenario { seed, view_prob, ..Scenario::new(Roster::numbered(1_000)) };
+        scenario.world::<Probe>(&None).roster().view(5).peers().collect::<Vec<_>>()
+    };
+    assert_eq!(known(1, 1.0).len(), 999);
+    // A standard deviation of 14.5, six of which are allowed.
+    assert!(known(1, 0.3).len().abs_diff(300) < 90);
+    assert_eq!(known(1, 0.3), known(1, 0.3));
+    assert_ne!(known(1, 0.3), known(2, 0.3));
+}
+
+#[test]
+fn an_algorithm_is_measured_by_its_own_figures_alone_or_behind_layers() {
+    let mut scenario = Scenario { crashed: vec![1, 2], ..called(4) };
+    let figures = |scenario: &Scenario| scenario.run::<Probe>(&Some(7)).figures;
+    let expected =
+        |lines| [Figure::share("slogan", true), Figure::amount("lines", lines), Figure::amount("dead", 5.0)];
+    assert_eq!(figures(&scenario), expected(2.0), "the call, and what the only other live one heard");
+    scenario.detector = "heartbeat:1,3".parse().unwrap();
+    scenario.until = Some(time(10.0));
+    assert_eq!(figures(&scenario), expected(6.0), "and two suspicions of two");
+    let json = serde_json::to_value(scenario.run::<Probe>(&None)).unwrap();
+    assert_eq!(json["figures"]["slogan"], false);
+    assert_eq!(json["figures"]["dead"], 5.0);
 }
