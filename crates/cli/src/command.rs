@@ -5,7 +5,10 @@ use std::ffi::OsString;
 use clap::Command;
 
 use crate::error::Error;
-use crate::{Console, algorithms, compare, demo, simulate, simulate_detector, simulate_multicast, torture};
+use crate::{
+    Console, algorithms, compare, demo, plan, reproduce, simulate, simulate_detector, simulate_multicast,
+    torture,
+};
 
 const ABOUT: &str = "Leader election: algorithms to compare, break and look at.
 
@@ -23,11 +26,13 @@ const EXAMPLES: &str = "Examples:
       every algorithm on the same runs, in one table
   suffrage torture all --seeds 0..100
       everything goes wrong, and promises must be kept
+  suffrage reproduce gupta2000 --runs 1000
+      a paper's figures again, and which of its claims held
 
 Exit codes:
   0  the command ran
-  1  a promise was broken under torture, or in a simulation with --strict; or output could not be
-     written
+  1  a promise was broken under torture, or in a simulation with --strict; no plan reaches its target;
+     or output could not be written
   2  the command line is wrong; one sentence on standard error says how";
 
 /// The command line: parser, help and checks in one.
@@ -49,6 +54,8 @@ pub(crate) fn command() -> Command {
             torture::command(),
             simulate_detector::command(),
             simulate_multicast::command(),
+            reproduce::command(),
+            plan::command(),
         ])
 }
 
@@ -60,6 +67,8 @@ pub(crate) fn execute(arguments: &[OsString], console: &mut Console<'_>) -> Resu
         Some(("compare", matches)) => compare::execute(matches, console).map(|()| 0),
         Some(("demo", matches)) => demo::execute(matches, console).map(|()| 0),
         Some(("torture", matches)) => torture::execute(matches, console),
+        Some(("plan", matches)) => plan::execute(matches, console),
+        Some(("reproduce", matches)) => reproduce::execute(matches, console).map(|()| 0),
         Some(("simulate", matches)) => simulate::execute(matches, console),
         Some(("simulate-detector", matches)) => simulate_detector::execute(matches, console).map(|()| 0),
         Some(("simulate-multicast", matches)) => simulate_multicast::execute(matches, console).map(|()| 0),

@@ -8,5 +8,7 @@
 pub mod gupta2000;
 pub mod plot;
 pub mod report;
+pub mod reproduction;
 pub mod statistics;
 pub mod study;
+pub mod trial;

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use election::{Figure, Value};
 use serde::Serialize;
 use simulator::{Estimate, Tally, proportion};
 
@@ -113,24 +114,6 @@ impl Study {
     }
 }
 
-/// What a run is measured by.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Figure {
-    /// What it is.
-    pub name: Cow<'static, str>,
-    /// How much.
-    pub value: Value,
-}
-
-/// The value of a [`Figure`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value {
-    /// Something that happens or does not; its mean is how often it does.
-    Share(bool),
-    /// Something counted or measured.
-    Amount(f64),
-}
-
 /// What a study's points came to, in their order.
 #[derive(Clone, Debug)]
 pub struct Results(Vec<Measured>);
@@ -173,6 +156,29 @@ impl Measured {
                 (Sum::Amount { of, tally }, Value::Amount(value)) => {
                     *of += 1;
                     tally.add(value);
+                }
+                _ => panic!("a figure is a share or an amount, and not both"),
+            }
+        }
+    }
+
+    /// Takes in what other runs of the same point came to.
+    ///
+    /// # Panics
+    /// If a figure is a share here and an amount there.
+    pub fn merge(&mut self, other: &Measured) {
+        for (name, sum) in &other.figures {
+            match (self.figures.get_mut(name), sum) {
+                (None, _) => {
+                    self.figures.insert(name.clone(), *sum);
+                }
+                (Some(Sum::Share { of, yes }), Sum::Share { of: more, yes: also }) => {
+                    *of += more;
+                    *yes += also;
+                }
+                (Some(Sum::Amount { of, tally }), Sum::Amount { of: more, tally: also }) => {
+                    *of += more;
+                    tally.merge(also);
                 }
                 _ => panic!("a figure is a share or an amount, and not both"),
             }
@@ -228,12 +234,10 @@ mod tests {
     use super::*;
 
     fn figures(seed: u64) -> Vec<Figure> {
-        let mut figures = vec![
-            Figure { name: "odd".into(), value: Value::Share(seed % 2 == 1) },
-            Figure { name: "seed".into(), value: Value::Amount((seed % MOST_RUNS) as f64) },
-        ];
+        let mut figures =
+            vec![Figure::share("odd", seed % 2 == 1), Figure::amount("seed", (seed % MOST_RUNS) as f64)];
         if seed % 4 == 0 {
-            figures.push(Figure { name: "rare".into(), value: Value::Amount(1.0) });
+            figures.push(Figure::amount("rare", 1.0));
         }
         figures
     }
@@ -257,6 +261,23 @@ mod tests {
         assert_eq!(second.mean("seed").unwrap().mean, 1.5);
         assert_eq!(study.points()[2].seed, 2 * MOST_RUNS);
         assert_eq!(results.at(1).mean("seed"), None);
+    }
+
+    #[test]
+    fn two_halves_make_a_whole() {
+        let mut halves = [Measured::default(), Measured::default()];
+        let mut whole = Measured::default();
+        for seed in 0..100 {
+            halves[usize::from(seed >= 30)].add(figures(seed));
+            whole.add(figures(seed));
+        }
+        let [mut sum, rest] = halves;
+        sum.merge(&rest);
+        assert_eq!(sum.tally("odd"), whole.tally("odd"));
+        for name in ["seed", "rare"] {
+            let (sum, whole) = (sum.mean(name).unwrap(), whole.mean(name).unwrap());
+            assert!((sum.mean - whole.mean).abs() < 1e-9 && (sum.hi - whole.hi).abs() < 1e-9, "{name}");
+        }
     }
 
     #[test]
