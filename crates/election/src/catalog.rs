@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::algorithms::{
-    announce, bully, candidate_ordinary, chang_roberts, collecting_ring, grid_quorum, invitation,
+    announce, bully, candidate_ordinary, chang_roberts, collecting_ring, grid_quorum, gupta, invitation,
     maximum_ring, modified_bully, next_in_line, quorum_lease, raft, stable_leader, suppress,
 };
 use crate::{Contract, Electorate, Figure, Member, NodeId, Process, Roster};
@@ -122,6 +122,7 @@ catalog! {
     raft::Raft,
     grid_quorum::GridQuorum,
     quorum_lease::QuorumLease,
+    gupta::Gupta,
 }
 
 #[cfg(test)]

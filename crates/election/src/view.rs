@@ -9,9 +9,9 @@ use crate::{Attribute, Hash, NodeId, Rank, Rng};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roster {
     members: Members,
-    /// By slot; empty means "everybody's attribute is its id".
-    attributes: Vec<Attribute>,
+    attributes: Attributes,
     acquaintance: Option<Acquaintance>,
+    name: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,28 @@ enum Members {
         /// Sorted by id, for look-up.
         slots: Vec<(NodeId, u32)>,
     },
+}
+
+/// How good a leader each would be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Attributes {
+    /// Everybody's attribute is its id.
+    Ids,
+    /// It is its id, negated. No id is beyond the range of attributes.
+    NegatedIds,
+    /// By slot.
+    Listed(Vec<Attribute>),
+}
+
+impl Attributes {
+    #[inline]
+    fn of(&self, slot: usize, id: NodeId) -> Attribute {
+        match self {
+            Attributes::Ids => plain(id),
+            Attributes::NegatedIds => -plain(id),
+            Attributes::Listed(listed) => listed[slot],
+        }
+    }
 }
 
 /// Partial views without memory: whether one member knows another is a hash of the pair.
@@ -49,8 +71,9 @@ impl Roster {
         let count = u32::try_from(count).ok().filter(|&count| count < u32::MAX);
         Roster {
             members: Members::Numbered(count.expect("a group has fewer than 2^32 - 1 members")),
-            attributes: Vec::new(),
+            attributes: Attributes::Ids,
             acquaintance: None,
+            name: 0,
         }
     }
 
@@ -61,7 +84,8 @@ impl Roster {
         if let Some(twice) = slots.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(twice[0].0);
         }
-        Ok(Roster { members: Members::Listed { order, slots }, attributes: Vec::new(), acquaintance: None })
+        let members = Members::Listed { order, slots };
+        Ok(Roster { members, attributes: Attributes::Ids, acquaintance: None, name: 0 })
     }
 
     /// Lets each member know only a random part of the group: each other member with the given
@@ -72,13 +96,35 @@ impl Roster {
         self
     }
 
+    /// Gives the group a name that all its members know, and no other group has: what they hash with it,
+    /// they hash alike, and other than other groups.
+    pub fn named(mut self, name: u64) -> Roster {
+        self.name = name;
+        self
+    }
+
+    /// Has everybody's attribute be its id, negated: the lowest id is the best.
+    pub fn lowest_first(mut self) -> Roster {
+        let in_range = |id: NodeId| Attribute::try_from(id.0).is_ok();
+        self.attributes = match &self.members {
+            Members::Listed { order, .. } if !order.iter().all(|&id| in_range(id)) => {
+                Attributes::Listed(order.iter().map(|&id| -plain(id)).collect())
+            }
+            _ => Attributes::NegatedIds,
+        };
+        self
+    }
+
     /// Changes how good a leader a member would be. A stranger's attribute is ignored.
     pub fn set_attribute(&mut self, id: NodeId, attribute: Attribute) {
         let Some(slot) = self.slot(id) else { return };
-        if self.attributes.is_empty() {
-            self.attributes = (0..self.len()).map(|slot| plain(self.id(slot))).collect();
+        if !matches!(self.attributes, Attributes::Listed(_)) {
+            let listed = (0..self.len()).map(|slot| self.attributes.of(slot, self.id(slot)));
+            self.attributes = Attributes::Listed(listed.collect());
         }
-        self.attributes[slot] = attribute;
+        if let Attributes::Listed(listed) = &mut self.attributes {
+            listed[slot] = attribute;
+        }
     }
 
     /// How many members there are.
@@ -138,8 +184,15 @@ impl Roster {
 
     #[inline]
     fn rank_in(&self, slot: usize, id: NodeId) -> Rank {
-        let attribute = self.attributes.get(slot).copied().unwrap_or_else(|| plain(id));
-        Rank { attribute, id }
+        Rank { attribute: self.attributes.of(slot, id), id }
+    }
+
+    /// All members from the highest id down.
+    fn descending(&self) -> impl DoubleEndedIterator<Item = NodeId> + '_ {
+        (0..self.len()).rev().map(|place| match &self.members {
+            Members::Numbered(_) => NodeId(place as u64 + 1),
+            Members::Listed { slots, .. } => slots[place].0,
+        })
     }
 
     /// What the member in this slot knows of the group.
@@ -185,6 +238,24 @@ impl<'v> View<'v> {
     #[inline]
     pub fn group_len(self) -> usize {
         self.roster.len()
+    }
+
+    /// The name of the group, which all members know.
+    #[inline]
+    pub fn group_name(self) -> u64 {
+        self.roster.name
+    }
+
+    /// How likely one member of the group knows another.
+    pub fn share(self) -> f64 {
+        let whole = (1u64 << 53) as f64;
+        self.roster.acquaintance.map_or(1.0, |acquaintance| acquaintance.threshold as f64 / whole)
+    }
+
+    /// Whether that one is a member of the group, known or not.
+    #[inline]
+    pub fn is_member(self, id: NodeId) -> bool {
+        self.roster.slot(id).is_some()
     }
 
     /// Whether this process knows that member.
@@ -249,6 +320,34 @@ impl<'v> View<'v> {
     #[inline]
     pub fn rank(self, id: NodeId) -> Option<Rank> {
         self.roster.rank(id).filter(|_| self.knows(id))
+    }
+
+    /// How a member of the group ranks, known or not: for one that this process was told of. None for a
+    /// stranger.
+    #[inline]
+    pub fn member_rank(self, id: NodeId) -> Option<Rank> {
+        self.roster.rank(id)
+    }
+
+    /// The best of those known, this process included, that may lead. Ranked by id, it is looked for from the
+    /// best down, which takes as many steps as there are better ones that are not known or may not; ranked
+    /// otherwise, everybody's rank is looked at.
+    pub fn best(self, may_lead: impl Fn(NodeId) -> bool) -> Option<NodeId> {
+        let eligible = |&id: &NodeId| self.knows(id) && may_lead(id);
+        match &self.roster.attributes {
+            Attributes::Ids => self.roster.descending().find(eligible),
+            Attributes::NegatedIds => self.roster.descending().rfind(eligible),
+            Attributes::Listed(attributes) => {
+                let mut best = None;
+                for (slot, &attribute) in attributes.iter().enumerate() {
+                    let rank = Rank { attribute, id: self.roster.id(slot) };
+                    if Some(rank) > best && eligible(&rank.id) {
+                        best = Some(rank);
+                    }
+                }
+                best.map(|rank| rank.id)
+            }
+        }
     }
 
     /// How this process ranks.
@@ -359,6 +458,59 @@ mod tests {
         assert!(one_sided.count() > 0);
         assert!(Roster::numbered(50).acquainted(1, 0.0).view(3).iter().eq(ids(&[4])));
         assert_eq!(Roster::numbered(50).acquainted(1, 1.0).view(3).len(), 50);
+    }
+
+    /// However the ranks are kept, the best is the greatest rank of those known that may lead.
+    #[test]
+    fn the_best_of_a_view_is_its_greatest_rank() {
+        let far = ids(&[3, u64::MAX, 5, 1 << 63, 80, u64::MAX - 1]);
+        let listed = Roster::listed(far).unwrap();
+        let mut shuffled = Roster::numbered(300);
+        let mut rng = Rng::new(9);
+        for id in 1..=300 {
+            shuffled.set_attribute(NodeId(id), rng.below(40) as Attribute);
+        }
+        let mut lowered = Roster::numbered(300).lowest_first();
+        lowered.set_attribute(NodeId(1), -200);
+        let numbered = Roster::numbered(300);
+        for roster in [
+            numbered.clone(),
+            numbered.lowest_first(),
+            listed.clone(),
+            listed.lowest_first(),
+            shuffled,
+            lowered,
+        ] {
+            for roster in [roster.clone(), roster.acquainted(1, 0.3)] {
+                for slot in 0..roster.len() {
+                    let view = roster.view(slot);
+                    for divisor in [u64::MAX, 2, 3] {
+                        let may_lead = |id: NodeId| !id.0.is_multiple_of(divisor) || id.0 == u64::MAX;
+                        let greatest = view.iter().filter(|&id| may_lead(id)).max_by_key(|&id| view.rank(id));
+                        assert_eq!(view.best(may_lead), greatest);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_lowest_id_may_be_the_best() {
+        let mut roster = slides_ring().lowest_first();
+        assert_eq!(roster.rank(NodeId(80)).unwrap().attribute, -80);
+        assert!(roster.view(0).below().eq(ids(&[32, 5, 80, 6, 12])));
+        roster.set_attribute(NodeId(80), 0);
+        assert!(roster.view(0).above().eq(ids(&[80])), "the others keep theirs");
+    }
+
+    #[test]
+    fn a_member_is_told_of_those_it_does_not_know() {
+        let roster = Roster::numbered(40).acquainted(2, 0.5).named(7);
+        let view = roster.view(2);
+        let stranger = roster.iter().find(|&id| !view.contains(id)).unwrap();
+        assert!(view.is_member(stranger) && !view.is_member(NodeId(41)));
+        assert_eq!((view.rank(stranger), view.member_rank(stranger)), (None, roster.rank(stranger)));
+        assert_eq!((view.share(), Roster::numbered(2).view(0).share(), view.group_name()), (0.5, 1.0, 7));
     }
 
     #[test]

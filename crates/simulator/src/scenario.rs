@@ -158,17 +158,18 @@ impl Scenario {
 
     /// The group with its attributes.
     fn ranked(&self) -> Roster {
-        let mut roster = self.roster.clone();
+        let mut roster = self.roster.clone().named(election::Hash::new(self.seed).word(6));
         if self.view_prob < 1.0 {
             roster = roster.acquainted(election::Hash::new(self.seed).word(4), self.view_prob);
         }
-        let ids: Vec<NodeId> = roster.iter().collect();
         match &self.ranking {
             Ranking::Id | Ranking::Quality => {}
-            Ranking::LowestId => ids.iter().for_each(|&id| roster.set_attribute(id, -(id.0 as Attribute))),
+            Ranking::LowestId => roster = roster.lowest_first(),
             Ranking::Random => {
                 let mut rng = Rng::new(election::Hash::new(self.seed).word(3));
-                ids.iter().for_each(|&id| roster.set_attribute(id, (rng.bits() >> 1) as Attribute));
+                for slot in 0..roster.len() {
+                    roster.set_attribute(roster.id(slot), (rng.bits() >> 1) as Attribute);
+                }
             }
             Ranking::Listed(attributes) => {
                 attributes.iter().for_each(|&(id, attribute)| roster.set_attribute(id, attribute));

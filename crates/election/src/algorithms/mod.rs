@@ -6,6 +6,7 @@ pub mod candidate_ordinary;
 pub mod chang_roberts;
 pub mod collecting_ring;
 pub mod grid_quorum;
+pub mod gupta;
 pub mod invitation;
 pub mod maximum_ring;
 pub mod modified_bully;

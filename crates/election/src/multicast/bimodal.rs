@@ -348,7 +348,7 @@ impl<A: Process> Bimodal<A> {
 /// Whether a multicast is of another member: what a process sent itself, perhaps before it crashed, is
 /// no news to it.
 fn is_others<A: Process>(cx: &Context<'_, impl Effects<Bimodal<A>>>, id: &Id) -> bool {
-    id.sender != cx.me() && cx.view().contains(id.sender)
+    id.sender != cx.me() && cx.view().is_member(id.sender)
 }
 
 /// Some peers, each at most once.
