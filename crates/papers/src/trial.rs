@@ -1,13 +1,14 @@
-//! A run of an algorithm that is known by its name, measured.
+//! A run of an algorithm, measured.
 
-use election::catalog::{self, Visitor};
+use std::fmt;
+
 use election::{Algorithm, BadParameter, Figure};
 use simulator::{Latency, Multicast, Outcome, Ranking, Scenario};
 
 use crate::study::Study;
 
 /// A scenario, an algorithm, and how it is set. A seed makes a run of it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Trial {
     /// The algorithm's name.
     pub algorithm: &'static str,
@@ -15,9 +16,35 @@ pub struct Trial {
     pub settings: Vec<(&'static str, String)>,
     /// What it is put to. The seed in it does not matter.
     pub scenario: Scenario,
+    run: fn(&Scenario, &[(&'static str, String)]) -> Result<Outcome, BadParameter>,
+}
+
+impl fmt::Debug for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Trial").field(&self.command()).finish()
+    }
+}
+
+/// Runs a scenario with an algorithm that is set so.
+fn run<A: Algorithm>(
+    scenario: &Scenario,
+    settings: &[(&'static str, String)],
+) -> Result<Outcome, BadParameter> {
+    let mut options = A::Options::default();
+    for (name, value) in settings {
+        A::set(&mut options, name, value)?;
+    }
+    A::check(&options, &scenario.roster)?;
+    Ok(scenario.run::<A>(&options))
 }
 
 impl Trial {
+    /// An algorithm in a scenario, set as it is by default. The algorithm is a type and not a name: only
+    /// those that are used have to be compiled here.
+    pub fn new<A: Algorithm>(scenario: Scenario) -> Trial {
+        Trial { algorithm: A::CONTRACT.name, settings: Vec::new(), scenario, run: run::<A> }
+    }
+
     /// The trial with another parameter set.
     pub fn set(mut self, name: &'static str, value: impl ToString) -> Trial {
         self.settings.push((name, value.to_string()));
@@ -27,12 +54,10 @@ impl Trial {
     /// Runs it.
     ///
     /// # Panics
-    /// If there is no such algorithm, or it does not take the settings: they are ours.
+    /// If the algorithm does not take the settings: they are ours.
     pub fn outcome(&self, seed: u64) -> Outcome {
         let scenario = Scenario { seed, ..self.scenario.clone() };
-        let run = Run { scenario: &scenario, settings: &self.settings };
-        let outcome = catalog::visit(self.algorithm, run);
-        let outcome = outcome.unwrap_or_else(|| panic!("there is no algorithm {}", self.algorithm));
+        let outcome = (self.run)(&scenario, &self.settings);
         outcome.unwrap_or_else(|bad| panic!("{} --{}: {}", self.algorithm, bad.name, bad.reason))
     }
 
@@ -97,24 +122,6 @@ impl Trial {
     }
 }
 
-struct Run<'a> {
-    scenario: &'a Scenario,
-    settings: &'a [(&'static str, String)],
-}
-
-impl Visitor for Run<'_> {
-    type Output = Result<Outcome, BadParameter>;
-
-    fn visit<A: Algorithm>(self) -> Self::Output {
-        let mut options = A::Options::default();
-        for (name, value) in self.settings {
-            A::set(&mut options, name, value)?;
-        }
-        A::check(&options, &self.scenario.roster)?;
-        Ok(self.scenario.run::<A>(&options))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,7 +129,7 @@ mod tests {
 
     fn trial() -> Trial {
         let scenario = Scenario { initiators: vec![0], ..Scenario::new(Roster::numbered(4)) };
-        Trial { algorithm: "bully", settings: Vec::new(), scenario }
+        Trial::new::<election::algorithms::bully::Bully>(scenario)
     }
 
     /// All alive and the lowest calls: Election and Answer are N (N - 1), and N - 1 announcements.
