@@ -7,6 +7,7 @@ mod html;
 mod table;
 
 use serde::Serialize;
+use simulator::Estimate;
 
 use crate::plot::Plot;
 
@@ -93,6 +94,35 @@ impl Verdict {
     /// Held, or did not.
     pub fn of(held: bool) -> Verdict {
         if held { Verdict::Held } else { Verdict::DidNotHold }
+    }
+
+    /// Whether a measured value is at most so much, as far as its interval can tell.
+    pub fn at_most(value: Estimate, most: f64) -> Verdict {
+        match value {
+            value if value.hi <= most => Verdict::Held,
+            value if value.lo > most => Verdict::DidNotHold,
+            _ => Verdict::Unclear,
+        }
+    }
+
+    /// Whether a measured value is at least so much, as far as its interval can tell.
+    pub fn at_least(value: Estimate, least: f64) -> Verdict {
+        match value {
+            value if value.lo >= least => Verdict::Held,
+            value if value.hi < least => Verdict::DidNotHold,
+            _ => Verdict::Unclear,
+        }
+    }
+
+    /// Of several that a claim needs all: it did not hold if one did not, and is unclear if one is.
+    pub fn all(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
+        let verdicts: Vec<Verdict> = verdicts.into_iter().collect();
+        let any = |verdict| verdicts.contains(&verdict);
+        match (any(Verdict::DidNotHold), any(Verdict::Unclear) || verdicts.is_empty()) {
+            (true, _) => Verdict::DidNotHold,
+            (_, true) => Verdict::Unclear,
+            _ => Verdict::Held,
+        }
     }
 
     /// As people are told.
@@ -205,6 +235,19 @@ mod tests {
             assert!(!page.contains(outside), "{outside}");
         }
         assert!(!page.contains("id=\"clip-figure-1\"></"), "ids are those of the plots");
+    }
+
+    #[test]
+    fn intervals_decide() {
+        let value = Estimate { mean: 0.5, lo: 0.4, hi: 0.6 };
+        let most = [0.6, 0.5, 0.3].map(|most| Verdict::at_most(value, most));
+        assert_eq!(most, [Verdict::Held, Verdict::Unclear, Verdict::DidNotHold]);
+        let least = [0.4, 0.5, 0.7].map(|least| Verdict::at_least(value, least));
+        assert_eq!(least, most);
+        assert_eq!(Verdict::all(most), Verdict::DidNotHold);
+        assert_eq!(Verdict::all(most[..2].to_vec()), Verdict::Unclear);
+        assert_eq!(Verdict::all([Verdict::Held]), Verdict::Held);
+        assert_eq!(Verdict::all([]), Verdict::Unclear);
     }
 
     #[test]

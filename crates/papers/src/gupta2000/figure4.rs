@@ -106,11 +106,7 @@ impl Figure4 {
         let strong = results.at(at.1).exact("strong");
         let says =
             "With the lowest id as the choice, the success of a round is much higher than the curve shows.";
-        let verdict = match strong {
-            Some(strong) if strong.lo > bound + 0.1 => Verdict::Held,
-            Some(strong) if strong.hi < bound + 0.1 => Verdict::DidNotHold,
-            _ => Verdict::Unclear,
-        };
+        let verdict = strong.map_or(Verdict::Unclear, |strong| Verdict::at_least(strong, bound + 0.1));
         let measured = strong.map_or("nothing".to_string(), interval);
         let found = format!(
             "At K = {}, near the bound\u{2019}s peak of {}, {measured} was measured.",

@@ -173,11 +173,7 @@ impl Figure5 {
         let judge = |figure: &str, least: f64| match lowest(figure) {
             None => (Verdict::Unclear, "Nothing was measured.".to_string()),
             Some((x, value)) => {
-                let verdict = match value {
-                    value if value.lo >= least => Verdict::Held,
-                    value if value.hi < least => Verdict::DidNotHold,
-                    _ => Verdict::Unclear,
-                };
+                let verdict = Verdict::at_least(value, least);
                 (
                     verdict,
                     format!(
@@ -239,13 +235,14 @@ fn size_claims(figure: &Figure5, results: &Results) -> Vec<Claim> {
     let says = "Strong success is very high up to and beyond N = 6000.";
     let mut claims = figure.success(results, "Figure 5(d)", says, &|_| true).to_vec();
     let rounds = figure.all(results, "rounds");
-    let most = rounds.iter().map(|(_, rounds)| rounds.hi).fold(0.0, f64::max);
-    let mean = rounds.iter().map(|(_, rounds)| rounds.mean).fold(0.0, f64::max);
+    let longest = rounds.iter().max_by(|a, b| a.1.mean.total_cmp(&b.1.mean));
     claims.push(Claim::new(
         "Figure 5(e)",
         "Termination within 1 expected round for N up to 6000.",
-        Verdict::of(most < 1.1),
-        format!("The largest mean number of rounds is {}; held means below 1.1.", number(mean)),
+        Verdict::all(rounds.iter().map(|(_, rounds)| Verdict::at_most(*rounds, 1.1))),
+        longest.map_or(String::new(), |(_, rounds)| {
+            format!("The largest mean number of rounds is {}; held means at most 1.1.", interval(*rounds))
+        }),
     ));
     for name in ["unicasts", "multicasts"] {
         let (verdict, found) = flat(&figure.all(results, name));

@@ -148,7 +148,7 @@ fn label(value: f64, decimals: usize) -> String {
 fn power_label(value: f64) -> String {
     let power = libm::floor(libm::log10(value) + 1e-9) as i32;
     match power {
-        -3..=5 => label(value, (-power).max(0) as usize),
+        -3..=3 => label(value, (-power).max(0) as usize),
         _ => {
             let digit = |digit: char| match digit {
                 '-' => '\u{207b}',
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn logarithmic_ticks_are_powers_of_ten() {
         let axis = Axis::log("");
-        assert_eq!(labels(&axis, &[1e3, 1e6]), ["1000", "10,000", "100,000", "10\u{2076}"]);
+        assert_eq!(labels(&axis, &[1e3, 1e6]), ["1000", "10\u{2074}", "10\u{2075}", "10\u{2076}"]);
         assert_eq!(labels(&axis, &[1e-5, 1e-3]), ["10\u{207b}\u{2075}", "10\u{207b}\u{2074}", "0.001"]);
         assert_eq!(labels(&axis, &[6.0, 70.0]), ["10", "20", "50"]);
         let fitted = Axis::log("").from(1.0, 100.0).fit([].into_iter());

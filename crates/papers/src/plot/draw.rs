@@ -8,6 +8,8 @@ use super::{Look, Plot, Point, Series};
 const WIDTH: f64 = 460.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 16.0;
+/// Marks at the ends of the axis keep so far from the frame.
+const INSET: f64 = 10.0;
 /// The frame's height.
 const HEIGHT: f64 = 250.0;
 /// Below the frame: numbers and the label.
@@ -87,7 +89,7 @@ struct Canvas {
 
 impl Canvas {
     fn right(&self, value: f64) -> f64 {
-        LEFT + self.x.place(value) * (WIDTH - LEFT - RIGHT)
+        LEFT + INSET + self.x.place(value) * (WIDTH - LEFT - RIGHT - 2.0 * INSET)
     }
 
     fn up(&self, value: f64) -> f64 {
@@ -206,10 +208,11 @@ fn stroke(place: usize, look: Look) -> String {
 /// A mark: each series has a shape of its own, for prints without colours.
 fn mark(place: usize, x: f64, y: f64) -> String {
     let (class, colour) = (place % COLOURS.len(), COLOURS[place % COLOURS.len()].0);
-    let path = match place % 4 {
+    let path = match place % 5 {
         0 => format!("M{:.1} {y:.1}a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0z", x - 3.4),
         1 => format!("M{:.1} {:.1}h6.2v6.2h-6.2z", x - 3.1, y - 3.1),
         2 => format!("M{x:.1} {:.1}l3.9 6.8h-7.8z", y - 4.4),
+        4 => format!("M{x:.1} {:.1}l3.9 -6.8h-7.8z", y + 4.4),
         _ => format!("M{x:.1} {:.1}l4.3 4.3l-4.3 4.3l-4.3 -4.3z", y - 4.3),
     };
     // Every other one is hollow.
