@@ -26,8 +26,8 @@ const EXAMPLES: &str = "Examples:
       every algorithm on the same runs, in one table
   suffrage torture all --seeds 0..100
       everything goes wrong, and promises must be kept
-  suffrage reproduce gupta2000 --runs 1000
-      a paper's figures again, and which of its claims held
+  suffrage reproduce gupta2000 --help
+      a paper's figures made again, and which of its claims held
 
 Exit codes:
   0  the command ran
