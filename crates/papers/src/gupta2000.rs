@@ -16,10 +16,10 @@ pub mod timeouts;
 
 use election::algorithms::gupta::{Gupta, Options};
 use election::{Roster, Span};
-use simulator::{Ranking, Scenario};
+use simulator::{Estimate, Ranking, Scenario};
 
 use crate::reproduction::{Exhibitor, Reproduction};
-use crate::study::Study;
+use crate::study::{Measured, Study};
 use crate::trial::Trial;
 use bounds::Setting;
 
@@ -94,6 +94,12 @@ pub fn trial(setting: &Setting, strategy: Strategy) -> Trial {
     let trial = trial.set("first-k", strategy.first_k).set("growth", strategy.growth);
     let trial = trial.set("max-rounds", strategy.max_rounds);
     if strategy.ends_with_all { trial } else { trial.set("last-k", "growth") }
+}
+
+/// The mean of a figure. Weak success is a share of the members: its interval ends where shares do.
+fn mean(at: &Measured, figure: &str) -> Option<Estimate> {
+    let mean = at.mean(figure)?;
+    Some(if figure == "weak" { Estimate { hi: mean.hi.min(1.0), ..mean } } else { mean })
 }
 
 /// How long a first round takes, in a network in which messages take a time unit.

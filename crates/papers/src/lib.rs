@@ -4,6 +4,13 @@
 //! was measured becomes [`report`]s: the paper's claim, our figure, and whether the claim held. Nothing
 //! here reads a clock, starts a thread or writes a file: reports are strings, and the same seeds give the
 //! same strings on every machine.
+//!
+//! To add a paper: a module with a function that makes a
+//! [`Reproduction`](reproduction::Reproduction). Each thing to be shown is an
+//! [`Exhibitor`](reproduction::Exhibitor), one a file. When it is made it puts its points into the study,
+//! usually [`Trial`](trial::Trial)s of an algorithm, and remembers their places; when the runs are made it
+//! turns what it finds there into an [`Exhibit`](report::Exhibit) of claims, plots and tables.
+//! [`gupta2000`] is the model.
 
 pub mod gupta2000;
 pub mod plot;

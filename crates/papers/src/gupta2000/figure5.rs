@@ -1,7 +1,7 @@
 //! Figure 5: the strategy of section 5 over loss, group size and views, a row of three plots each.
 
 use super::bounds::Setting;
-use super::{Strategy, trial};
+use super::{Strategy, mean, trial};
 use crate::plot::{Axis, Plot, Series};
 use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
 use crate::reproduction::Exhibitor;
@@ -20,6 +20,8 @@ pub(super) struct Row {
     values: &'static [f64],
     at: fn(f64) -> Setting,
     claims: fn(&Figure5, &Results) -> Vec<Claim>,
+    /// Where the paper's axis of messages ends, and from which value on it has points.
+    axis: (f64, f64),
 }
 
 /// Losses and failures of section 5, where they are not varied.
@@ -40,6 +42,7 @@ pub(super) static ROWS: [&Row; 3] = [
         values: &[0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5],
         at: |loss| setting(2000.0, 0.5, loss),
         claims: loss_claims,
+        axis: (1000.0, 0.1),
     },
     &Row {
         name: "figure-5-size",
@@ -50,6 +53,7 @@ pub(super) static ROWS: [&Row; 3] = [
         values: &[1000.0, 2000.0, 3000.0, 4000.0, 5000.0, 6000.0],
         at: |nodes| setting(nodes, 0.5, CALM),
         claims: size_claims,
+        axis: (30.0, 1000.0),
     },
     &Row {
         name: "figure-5-view",
@@ -60,6 +64,7 @@ pub(super) static ROWS: [&Row; 3] = [
         values: &[0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5],
         at: |view_prob| setting(5000.0, view_prob, CALM),
         claims: view_claims,
+        axis: (140.0, 0.2),
     },
 ];
 
@@ -79,7 +84,7 @@ impl Figure5 {
     }
 
     fn series(&self, results: &Results, name: &str, figure: &str) -> Series {
-        let of = |&(x, place): &(f64, usize)| Some((x, results.at(place).mean(figure)?));
+        let of = |&(x, place): &(f64, usize)| Some((x, mean(results.at(place), figure)?));
         Series::measured(name, self.points.iter().filter_map(of))
     }
 
@@ -135,12 +140,12 @@ impl Figure5 {
         let mut table = Table::new(&format!("{}-table", self.row.name), title, &head);
         for &(x, place) in &self.points {
             let at = results.at(place);
-            let told = |name: &str| at.mean(name).map_or(String::new(), interval);
-            let mean = |name: &str| at.mean(name).map_or(String::new(), |mean| number(mean.mean));
+            let told = |name: &str| mean(at, name).map_or(String::new(), interval);
+            let brief = |name: &str| mean(at, name).map_or(String::new(), |mean| number(mean.mean));
             let mut cells = vec![number(x)];
             cells.extend(["strong", "weak", "rounds", "unicasts", "multicasts"].map(told));
             cells.extend(
-                ["reached_last_round", "failed_dead_leader", "failed_undecided", "failed_split"].map(mean),
+                ["reached_last_round", "failed_dead_leader", "failed_undecided", "failed_split"].map(brief),
             );
             table.push(cells);
         }
@@ -154,7 +159,7 @@ impl Figure5 {
 
     /// Every point's estimate of a figure.
     fn all(&self, results: &Results, figure: &str) -> Vec<(f64, Estimate)> {
-        self.points.iter().filter_map(|&(x, place)| Some((x, results.at(place).mean(figure)?))).collect()
+        self.points.iter().filter_map(|&(x, place)| Some((x, mean(results.at(place), figure)?))).collect()
     }
 
     /// The paper calls success "very high" and weak success "close to 1" in a range, without a number: 0.9
@@ -198,17 +203,17 @@ fn loss_claims(figure: &Figure5, results: &Results) -> Vec<Claim> {
     let says = "Strong success is very high even at high loss, up to 0.4.";
     let mut claims = figure.success(results, "Figure 5(a)", says, &|loss| loss <= 0.4 + 1e-9).to_vec();
     let strong = figure.all(results, "strong");
-    let rises = strong.windows(2).filter(|pair| pair[1].1.lo > pair[0].1.hi).count();
-    let lowest = strong.iter().min_by(|a, b| a.1.mean.total_cmp(&b.1.mean));
-    let found = match (rises, lowest) {
-        (0, _) => "It falls, or stays within the intervals, from each loss to the next.".to_string(),
-        (_, Some((loss, value))) => format!(
-            "It is not monotone: it rises beyond the intervals {rises} times, and is lowest, {}, at {loss}. At low \
-             loss it is rare that anybody misses everything, at high loss so many do that the next round is \
-             called; in between one member may be left behind and nobody knows. More rounds repair more.",
-            interval(*value)
+    let found = match rise(&strong) {
+        None => "It falls, or stays within the intervals, as the loss grows.".to_string(),
+        Some((low, high)) => format!(
+            "No: it is {} at loss {} and {} at loss {}. At low loss it is rare that anybody misses everything; at high \
+             loss so many do that the next, larger round is called. In between, a single member may miss the call and \
+             every result, and nobody knows of it.",
+            interval(low.1),
+            low.0,
+            interval(high.1),
+            high.0
         ),
-        _ => String::new(),
     };
     let question = "Does strong success fall steadily with the loss, as one would expect?";
     claims.push(Claim::new("", question, Verdict::OurQuestion, found));
@@ -229,6 +234,13 @@ fn loss_claims(figure: &Figure5, results: &Results) -> Vec<Claim> {
         claims.push(Claim::new("", question, Verdict::OurQuestion, found));
     }
     claims
+}
+
+/// The lowest point, and the highest after it, if that is higher beyond their intervals.
+fn rise(points: &[(f64, Estimate)]) -> Option<((f64, Estimate), (f64, Estimate))> {
+    let (place, low) = points.iter().enumerate().min_by(|a, b| a.1.1.mean.total_cmp(&b.1.1.mean))?;
+    let high = points[place..].iter().max_by(|a, b| a.1.mean.total_cmp(&b.1.mean))?;
+    (high.1.lo > low.1.hi).then_some((*low, *high))
 }
 
 fn size_claims(figure: &Figure5, results: &Results) -> Vec<Claim> {
@@ -305,13 +317,52 @@ fn view_claims(figure: &Figure5, results: &Results) -> Vec<Claim> {
     claims
 }
 
+impl Figure5 {
+    /// The paper's curves are not in its text, but the ends of its axes are.
+    fn within_axis(&self, results: &Results) -> Claim {
+        let (end, from) = self.row.axis;
+        let counts = ["unicasts", "multicasts"].map(|name| {
+            let all = self.all(results, name).into_iter().filter(|&(x, _)| x >= from - 1e-9);
+            let highest = all.max_by(|a, b| a.1.mean.total_cmp(&b.1.mean));
+            highest.map_or(String::new(), |(x, value)| {
+                format!("{name} up to {} (at {})", interval(value), number(x))
+            })
+        });
+        let question = format!(
+            "The axis of Figure {} ends at {end} messages. Do ours stay below it?",
+            self.row.letters[2].replace('5', "5(") + ")"
+        );
+        let below = ["unicasts", "multicasts"].iter().all(|name| {
+            self.all(results, name)
+                .iter()
+                .filter(|point| point.0 >= from - 1e-9)
+                .all(|point| point.1.mean <= end)
+        });
+        let yes = match below {
+            true => "Yes",
+            false => {
+                "No: a relay phase under our reading sends more than theirs did, and the text does not say where \
+                      the difference is"
+            }
+        };
+        Claim::new(
+            "",
+            &question,
+            Verdict::OurQuestion,
+            format!("{yes}. Measured are {}.", counts.join(" and ")),
+        )
+    }
+}
+
 impl Exhibitor for Figure5 {
     fn exhibit(&self, _: &Study, results: &Results) -> Exhibit {
+        let mut claims = (self.row.claims)(self, results);
+        claims.push(self.within_axis(results));
         Exhibit {
             name: self.row.name.to_string(),
             title: self.row.title.to_string(),
             setting: self.row.setting.to_string(),
-            claims: (self.row.claims)(self, results),
+            claims,
             plots: self.plots(results),
             tables: vec![self.table(results)],
             notes: Vec::new(),
@@ -335,6 +386,15 @@ mod tests {
         assert_eq!(flat(&grows).0, Verdict::DidNotHold);
         assert_eq!(flat(&same[..1]).0, Verdict::Unclear);
         assert_eq!(flat(&[(1.0, near(3.0, 0.0)), (2.0, near(3.0, 0.0))]).0, Verdict::Unclear);
+    }
+
+    #[test]
+    fn a_rise_is_one_beyond_the_intervals() {
+        let dip = [(0.0, near(0.99, 0.001)), (0.2, near(0.95, 0.005)), (0.4, near(0.98, 0.002))];
+        assert_eq!(rise(&dip), Some((dip[1], dip[2])));
+        assert_eq!(rise(&dip[..2]), None);
+        assert_eq!(rise(&[dip[1], (0.4, near(0.955, 0.005))]), None);
+        assert_eq!(rise(&[]), None);
     }
 
     /// "In Figures 5(a-c) …"

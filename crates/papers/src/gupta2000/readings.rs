@@ -1,7 +1,7 @@
 //! Readings of what the paper leaves open, compared over the loss.
 
 use super::bounds::Setting;
-use super::{Strategy, trial};
+use super::{Strategy, mean, trial};
 use crate::plot::{Axis, Plot, Series};
 use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
 use crate::reproduction::Exhibitor;
@@ -65,7 +65,7 @@ impl Readings {
 
     fn plot(&self, results: &Results, name: &str, title: &str, y: Axis, figure: &str) -> Plot {
         let series = READINGS.iter().zip(&self.points).map(|(reading, points)| {
-            let of = |&(loss, place): &(f64, usize)| Some((loss, results.at(place).mean(figure)?));
+            let of = |&(loss, place): &(f64, usize)| Some((loss, mean(results.at(place), figure)?));
             Series::measured(reading.name, points.iter().filter_map(of))
         });
         Plot {
@@ -85,12 +85,12 @@ impl Readings {
         for (reading, points) in READINGS.iter().zip(&self.points) {
             for &(loss, place) in points {
                 let at = results.at(place);
-                let told = |name: &str| at.mean(name).map_or(String::new(), interval);
-                let mean = |name: &str| at.mean(name).map_or(String::new(), |mean| number(mean.mean));
+                let told = |name: &str| mean(at, name).map_or(String::new(), interval);
+                let brief = |name: &str| mean(at, name).map_or(String::new(), |mean| number(mean.mean));
                 let mut cells =
                     vec![reading.name.to_string(), loss.to_string(), told("strong"), told("weak")];
                 cells.extend(
-                    ["rounds", "unicasts", "multicasts", "failed_undecided", "failed_split"].map(mean),
+                    ["rounds", "unicasts", "multicasts", "failed_undecided", "failed_split"].map(brief),
                 );
                 table.push(cells);
             }

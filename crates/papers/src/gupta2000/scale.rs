@@ -9,7 +9,7 @@ use crate::reproduction::Exhibitor;
 use crate::study::{Results, Study};
 
 /// Group sizes, and by what the number of runs is divided there: a run takes time in proportion to N.
-const SIZES: [(usize, u64); 4] = [(1_000, 1), (10_000, 2), (100_000, 10), (1_000_000, 80)];
+const SIZES: [(usize, u64); 4] = [(1_000, 1), (10_000, 1), (100_000, 5), (1_000_000, 25)];
 /// Fewer runs than this say nothing of a mean.
 const FEWEST: u64 = 10;
 

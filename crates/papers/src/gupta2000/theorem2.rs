@@ -9,14 +9,15 @@ use crate::reproduction::Exhibitor;
 use crate::study::{Results, Study};
 
 /// Where rounds are made to fail: K, view_prob, loss, p_fail.
-const CASES: [(u32, f64, f64, f64); 7] = [
+const CASES: [(u32, f64, f64, f64); 8] = [
     (7, 0.4, 0.01, 0.01),
     (14, 0.4, 0.01, 0.01),
     (40, 0.4, 0.01, 0.01),
     (40, 0.4, 0.01, 0.05),
     (40, 0.4, 0.0, 0.05),
-    (40, 0.4, 0.2, 0.0),
+    (14, 0.4, 0.3, 0.0),
     (14, 0.1, 0.01, 0.0),
+    (28, 0.06, 0.01, 0.0),
 ];
 const NODES: f64 = 2000.0;
 

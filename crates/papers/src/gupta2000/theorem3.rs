@@ -88,7 +88,7 @@ impl Theorem3 {
                 "theorem-5-time",
                 "Time of one round",
                 "time units",
-                "decided",
+                "time",
                 &|k| 2000.0 * k + 2000.0,
                 "NK + N",
             ),
@@ -116,7 +116,7 @@ impl Theorem3 {
                 let mean = |name: &str| at.mean(name).map_or(String::new(), |mean| number(mean.mean));
                 let told = |name: &str| at.mean(name).map_or(String::new(), interval);
                 let mut cells = vec![view_prob.to_string(), k.to_string(), mean("first_relay_members")];
-                cells.extend([told("unicasts"), told("finals"), mean("decided")]);
+                cells.extend([told("unicasts"), told("finals"), mean("time")]);
                 cells.push(number(setting(*view_prob).round(k.into()).e1));
                 cells.extend(["e1", "unicasts_within", "finals_within"].map(mean));
                 table.push(cells);
@@ -172,7 +172,7 @@ impl Theorem3 {
         Verdict::all(self.points.iter().flat_map(|(view_prob, points)| {
             let nodes = setting(*view_prob).nodes;
             let most = move |k: u32| nodes * f64::from(k) + nodes;
-            let time = |place: usize| results.at(place).mean("decided");
+            let time = |place: usize| results.at(place).mean("time");
             points.iter().filter_map(move |&(k, place)| Some(Verdict::at_most(time(place)?, most(k))))
         }))
     }
@@ -193,7 +193,7 @@ impl Theorem3 {
         let cubic = powers.iter().any(|power| power.hi >= 3.0);
         let (finals, linear) = told("finals");
         let ones = linear.iter().all(|power| (power.mean - 1.0).abs() < 0.1);
-        let (time, _) = told("decided");
+        let (time, _) = told("time");
         vec![
             Claim::new(
                 "Theorem 4",
@@ -244,10 +244,14 @@ fn within(setting: &Setting, k: u32, mut figures: Vec<Figure>) -> Vec<Figure> {
     else {
         return figures;
     };
+    let elected = figures.contains(&Figure::share("strong", true));
+    // A round in which nobody is elected has no end that could be seen.
+    let time = amount("decided").filter(|_| elected);
     let k = f64::from(k);
     // All but the initiating one.
     let finals = multicasts - 1.0;
     let k1 = setting.k1(k);
+    figures.extend(time.map(|time| Figure::amount("time", time)));
     figures.push(Figure::amount("finals", finals));
     figures.push(Figure::share("e1", (k1 / 2.0..=1.5 * k1).contains(&relay)));
     figures.push(Figure::share("unicasts_within", unicasts <= setting.most_unicasts(k)));

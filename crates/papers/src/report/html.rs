@@ -41,7 +41,7 @@ details{margin:.8rem 0}summary{cursor:pointer;color:var(--soft)}";
 pub fn page(reports: &[&Report]) -> String {
     let title = match reports {
         [report] => format!("{}, reproduced", report.title),
-        _ => "Two papers on leader election, reproduced".to_string(),
+        _ => "Papers on leader election, reproduced".to_string(),
     };
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
