@@ -9,7 +9,7 @@ use election::detectors::{self, Any};
 use election::layers::{Layered, LayeredTimer, SavedParts, Stack, Watched};
 use election::{
     Algorithm, Announcement, Command, Context, Detection, Effect, Effects, Kind, Message as _, NodeId,
-    Process, Recorder, Roster, Span, Start, Term, Time,
+    Process, Recorder, Roster, Safety, Span, Start, Term, Time,
 };
 use serde::{Deserialize, Serialize};
 use simulator::{Detector, Fault, Latency, Multicast, Outcome, Scenario, Storm, World, keep_disks, storm};
@@ -99,6 +99,7 @@ impl Visitor for Weather {
 fn storms_noticed_by_real_detectors_end_well() {
     let mut failures = Vec::new();
     for contract in CONTRACTS.iter().filter(|contract| contract.detection == Detection::Detector) {
+        let mut disagreements = 0;
         for seed in 0..150 {
             let detector: Detector = DETECTORS[seed as usize % 3].parse().unwrap();
             let members = 2 + (seed % 6) as usize;
@@ -120,6 +121,11 @@ fn storms_noticed_by_real_detectors_end_well() {
             if let Some(violation) = outcome.violations.first() {
                 failures.push(format!("{} {detector} seed {seed}: {violation:?}", contract.name));
             }
+            disagreements += usize::from(!outcome.agreed);
+        }
+        // What is promised with a probability is not promised for every storm.
+        if contract.safety == Safety::WithHighProbability && disagreements > 7 {
+            failures.push(format!("{}: {disagreements} of 150 disagree", contract.name));
         }
     }
     assert!(failures.is_empty(), "{} of them:\n{}", failures.len(), failures.join("\n"));

@@ -3,7 +3,7 @@
 //! the time before that holds all along.
 
 use election::catalog::{self, CONTRACTS, Visitor};
-use election::{Algorithm, Attribute, Choice, Contract, Detection, NodeId, Rng, Roster, Span, Time};
+use election::{Algorithm, Attribute, Choice, Contract, Detection, NodeId, Rng, Roster, Safety, Span, Time};
 use simulator::{Detector, Fault, Latency, Outcome, Ranking, Scenario, Storm, keep_disks, storm};
 
 /// How processes are to get through a storm.
@@ -108,17 +108,37 @@ fn seeds() -> u64 {
     std::env::var("SUFFRAGE_SEEDS").map_or(2_000, |seeds| seeds.parse().expect("SUFFRAGE_SEEDS is a number"))
 }
 
+/// Whether these means are any to this algorithm: one that rests on a detector, and whose contract names
+/// nothing that makes up for it, never learns that its leader is dead.
+fn helps(means: Means, contract: &Contract) -> bool {
+    let blind = contract.detection == Detection::Detector && contract.under_loss.is_empty();
+    means != Means::Reaffirm || !blind
+}
+
+/// How many storms in a hundred may end without one leader where that is promised with a probability only,
+/// and not for storms: a word that is lost need not be said again.
+fn pardoned(means: Means) -> u64 {
+    if means == Means::Both { 5 } else { 1 }
+}
+
 fn survive(means: Means) {
     let seeds = seeds();
     let mut failures = Vec::new();
-    let mut stirred = 0;
-    for contract in CONTRACTS {
+    let (mut stirred, mut runs) = (0, 0);
+    for contract in CONTRACTS.iter().filter(|contract| helps(means, contract)) {
+        let mut disagreements = 0;
         for seed in 0..seeds {
             let outcome = outcome(contract, seed, means);
             stirred += usize::from(outcome.reigns > 1);
+            runs += 1;
+            disagreements += u64::from(!outcome.agreed);
             if let Some(violation) = outcome.violations.first() {
                 failures.push(format!("{} {means:?} seed {seed}: {violation:?}", contract.name));
             }
+        }
+        let probable = contract.safety == Safety::WithHighProbability;
+        if probable && disagreements > (seeds * pardoned(means)).div_ceil(100) {
+            failures.push(format!("{} {means:?}: {disagreements} of {seeds} disagree", contract.name));
         }
     }
     assert!(
@@ -128,7 +148,7 @@ fn survive(means: Means) {
         failures[..failures.len().min(20)].join("\n")
     );
     // The storms are not empty: in most of them leadership changes.
-    assert!(stirred as u64 * 2 > seeds * CONTRACTS.len() as u64, "only {stirred} runs were stirred");
+    assert!(stirred * 2 > runs, "only {stirred} of {runs} runs were stirred");
 }
 
 #[test]

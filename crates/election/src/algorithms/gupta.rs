@@ -31,8 +31,9 @@
 //! 3. Who has heard no choice re-initiates after a random delay: `--on-silence`.
 //! 4. Who has heard several, if a hash of the first of them passes the filter: `--on-conflict`.
 //! 5. An equal preference is not answered, and a better one is not sent back: `--relay-back`.
-//! 6. The preferred leader is the best of the whole view and the member itself, suspects left out. Choices of
-//!    others are compared by rank alone, or two that suspect different ones would answer each other for ever.
+//! 6. The preferred leader is the best of the whole view and the member itself, suspects left out. So are those
+//!    met on the way, whom nobody watches: they are told, and not preferred. Choices of others are compared
+//!    by rank alone, or two that suspect different ones would answer each other for ever.
 //! 7. A member counts its own final choice and its own re-initiation.
 //! 8. An initiating message or a final choice of a later round is followed; a preference waits for the
 //!    initiating message.
@@ -52,6 +53,8 @@
 //!   believes it; who is told of another leader of the same round calls the next election.
 
 mod figures;
+mod filter;
+mod joining;
 mod message;
 mod notes;
 mod options;
@@ -64,9 +67,9 @@ pub use options::{Estimate, LastK, OnConflict, OnSilence, Options};
 
 use crate::{
     Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Effects, Electorate,
-    Figure, Formula, Hash, Member, NodeId, Parameter, Process, Safety, Start, Synchrony, Term, Topology,
-    View,
+    Figure, Formula, Member, NodeId, Parameter, Process, Safety, Start, Synchrony, Term, Topology, View,
 };
+use filter::{About, hash};
 use notes::{Notes, exclude, include};
 
 /// Where a member is in the latest round it knows of.
@@ -135,15 +138,18 @@ impl Algorithm for Gupta {
         choice: Choice::Any,
         handover: false,
         messages: Cost {
-            best: Formula { text: "2", of: |_| 2 },
+            best: Formula {
+                text: "N^2 + 1 up to N = K, then 2",
+                of: |n| if n <= FIRST_K { n * n + 1 } else { 2 },
+            },
             worst: Formula {
                 text: "N^2 + 1 a round; for large N about K^2 unicasts and K + 1 multicasts, K = 7",
                 of: |n| n * n + 1,
             },
         },
         time: Cost {
-            best: Formula { text: "23", of: |_| 23 },
-            worst: Formula { text: "34 a round", of: |_| 34 },
+            best: Formula { text: "3K/2 + 21", of: |n| (3 * n.min(FIRST_K)).div_ceil(2) + 21 },
+            worst: Formula { text: "3K/2 + 21 a round", of: |n| (3 * n.min(FIRST_K)).div_ceil(2) + 21 },
         },
     };
 
@@ -168,88 +174,11 @@ impl Algorithm for Gupta {
     }
 }
 
-/// What a run has left in a member, for whoever measures it.
-impl Gupta {
-    /// The latest round it knows of.
-    pub fn round(&self) -> Round {
-        self.round
-    }
-
-    /// Where it is in that.
-    pub fn phase(&self) -> Phase {
-        self.phase
-    }
-
-    /// Whom it takes for the leader.
-    pub fn leader(&self) -> Option<NodeId> {
-        let first = self.first.filter(|_| self.phase == Phase::Elected);
-        first.map(|choice| choice.leader)
-    }
-
-    /// The first final choice it heard in that round, its own included.
-    pub fn first_choice(&self) -> Option<FinalChoice> {
-        self.first
-    }
-
-    /// Whether it heard of another choice in that round.
-    pub fn heard_conflict(&self) -> bool {
-        self.conflict
-    }
-
-    /// In which rounds of the election it relayed: bit 0 for the first.
-    pub fn rounds_relayed(&self) -> u32 {
-        self.notes.as_ref().map_or(0, |notes| notes.relayed)
-    }
-
-    /// Whether it relayed in that round of the election.
-    pub fn relayed_in(&self, round: u8) -> bool {
-        self.rounds_relayed() & bit(round) != 0
-    }
-
-    /// Whether it multicast its final choice in that round of the election.
-    pub fn spoke_in(&self, round: u8) -> bool {
-        self.notes.as_ref().is_some_and(|notes| notes.spoke & bit(round) != 0)
-    }
-
-    /// The best choice it knew of, if it relayed in that round; the last one is its final choice.
-    pub fn preference(&self) -> Option<NodeId> {
-        self.notes.as_ref().and_then(|notes| notes.best)
-    }
-
-    /// `{Mj}`: whom it exchanged preferences with, or tried to, in the last round in which it relayed.
-    pub fn relays(&self) -> &[NodeId] {
-        self.notes.as_ref().map_or(&[], |notes| &notes.relays)
-    }
-}
+/// K in the first round, unless set otherwise.
+const FIRST_K: u64 = 7;
 
 fn bit(round: u8) -> u32 {
     1u32.checked_shl(u32::from(round).wrapping_sub(1)).unwrap_or(0)
-}
-
-/// What a hash is about besides its round.
-#[derive(Clone, Copy)]
-enum About {
-    /// The round's initiating message.
-    Initiation,
-    /// The final choice of this one.
-    Choice(NodeId),
-    /// Having heard none.
-    Silence,
-    /// Replying to this one.
-    Reply(NodeId),
-}
-
-/// The function H of the paper for one message: maps a member to 0..1.
-fn hash(view: View<'_>, round: Round, about: About) -> impl Fn(NodeId) -> f64 {
-    let named = Hash::new(Hash::new(view.group_name()).pair(round.election.into(), round.number.into()));
-    let (kind, whose) = match about {
-        About::Initiation => (0, 0),
-        About::Choice(from) => (1, from.0),
-        About::Silence => (2, 0),
-        About::Reply(to) => (3, to.0),
-    };
-    let message = Hash::new(named.pair(kind, whose));
-    move |member| (message.word(member.0) >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
 }
 
 impl Gupta {
@@ -294,6 +223,8 @@ impl Gupta {
         self.phase = Phase::Elected;
         cx.cancel_timer(Timer::Objection);
         cx.announce(Announcement::Elected { leader, term: Term(self.round.election.into()) });
+        let again = self.notes.as_mut().map(|notes| std::mem::take(&mut notes.heard_again));
+        again.unwrap_or_default().into_iter().for_each(|peer| self.tell(cx, peer));
         if self.suspects(leader) {
             self.give_up_leader(cx);
         }
@@ -497,47 +428,6 @@ impl Gupta {
             self.welcome(cx, from);
         }
     }
-
-    /// Tells somebody how things stand, if this is one of the few that are to.
-    fn welcome(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
-        let view = cx.view();
-        let k = self.options.k(1, view.group_len());
-        if self.round > Round::default()
-            && self.phase != Phase::Due
-            && self.passes(view, About::Reply(peer), k)
-        {
-            cx.send(peer, Message::Welcome { round: self.round, leader: self.leader() });
-        }
-    }
-
-    fn on_welcome(
-        &mut self,
-        cx: &mut Context<'_, impl Effects<Self>>,
-        from: NodeId,
-        round: Round,
-        leader: Option<NodeId>,
-    ) {
-        let leader = leader.filter(|&leader| cx.view().is_member(leader));
-        if round < self.round || !self.is_round(round) {
-            return;
-        }
-        let behind = round > self.round || matches!(self.phase, Phase::Due | Phase::Undecided);
-        match leader {
-            Some(leader) if behind => {
-                self.jump_to(cx, round);
-                self.first = Some(FinalChoice { from, leader });
-                self.become_elected(cx, leader);
-            }
-            Some(leader) if self.leader().is_some_and(|mine| mine != leader) => self.give_up_leader(cx),
-            // They are still at it: it waits for their choices.
-            None if round > self.round => {
-                self.jump_to(cx, round);
-                let timeout = self.options.time_out_1(self.k(cx.view()));
-                self.wait(cx, Phase::Filter, Timer::RelayAndChoices, timeout);
-            }
-            _ => {}
-        }
-    }
 }
 
 impl Process for Gupta {
@@ -596,9 +486,7 @@ impl Process for Gupta {
     }
 
     fn on_restore(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
-        if let Some(notes) = &mut self.notes {
-            exclude(&mut notes.suspects, peer);
-        }
+        exclude(&mut self.notes().suspects, peer);
         self.welcome(cx, peer);
     }
 

@@ -26,6 +26,16 @@ impl<A: Algorithm> Subject<A> {
         Subject { process, roster: Roster::numbered(count), me: NodeId(me), now: Time::ZERO }
     }
 
+    /// The same process in another group of the same members: one with partial views, or other ranks.
+    pub(crate) fn of_group(mut self, roster: Roster) -> Subject<A> {
+        self.roster = roster;
+        self
+    }
+
+    pub(crate) fn view(&self) -> crate::View<'_> {
+        self.roster.view(self.roster.slot(self.me).expect("it is a member"))
+    }
+
     pub(crate) fn starts(&mut self, start: Start<A::Saved>) -> Done<A> {
         self.input(|process, cx| process.on_start(cx, start))
     }

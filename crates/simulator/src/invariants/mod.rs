@@ -72,8 +72,12 @@ fn in_units<S: serde::Serializer>(time: &Time, serializer: S) -> Result<S::Ok, S
     serializer.serialize_f64(time.as_units())
 }
 
-/// What a contract promises, where these must be there for anybody to be elected.
+/// What a contract promises of every run, where these must be there for anybody to be elected. What is
+/// promised with a probability no single run can break: it takes many, and the share of those that agree.
 pub fn of_contract(contract: &Contract, electorate: Electorate) -> Vec<Box<dyn Invariant>> {
+    if contract.safety == Safety::WithHighProbability {
+        return Vec::new();
+    }
     let mut invariants: Vec<Box<dyn Invariant>> =
         vec![Box::new(Agreement), Box::new(Termination::of(electorate))];
     if contract.choice == Choice::Best {
@@ -87,7 +91,7 @@ pub fn of_contract(contract: &Contract, electorate: Electorate) -> Vec<Box<dyn I
         }
         Safety::AtMostOnePerComponent => invariants.push(Box::new(AtMostOneLeader::per_component())),
         Safety::AtMostOnePerTerm => invariants.push(Box::new(OneLeaderPerTerm::default())),
-        Safety::WithHighProbability | Safety::Eventual => {}
+        Safety::Eventual | Safety::WithHighProbability => {}
     }
     invariants
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Gupta, Options};
+use super::{FinalChoice, Gupta, Options, Phase, Round, bit};
 use crate::{Figure, Member, NodeId};
 
 /// How a run ended, for the paper's purposes.
@@ -38,7 +38,7 @@ impl Tally {
     pub fn of(members: &mut dyn Iterator<Item = Member<'_, Gupta>>) -> Tally {
         let mut followings: BTreeMap<NodeId, (u64, bool)> = BTreeMap::new();
         let (mut live, mut undecided) = (0u64, 0u64);
-        let (mut last, mut relayed, mut first) = (super::Round::default(), 0, 0);
+        let (mut last, mut relayed, mut first) = (Round::default(), 0, 0);
         for Member { id, up, leader, process } in members {
             let round = process.round();
             if round.election > last.election {
@@ -90,5 +90,59 @@ impl Tally {
             Figure::share("failed_undecided", self.ending == Ending::Undecided),
             Figure::share("failed_split", self.ending == Ending::Split),
         ]
+    }
+}
+
+/// What a run has left in a member, for whoever measures it.
+impl Gupta {
+    /// The latest round it knows of.
+    pub fn round(&self) -> Round {
+        self.round
+    }
+
+    /// Where it is in that.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Whom it takes for the leader.
+    pub fn leader(&self) -> Option<NodeId> {
+        let first = self.first.filter(|_| self.phase == Phase::Elected);
+        first.map(|choice| choice.leader)
+    }
+
+    /// The first final choice it heard in that round, its own included.
+    pub fn first_choice(&self) -> Option<FinalChoice> {
+        self.first
+    }
+
+    /// Whether it heard of another choice in that round.
+    pub fn heard_conflict(&self) -> bool {
+        self.conflict
+    }
+
+    /// In which rounds of the election it relayed: bit 0 for the first.
+    pub fn rounds_relayed(&self) -> u32 {
+        self.notes.as_ref().map_or(0, |notes| notes.relayed)
+    }
+
+    /// Whether it relayed in that round of the election.
+    pub fn relayed_in(&self, round: u8) -> bool {
+        self.rounds_relayed() & bit(round) != 0
+    }
+
+    /// Whether it multicast its final choice in that round of the election.
+    pub fn spoke_in(&self, round: u8) -> bool {
+        self.notes.as_ref().is_some_and(|notes| notes.spoke & bit(round) != 0)
+    }
+
+    /// The best choice it knew of, if it relayed in that round; the last one is its final choice.
+    pub fn preference(&self) -> Option<NodeId> {
+        self.notes.as_ref().and_then(|notes| notes.best)
+    }
+
+    /// `{Mj}`: whom it exchanged preferences with, or tried to, in the last round in which it relayed.
+    pub fn relays(&self) -> &[NodeId] {
+        self.notes.as_ref().map_or(&[], |notes| &notes.relays)
     }
 }

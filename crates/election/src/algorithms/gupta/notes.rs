@@ -18,6 +18,8 @@ pub(super) struct Notes {
     pub(super) met: Vec<NodeId>,
     /// Whom its failure detector has reported, by id.
     pub(super) suspects: Vec<NodeId>,
+    /// Who was suspected no longer while this member knew no leader: they are to be told, by id.
+    pub(super) heard_again: Vec<NodeId>,
     /// Preferences that came before the initiating message of their round.
     pub(super) early: Vec<(Round, NodeId, NodeId)>,
 }
@@ -35,10 +37,11 @@ impl Notes {
     }
 
     /// The best of the whole view and the member itself, leaving out those that seem to have failed.
+    ///
+    /// Those met are left out, too: the failure detector watches the view, and nobody would ever tell that
+    /// one of them, such as a former leader, is dead.
     pub(super) fn preferred(&self, view: View<'_>) -> NodeId {
-        let known = view.best(|id| !self.suspects(id)).unwrap_or(view.me());
-        let met = self.met.iter().copied().filter(|&id| !self.suspects(id));
-        met.chain([known]).max_by_key(|&id| view.member_rank(id)).unwrap_or(known)
+        view.best(|id| !self.suspects(id)).unwrap_or(view.me())
     }
 
     /// The others in the view that pass the filter and do not seem to have failed. The filter is asked first:

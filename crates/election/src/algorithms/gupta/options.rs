@@ -80,7 +80,7 @@ impl Default for Options {
     /// The strategy of section 5.
     fn default() -> Options {
         Options {
-            first_k: 7,
+            first_k: super::FIRST_K as u32,
             growth: 2,
             max_rounds: 5,
             last_k: LastK::All,
