@@ -258,7 +258,7 @@ impl Rounds {
         text += &failures(found);
         if let Some(bound) = self.bound_of_simulated {
             text += &format!(
-                "  they differ        for K = {} the bound is sure of {} only: it takes every lost message for a loss of \
+                "  they differ        for K = {} the bound is sure of {} only: each lost unicast costs it \
                  the round\n",
                 found.strategy.first_k,
                 number(bound)

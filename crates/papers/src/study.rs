@@ -236,7 +236,7 @@ mod tests {
     fn figures(seed: u64) -> Vec<Figure> {
         let mut figures =
             vec![Figure::share("odd", seed % 2 == 1), Figure::amount("seed", (seed % MOST_RUNS) as f64)];
-        if seed % 4 == 0 {
+        if seed.is_multiple_of(4) {
             figures.push(Figure::amount("rare", 1.0));
         }
         figures

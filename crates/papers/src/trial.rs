@@ -7,16 +7,19 @@ use simulator::{Latency, Multicast, Outcome, Ranking, Scenario};
 
 use crate::study::Study;
 
+/// The name of a parameter, and its value.
+pub type Setting = (&'static str, String);
+
 /// A scenario, an algorithm, and how it is set. A seed makes a run of it.
 #[derive(Clone)]
 pub struct Trial {
     /// The algorithm's name.
     pub algorithm: &'static str,
     /// Its parameters, as on the command line; the others are as they are by default.
-    pub settings: Vec<(&'static str, String)>,
+    pub settings: Vec<Setting>,
     /// What it is put to. The seed in it does not matter.
     pub scenario: Scenario,
-    run: fn(&Scenario, &[(&'static str, String)]) -> Result<Outcome, BadParameter>,
+    run: fn(&Scenario, &[Setting]) -> Result<Outcome, BadParameter>,
 }
 
 impl fmt::Debug for Trial {
@@ -26,10 +29,7 @@ impl fmt::Debug for Trial {
 }
 
 /// Runs a scenario with an algorithm that is set so.
-fn run<A: Algorithm>(
-    scenario: &Scenario,
-    settings: &[(&'static str, String)],
-) -> Result<Outcome, BadParameter> {
+fn run<A: Algorithm>(scenario: &Scenario, settings: &[Setting]) -> Result<Outcome, BadParameter> {
     let mut options = A::Options::default();
     for (name, value) in settings {
         A::set(&mut options, name, value)?;

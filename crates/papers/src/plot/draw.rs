@@ -162,7 +162,7 @@ impl Canvas {
             );
         }
         for Point { x, y } in &series.points {
-            if series.look != Look::Measured || !(y.lo < y.hi) {
+            if series.look != Look::Measured || y.lo >= y.hi {
                 continue;
             }
             let (x, low, high) = (self.right(*x), self.up(y.lo), self.up(y.hi));
@@ -216,8 +216,8 @@ fn mark(place: usize, x: f64, y: f64) -> String {
         _ => format!("M{x:.1} {:.1}l4.3 4.3l-4.3 4.3l-4.3 -4.3z", y - 4.3),
     };
     // Every other one is hollow.
-    let fill = if place % 2 == 0 { format!("f{class}") } else { "hollow".to_string() };
-    let inner = if place % 2 == 0 { colour } else { "#fff" };
+    let fill = if place.is_multiple_of(2) { format!("f{class}") } else { "hollow".to_string() };
+    let inner = if place.is_multiple_of(2) { colour } else { "#fff" };
     format!(
         "<path class=\"mark c{class} {fill}\" d=\"{path}\" fill=\"{inner}\" stroke=\"{colour}\" stroke-width=\"1.3\"/>\n"
     )
