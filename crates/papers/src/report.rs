@@ -234,7 +234,7 @@ mod tests {
         for outside in ["<script", "<link", "src=", "@import", "url(http"] {
             assert!(!page.contains(outside), "{outside}");
         }
-        assert!(!page.contains("id=\"clip-figure-1\"></"), "ids are those of the plots");
+        assert!(page.contains("id=\"clip-example2026-figure-1\"") && !page.contains("clip-figure-1"));
     }
 
     #[test]

@@ -99,14 +99,14 @@ impl Figure5 {
         let low = self.points.iter().filter_map(|&(_, place)| results.at(place).mean("strong"));
         let low = low.map(|strong| strong.lo).fold(1.0, f64::min);
         // The paper's axis starts at 0.5; ours shows what there is.
-        let floor = [0.5, 0.0].into_iter().find(|&floor| floor <= low).unwrap_or(0.0);
+        let floor = [0.9, 0.5, 0.0].into_iter().find(|&floor| floor <= low).unwrap_or(0.0);
         let rounds = self.series(results, "rounds", "rounds");
         let most = rounds.points.iter().map(|point| point.y.hi).fold(0.0, f64::max);
         vec![
             plot(
                 0,
                 "P(success)",
-                Axis::linear("P(success)").from(floor, 1.02),
+                Axis::linear("P(success)").from(floor, 1.0 + 0.04 * (1.0 - floor)),
                 vec![self.series(results, "strong", "strong"), self.series(results, "weak", "weak")],
             ),
             plot(1, "Rounds", Axis::linear("rounds").from(0.0, most.ceil().max(2.0)), vec![rounds]),

@@ -119,7 +119,9 @@ fn show(report: &Report, exhibit: &Exhibit) -> String {
     if !exhibit.plots.is_empty() {
         html += "<div class=\"plots\">\n";
         for plot in &exhibit.plots {
-            let _ = writeln!(html, "<figure>{}</figure>", plot.svg());
+            // Two papers may have plots of the same name, but a page has an id only once.
+            let (id, unique) = (format!("clip-{}", plot.name), format!("clip-{}-{}", report.name, plot.name));
+            let _ = writeln!(html, "<figure>{}</figure>", plot.svg().replace(&id, &unique));
         }
         html += "</div>\n";
     }
