@@ -6,8 +6,8 @@ use clap::Command;
 
 use crate::error::Error;
 use crate::{
-    Console, algorithms, check, compare, demo, simulate, simulate_detector, simulate_multicast, torture,
-    validate,
+    Console, algorithms, check, compare, demo, plan, reproduce, simulate, simulate_detector,
+    simulate_multicast, torture, validate,
 };
 
 const ABOUT: &str = "Leader election: algorithms to compare, break and look at.
@@ -30,11 +30,13 @@ const EXAMPLES: &str = "Examples:
       every schedule of a small world
   suffrage validate --ttl 3s --renew 1s --rtt 5ms --drift 1%
       what the timings of a quorum lease are worth
+  suffrage reproduce gupta2000 --help
+      a paper's figures made again, and which of its claims held
 
 Exit codes:
   0  the command ran
-  1  a promise was broken under torture or check, or in a simulation with --strict; or timings cannot
-     work; or output could not be written
+  1  a promise was broken under torture or check, or in a simulation with --strict; timings cannot
+     work; no plan reaches its target; or output could not be written
   2  the command line is wrong; one sentence on standard error says how";
 
 /// The command line: parser, help and checks in one.
@@ -58,6 +60,8 @@ pub(crate) fn command() -> Command {
             simulate_detector::command(),
             simulate_multicast::command(),
             validate::command(),
+            reproduce::command(),
+            plan::command(),
         ])
 }
 
@@ -70,6 +74,8 @@ pub(crate) fn execute(arguments: &[OsString], console: &mut Console<'_>) -> Resu
         Some(("compare", matches)) => compare::execute(matches, console).map(|()| 0),
         Some(("demo", matches)) => demo::execute(matches, console).map(|()| 0),
         Some(("torture", matches)) => torture::execute(matches, console),
+        Some(("plan", matches)) => plan::execute(matches, console),
+        Some(("reproduce", matches)) => reproduce::execute(matches, console).map(|()| 0),
         Some(("simulate", matches)) => simulate::execute(matches, console),
         Some(("simulate-detector", matches)) => simulate_detector::execute(matches, console).map(|()| 0),
         Some(("simulate-multicast", matches)) => simulate_multicast::execute(matches, console).map(|()| 0),

@@ -102,9 +102,12 @@ fn sentence(error: &clap::Error, path: &str) -> String {
         }
         ErrorKind::InvalidSubcommand => {
             let given = context(ContextKind::InvalidSubcommand).unwrap_or_default();
-            let of_algorithms =
-                ["simulate", "torture", "check"].iter().any(|command| path.ends_with(command));
-            let what = if of_algorithms { "algorithm" } else { "command" };
+            let of_algorithms = ["simulate", "torture", "check"].iter().any(|command| path.ends_with(command));
+            let what = match path {
+                _ if of_algorithms => "algorithm",
+                path if path.ends_with("reproduce") => "paper",
+                _ => "command",
+            };
             let list = "; `suffrage algorithms` lists them".to_string();
             match meant(ContextKind::SuggestedSubcommand) {
                 nothing if nothing.is_empty() && what == "algorithm" => {
@@ -114,6 +117,9 @@ fn sentence(error: &clap::Error, path: &str) -> String {
             }
         }
         ErrorKind::MissingRequiredArgument => format!("{} is missing", flag()),
+        ErrorKind::MissingSubcommand if path.ends_with("reproduce") => {
+            "a paper is missing; `suffrage reproduce --help` lists them".to_string()
+        }
         ErrorKind::MissingSubcommand => {
             "an algorithm is missing; `suffrage algorithms` lists them".to_string()
         }

@@ -33,6 +33,17 @@ impl Tally {
         self.squares += off * (value - self.mean);
     }
 
+    /// Takes in what another tally has taken in (Chan, Golub and LeVeque 1979).
+    pub fn merge(&mut self, other: &Tally) {
+        let count = self.count + other.count;
+        if count > 0.0 {
+            let off = other.mean - self.mean;
+            self.mean += off * other.count / count;
+            self.squares += other.squares + off * off * self.count * other.count / count;
+            self.count = count;
+        }
+    }
+
     /// The mean, with the normal approximation's interval: meant for some dozens of measurements
     /// and more.
     pub fn estimate(&self) -> Estimate {

@@ -1,0 +1,299 @@
+//! `suffrage plan`: the strategy that a network needs for a wanted probability of success.
+
+use clap::{ArgMatches, Args, Command, FromArgMatches as _};
+use election::Span;
+use papers::gupta2000::Strategy;
+use papers::gupta2000::bounds::Setting;
+use papers::gupta2000::planner::{ByBound, BySimulation, Reach, Search, by_bound};
+use papers::gupta2000::timeouts::{Delays, TimeOuts};
+use papers::report::{interval, number};
+use papers::study::MOST_RUNS;
+use serde::Serialize;
+
+use std::str::FromStr as _;
+
+use crate::error::Error;
+use crate::{Console, args, reproduce, simulate, words};
+
+const ABOUT: &str = "Plans the probabilistic election of Gupta et al. (2000) for a network.
+
+Finds the smallest first K with which an election succeeds as often as --target says: all live members know \
+the same live leader. Once with a single round, and once with up to --max-rounds of them, K doubling from \
+each to the next. Each by the paper's bounds (Theorems 1 and 2), which are sure but pessimistic, and by \
+simulation, which is neither. Section 3.2's time-outs come with it.";
+
+const EXAMPLES: &str = "Examples:
+  suffrage plan --nodes 5000 --ucast-loss 0.001 --mcast-loss 0.001 --view-prob 0.5 --target 0.99
+      a good network
+  suffrage plan --nodes 2000 --ucast-loss 0.1 --mcast-loss 0.1 --fail 0.001 --view-prob 0.3 --target 0.95
+      a bad one
+  suffrage plan --nodes 1000000 --ucast-loss 0.01 --mcast-loss 0.001 --ucast-delay 20 --mcast-delay 500
+      a large group, with the time-outs for its delays
+
+Exit codes: 0 a strategy reaches the target by simulation, 1 none does, or output could not be written,
+2 the command line is wrong.";
+
+#[derive(Args, Debug)]
+struct Flags {
+    /// How many members the group has
+    #[arg(long, value_name = "N", value_parser = nodes)]
+    nodes: usize,
+    /// How likely a unicast is lost
+    #[arg(long, value_name = "PROBABILITY", default_value = "0", value_parser = args::probability)]
+    ucast_loss: f64,
+    /// How likely a member misses a multicast
+    #[arg(long, value_name = "PROBABILITY", default_value = "0", value_parser = args::probability)]
+    mcast_loss: f64,
+    /// How likely a member dies during a round
+    #[arg(long, value_name = "PROBABILITY", default_value = "0", value_parser = args::probability)]
+    fail: f64,
+    /// How likely a member knows another
+    #[arg(long, value_name = "PROBABILITY", default_value = "1", value_parser = args::probability)]
+    view_prob: f64,
+    /// How likely an election is to succeed
+    #[arg(long, value_name = "PROBABILITY", default_value = "0.999", value_parser = target)]
+    target: f64,
+    /// How many rounds an election may have
+    #[arg(long, value_name = "ROUNDS", default_value = "4", value_parser = rounds)]
+    max_rounds: u8,
+    /// The longest delay of a unicast, processing included, in time units (milliseconds)
+    #[arg(long, value_name = "SPAN", default_value = "1", value_parser = Span::from_str)]
+    ucast_delay: Span,
+    /// The longest delay of a multicast; of a bimodal one, how long a message is kept for those who
+    /// missed it
+    #[arg(long, value_name = "SPAN", default_value = "2", value_parser = Span::from_str)]
+    mcast_delay: Span,
+    /// How long a member takes at most to find the relay members in its view
+    #[arg(long, value_name = "SPAN", default_value = "0", value_parser = Span::from_str)]
+    compute_delay: Span,
+    /// How many runs of a strategy are made at most; fewer where fewer can tell
+    #[arg(long, value_name = "R", default_value = "5000", value_parser = runs)]
+    runs: u64,
+    /// Larger groups are simulated with this many members: counts do not depend on it
+    #[arg(long, value_name = "N", default_value = "2000", value_parser = nodes)]
+    simulated_nodes: usize,
+    /// The seed of the first run
+    #[arg(long, value_name = "SEED", default_value = "0", value_parser = args::seed)]
+    seed: u64,
+    /// How many runs go on at a time; results do not depend on it [default: one per core]
+    #[arg(long, value_name = "J", value_parser = args::jobs)]
+    jobs: Option<usize>,
+    /// Prints the plan as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn nodes(text: &str) -> Result<usize, String> {
+    args::number(text, "members", 2, 10_000_000)
+}
+
+fn rounds(text: &str) -> Result<u8, String> {
+    args::number(text, "rounds", 1, 5)
+}
+
+fn runs(text: &str) -> Result<u64, String> {
+    args::number(text, "runs", 100, MOST_RUNS)
+}
+
+fn target(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(target) if 0.0 < target && target < 1.0 => Ok(target),
+        _ => Err(format!("`{text}` is not a probability between 0 and 1; nothing is certain here")),
+    }
+}
+
+pub(crate) fn command() -> Command {
+    Flags::augment_args(Command::new("plan"))
+        .about("Plans a probabilistic election: the smallest K for a wanted success")
+        .long_about(ABOUT)
+        .after_help(EXAMPLES)
+}
+
+/// What is planned.
+#[derive(Debug, Serialize)]
+struct Plan {
+    setting: Setting,
+    target: f64,
+    /// How many members were simulated.
+    simulated_nodes: usize,
+    /// With a single round, and with several.
+    plans: Vec<Rounds>,
+}
+
+/// A plan with so many rounds.
+#[derive(Debug, Serialize)]
+struct Rounds {
+    max_rounds: u8,
+    by_bound: ByBound,
+    /// What the bound says of the strategy that simulation found.
+    bound_of_simulated: Option<f64>,
+    by_simulation: Option<BySimulation>,
+    /// Of each round of the simulated strategy.
+    time_outs: Vec<(f64, TimeOuts)>,
+}
+
+pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<u8, Error> {
+    let flags = Flags::from_arg_matches(matches)?;
+    let plan = flags.plan(console.err_is_terminal);
+    let reached = plan.plans.iter().filter_map(|plan| plan.by_simulation.as_ref());
+    let reached = reached.into_iter().any(|found| matches!(found.reaches, Reach::Yes | Reach::Likely));
+    let text = if flags.json { simulate::json(&plan) } else { plan.tell() };
+    console.out.write_all(text.as_bytes())?;
+    Ok(u8::from(!reached))
+}
+
+impl Flags {
+    fn setting(&self) -> Setting {
+        Setting {
+            nodes: self.nodes as f64,
+            view_prob: self.view_prob,
+            ucast_loss: self.ucast_loss,
+            mcast_loss: self.mcast_loss,
+            fail: self.fail,
+        }
+    }
+
+    fn plan(&self, watched: bool) -> Plan {
+        let rounds = if self.max_rounds == 1 { vec![1] } else { vec![1, self.max_rounds] };
+        Plan {
+            setting: self.setting(),
+            target: self.target,
+            simulated_nodes: self.nodes.min(self.simulated_nodes),
+            plans: rounds.into_iter().map(|rounds| self.plan_rounds(rounds, watched)).collect(),
+        }
+    }
+
+    fn plan_rounds(&self, max_rounds: u8, watched: bool) -> Rounds {
+        let setting = self.setting();
+        let by_bound = by_bound(&setting, self.target, max_rounds);
+        let simulated = Setting { nodes: self.nodes.min(self.simulated_nodes) as f64, ..setting };
+        let mut search = Search::new(simulated, self.target, max_rounds, self.runs, self.seed);
+        while let Some(study) = search.next() {
+            search.tell(&reproduce::measure(&study, self.jobs, watched));
+        }
+        let by_simulation = search.answer();
+        let strategy = by_simulation.as_ref().map_or(by_bound.strategy, |found| found.strategy);
+        let ks = strategy.ks(setting.nodes);
+        let delays = Delays { ucast: self.ucast_delay, mcast: self.mcast_delay, compute: self.compute_delay };
+        Rounds {
+            max_rounds,
+            bound_of_simulated: by_simulation.as_ref().map(|_| setting.strategy(&ks)),
+            by_bound,
+            by_simulation,
+            time_outs: ks.iter().map(|&k| (k, delays.time_outs(k))).collect(),
+        }
+    }
+}
+
+impl Plan {
+    fn tell(&self) -> String {
+        let Setting { nodes, view_prob, ucast_loss, mcast_loss, fail } = self.setting;
+        let mut text = format!(
+            "{nodes} members, each knows another with probability {view_prob}; lost are {ucast_loss} of unicasts and \
+             {mcast_loss} of\nmulticasts, {fail} of members die in a round. Wanted: success in {} of elections.\n",
+            self.target
+        );
+        for rounds in &self.plans {
+            text += &rounds.tell(self.target);
+        }
+        if self.simulated_nodes < nodes as usize {
+            text += &format!(
+                "\nSimulated were {} members: messages do not depend on the size of the group, success hardly. \
+                 Say\n--simulated-nodes {nodes} to be sure.\n",
+                self.simulated_nodes
+            );
+        }
+        if fail > 0.0 && fail >= 1.0 - self.target {
+            text += &format!(
+                "\nA leader that all agree on dies in up to {fail} of elections, and the protocol does not notice: \
+                 no K\nreaches {} for certain. A failure detector that calls the next election would.\n",
+                self.target
+            );
+        }
+        text
+    }
+}
+
+impl Rounds {
+    fn tell(&self, target: f64) -> String {
+        let heading = match self.max_rounds {
+            1 => "With one round".to_string(),
+            rounds => format!("With up to {rounds} rounds, K doubling from each to the next"),
+        };
+        let bound = &self.by_bound;
+        let mut text = format!("\n{heading}\n  by the bound       ");
+        text += &match bound.reaches {
+            true => format!(
+                "first K = {}: success at least {}; up to {} unicasts and {} multicasts in the first round\n",
+                bound.strategy.first_k,
+                number(bound.success),
+                number(bound.most_unicasts),
+                number(bound.most_multicasts)
+            ),
+            false => format!(
+                "no first K reaches {target}; the best, K = {}, is sure of {} only\n",
+                bound.strategy.first_k,
+                number(bound.success)
+            ),
+        };
+        let Some(found) = &self.by_simulation else {
+            return text + "  by simulation      there is no K to be tried in so small a group\n";
+        };
+        let (verb, sure) = match found.reaches {
+            Reach::Yes => ("", ""),
+            Reach::Likely => ("", "; more --runs would make sure"),
+            Reach::Unlikely => ("no K seems to reach it; the best is ", "; more --runs would make sure"),
+            Reach::No => ("no K reaches it; the best is ", ""),
+        };
+        text += &format!(
+            "  by simulation      {verb}first K = {}: success {} in {} runs{sure}\n",
+            found.strategy.first_k,
+            interval(found.success),
+            found.runs
+        );
+        let mean = |name: &str| found.figures.mean(name).map_or("-".to_string(), interval);
+        for name in ["unicasts", "multicasts", "rounds"] {
+            text += &format!("    {name:<16} {}\n", mean(name));
+        }
+        text += &failures(found);
+        if let Some(bound) = self.bound_of_simulated {
+            text += &format!(
+                "  they differ        for K = {} the bound is sure of {} only: each lost unicast costs it \
+                 the round\n",
+                found.strategy.first_k,
+                number(bound)
+            );
+        }
+        text + &time_outs(&found.strategy, &self.time_outs)
+    }
+}
+
+fn failures(found: &BySimulation) -> String {
+    let causes = [
+        ("failed_dead_leader", "the leader was dead"),
+        ("failed_undecided", "somebody knew of no leader"),
+        ("failed_split", "there were two"),
+    ];
+    let told = causes.into_iter().filter_map(|(name, words)| {
+        let share = found.figures.mean(name)?.mean;
+        (share > 0.0).then(|| format!("{words} in {}", number(share)))
+    });
+    let told: Vec<String> = told.collect();
+    if told.is_empty() { String::new() } else { format!("    failures         {}\n", told.join(", ")) }
+}
+
+fn time_outs(strategy: &Strategy, rounds: &[(f64, TimeOuts)]) -> String {
+    let heading = ["round", "K", "Time_Out_1", "Time_Out_2", "Time_Out_3", "whole round"];
+    let mut rows = vec![heading.map(str::to_string).to_vec()];
+    for (place, (k, time_outs)) in rounds.iter().enumerate() {
+        let TimeOuts { time_out_1, time_out_2, time_out_3, round } = *time_outs;
+        let mut row = vec![format!("{}", place + 1)];
+        row.extend([*k, time_out_1, time_out_2, time_out_3, round].map(words::number));
+        rows.push(row);
+    }
+    format!(
+        "  time-outs of section 3.2 for first K = {}, in time units\n{}",
+        strategy.first_k,
+        words::columns(&rows)
+    )
+}

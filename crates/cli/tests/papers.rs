@@ -1,0 +1,113 @@
+//! `suffrage reproduce` and `suffrage plan`, as users run them.
+
+mod support;
+
+use std::fs;
+use std::path::PathBuf;
+
+use support::{json, run, succeed};
+
+/// A folder of this test's own, gone when it is over.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("suffrage-papers-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+
+    fn read(&self, name: &str) -> String {
+        let path = self.0.join("gupta2000").join(name);
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_figure_is_reproduced_the_same_whatever_the_number_of_jobs() {
+    let folders = [Folder::new("one"), Folder::new("three")];
+    let outputs = [1, 3].map(|jobs| {
+        let folder = &folders[usize::from(jobs == 3)];
+        let line = format!(
+            "suffrage reproduce gupta2000 --figure 4 --runs 3 --jobs {jobs} --out {}",
+            folder.0.display()
+        );
+        succeed(&line).replace(&folder.0.display().to_string(), "")
+    });
+    assert_eq!(outputs[0], outputs[1]);
+    assert!(outputs[0].contains("The product of the bounds appears to peak at 0.6"), "{}", outputs[0]);
+    for name in ["index.html", "figure-4.svg", "figure-4.csv", "figure-4-rounds.csv"] {
+        assert_eq!(folders[0].read(name), folders[1].read(name), "{name}");
+    }
+    let page = folders[0].read("index.html");
+    for text in ["<svg ", "Theorem 1", "suffrage reproduce gupta2000 --figure 4 --runs 3 --seed 0"] {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn results_come_as_json_too() {
+    let folder = Folder::new("json");
+    let report =
+        json(&format!("suffrage reproduce gupta2000 --figure 4 --runs 2 --out {}", folder.0.display()));
+    assert_eq!(report["name"], "gupta2000");
+    assert_eq!(report["made"]["runs"], 2);
+    let claims = report["exhibits"][0]["claims"].as_array().unwrap();
+    assert!(
+        claims
+            .iter()
+            .all(|claim| ["held", "did-not-hold", "unclear"].contains(&claim["verdict"].as_str().unwrap()))
+    );
+}
+
+#[test]
+fn a_plan_names_k_messages_and_time_outs() {
+    let line = "suffrage plan --nodes 300 --view-prob 0.5 --ucast-loss 0.01 --mcast-loss 0.01 --target 0.9 --runs 500";
+    let told = succeed(line);
+    for text in ["by the bound", "by simulation", "they differ", "unicasts", "Time_Out_2", "With one round"] {
+        assert!(told.contains(text), "{text}: {told}");
+    }
+    let plan = json(&format!("{line} --ucast-delay 2 --mcast-delay 10"));
+    let one = &plan["plans"][0];
+    let (bound, found) = (&one["by_bound"], &one["by_simulation"]);
+    assert!(found["success"]["mean"].as_f64().unwrap() >= 0.9, "{found}");
+    let k = found["strategy"]["first_k"].as_f64().unwrap();
+    assert!(k <= bound["strategy"]["first_k"].as_f64().unwrap() || bound["reaches"] == false, "{plan}");
+    // Section 3.2: Time_Out_2 is 3K/2 longest unicasts, Time_Out_1 a multicast more.
+    let (_, time_outs) = (&one["time_outs"][0][0], &one["time_outs"][0][1]);
+    assert_eq!(time_outs["time_out_2"].as_f64().unwrap(), 1.5 * k * 2.0);
+    assert_eq!(time_outs["time_out_1"].as_f64().unwrap(), 1.5 * k * 2.0 + 10.0);
+}
+
+/// With one member in five dying in a round, so does the leader that all agree on.
+#[test]
+fn a_target_out_of_reach_is_exit_code_1() {
+    let ran = run("suffrage plan --nodes 100 --fail 0.2 --target 0.99 --runs 500");
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""));
+    assert!(ran.out.contains("no K reaches it") && ran.out.contains("failure detector"), "{}", ran.out);
+}
+
+#[test]
+fn bad_input_is_named() {
+    for (line, reason) in [
+        ("suffrage reproduce gupta2000 --figure 3", "--figure: there is no figure `3`"),
+        ("suffrage reproduce gupta2000 --runs 0", "--runs: `0` is not a number of runs"),
+        ("suffrage plan --nodes 10 --target 1", "--target: `1` is not a probability between 0 and 1"),
+        (
+            "suffrage plan --nodes 10 --max-rounds 9",
+            "--max-rounds: `9` is not a number of rounds from 1 to 5",
+        ),
+        ("suffrage plan", "--nodes <N> is missing"),
+        ("suffrage reproduce nobody1999", "there is no paper `nobody1999`"),
+    ] {
+        let ran = run(line);
+        assert_eq!(ran.code, 2, "{line}: {}", ran.out);
+        assert!(ran.err.contains(reason), "{line}: {}", ran.err);
+    }
+}

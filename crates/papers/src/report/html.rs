@@ -1,0 +1,170 @@
+//! Reports as one page without anything from elsewhere: no script, no font, no picture of its own.
+
+use std::fmt::Write as _;
+
+use super::{Claim, Exhibit, Report, Table, Verdict};
+use crate::plot::escape;
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;--ink:#1d1f23;--soft:#5c6370;--line:#d9dce1;--page:#fff;--card:#f6f7f9;\
+--good:#0a7040;--good-bg:#e2f4ea;--bad:#a3260f;--bad-bg:#fbe7e2;--open:#7a5a00;--open-bg:#fbf1d3;\
+--ours:#1f5f99;--ours-bg:#e4effa}\
+@media(prefers-color-scheme:dark){:root{--ink:#e3e5e8;--soft:#9aa1ac;--line:#363a42;--page:#16181c;\
+--card:#1e2127;--good:#6fdba5;--good-bg:#123825;--bad:#ff9c85;--bad-bg:#45190f;--open:#f0cf6a;\
+--open-bg:#3b2f0a;--ours:#8fc4f5;--ours-bg:#14304b}}\
+*{box-sizing:border-box}\
+body{margin:0 auto;padding:2.5rem 1.25rem 5rem;max-width:78rem;background:var(--page);color:var(--ink);\
+font:16px/1.55 Georgia,'Times New Roman',serif}\
+h1{font-size:1.9rem;line-height:1.2;margin:0 0 .3rem}h2{font-size:1.35rem;margin:3rem 0 .4rem;\
+padding-top:1rem;border-top:1px solid var(--line)}\
+p{max-width:46rem;margin:.6rem 0}.soft{color:var(--soft)}a{color:inherit}\
+table{border-collapse:collapse;font:14px/1.45 system-ui,Helvetica,Arial,sans-serif;margin:.8rem 0}\
+caption{text-align:left;color:var(--soft);padding:.3rem 0}\
+th,td{text-align:right;padding:.28rem .8rem;border-bottom:1px solid var(--line);\
+font-variant-numeric:tabular-nums;vertical-align:top}\
+th:first-child,td:first-child{text-align:left;padding-left:0}thead th{font-weight:600}\
+table.claims td,table.claims th{text-align:left}table.claims{width:100%}\
+.wide{overflow-x:auto}\
+.claim{max-width:60rem;margin:.8rem 0;padding:.7rem 1rem;background:var(--card);border-radius:6px;\
+border-left:4px solid var(--line)}.claim p{margin:.15rem 0;max-width:none}\
+.verdict{display:inline-block;font:600 12px/1.5 system-ui,Helvetica,Arial,sans-serif;padding:.08rem .55rem;\
+border-radius:1rem;white-space:nowrap}\
+.held{color:var(--good);background:var(--good-bg)}.did-not-hold{color:var(--bad);background:var(--bad-bg)}\
+.unclear{color:var(--open);background:var(--open-bg)}.our-question{color:var(--ours);background:var(--ours-bg)}\
+.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(21rem,1fr));gap:1.2rem;margin:1.2rem 0}\
+figure{margin:0;max-width:34rem}figure svg{width:100%;height:auto;display:block}\
+pre,code{font:13px/1.5 ui-monospace,Menlo,Consolas,monospace}pre{background:var(--card);padding:.8rem 1rem;\
+border-radius:6px;overflow-x:auto}\
+details{margin:.8rem 0}summary{cursor:pointer;color:var(--soft)}";
+
+/// One page of one or several reports.
+pub fn page(reports: &[&Report]) -> String {
+    let title = match reports {
+        [report] => format!("{}, reproduced", report.title),
+        _ => "Papers on leader election, reproduced".to_string(),
+    };
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>{}</title>\n\
+         <style>{STYLE}</style>\n</head>\n<body>\n",
+        escape(&title)
+    );
+    reports.iter().for_each(|report| page += &section(report));
+    page + "</body>\n</html>\n"
+}
+
+fn section(report: &Report) -> String {
+    let mut html = format!(
+        "<h1 id=\"{}\">{}</h1>\n<p class=\"soft\">{}</p>\n",
+        report.name,
+        escape(report.title),
+        escape(report.source)
+    );
+    html += &paragraphs(&report.introduction);
+    html += &overview(report);
+    for exhibit in &report.exhibits {
+        html += &show(report, exhibit);
+    }
+    let made = &report.made;
+    let _ = write!(
+        html,
+        "<h2>How this page was made</h2>\n<pre>{}</pre>\n<p>suffrage {}, {} runs a point unless a table says \
+         otherwise, the first seed {}. The same command makes the same page on every machine, whatever the \
+         number of cores. Bars are 95% intervals: Wilson's for shares, normal ones for means. Every plot and \
+         table has a CSV file beside this page.</p>\n",
+        escape(&made.command),
+        made.version,
+        made.runs,
+        made.seed
+    );
+    html
+}
+
+/// Every claim in a line, with a link to what shows it.
+fn overview(report: &Report) -> String {
+    let verdicts = [Verdict::Held, Verdict::DidNotHold, Verdict::Unclear];
+    let counts: Vec<String> = verdicts
+        .into_iter()
+        .filter(|&verdict| report.count(verdict) > 0)
+        .map(|verdict| format!("{} {}", report.count(verdict), verdict.words()))
+        .collect();
+    let mut html = format!(
+        "<p><strong>Of the paper\u{2019}s claims checked here, {}.</strong></p>\n<div class=\"wide\">\
+         <table class=\"claims\"><thead><tr><th>where</th><th>what the paper says</th><th></th></tr></thead>\
+         <tbody>\n",
+        counts.join(", ")
+    );
+    for exhibit in &report.exhibits {
+        for claim in exhibit.claims.iter().filter(|claim| claim.verdict != Verdict::OurQuestion) {
+            let _ = writeln!(
+                html,
+                "<tr><td><a href=\"#{}-{}\">{}</a></td><td>{}</td><td>{}</td></tr>",
+                report.name,
+                exhibit.name,
+                escape(claim.place),
+                escape(&claim.says),
+                badge(claim.verdict)
+            );
+        }
+    }
+    html + "</tbody></table></div>\n"
+}
+
+fn show(report: &Report, exhibit: &Exhibit) -> String {
+    let mut html = format!("<h2 id=\"{}-{}\">{}</h2>\n", report.name, exhibit.name, escape(&exhibit.title));
+    if !exhibit.setting.is_empty() {
+        let _ = writeln!(html, "<p class=\"soft\">{}</p>", escape(&exhibit.setting));
+    }
+    exhibit.claims.iter().for_each(|claim| html += &told(claim));
+    if !exhibit.plots.is_empty() {
+        html += "<div class=\"plots\">\n";
+        for plot in &exhibit.plots {
+            // Two papers may have plots of the same name, but a page has an id only once.
+            let (id, unique) = (format!("clip-{}", plot.name), format!("clip-{}-{}", report.name, plot.name));
+            let _ = writeln!(html, "<figure>{}</figure>", plot.svg().replace(&id, &unique));
+        }
+        html += "</div>\n";
+    }
+    exhibit.tables.iter().for_each(|table| html += &tabled(table));
+    html + &paragraphs(&exhibit.notes)
+}
+
+fn told(claim: &Claim) -> String {
+    let found =
+        if claim.found.is_empty() { String::new() } else { format!("<p>{}</p>", escape(&claim.found)) };
+    let ours = claim.verdict == Verdict::OurQuestion;
+    let place =
+        if ours { String::new() } else { format!(" <span class=\"soft\">({})</span>", escape(claim.place)) };
+    format!(
+        "<div class=\"claim\"><p>{} {}{place}</p>{found}</div>\n",
+        badge(claim.verdict),
+        escape(&claim.says)
+    )
+}
+
+fn badge(verdict: Verdict) -> String {
+    let words = verdict.words();
+    format!("<span class=\"verdict {}\">{words}</span>", words.replace(' ', "-"))
+}
+
+fn tabled(table: &Table) -> String {
+    let cells = |tag: &str, cells: &[String]| -> String {
+        cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect()
+    };
+    let rows: String = table.rows.iter().map(|row| format!("<tr>{}</tr>\n", cells("td", row))).collect();
+    let html = format!(
+        "<div class=\"wide\"><table><caption>{}</caption><thead><tr>{}</tr></thead><tbody>\n{rows}</tbody>\
+         </table></div>\n",
+        escape(&table.title),
+        cells("th", &table.head)
+    );
+    // A long table is for those who ask for it.
+    match table.rows.len() {
+        ..=16 => html,
+        _ => format!("<details><summary>{}</summary>\n{html}</details>\n", escape(&table.title)),
+    }
+}
+
+fn paragraphs(texts: &[String]) -> String {
+    texts.iter().map(|text| format!("<p>{}</p>\n", escape(text))).collect()
+}
