@@ -102,7 +102,8 @@ fn sentence(error: &clap::Error, path: &str) -> String {
         }
         ErrorKind::InvalidSubcommand => {
             let given = context(ContextKind::InvalidSubcommand).unwrap_or_default();
-            let of_algorithms = ["simulate", "torture", "check"].iter().any(|command| path.ends_with(command));
+            let of_algorithms =
+                ["simulate", "torture", "check"].iter().any(|command| path.ends_with(command));
             let what = match path {
                 _ if of_algorithms => "algorithm",
                 path if path.ends_with("reproduce") => "paper",

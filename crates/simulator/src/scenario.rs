@@ -9,8 +9,8 @@ use election::{Algorithm, Attribute, Command, NodeId, Rng, Roster, Safety, Span,
 use crate::invariants::Stability;
 use crate::outcome::Before;
 use crate::{
-    Contenders, Detector, End, Fault, Invariant, Latency, Multicast, Observer, Outcome, Plan, World, invariants,
-    order,
+    Contenders, Detector, End, Fault, Invariant, Latency, Multicast, Observer, Outcome, Plan, World,
+    invariants, order,
 };
 
 /// A run described as data. The algorithm and its options come separately, so that the same scenario

@@ -151,6 +151,7 @@ impl Algorithm for Gupta {
             best: Formula { text: "3K/2 + 21", of: |n| (3 * n.min(FIRST_K)).div_ceil(2) + 21 },
             worst: Formula { text: "3K/2 + 21 a round", of: |n| (3 * n.min(FIRST_K)).div_ceil(2) + 21 },
         },
+        upkeep: &[],
     };
 
     /// Shared, so that a million idle members weigh little.

@@ -87,6 +87,7 @@ impl Algorithm for ProbabilisticQuorum {
             worst: Formula { text: "5N sqrt(N ln N)", of: |n| 5 * n * quorum(n) },
         },
         time: Cost { best: Formula { text: "5", of: |_| 5 }, worst: Formula { text: "11", of: |_| 11 } },
+        upkeep: &[],
     };
 
     type Options = Options;

@@ -152,6 +152,7 @@ impl Algorithm for Randomized {
             best: Formula { text: "2R + 5", of: |n| 2 * u64::from(by_default(n).first_phase()) + 5 },
             worst: Formula { text: "2R + 11", of: |n| 2 * u64::from(by_default(n).first_phase()) + 11 },
         },
+        upkeep: &[],
     };
 
     type Options = Options;
