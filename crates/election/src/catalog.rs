@@ -139,14 +139,17 @@ pub trait Visitor {
     fn visit<A: Algorithm>(self) -> Self::Output;
 }
 
+/// Makes a catalog of algorithms: their contracts, and a way to each by its name. For programs that compile
+/// something large for every algorithm, and not for all of them.
+#[macro_export]
 macro_rules! catalog {
     ($($algorithm:ty),* $(,)?) => {
-        /// The contracts of all algorithms, in the order people are shown them.
-        pub const CONTRACTS: &[Contract] = &[$(<$algorithm as Algorithm>::CONTRACT),*];
+        /// The contracts of all these algorithms, in the order people are shown them.
+        pub const CONTRACTS: &[$crate::Contract] = &[$(<$algorithm as $crate::Algorithm>::CONTRACT),*];
 
         /// Hands the algorithm of that name to the visitor; none if there is no such name.
-        pub fn visit<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
-            $(if name == <$algorithm as Algorithm>::CONTRACT.name {
+        pub fn visit<V: $crate::catalog::Visitor>(name: &str, visitor: V) -> Option<V::Output> {
+            $(if name == <$algorithm as $crate::Algorithm>::CONTRACT.name {
                 return Some(visitor.visit::<$algorithm>());
             })*
             None
