@@ -213,7 +213,7 @@ mod tests {
             }
         }
         assert_eq!(tournament(50_000, Mode::Sync, Rounds::default()).first_phase(), 9);
-        assert_eq!(tournament(50_000, Mode::Async, Rounds::default()).first_phase(), 13);
+        assert_eq!(tournament(50_000, Mode::Async, Rounds::default()).first_phase(), 14);
         assert_eq!(tournament(1_000_000, Mode::Sync, Rounds::default()).first_phase(), 13);
     }
 
