@@ -100,23 +100,25 @@ impl<'s> Stage<'s> {
     pub(crate) fn play(&mut self) {
         while let Some(((at, _), event)) = self.events.pop_first() {
             self.now = at;
-            let (slot, input): (usize, Box<dyn FnOnce(&mut Randomized, &mut _)>) = match event {
-                Event::Begin(slot) => (slot, Box::new(|player, cx| player.on_command(cx, Command::Campaign))),
+            let slot = match &event {
+                Event::Begin(slot) | Event::Hear { to: slot, .. } | Event::Expire { who: slot, .. } => *slot,
+            };
+            let view = self.roster.view(slot);
+            let cx = &mut self.recorders[slot].context(at, view, Span::UNIT);
+            let player = &mut self.players[slot];
+            match event {
+                Event::Begin(_) => player.on_command(cx, Command::Campaign),
                 Event::Hear { to, from, message } => {
                     let kind = Message::KINDS[message.kind()].name;
                     let _ = writeln!(self.script, "{at:>6}  {from} {kind} {}", to + 1);
-                    (to, Box::new(move |player, cx| player.on_message(cx, from, message)))
+                    player.on_message(cx, from, message);
                 }
                 Event::Expire { who, timer, generation } => {
-                    if self.generations[who][timer.index()] != generation {
-                        continue;
+                    if self.generations[who][timer.index()] == generation {
+                        player.on_timer(cx, timer);
                     }
-                    (who, Box::new(move |player, cx| player.on_timer(cx, timer)))
                 }
-            };
-            let view = self.roster.view(slot);
-            let mut cx = self.recorders[slot].context(at, view, Span::UNIT);
-            input(&mut self.players[slot], &mut cx);
+            }
             self.carry_out(slot);
         }
     }
