@@ -6,7 +6,7 @@ use clap::Command;
 
 use crate::error::Error;
 use crate::{
-    Console, algorithms, check, compare, demo, plan, reproduce, simulate, simulate_detector,
+    Console, algorithms, check, compare, demo, keygen, plan, reproduce, simulate, simulate_detector,
     simulate_multicast, torture, validate,
 };
 
@@ -62,6 +62,7 @@ pub(crate) fn command() -> Command {
             validate::command(),
             reproduce::command(),
             plan::command(),
+            keygen::command(),
         ])
 }
 
@@ -73,6 +74,7 @@ pub(crate) fn execute(arguments: &[OsString], console: &mut Console<'_>) -> Resu
         Some(("check", matches)) => check::execute(matches, console),
         Some(("compare", matches)) => compare::execute(matches, console).map(|()| 0),
         Some(("demo", matches)) => demo::execute(matches, console).map(|()| 0),
+        Some(("keygen", matches)) => keygen::execute(matches, console).map(|()| 0),
         Some(("torture", matches)) => torture::execute(matches, console),
         Some(("plan", matches)) => plan::execute(matches, console),
         Some(("reproduce", matches)) => reproduce::execute(matches, console).map(|()| 0),

@@ -14,6 +14,7 @@ mod console;
 mod demo;
 mod diagram;
 mod error;
+mod keygen;
 mod options;
 mod parallel;
 mod plan;
