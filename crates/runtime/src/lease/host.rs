@@ -178,8 +178,7 @@ impl Host {
 
     /// Hands over, and stands again after everybody else who waits.
     pub fn yield_turn(&mut self, now: Time, seat: Seat, out: &mut Output) {
-        let Some(candidacy) = self.seats.get(seat.index()).and_then(Option::as_ref) else { return };
-        if candidacy.standing {
+        if self.candidacy(seat).is_some_and(|candidacy| candidacy.standing) {
             self.withdraw(now, seat, out);
             self.stand(now, seat, out);
         }
@@ -210,7 +209,13 @@ impl Host {
 
     /// Changes what decides whether the candidate stands, and lets it know if it does not do as it did.
     fn set_wish(&mut self, now: Time, seat: Seat, out: &mut Output, change: impl FnOnce(&mut Candidacy)) {
-        let courtesy = (self.round_trip * COURTESY).max(LEAST_COURTESY).min(self.settings.delay * 4);
+        let mut courtesy = self.courtesy();
+        if let (Some(voter), Some(candidacy)) = (&self.voter, self.candidacy(seat))
+            && !voter.is_waited_for(candidacy.name)
+        {
+            // Who waits asks every voter it can reach, and this node's own would know.
+            courtesy = Span::ZERO;
+        }
         self.act(now, seat, out, |candidacy, office| {
             let stands = |candidacy: &Candidacy| candidacy.standing && candidacy.healthy;
             let before = stands(candidacy);
@@ -235,6 +240,15 @@ impl Host {
                 _ => {}
             }
         });
+    }
+
+    /// For how long one who has handed over lets others go first, if nobody says otherwise.
+    fn courtesy(&self) -> Span {
+        (self.round_trip * COURTESY).max(LEAST_COURTESY).min(self.settings.delay * COURTESY)
+    }
+
+    fn candidacy(&self, seat: Seat) -> Option<&Candidacy> {
+        self.seats.get(seat.index())?.as_deref()
     }
 
     // What reaches it.
@@ -418,10 +432,10 @@ impl Host {
 
     /// The node's voter has heard that the leader changes: its candidate asks who it is, once that is settled.
     fn look(&mut self, now: Time, name: Name) {
+        let settled = now + self.courtesy();
         let Some(&seat) = self.names.get(&name) else { return };
         let Some(candidacy) = self.seats[seat.index()].as_mut() else { return };
-        let settled = (self.round_trip * COURTESY).max(LEAST_COURTESY).min(self.settings.delay * 4);
-        candidacy.candidate.look_by(now + settled);
+        candidacy.candidate.look_by(settled);
         self.arm(seat);
     }
 
@@ -453,7 +467,7 @@ impl Host {
 
     /// What it knows of an election.
     pub fn status(&self, now: Time, seat: Seat) -> Option<Status> {
-        let candidacy = self.seats.get(seat.index())?.as_ref()?;
+        let candidacy = self.candidacy(seat)?;
         let candidate = &candidacy.candidate;
         let lease = candidate.lease().filter(|lease| now < lease.valid_until);
         let other = candidate.leader().map(|grant| (grant.holder, grant.token));
