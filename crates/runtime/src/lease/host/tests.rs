@@ -169,9 +169,8 @@ fn one_that_hands_over_and_stands_again_lets_others_go_first() {
     let kinds = |sent: Vec<(NodeId, Vec<Message>)>| -> Vec<Body> {
         sent.into_iter().flat_map(|(_, messages)| messages).map(|message| message.body).collect()
     };
-    let handed_over = |body: &Body| {
-        matches!(body, Body::Ask(Ask::Release { .. }) | Body::Reply(Reply::Vacant { .. }))
-    };
+    let handed_over =
+        |body: &Body| matches!(body, Body::Ask(Ask::Release { .. }) | Body::Reply(Reply::Vacant { .. }));
     assert!(kinds(stand.sent()).iter().all(handed_over));
     stand.host.on_due(at(10), &mut stand.out);
     let queued = kinds(stand.sent());
