@@ -113,7 +113,7 @@ async fn a_voter_whose_disk_is_full_says_nothing_until_it_is_not() {
     let disk = Full { full: Arc::default(), disk: MemoryDisk::default() };
     let transport = Arc::new(network.join(NodeId(1)));
     let alone = Settings { voters: vec![NodeId(1)], ..settings() };
-    let node = Node::start(Shared(Arc::clone(&transport)), clock, disk.clone(), alone.clone()).unwrap();
+    let node = Node::start(Arc::clone(&transport), clock, disk.clone(), alone.clone()).unwrap();
     let part = node.join("x", terms()).await.unwrap();
     // Another node asks, too: it must not be promised anything that is not saved.
     let guest = Node::start(network.join(NodeId(9)), clock, MemoryDisk::default(), alone).unwrap();
@@ -138,25 +138,4 @@ async fn a_voter_whose_disk_is_full_says_nothing_until_it_is_not() {
     after(TTL * 3).await;
     assert!(part.belief().borrow().stint.is_some());
     node.stop().await;
-}
-
-/// A transport that a test can look into.
-struct Shared<T>(Arc<T>);
-
-impl<T: Transport> Transport for Shared<T> {
-    fn local(&self) -> NodeId {
-        self.0.local()
-    }
-    fn max_payload(&self) -> usize {
-        self.0.max_payload()
-    }
-    fn send(&self, to: NodeId, payload: &[u8]) -> Result<(), runtime::SendError> {
-        self.0.send(to, payload)
-    }
-    fn receive(&self) -> impl Future<Output = std::io::Result<(NodeId, Vec<u8>)>> + Send {
-        self.0.receive()
-    }
-    fn counters(&self) -> &runtime::Counters {
-        self.0.counters()
-    }
 }

@@ -4,6 +4,7 @@
 mod office;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use election::algorithms::quorum_lease::{
     Ask, Body, Candidate, Message, Name, Saved, Stage, Voter, VoterEffects,
@@ -54,6 +55,7 @@ pub enum Refused {
 pub struct Host {
     me: NodeId,
     settings: Settings,
+    voters: Arc<[NodeId]>,
     voter: Option<Voter>,
     names: BTreeMap<Name, Seat>,
     seats: Vec<Option<Box<Candidacy>>>,
@@ -83,6 +85,7 @@ impl Host {
         settings.check()?;
         let mut host = Host {
             me,
+            voters: settings.voters.as_slice().into(),
             voter: None,
             names: BTreeMap::new(),
             seats: Vec::new(),
@@ -134,7 +137,7 @@ impl Host {
             self.seats.push(None);
             Seat(self.seats.len() as u32 - 1)
         });
-        let (me, voters) = (self.me, self.settings.voters.clone());
+        let (me, voters) = (self.me, Arc::clone(&self.voters));
         let timings = terms.timings(&self.settings);
         let mut office = Office::new(self.me, name, now, &mut self.own, &mut self.rng, out);
         let mut candidate = Candidate::new(me, voters, timings, terms.attribute, &mut office, now);

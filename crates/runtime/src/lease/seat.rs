@@ -44,9 +44,8 @@ pub(super) struct Candidacy {
     pub(super) armed: Option<Time>,
 }
 
-/// The memory that a node's part in one election takes, in bytes, without its name in writing and without what
-/// the candidate keeps on the heap (its list of voters): the part itself, a pointer to it, its place in the
-/// agenda, and its entry in the tree of names, half of which may be empty.
+/// The memory that a node's part in one election takes, in bytes, without its name in writing: the part itself,
+/// a pointer to it, its place in the agenda, and its entry in the tree of names, half of which may be empty.
 pub const SEAT_MEMORY: usize =
     size_of::<Candidacy>() + size_of::<usize>() + ENTRY_MEMORY + 2 * size_of::<(Name, u32)>();
 
