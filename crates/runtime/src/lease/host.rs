@@ -487,7 +487,7 @@ impl Host {
     fn why(&self, now: Time, candidacy: &Candidacy) -> Why {
         let candidate = &candidacy.candidate;
         let lease = candidate.lease().filter(|lease| now < lease.valid_until);
-        let silent = self.silent_voters(now);
+        let silent = self.silent_voters(now, candidacy.patience());
         let majority = self.settings.voters.len() / 2 + 1;
         match (lease, candidate.leader(), candidate.stage()) {
             (Some(lease), ..) => Why::Leads(lease.valid_until.since(now)),
@@ -503,9 +503,8 @@ impl Host {
         }
     }
 
-    /// The voters that have not answered for longer than anybody waits before asking again.
-    fn silent_voters(&self, now: Time) -> Vec<(NodeId, Option<Span>)> {
-        let patience = self.settings.voter_timings().patience;
+    /// The voters that have not answered for that long.
+    fn silent_voters(&self, now: Time, patience: Span) -> Vec<(NodeId, Option<Span>)> {
         let voters = self.settings.voters.iter().zip(&self.heard);
         let own_votes = self.voter.as_ref().is_some_and(|voter| voter.votes() && now >= voter.silent_until());
         voters

@@ -4,7 +4,7 @@ use election::algorithms::quorum_lease::{Candidate, Name, Stage};
 use election::{Span, Time};
 
 use super::agenda::ENTRY_MEMORY;
-use super::settings::Terms;
+use super::settings::{LONGEST_POLL, Terms};
 
 /// Which of a node's elections: a small number, used again once the node has left the election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,6 +73,11 @@ impl Candidacy {
         if self.candidate.lease().is_some() {
             self.courteous_until = now + self.ttl;
         }
+    }
+
+    /// Voters that have not answered for so long have been asked at least twice.
+    pub(super) fn patience(&self) -> Span {
+        self.ttl.min(LONGEST_POLL) * 2
     }
 
     /// When it is to be looked at next.

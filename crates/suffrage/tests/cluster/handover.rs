@@ -160,6 +160,8 @@ async fn one_that_is_not_listed_stands_too_and_observers_see_it() {
     // Joined here as well, it takes over what was observed.
     let here = Election::join("x").start(&cluster.nodes[0]).await.unwrap();
     assert!(matches!(Election::join("x").start(&cluster.nodes[0]).await, Err(Error::Joined(_))));
+    let leader_seen = soon(here.watch().led()).await.unwrap();
+    assert_eq!(leader_seen, leader);
     guest.stop().await;
     soon(leadership.lost()).await;
     assert!(!leadership.is_valid());

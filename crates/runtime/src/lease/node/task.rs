@@ -303,6 +303,12 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             let belief = Belief { leader: None, since: now, stint: None };
             Place { belief: watch::Sender::new(belief), stint: None, taken: false, users: 0 }
         });
+        // A new candidate knows of nobody yet, and will say so only if it changes.
+        place.belief.send_if_modified(|belief| {
+            let changed = belief.leader.is_some();
+            *belief = Belief { leader: None, since: now, stint: None };
+            changed
+        });
         place.taken = terms.is_some();
         place.users += 1;
         let belief = place.belief.subscribe();
