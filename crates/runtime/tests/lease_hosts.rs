@@ -365,7 +365,7 @@ impl World {
 #[test]
 fn nobody_leads_twice_tokens_rise_and_all_is_held_after_the_storm() {
     let (mut led, mut handovers) = (0, 0);
-    for seed in 0..40 {
+    for seed in 0..25 {
         let mut world = World::new(seed);
         let storm = Time::ZERO + Span::from_millis(30 * TTL);
         world.run(storm);
@@ -380,7 +380,7 @@ fn nobody_leads_twice_tokens_rise_and_all_is_held_after_the_storm() {
         handovers += world.handovers;
     }
     // The storm was one, and not so strong that nothing happened.
-    assert!(led > 40 * 30 * 5 && handovers > 500, "{led} terms, {handovers} handovers");
+    assert!(led > 25 * 30 * 5 && handovers > 300, "{led} terms, {handovers} handovers");
 }
 
 /// Every voter crashes at once and comes back with what it had saved: tokens still rise, and nobody leads

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use election::algorithms::quorum_lease::{Drift, Saved};
-use election::{NodeId, Span};
-use runtime::Keyring;
+use election::{NodeId, Span, Start, Time};
 use runtime::clock::BootClock;
 use runtime::lease::{self, Condition, Figures, Record, Settings, Status};
-use runtime::storage::{DataFolder, MemoryDisk};
+use runtime::storage::{DataFolder, MemoryDisk, StateFile, Storage};
 use runtime::transport::udp::{Socket, Udp};
 use runtime::transport::{Config, Sealed, Transport};
+use runtime::{Keyring, Snapshot};
 use tokio::sync::watch;
 
 use crate::{Error, Watch};
@@ -29,6 +30,24 @@ enum Keep {
     Nowhere,
     Memory(Memory),
     Folder { path: PathBuf, new: bool },
+}
+
+/// A voter's state, in a folder that stays locked as long as the node runs.
+struct InFolder {
+    file: StateFile<Saved>,
+    _folder: DataFolder,
+}
+
+impl Storage<Saved> for InFolder {
+    fn start(&mut self) -> Result<Start<Saved>, runtime::Error> {
+        self.file.start()
+    }
+    fn save(&mut self, saved: &Saved) -> Result<(), runtime::Error> {
+        Storage::save(&mut self.file, saved)
+    }
+    fn mark_started(&mut self) -> Result<(), runtime::Error> {
+        self.file.mark_started()
+    }
 }
 
 /// What a node is to be.
@@ -192,17 +211,19 @@ impl NodeBuilder {
             None => Socket::bind(address).await?,
         };
         let address = socket.local_address();
-        let transport: Udp = Sealed::new(socket, config)?;
+        let transport: Arc<Udp> = Arc::new(Sealed::new(socket, config)?);
         settings.datagram = transport.max_payload();
-        let lease = match (self.keep, &folder) {
+        let shared = Arc::downgrade(&transport);
+        let lease = match (self.keep, folder) {
             (_, Some(folder)) => {
-                lease::Node::start(transport, BootClock, folder.file::<Saved>("voter"), settings)?
+                let kept = InFolder { file: folder.file("voter"), _folder: folder };
+                lease::Node::start(transport, BootClock, kept, settings)?
             }
             (Keep::Memory(memory), None) => lease::Node::start(transport, BootClock, memory.0, settings)?,
             (_, None) if votes => return Err(Error::NoDisk(self.id.0)),
             (_, None) => lease::Node::start(transport, BootClock, MemoryDisk::default(), settings)?,
         };
-        Ok(Node { lease, address, folder: folder.map(std::sync::Arc::new) })
+        Ok(Node { lease, address, transport: shared })
     }
 }
 
@@ -217,8 +238,8 @@ pub(crate) fn span(duration: Duration) -> Span {
 pub struct Node {
     pub(crate) lease: lease::Node,
     address: SocketAddr,
-    /// Kept locked.
-    folder: Option<std::sync::Arc<DataFolder>>,
+    /// While the node runs: who has only a handle does not keep its address taken.
+    transport: Weak<Udp>,
 }
 
 impl Node {
@@ -237,15 +258,41 @@ impl Node {
         self.address
     }
 
-    /// Its data folder's lock is held by this node.
-    pub fn has_folder(&self) -> bool {
-        self.folder.is_some()
+    /// How long ago a moment of its clock was, as in a [`Status`] or a [`Record`].
+    pub fn ago(&self, moment: Time) -> Duration {
+        Duration::from_nanos(self.lease.clock().now().since(moment).as_nanos())
+    }
+
+    /// Changes the keys from now on: the first seals, all open. To replace a key without a gap, first add the
+    /// new one at the end at every node, then move it to the front at every node, then remove the old one.
+    pub fn rekey(&self, keyring: &Keyring) {
+        if let Some(transport) = self.transport.upgrade() {
+            transport.rekey(keyring);
+        }
+    }
+
+    /// From now on this member is there.
+    pub fn set_member(&self, id: u64, address: SocketAddr) {
+        if let Some(transport) = self.transport.upgrade() {
+            transport.set_peer(NodeId(id), address);
+        }
+    }
+
+    /// What went over the network, and what was dropped and why; none once the node has stopped.
+    pub fn traffic(&self) -> Option<Snapshot> {
+        Some(self.transport.upgrade()?.counters().snapshot())
+    }
+
+    /// How long ago it last came round to everything it has to do. It does every second: if that is longer ago,
+    /// it is stuck, as is whatever it leads.
+    pub fn last_turn(&self) -> Duration {
+        self.ago(self.lease.last_turn())
     }
 
     /// Follows who leads an election, without standing in it.
     pub async fn observe(&self, name: &str) -> Result<Watch, Error> {
         let part = self.lease.observe(name).await?;
-        Ok(Watch::new(std::sync::Arc::new(part)))
+        Ok(Watch::new(Arc::new(part)))
     }
 
     /// What it knows of an election that it takes part in: who leads, since when, and why this node does not.

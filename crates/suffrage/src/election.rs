@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use election::algorithms::quorum_lease::Token;
 use election::{NodeId, Span};
-use runtime::lease::{Belief, Part, Refused, Terms, Unfit};
+use runtime::lease::{Belief, Part, Refused, Status, Terms, Unfit};
 use tokio::sync::{Mutex, watch};
 
 use crate::builder::span;
@@ -166,6 +166,11 @@ impl Election {
     /// Who leads, as far as this node knows.
     pub fn leader(&self) -> Option<Leader> {
         self.watch().leader()
+    }
+
+    /// What the node knows of it: who leads, since when, and why it does not itself.
+    pub async fn status(&self) -> Result<Status, Error> {
+        self.part.node().status(&self.name).await?.ok_or(Error::Stopped)
     }
 
     /// Says whether whoever would lead here is well: one that is not hands over, and does not stand.

@@ -69,10 +69,10 @@ mod error;
 mod fence;
 mod leadership;
 
-pub use ::election::NodeId;
 pub use ::election::algorithms::quorum_lease::Token;
-pub use runtime::lease::{Condition, Figures, Record, Status, Unfit, VoterStatus, Why};
-pub use runtime::{Key, Keyring};
+pub use ::election::{NodeId, Span, Time};
+pub use runtime::lease::{Condition, Figures, Record, Status, Tally, Unfit, VoterStatus, Why};
+pub use runtime::{Dropped, Key, Keyring, Snapshot};
 
 pub use self::builder::{Memory, Node, NodeBuilder};
 pub use self::election::{Election, ElectionBuilder, Leader, Watch};

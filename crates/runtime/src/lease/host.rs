@@ -4,6 +4,7 @@
 mod office;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use election::algorithms::quorum_lease::{
     Ask, Body, Candidate, Message, Name, Saved, Stage, Voter, VoterEffects,
@@ -54,6 +55,7 @@ pub enum Refused {
 pub struct Host {
     me: NodeId,
     settings: Settings,
+    voters: Arc<[NodeId]>,
     voter: Option<Voter>,
     names: BTreeMap<Name, Seat>,
     seats: Vec<Option<Box<Candidacy>>>,
@@ -83,6 +85,7 @@ impl Host {
         settings.check()?;
         let mut host = Host {
             me,
+            voters: settings.voters.as_slice().into(),
             voter: None,
             names: BTreeMap::new(),
             seats: Vec::new(),
@@ -134,7 +137,7 @@ impl Host {
             self.seats.push(None);
             Seat(self.seats.len() as u32 - 1)
         });
-        let (me, voters) = (self.me, self.settings.voters.clone());
+        let (me, voters) = (self.me, Arc::clone(&self.voters));
         let timings = terms.timings(&self.settings);
         let mut office = Office::new(self.me, name, now, &mut self.own, &mut self.rng, out);
         let mut candidate = Candidate::new(me, voters, timings, terms.attribute, &mut office, now);
@@ -178,8 +181,7 @@ impl Host {
 
     /// Hands over, and stands again after everybody else who waits.
     pub fn yield_turn(&mut self, now: Time, seat: Seat, out: &mut Output) {
-        let Some(candidacy) = self.seats.get(seat.index()).and_then(Option::as_ref) else { return };
-        if candidacy.standing {
+        if self.candidacy(seat).is_some_and(|candidacy| candidacy.standing) {
             self.withdraw(now, seat, out);
             self.stand(now, seat, out);
         }
@@ -210,7 +212,13 @@ impl Host {
 
     /// Changes what decides whether the candidate stands, and lets it know if it does not do as it did.
     fn set_wish(&mut self, now: Time, seat: Seat, out: &mut Output, change: impl FnOnce(&mut Candidacy)) {
-        let courtesy = (self.round_trip * COURTESY).max(LEAST_COURTESY).min(self.settings.delay * 4);
+        let mut courtesy = self.courtesy();
+        if let (Some(voter), Some(candidacy)) = (&self.voter, self.candidacy(seat))
+            && !voter.is_waited_for(candidacy.name)
+        {
+            // Who waits asks every voter it can reach, and this node's own would know.
+            courtesy = Span::ZERO;
+        }
         self.act(now, seat, out, |candidacy, office| {
             let stands = |candidacy: &Candidacy| candidacy.standing && candidacy.healthy;
             let before = stands(candidacy);
@@ -235,6 +243,15 @@ impl Host {
                 _ => {}
             }
         });
+    }
+
+    /// For how long one who has handed over lets others go first, if nobody says otherwise.
+    fn courtesy(&self) -> Span {
+        (self.round_trip * COURTESY).max(LEAST_COURTESY).min(self.settings.delay * COURTESY)
+    }
+
+    fn candidacy(&self, seat: Seat) -> Option<&Candidacy> {
+        self.seats.get(seat.index())?.as_deref()
     }
 
     // What reaches it.
@@ -418,10 +435,10 @@ impl Host {
 
     /// The node's voter has heard that the leader changes: its candidate asks who it is, once that is settled.
     fn look(&mut self, now: Time, name: Name) {
+        let settled = now + self.courtesy();
         let Some(&seat) = self.names.get(&name) else { return };
         let Some(candidacy) = self.seats[seat.index()].as_mut() else { return };
-        let settled = (self.round_trip * COURTESY).max(LEAST_COURTESY).min(self.settings.delay * 4);
-        candidacy.candidate.look_by(now + settled);
+        candidacy.candidate.look_by(settled);
         self.arm(seat);
     }
 
@@ -453,7 +470,7 @@ impl Host {
 
     /// What it knows of an election.
     pub fn status(&self, now: Time, seat: Seat) -> Option<Status> {
-        let candidacy = self.seats.get(seat.index())?.as_ref()?;
+        let candidacy = self.candidacy(seat)?;
         let candidate = &candidacy.candidate;
         let lease = candidate.lease().filter(|lease| now < lease.valid_until);
         let other = candidate.leader().map(|grant| (grant.holder, grant.token));
@@ -470,7 +487,7 @@ impl Host {
     fn why(&self, now: Time, candidacy: &Candidacy) -> Why {
         let candidate = &candidacy.candidate;
         let lease = candidate.lease().filter(|lease| now < lease.valid_until);
-        let silent = self.silent_voters(now);
+        let silent = self.silent_voters(now, candidacy.patience());
         let majority = self.settings.voters.len() / 2 + 1;
         match (lease, candidate.leader(), candidate.stage()) {
             (Some(lease), ..) => Why::Leads(lease.valid_until.since(now)),
@@ -486,9 +503,8 @@ impl Host {
         }
     }
 
-    /// The voters that have not answered for longer than anybody waits before asking again.
-    fn silent_voters(&self, now: Time) -> Vec<(NodeId, Option<Span>)> {
-        let patience = self.settings.voter_timings().patience;
+    /// The voters that have not answered for that long.
+    fn silent_voters(&self, now: Time, patience: Span) -> Vec<(NodeId, Option<Span>)> {
         let voters = self.settings.voters.iter().zip(&self.heard);
         let own_votes = self.voter.as_ref().is_some_and(|voter| voter.votes() && now >= voter.silent_until());
         voters

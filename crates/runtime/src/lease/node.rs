@@ -3,13 +3,14 @@
 mod task;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use election::algorithms::quorum_lease::{Name, Saved};
 use election::{Attribute, NodeId, Span, Time};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
-use self::task::Task;
+use self::task::{Handles, Task};
 use super::host::{Host, Refused};
 use super::output::Output;
 use super::part::{Belief, Part};
@@ -42,8 +43,6 @@ pub struct Figures {
     pub round_trip: Span,
     /// How many messages it has sent.
     pub messages_sent: u64,
-    /// When it last came round to everything it has to do: it is stuck if that is long ago.
-    pub turned: Time,
 }
 
 /// What can be wished of a part in an election.
@@ -85,6 +84,8 @@ struct Shared {
     clock: Timepiece,
     condition: watch::Receiver<Condition>,
     stop: watch::Sender<bool>,
+    /// In nanoseconds of its clock.
+    turned: Arc<AtomicU64>,
     task: AbortHandle,
 }
 
@@ -106,9 +107,11 @@ impl Node {
         let (commands, inbox) = mpsc::unbounded_channel();
         let (state, condition) = watch::channel(Condition::default());
         let (stop, stopped) = watch::channel(false);
-        let task = Task::new(host, out, transport, clock.clone(), disk, inbox, state, stopped);
+        let turned = Arc::new(AtomicU64::new(clock.now().as_nanos()));
+        let handles = Handles { commands: inbox, condition: state, stopped, turned: Arc::clone(&turned) };
+        let task = Task::new(host, out, transport, clock.clone(), disk, handles);
         let task = tokio::spawn(task.run()).abort_handle();
-        let shared = Shared { me, settings, clock: Timepiece::new(clock), condition, stop, task };
+        let shared = Shared { me, settings, clock: Timepiece::new(clock), condition, stop, turned, task };
         Ok(Node { commands, shared: Arc::new(shared) })
     }
 
@@ -125,6 +128,12 @@ impl Node {
     /// What is set.
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
+    }
+
+    /// When it last came round to everything it has to do. It does every second: if that is long ago, it is
+    /// stuck, as is whatever it leads.
+    pub fn last_turn(&self) -> Time {
+        Time::from_nanos(self.shared.turned.load(Ordering::Relaxed))
     }
 
     /// How it is, now and whenever that changes.

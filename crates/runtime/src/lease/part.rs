@@ -62,13 +62,6 @@ pub struct Belief {
     pub stint: Option<Arc<Stint>>,
 }
 
-impl PartialEq for Belief {
-    fn eq(&self, other: &Belief) -> bool {
-        let stint = |belief: &Belief| belief.stint.as_ref().map(Arc::as_ptr);
-        (self.leader, self.since, stint(self)) == (other.leader, other.since, stint(other))
-    }
-}
-
 /// A node's part in one election. The node takes part until this is dropped.
 #[derive(Debug)]
 pub struct Part {

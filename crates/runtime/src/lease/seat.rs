@@ -4,7 +4,7 @@ use election::algorithms::quorum_lease::{Candidate, Name, Stage};
 use election::{Span, Time};
 
 use super::agenda::ENTRY_MEMORY;
-use super::settings::Terms;
+use super::settings::{LONGEST_POLL, Terms};
 
 /// Which of a node's elections: a small number, used again once the node has left the election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,9 +44,8 @@ pub(super) struct Candidacy {
     pub(super) armed: Option<Time>,
 }
 
-/// The memory that a node's part in one election takes, in bytes, without its name in writing and without what
-/// the candidate keeps on the heap (its list of voters): the part itself, a pointer to it, its place in the
-/// agenda, and its entry in the tree of names, half of which may be empty.
+/// The memory that a node's part in one election takes, in bytes, without its name in writing: the part itself,
+/// a pointer to it, its place in the agenda, and its entry in the tree of names, half of which may be empty.
 pub const SEAT_MEMORY: usize =
     size_of::<Candidacy>() + size_of::<usize>() + ENTRY_MEMORY + 2 * size_of::<(Name, u32)>();
 
@@ -74,6 +73,11 @@ impl Candidacy {
         if self.candidate.lease().is_some() {
             self.courteous_until = now + self.ttl;
         }
+    }
+
+    /// Voters that have not answered for so long have been asked at least twice.
+    pub(super) fn patience(&self) -> Span {
+        self.ttl.min(LONGEST_POLL) * 2
     }
 
     /// When it is to be looked at next.

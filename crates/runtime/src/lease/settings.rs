@@ -69,7 +69,7 @@ const SHORTEST_TTL: Span = Span::from_millis(10);
 /// Beyond this, a lease is no lease: its holder's death would go unnoticed for a day.
 const LONGEST_TTL: Span = Span::from_millis(24 * 3_600_000);
 /// A candidate that waits asks at least this often: voters drop it from their queues after three times this.
-const LONGEST_POLL: Span = Span::from_millis(10_000);
+pub(super) const LONGEST_POLL: Span = Span::from_millis(10_000);
 /// How many delays a candidate waits for answers: two messages, and some time for whoever answers.
 const ROUND: u64 = 3;
 /// How many delays a voter waits for one that it has woken: to be woken takes one, to be elected four.

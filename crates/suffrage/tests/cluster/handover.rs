@@ -160,6 +160,8 @@ async fn one_that_is_not_listed_stands_too_and_observers_see_it() {
     // Joined here as well, it takes over what was observed.
     let here = Election::join("x").start(&cluster.nodes[0]).await.unwrap();
     assert!(matches!(Election::join("x").start(&cluster.nodes[0]).await, Err(Error::Joined(_))));
+    let leader_seen = soon(here.watch().led()).await.unwrap();
+    assert_eq!(leader_seen, leader);
     guest.stop().await;
     soon(leadership.lost()).await;
     assert!(!leadership.is_valid());
@@ -184,6 +186,32 @@ async fn one_with_another_key_takes_no_part() {
     assert!(tokio::time::timeout(Duration::from_millis(300), election.lead()).await.is_err());
     let status = stranger.status("x").await.unwrap().unwrap();
     assert_eq!(status.leader, None);
+}
+
+/// The keys are changed at one node after the other, in three rounds, while a leader goes on.
+#[tokio::test]
+async fn keys_are_rotated_under_a_leader() {
+    let cluster = Cluster::start().await;
+    let ttl = Duration::from_millis(400);
+    let elections = cluster.join("x", ttl).await;
+    let leadership = soon(elections[0].lead()).await.unwrap();
+    let old = cluster.keyring.keys()[0].clone();
+    let new = suffrage::Key::generate().unwrap();
+    let rounds = [vec![old.clone(), new.clone()], vec![new.clone(), old], vec![new]];
+    for keys in rounds {
+        let ring = Keyring::new(keys).unwrap();
+        for node in &cluster.nodes {
+            node.rekey(&ring);
+            tokio::time::sleep(ttl / 2).await;
+            assert!(leadership.is_valid());
+        }
+    }
+    tokio::time::sleep(ttl * 2).await;
+    assert!(leadership.is_valid());
+    for node in &cluster.nodes {
+        assert_eq!(node.traffic().unwrap().dropped(suffrage::Dropped::Unauthenticated), 0);
+        assert!(node.last_turn() < Duration::from_secs(3));
+    }
 }
 
 #[tokio::test]

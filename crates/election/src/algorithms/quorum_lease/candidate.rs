@@ -11,6 +11,8 @@
 //! Whatever happens, [`next_due`](Candidate::next_due) names a moment at which it will do something: there is
 //! no candidate that has given up.
 
+use std::sync::Arc;
+
 use super::message::{Ask, Grant, Reply, Request, Token};
 use super::timings::{Bug, Timings};
 use crate::{Announcement, Attribute, NodeId, Rng, Time};
@@ -108,7 +110,8 @@ pub enum Stage {
 pub struct Candidate {
     me: NodeId,
     timings: Timings,
-    voters: Vec<NodeId>,
+    /// The same for very many candidates of one process.
+    voters: Arc<[NodeId]>,
     attribute: Attribute,
     healthy: bool,
     /// Whether it never stands, and only wants to know who leads.
@@ -135,12 +138,13 @@ impl Candidate {
     /// A candidate of this rank, which these voters elect or not.
     pub fn new(
         me: NodeId,
-        voters: Vec<NodeId>,
+        voters: impl Into<Arc<[NodeId]>>,
         timings: Timings,
         attribute: Attribute,
         fx: &mut impl Effects,
         now: Time,
     ) -> Candidate {
+        let voters = voters.into();
         assert!((1..=MOST_VOTERS).contains(&voters.len()), "there are 1 to {MOST_VOTERS} voters");
         let mut candidate = Candidate {
             me,
@@ -223,7 +227,7 @@ impl Candidate {
     }
 
     fn ask_all(&self, fx: &mut impl Effects, ask: Ask) {
-        for &voter in &self.voters {
+        for &voter in &*self.voters {
             fx.ask(voter, ask);
         }
     }

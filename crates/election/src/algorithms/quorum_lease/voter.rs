@@ -136,6 +136,11 @@ impl Voter {
         self.live_grant(now, name).map(|grant| (grant, self.elections[&name].due))
     }
 
+    /// Whether somebody is in the queue for this election.
+    pub fn is_waited_for(&self, name: Name) -> bool {
+        self.queues.contains_key(&name)
+    }
+
     /// A candidate says something.
     pub fn on_ask(&mut self, fx: &mut impl Effects, now: Time, from: NodeId, name: Name, ask: Ask) {
         if !self.saved.voter || now < self.silent_until {

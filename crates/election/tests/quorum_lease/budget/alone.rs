@@ -88,7 +88,7 @@ impl Alone {
         let drift = timings.drift.fraction();
         // As slow or as fast as they may be: the worst are among those.
         let rates = (0..=count).map(|_| if rng.chance(0.5) { 1.0 - drift } else { 1.0 + drift }).collect();
-        let ids = (0..count).map(|voter| NodeId(voter as u64)).collect();
+        let ids: Vec<NodeId> = (0..count).map(|voter| NodeId(voter as u64)).collect();
         let notes = &mut Notes { rng: &mut rng, from: 0, sent: Vec::new() };
         let start = |_| Voter::start(timings, notes, Time::ZERO, Start::Fresh);
         let voters = (0..count).map(start).collect();

@@ -4,11 +4,12 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use election::algorithms::quorum_lease::{Name, Saved};
-use election::{NodeId, Time};
+use election::{NodeId, Span, Time};
 use tokio::sync::{mpsc, watch};
 
 use super::{Command, Condition, Deed, Figures, Joined};
@@ -24,6 +25,8 @@ use crate::storage::Storage;
 /// How many datagrams, and how many commands, are taken in one turn. What is said to a peer in one turn shares
 /// datagrams; but who waits for an answer does not wait for all of what came after.
 const TURN: usize = 64;
+/// It comes round at least this often, if only to show that it can.
+const IDLE: Span = Span::from_millis(1_000);
 /// How long it waits before it tries to save again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -43,11 +46,17 @@ pub(super) struct Task<T, C, D> {
     clock: C,
     /// None while it is being written to.
     disk: Option<D>,
-    commands: mpsc::UnboundedReceiver<Command>,
-    condition: watch::Sender<Condition>,
-    stopped: watch::Receiver<bool>,
+    handles: Handles,
     places: Vec<Option<Place>>,
     stopping: bool,
+}
+
+/// The task's ends of what it shares with those who have a handle to the node.
+pub(super) struct Handles {
+    pub(super) commands: mpsc::UnboundedReceiver<Command>,
+    pub(super) condition: watch::Sender<Condition>,
+    pub(super) stopped: watch::Receiver<bool>,
+    pub(super) turned: Arc<AtomicU64>,
 }
 
 /// What woke the task.
@@ -58,19 +67,15 @@ enum Woken {
 }
 
 impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
-    #[allow(clippy::too_many_arguments, reason = "it is made in one place, of all it needs")]
     pub(super) fn new(
         host: Host,
         out: Output,
         transport: T,
         clock: C,
         disk: D,
-        commands: mpsc::UnboundedReceiver<Command>,
-        condition: watch::Sender<Condition>,
-        stopped: watch::Receiver<bool>,
+        handles: Handles,
     ) -> Task<T, C, D> {
-        let (disk, places, stopping) = (Some(disk), Vec::new(), false);
-        Task { host, out, transport, clock, disk, commands, condition, stopped, places, stopping }
+        Task { host, out, transport, clock, disk: Some(disk), handles, places: Vec::new(), stopping: false }
     }
 
     pub(super) async fn run(mut self) {
@@ -86,7 +91,10 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         }
         // Whoever holds one knows at once, though it may have handed over already.
         self.places.iter().flatten().filter_map(|place| place.stint.as_ref()).for_each(|it| it.end());
-        self.condition.send_modify(|condition| condition.stopped = Some(reason));
+        // Who hears that it has stopped finds its address and its folder free.
+        let condition = self.handles.condition.clone();
+        drop(self);
+        condition.send_modify(|condition| condition.stopped = Some(reason));
     }
 
     /// Waits for something to do, does it and what else there is, and then what the host makes of it.
@@ -97,7 +105,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             Woken::Due => {}
         }
         for _ in 0..TURN {
-            match self.commands.try_recv() {
+            match self.handles.commands.try_recv() {
                 Ok(command) => self.obey(Some(command)),
                 Err(_) => break,
             }
@@ -117,8 +125,10 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
     }
 
     async fn woken(&mut self) -> Woken {
-        let due = self.host.next_due().unwrap_or(Time::MAX);
-        if due <= self.clock.now() {
+        let now = self.clock.now();
+        self.handles.turned.store(now.as_nanos(), Ordering::Relaxed);
+        let due = self.host.next_due().unwrap_or(Time::MAX).min(now + IDLE);
+        if due <= now {
             // There is more to do than fits into a turn; but others have to have theirs.
             tokio::task::yield_now().await;
             return Woken::Due;
@@ -126,7 +136,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         tokio::select! {
             biased;
             received = self.transport.receive() => Woken::Datagram(received),
-            command = self.commands.recv() => Woken::Command(command),
+            command = self.handles.commands.recv() => Woken::Command(command),
             () = self.clock.sleep_until(due) => Woken::Due,
         }
     }
@@ -172,7 +182,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             self.disk = Some(disk);
             let trouble = written.err().map(|error| error.to_string());
             let done = trouble.is_none();
-            self.condition.send_if_modified(|condition| {
+            self.handles.condition.send_if_modified(|condition| {
                 let changed = condition.trouble != trouble;
                 condition.trouble = trouble;
                 changed
@@ -182,7 +192,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             }
             tokio::select! {
                 () = tokio::time::sleep(RETRY) => {}
-                _ = self.stopped.wait_for(|stop| *stop) => return false,
+                _ = self.handles.stopped.wait_for(|stop| *stop) => return false,
             }
         }
     }
@@ -253,7 +263,6 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             voter: self.host.voter_status(now),
             round_trip: self.host.round_trip(),
             messages_sent: self.out.mail.messages(),
-            turned: now,
         }
     }
 
@@ -293,6 +302,12 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         let mut place = earlier.unwrap_or_else(|| {
             let belief = Belief { leader: None, since: now, stint: None };
             Place { belief: watch::Sender::new(belief), stint: None, taken: false, users: 0 }
+        });
+        // A new candidate knows of nobody yet, and will say so only if it changes.
+        place.belief.send_if_modified(|belief| {
+            let changed = belief.leader.is_some();
+            *belief = Belief { leader: None, since: now, stint: None };
+            changed
         });
         place.taken = terms.is_some();
         place.users += 1;

@@ -52,7 +52,7 @@ impl Stand {
 
     fn with(options: Options, seed: u64) -> Stand {
         let mut record = Record { done: Vec::new(), rng: Rng::new(seed) };
-        let voters = (1..=5).map(NodeId).collect();
+        let voters: Vec<NodeId> = (1..=5).map(NodeId).collect();
         let timings = options.timings(Span::UNIT);
         let candidate = Candidate::new(ME, voters, timings, 50, &mut record, Time::ZERO);
         Stand { candidate, now: Time::ZERO, record }

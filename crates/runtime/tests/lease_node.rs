@@ -1,0 +1,141 @@
+//! Nodes as tasks, on a network in memory and in virtual time: what a driver owes to the host it drives.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use election::{NodeId, Span, Start};
+use runtime::clock::{Clock, TokioClock};
+use runtime::lease::{Node, Part, Saved, Settings, Stint, Terms};
+use runtime::storage::{MemoryDisk, Storage};
+use runtime::transport::memory::Network;
+use runtime::{Error, Transport};
+
+const TTL: Span = Span::from_millis(1_000);
+
+fn settings() -> Settings {
+    let mut settings = Settings::new([1, 2, 3].map(NodeId));
+    settings.delay = Span::from_millis(10);
+    settings
+}
+
+fn terms() -> Terms {
+    Terms { ttl: TTL, ..Terms::default() }
+}
+
+fn start(network: &Network, clock: TokioClock) -> Vec<Node> {
+    network.set_delay(Duration::from_millis(1)..=Duration::from_millis(3));
+    let disk = MemoryDisk::<Saved>::default;
+    (1..=3).map(|id| Node::start(network.join(NodeId(id)), clock, disk(), settings()).unwrap()).collect()
+}
+
+async fn leads(part: &Part) -> Arc<Stint> {
+    part.campaign();
+    let mut belief = part.belief();
+    let led = belief.wait_for(|belief| belief.stint.is_some()).await.unwrap();
+    led.stint.clone().unwrap()
+}
+
+async fn after(span: Span) {
+    tokio::time::sleep(Duration::from_nanos(span.as_nanos())).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_cut_off_leads_no_more_when_another_begins_to() {
+    for seed in 0..20 {
+        let (network, clock) = (Network::new(seed), TokioClock::new());
+        let nodes = start(&network, clock);
+        network.set_loss(0.05);
+        let first = nodes[0].join("x", terms()).await.unwrap();
+        let second = nodes[1].join("x", terms()).await.unwrap();
+        let old = leads(&first).await;
+        after(TTL).await;
+        assert!(clock.now() < old.valid_until(), "it renews; seed {seed}");
+        network.partition(&[&[NodeId(1)], &[NodeId(2), NodeId(3)]]);
+        let new = leads(&second).await;
+        assert!(clock.now() >= old.valid_until() && new.token() > old.token(), "seed {seed}");
+        // It learns of it when it can, and follows.
+        network.heal();
+        let mut belief = first.belief();
+        let follows = belief.wait_for(|belief| belief.leader == Some((NodeId(2), new.token())));
+        tokio::time::timeout(Duration::from_secs(10), follows).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_stops_hands_over_first_and_one_without_handles_stops() {
+    let (network, clock) = (Network::new(1), TokioClock::new());
+    let nodes = start(&network, clock);
+    let first = nodes[0].join("x", terms()).await.unwrap();
+    let second = nodes[1].join("x", terms()).await.unwrap();
+    let old = leads(&first).await;
+    second.campaign();
+    after(Span::from_millis(200)).await;
+    let stopped = clock.now();
+    nodes[0].stop().await;
+    assert!(old.valid_until() < clock.now());
+    leads(&second).await;
+    assert!(clock.now().since(stopped) < Span::from_millis(100), "long before the lease is over");
+    assert!(matches!(nodes[0].join("y", terms()).await, Err(Error::Stopped)));
+
+    let mut condition = nodes[1].condition();
+    drop((nodes, second, first));
+    condition.wait_for(|condition| condition.stopped == Some(None)).await.unwrap();
+}
+
+/// A disk that is full while it is told to be.
+#[derive(Clone)]
+struct Full {
+    full: Arc<AtomicBool>,
+    disk: MemoryDisk<Saved>,
+}
+
+impl Storage<Saved> for Full {
+    fn start(&mut self) -> Result<Start<Saved>, Error> {
+        self.disk.start()
+    }
+    fn save(&mut self, saved: &Saved) -> Result<(), Error> {
+        if self.full.load(Ordering::SeqCst) {
+            let source = std::io::ErrorKind::StorageFull.into();
+            return Err(Error::File { doing: "write", path: "voter.state".into(), source });
+        }
+        self.disk.save(saved)
+    }
+    fn mark_started(&mut self) -> Result<(), Error> {
+        self.disk.mark_started()
+    }
+}
+
+/// "A `Save` is durable before anything after it happens": while it cannot be, nothing does.
+#[tokio::test(start_paused = true)]
+async fn a_voter_whose_disk_is_full_says_nothing_until_it_is_not() {
+    let (network, clock) = (Network::new(1), TokioClock::new());
+    let disk = Full { full: Arc::default(), disk: MemoryDisk::default() };
+    let transport = Arc::new(network.join(NodeId(1)));
+    let alone = Settings { voters: vec![NodeId(1)], ..settings() };
+    let node = Node::start(Arc::clone(&transport), clock, disk.clone(), alone.clone()).unwrap();
+    let part = node.join("x", terms()).await.unwrap();
+    // Another node asks, too: it must not be promised anything that is not saved.
+    let guest = Node::start(network.join(NodeId(9)), clock, MemoryDisk::default(), alone).unwrap();
+    let other = guest.join("y", terms()).await.unwrap();
+    after(Span::from_millis(500)).await;
+    disk.full.store(true, Ordering::SeqCst);
+    other.campaign();
+    let mut condition = node.condition();
+    condition.wait_for(|condition| condition.trouble.is_some()).await.unwrap();
+    assert!(condition.borrow().trouble.as_ref().is_some_and(|trouble| trouble.contains("voter.state")));
+    part.campaign();
+    let sent = transport.counters().snapshot().sent;
+    after(Span::from_millis(5_000)).await;
+    assert_eq!(transport.counters().snapshot().sent, sent, "it stands still");
+    assert!(part.belief().borrow().stint.is_none() && other.belief().borrow().stint.is_none());
+    disk.full.store(false, Ordering::SeqCst);
+    condition.wait_for(|condition| condition.trouble.is_none()).await.unwrap();
+    leads(&part).await;
+    leads(&other).await;
+    disk.full.store(true, Ordering::SeqCst);
+    // What needs no saving goes on; and one that stands still can be stopped.
+    after(TTL * 3).await;
+    assert!(part.belief().borrow().stint.is_some());
+    node.stop().await;
+}
