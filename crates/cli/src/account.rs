@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use election::{Attribute, Command, Figure, NodeId, Quality, Time, Value};
+use election::catalog::CONTRACTS;
+use election::{Attribute, Command, Figure, NodeId, Quality, Safety, Time, Value};
 use simulator::{Happening, Messages, Observer, Outcome, Ranking, Scenario};
 
 use crate::belief::{Beliefs, News};
@@ -292,7 +293,7 @@ pub(crate) fn result(scenario: &Scenario, outcome: &Outcome, verdict: &str, repl
         facts.push(("figures", figures(&outcome.figures)));
     }
     match outcome.violations.as_slice() {
-        [] => facts.push(("promises", "kept".to_string())),
+        [] => facts.push(("promises", kept(outcome).to_string())),
         violations => facts.extend(violations.iter().map(|violation| {
             let (invariant, at) = (violation.invariant, words::time(violation.at));
             ("BROKEN", format!("{invariant} at {at}: {}", violation.detail))
@@ -338,6 +339,15 @@ fn sent(messages: &Messages) -> String {
         text += &format!("; {} came to nothing", messages.undelivered);
     }
     text
+}
+
+/// A promise with a probability is not broken by one run that goes wrong, but that is not to be passed over.
+fn kept(outcome: &Outcome) -> &'static str {
+    let contract = CONTRACTS.iter().find(|contract| contract.name == outcome.algorithm);
+    match contract.map(|contract| contract.safety) {
+        Some(Safety::WithHighProbability) if !outcome.agreed => "with high probability, but not here",
+        _ => "kept",
+    }
 }
 
 fn times(outcome: &Outcome) -> String {

@@ -146,11 +146,11 @@ fn initiators_at_different_times_do_no_harm() {
     }
     let [(one, one_error), (many, many_error)] = [mean(&strong[0]), mean(&strong[1])];
     assert!(many >= one - 4.0 * one_error.hypot(many_error), "{many} instead of {one}");
-    assert!(one > 0.9 && many > 0.9, "{one} {many}");
+    assert!(one > 0.9 && many > 0.9, "all of them, by measurement: {one} {many}");
 }
 
 /// 2.2: "member(s) detecting a failure of [...] the previous leader": all 2,000 of them at the same time.
-/// Few initiate: the tenth root of their number is 2.1, and 30 are more than ever seen.
+/// Few initiate: the tenth root of their number is 2.1, and 30 leave much room.
 #[test]
 fn a_dead_leader_is_replaced_and_few_of_all_who_miss_it_say_so() {
     let mut scenario = flawless(2_000, 3);
@@ -165,7 +165,8 @@ fn a_dead_leader_is_replaced_and_few_of_all_who_miss_it_say_so() {
 }
 
 /// The whole of Figure 1: the protocol over bimodal multicast, with the gossip detector in front, in a
-/// network that loses a tenth of all messages. The leader dies and is replaced, in 18 of 20 groups at least.
+/// network that loses a tenth of all messages. The leader dies and is replaced: in 19 of these 20 groups, and
+/// if that is the rule, in fewer than 15 for one choice of seeds in 3,000.
 #[test]
 fn the_whole_stack_of_figure_1_replaces_a_dead_leader() {
     let options = options(|options| options.multicast_timeout = 4 * 6);
@@ -183,7 +184,7 @@ fn the_whole_stack_of_figure_1_replaces_a_dead_leader() {
         assert!(after.messages.of("Gossip") > 0 && after.messages.of("Digest") > 0);
         replaced += usize::from(before.agreed && after.agreed && before.leader != after.leader);
     }
-    assert!(replaced >= 18, "{replaced} of 20");
+    assert!(replaced >= 15, "{replaced} of 20");
 }
 
 /// Reading 10: a leader that dies once all agree on it is not for the protocol to find.

@@ -141,7 +141,7 @@ impl Gupta {
         self.notes.as_ref().and_then(|notes| notes.best)
     }
 
-    /// `{Mj}`: whom it exchanged preferences with, or tried to, in the last round in which it relayed.
+    /// `{Mj}`: whom it exchanged preferences with, or tried to, if it relayed in that round.
     pub fn relays(&self) -> &[NodeId] {
         self.notes.as_ref().map_or(&[], |notes| &notes.relays)
     }
