@@ -51,6 +51,23 @@ fn a_figure_is_reproduced_the_same_whatever_the_number_of_jobs() {
     }
 }
 
+/// The command that a page gives for a point makes the first of its runs.
+#[test]
+fn every_point_comes_with_a_command_that_runs_it() {
+    let folder = Folder::new("points");
+    let report = json(&format!(
+        "suffrage reproduce gupta2000 --figure 4 --runs 1 --seed 5 --out {}",
+        folder.0.display()
+    ));
+    let point = &report["points"]["rows"][1];
+    assert_eq!(point[0], "Figure 4, K = 10");
+    let run = json(point[3].as_str().unwrap());
+    let measured = &report["exhibits"][0]["tables"][0]["rows"][1];
+    assert_eq!(measured[0], "10");
+    let relay = run["figures"]["first_relay_members"].as_f64().unwrap();
+    assert_eq!(measured[3], papers::report::number(relay), "{point}");
+}
+
 #[test]
 fn results_come_as_json_too() {
     let folder = Folder::new("json");

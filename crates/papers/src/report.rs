@@ -27,6 +27,8 @@ pub struct Report {
     pub introduction: Vec<String>,
     /// What is shown, in the paper's order.
     pub exhibits: Vec<Exhibit>,
+    /// Every point that was measured, with its seeds and the command that runs it by itself.
+    pub points: Table,
     /// How it was made.
     pub made: Made,
 }
@@ -165,6 +167,7 @@ impl Report {
                 files.push(File { name: format!("{}.csv", table.name), text: table.csv() });
             }
         }
+        files.push(File { name: format!("{}.csv", self.points.name), text: self.points.csv() });
         files
     }
 
@@ -206,6 +209,7 @@ mod tests {
                 tables: vec![table],
                 notes: vec!["That is all.".to_string()],
             }],
+            points: Table::new("points", "Every point", &["point"]).row(["first"]),
             made: Made { command: "suffrage x".to_string(), runs: 2, seed: 0, version: "0" },
         }
     }
@@ -214,7 +218,7 @@ mod tests {
     fn every_plot_and_table_has_a_file() {
         let files = report().files();
         let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
-        assert_eq!(names, ["index.html", "figure-1.svg", "figure-1.csv", "counts.csv"]);
+        assert_eq!(names, ["index.html", "figure-1.svg", "figure-1.csv", "counts.csv", "points.csv"]);
         assert_eq!(files[3].text, "n,messages\n3,7 <8>\n");
     }
 

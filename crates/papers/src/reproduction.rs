@@ -1,6 +1,6 @@
 //! A paper's experiments: what is to be measured, and what is to be shown of it.
 
-use crate::report::{Exhibit, Made, Report};
+use crate::report::{Exhibit, Made, Report, Table};
 use crate::study::{Results, Study};
 
 /// Shows what was measured. Its points were put into the study when it was made, and it remembers their
@@ -36,6 +36,17 @@ impl std::fmt::Debug for Reproduction {
 }
 
 impl Reproduction {
+    /// Every point, and the command that makes the first of its runs again.
+    fn points(&self) -> Table {
+        let title = "Every point that was measured: its runs have the seeds from the first on";
+        let mut table = Table::new("points", title, &["point", "runs", "first seed", "command"]);
+        for point in self.study.points() {
+            let command = format!("{} --seed {}", point.replay, point.seed);
+            table.push([point.name.clone(), point.runs.to_string(), point.seed.to_string(), command]);
+        }
+        table
+    }
+
     /// The report of what was measured.
     pub fn report(&self, results: &Results, made: Made) -> Report {
         let exhibits = self.exhibitors.iter().map(|exhibitor| exhibitor.exhibit(&self.study, results));
@@ -45,6 +56,7 @@ impl Reproduction {
             source: self.source,
             introduction: self.introduction.clone(),
             exhibits: exhibits.collect(),
+            points: self.points(),
             made,
         }
     }

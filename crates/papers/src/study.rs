@@ -1,7 +1,7 @@
 //! What is to be measured: a list of points, each by many runs that know nothing of each other.
 //!
 //! A study does not run itself. Its runs are numbered; whoever has cores to spare calls
-//! [`Study::run`] for each number, in any order, and hands the results to [`Results::add`] in the order of
+//! [`Study::run`] for each number, in any order, and hands the results to [`Study::take_in`] in the order of
 //! the numbers. So results do not depend on how many run at a time, and nothing is kept of a run but its
 //! part in the sums.
 

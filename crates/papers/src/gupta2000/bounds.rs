@@ -73,7 +73,7 @@ impl Setting {
         1.5 * self.k1(k)
     }
 
-    /// Section 4, after Theorem 1: how large the group may be with Pr[E4] still close to one.
+    /// Section 4, after Theorem 1: how large the group may be with the bound of E4 still close to one.
     pub fn largest_group(&self, k: f64) -> f64 {
         libm::pow(self.mcast_loss, -self.k2(k) / 2.0)
     }

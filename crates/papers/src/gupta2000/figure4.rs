@@ -163,8 +163,8 @@ impl Exhibitor for Figure4 {
             plots: vec![self.plot(results)],
             tables: vec![self.table(results)],
             notes: vec![
-                "A round of so few relay members as 7 loses most by relay graphs in several parts; at large K \
-                 what remains are leaders that died during the round, which nothing in the protocol prevents."
+                "At K = 7 most failures are members that are left undecided, having heard of no result or of several; at \
+                 large K what remains are leaders that died during the round, which nothing in the protocol prevents."
                     .to_string(),
             ],
         }

@@ -340,10 +340,7 @@ impl Figure5 {
         });
         let yes = match below {
             true => "Yes",
-            false => {
-                "No: a relay phase under our reading sends more than theirs did, and the text does not say where \
-                      the difference is"
-            }
+            false => "No: ours sends more than that axis has room for, and the text does not say why",
         };
         Claim::new(
             "",

@@ -207,8 +207,8 @@ impl Theorem3 {
                  communicated to every other.",
                 Verdict::of(cubic),
                 format!(
-                    "Measured is K to the power of {unicasts}. Few first choices are ever relayed on: most members \
-                         begin with the same lowest id, and a better choice spreads at once."
+                    "Measured is K to the power of {unicasts}. With the lowest id as the choice, \
+                     most members begin with the same one, and have nothing to relay."
                 ),
             ),
             Claim::new(

@@ -37,6 +37,9 @@ pre,code{font:13px/1.5 ui-monospace,Menlo,Consolas,monospace}pre{background:var(
 border-radius:6px;overflow-x:auto}\
 details{margin:.8rem 0}summary{cursor:pointer;color:var(--soft)}";
 
+/// Longer tables are folded up.
+const LONG: usize = 16;
+
 /// One page of one or several reports.
 pub fn page(reports: &[&Report]) -> String {
     let title = match reports {
@@ -77,7 +80,7 @@ fn section(report: &Report) -> String {
         made.runs,
         made.seed
     );
-    html
+    html + &folded(&report.points)
 }
 
 /// Every claim in a line, with a link to what shows it.
@@ -125,7 +128,9 @@ fn show(report: &Report, exhibit: &Exhibit) -> String {
         }
         html += "</div>\n";
     }
-    exhibit.tables.iter().for_each(|table| html += &tabled(table));
+    for table in &exhibit.tables {
+        html += &if table.rows.len() > LONG { folded(table) } else { tabled(table) };
+    }
     html + &paragraphs(&exhibit.notes)
 }
 
@@ -152,17 +157,17 @@ fn tabled(table: &Table) -> String {
         cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect()
     };
     let rows: String = table.rows.iter().map(|row| format!("<tr>{}</tr>\n", cells("td", row))).collect();
-    let html = format!(
+    format!(
         "<div class=\"wide\"><table><caption>{}</caption><thead><tr>{}</tr></thead><tbody>\n{rows}</tbody>\
          </table></div>\n",
         escape(&table.title),
         cells("th", &table.head)
-    );
-    // A long table is for those who ask for it.
-    match table.rows.len() {
-        ..=16 => html,
-        _ => format!("<details><summary>{}</summary>\n{html}</details>\n", escape(&table.title)),
-    }
+    )
+}
+
+/// A table for those who ask for it.
+fn folded(table: &Table) -> String {
+    format!("<details><summary>{}</summary>\n{}</details>\n", escape(&table.title), tabled(table))
 }
 
 fn paragraphs(texts: &[String]) -> String {
