@@ -100,23 +100,28 @@ impl<'s> Stage<'s> {
     pub(crate) fn play(&mut self) {
         while let Some(((at, _), event)) = self.events.pop_first() {
             self.now = at;
-            let (slot, input): (usize, Box<dyn FnOnce(&mut Randomized, &mut _)>) = match event {
-                Event::Begin(slot) => (slot, Box::new(|player, cx| player.on_command(cx, Command::Campaign))),
-                Event::Hear { to, from, message } => {
-                    let kind = Message::KINDS[message.kind()].name;
-                    let _ = writeln!(self.script, "{at:>6}  {from} {kind} {}", to + 1);
-                    (to, Box::new(move |player, cx| player.on_message(cx, from, message)))
-                }
+            let slot = match &event {
+                Event::Begin(slot) => *slot,
+                Event::Hear { to, .. } => *to,
                 Event::Expire { who, timer, generation } => {
-                    if self.generations[who][timer.index()] != generation {
+                    if self.generations[*who][timer.index()] != *generation {
                         continue;
                     }
-                    (who, Box::new(move |player, cx| player.on_timer(cx, timer)))
+                    *who
                 }
             };
             let view = self.roster.view(slot);
             let mut cx = self.recorders[slot].context(at, view, Span::UNIT);
-            input(&mut self.players[slot], &mut cx);
+            let player = &mut self.players[slot];
+            match event {
+                Event::Begin(_) => player.on_command(&mut cx, Command::Campaign),
+                Event::Hear { to, from, message } => {
+                    let kind = Message::KINDS[message.kind()].name;
+                    let _ = writeln!(self.script, "{at:>6}  {from} {kind} {}", to + 1);
+                    player.on_message(&mut cx, from, message);
+                }
+                Event::Expire { timer, .. } => player.on_timer(&mut cx, timer),
+            }
             self.carry_out(slot);
         }
     }

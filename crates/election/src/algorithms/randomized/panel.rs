@@ -89,6 +89,11 @@ impl Panel {
         self.slots.len()
     }
 
+    /// Whether nobody was asked.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
     /// Everybody asked, with their standings.
     pub fn iter(&self) -> impl Iterator<Item = (u32, Standing)> + '_ {
         self.slots.iter().copied().zip(self.standings.iter().copied())
