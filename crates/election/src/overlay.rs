@@ -124,7 +124,7 @@ impl Overlay {
 
     /// How many steps a Metropolis-Hastings walk takes until where it ends hardly depends on where it
     /// began: a multiple of the logarithm of the number of processes, as in any random network. The
-    /// multiple is from measurement (`tests/overlay.rs`).
+    /// multiple is from measurement (`tests/randomized/sampling.rs`).
     pub fn mixing_steps(&self) -> u32 {
         (12.0 * libm::log2(self.len().max(2) as f64)).ceil() as u32
     }

@@ -27,6 +27,10 @@
 //! repaired: 8 for the answers, as a mediator may be safe for three and close-safe for another three, and 2
 //! for those to POTW.
 //!
+//! Measured with 1,000 processes of which 1% contend, 10,000 elections each (`suffrage simulate randomized
+//! --nodes 1000 --contenders 0.01 --latency uniform:0,1 --runs 10000`): a unique leader in 99.9% as repaired,
+//! in 67% with `--tables printed`, where a third has none.
+//!
 //! Promises one leader "with high probability", `1 - 1/log^k n`. Two may win if their mediators of the
 //! second phase have none in common (chance about `1/n` for each pair). Nobody may win: synchronously, all
 //! that are left may meet in the first phase; and failures, section 5. It elects once: whoever loses does
@@ -51,10 +55,14 @@
 //!   phase is "totally asynchronous".
 //! - `--reuse-mediators` ("with the mediators from previous rounds participating in round j"): a mediator
 //!   holds whom it has accepted until that one drops out, and lets it meet those that come in later rounds.
-//!   For that a contender that loses has to say so, by DEC. The second phase is asked anew.
+//!   For that a contender that loses has to say so, by DEC. The second phase is asked anew. Measured
+//!   (`tests/randomized/asynchronous.rs`), that saves a quarter of the messages asynchronously; synchronously,
+//!   with as few rounds as are safe, it lets so many more through that the second phase costs more than is
+//!   saved.
 //! - Failures: a contender of the second phase asks others in the place of those that do not answer. That
 //!   takes longer than mediators are post-safe; one that has become idle again still accepts the POTW of its
-//!   last contender if it has said yes to nobody since. With `all-positive`, which the paper adopts, it wins when the full number has said yes to its POTW, too.
+//!   last contender if it has said yes to nobody since. With `all-positive`, which the paper adopts, it wins
+//!   when the full number has said yes to its POTW, too.
 //! - Everybody learns of the winner by a multicast. Of two winners, the one of the greater number is
 //!   believed in by those that hear of both; it is still an election with two winners.
 //!

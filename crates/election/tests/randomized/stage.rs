@@ -101,23 +101,26 @@ impl<'s> Stage<'s> {
         while let Some(((at, _), event)) = self.events.pop_first() {
             self.now = at;
             let slot = match &event {
-                Event::Begin(slot) | Event::Hear { to: slot, .. } | Event::Expire { who: slot, .. } => *slot,
+                Event::Begin(slot) => *slot,
+                Event::Hear { to, .. } => *to,
+                Event::Expire { who, timer, generation } => {
+                    if self.generations[*who][timer.index()] != *generation {
+                        continue;
+                    }
+                    *who
+                }
             };
             let view = self.roster.view(slot);
-            let cx = &mut self.recorders[slot].context(at, view, Span::UNIT);
+            let mut cx = self.recorders[slot].context(at, view, Span::UNIT);
             let player = &mut self.players[slot];
             match event {
-                Event::Begin(_) => player.on_command(cx, Command::Campaign),
+                Event::Begin(_) => player.on_command(&mut cx, Command::Campaign),
                 Event::Hear { to, from, message } => {
                     let kind = Message::KINDS[message.kind()].name;
                     let _ = writeln!(self.script, "{at:>6}  {from} {kind} {}", to + 1);
-                    player.on_message(cx, from, message);
+                    player.on_message(&mut cx, from, message);
                 }
-                Event::Expire { who, timer, generation } => {
-                    if self.generations[who][timer.index()] == generation {
-                        player.on_timer(cx, timer);
-                    }
-                }
+                Event::Expire { timer, .. } => player.on_timer(&mut cx, timer),
             }
             self.carry_out(slot);
         }
