@@ -8,7 +8,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 use election::catalog::{self, CONTRACTS, Visitor};
 use election::{Algorithm, Contract, Detection, Topology};
-use simulator::{Observer, Outcome, Scenario};
+use simulator::{Observer, Outcome, Runner, Scenario, runner};
 
 use crate::account::{self, Account};
 use crate::args::{Common, OutputArgs};
@@ -132,16 +132,22 @@ impl Visitor for Simulate<'_, '_> {
         }
         // Where nobody reads the figure it is not worth its time.
         scenario.weigh = common.output.json && common.runs.runs.is_none();
+        let runner = runner(A::CONTRACT.name, &options::given::<A>(self.matches))?;
         let replay = |seed| replay::command_line(&MakeSubcommand.visit::<A>(), self.matches, seed);
         let broken = match common.runs.runs {
             None => {
-                let run =
-                    Run { scenario: &scenario, cuts, output: &common.output, replay: replay(scenario.seed) };
-                run.show::<A>(&options, self.console)?
+                let run = Run {
+                    runner: &*runner,
+                    scenario: &scenario,
+                    cuts,
+                    output: &common.output,
+                    replay: replay(scenario.seed),
+                };
+                run.show(self.console)?
             }
             Some(runs) => {
-                let sweep = Sweep { scenario: &scenario, runs, jobs: common.runs.jobs };
-                let summary = sweep.run::<A>(&options, self.console.err_is_terminal);
+                let sweep = Sweep { runner: &*runner, scenario: &scenario, runs, jobs: common.runs.jobs };
+                let summary = sweep.run(self.console.err_is_terminal);
                 let text = match common.output.json {
                     true => json(&summary),
                     false => sweep::table(&account::opening(A::CONTRACT.name, &scenario), &summary, replay),
@@ -188,6 +194,7 @@ fn check_output(common: &Common) -> Result<(), Error> {
 
 /// A single run.
 struct Run<'a> {
+    runner: &'a dyn Runner,
     scenario: &'a Scenario,
     cuts: Cuts,
     output: &'a OutputArgs,
@@ -196,21 +203,22 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Runs and shows; whether a promise was broken.
-    fn show<A: Algorithm>(&self, options: &A::Options, console: &mut Console<'_>) -> Result<bool, Error> {
+    fn show(&self, console: &mut Console<'_>) -> Result<bool, Error> {
         let outcome = match self.output.trace.as_deref() {
-            None => self.tell::<A>(options, None, console)?,
+            None => self.tell(None, console)?,
             Some(file) if file == Path::new("-") => {
                 let trace =
-                    Shared::new(Trace::new(Vec::new(), A::CONTRACT.name, self.scenario, self.cuts.clone()));
-                let outcome = self.scenario.run_observed::<A>(options, Box::new(trace.handle()));
+                    Shared::new(Trace::new(Vec::new(), self.runner.name(), self.scenario, self.cuts.clone()));
+                let outcome = self.runner.run_observed(self.scenario, Box::new(trace.handle()));
                 console.out.write_all(&trace.into_inner().finish()?)?;
                 outcome
             }
             Some(file) => {
                 let failed = |error| Error::File(file.to_path_buf(), error);
                 let out = BufWriter::new(File::create(file).map_err(failed)?);
-                let trace = Shared::new(Trace::new(out, A::CONTRACT.name, self.scenario, self.cuts.clone()));
-                let outcome = self.tell::<A>(options, Some(Box::new(trace.handle())), console)?;
+                let trace =
+                    Shared::new(Trace::new(out, self.runner.name(), self.scenario, self.cuts.clone()));
+                let outcome = self.tell(Some(Box::new(trace.handle())), console)?;
                 trace.into_inner().finish().map_err(failed)?;
                 outcome
             }
@@ -218,12 +226,7 @@ impl Run<'_> {
         Ok(!outcome.violations.is_empty())
     }
 
-    fn tell<A: Algorithm>(
-        &self,
-        options: &A::Options,
-        trace: Option<Box<dyn Observer>>,
-        console: &mut Console<'_>,
-    ) -> Result<Outcome, Error> {
+    fn tell(&self, trace: Option<Box<dyn Observer>>, console: &mut Console<'_>) -> Result<Outcome, Error> {
         let account = Shared::new(Account::new(self.scenario, self.cuts.clone()));
         let diagram =
             self.output.diagram.then(|| Shared::new(Diagram::new(self.scenario, self.cuts.clone())));
@@ -233,8 +236,8 @@ impl Run<'_> {
         }
         observers.0.extend(diagram.iter().map(|diagram| Box::new(diagram.handle()) as Box<dyn Observer>));
         let outcome = match observers.0.is_empty() {
-            true => self.scenario.run::<A>(options),
-            false => self.scenario.run_observed::<A>(options, Box::new(observers)),
+            true => self.runner.run(self.scenario),
+            false => self.runner.run_observed(self.scenario, Box::new(observers)),
         };
         let account = account.into_inner();
         let text = if self.output.json {
@@ -243,7 +246,7 @@ impl Run<'_> {
             let course = diagram.map_or_else(|| account.course(), |diagram| diagram.into_inner().draw());
             let result = account::result(self.scenario, &outcome, &account.verdict(&outcome), &self.replay);
             let gap = if course.is_empty() { "" } else { "\n" };
-            format!("{}\n\n{course}{gap}{result}", account::opening(A::CONTRACT.name, self.scenario))
+            format!("{}\n\n{course}{gap}{result}", account::opening(self.runner.name(), self.scenario))
         };
         console.out.write_all(text.as_bytes())?;
         Ok(outcome)

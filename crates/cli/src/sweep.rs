@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use election::{Algorithm, Figure, Value};
+use election::{Figure, Value};
 use serde::{Serialize, Serializer};
-use simulator::{Estimate, Outcome, Scenario, Tally, Violation, proportion};
+use simulator::{Estimate, Outcome, Runner, Scenario, Tally, Violation, proportion};
 
 use crate::parallel::{self, Progress};
 use crate::words;
@@ -15,6 +15,7 @@ type Kinds<T> = Vec<(&'static str, T)>;
 
 /// The same scenario with many seeds.
 pub(crate) struct Sweep<'a> {
+    pub(crate) runner: &'a dyn Runner,
     pub(crate) scenario: &'a Scenario,
     pub(crate) runs: u64,
     pub(crate) jobs: Option<usize>,
@@ -65,15 +66,15 @@ impl Summary {
 }
 
 impl Sweep<'_> {
-    pub(crate) fn run<A: Algorithm>(&self, options: &A::Options, show_progress: bool) -> Summary {
+    pub(crate) fn run(&self, show_progress: bool) -> Summary {
         let progress = Progress::new(self.runs, show_progress);
         let run = |run| {
             let seed = self.scenario.seed.wrapping_add(run);
-            Scenario { seed, ..self.scenario.clone() }.run::<A>(options)
+            self.runner.run(&Scenario { seed, ..self.scenario.clone() })
         };
         let mut totals = Totals::default();
         parallel::for_each(0..self.runs, self.jobs, &progress, run, |_, outcome| totals.take_in(outcome));
-        totals.summary(A::CONTRACT.name, self.scenario, self.runs)
+        totals.summary(self.runner.name(), self.scenario, self.runs)
     }
 }
 

@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use election::catalog::{self, CONTRACTS, Visitor};
 use election::{Algorithm, BadParameter, Contract};
 use serde::Serialize;
-use simulator::{Fault, Scenario, Victim, Violation, shrink};
+use simulator::{Fault, Scenario, Victim, Violation, runner, shrink};
 
 use crate::error::Error;
 use crate::parallel::{self, Progress};
@@ -191,6 +191,9 @@ struct Case {
     minimal: bool,
 }
 
+/// Of the settings of an ordeal.
+const TAKEN: &str = "they were taken before";
+
 struct Rack<'a> {
     torture: &'a Torture,
     matches: Option<&'a ArgMatches>,
@@ -222,7 +225,7 @@ impl Visitor for Rack<'_> {
         self.progress.name(A::CONTRACT.name);
         let run = |seed| {
             let ordeal = victim.ordeal(seed);
-            ordeal.scenario.run::<A>(&ordeal.options)
+            runner(A::CONTRACT.name, &ordeal.settings).expect(TAKEN).run(&ordeal.scenario)
         };
         parallel::for_each(seeds.clone(), *jobs, self.progress, run, |seed, outcome| {
             report.events += outcome.events;
@@ -254,12 +257,13 @@ fn check<A: Algorithm>(victim: &Victim<A>) -> Result<(), Error> {
 
 fn case<A: Algorithm>(victim: &Victim<A>, seed: u64, violation: Violation) -> Case {
     let ordeal = victim.ordeal(seed);
+    let runner = runner(A::CONTRACT.name, &ordeal.settings).expect(TAKEN);
     let mut spent = 0;
     let breaks = |scenario: &Scenario| {
         if spent > BUDGET {
             return false;
         }
-        let outcome = scenario.run::<A>(&ordeal.options);
+        let outcome = runner.run(scenario);
         spent += outcome.events;
         outcome.violations.iter().any(|other| other.invariant == violation.invariant)
     };

@@ -4,7 +4,7 @@ use election::catalog::{self, Visitor};
 use election::{Algorithm, Contract, Detection};
 use serde::{Serialize, Serializer};
 use simulator::{
-    Course, Detector, Estimate, Outcome, Scenario, Tally, Traffic, Trial, mean, proportion, quantile,
+    Course, Detector, Estimate, Outcome, Tally, Traffic, Trial, mean, proportion, quantile, runner,
 };
 
 use crate::error::Error;
@@ -50,15 +50,9 @@ impl Cell {
     }
 
     pub(super) fn run(&self, seed: u64) -> Ran {
-        struct Run<'a>(&'a Cell, &'a Scenario);
-        impl Visitor for Run<'_> {
-            type Output = Outcome;
-            fn visit<A: Algorithm>(self) -> Outcome {
-                self.1.run::<A>(&self.0.options::<A>())
-            }
-        }
+        let runner = runner(self.contract.name, self.trial.settings(self.contract));
         let course = self.course(seed);
-        let outcome = self.visit(Run(self, &course.scenario));
+        let outcome = runner.expect("a contract names values that are taken").run(&course.scenario);
         let time_to_leader = course.time_to_leader(&outcome);
         let first = course.first_accord(&outcome);
         Ran { outcome, time_to_leader, first }
