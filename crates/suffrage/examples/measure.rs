@@ -173,7 +173,7 @@ async fn held(count: usize) -> Result<(), Error> {
         (memory() - base) as f64 / count as f64,
     );
     println!(
-        "a majority answers in {} ms; of the memory, {} bytes each at most are a voter's, and {} the candidate's",
+        "voters answer in {} ms; of the memory, {} bytes each at most are a voter's, and {} the candidate's",
         after.round_trip,
         election::algorithms::quorum_lease::MEMORY,
         runtime::lease::SEAT_MEMORY,

@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use election::algorithms::quorum_lease::{
-    Ask, Body, Candidate, Message, Name, Saved, Stage, Voter, VoterEffects,
+    Ask, Body, Candidate, Message, Name, Reply, Saved, Stage, Voter, VoterEffects,
 };
 use election::{Attribute, NodeId, Rng, Span, Start, Time};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use self::office::{Lead, Office};
 use super::agenda::Agenda;
@@ -66,7 +67,7 @@ pub struct Host {
     rng: Rng,
     /// When each voter last answered.
     heard: Vec<Option<Time>>,
-    /// How long a majority lately took to answer.
+    /// How long voters lately took to answer.
     round_trip: Span,
     history: History,
     tally: Tally,
@@ -214,7 +215,7 @@ impl Host {
     fn set_wish(&mut self, now: Time, seat: Seat, out: &mut Output, change: impl FnOnce(&mut Candidacy)) {
         let mut courtesy = self.courtesy();
         if let (Some(voter), Some(candidacy)) = (&self.voter, self.candidacy(seat))
-            && !voter.is_waited_for(candidacy.name)
+            && voter.waiters(candidacy.name).next().is_none()
         {
             // Who waits asks every voter it can reach, and this node's own would know.
             courtesy = Span::ZERO;
@@ -354,7 +355,7 @@ impl Host {
             (candidacy.standing, candidacy.contend_at) = (false, None);
             candidacy.candidate.set_healthy(&mut office, now, false);
         }
-        if office.proposed {
+        if office.asked {
             candidacy.asked = now;
         }
         let (announced, lead) = office.news(candidacy.asked);
@@ -372,14 +373,13 @@ impl Host {
     /// Takes note of what a candidate has told the world.
     fn note(&mut self, now: Time, seat: Seat, event: Event) {
         let leader = match event {
-            Event::Led { token, took, .. } => {
+            Event::Led { token, .. } => {
                 self.tally.led += 1;
-                self.took(took);
                 Some((self.me, token))
             }
-            Event::Renewed { took, .. } => {
+            Event::Renewed { .. } => {
                 self.tally.renewed += 1;
-                return self.took(took);
+                return;
             }
             Event::Follows { leader, token } => {
                 self.tally.followed += 1;
@@ -397,10 +397,12 @@ impl Host {
     }
 
     /// An eighth of what it took this time, seven of what it took before: as TCP does.
-    fn took(&mut self, took: Span) {
+    fn time_answer(&mut self, now: Time, from: NodeId, seat: Seat) {
+        let Some(candidacy) = self.candidacy(seat).filter(|_| from != self.me) else { return };
+        let took = now.since(candidacy.asked).as_nanos();
         let smoothed = match self.round_trip.as_nanos() {
-            0 => took.as_nanos(),
-            before => before - before / 8 + took.as_nanos() / 8,
+            0 => took,
+            before => before - before / 8 + took / 8,
         };
         self.round_trip = Span::from_nanos(smoothed);
     }
@@ -419,11 +421,16 @@ impl Host {
                 voter.on_ask(&mut office, now, from, name, ask);
                 let changes = matches!(ask, Ask::Propose { renewal: false, .. } | Ask::Release { .. });
                 if changes && from != self.me {
-                    self.look(now, name);
+                    self.look(now, name, matches!(ask, Ask::Release { .. }));
                 }
             }
             Body::Reply(reply) => {
                 let Some(&seat) = self.names.get(&name) else { return };
+                match reply {
+                    Reply::Vacant { .. } if self.bides_its_time(now, seat) => return,
+                    Reply::Vacant { .. } => {}
+                    _ => self.time_answer(now, from, seat),
+                }
                 self.put(now, seat, out, |it, office| it.candidate.on_reply(office, now, from, reply));
             }
             Body::Claim { attribute } => {
@@ -433,12 +440,47 @@ impl Host {
         }
     }
 
+    /// A lease has run out, and this candidate is woken. When a leader dies with its voter, the votes of all
+    /// others may be needed, and each of them may have woken another candidate, and not at the same moment. So
+    /// it waits until its own voter's grant has run out, too, and a round trip more for the others'; and if
+    /// another waits that goes first, for some more. All who vote know who waits, and come to the same order:
+    /// by rank, and among equals by a hash that is another for every name.
+    ///
+    /// After a release nobody has died, most voters wake the same one, and it is not kept waiting.
+    fn bides_its_time(&mut self, now: Time, seat: Seat) -> bool {
+        let (me, courtesy, round_trip) = (self.me, self.courtesy(), self.round_trip);
+        let Some(voter) = &self.voter else { return false };
+        let Some(candidacy) = self.seats[seat.index()].as_mut() else { return false };
+        let released = candidacy.released.is_some_and(|when| now.since(when) <= self.settings.delay * 2);
+        let waits = matches!(candidacy.candidate.stage(), Stage::Waiting | Stage::Enquiring);
+        if released || !waits || !candidacy.standing || !candidacy.healthy {
+            return false;
+        }
+        let expires = voter.grant(now, candidacy.name).map_or(now, |(_, expires)| expires);
+        if expires > now + self.settings.delay * 2 {
+            // Its own voter has granted it anew: whoever leads lives.
+            return false;
+        }
+        let order = |who: NodeId, attribute: Attribute| {
+            (attribute, xxh3_64_with_seed(candidacy.text.as_bytes(), who.0), who)
+        };
+        let mine = order(me, candidacy.candidate.attribute());
+        let behind = voter.waiters(candidacy.name).any(|(who, attribute)| order(who, attribute) > mine);
+        let patience = if behind { round_trip + courtesy } else { round_trip };
+        candidacy.contend_at.get_or_insert(expires + patience.min(self.settings.delay * COURTESY));
+        self.arm(seat);
+        true
+    }
+
     /// The node's voter has heard that the leader changes: its candidate asks who it is, once that is settled.
-    fn look(&mut self, now: Time, name: Name) {
+    fn look(&mut self, now: Time, name: Name, released: bool) {
         let settled = now + self.courtesy();
         let Some(&seat) = self.names.get(&name) else { return };
         let Some(candidacy) = self.seats[seat.index()].as_mut() else { return };
         candidacy.candidate.look_by(settled);
+        if released {
+            candidacy.released = Some(now);
+        }
         self.arm(seat);
     }
 
@@ -539,7 +581,7 @@ impl Host {
         self.tally
     }
 
-    /// How long a majority has lately taken to answer.
+    /// How long voters have lately taken to answer.
     pub fn round_trip(&self) -> Span {
         self.round_trip
     }
@@ -552,7 +594,7 @@ impl VoterEffects for Saving<'_> {
     fn save(&mut self, saved: Saved) {
         self.0.save = Some(saved);
     }
-    fn reply(&mut self, _: NodeId, _: Name, _: election::algorithms::quorum_lease::Reply) {
+    fn reply(&mut self, _: NodeId, _: Name, _: Reply) {
         unreachable!("nobody has asked it anything");
     }
 }

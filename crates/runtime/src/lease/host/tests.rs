@@ -1,6 +1,6 @@
 //! The host alone: what it says to itself, how it shares datagrams, when it wants to be called.
 
-use election::algorithms::quorum_lease::{MEMORY, Reply, Request};
+use election::algorithms::quorum_lease::{MEMORY, Request};
 
 use super::*;
 use crate::lease::SEAT_MEMORY;
