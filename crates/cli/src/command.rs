@@ -5,7 +5,9 @@ use std::ffi::OsString;
 use clap::Command;
 
 use crate::error::Error;
-use crate::{Console, algorithms, compare, demo, simulate, simulate_detector, simulate_multicast, torture};
+use crate::{
+    Console, algorithms, compare, demo, keygen, simulate, simulate_detector, simulate_multicast, torture,
+};
 
 const ABOUT: &str = "Leader election: algorithms to compare, break and look at.
 
@@ -47,6 +49,7 @@ pub(crate) fn command() -> Command {
             simulate::command(),
             compare::command(),
             torture::command(),
+            keygen::command(),
             simulate_detector::command(),
             simulate_multicast::command(),
         ])
@@ -59,6 +62,7 @@ pub(crate) fn execute(arguments: &[OsString], console: &mut Console<'_>) -> Resu
         Some(("algorithms", matches)) => algorithms::execute(matches, console).map(|()| 0),
         Some(("compare", matches)) => compare::execute(matches, console).map(|()| 0),
         Some(("demo", matches)) => demo::execute(matches, console).map(|()| 0),
+        Some(("keygen", matches)) => keygen::execute(matches, console).map(|()| 0),
         Some(("torture", matches)) => torture::execute(matches, console),
         Some(("simulate", matches)) => simulate::execute(matches, console),
         Some(("simulate-detector", matches)) => simulate_detector::execute(matches, console).map(|()| 0),

@@ -25,6 +25,8 @@ pub(crate) enum Error {
     Write(io::Error),
     /// A file could not be written: choose another place.
     File(PathBuf, io::Error),
+    /// The runtime cannot do it, and says what to do.
+    Runtime(runtime::Error),
 }
 
 impl Error {
@@ -40,6 +42,7 @@ impl Error {
             Error::Write(error) | Error::File(_, error) if error.kind() == Io::BrokenPipe => return 0,
             Error::Write(error) => (1, format!("error: cannot write the output: {error}\n")),
             Error::File(file, error) => (1, format!("error: cannot write {}: {error}\n", file.display())),
+            Error::Runtime(error) => (1, format!("error: {error}\n")),
             Error::Flag { flag, reason } => (2, complaint(&format!("{flag}: {reason}"), path)),
             Error::Clap(error) => match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -65,6 +68,12 @@ impl From<BadParameter> for Error {
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Error {
         Error::Write(error)
+    }
+}
+
+impl From<runtime::Error> for Error {
+    fn from(error: runtime::Error) -> Error {
+        Error::Runtime(error)
     }
 }
 

@@ -13,6 +13,7 @@ mod console;
 mod demo;
 mod diagram;
 mod error;
+mod keygen;
 mod options;
 mod parallel;
 mod replay;

@@ -152,18 +152,27 @@ impl Keyring {
         Keyring::new(keys)
     }
 
+    /// With a new key at the end, which opens already, and does not seal yet: the second step of a rotation.
+    pub fn with_new_key(mut self) -> Result<Keyring, Error> {
+        self.keys.push(Key::generate()?);
+        Keyring::new(self.keys)
+    }
+
+    /// With the last key first, so that it seals: the third step of a rotation.
+    pub fn with_last_first(mut self) -> Keyring {
+        self.keys.rotate_right(1);
+        self
+    }
+
+    /// With the first key alone: the last step of a rotation.
+    pub fn with_first_alone(mut self) -> Keyring {
+        self.keys.truncate(1);
+        self
+    }
+
     /// Writes a key file that only its owner may read. One that exists is left alone, and is the error.
     pub fn create(&self, path: &Path) -> Result<(), Error> {
-        let mut text = Zeroizing::new(String::with_capacity(256 + self.keys.len() * 80));
-        text.push_str("# Keys of a suffrage cluster: the first seals, all open. Keep them secret.\n");
-        for key in &self.keys {
-            for byte in key.secret.iter() {
-                for digit in [byte >> 4, byte & 15] {
-                    text.extend(char::from_digit(u32::from(digit), 16));
-                }
-            }
-            text.push('\n');
-        }
+        let text = self.text();
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -176,6 +185,32 @@ impl Keyring {
             _ = fs::remove_file(path);
             Error::File { doing: "write", path: path.to_path_buf(), source }
         })
+    }
+
+    /// Puts these keys in the place of a key file, which is there before and after, whole.
+    pub fn replace(&self, path: &Path) -> Result<(), Error> {
+        let mut temporary = path.as_os_str().to_os_string();
+        temporary.push(".new");
+        let temporary = Path::new(&temporary);
+        self.create(temporary)?;
+        fs::rename(temporary, path).map_err(|source| {
+            _ = fs::remove_file(temporary);
+            Error::File { doing: "replace", path: path.to_path_buf(), source }
+        })
+    }
+
+    fn text(&self) -> Zeroizing<String> {
+        let mut text = Zeroizing::new(String::with_capacity(256 + self.keys.len() * 80));
+        text.push_str("# Keys of a suffrage cluster: the first seals, all open. Keep them secret.\n");
+        for key in &self.keys {
+            for byte in key.secret.iter() {
+                for digit in [byte >> 4, byte & 15] {
+                    text.extend(char::from_digit(u32::from(digit), 16));
+                }
+            }
+            text.push('\n');
+        }
+        text
     }
 }
 
@@ -213,6 +248,25 @@ mod tests {
         fs::write(&path, "precious").unwrap();
         assert!(matches!(ring(&[1]).create(&path), Err(Error::File { doing: "create", .. })));
         assert_eq!(fs::read(&path).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn a_rotation_goes_step_by_step() {
+        let folder = Folder::new("keys");
+        let path = folder.path().join("cluster.key");
+        let ids = |ring: &Keyring| ring.keys.iter().map(Key::id).collect::<Vec<_>>();
+        let old = ring(&[1]);
+        old.create(&path).unwrap();
+        let both = Keyring::load(&path).unwrap().with_new_key().unwrap();
+        both.replace(&path).unwrap();
+        let [first, second] = ids(&Keyring::load(&path).unwrap())[..] else { panic!("two keys") };
+        assert_eq!(first, old.keys[0].id());
+        Keyring::load(&path).unwrap().with_last_first().replace(&path).unwrap();
+        assert_eq!(ids(&Keyring::load(&path).unwrap()), [second, first]);
+        Keyring::load(&path).unwrap().with_first_alone().replace(&path).unwrap();
+        assert_eq!(ids(&Keyring::load(&path).unwrap()), [second]);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+        assert!(matches!(ring(&[1; 8]).with_new_key(), Err(Error::TooManyKeys { count: 9, most: 8 })));
     }
 
     #[test]

@@ -12,7 +12,8 @@ use std::time::Duration;
 use election::catalog::{self, CONTRACTS, Visitor};
 use election::detectors::{self, heartbeat};
 use election::layers::{self, Stack};
-use election::{Algorithm, Command, Detection, NodeId, Roster, Safety, Span, Time};
+use election::multicast::bimodal;
+use election::{Algorithm, Command, Detection, NodeId, Roster, Safety, Span, Time, Topology};
 use runtime::clock::{BootClock, Clock, TokioClock};
 use runtime::codec::Protocol;
 use runtime::driver::{self, Handle, Settings};
@@ -155,7 +156,8 @@ impl Visitor for Elect {
     }
 }
 
-/// The algorithm's options where messages may be lost, behind a detector if it wants one.
+/// The algorithm's options where messages may be lost, behind a detector if it wants one, and with multicasts
+/// that gossip repairs if it lives by them.
 fn options<A: Algorithm>(delay_bound: Span) -> layers::Options<A::Options> {
     let mut algorithm = A::Options::default();
     for (name, value) in A::CONTRACT.under_loss {
@@ -163,7 +165,9 @@ fn options<A: Algorithm>(delay_bound: Span) -> layers::Options<A::Options> {
     }
     let beats = heartbeat::Options { period: delay_bound * 3, timeout: delay_bound * 15 };
     let detector = (A::CONTRACT.detection == Detection::Detector).then_some(beats);
-    layers::Options { detector: detector.map(detectors::Options::Heartbeat), multicast: None, algorithm }
+    let gossip = bimodal::Options { fanout: 2, rounds: 4 };
+    let multicast = (A::CONTRACT.topology == Topology::Multicast).then_some(gossip);
+    layers::Options { detector: detector.map(detectors::Options::Heartbeat), multicast, algorithm }
 }
 
 async fn elect<A: Algorithm>(count: u64, ground: Ground) {

@@ -2,7 +2,9 @@
 //!
 //! A peer's address is the configured one; that of anybody else is where its last datagram came from, once that
 //! has been opened and found to be new. So a candidate that the voters have never heard of gets its
-//! answers, and nothing is ever sent to an address that has not shown the key.
+//! answers, and nothing is ever sent to an address that has not shown the key. (Who can hold up a datagram on
+//! its way, and send it on from elsewhere, gets the answers until the next one, and cannot read them; it could as
+//! well have dropped them.)
 
 use std::collections::BTreeMap;
 use std::io;
