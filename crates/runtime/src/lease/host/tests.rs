@@ -3,7 +3,7 @@
 use election::algorithms::quorum_lease::{MEMORY, Request};
 
 use super::*;
-use crate::lease::SEAT_MEMORY;
+use crate::lease::{SEAT_MEMORY, Why};
 
 const ME: NodeId = NodeId(1);
 
