@@ -1,7 +1,8 @@
 //! A large group in one process, each member on a socket of its own:
-//! `cargo run --release -p runtime --example many_sockets -- announce 500`.
+//! `cargo run --release -p runtime --example many_sockets -- suppress 500 gossip`.
 //!
-//! One member is told to campaign. It tells when more than half, and when all, believe in one leader; how much
+//! A multicast goes to each member, one after the other; with `gossip`, those that it misses are told by others
+//! (bimodal multicast). One member is told to campaign. It tells when more than half, and when all, believe in one leader; how much
 //! was sent; and what was dropped.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it takes the time")]
 
@@ -13,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use election::algorithms::announce::Announce;
 use election::algorithms::suppress::Suppress;
+use election::layers::{self, Stack};
+use election::multicast::bimodal;
 use election::{Algorithm, Command, NodeId, Roster, Span};
 use runtime::clock::BootClock;
 use runtime::codec::Protocol;
@@ -51,9 +54,11 @@ fn favourite<P>(members: &[Handle<P>]) -> Option<(NodeId, usize)> {
     votes.into_iter().max_by_key(|&(_, count)| count)
 }
 
-async fn elect<A: Algorithm>(count: u64) -> Result<bool, Error> {
+async fn elect<A: Algorithm>(count: u64, gossip: bool) -> Result<bool, Error> {
     let nodes = connect(count).await?;
     println!("{}: {count} sockets", A::CONTRACT.name);
+    let multicast = gossip.then_some(bimodal::Options { fanout: 2, rounds: 5 });
+    let options = layers::Options { detector: None, multicast, algorithm: A::Options::default() };
     let start = |node: &Arc<Udp>| {
         let settings = Settings {
             roster: Roster::numbered(count as usize),
@@ -61,10 +66,10 @@ async fn elect<A: Algorithm>(count: u64) -> Result<bool, Error> {
             protocol: Protocol::named(A::CONTRACT.name),
             seed: None,
         };
-        let process = A::new(node.local(), &A::Options::default());
+        let process = <Stack<A> as Algorithm>::new(node.local(), &options);
         driver::spawn(process, Arc::clone(node), BootClock, MemoryDisk::default(), settings)
     };
-    let members: Vec<Handle<A>> = nodes.iter().map(start).collect::<Result<_, _>>()?;
+    let members: Vec<Handle<Stack<A>>> = nodes.iter().map(start).collect::<Result<_, _>>()?;
     let began = Instant::now();
     members[0].command(Command::Campaign).await?;
     let mut most = false;
@@ -102,14 +107,19 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let name = arguments.first().map_or("announce", String::as_str);
     let count = arguments.get(1).map_or(Ok(500), |text| text.parse());
-    let (Ok(count @ 1..=20_000), 0..=2) = (count, arguments.len()) else {
-        eprintln!("usage: many_sockets [ALGORITHM] [COUNT]");
+    let gossip = match arguments.get(2).map(String::as_str) {
+        None => Some(false),
+        Some("gossip") => Some(true),
+        Some(_) => None,
+    };
+    let (Ok(count @ 1..=20_000), Some(gossip), 0..=3) = (count, gossip, arguments.len()) else {
+        eprintln!("usage: many_sockets [ALGORITHM] [COUNT] [gossip]");
         return ExitCode::from(2);
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let ended = match name {
-        "announce" => runtime.block_on(elect::<Announce>(count)),
-        "suppress" => runtime.block_on(elect::<Suppress>(count)),
+        "announce" => runtime.block_on(elect::<Announce>(count, gossip)),
+        "suppress" => runtime.block_on(elect::<Suppress>(count, gossip)),
         _ => {
             eprintln!("`{name}` is not for large groups: announce and suppress are");
             return ExitCode::from(2);

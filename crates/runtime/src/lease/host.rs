@@ -2,14 +2,16 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_methods, reason = "time and mail are inputs")]
 
 mod office;
+mod report;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use election::algorithms::quorum_lease::{
-    Ask, Body, Candidate, Message, Name, Saved, Stage, Voter, VoterEffects,
+    Ask, Body, Candidate, Message, Name, Reply, Saved, Stage, Voter, VoterEffects,
 };
 use election::{Attribute, NodeId, Rng, Span, Start, Time};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use self::office::{Lead, Office};
 use super::agenda::Agenda;
@@ -17,7 +19,7 @@ use super::outbox;
 use super::output::{Event, Output};
 use super::seat::{Candidacy, Seat};
 use super::settings::{Settings, Terms, Unfit};
-use super::status::{History, Record, Status, Tally, VoterStatus, Why};
+use super::status::{History, Record, Tally};
 use crate::Dropped;
 
 /// How many candidates are looked at in one turn: some datagrams full of renewals, after which it is time to
@@ -66,7 +68,7 @@ pub struct Host {
     rng: Rng,
     /// When each voter last answered.
     heard: Vec<Option<Time>>,
-    /// How long a majority lately took to answer.
+    /// How long voters lately took to answer.
     round_trip: Span,
     history: History,
     tally: Tally,
@@ -214,7 +216,7 @@ impl Host {
     fn set_wish(&mut self, now: Time, seat: Seat, out: &mut Output, change: impl FnOnce(&mut Candidacy)) {
         let mut courtesy = self.courtesy();
         if let (Some(voter), Some(candidacy)) = (&self.voter, self.candidacy(seat))
-            && !voter.is_waited_for(candidacy.name)
+            && voter.waiters(candidacy.name).next().is_none()
         {
             // Who waits asks every voter it can reach, and this node's own would know.
             courtesy = Span::ZERO;
@@ -354,7 +356,7 @@ impl Host {
             (candidacy.standing, candidacy.contend_at) = (false, None);
             candidacy.candidate.set_healthy(&mut office, now, false);
         }
-        if office.proposed {
+        if office.asked {
             candidacy.asked = now;
         }
         let (announced, lead) = office.news(candidacy.asked);
@@ -372,14 +374,13 @@ impl Host {
     /// Takes note of what a candidate has told the world.
     fn note(&mut self, now: Time, seat: Seat, event: Event) {
         let leader = match event {
-            Event::Led { token, took, .. } => {
+            Event::Led { token, .. } => {
                 self.tally.led += 1;
-                self.took(took);
                 Some((self.me, token))
             }
-            Event::Renewed { took, .. } => {
+            Event::Renewed { .. } => {
                 self.tally.renewed += 1;
-                return self.took(took);
+                return;
             }
             Event::Follows { leader, token } => {
                 self.tally.followed += 1;
@@ -397,10 +398,12 @@ impl Host {
     }
 
     /// An eighth of what it took this time, seven of what it took before: as TCP does.
-    fn took(&mut self, took: Span) {
+    fn time_answer(&mut self, now: Time, from: NodeId, seat: Seat) {
+        let Some(candidacy) = self.candidacy(seat).filter(|_| from != self.me) else { return };
+        let took = now.since(candidacy.asked).as_nanos();
         let smoothed = match self.round_trip.as_nanos() {
-            0 => took.as_nanos(),
-            before => before - before / 8 + took.as_nanos() / 8,
+            0 => took,
+            before => before - before / 8 + took / 8,
         };
         self.round_trip = Span::from_nanos(smoothed);
     }
@@ -419,11 +422,16 @@ impl Host {
                 voter.on_ask(&mut office, now, from, name, ask);
                 let changes = matches!(ask, Ask::Propose { renewal: false, .. } | Ask::Release { .. });
                 if changes && from != self.me {
-                    self.look(now, name);
+                    self.look(now, name, matches!(ask, Ask::Release { .. }));
                 }
             }
             Body::Reply(reply) => {
                 let Some(&seat) = self.names.get(&name) else { return };
+                match reply {
+                    Reply::Vacant { .. } if self.bides_its_time(now, seat) => return,
+                    Reply::Vacant { .. } => {}
+                    _ => self.time_answer(now, from, seat),
+                }
                 self.put(now, seat, out, |it, office| it.candidate.on_reply(office, now, from, reply));
             }
             Body::Claim { attribute } => {
@@ -433,12 +441,47 @@ impl Host {
         }
     }
 
+    /// A lease has run out, and this candidate is woken. When a leader dies with its voter, the votes of all
+    /// others may be needed, and each of them may have woken another candidate, and not at the same moment. So
+    /// it waits until its own voter's grant has run out, too, and a round trip more for the others'; and if
+    /// another waits that goes first, for some more. All who vote know who waits, and come to the same order:
+    /// by rank, and among equals by a hash that is another for every name.
+    ///
+    /// After a release nobody has died, most voters wake the same one, and it is not kept waiting.
+    fn bides_its_time(&mut self, now: Time, seat: Seat) -> bool {
+        let (me, courtesy, round_trip) = (self.me, self.courtesy(), self.round_trip);
+        let Some(voter) = &self.voter else { return false };
+        let Some(candidacy) = self.seats[seat.index()].as_mut() else { return false };
+        let released = candidacy.released.is_some_and(|when| now.since(when) <= self.settings.delay * 2);
+        let waits = matches!(candidacy.candidate.stage(), Stage::Waiting | Stage::Enquiring);
+        if released || !waits || !candidacy.standing || !candidacy.healthy {
+            return false;
+        }
+        let expires = voter.grant(now, candidacy.name).map_or(now, |(_, expires)| expires);
+        if expires > now + self.settings.delay * 2 {
+            // Its own voter has granted it anew: whoever leads lives.
+            return false;
+        }
+        let order = |who: NodeId, attribute: Attribute| {
+            (attribute, xxh3_64_with_seed(candidacy.text.as_bytes(), who.0), who)
+        };
+        let mine = order(me, candidacy.candidate.attribute());
+        let behind = voter.waiters(candidacy.name).any(|(who, attribute)| order(who, attribute) > mine);
+        let patience = if behind { round_trip + courtesy } else { round_trip };
+        candidacy.contend_at.get_or_insert(expires + patience.min(self.settings.delay * COURTESY));
+        self.arm(seat);
+        true
+    }
+
     /// The node's voter has heard that the leader changes: its candidate asks who it is, once that is settled.
-    fn look(&mut self, now: Time, name: Name) {
+    fn look(&mut self, now: Time, name: Name, released: bool) {
         let settled = now + self.courtesy();
         let Some(&seat) = self.names.get(&name) else { return };
         let Some(candidacy) = self.seats[seat.index()].as_mut() else { return };
         candidacy.candidate.look_by(settled);
+        if released {
+            candidacy.released = Some(now);
+        }
         self.arm(seat);
     }
 
@@ -450,99 +493,6 @@ impl Host {
             candidacy.armed = Some(due);
         }
     }
-
-    // What can be asked of it.
-
-    /// Its part in the election of this name.
-    pub fn seat(&self, name: Name) -> Option<Seat> {
-        self.names.get(&name).copied()
-    }
-
-    /// How many elections it takes part in.
-    pub fn len(&self) -> usize {
-        self.names.len()
-    }
-
-    /// Whether it takes part in none.
-    pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
-    }
-
-    /// What it knows of an election.
-    pub fn status(&self, now: Time, seat: Seat) -> Option<Status> {
-        let candidacy = self.candidacy(seat)?;
-        let candidate = &candidacy.candidate;
-        let lease = candidate.lease().filter(|lease| now < lease.valid_until);
-        let other = candidate.leader().map(|grant| (grant.holder, grant.token));
-        Some(Status {
-            name: candidacy.text.to_string(),
-            leader: lease.map(|lease| (self.me, lease.token)).or(other),
-            since: candidacy.since,
-            lease,
-            attribute: candidate.attribute(),
-            why: self.why(now, candidacy),
-        })
-    }
-
-    fn why(&self, now: Time, candidacy: &Candidacy) -> Why {
-        let candidate = &candidacy.candidate;
-        let lease = candidate.lease().filter(|lease| now < lease.valid_until);
-        let silent = self.silent_voters(now, candidacy.patience());
-        let majority = self.settings.voters.len() / 2 + 1;
-        match (lease, candidate.leader(), candidate.stage()) {
-            (Some(lease), ..) => Why::Leads(lease.valid_until.since(now)),
-            _ if !candidacy.healthy => Why::Unhealthy,
-            _ if !candidacy.standing => Why::Observes,
-            _ if self.settings.voters.len() - silent.len() < majority => Why::NoMajority { silent, majority },
-            (_, Some(grant), _) => Why::Follows(grant.holder),
-            _ if now < candidate.stands_back_until() => {
-                Why::StandsBack(candidate.stands_back_until().since(now))
-            }
-            (_, _, Stage::Preparing | Stage::Proposing) => Why::Contends,
-            _ => Why::Waits,
-        }
-    }
-
-    /// The voters that have not answered for that long.
-    fn silent_voters(&self, now: Time, patience: Span) -> Vec<(NodeId, Option<Span>)> {
-        let voters = self.settings.voters.iter().zip(&self.heard);
-        let own_votes = self.voter.as_ref().is_some_and(|voter| voter.votes() && now >= voter.silent_until());
-        voters
-            .filter(|&(&voter, heard)| match voter == self.me {
-                true => !own_votes,
-                false => heard.is_none_or(|heard| now.since(heard) > patience),
-            })
-            .map(|(&voter, heard)| (voter, heard.map(|heard| now.since(heard))))
-            .collect()
-    }
-
-    /// How it is as a voter, if it is one.
-    pub fn voter_status(&self, now: Time) -> Option<VoterStatus> {
-        let voter = self.voter.as_ref()?;
-        let (votes, silence) = (voter.votes(), voter.silent_until().since(now));
-        Some(VoterStatus { votes, silence, elections: voter.len() })
-    }
-
-    /// Every election it takes part in.
-    pub fn seats(&self) -> impl Iterator<Item = (Seat, &str)> {
-        let seats = self.names.values();
-        seats.filter_map(|&seat| Some((seat, &*self.seats[seat.index()].as_ref()?.text)))
-    }
-
-    /// The changes of leaders that it learned of.
-    pub fn history(&self) -> &History {
-        &self.history
-    }
-
-    /// What it has counted.
-    pub fn tally(&self) -> Tally {
-        self.tally
-    }
-
-    /// How long a majority has lately taken to answer.
-    pub fn round_trip(&self) -> Span {
-        self.round_trip
-    }
 }
 
 /// What a voter that starts may do.
@@ -552,7 +502,7 @@ impl VoterEffects for Saving<'_> {
     fn save(&mut self, saved: Saved) {
         self.0.save = Some(saved);
     }
-    fn reply(&mut self, _: NodeId, _: Name, _: election::algorithms::quorum_lease::Reply) {
+    fn reply(&mut self, _: NodeId, _: Name, _: Reply) {
         unreachable!("nobody has asked it anything");
     }
 }

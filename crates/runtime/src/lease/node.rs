@@ -39,7 +39,7 @@ pub struct Figures {
     pub elections: usize,
     /// How it is as a voter.
     pub voter: Option<VoterStatus>,
-    /// How long a majority has lately taken to answer.
+    /// How long voters have lately taken to answer.
     pub round_trip: Span,
     /// How many messages it has sent.
     pub messages_sent: u64,

@@ -36,7 +36,9 @@ pub(super) struct Candidacy {
     pub(super) contend_at: Option<Time>,
     /// Until when it does so if it stands again, having handed over.
     pub(super) courteous_until: Time,
-    /// When it last asked for a lease.
+    /// When the node's voter last heard that somebody gave it back.
+    pub(super) released: Option<Time>,
+    /// When it last asked voters for anything.
     pub(super) asked: Time,
     /// Since when what it knows of the leader has been so.
     pub(super) since: Time,
@@ -62,6 +64,7 @@ impl Candidacy {
             ttl: terms.ttl,
             contend_at: None,
             courteous_until: now,
+            released: None,
             asked: now,
             since: now,
             armed: None,

@@ -43,6 +43,11 @@ impl Queue {
         preferred.or_else(|| (!self.0.is_empty()).then(|| self.0.remove(0).who))
     }
 
+    /// Who waits, in order, and how good a leader each would be.
+    pub fn iter(&self) -> impl Iterator<Item = (NodeId, Attribute)> {
+        self.0.iter().map(|waiter| (waiter.who, waiter.attribute))
+    }
+
     /// Whether nobody waits.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -136,9 +136,9 @@ impl Voter {
         self.live_grant(now, name).map(|grant| (grant, self.elections[&name].due))
     }
 
-    /// Whether somebody is in the queue for this election.
-    pub fn is_waited_for(&self, name: Name) -> bool {
-        self.queues.contains_key(&name)
+    /// Who is in the queue for this election, and how good a leader each would be.
+    pub fn waiters(&self, name: Name) -> impl Iterator<Item = (NodeId, Attribute)> {
+        self.queues.get(&name).into_iter().flat_map(Queue::iter)
     }
 
     /// A candidate says something.

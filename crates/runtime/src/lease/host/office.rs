@@ -20,8 +20,8 @@ pub(super) struct Office<'o> {
     /// What the candidate has told the world. Nothing, nearly always: then it takes no memory.
     announced: Vec<Announcement>,
     lead_until: Option<Time>,
-    /// Whether the candidate has asked for a lease.
-    pub(super) proposed: bool,
+    /// Whether the candidate has asked for anything that is answered.
+    pub(super) asked: bool,
 }
 
 impl<'o> Office<'o> {
@@ -34,7 +34,7 @@ impl<'o> Office<'o> {
         out: &'o mut Output,
     ) -> Office<'o> {
         let announced = Vec::new();
-        Office { me, name, now, own, rng, out, announced, lead_until: None, proposed: false }
+        Office { me, name, now, own, rng, out, announced, lead_until: None, asked: false }
     }
 
     pub(super) fn me(&self) -> NodeId {
@@ -97,7 +97,7 @@ impl VoterEffects for Office<'_> {
 
 impl CandidateEffects for Office<'_> {
     fn ask(&mut self, voter: NodeId, ask: Ask) {
-        self.proposed |= matches!(ask, Ask::Propose { .. });
+        self.asked |= !matches!(ask, Ask::Release { .. });
         self.send(voter, self.name, Body::Ask(ask));
     }
     fn claim(&mut self, leader: NodeId, attribute: Attribute) {
