@@ -7,8 +7,9 @@
 //! ```
 //!
 //! The cipher is XChaCha20-Poly1305 of the RustCrypto project: pure Rust, constant time without special
-//! hardware, audited in an earlier version, and with nonces of 24 bytes, long enough to be *made unique* rather than hoped to be.
-//! (AES-GCM and `ring` have 12, too short for what follows, and `ring` needs a C compiler.)
+//! hardware, audited in an earlier version, and with nonces of 24 bytes, long enough to be *made unique*
+//! rather than hoped to be. (AES-GCM and `ring` have 12, too short for what follows, and `ring` needs a C
+//! compiler.)
 //!
 //! **No nonce twice.** A nonce is the sender's [`Boot`] and a counter. Within a process the counter is never
 //! the same twice, also over a change of keys. A boot is the time of the process's start and 64 random bits
