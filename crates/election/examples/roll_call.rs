@@ -57,6 +57,7 @@ impl Algorithm for RollCall {
         detection: Detection::Detector,
         electorate: Electorate::Anybody,
         needs_disk: false,
+        persists: true,
         under_loss: &[],
         safety: Safety::Eventual,
         choice: Choice::Best,

@@ -30,6 +30,9 @@ pub struct Contract {
     pub electorate: Electorate,
     /// Whether its promises need that a process which comes back finds what it had saved.
     pub needs_disk: bool,
+    /// Whether it goes on until somebody leads. If not, an election that fails is left at that until the next is
+    /// called.
+    pub persists: bool,
     /// What to set where messages are lost: parameters and their values.
     pub under_loss: &'static [(&'static str, &'static str)],
     /// How many leaders there can be, and when.

@@ -50,6 +50,7 @@ impl Algorithm for Announce {
         detection: Detection::Timeout,
         electorate: Electorate::Anybody,
         needs_disk: false,
+        persists: true,
         under_loss: &[],
         safety: Safety::Eventual,
         choice: Choice::Best,

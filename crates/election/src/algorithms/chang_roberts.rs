@@ -51,6 +51,7 @@ impl Token for Election {
         detection: Detection::Detector,
         electorate: Electorate::Anybody,
         needs_disk: false,
+        persists: true,
         under_loss: &[("reaffirm", "10")],
         safety: Safety::Eventual,
         choice: Choice::Best,

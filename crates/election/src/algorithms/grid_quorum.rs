@@ -139,6 +139,7 @@ impl Algorithm for GridQuorum {
         detection: Detection::Detector,
         electorate: Electorate::Grid,
         needs_disk: true,
+        persists: true,
         under_loss: &[("reaffirm", "10")],
         safety: Safety::AtMostOnePerTerm,
         choice: Choice::Any,

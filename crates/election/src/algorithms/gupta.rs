@@ -133,6 +133,7 @@ impl Algorithm for Gupta {
         detection: Detection::Detector,
         electorate: Electorate::Anybody,
         needs_disk: false,
+        persists: true,
         under_loss: &[],
         safety: Safety::WithHighProbability,
         choice: Choice::Any,

@@ -141,6 +141,7 @@ impl Algorithm for Invitation {
         detection: Detection::Timeout,
         electorate: Electorate::Anybody,
         needs_disk: false,
+        persists: true,
         under_loss: &[],
         safety: Safety::Eventual,
         choice: Choice::Any,

@@ -78,6 +78,7 @@ impl Algorithm for ProbabilisticQuorum {
         detection: Detection::Detector,
         electorate: Electorate::Anybody,
         needs_disk: false,
+        persists: false,
         under_loss: &[],
         safety: Safety::WithHighProbability,
         choice: Choice::Any,

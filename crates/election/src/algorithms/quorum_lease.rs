@@ -269,6 +269,7 @@ impl Algorithm for QuorumLease {
         detection: Detection::Timeout,
         electorate: Electorate::Voters(VOTERS),
         needs_disk: true,
+        persists: true,
         under_loss: &[],
         safety: Safety::AtMostOne,
         choice: Choice::Any,

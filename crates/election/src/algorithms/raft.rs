@@ -149,6 +149,7 @@ impl Algorithm for Raft {
         detection: Detection::Timeout,
         electorate: Electorate::Majority,
         needs_disk: true,
+        persists: true,
         under_loss: &[],
         safety: Safety::AtMostOnePerTerm,
         choice: Choice::Any,

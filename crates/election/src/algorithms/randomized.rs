@@ -142,6 +142,7 @@ impl Algorithm for Randomized {
         detection: Detection::Detector,
         electorate: Electorate::Anybody,
         needs_disk: false,
+        persists: false,
         under_loss: &[],
         safety: Safety::WithHighProbability,
         choice: Choice::Any,

@@ -152,6 +152,7 @@ impl Algorithm for StableLeader {
         detection: Detection::Timeout,
         electorate: Electorate::Anybody,
         needs_disk: false,
+        persists: true,
         under_loss: &[],
         safety: Safety::Eventual,
         choice: Choice::Any,

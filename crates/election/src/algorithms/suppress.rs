@@ -91,6 +91,7 @@ impl Algorithm for Suppress {
         detection: Detection::Timeout,
         electorate: Electorate::Anybody,
         needs_disk: false,
+        persists: true,
         under_loss: &[],
         safety: Safety::Eventual,
         choice: Choice::Best,

@@ -176,6 +176,7 @@ impl Algorithm for Probe {
         detection: Detection::Detector,
         electorate: Electorate::Anybody,
         needs_disk: false,
+        persists: true,
         under_loss: &[],
         safety: Safety::Eventual,
         choice: Choice::Any,
