@@ -362,6 +362,7 @@ impl Host {
             }
             Event::Renewed { took, .. } => {
                 self.tally.renewed += 1;
+                self.tally.renewals.add(took);
                 return self.took(took);
             }
             Event::Follows { leader, token } => {
@@ -376,6 +377,11 @@ impl Host {
         };
         let Some(candidacy) = self.seats[seat.index()].as_mut() else { return };
         candidacy.since = now;
+        if leader.is_none() {
+            candidacy.bereft.get_or_insert(now);
+        } else if let Some(lost) = candidacy.bereft.take() {
+            self.tally.failovers.add(now.since(lost));
+        }
         self.history.add(Record { name: candidacy.name, at: now, leader });
     }
 
@@ -487,7 +493,7 @@ impl Host {
     }
 
     /// The voters that have not answered for longer than anybody waits before asking again.
-    fn silent_voters(&self, now: Time) -> Vec<(NodeId, Option<Span>)> {
+    pub fn silent_voters(&self, now: Time) -> Vec<(NodeId, Option<Span>)> {
         let patience = self.settings.voter_timings().patience;
         let voters = self.settings.voters.iter().zip(&self.heard);
         let own_votes = self.voter.as_ref().is_some_and(|voter| voter.votes() && now >= voter.silent_until());

@@ -40,6 +40,8 @@ pub(super) struct Candidacy {
     pub(super) asked: Time,
     /// Since when what it knows of the leader has been so.
     pub(super) since: Time,
+    /// Since when it has known of no leader, having known one.
+    pub(super) bereft: Option<Time>,
     /// The moment of an entry in the agenda: it is looked at then, or earlier.
     pub(super) armed: Option<Time>,
 }
@@ -65,6 +67,7 @@ impl Candidacy {
             courteous_until: now,
             asked: now,
             since: now,
+            bereft: None,
             armed: None,
         }
     }
