@@ -37,7 +37,7 @@ use crate::config::Config;
 use crate::lease::{Node, Part, Settings};
 use crate::storage::{DataFolder, MemoryDisk};
 use crate::transport::udp::{Socket, Udp};
-use crate::transport::{self, Sealed, Transport as _};
+use crate::transport::{self, Sealed};
 use crate::{Error, Keyring};
 
 /// An election in which nobody stands. The daemon observes it, so that it hears the voters even if nobody wants
@@ -91,10 +91,11 @@ impl Daemon {
         let socket = Socket::bind(listen(config, &addresses)).await?;
         // Before anybody hears of the node: who cannot be asked must not stand.
         let listener = match config.http {
-            Some(address) => Some(TcpListener::bind(address).await.map_err(|source| Error::Network {
-                doing: format!("serve HTTP on {address}"),
-                source,
-            })?),
+            Some(address) => Some(
+                TcpListener::bind(address)
+                    .await
+                    .map_err(|source| Error::Network { doing: format!("serve HTTP on {address}"), source })?,
+            ),
             None => None,
         };
         wire.peers = addresses;
@@ -228,23 +229,21 @@ fn settings(config: &Config) -> Settings {
     Settings { delay, drift, longest_ttl, ..Settings::new(voters) }
 }
 
-/// What a process is told by signals.
+fn listen_to(kind: SignalKind) -> Result<Signal, Error> {
+    signal(kind).map_err(|source| Error::Network { doing: "listen to signals".to_string(), source })
+}
+
+/// What tells a process to stop.
 struct Signals {
-    hang_up: Signal,
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Signals {
     fn new() -> Result<Signals, Error> {
-        let listen = |kind| {
-            let failed = |source| Error::Network { doing: "listen to signals".to_string(), source };
-            signal(kind).map_err(failed)
-        };
         Ok(Signals {
-            hang_up: listen(SignalKind::hangup())?,
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen_to(SignalKind::interrupt())?,
+            terminate: listen_to(SignalKind::terminate())?,
         })
     }
 
@@ -269,7 +268,8 @@ pub fn run(config: &Config, new: bool) -> Result<(), Error> {
 }
 
 async fn serve(config: &Config, new: bool) -> Result<(), Error> {
-    let mut signals = Signals::new()?;
+    // Before anything else: none is missed, and none ends the process by surprise.
+    let (mut signals, mut hang_up) = (Signals::new()?, listen_to(SignalKind::hangup())?);
     let daemon = Daemon::start(config, new).await?;
     let http = daemon.http_address().map_or("off".to_string(), |address| address.to_string());
     let voters: Vec<String> = config.voters.iter().map(|voter| voter.id.to_string()).collect();
@@ -288,7 +288,7 @@ async fn serve(config: &Config, new: bool) -> Result<(), Error> {
     loop {
         tokio::select! {
             () = signals.stop() => break,
-            _ = signals.hang_up.recv() => if let Err(error) = daemon.rekey() {
+            _ = hang_up.recv() => if let Err(error) = daemon.rekey() {
                 error!("the old keys stay in use: {error}");
             },
             // Only of a node that comes round to things.

@@ -77,8 +77,8 @@ pub use self::watchers::Watchers;
 use super::parameters;
 use crate::{
     Algorithm, Announcement, Attribute, BadParameter, Choice, Command, Context, Contract, Cost, DRIFT_BOUND,
-    Detection, Effects, Electorate, Expense, Figure, Formula, Leases, Member, NodeId, Parameter, Process, Rng,
-    Roster, Safety, Settings, Span, Start, Synchrony, Time, Topology, Value,
+    Detection, Effects, Electorate, Expense, Figure, Formula, Leases, Member, NodeId, Parameter, Process,
+    Rng, Roster, Safety, Settings, Span, Start, Synchrony, Time, Topology, Value,
 };
 
 /// What a process waits for.

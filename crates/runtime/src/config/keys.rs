@@ -104,10 +104,15 @@ pub const KEYS: &[Key] = &[
             Ok(())
         },
     ),
-    Key::new("http", "ADDRESS:PORT|off", "where HTTP is served, on loopback [default: 127.0.0.1:7480]", |config, text| {
-        config.http = if text == "off" { None } else { Some(socket(text)?) };
-        Ok(())
-    }),
+    Key::new(
+        "http",
+        "ADDRESS:PORT|off",
+        "where HTTP is served, on loopback [default: 127.0.0.1:7480]",
+        |config, text| {
+            config.http = if text == "off" { None } else { Some(socket(text)?) };
+            Ok(())
+        },
+    ),
     Key::new("http-token", "FILE", "the token that HTTP requests must bear", |config, text| {
         config.http_token = Some(path(text)?);
         Ok(())

@@ -79,7 +79,10 @@ fn values_that_do_not_go_together_are_refused() {
         assert!(problems.contains(reason) && problems.contains("suffrage.toml:"), "{line}: {problems}");
     };
     refuses("longest-ttl = \"4s\"", "ttl: is longer than longest-ttl");
-    refuses("http = \"0.0.0.0:80\"", "http: 0.0.0.0:80 can be reached from elsewhere, and HTTP is not encrypted");
+    refuses(
+        "http = \"0.0.0.0:80\"",
+        "http: 0.0.0.0:80 can be reached from elsewhere, and HTTP is not encrypted",
+    );
     let diskless = FILE.replace("data = \"/var/lib/suffrage\"\n", "");
     assert!(read(&diskless, &[], &[]).unwrap_err().contains("data: is missing: this node votes"));
     assert!(read(&diskless, &[], &[("id", "9")]).is_ok(), "one that does not vote has nothing to keep");

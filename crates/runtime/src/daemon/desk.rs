@@ -24,12 +24,31 @@ pub(super) type Reply = Result<(Session, Answer), Refusal>;
 
 /// What is asked of a desk.
 pub(super) enum Request {
-    Campaign { session: Option<Session>, wish: Wish, received: Time, wait: Span, reply: oneshot::Sender<Reply> },
-    Renew { session: Session, received: Time, reply: oneshot::Sender<Reply> },
-    Resign { session: Session, to: Option<NodeId>, reply: oneshot::Sender<Result<(), Refusal>> },
+    Campaign {
+        session: Option<Session>,
+        wish: Wish,
+        received: Time,
+        wait: Span,
+        reply: oneshot::Sender<Reply>,
+    },
+    Renew {
+        session: Session,
+        received: Time,
+        reply: oneshot::Sender<Reply>,
+    },
+    Resign {
+        session: Session,
+        to: Option<NodeId>,
+        reply: oneshot::Sender<Result<(), Refusal>>,
+    },
     /// An operator wants the node to hand over: within which time it does; none if it does not lead.
-    Recall { to: Option<NodeId>, reply: oneshot::Sender<Option<Span>> },
-    Watch { reply: oneshot::Sender<Watched> },
+    Recall {
+        to: Option<NodeId>,
+        reply: oneshot::Sender<Option<Span>>,
+    },
+    Watch {
+        reply: oneshot::Sender<Watched>,
+    },
     Stop,
 }
 

@@ -258,7 +258,8 @@ where
     H: axum::handler::Handler<T, App> + Clone,
     T: 'static,
 {
-    get(handler.clone()).on(axum::routing::MethodFilter::try_from(Method::OPTIONS).expect("it is one"), handler)
+    get(handler.clone())
+        .on(axum::routing::MethodFilter::try_from(Method::OPTIONS).expect("it is one"), handler)
 }
 
 #[cfg(test)]
@@ -277,7 +278,8 @@ mod tests {
         for host in ["localhost", "LOCALHOST:7480", "127.0.0.1:7480", "[::1]:7480", "[::1]", "10.0.0.1"] {
             assert!(is_for_us(&asked("host", host)), "{host}");
         }
-        for host in ["evil.example", "evil.example:7480", "localhost.evil.example", "127.0.0.1.evil.example"] {
+        for host in ["evil.example", "evil.example:7480", "localhost.evil.example", "127.0.0.1.evil.example"]
+        {
             assert!(!is_for_us(&asked("host", host)), "{host}");
         }
     }

@@ -13,8 +13,8 @@ impl Durations {
     /// The bounds of the buckets in seconds: a renewal on loopback falls into the first ones, a failover of a
     /// long lease into the last.
     pub const BOUNDS: [f64; 17] = [
-        0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
-        30.0,
+        0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
+        10.0, 30.0,
     ];
 
     /// It took this long once more.

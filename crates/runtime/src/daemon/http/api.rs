@@ -57,7 +57,8 @@ pub(super) fn millis(span: Span) -> u64 {
 /// to answer.
 pub(super) async fn status(app: &App, name: &str) -> Result<Status, Problem> {
     check_name(name)?;
-    let Watched { mut belief, .. } = &mut watch(app, name).await?;
+    let mut watched = watch(app, name).await?;
+    let belief = &mut watched.belief;
     let grace = app.node.settings().delay * 4;
     let known = app.node.clock().now().since(belief.borrow().since);
     if belief.borrow().leader.is_none() && known < grace {
@@ -91,10 +92,7 @@ pub(super) async fn election(
 }
 
 /// `GET /elections/{name}/history`
-pub(super) async fn history(
-    State(app): State<App>,
-    Path(name): Path<String>,
-) -> Result<Response, Problem> {
+pub(super) async fn history(State(app): State<App>, Path(name): Path<String>) -> Result<Response, Problem> {
     check_name(&name)?;
     let records = in_time(&app.node, app.node.history(Some(&name))).await?;
     let now = app.node.clock().now();
@@ -142,8 +140,7 @@ fn understood<T>(said: Said<T>) -> Result<T, Problem> {
 
 fn span(key: &str, text: Option<&str>, otherwise: Span) -> Result<Span, Problem> {
     let Some(text) = text else { return Ok(otherwise) };
-    Span::from_clock(text)
-        .map_err(|reason| Problem::new(StatusCode::BAD_REQUEST, format!("{key}: {reason}")))
+    Span::from_clock(text).map_err(|reason| Problem::new(StatusCode::BAD_REQUEST, format!("{key}: {reason}")))
 }
 
 fn session(text: &str) -> Result<Session, Problem> {

@@ -94,7 +94,8 @@ async fn unready(node: &Node) -> Result<Option<String>, Problem> {
     }
     let voters = node.settings().voters.len();
     let (heard, majority) = (voters - figures.silent.len(), voters / 2 + 1);
-    Ok((heard < majority).then(|| format!("it hears {heard} of {voters} voters, and {majority} have to answer")))
+    Ok((heard < majority)
+        .then(|| format!("it hears {heard} of {voters} voters, and {majority} have to answer")))
 }
 
 async fn readiness(State(app): State<App>) -> Result<Response, Problem> {

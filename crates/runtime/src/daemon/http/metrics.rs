@@ -41,14 +41,20 @@ fn text(now: Time, figures: &Figures, elections: &[Status], traffic: &Snapshot) 
             page.of(status, "suffrage_token", token.number());
         }
     }
-    page.gauge("suffrage_lease_remaining_seconds", "For how much longer this node leads if it does not renew.");
+    page.gauge(
+        "suffrage_lease_remaining_seconds",
+        "For how much longer this node leads if it does not renew.",
+    );
     for status in listed {
         if let Some(lease) = status.lease {
             page.of(status, "suffrage_lease_remaining_seconds", seconds(lease.valid_until.since(now)));
         }
     }
     let transitions = figures.tally.led + figures.tally.followed;
-    page.counter("suffrage_leader_transitions_total", "Leaders that this node has learned of, itself included.");
+    page.counter(
+        "suffrage_leader_transitions_total",
+        "Leaders that this node has learned of, itself included.",
+    );
     page.line(format_args!("suffrage_leader_transitions_total {transitions}"));
     let help = "From losing sight of a leader to knowing the next.";
     page.histogram("suffrage_failover_seconds", help, &figures.tally.failovers);

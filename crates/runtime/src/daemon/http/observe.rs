@@ -46,7 +46,6 @@ pub(super) async fn observe(
 fn event(name: &str, node: u64, now: Time, belief: &Belief) -> Event {
     let (leader, token) = belief.leader.map(|(leader, token)| (leader.0, token.number())).unzip();
     let since = millis(now.since(belief.since));
-    let told =
-        json!({ "election": name, "node": node, "leader": leader, "token": token, "since_ms": since });
+    let told = json!({ "election": name, "node": node, "leader": leader, "token": token, "since_ms": since });
     Event::default().event("leader").data(told.to_string())
 }

@@ -57,7 +57,9 @@ mod tests {
         }
         visit(&document, &document);
         for (path, item) in document["paths"].as_object().unwrap() {
-            for (method, operation) in item.as_object().unwrap().iter().filter(|(key, _)| *key != "parameters") {
+            for (method, operation) in
+                item.as_object().unwrap().iter().filter(|(key, _)| *key != "parameters")
+            {
                 assert!(operation["summary"].is_string(), "{method} {path}");
                 assert!(operation["responses"]["200"].is_object(), "{method} {path}");
             }
