@@ -6,7 +6,8 @@ use clap::Command;
 
 use crate::error::Error;
 use crate::{
-    Console, algorithms, compare, demo, simulate, simulate_detector, simulate_multicast, torture, validate,
+    Console, algorithms, client, compare, demo, node, simulate, simulate_detector, simulate_multicast,
+    torture, validate,
 };
 
 const ABOUT: &str = "Leader election: algorithms to compare, break and look at.
@@ -27,12 +28,15 @@ const EXAMPLES: &str = "Examples:
       everything goes wrong, and promises must be kept
   suffrage validate --ttl 3s --renew 1s --rtt 5ms --drift 1%
       what the timings of a quorum lease are worth
+  suffrage node --config suffrage.toml
+      a node of a real cluster; `suffrage leader NAME` asks it who leads
 
 Exit codes:
   0  the command ran
   1  a promise was broken under torture, or in a simulation with --strict; or timings cannot work;
-     or output could not be written
-  2  the command line is wrong; one sentence on standard error says how";
+     or output could not be written; or nobody leads, or the node that was asked does not
+  2  the command line is wrong; one sentence on standard error says how
+  3  the node that was to be asked cannot be reached";
 
 /// The command line: parser, help and checks in one.
 pub(crate) fn command() -> Command {
@@ -54,7 +58,11 @@ pub(crate) fn command() -> Command {
             simulate_detector::command(),
             simulate_multicast::command(),
             validate::command(),
+            node::command(),
+            node::config_command(),
+            node::keygen_command(),
         ])
+        .subcommands(client::commands())
 }
 
 /// Does what the command line says; the exit code.
@@ -69,6 +77,10 @@ pub(crate) fn execute(arguments: &[OsString], console: &mut Console<'_>) -> Resu
         Some(("simulate-detector", matches)) => simulate_detector::execute(matches, console).map(|()| 0),
         Some(("simulate-multicast", matches)) => simulate_multicast::execute(matches, console).map(|()| 0),
         Some(("validate", matches)) => validate::execute(matches, console),
+        Some(("node", matches)) => node::execute(matches),
+        Some(("config", matches)) => node::check(matches, console),
+        Some(("keygen", matches)) => node::keygen(matches, console),
+        Some((name, matches)) if client::NAMES.contains(&name) => client::execute(name, matches, console),
         _ => unreachable!("clap demands one of the subcommands"),
     }
 }

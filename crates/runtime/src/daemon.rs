@@ -204,6 +204,14 @@ impl Http {
     }
 }
 
+/// Whether a daemon could be started with the files that its configuration names. Touches no data folder.
+pub fn check(config: &Config) -> Result<(), Error> {
+    Keyring::load(&config.keys)?;
+    config.http_token.as_deref().map(http::Token::load).transpose()?;
+    settings(config).check()?;
+    Ok(())
+}
+
 /// Looks the voters up. It may take a while, and asks whoever the machine asks.
 async fn resolve(config: &Config) -> Result<BTreeMap<NodeId, SocketAddr>, Error> {
     let voters = config.voters.clone();

@@ -36,8 +36,8 @@ pub struct Figures {
     pub tally: Tally,
     /// How many elections it takes part in.
     pub elections: usize,
-    /// The voters that it has not heard for long, and for how long; itself, if it does not vote at present.
-    pub silent: Vec<(NodeId, Option<Span>)>,
+    /// How long ago each voter was heard, if ever; itself just now, if it votes at present.
+    pub heard: Vec<(NodeId, Option<Span>)>,
     /// How it is as a voter.
     pub voter: Option<VoterStatus>,
     /// How long a majority has lately taken to answer.

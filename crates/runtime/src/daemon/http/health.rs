@@ -12,12 +12,17 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
+use election::Span;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
 
 use super::{App, PATIENCE, Problem, api, checked, elections, in_time};
 use crate::lease::Node;
+
+/// Who has not been heard for so long is not there: the daemon asks the voters three times as often at least,
+/// since that is how observers are (see `PULSE`).
+const SILENCE: Span = Span::from_millis(10_000);
 
 /// The health checks.
 pub(super) fn checks() -> Vec<(&'static str, MethodRouter<App>)> {
@@ -93,7 +98,8 @@ async fn unready(node: &Node) -> Result<Option<String>, Problem> {
         return Ok(Some("it has lost the state of its votes: it must come back with another id".to_string()));
     }
     let voters = node.settings().voters.len();
-    let (heard, majority) = (voters - figures.silent.len(), voters / 2 + 1);
+    let heard = figures.heard.iter().filter(|(_, ago)| ago.is_some_and(|ago| ago < SILENCE)).count();
+    let majority = voters / 2 + 1;
     Ok((heard < majority)
         .then(|| format!("it hears {heard} of {voters} voters, and {majority} have to answer")))
 }

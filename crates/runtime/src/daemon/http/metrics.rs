@@ -119,7 +119,7 @@ mod tests {
         Figures {
             tally: Tally { led: 2, followed: 3, ..Tally::default() },
             elections: 0,
-            silent: Vec::new(),
+            heard: Vec::new(),
             voter: None,
             round_trip: Span::ZERO,
             messages_sent: 0,
