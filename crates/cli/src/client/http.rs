@@ -106,7 +106,10 @@ impl Node {
     }
 
     /// Server-sent events, as they come: the data of each.
-    pub(crate) fn events(&self, path: &str) -> Result<impl Iterator<Item = Result<Value, Error>>, Error> {
+    pub(crate) fn events(
+        &self,
+        path: &str,
+    ) -> Result<impl Iterator<Item = Result<Value, Error>> + use<>, Error> {
         let response = self.call(path, None)?;
         if response.status() != 200 {
             self.read(response)?.good()?;

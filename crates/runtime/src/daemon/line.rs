@@ -163,9 +163,9 @@ impl Line {
         if self.stopping {
             return Err(Refusal::Stopping);
         }
-        let poll = Some((received, now + wait));
         if let Some(client) = self.queue.iter_mut().find(|client| client.session == session) {
-            client.poll = poll;
+            // What it said of its lease at first still holds.
+            client.poll = Some((received, now + wait.min(longest_wait(self.drift, client.wish.ttl))));
             return Ok(());
         }
         if returns {
@@ -174,6 +174,7 @@ impl Line {
         if self.queue.len() >= MOST_CLIENTS {
             return Err(Refusal::Full);
         }
+        let poll = Some((received, now + wait));
         self.queue.push_back(Client { session, wish, poll, keep_until: now });
         Ok(())
     }
