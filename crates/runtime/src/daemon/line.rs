@@ -42,6 +42,13 @@ impl fmt::Display for Session {
     }
 }
 
+/// Enough to tell one from another, and too little to use.
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Session(..{:02x})", self.0 as u8)
+    }
+}
+
 impl FromStr for Session {
     type Err = ();
 
