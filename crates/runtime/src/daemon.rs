@@ -34,19 +34,22 @@ use self::desk::Desks;
 use self::http::App;
 use crate::clock::BootClock;
 use crate::config::Config;
-use crate::lease::{Node, Part, Settings};
+use crate::lease::{Node, Settings};
 use crate::storage::{DataFolder, MemoryDisk};
 use crate::transport::udp::{Socket, Udp};
 use crate::transport::{self, Sealed};
 use crate::{Error, Keyring};
 
-/// An election in which nobody stands. The daemon observes it, so that it hears the voters even if nobody wants
-/// anything of it. Clients cannot say its name.
+/// An election in which nobody stands. The daemon looks at it every now and then, so that it hears the voters
+/// even if nobody wants anything of it. Clients cannot say its name.
 const PULSE: &str = "\0pulse";
+/// How often.
+const PULSE_PERIOD: Duration = Duration::from_secs(3);
 /// How long requests that go on are waited for once the node has stopped.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A node that runs as its configuration says, and its HTTP server.
+/// A node that runs as its configuration says, and its HTTP server: until it is stopped or aborted, also if this
+/// is dropped.
 #[derive(Debug)]
 pub struct Daemon {
     config: Config,
@@ -55,7 +58,6 @@ pub struct Daemon {
     http: Option<Http>,
     /// Keeps it locked.
     _folder: Option<DataFolder>,
-    _pulse: Part,
 }
 
 struct Http {
@@ -111,7 +113,7 @@ impl Daemon {
                 Node::start(Arc::clone(&transport), BootClock, disk, settings(config))?
             }
         };
-        let pulse = node.observe(PULSE).await?;
+        tokio::spawn(feel_pulse(node.clone()));
         tokio::spawn(log::troubles(node.clone()));
         tokio::spawn(log::refusals(node.clone(), Arc::clone(&transport)));
         let http = match listener {
@@ -119,7 +121,7 @@ impl Daemon {
             None => None,
         };
         let config = config.clone();
-        Ok(Daemon { config, node, transport, http, _folder: folder, _pulse: pulse })
+        Ok(Daemon { config, node, transport, http, _folder: folder })
     }
 
     /// Where it listens for datagrams.
@@ -229,6 +231,17 @@ fn listen(config: &Config, addresses: &BTreeMap<NodeId, SocketAddr>) -> SocketAd
         true => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
         false => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
     })
+}
+
+/// Has the voters answer every now and then, until the node stops.
+async fn feel_pulse(node: Node) {
+    // The time for a question and its answers.
+    let moment = Duration::from_nanos((node.settings().delay * 4).as_nanos());
+    while let Ok(look) = node.observe(PULSE).await {
+        tokio::time::sleep(moment).await;
+        drop(look);
+        tokio::time::sleep(PULSE_PERIOD).await;
+    }
 }
 
 fn settings(config: &Config) -> Settings {

@@ -1,3 +1,5 @@
+//! What a node is told, from all sides.
+
 use super::*;
 
 const FILE: &str = "\

@@ -20,8 +20,8 @@ use tokio::time::timeout;
 use super::{App, PATIENCE, Problem, api, checked, elections, in_time};
 use crate::lease::Node;
 
-/// Who has not been heard for so long is not there: the daemon asks the voters three times as often at least,
-/// since that is how observers are (see `PULSE`).
+/// Who has not been heard for so long is not there: the daemon asks the voters three times as often at least (see
+/// `feel_pulse`).
 const SILENCE: Span = Span::from_millis(10_000);
 
 /// The health checks.

@@ -1,3 +1,5 @@
+//! Clients in line, with times as one likes.
+
 use super::*;
 
 const A: Session = Session(1);
