@@ -28,8 +28,9 @@ const EXAMPLES: &str = "Examples:
       everything goes wrong, and promises must be kept
   suffrage validate --ttl 3s --renew 1s --rtt 5ms --drift 1%
       what the timings of a quorum lease are worth
-  suffrage node --config suffrage.toml
-      a node of a real cluster; `suffrage leader NAME` asks it who leads
+
+On real machines:
+  `suffrage node --help` says how to run a cluster, and `suffrage leader NAME` asks it who leads
 
 Exit codes:
   0  the command ran
@@ -105,6 +106,23 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         command().debug_assert();
+    }
+
+    /// They need a cluster to run, but can be read without.
+    #[test]
+    fn the_examples_for_real_clusters_are_understood() {
+        let check = node::config_command().find_subcommand("check").unwrap().clone();
+        let commands = [node::command(), node::keygen_command(), check];
+        for page in commands.into_iter().chain(client::commands()) {
+            let help = page.get_after_help().unwrap().to_string().replace("\\\n", "");
+            let lines = help.lines().filter_map(|line| line.strip_prefix("  "));
+            let examples: Vec<&str> = lines.filter(|line| line.starts_with("suffrage ")).collect();
+            assert!(!examples.is_empty(), "{}", page.get_name());
+            for example in examples {
+                let read = command().try_get_matches_from(example.split_whitespace());
+                assert!(read.is_ok(), "{example}: {}", read.unwrap_err());
+            }
+        }
     }
 
     #[test]
