@@ -6,8 +6,8 @@ use clap::Command;
 
 use crate::error::Error;
 use crate::{
-    Console, algorithms, check, compare, demo, keygen, plan, reproduce, simulate, simulate_detector,
-    simulate_multicast, torture, validate,
+    Console, algorithms, check, client, compare, demo, keygen, node, plan, reproduce, simulate,
+    simulate_detector, simulate_multicast, torture, validate,
 };
 
 const ABOUT: &str = "Leader election: algorithms to compare, break and look at.
@@ -33,11 +33,16 @@ const EXAMPLES: &str = "Examples:
   suffrage reproduce gupta2000 --help
       a paper's figures made again, and which of its claims held
 
+On real machines:
+  `suffrage node --help` says how to run a cluster, and `suffrage leader NAME` asks it who leads
+
 Exit codes:
   0  the command ran
   1  a promise was broken under torture or check, or in a simulation with --strict; timings cannot
-     work; no plan reaches its target; or output could not be written
-  2  the command line is wrong; one sentence on standard error says how";
+     work; no plan reaches its target; output could not be written; or nobody leads, or the node that was
+     asked does not
+  2  the command line is wrong; one sentence on standard error says how
+  3  the node that was to be asked cannot be reached";
 
 /// The command line: parser, help and checks in one.
 pub(crate) fn command() -> Command {
@@ -63,7 +68,10 @@ pub(crate) fn command() -> Command {
             reproduce::command(),
             plan::command(),
             keygen::command(),
+            node::command(),
+            node::config_command(),
         ])
+        .subcommands(client::commands())
 }
 
 /// Does what the command line says; the exit code.
@@ -82,6 +90,9 @@ pub(crate) fn execute(arguments: &[OsString], console: &mut Console<'_>) -> Resu
         Some(("simulate-detector", matches)) => simulate_detector::execute(matches, console).map(|()| 0),
         Some(("simulate-multicast", matches)) => simulate_multicast::execute(matches, console).map(|()| 0),
         Some(("validate", matches)) => validate::execute(matches, console),
+        Some(("node", matches)) => node::execute(matches),
+        Some(("config", matches)) => node::check(matches, console),
+        Some((name, matches)) if client::NAMES.contains(&name) => client::execute(name, matches, console),
         _ => unreachable!("clap demands one of the subcommands"),
     }
 }
@@ -106,6 +117,23 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         command().debug_assert();
+    }
+
+    /// They need a cluster to run, but can be read without.
+    #[test]
+    fn the_examples_for_real_clusters_are_understood() {
+        let check = node::config_command().find_subcommand("check").unwrap().clone();
+        let commands = [node::command(), node::keygen_command(), check];
+        for page in commands.into_iter().chain(client::commands()) {
+            let help = page.get_after_help().unwrap().to_string().replace("\\\n", "");
+            let lines = help.lines().filter_map(|line| line.strip_prefix("  "));
+            let examples: Vec<&str> = lines.filter(|line| line.starts_with("suffrage ")).collect();
+            assert!(!examples.is_empty(), "{}", page.get_name());
+            for example in examples {
+                let read = command().try_get_matches_from(example.split_whitespace());
+                assert!(read.is_ok(), "{example}: {}", read.unwrap_err());
+            }
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use election::BadParameter;
+use runtime::config::Problems;
 
 use crate::Console;
 
@@ -23,10 +24,14 @@ pub(crate) enum Error {
     Clap(clap::Error),
     /// Output could not be written.
     Write(io::Error),
+    /// What a node is told is wrong, in several places perhaps.
+    Config(Problems),
+    /// A node cannot be, or cannot go on.
+    Node(runtime::Error),
+    /// A node that was asked does not answer.
+    Unreachable(String),
     /// A file could not be written: choose another place.
     File(PathBuf, io::Error),
-    /// The runtime cannot do it, and says what to do.
-    Runtime(runtime::Error),
 }
 
 impl Error {
@@ -42,7 +47,9 @@ impl Error {
             Error::Write(error) | Error::File(_, error) if error.kind() == Io::BrokenPipe => return 0,
             Error::Write(error) => (1, format!("error: cannot write the output: {error}\n")),
             Error::File(file, error) => (1, format!("error: cannot write {}: {error}\n", file.display())),
-            Error::Runtime(error) => (1, format!("error: {error}\n")),
+            Error::Config(problems) => (2, format!("{problems}\n")),
+            Error::Node(error) => (1, format!("error: {error}\n")),
+            Error::Unreachable(reason) => (3, format!("error: {reason}\n")),
             Error::Flag { flag, reason } => (2, complaint(&format!("{flag}: {reason}"), path)),
             Error::Clap(error) => match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -65,15 +72,21 @@ impl From<BadParameter> for Error {
     }
 }
 
-impl From<io::Error> for Error {
-    fn from(error: io::Error) -> Error {
-        Error::Write(error)
+impl From<Problems> for Error {
+    fn from(problems: Problems) -> Error {
+        Error::Config(problems)
     }
 }
 
 impl From<runtime::Error> for Error {
     fn from(error: runtime::Error) -> Error {
-        Error::Runtime(error)
+        Error::Node(error)
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Error {
+        Error::Write(error)
     }
 }
 

@@ -8,6 +8,7 @@ mod algorithms;
 mod args;
 mod belief;
 mod check;
+mod client;
 mod command;
 mod compare;
 mod console;
@@ -15,6 +16,7 @@ mod demo;
 mod diagram;
 mod error;
 mod keygen;
+mod node;
 mod options;
 mod parallel;
 mod plan;
@@ -36,7 +38,8 @@ use std::ffi::OsString;
 pub use console::Console;
 
 /// Runs a command line, whose first word is the program's name, and returns the exit code: 0 if it
-/// ran, 1 if a promise was broken under `--strict` or output could not be written, 2 for bad input.
+/// ran, 1 if a promise was broken under `--strict` or output could not be written, 2 for bad input,
+/// 3 if a node that was to be asked cannot be reached.
 pub fn run<T>(arguments: impl IntoIterator<Item = T>, console: &mut Console<'_>) -> u8
 where
     T: Into<OsString>,

@@ -70,10 +70,6 @@ pub struct Config {
     pub http: Option<SocketAddr>,
     /// The file of the token that HTTP requests must bear.
     pub http_token: Option<PathBuf>,
-    /// The certificates for TLS, as PEM.
-    pub tls_certificate: Option<PathBuf>,
-    /// Their key, as PEM.
-    pub tls_key: Option<PathBuf>,
     /// How much is logged.
     pub log: LogLevel,
     /// How it is written.
@@ -154,8 +150,6 @@ impl Config {
             ttl: Span::from_millis(3_000),
             http: Some(SocketAddr::from(([127, 0, 0, 1], 7480))),
             http_token: None,
-            tls_certificate: None,
-            tls_key: None,
             log: LogLevel::Info,
             log_format: LogFormat::Text,
             origins: BTreeMap::new(),
@@ -247,25 +241,10 @@ impl Config {
         if self.ttl > self.longest_ttl {
             complain("ttl", "is longer than longest-ttl, and voters would not grant it");
         }
-        if self.tls_certificate.is_some() != self.tls_key.is_some() {
-            let (there, missing) = match self.tls_key {
-                None => ("tls-certificate", "tls-key"),
-                Some(_) => ("tls-key", "tls-certificate"),
-            };
-            complain(there, &format!("is nothing without {missing}"));
-        }
         if let Some(http) = self.http.filter(|http| !http.ip().is_loopback()) {
-            if self.http_token.is_none() {
-                let reason =
-                    format!("{http} can be reached from elsewhere: set http-token, or use 127.0.0.1");
-                complain("http", &reason);
-            }
-            if self.tls_key.is_none() {
-                let reason =
-                    format!("{http} can be reached from elsewhere, and the token would be read on the way: ")
-                        + "set tls-certificate and tls-key, or use 127.0.0.1 behind a proxy";
-                complain("http", &reason);
-            }
+            let reason = format!("{http} can be reached from elsewhere, and HTTP is not encrypted: ")
+                + "use 127.0.0.1, with a proxy for TLS before it";
+            complain("http", &reason);
         }
     }
 }

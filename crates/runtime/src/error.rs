@@ -46,6 +46,17 @@ pub enum Error {
         /// What is wrong. Never says what stands there.
         reason: &'static str,
     },
+    /// The file of the HTTP token does not hold one.
+    #[error("{} {reason}", path.display())]
+    TokenFile {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it. Never says what stands there.
+        reason: String,
+    },
+    /// A voter cannot be reached by what it is called.
+    #[error("{0}: correct `voters`, or whatever gives names their addresses")]
+    Unresolved(String),
     /// No key at all.
     #[error("there is no key: make one with `suffrage keygen`")]
     NoKey,
@@ -130,6 +141,12 @@ pub enum Error {
     /// The node does not take part in an election.
     #[error(transparent)]
     Refused(#[from] crate::lease::Refused),
+    /// Clients of a daemon take part in too many elections.
+    #[error("{0} elections are in use at this node, and no more fit: use another node")]
+    TooManyElections(usize),
+    /// The node has stopped by itself.
+    #[error("the node has stopped: {0}")]
+    Failed(String),
     /// The driver is gone.
     #[error("the node has stopped")]
     Stopped,

@@ -21,6 +21,7 @@
 //! Events come before datagrams: who has handed over knows that it does not lead before anybody else does.
 
 mod agenda;
+mod durations;
 mod host;
 mod node;
 mod outbox;
@@ -33,6 +34,7 @@ mod timepiece;
 
 pub use election::algorithms::quorum_lease::{Drift, Grant, Lease, Name, Saved, Token};
 
+pub use self::durations::Durations;
 pub use self::host::{Host, Refused};
 pub use self::node::{Condition, Figures, Node};
 pub use self::outbox::Outbox;

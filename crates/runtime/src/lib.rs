@@ -5,6 +5,7 @@
 //! - What they say, as bytes: [`codec`]. What time it is: [`clock`]. What outlives a crash: [`storage`].
 //! - Why nobody else takes part: [`seal`], with the cluster's [`Keyring`]; [`replay`].
 //! - Many named elections in one node: [`lease::Host`] and [`lease::Node`].
+//! - A node as a service of its own, with HTTP (feature `daemon`): `daemon::Daemon`.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -15,6 +16,8 @@ pub mod clock;
 pub mod codec;
 pub mod config;
 mod counters;
+#[cfg(feature = "daemon")]
+pub mod daemon;
 pub mod driver;
 mod error;
 mod keyring;

@@ -104,20 +104,17 @@ pub const KEYS: &[Key] = &[
             Ok(())
         },
     ),
-    Key::new("http", "ADDRESS:PORT|off", "where HTTP is served [default: 127.0.0.1:7480]", |config, text| {
-        config.http = if text == "off" { None } else { Some(socket(text)?) };
-        Ok(())
-    }),
+    Key::new(
+        "http",
+        "ADDRESS:PORT|off",
+        "where HTTP is served, on loopback [default: 127.0.0.1:7480]",
+        |config, text| {
+            config.http = if text == "off" { None } else { Some(socket(text)?) };
+            Ok(())
+        },
+    ),
     Key::new("http-token", "FILE", "the token that HTTP requests must bear", |config, text| {
         config.http_token = Some(path(text)?);
-        Ok(())
-    }),
-    Key::new("tls-certificate", "FILE", "the certificates for HTTPS, as PEM", |config, text| {
-        config.tls_certificate = Some(path(text)?);
-        Ok(())
-    }),
-    Key::new("tls-key", "FILE", "the key for HTTPS, as PEM", |config, text| {
-        config.tls_key = Some(path(text)?);
         Ok(())
     }),
     Key::new("log", "LEVEL", "error, warn, info or debug [default: info]", |config, text| {

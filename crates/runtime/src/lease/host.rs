@@ -378,9 +378,9 @@ impl Host {
                 self.tally.led += 1;
                 Some((self.me, token))
             }
-            Event::Renewed { .. } => {
+            Event::Renewed { took, .. } => {
                 self.tally.renewed += 1;
-                return;
+                return self.tally.renewals.add(took);
             }
             Event::Follows { leader, token } => {
                 self.tally.followed += 1;
@@ -394,6 +394,11 @@ impl Host {
         };
         let Some(candidacy) = self.seats[seat.index()].as_mut() else { return };
         candidacy.since = now;
+        if leader.is_none() {
+            candidacy.bereft.get_or_insert(now);
+        } else if let Some(lost) = candidacy.bereft.take() {
+            self.tally.failovers.add(now.since(lost));
+        }
         self.history.add(Record { name: candidacy.name, at: now, leader });
     }
 

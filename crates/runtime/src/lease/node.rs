@@ -37,6 +37,8 @@ pub struct Figures {
     pub tally: Tally,
     /// How many elections it takes part in.
     pub elections: usize,
+    /// How long ago each voter was heard, if ever; itself just now, if it votes at present.
+    pub heard: Vec<(NodeId, Option<Span>)>,
     /// How it is as a voter.
     pub voter: Option<VoterStatus>,
     /// How long voters have lately taken to answer.

@@ -42,6 +42,8 @@ pub(super) struct Candidacy {
     pub(super) asked: Time,
     /// Since when what it knows of the leader has been so.
     pub(super) since: Time,
+    /// Since when it has known of no leader, having known one.
+    pub(super) bereft: Option<Time>,
     /// The moment of an entry in the agenda: it is looked at then, or earlier.
     pub(super) armed: Option<Time>,
 }
@@ -67,6 +69,7 @@ impl Candidacy {
             released: None,
             asked: now,
             since: now,
+            bereft: None,
             armed: None,
         }
     }

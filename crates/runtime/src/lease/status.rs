@@ -6,6 +6,8 @@ use std::fmt;
 use election::algorithms::quorum_lease::{Lease, Name, Token};
 use election::{Attribute, NodeId, Span, Time};
 
+use super::durations::Durations;
+
 /// What a node knows of one election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
@@ -144,6 +146,10 @@ pub struct Tally {
     pub followed: u64,
     /// How many messages it received.
     pub messages: u64,
+    /// How long its renewals took to be answered by a majority.
+    pub renewals: Durations,
+    /// How long it knew of no leader, after one was lost and until it knew the next.
+    pub failovers: Durations,
 }
 
 #[cfg(test)]

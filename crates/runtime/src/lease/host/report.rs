@@ -60,15 +60,19 @@ impl Host {
 
     /// The voters that have not answered for that long.
     fn silent_voters(&self, now: Time, patience: Span) -> Vec<(NodeId, Option<Span>)> {
-        let voters = self.settings.voters.iter().zip(&self.heard);
-        let own_votes = self.voter.as_ref().is_some_and(|voter| voter.votes() && now >= voter.silent_until());
+        let mut voters = self.heard(now);
+        voters.retain(|(_, heard)| heard.is_none_or(|ago| ago > patience));
         voters
-            .filter(|&(&voter, heard)| match voter == self.me {
-                true => !own_votes,
-                false => heard.is_none_or(|heard| now.since(heard) > patience),
-            })
-            .map(|(&voter, heard)| (voter, heard.map(|heard| now.since(heard))))
-            .collect()
+    }
+
+    /// How long ago each voter was heard, if ever. The node hears itself if it votes at present.
+    pub fn heard(&self, now: Time) -> Vec<(NodeId, Option<Span>)> {
+        let own_votes = self.voter.as_ref().is_some_and(|voter| voter.votes() && now >= voter.silent_until());
+        let heard = |(&voter, heard): (&NodeId, &Option<Time>)| match voter == self.me {
+            true => (voter, own_votes.then_some(Span::ZERO)),
+            false => (voter, heard.map(|heard| now.since(heard))),
+        };
+        self.settings.voters.iter().zip(&self.heard).map(heard).collect()
     }
 
     /// How it is as a voter, if it is one.

@@ -260,6 +260,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         Figures {
             tally: self.host.tally(),
             elections: self.host.len(),
+            heard: self.host.heard(now),
             voter: self.host.voter_status(now),
             round_trip: self.host.round_trip(),
             messages_sent: self.out.mail.messages(),

@@ -1,0 +1,139 @@
+//! Asking a node over HTTP.
+
+use std::io::{BufRead as _, BufReader};
+use std::time::Duration;
+
+use serde_json::Value;
+use ureq::Agent;
+use ureq::http::Response;
+
+use crate::error::Error;
+
+/// No node takes as long to answer what it is asked here.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The address of a node, as it is to be.
+pub(crate) fn address(text: &str) -> Result<String, String> {
+    let host = text.strip_prefix("http://").filter(|host| !host.is_empty() && !host.contains(' '));
+    host.map(|host| format!("http://{}", host.trim_end_matches('/')))
+        .ok_or_else(|| format!("`{text}` is not the address of a node, like http://127.0.0.1:7480"))
+}
+
+/// The token in this file.
+pub(crate) fn token(path: &str) -> Result<String, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
+    let token = text.trim();
+    let fits = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    if fits { Ok(token.to_string()) } else { Err(format!("{path} holds no token")) }
+}
+
+/// A name as a part of a path.
+pub(crate) fn encoded(name: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    name.bytes().map(encode).collect()
+}
+
+/// A node that can be asked.
+pub(crate) struct Node {
+    address: String,
+    bearer: Option<String>,
+}
+
+/// What it answered.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    /// What it said, if that is what was asked for.
+    pub(crate) fn good(self) -> Result<Value, Error> {
+        let sentence = || self.body["error"].as_str().unwrap_or("it does not say why").to_string();
+        match self.status {
+            200..=299 => Ok(self.body),
+            400 => Err(Error::Flag { flag: "NAME".to_string(), reason: sentence() }),
+            401 => Err(Error::flag("token-file", sentence())),
+            status => Err(Error::Unreachable(format!("the node answers {status}: {}", sentence()))),
+        }
+    }
+}
+
+impl Node {
+    pub(crate) fn new(address: &str, token: Option<&str>) -> Node {
+        Node { address: address.to_string(), bearer: token.map(|token| format!("Bearer {token}")) }
+    }
+
+    fn agent(patience: Option<Duration>) -> Agent {
+        let config = Agent::config_builder().http_status_as_error(false).proxy(None);
+        config.timeout_connect(Some(PATIENCE)).timeout_global(patience).build().into()
+    }
+
+    fn unreachable(&self, error: &ureq::Error) -> Error {
+        Error::Unreachable(format!("cannot reach the node at {}: {error}", self.address))
+    }
+
+    fn call(&self, path: &str, patience: Option<Duration>) -> Result<Response<ureq::Body>, Error> {
+        let mut request = Node::agent(patience).get(format!("{}{path}", self.address));
+        if let Some(bearer) = &self.bearer {
+            request = request.header("Authorization", bearer);
+        }
+        request.call().map_err(|error| self.unreachable(&error))
+    }
+
+    fn read(&self, mut response: Response<ureq::Body>) -> Result<Answer, Error> {
+        let text = response.body_mut().read_to_string().map_err(|error| self.unreachable(&error))?;
+        let body = serde_json::from_str(&text);
+        let body = body.map_err(|_| {
+            Error::Unreachable(format!("what answers at {} is not a node of ours", self.address))
+        })?;
+        Ok(Answer { status: response.status().as_u16(), body })
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Result<Answer, Error> {
+        self.read(self.call(path, Some(PATIENCE))?)
+    }
+
+    pub(crate) fn post(&self, path: &str, said: &Value) -> Result<Answer, Error> {
+        let mut request = Node::agent(Some(PATIENCE)).post(format!("{}{path}", self.address));
+        if let Some(bearer) = &self.bearer {
+            request = request.header("Authorization", bearer);
+        }
+        let sent = request.header("Content-Type", "application/json").send(said.to_string());
+        self.read(sent.map_err(|error| self.unreachable(&error))?)
+    }
+
+    /// Server-sent events, as they come: the data of each.
+    pub(crate) fn events(
+        &self,
+        path: &str,
+    ) -> Result<impl Iterator<Item = Result<Value, Error>> + use<>, Error> {
+        let response = self.call(path, None)?;
+        if response.status() != 200 {
+            self.read(response)?.good()?;
+            return Err(Error::Unreachable(format!("what answers at {} is not a node", self.address)));
+        }
+        let address = self.address.clone();
+        let lines = BufReader::new(response.into_body().into_reader()).lines();
+        Ok(lines.filter_map(move |line| match line {
+            Ok(line) => serde_json::from_str(line.strip_prefix("data:")?.trim()).ok().map(Ok),
+            Err(error) => Some(Err(Error::Unreachable(format!("the node at {address} is gone: {error}")))),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_names_are_as_http_wants_them() {
+        assert_eq!(address("http://127.0.0.1:7480/").unwrap(), "http://127.0.0.1:7480");
+        for bad in ["127.0.0.1:7480", "https://x", "http://", "http://a b"] {
+            assert!(address(bad).unwrap_err().contains("like http://127.0.0.1:7480"), "{bad}");
+        }
+        assert_eq!(encoded("a/b c?é-1"), "a%2Fb%20c%3F%C3%A9-1");
+    }
+}

@@ -1,0 +1,68 @@
+//! `GET /openapi.json`: all of the above, described for programs.
+
+use axum::http::header;
+use axum::response::IntoResponse;
+
+/// OpenAPI 3.1.
+const DOCUMENT: &str = include_str!("openapi.json");
+
+pub(super) async fn document() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], DOCUMENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn the_description_has_every_path_and_method_of_the_router_and_no_other() {
+        let document: Value = serde_json::from_str(DOCUMENT).unwrap();
+        assert_eq!(document["openapi"], "3.1.0");
+        let described: BTreeSet<(String, String)> = document["paths"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .flat_map(|(path, item)| {
+                let methods = item.as_object().unwrap().keys().filter(|key| *key != "parameters");
+                methods.map(move |method| (path.clone(), method.clone()))
+            })
+            .collect();
+        let served: BTreeSet<(String, String)> = super::super::routes()
+            .iter()
+            .flat_map(|route| route.methods.iter().map(|method| (route.path.to_string(), method.to_string())))
+            .collect();
+        assert_eq!(described, served);
+    }
+
+    /// Every `$ref` leads somewhere, and every answer and operation is described.
+    #[test]
+    fn the_description_is_whole() {
+        let document: Value = serde_json::from_str(DOCUMENT).unwrap();
+        fn visit(document: &Value, value: &Value) {
+            match value {
+                Value::Object(members) => {
+                    if let Some(Value::String(target)) = members.get("$ref") {
+                        let found = document.pointer(target.strip_prefix('#').unwrap());
+                        assert!(found.is_some(), "{target} leads nowhere");
+                    }
+                    members.values().for_each(|member| visit(document, member));
+                }
+                Value::Array(members) => members.iter().for_each(|member| visit(document, member)),
+                _ => {}
+            }
+        }
+        visit(&document, &document);
+        for (path, item) in document["paths"].as_object().unwrap() {
+            for (method, operation) in
+                item.as_object().unwrap().iter().filter(|(key, _)| *key != "parameters")
+            {
+                assert!(operation["summary"].is_string(), "{method} {path}");
+                assert!(operation["responses"]["200"].is_object(), "{method} {path}");
+            }
+        }
+    }
+}
