@@ -18,6 +18,7 @@ mod keygen;
 mod options;
 mod parallel;
 mod plan;
+mod plan_randomized;
 mod replay;
 mod reproduce;
 mod scenario;

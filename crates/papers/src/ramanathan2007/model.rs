@@ -169,15 +169,17 @@ mod tests {
         near(model.no_finalist_of_two(), 1.0 - (7.0 / 8.0) * (15.0 / 28.0), 1e-12);
     }
 
-    /// Theorem 5: `O(n)`: the messages of a member do not grow.
+    /// Theorem 5: `O(n)`: the messages for each process do not grow with n. They fall, as the second phase,
+    /// of which small groups have proportionally more, becomes the smaller part.
     #[test]
-    fn theorem_5_messages_per_member_do_not_grow() {
+    fn theorem_5_messages_per_process_do_not_grow() {
         for mode in [Mode::Sync, Mode::Async] {
             let at = |nodes: u64| {
                 Model::new(nodes, mode, Rounds::default()).messages(nodes as f64).total() / nodes as f64
             };
-            let shares = [1_000, 100_000, 10_000_000].map(at);
-            assert!(shares.iter().all(|share| (4.0..12.0).contains(share)), "{mode:?} {shares:?}");
+            let each = [1_000, 100_000, 10_000_000].map(at);
+            // A round more or less, and rounding up, make a difference of a few percent.
+            assert!(each[1] < 1.05 * each[0] && each[2] < 1.05 * each[1], "{mode:?} {each:?}");
         }
     }
 
