@@ -73,6 +73,9 @@ const GUPTA2000_RUNS: u64 = 5000;
 /// Of section 7.2 of ramanathan2007, as in the paper: other points have a part of them.
 const RAMANATHAN2007_RUNS: u64 = 10_000;
 
+/// How many processes --quick has.
+const QUICK_NODES: usize = 5000;
+
 /// Where pages go, unless --out says otherwise.
 const OUT: &str = "reproduction";
 
@@ -107,8 +110,12 @@ struct Gupta2000 {
 
 #[derive(Args, Debug)]
 struct Sized {
-    /// With a tenth of the processes in ramanathan2007: 5,000 in section 7, and 100,000 at most
-    #[arg(long)]
+    /// How many processes there are in section 7 of ramanathan2007; up to twenty times as many where messages
+    /// are measured over their number
+    #[arg(long, value_name = "N", default_value = "50000", value_parser = nodes)]
+    nodes: usize,
+    /// The same as --nodes 5000
+    #[arg(long, conflicts_with = "nodes")]
     quick: bool,
     #[command(flatten)]
     flags: Flags,
@@ -116,6 +123,10 @@ struct Sized {
 
 fn runs(text: &str) -> Result<u64, String> {
     args::number(text, "runs", 1, MOST_RUNS)
+}
+
+fn nodes(text: &str) -> Result<usize, String> {
+    args::number(text, "processes", 50, 500_000)
 }
 
 fn figure(text: &str) -> Result<u8, String> {
@@ -157,13 +168,14 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
             flags.reproduce(&[paper], console)
         }
         Some(("ramanathan2007", matches)) => {
-            let Sized { quick, flags } = Sized::from_arg_matches(matches)?;
-            let paper = flags.ramanathan2007(quick);
+            let sized = Sized::from_arg_matches(matches)?;
+            let (paper, flags) = (sized.ramanathan2007(), &sized.flags);
             flags.reproduce(&[paper], console)
         }
         Some(("all", matches)) => {
-            let Sized { quick, flags } = Sized::from_arg_matches(matches)?;
-            let papers = [flags.gupta2000(None), flags.ramanathan2007(quick)];
+            let sized = Sized::from_arg_matches(matches)?;
+            let flags = &sized.flags;
+            let papers = [flags.gupta2000(None), sized.ramanathan2007()];
             flags.reproduce(&papers, console)
         }
         _ => unreachable!("clap demands a paper"),
@@ -188,15 +200,6 @@ impl Flags {
         let option = figure.map_or(String::new(), |figure| format!(" --figure {figure}"));
         let request = gupta2000::Request { figure, runs, seed: self.seed };
         self.asked(gupta2000::reproduction(request), &option, runs)
-    }
-
-    fn ramanathan2007(&self, quick: bool) -> Asked {
-        let runs = self.runs.unwrap_or(RAMANATHAN2007_RUNS);
-        let (request, option) = match quick {
-            true => (ramanathan2007::Request::quick(runs, self.seed), " --quick"),
-            false => (ramanathan2007::Request::whole(runs, self.seed), ""),
-        };
-        self.asked(ramanathan2007::reproduction(request), option, runs)
     }
 
     fn reproduce(&self, papers: &[Asked], console: &mut Console<'_>) -> Result<(), Error> {
@@ -230,6 +233,15 @@ impl Flags {
             }
         };
         Ok(console.out.write_all(text.as_bytes())?)
+    }
+}
+
+impl Sized {
+    fn ramanathan2007(&self) -> Asked {
+        let runs = self.flags.runs.unwrap_or(RAMANATHAN2007_RUNS);
+        let nodes = if self.quick { QUICK_NODES } else { self.nodes };
+        let request = ramanathan2007::Request::sized(nodes, runs, self.flags.seed);
+        self.flags.asked(ramanathan2007::reproduction(request), &format!(" --nodes {nodes}"), runs)
     }
 }
 

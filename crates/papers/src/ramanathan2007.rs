@@ -38,14 +38,9 @@ pub struct Request {
 }
 
 impl Request {
-    /// The paper's sizes, and a million processes at most.
-    pub fn whole(runs: u64, seed: u64) -> Request {
-        Request { nodes: 50_000, most_nodes: 1_000_000, runs, seed }
-    }
-
-    /// A tenth of them: minutes become seconds.
-    pub fn quick(runs: u64, seed: u64) -> Request {
-        Request { nodes: 5_000, most_nodes: 100_000, runs, seed }
+    /// So many processes in section 7, and twenty times as many at most: 50,000 and a million as in the paper.
+    pub fn sized(nodes: usize, runs: u64, seed: u64) -> Request {
+        Request { nodes, most_nodes: 20 * nodes, runs, seed }
     }
 
     /// A part of the runs, but not so few that they say nothing of a mean.

@@ -40,19 +40,20 @@ fn theorem_3_two_win_as_often_as_quorums_lie_apart() {
 }
 
 /// ALGORITHMS.md, section 6: P(no finalist | two contenders) is exact where there is a common clock.
-/// 3,000 runs; six standard errors. And for messages in random order, what is calculated for the
-/// asynchronous first phase is an estimate: within a fifth of it.
+/// 3,000 runs; six standard errors. For the asynchronous first phase it is the most it can be, for messages
+/// that come in random order; one that is ahead of the other comes first everywhere.
 #[test]
 fn two_contenders_are_left_without_a_finalist_as_often_as_calculated() {
-    for (mode, rounds, slack) in [(Mode::Sync, 5, 0.0), (Mode::Async, 8, 0.2)] {
+    for (mode, rounds) in [(Mode::Sync, 5), (Mode::Async, 8)] {
         let model = Model { nodes: 300, mode, rounds };
         let trial = in_mode(mode, randomized(300, Contenders::Count(2))).set("rounds", rounds);
         let runs = 3_000;
         let (none, _) = measure(trial, runs).tally("no finalist").unwrap();
         let expected = model.no_finalist_of_two();
-        let error = 6.0 * libm::sqrt(expected * (1.0 - expected) / runs as f64) + slack * expected;
+        let error = 6.0 * libm::sqrt(expected * (1.0 - expected) / runs as f64);
         let share = none as f64 / runs as f64;
-        assert!((share - expected).abs() < error, "{mode:?}: {share} is not {expected}");
+        assert!(share < expected + error, "{mode:?}: {share} is more than {expected}");
+        assert!(mode == Mode::Async || share > expected - error, "{mode:?}: {share} is less than {expected}");
         assert!(none > 30, "{mode:?}: {none} are enough to tell");
     }
 }

@@ -180,7 +180,11 @@ impl Lemma1 {
         let found = self.two.map(|(mode, _, place)| {
             let expected = Model::new(self.model.nodes, mode, Rounds::default()).no_finalist_of_two();
             let measured = share(results.at(place), "no finalist");
-            format!("{mode:?}: none is left in {measured} of elections, {} by calculation", number(expected))
+            let most = if mode == Mode::Async { "at most " } else { "" };
+            format!(
+                "{mode:?}: none is left in {measured} of elections, {most}{} by calculation",
+                number(expected)
+            )
         });
         claims.push(Claim::new("", question, Verdict::OurQuestion, found.join(". ") + "."));
         claims

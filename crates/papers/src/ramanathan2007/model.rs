@@ -90,7 +90,8 @@ impl Model {
     }
 
     /// The chance that of two contenders none is a finalist: what limits the number of rounds.
-    /// Synchronously it is exact; asynchronously, for messages in random order.
+    /// Synchronously it is exact. Asynchronously it is the most it can be: mediators that both ask see them in
+    /// random order. If one is ahead of the other, as it is after a round or two, they agree more often.
     pub fn no_finalist_of_two(&self) -> f64 {
         nobody_of_two(self.nodes, self.mode, self.rounds)
     }
