@@ -20,6 +20,7 @@ mod node;
 mod options;
 mod parallel;
 mod plan;
+mod plan_randomized;
 mod replay;
 mod reproduce;
 mod scenario;

@@ -1,6 +1,7 @@
 //! `suffrage plan`: the strategy that a network needs for a wanted probability of success.
 
-use clap::{ArgMatches, Args, Command, FromArgMatches as _};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command, FromArgMatches as _, ValueEnum};
 use election::Span;
 use papers::gupta2000::Strategy;
 use papers::gupta2000::bounds::Setting;
@@ -9,18 +10,24 @@ use papers::gupta2000::timeouts::{Delays, TimeOuts};
 use papers::report::{interval, number};
 use papers::study::MOST_RUNS;
 use serde::Serialize;
+use simulator::Contenders;
 
 use std::str::FromStr as _;
 
 use crate::error::Error;
-use crate::{Console, args, reproduce, simulate, words};
+use crate::{Console, args, plan_randomized, reproduce, simulate, words};
 
-const ABOUT: &str = "Plans the probabilistic election of Gupta et al. (2000) for a network.
+const ABOUT: &str = "Plans a probabilistic election for a network: that of Gupta et al. (2000), or with \
+--algorithm randomized that of Ramanathan et al. (2007).
 
-Finds the smallest first K with which an election succeeds as often as --target says: all live members know \
+Of gupta, it finds the smallest first K with which an election succeeds as often as --target says: all live members know \
 the same live leader. Once with a single round, and once with up to --max-rounds of them, K doubling from \
 each to the next. Each by the paper's bounds (Theorems 1 and 2), which are sure but pessimistic, and by \
-simulation, which is neither. Section 3.2's time-outs come with it.";
+simulation, which is neither. Section 3.2's time-outs come with it.
+
+Of randomized, it finds the number of rounds with the fewest messages with which exactly one contender wins \
+as often as --target says, however many contend: by calculation, checked by simulation. It says as well \
+which of the two is the cheaper there.";
 
 const EXAMPLES: &str = "Examples:
   suffrage plan --nodes 5000 --ucast-loss 0.001 --mcast-loss 0.001 --view-prob 0.5 --target 0.99
@@ -29,15 +36,26 @@ const EXAMPLES: &str = "Examples:
       a bad one
   suffrage plan --nodes 1000000 --ucast-loss 0.01 --mcast-loss 0.001 --ucast-delay 20 --mcast-delay 500
       a large group, with the time-outs for its delays
+  suffrage plan --algorithm randomized --nodes 50000 --contenders 0.01 --target 0.99
+      the rounds and mediators of the randomized election, and whether gupta is cheaper
 
-Exit codes: 0 a strategy reaches the target by simulation, 1 none does, or output could not be written,
-2 the command line is wrong.";
+Exit codes: 0 a plan reaches the target (gupta: by simulation; randomized: by calculation), 1 none does, or
+output could not be written, 2 the command line is wrong.";
 
 #[derive(Args, Debug)]
-struct Flags {
+pub(crate) struct Flags {
+    /// Which election is planned
+    #[arg(long, value_name = "ALGORITHM", default_value = "gupta")]
+    algorithm: Planned,
     /// How many members the group has
     #[arg(long, value_name = "N", value_parser = nodes)]
-    nodes: usize,
+    pub(crate) nodes: usize,
+    /// Of randomized: how many contend, when messages are counted; a share like 0.01 or a number like 500
+    #[arg(long, value_name = "SHARE|N", default_value = "1.0", value_parser = Contenders::from_str)]
+    pub(crate) contenders: Contenders,
+    /// Of randomized: whether there is a common clock
+    #[arg(long, value_name = "MODE", default_value = "async")]
+    pub(crate) mode: Clock,
     /// How likely a unicast is lost
     #[arg(long, value_name = "PROBABILITY", default_value = "0", value_parser = args::probability)]
     ucast_loss: f64,
@@ -46,16 +64,16 @@ struct Flags {
     mcast_loss: f64,
     /// How likely a member dies during a round
     #[arg(long, value_name = "PROBABILITY", default_value = "0", value_parser = args::probability)]
-    fail: f64,
+    pub(crate) fail: f64,
     /// How likely a member knows another
     #[arg(long, value_name = "PROBABILITY", default_value = "1", value_parser = args::probability)]
     view_prob: f64,
     /// How likely an election is to succeed
     #[arg(long, value_name = "PROBABILITY", default_value = "0.999", value_parser = target)]
-    target: f64,
+    pub(crate) target: f64,
     /// How many rounds an election may have
     #[arg(long, value_name = "ROUNDS", default_value = "4", value_parser = rounds)]
-    max_rounds: u8,
+    pub(crate) max_rounds: u8,
     /// The longest delay of a unicast, processing included, in time units (milliseconds)
     #[arg(long, value_name = "SPAN", default_value = "1", value_parser = Span::from_str)]
     ucast_delay: Span,
@@ -68,20 +86,39 @@ struct Flags {
     compute_delay: Span,
     /// How many runs of a strategy are made at most; fewer where fewer can tell
     #[arg(long, value_name = "R", default_value = "5000", value_parser = runs)]
-    runs: u64,
+    pub(crate) runs: u64,
     /// Larger groups are simulated with this many members: counts do not depend on it
     #[arg(long, value_name = "N", default_value = "2000", value_parser = nodes)]
-    simulated_nodes: usize,
+    pub(crate) simulated_nodes: usize,
     /// The seed of the first run
     #[arg(long, value_name = "SEED", default_value = "0", value_parser = args::seed)]
-    seed: u64,
+    pub(crate) seed: u64,
     /// How many runs go on at a time; results do not depend on it [default: one per core]
     #[arg(long, value_name = "J", value_parser = args::jobs)]
-    jobs: Option<usize>,
+    pub(crate) jobs: Option<usize>,
     /// Prints the plan as JSON
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
+
+/// What can be planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Planned {
+    Gupta,
+    Randomized,
+}
+
+/// What is known about time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Clock {
+    Sync,
+    Async,
+}
+
+/// Flags that only one of the plans knows, and why the other does not.
+const OF_GUPTA: [&str; 7] =
+    ["ucast_loss", "mcast_loss", "view_prob", "max_rounds", "ucast_delay", "mcast_delay", "compute_delay"];
+const OF_RANDOMIZED: [&str; 2] = ["contenders", "mode"];
 
 fn nodes(text: &str) -> Result<usize, String> {
     args::number(text, "members", 2, 10_000_000)
@@ -104,7 +141,7 @@ fn target(text: &str) -> Result<f64, String> {
 
 pub(crate) fn command() -> Command {
     Flags::augment_args(Command::new("plan"))
-        .about("Plans a probabilistic election: the smallest K for a wanted success")
+        .about("Plans a probabilistic election: the smallest K, or the rounds, for a wanted success")
         .long_about(ABOUT)
         .after_help(EXAMPLES)
 }
@@ -134,6 +171,21 @@ struct Rounds {
 
 pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<u8, Error> {
     let flags = Flags::from_arg_matches(matches)?;
+    let strange: &[&str] = match flags.algorithm {
+        Planned::Gupta => &OF_RANDOMIZED,
+        Planned::Randomized => &OF_GUPTA,
+    };
+    let given = |flag: &&&str| matches.value_source(flag) == Some(ValueSource::CommandLine);
+    if let Some(flag) = strange.iter().find(given) {
+        let reason = match flags.algorithm {
+            Planned::Gupta => "only randomized is planned by it; say --algorithm randomized or leave it out",
+            Planned::Randomized => "only gupta is planned by it; leave it out or say --algorithm gupta",
+        };
+        return Err(Error::flag(&flag.replace('_', "-"), reason));
+    }
+    if flags.algorithm == Planned::Randomized {
+        return plan_randomized::execute(&flags, console);
+    }
     let plan = flags.plan(console.err_is_terminal);
     let reached = plan.plans.iter().filter_map(|plan| plan.by_simulation.as_ref());
     let reached = reached.into_iter().any(|found| matches!(found.reaches, Reach::Yes | Reach::Likely));

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
-use papers::gupta2000;
-use papers::report::{Claim, Exhibit, Made, Report, Verdict};
+use papers::report::{Claim, Exhibit, Made, Report, Verdict, page};
 use papers::reproduction::Reproduction;
 use papers::study::{MOST_RUNS, Results, Study};
+use papers::{gupta2000, ramanathan2007};
 
 use crate::error::Error;
 use crate::parallel::{self, Progress};
@@ -37,14 +37,54 @@ const GUPTA2000_EXAMPLES: &str = "Examples:
 Exit codes: 0 it ran, whatever became of the claims; 1 a file could not be written; 2 the command line is
 wrong.";
 
+const RAMANATHAN2007: &str = "Ramanathan, Ferreira, Jagannathan, Grama, Szpankowski: \"Randomized Leader \
+Election\" (Distributed Computing, 2007).
+
+Table 1 (messages over n, beside PQ, gupta and a ring), Figure 9 (messages over the share of contenders, \
+with a power-law overlay), section 7.2 (how often one wins, with printed and with repaired tables), Lemma 1 \
+and Theorems 1 to 12 by measurement, up to a million processes, and what re-using mediators saves.";
+
+const RAMANATHAN2007_EXAMPLES: &str = "Examples:
+  suffrage reproduce ramanathan2007 --quick
+      with a tenth of the processes; the page is reproduction/ramanathan2007/index.html
+  suffrage reproduce ramanathan2007
+      as in the paper: 50,000 processes, and 10,000 runs of section 7.2
+  suffrage reproduce ramanathan2007 --runs 1000 --out /tmp/pages
+      a tenth of the runs
+
+Exit codes: 0 it ran, whatever became of the claims; 1 a file could not be written; 2 the command line is
+wrong.";
+
+const ALL: &str = "All papers, each in its folder, and one page of them together.
+
+What it writes for a paper is what `suffrage reproduce PAPER` writes, runs and seeds included.";
+
+const ALL_EXAMPLES: &str = "Examples:
+  suffrage reproduce all --quick --runs 500
+      an impression, in minutes
+  suffrage reproduce all --out /tmp/pages
+      everything; the page is /tmp/pages/index.html
+
+Exit codes: 0 it ran, whatever became of the claims; 1 a file could not be written; 2 the command line is
+wrong.";
+
+/// How many runs there are of each point of gupta2000, if nothing is said.
+const GUPTA2000_RUNS: u64 = 5000;
+/// Of section 7.2 of ramanathan2007, as in the paper: other points have a part of them.
+const RAMANATHAN2007_RUNS: u64 = 10_000;
+
+/// How many processes --quick has.
+const QUICK_NODES: usize = 5000;
+
 /// Where pages go, unless --out says otherwise.
 const OUT: &str = "reproduction";
 
 #[derive(Args, Debug)]
 struct Flags {
-    /// How many runs of each point; a few that are slow have fewer, as their tables say
-    #[arg(long, value_name = "R", default_value = "5000", value_parser = runs)]
-    runs: u64,
+    /// How many runs of each point; those that are slow have fewer, as their tables say [default: 5000; of
+    /// ramanathan2007, 10000]
+    #[arg(long, value_name = "R", value_parser = runs)]
+    runs: Option<u64>,
     /// The seed of the first run
     #[arg(long, value_name = "SEED", default_value = "0", value_parser = args::seed)]
     seed: u64,
@@ -68,8 +108,25 @@ struct Gupta2000 {
     flags: Flags,
 }
 
+#[derive(Args, Debug)]
+struct Sized {
+    /// How many processes there are in section 7 of ramanathan2007; up to twenty times as many where messages
+    /// are measured over their number
+    #[arg(long, value_name = "N", default_value = "50000", value_parser = nodes)]
+    nodes: usize,
+    /// The same as --nodes 5000
+    #[arg(long, conflicts_with = "nodes")]
+    quick: bool,
+    #[command(flatten)]
+    flags: Flags,
+}
+
 fn runs(text: &str) -> Result<u64, String> {
     args::number(text, "runs", 1, MOST_RUNS)
+}
+
+fn nodes(text: &str) -> Result<usize, String> {
+    args::number(text, "processes", 50, 500_000)
 }
 
 fn figure(text: &str) -> Result<u8, String> {
@@ -85,6 +142,14 @@ pub(crate) fn command() -> Command {
         .about("A probabilistically correct leader election protocol for large groups (DISC 2000)")
         .long_about(GUPTA2000)
         .after_help(GUPTA2000_EXAMPLES);
+    let ramanathan2007 = Sized::augment_args(Command::new("ramanathan2007"))
+        .about("Randomized leader election (Distributed Computing, 2007)")
+        .long_about(RAMANATHAN2007)
+        .after_help(RAMANATHAN2007_EXAMPLES);
+    let all = Sized::augment_args(Command::new("all"))
+        .about("All of them, and one page of them together")
+        .long_about(ALL)
+        .after_help(ALL_EXAMPLES);
     Command::new("reproduce")
         .about("Makes a paper's experiments again, and says which claims held")
         .long_about(ABOUT)
@@ -92,37 +157,91 @@ pub(crate) fn command() -> Command {
         .subcommand_value_name("PAPER")
         .subcommand_help_heading("Papers")
         .disable_help_subcommand(true)
-        .subcommand(gupta2000)
+        .subcommands([gupta2000, ramanathan2007, all])
 }
 
 pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<(), Error> {
     match matches.subcommand() {
         Some(("gupta2000", matches)) => {
             let Gupta2000 { figure, flags } = Gupta2000::from_arg_matches(matches)?;
-            let request = gupta2000::Request { figure, runs: flags.runs, seed: flags.seed };
-            let option = figure.map_or(String::new(), |figure| format!(" --figure {figure}"));
-            flags.reproduce(&gupta2000::reproduction(request), &option, console)
+            let paper = flags.gupta2000(figure);
+            flags.reproduce(&[paper], console)
+        }
+        Some(("ramanathan2007", matches)) => {
+            let sized = Sized::from_arg_matches(matches)?;
+            let (paper, flags) = (sized.ramanathan2007(), &sized.flags);
+            flags.reproduce(&[paper], console)
+        }
+        Some(("all", matches)) => {
+            let sized = Sized::from_arg_matches(matches)?;
+            let flags = &sized.flags;
+            let papers = [flags.gupta2000(None), sized.ramanathan2007()];
+            flags.reproduce(&papers, console)
         }
         _ => unreachable!("clap demands a paper"),
     }
 }
 
+/// A paper's experiments, and how they were asked for.
+struct Asked {
+    paper: Reproduction,
+    made: Made,
+}
+
 impl Flags {
-    fn reproduce(&self, paper: &Reproduction, option: &str, console: &mut Console<'_>) -> Result<(), Error> {
+    fn asked(&self, paper: Reproduction, option: &str, runs: u64) -> Asked {
+        let seed = self.seed;
+        let command = format!("suffrage reproduce {}{option} --runs {runs} --seed {seed}", paper.name);
+        Asked { paper, made: Made { command, runs, seed, version: env!("CARGO_PKG_VERSION") } }
+    }
+
+    fn gupta2000(&self, figure: Option<u8>) -> Asked {
+        let runs = self.runs.unwrap_or(GUPTA2000_RUNS);
+        let option = figure.map_or(String::new(), |figure| format!(" --figure {figure}"));
+        let request = gupta2000::Request { figure, runs, seed: self.seed };
+        self.asked(gupta2000::reproduction(request), &option, runs)
+    }
+
+    fn reproduce(&self, papers: &[Asked], console: &mut Console<'_>) -> Result<(), Error> {
         // Better now than after minutes of work.
-        let folder = self.out.join(paper.name);
-        fs::create_dir_all(&folder).map_err(|error| Error::File(folder.clone(), error))?;
-        let results = measure(&paper.study, self.jobs, console.err_is_terminal);
-        let command =
-            format!("suffrage reproduce {}{option} --runs {} --seed {}", paper.name, self.runs, self.seed);
-        let version = env!("CARGO_PKG_VERSION");
-        let report = paper.report(&results, Made { command, runs: self.runs, seed: self.seed, version });
-        write(&folder, &report)?;
-        let text = match self.json {
-            true => simulate::json(&report),
-            false => summary(&report, &folder),
+        for Asked { paper, .. } in papers {
+            let folder = self.out.join(paper.name);
+            fs::create_dir_all(&folder).map_err(|error| Error::File(folder, error))?;
+        }
+        let mut reports = Vec::new();
+        for Asked { paper, made } in papers {
+            let results = measure(&paper.study, self.jobs, console.err_is_terminal);
+            let report = paper.report(&results, made.clone());
+            let folder = self.out.join(report.name);
+            write(&folder, &report)?;
+            if !self.json {
+                console.out.write_all(summary(&report, &folder).as_bytes())?;
+            }
+            reports.push(report);
+        }
+        let text = match reports.as_slice() {
+            [report] if self.json => simulate::json(report),
+            [_] => String::new(),
+            several => {
+                let path = self.out.join("index.html");
+                let whole = page(&several.iter().collect::<Vec<_>>());
+                fs::write(&path, whole).map_err(|error| Error::File(path.clone(), error))?;
+                match self.json {
+                    true => simulate::json(&reports),
+                    false => format!("\nAll papers are on {}\n", path.display()),
+                }
+            }
         };
         Ok(console.out.write_all(text.as_bytes())?)
+    }
+}
+
+impl Sized {
+    fn ramanathan2007(&self) -> Asked {
+        let runs = self.flags.runs.unwrap_or(RAMANATHAN2007_RUNS);
+        let nodes = if self.quick { QUICK_NODES } else { self.nodes };
+        let request = ramanathan2007::Request::sized(nodes, runs, self.flags.seed);
+        self.flags.asked(ramanathan2007::reproduction(request), &format!(" --nodes {nodes}"), runs)
     }
 }
 

@@ -127,7 +127,7 @@ impl Visitor for Simulate<'_, '_> {
         check_output(&common)?;
         let (mut scenario, cuts) = scenario::build(&common)?;
         A::check(&options, &scenario.roster)?;
-        if common.group.initiator.is_none() {
+        if common.group.initiator.is_none() && common.group.contenders.is_none() {
             scenario.initiators = first_candidate::<A>(&options, &scenario);
         }
         // Where nobody reads the figure it is not worth its time.

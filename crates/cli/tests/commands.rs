@@ -561,3 +561,14 @@ fn exact_counts() {
     assert_eq!(counts("maximum-ring --nodes 6 --initiator 3"), (12, 6));
     assert_eq!(counts("raft --nodes 6 --initiator 3 --until 5"), (25, 3));
 }
+
+/// Who contends is drawn from those that are alive, and nobody else calls: also if chance has killed some.
+#[test]
+fn contenders_are_alive_and_as_many_as_asked_for() {
+    let line = "suffrage simulate randomized --nodes 40 --contenders 8 --fail 0.7";
+    for seed in 0..20 {
+        let outcome = json(&format!("{line} --seed {seed}"));
+        let contenders = outcome["figures"]["contenders"].as_f64().unwrap();
+        assert!(contenders == 8.0, "seed {seed}: {contenders}");
+    }
+}

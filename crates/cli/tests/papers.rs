@@ -18,7 +18,11 @@ impl Folder {
     }
 
     fn read(&self, name: &str) -> String {
-        let path = self.0.join("gupta2000").join(name);
+        self.read_of("gupta2000", name)
+    }
+
+    fn read_of(&self, paper: &str, name: &str) -> String {
+        let path = self.0.join(paper).join(name);
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 }
@@ -84,6 +88,59 @@ fn results_come_as_json_too() {
 }
 
 #[test]
+fn the_randomized_election_is_reproduced_the_same_whatever_the_number_of_jobs() {
+    let folders = [Folder::new("one-more"), Folder::new("two-more")];
+    let outputs = [1, 2].map(|jobs| {
+        let folder = &folders[jobs - 1];
+        let line = format!(
+            "suffrage reproduce ramanathan2007 --nodes 100 --runs 2 --jobs {jobs} --out {}",
+            folder.0.display()
+        );
+        succeed(&line).replace(&folder.0.display().to_string(), "")
+    });
+    assert_eq!(outputs[0], outputs[1]);
+    for text in ["Table 1", "Figure 9", "Section 7.2", "Lemma 1", "Theorem 8", "Theorem 12"] {
+        assert!(outputs[0].contains(text), "{text}: {}", outputs[0]);
+    }
+    for name in ["index.html", "figure-9.svg", "figure-9.csv", "section-7-2.csv", "table-1.csv"] {
+        let [one, two] = [0, 1].map(|place| folders[place].read_of("ramanathan2007", name));
+        assert_eq!(one, two, "{name}");
+    }
+    let page = folders[0].read_of("ramanathan2007", "index.html");
+    assert!(page.contains("suffrage reproduce ramanathan2007 --nodes 100 --runs 2 --seed 0"));
+}
+
+#[test]
+fn a_plan_of_the_randomized_election_names_rounds_and_mediators() {
+    let line = "suffrage plan --algorithm randomized --nodes 500 --contenders 0.5 --target 0.95 --runs 300";
+    let told = succeed(line);
+    for text in
+        ["rounds", "mediators", "with the announcement", "two winners", "Checked by simulation", "gupta"]
+    {
+        assert!(told.contains(text), "{text}: {told}");
+    }
+    let answer = json(line);
+    let plan = &answer["plan"];
+    assert!(plan["success"].as_f64().unwrap() >= 0.95, "{answer}");
+    assert_eq!(plan["mediators"].as_array().unwrap().len() as u64, plan["rounds"].as_u64().unwrap());
+    // Section 3.1: the root of n ln n.
+    assert_eq!(plan["quorum"], 56);
+    assert_eq!(plan["contenders"], 250.0);
+    let cheaper = answer["cheaper"].as_str().unwrap();
+    let (own, other) = (answer["sent"].as_f64().unwrap(), answer["gupta"]["sent"].as_f64().unwrap());
+    assert_eq!(cheaper, if own <= other { "randomized" } else { "gupta" });
+}
+
+/// Quorums of a small group lie apart too often for any number of rounds.
+#[test]
+fn a_target_that_quorums_do_not_allow_is_exit_code_1() {
+    let line = "suffrage plan --algorithm randomized --nodes 100 --mode sync --target 0.9999 --runs 100";
+    let ran = run(line);
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""));
+    assert!(ran.out.contains("cannot be reached"), "{}", ran.out);
+}
+
+#[test]
 fn a_plan_names_k_messages_and_time_outs() {
     let line = "suffrage plan --nodes 300 --view-prob 0.5 --ucast-loss 0.01 --mcast-loss 0.01 --target 0.9 --runs 500";
     let told = succeed(line);
@@ -121,6 +178,13 @@ fn bad_input_is_named() {
             "--max-rounds: `9` is not a number of rounds from 1 to 5",
         ),
         ("suffrage plan", "--nodes <N> is missing"),
+        ("suffrage plan --nodes 10 --contenders 3", "--contenders: only randomized is planned by it"),
+        (
+            "suffrage plan --algorithm randomized --nodes 10 --view-prob 0.5",
+            "--view-prob: only gupta is planned by it",
+        ),
+        ("suffrage plan --algorithm bully --nodes 10", "--algorithm"),
+        ("suffrage reproduce ramanathan2007 --nodes 3", "--nodes: `3` is not a number of processes"),
         ("suffrage reproduce nobody1999", "there is no paper `nobody1999`"),
     ] {
         let ran = run(line);

@@ -10,10 +10,11 @@
 //! [`Exhibitor`](reproduction::Exhibitor), one a file. When it is made it puts its points into the study,
 //! usually [`Trial`](trial::Trial)s of an algorithm, and remembers their places; when the runs are made it
 //! turns what it finds there into an [`Exhibit`](report::Exhibit) of claims, plots and tables.
-//! [`gupta2000`] is the model.
+//! [`gupta2000`] is the model; [`ramanathan2007`] follows it.
 
 pub mod gupta2000;
 pub mod plot;
+pub mod ramanathan2007;
 pub mod report;
 pub mod reproduction;
 pub mod statistics;

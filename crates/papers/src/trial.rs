@@ -1,8 +1,9 @@
 //! A run of an algorithm, measured.
 
 use std::fmt;
+use std::sync::Arc;
 
-use election::{Algorithm, BadParameter, Figure};
+use election::{Algorithm, BadParameter, Figure, Overlay};
 use simulator::{Latency, Multicast, Outcome, Ranking, Scenario};
 
 use crate::study::Study;
@@ -19,6 +20,8 @@ pub struct Trial {
     pub settings: Vec<Setting>,
     /// What it is put to. The seed in it does not matter.
     pub scenario: Scenario,
+    /// The exponent of the power-law overlay that processes find each other in, if there is one.
+    power_law: Option<f64>,
     run: fn(&Scenario, &[Setting]) -> Result<Outcome, BadParameter>,
 }
 
@@ -42,7 +45,15 @@ impl Trial {
     /// An algorithm in a scenario, set as it is by default. The algorithm is a type and not a name: only
     /// those that are used have to be compiled here.
     pub fn new<A: Algorithm>(scenario: Scenario) -> Trial {
-        Trial { algorithm: A::CONTRACT.name, settings: Vec::new(), scenario, run: run::<A> }
+        Trial { algorithm: A::CONTRACT.name, settings: Vec::new(), scenario, power_law: None, run: run::<A> }
+    }
+
+    /// The trial in a power-law overlay, the same one as on the command line.
+    pub fn over_power_law(mut self, alpha: f64) -> Trial {
+        let overlay = Overlay::power_law(self.scenario.roster.len(), alpha, 0);
+        self.scenario.roster = self.scenario.roster.overlaid(Arc::new(overlay));
+        self.power_law = Some(alpha);
+        self
     }
 
     /// The trial with another parameter set.
@@ -84,6 +95,8 @@ impl Trial {
         for &slot in &self.scenario.initiators {
             flag("initiator", &roster.id(slot));
         }
+        self.scenario.contenders.iter().for_each(|contenders| flag("contenders", contenders));
+        self.power_law.iter().for_each(|alpha| flag("topology", &format!("power-law:{alpha}")));
         if *view_prob < 1.0 {
             flag("view-prob", view_prob);
         }
@@ -155,6 +168,15 @@ mod tests {
             "suffrage simulate bully --nodes 4 --initiator 1 --view-prob 0.5 --ucast-loss 0.1 \
              --mcast-loss 0.2 --fail 0.01 --fail-within 7 --reaffirm 10"
         );
+    }
+
+    #[test]
+    fn its_command_says_who_contends_and_where() {
+        let mut trial = trial().over_power_law(0.8);
+        trial.scenario.initiators.clear();
+        trial.scenario.contenders = Some(simulator::Contenders::Share(1.0));
+        let command = "suffrage simulate bully --nodes 4 --contenders 1.0 --topology power-law:0.8";
+        assert_eq!(trial.command(), command);
     }
 
     #[test]

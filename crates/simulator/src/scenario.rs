@@ -235,7 +235,7 @@ impl Scenario {
         self.crashed.iter().for_each(|&slot| world.kill(slot));
         self.fail(&mut world);
         let contenders = self.contenders.map_or(Vec::new(), |contenders| {
-            let live = |slot: &usize| !self.crashed.contains(slot) && !self.initiators.contains(slot);
+            let live = |slot: &usize| world.facts().is_up(*slot) && !self.initiators.contains(slot);
             contenders.draw(self.seed, (0..self.roster.len()).filter(live).collect())
         });
         let callers = self.initiators.iter().chain(&contenders);
