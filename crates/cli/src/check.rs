@@ -135,7 +135,7 @@ fn flags(usual: &Bounds) -> Vec<Arg> {
     flags.extend([
         switch("synchronous", "Every message arrives within a time unit, and timers are on time"),
         flag("ticks", "COUNT")
-            .value_parser(|text: &str| args::number(text, "ticks", 0, 200))
+            .value_parser(|text: &str| args::number(text, "ticks", 0_u8, 200))
             .help("Where there is a true time: how many ticks of it [default: 2, or 12 if synchronous]"),
         flag("tick", "TIME")
             .value_parser(|text: &str| text.parse::<Span>())
@@ -147,7 +147,7 @@ fn flags(usual: &Bounds) -> Vec<Arg> {
             .value_parser(rates)
             .help("Which clocks run fast and which slow: the last process's against all others, either way, or in every combination [default: opposed]"),
         flag("depth", "STEPS")
-            .value_parser(|text: &str| args::number(text, "steps", 0, 10_000))
+            .value_parser(|text: &str| args::number(text, "steps", 0_usize, 10_000))
             .help("Looks no farther than so many steps from the beginning [default: to the end]"),
         flag("states", "COUNT")
             .value_parser(|text: &str| args::number(text, "states", 1, usize::MAX))

@@ -9,7 +9,7 @@ use election::detectors::{self, Any};
 use election::layers::{Layered, LayeredTimer, SavedParts, Stack, Watched};
 use election::{
     Algorithm, Announcement, Command, Context, Detection, Effect, Effects, Kind, Message as _, NodeId,
-    Process, Recorder, Roster, Safety, Span, Start, Term, Time,
+    Process, Recorder, Roster, Span, Start, Term, Time,
 };
 use serde::{Deserialize, Serialize};
 use simulator::invariants::{Agreement, Termination};
@@ -134,7 +134,7 @@ fn storms_noticed_by_real_detectors_end_well() {
             scenario.until = Some(time(1_500));
             let gossips = matches!(detector, Detector::Real(detectors::Options::Gossip(_)));
             let settings = if gossips { contract.under_loss } else { &[] };
-            if contract.safety == Safety::WithHighProbability {
+            if !contract.is_certain() && contract.persists {
                 let run = Disagreement(scenario.clone());
                 disagreements += usize::from(catalog::visit(contract.name, run).unwrap());
             }
