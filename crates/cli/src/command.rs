@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn the_examples_for_real_clusters_are_understood() {
         let check = node::config_command().find_subcommand("check").unwrap().clone();
-        let commands = [node::command(), node::keygen_command(), check];
+        let commands = [node::command(), keygen::command(), check];
         for page in commands.into_iter().chain(client::commands()) {
             let help = page.get_after_help().unwrap().to_string().replace("\\\n", "");
             let lines = help.lines().filter_map(|line| line.strip_prefix("  "));

@@ -123,7 +123,6 @@ mod tests {
             voter: None,
             round_trip: Span::ZERO,
             messages_sent: 0,
-            turned: Time::ZERO,
         }
     }
 
