@@ -69,7 +69,7 @@ fn complaints_about(name: &str, text: &str) -> Vec<String> {
 /// Every Rust file of the workspace.
 fn sources(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut folders = vec![root.join("crates"), root.join("xtask")];
+    let mut folders = vec![root.join("crates"), root.join("fuzz"), root.join("xtask")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();

@@ -14,17 +14,17 @@ use crate::{NodeId, Rng, Span, Time, View};
 /// Inputs are the `on_…` methods, one at a time; outputs are the effects caused through the
 /// [`Context`]. A process does nothing on its own, keeps no clock and draws no randomness but the
 /// context's, so its state is a value: cloned, compared and hashed by a model checker, packed by
-/// the million in a simulator.
+/// the million in a simulator, moved between threads by a network driver.
 ///
 /// The legal order: `on_start` once, then anything. A process that crashed comes back as a *new*
 /// value whose `on_start` gets [`Start::Recovered`].
-pub trait Process: Clone + fmt::Debug + Eq + Hash {
+pub trait Process: Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static {
     /// What processes say to each other.
     type Message: Message;
     /// What a process can wait for.
     type Timer: Timer;
     /// What outlives a crash: the last value given to [`Context::save`]. `()` if nothing does.
-    type Saved: Clone + fmt::Debug + Eq + Hash + Serialize + DeserializeOwned + 'static;
+    type Saved: Clone + fmt::Debug + Eq + Hash + Serialize + DeserializeOwned + Send + Sync + 'static;
 
     /// The process begins to exist, or exists again.
     fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<Self::Saved>);
@@ -227,7 +227,9 @@ impl<'v, E> Context<'v, E> {
 }
 
 /// What processes say to each other.
-pub trait Message: Clone + fmt::Debug + Eq + Hash + Serialize + DeserializeOwned + 'static {
+pub trait Message:
+    Clone + fmt::Debug + Eq + Hash + Serialize + DeserializeOwned + Send + Sync + 'static
+{
     /// Every kind of message there is, for counting and drawing.
     const KINDS: &'static [Kind];
 
@@ -258,7 +260,7 @@ impl Kind {
 }
 
 /// What a process can wait for. A process has at most one pending timer of each index.
-pub trait Timer: Copy + fmt::Debug + Eq + Hash + 'static {
+pub trait Timer: Copy + fmt::Debug + Eq + Hash + Send + Sync + 'static {
     /// How many indices there are.
     const COUNT: usize;
 

@@ -178,6 +178,11 @@ impl Outbox {
         Ok(())
     }
 
+    /// Whether nothing is to go out.
+    pub fn is_empty(&self) -> bool {
+        self.envelopes.values().all(Envelope::is_empty)
+    }
+
     /// Sends all there is.
     pub fn flush(&mut self, mut send: impl FnMut(NodeId, &[u8])) {
         while let Some((to, envelope)) = self.envelopes.pop_first() {

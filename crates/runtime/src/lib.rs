@@ -1,5 +1,6 @@
 //! Election processes on real sockets: the same state machines, with a clock, a disk and a network.
 //!
+//! - What runs any [`Process`](election::Process): [`driver::spawn`].
 //! - How nodes reach each other: [`transport::Transport`], in memory and over UDP.
 //! - What they say, as bytes: [`codec`]. What time it is: [`clock`]. What outlives a crash: [`storage`].
 //! - Why nobody else takes part: [`seal`], with the cluster's [`Keyring`]; [`replay`].
@@ -13,6 +14,7 @@
 pub mod clock;
 pub mod codec;
 mod counters;
+pub mod driver;
 mod error;
 mod keyring;
 pub mod lease;

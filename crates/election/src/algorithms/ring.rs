@@ -57,7 +57,9 @@ pub use message::{Message, Outcome, Run, Timer};
 pub use options::{Options, Repair};
 
 /// What an `Election` carries round the ring, and what a process does with it: an algorithm.
-pub trait Token: Clone + fmt::Debug + Eq + Hash + Serialize + DeserializeOwned + 'static {
+pub trait Token:
+    Clone + fmt::Debug + Eq + Hash + Serialize + DeserializeOwned + Send + Sync + 'static
+{
     /// What the algorithm assumes, promises and costs.
     const CONTRACT: Contract;
     /// What the source calls the messages `Election`, `Elected`, `Outdated` and `Ack`.

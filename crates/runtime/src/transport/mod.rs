@@ -13,6 +13,7 @@ pub mod udp;
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
 
 use election::NodeId;
 
@@ -48,6 +49,25 @@ pub trait Transport: Send + Sync + 'static {
 
     /// What went over it, and what was dropped.
     fn counters(&self) -> &Counters;
+}
+
+/// A transport that is shared, so that its counters can be read, and its keys changed, from elsewhere.
+impl<T: Transport> Transport for Arc<T> {
+    fn local(&self) -> NodeId {
+        T::local(self)
+    }
+    fn max_payload(&self) -> usize {
+        T::max_payload(self)
+    }
+    fn send(&self, to: NodeId, payload: &[u8]) -> Result<(), SendError> {
+        T::send(self, to, payload)
+    }
+    fn receive(&self) -> impl Future<Output = io::Result<(NodeId, Vec<u8>)>> + Send {
+        T::receive(self)
+    }
+    fn counters(&self) -> &Counters {
+        T::counters(self)
+    }
 }
 
 /// Carries bytes between addresses, whoever is there.

@@ -1,0 +1,4 @@
+//! `fuzz::conversation` for cargo-fuzz.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::conversation(bytes));

@@ -1,0 +1,4 @@
+//! `fuzz::envelope` for cargo-fuzz.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::envelope(bytes));
