@@ -18,6 +18,12 @@ pub(crate) fn cargo(arguments: &[&str]) -> Job {
     Job { words, variables: Vec::new() }
 }
 
+/// The command that the project is about.
+pub(crate) fn suffrage(arguments: &[&str]) -> Job {
+    let fixed = ["run", "--quiet", "--release", "--package", "cli", "--"];
+    cargo(&[&fixed, arguments].concat())
+}
+
 /// A git command.
 pub(crate) fn git(arguments: &[&str]) -> Job {
     let words = std::iter::once("git").chain(arguments.iter().copied()).map(String::from).collect();
@@ -55,6 +61,13 @@ impl Job {
             let errors = String::from_utf8_lossy(&output.stderr);
             return Err(format!("`{}` failed:\n{errors}", self.shown()));
         }
+        String::from_utf8(output.stdout).map_err(|_| format!("`{}` printed no text", self.shown()))
+    }
+
+    /// Runs it and returns what it printed, be it content with the outcome or not; how it ended is for what
+    /// it printed to say.
+    pub(crate) fn printed(&self) -> Result<String, String> {
+        let output = self.command().output().map_err(|error| format!("{}: {error}", self.shown()))?;
         String::from_utf8(output.stdout).map_err(|_| format!("`{}` printed no text", self.shown()))
     }
 

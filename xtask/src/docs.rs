@@ -14,14 +14,23 @@ const COMMAND: &str = "<!-- output of: suffrage ";
 const EXAMPLE: &str = "<!-- output of example: ";
 const SOURCE: &str = "<!-- source of: ";
 const END: &str = "<!-- end of output -->";
-const DOCUMENTS: &[&str] =
-    &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/compare.md", "docs/detectors.md"];
+const DOCUMENTS: &[&str] = &[
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "docs/compare.md",
+    "docs/detectors.md",
+    "docs/quorum-lease.md",
+];
 
 /// Compares the generated parts with what the commands print, or rewrites them.
 pub(crate) fn docs(root: &Path, bless: bool) -> Result<(), String> {
     for document in DOCUMENTS {
         let path = root.join(document);
         let text = fs::read_to_string(&path).map_err(|error| format!("{document}: {error}"))?;
+        let folder = path.parent().unwrap_or(root);
+        check_names(&text, &|code| fs::read_to_string(folder.join(code)).ok())
+            .map_err(|reason| format!("{document}: {reason}"))?;
         let source = |path: &str| {
             let code = fs::read_to_string(root.join(path)).map_err(|error| format!("{path}: {error}"))?;
             Ok(format!("```rust\n{code}```\n"))
@@ -73,6 +82,27 @@ fn split(line: &str) -> Vec<String> {
     words
 }
 
+/// Checks that what a document names exists where it says: in the file of a link like
+/// ``[`Voter::wake`](voter.rs)`` there is the word `wake`.
+fn check_names(text: &str, read: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
+    for link in text.split("[`").skip(1) {
+        let Some((name, rest)) = link.split_once("`](") else { continue };
+        let Some((path, _)) = rest.split_once(')') else { continue };
+        if name.contains('`') || !path.ends_with(".rs") {
+            continue;
+        }
+        let code =
+            read(path).ok_or_else(|| format!("there is no file {path}, in which `{name}` would be"))?;
+        let last = name.trim_end_matches("()").rsplit("::").next().unwrap_or(name);
+        let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+        // A path may stand for a file, as in [`bully.rs`](bully.rs).
+        if !last.contains('.') && !code.split(|letter| !is_part(letter)).any(|word| word == last) {
+            return Err(format!("there is no `{name}` in {path}"));
+        }
+    }
+    Ok(())
+}
+
 /// Replaces what stands between the markers that begin so.
 fn regenerate(
     text: &str,
@@ -115,6 +145,27 @@ mod tests {
         let make = |_: &str| Ok(String::new());
         assert!(regenerate("<!-- output of: suffrage x -->\n", COMMAND, &make).is_err());
         assert!(regenerate("<!-- output of: suffrage x\n<!-- end of output -->", COMMAND, &make).is_err());
+    }
+
+    #[test]
+    fn names_that_are_gone_are_found() {
+        let read = |path: &str| (path == "a.rs").then(|| "impl Voter { fn wake_up(&self) {} }".to_string());
+        let check = |text| check_names(text, &read);
+        assert_eq!(check("[`Voter`](a.rs), [`Voter::wake_up()`](a.rs) and `wake` in [text](b.rs)"), Ok(()));
+        assert_eq!(check("a [`wake`](a.rs)"), Err("there is no `wake` in a.rs".to_string()));
+        assert!(check("[`Voter`](a.rs) [`Voter`](b.rs)").unwrap_err().contains("no file b.rs"));
+    }
+
+    #[test]
+    fn every_document_names_what_exists() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for document in DOCUMENTS {
+            let path = root.join(document);
+            let folder = path.parent().unwrap();
+            let text = fs::read_to_string(&path).unwrap();
+            let checked = check_names(&text, &|code| fs::read_to_string(folder.join(code)).ok());
+            assert_eq!(checked, Ok(()), "{document}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask test`, `tidy`, `docs`, `bench`.
+//! The project's own chores: `cargo xtask test`, `tidy`, `docs`, `bench`, `mutants-protocol`.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -7,6 +7,7 @@
 
 mod command;
 mod docs;
+mod mutants;
 mod test;
 mod tidy;
 
@@ -23,6 +24,9 @@ usage: cargo xtask <chore>
                             files and generated documentation instead of comparing them
   tidy                      house rules that no other tool checks
   docs [--bless]            whether the generated parts of the documents are up to date
+  mutants-protocol [--quick]
+                            whether the torture of quorum leases finds every deliberate mistake in them, in
+                            how many seeds, and accuses nobody else
   bench simulator [--json] [--large]
                             the simulator's speed, as ratios to bare loops measured in the same run";
 
@@ -35,6 +39,8 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::tidy(root()),
         ["docs"] => docs::docs(root(), false),
         ["docs", "--bless"] => docs::docs(root(), true),
+        ["mutants-protocol"] => mutants::mutants(&mutants::FULL),
+        ["mutants-protocol", "--quick"] => mutants::mutants(&mutants::QUICK),
         ["bench", "simulator", flags @ ..] => bench(flags),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use crate::command::{Job, cargo, git};
-use crate::{docs, root, tidy};
+use crate::command::{cargo, git, suffrage};
+use crate::{docs, mutants, root, tidy};
 
 /// A step's name and what it does.
 type Step = (&'static str, fn(bool) -> Result<(), String>);
@@ -32,6 +32,7 @@ const STEPS: &[Step] = &[
         let line = ["torture", "raft", "--forget-votes", "--seeds", "0..10000", "--expect-violation"];
         suffrage(&line).run()
     }),
+    ("torture finds every mistake in quorum leases", |_| mutants::mutants(&mutants::QUICK)),
     ("demo", |_| cargo(&["run", "--quiet", "--release", "--", "demo", "--once"]).run()),
     ("generated documentation", |bless| docs::docs(root(), bless)),
     ("tidiness", |_| tidy::tidy(root())),
@@ -52,11 +53,6 @@ pub(crate) fn test(bless: bool) -> Result<(), String> {
     }
     println!("{:7.1} s  together", start.elapsed().as_secs_f64());
     Ok(())
-}
-
-fn suffrage(arguments: &[&str]) -> Job {
-    let fixed = ["run", "--quiet", "--release", "--package", "cli", "--"];
-    cargo(&[&fixed, arguments].concat())
 }
 
 /// Every commit tries seeds of its own, so that in time very many are tried.

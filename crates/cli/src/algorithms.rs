@@ -97,8 +97,12 @@ pub(crate) fn details(contract: &Contract) -> String {
         ("messages", range(contract.messages)),
         ("time", format!("{}, in message delays", range(contract.time))),
     ];
+    let upkeep = contract.upkeep.iter().map(|expense| {
+        let messages = range(expense.messages);
+        ("upkeep", format!("{}: {messages}", expense.what))
+    });
     let mut text = format!("{}\n{}\n\n", contract.name, words::wrap(contract.summary, 90, 0));
-    for (name, fact) in facts {
+    for (name, fact) in facts.into_iter().chain(upkeep) {
         text += &format!("  {name:<10} {}\n", words::wrap(&fact, 80, 13));
     }
     text

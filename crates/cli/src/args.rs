@@ -176,6 +176,11 @@ pub(crate) struct RunArgs {
     /// Ends a run that has more events than this, and takes that for a broken promise [default: none]
     #[arg(long, value_name = "EVENTS", value_parser = limit)]
     pub(crate) limit: Option<u64>,
+    /// Takes it for a broken promise if a leader that all have believed in for this long, and that is well
+    /// and cut from nobody, is replaced or gets another token; for networks that lose nothing [default: nobody
+    /// looks]
+    #[arg(long, value_name = "TIME", value_parser = Span::from_str)]
+    pub(crate) stable: Option<Span>,
 }
 
 #[derive(Args, Debug)]

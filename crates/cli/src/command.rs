@@ -5,7 +5,9 @@ use std::ffi::OsString;
 use clap::Command;
 
 use crate::error::Error;
-use crate::{Console, algorithms, compare, demo, simulate, simulate_detector, simulate_multicast, torture};
+use crate::{
+    Console, algorithms, compare, demo, simulate, simulate_detector, simulate_multicast, torture, validate,
+};
 
 const ABOUT: &str = "Leader election: algorithms to compare, break and look at.
 
@@ -23,11 +25,13 @@ const EXAMPLES: &str = "Examples:
       every algorithm on the same runs, in one table
   suffrage torture all --seeds 0..100
       everything goes wrong, and promises must be kept
+  suffrage validate --ttl 3s --renew 1s --rtt 5ms --drift 1%
+      what the timings of a quorum lease are worth
 
 Exit codes:
   0  the command ran
-  1  a promise was broken under torture, or in a simulation with --strict; or output could not be
-     written
+  1  a promise was broken under torture, or in a simulation with --strict; or timings cannot work;
+     or output could not be written
   2  the command line is wrong; one sentence on standard error says how";
 
 /// The command line: parser, help and checks in one.
@@ -49,6 +53,7 @@ pub(crate) fn command() -> Command {
             torture::command(),
             simulate_detector::command(),
             simulate_multicast::command(),
+            validate::command(),
         ])
 }
 
@@ -63,6 +68,7 @@ pub(crate) fn execute(arguments: &[OsString], console: &mut Console<'_>) -> Resu
         Some(("simulate", matches)) => simulate::execute(matches, console),
         Some(("simulate-detector", matches)) => simulate_detector::execute(matches, console).map(|()| 0),
         Some(("simulate-multicast", matches)) => simulate_multicast::execute(matches, console).map(|()| 0),
+        Some(("validate", matches)) => validate::execute(matches, console),
         _ => unreachable!("clap demands one of the subcommands"),
     }
 }

@@ -23,6 +23,7 @@ mod simulate_multicast;
 mod sweep;
 mod torture;
 mod trace;
+mod validate;
 mod watch;
 mod words;
 

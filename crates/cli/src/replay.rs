@@ -82,6 +82,7 @@ pub(crate) fn of_scenario(algorithm: &str, settings: &[(&str, String)], scenario
     }
     scenario.until.iter().for_each(|until| flags.add("until", until));
     scenario.limit.iter().for_each(|limit| flags.add("limit", limit));
+    scenario.stable.iter().for_each(|settling| flags.add("stable", settling));
     flags.add("seed", scenario.seed);
     format!("suffrage simulate {algorithm}{}", flags.line())
 }
@@ -160,8 +161,9 @@ mod tests {
     use crate::args::Common;
     use crate::{scenario, simulate};
     use clap::FromArgMatches as _;
-    use election::catalog::CONTRACTS;
-    use simulator::{Ordeal, ordeal, order};
+    use election::Algorithm;
+    use election::catalog::{self, CONTRACTS, Visitor};
+    use simulator::{Victim, order};
 
     #[test]
     fn what_decides_the_run_is_kept_and_the_rest_is_not() {
@@ -176,27 +178,38 @@ mod tests {
         );
     }
 
-    /// Every ordeal can be told as flags, and the flags describe that ordeal.
-    #[test]
-    fn a_scenario_and_its_command_line_are_the_same() {
-        for contract in CONTRACTS {
+    struct Retell;
+
+    impl Visitor for Retell {
+        type Output = ();
+
+        fn visit<A: Algorithm>(self) {
             for seed in 0..200 {
-                let Ordeal { scenario, settings } = ordeal(seed, contract, None);
-                let settings: Vec<_> =
-                    settings.iter().map(|(name, value)| (*name, value.to_string())).collect();
-                let line = of_scenario(contract.name, &settings, &scenario);
+                let ordeal = Victim::<A>::default().ordeal(seed);
+                let line = of_scenario(A::CONTRACT.name, &ordeal.settings, &ordeal.scenario);
                 let words: Vec<String> = line.split(' ').map(|word| word.replace('\'', "")).collect();
                 let matches = simulate::command().try_get_matches_from(&words[1..]);
                 let matches = matches.unwrap_or_else(|error| panic!("{line}: {error}"));
-                let common = Common::from_arg_matches(matches.subcommand().unwrap().1).unwrap();
+                let matches = matches.subcommand().unwrap().1;
+                let common = Common::from_arg_matches(matches).unwrap();
                 let (mut built, _) =
                     scenario::build(&common).unwrap_or_else(|error| panic!("{line}: {error:?}"));
                 order(&mut built.plan);
                 built.commands.sort();
-                let mut expected = scenario.clone();
+                let mut expected = ordeal.scenario.clone();
                 expected.commands.sort();
                 assert_eq!(format!("{built:#?}"), format!("{expected:#?}"), "{line}");
+                let options = crate::options::read::<A>(matches).unwrap();
+                assert_eq!(format!("{options:?}"), format!("{:?}", ordeal.options), "{line}");
             }
+        }
+    }
+
+    /// Every ordeal can be told as flags, and the flags describe that ordeal.
+    #[test]
+    fn a_scenario_and_its_command_line_are_the_same() {
+        for contract in CONTRACTS {
+            catalog::visit(contract.name, Retell).unwrap();
         }
     }
 

@@ -49,6 +49,7 @@ pub(crate) fn build(common: &Common) -> Result<(Scenario, Cuts), Error> {
         commands: commands(&roster, &common.commands)?,
         until: common.runs.until,
         limit: common.runs.limit,
+        stable: common.runs.stable,
         ..Scenario::new(roster)
     };
     Ok((scenario, cuts))

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 use election::catalog::{self, CONTRACTS, Visitor};
 use election::{Algorithm, Contract, Detection, Topology};
@@ -114,13 +115,23 @@ impl Visitor for Simulate<'_, '_> {
     type Output = Result<u8, Error>;
 
     fn visit<A: Algorithm>(self) -> Result<u8, Error> {
-        let common = Common::from_arg_matches(self.matches)?;
+        let mut common = Common::from_arg_matches(self.matches)?;
+        let options = options::read::<A>(self.matches)?;
+        // Where the options say how many there are, nobody need say it again.
+        let said = self.matches.value_source("nodes") == Some(ValueSource::CommandLine);
+        if let Some(members) = A::members(&options)
+            && !said
+        {
+            common.group.nodes = members;
+        }
         check_output(&common)?;
         let (mut scenario, cuts) = scenario::build(&common)?;
+        A::check(&options, &scenario.roster)?;
+        if common.group.initiator.is_none() {
+            scenario.initiators = first_candidate::<A>(&options, &scenario);
+        }
         // Where nobody reads the figure it is not worth its time.
         scenario.weigh = common.output.json && common.runs.runs.is_none();
-        let options = options::read::<A>(self.matches)?;
-        A::check(&options, &scenario.roster)?;
         let replay = |seed| replay::command_line(&MakeSubcommand.visit::<A>(), self.matches, seed);
         let broken = match common.runs.runs {
             None => {
@@ -141,6 +152,12 @@ impl Visitor for Simulate<'_, '_> {
         };
         Ok(u8::from(broken && common.output.strict))
     }
+}
+
+/// The first live process that may lead: it calls unless somebody else is to.
+fn first_candidate<A: Algorithm>(options: &A::Options, scenario: &Scenario) -> Vec<usize> {
+    let live = |slot: &usize| !scenario.crashed.contains(slot) && A::may_stand(options, *slot);
+    (0..scenario.roster.len()).find(live).into_iter().collect()
 }
 
 fn check_output(common: &Common) -> Result<(), Error> {

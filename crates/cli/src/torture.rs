@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use election::catalog::{self, CONTRACTS, Visitor};
-use election::{Algorithm, BadParameter, Contract, Roster};
+use election::{Algorithm, BadParameter, Contract};
 use serde::Serialize;
-use simulator::{Fault, MOST_MEMBERS, Ordeal, Outcome, Scenario, Violation, ordeal, shrink};
+use simulator::{Fault, Scenario, Victim, Violation, shrink};
 
 use crate::error::Error;
 use crate::parallel::{self, Progress};
@@ -81,6 +81,10 @@ fn flags(command: Command) -> Command {
                 .value_parser(args::jobs)
                 .help("How many runs go on at a time; results do not depend on it [default: one per core]"),
         )
+        .arg(Arg::new("drift").long("drift").value_name("FRACTION").value_parser(args::drift).help(
+            "How much clocks run fast or slow at most, of algorithms that lead by leases, instead of \
+                     what they count on",
+        ))
         .arg(flag("expect-violation", "Fails if no promise is broken, and succeeds if one is"))
         .arg(flag("json", "Prints the result as JSON"))
         .after_help(EXAMPLES)
@@ -115,6 +119,7 @@ struct Torture {
     seeds: Range<u64>,
     nodes: Option<usize>,
     jobs: Option<usize>,
+    drift: Option<f64>,
 }
 
 pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<u8, Error> {
@@ -123,6 +128,7 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
         seeds: matches.get_one::<Range<u64>>("seeds").expect("it has a default").clone(),
         nodes: matches.get_one::<usize>("nodes").copied(),
         jobs: matches.get_one::<usize>("jobs").copied(),
+        drift: matches.get_one::<f64>("drift").copied(),
     };
     let names: Vec<&str> = match name {
         "all" => CONTRACTS.iter().map(|contract| contract.name).collect(),
@@ -163,6 +169,8 @@ struct Report {
     events: u64,
     /// How often somebody began to lead.
     reigns: u64,
+    /// How many runs broke any promise.
+    accused: u64,
     /// How often each promise was broken, counted by run.
     broken: BTreeMap<&'static str, u64>,
     /// For each promise that was broken, the first run that did.
@@ -193,25 +201,33 @@ impl Visitor for Rack<'_> {
     type Output = Result<Report, Error>;
 
     fn visit<A: Algorithm>(self) -> Result<Report, Error> {
-        let given = self.matches.map_or_else(Vec::new, options::given::<A>);
-        let victim =
-            Victim::<A> { options: self.matches.map_or(Ok(Default::default()), options::read::<A>)?, given };
-        let Torture { seeds, nodes, jobs } = self.torture;
+        let Torture { seeds, nodes, jobs, drift } = self.torture;
+        let victim = Victim::<A> {
+            options: self.matches.map_or(Ok(Default::default()), options::read::<A>)?,
+            given: self.matches.map_or_else(Vec::new, options::given::<A>),
+            members: *nodes,
+            drift: *drift,
+        };
         let mut report = Report {
             algorithm: A::CONTRACT.name,
             seeds: [seeds.start, seeds.end],
             events: 0,
             reigns: 0,
+            accused: 0,
             broken: BTreeMap::new(),
             cases: Vec::new(),
         };
-        victim.check(*nodes)?;
+        check(&victim)?;
         let mut firsts = Vec::new();
         self.progress.name(A::CONTRACT.name);
-        let run = |seed| victim.run(&ordeal(seed, &A::CONTRACT, *nodes));
+        let run = |seed| {
+            let ordeal = victim.ordeal(seed);
+            ordeal.scenario.run::<A>(&ordeal.options)
+        };
         parallel::for_each(seeds.clone(), *jobs, self.progress, run, |seed, outcome| {
             report.events += outcome.events;
             report.reigns += outcome.reigns as u64;
+            report.accused += u64::from(!outcome.violations.is_empty());
             for violation in outcome.violations {
                 let count = report.broken.entry(violation.invariant).or_default();
                 *count += 1;
@@ -220,81 +236,46 @@ impl Visitor for Rack<'_> {
                 }
             }
         });
-        let case = |(seed, violation)| victim.case(seed, violation, &ordeal(seed, &A::CONTRACT, *nodes));
-        report.cases = firsts.into_iter().map(case).collect();
+        report.cases = firsts.into_iter().map(|(seed, violation)| case(&victim, seed, violation)).collect();
         Ok(report)
     }
 }
 
-/// An algorithm with the options it was given.
-struct Victim<A: Algorithm> {
-    options: A::Options,
-    /// The same by name.
-    given: Vec<(&'static str, String)>,
+/// Refuses options that do not fit every group there may be.
+fn check<A: Algorithm>(victim: &Victim<A>) -> Result<(), Error> {
+    victim.check().map_err(|BadParameter { name, reason }| {
+        let advice = match victim.members {
+            None => "; groups have from 1 to 9 members unless --nodes is given",
+            Some(_) => "",
+        };
+        Error::flag(name, format!("{reason}{advice}"))
+    })
 }
 
-impl<A: Algorithm> Victim<A> {
-    /// Refuses options that do not fit every group there may be.
-    fn check(&self, nodes: Option<usize>) -> Result<(), Error> {
-        let sizes = nodes.map_or(1..=MOST_MEMBERS, |nodes| nodes..=nodes);
-        for roster in sizes.map(Roster::numbered) {
-            let misfit = |bad: BadParameter| {
-                let advice = if nodes.is_none() {
-                    "; groups have from 1 to 9 members unless --nodes is given"
-                } else {
-                    ""
-                };
-                Error::flag(bad.name, format!("{}{advice}", bad.reason))
-            };
-            A::check(&self.options, &roster).map_err(misfit)?;
+fn case<A: Algorithm>(victim: &Victim<A>, seed: u64, violation: Violation) -> Case {
+    let ordeal = victim.ordeal(seed);
+    let mut spent = 0;
+    let breaks = |scenario: &Scenario| {
+        if spent > BUDGET {
+            return false;
         }
-        Ok(())
-    }
-
-    /// The algorithm's settings for an ordeal: what was asked for outright, and what the ordeal needs.
-    fn settings(&self, ordeal: &Ordeal) -> Vec<(&'static str, String)> {
-        let mut settings = self.given.clone();
-        for (name, value) in ordeal.settings {
-            if !self.given.iter().any(|(given, _)| given == name) {
-                settings.push((name, value.to_string()));
-            }
-        }
-        settings
-    }
-
-    fn run(&self, ordeal: &Ordeal) -> Outcome {
-        let mut options = self.options.clone();
-        for (name, value) in &self.settings(ordeal)[self.given.len()..] {
-            A::set(&mut options, name, value).expect("a contract names values that are taken");
-        }
-        ordeal.scenario.run::<A>(&options)
-    }
-
-    fn case(&self, seed: u64, violation: Violation, ordeal: &Ordeal) -> Case {
-        let mut spent = 0;
-        let breaks = |scenario: &Scenario| {
-            if spent > BUDGET {
-                return false;
-            }
-            let outcome = self.run(&Ordeal { scenario: scenario.clone(), settings: ordeal.settings });
-            spent += outcome.events;
-            outcome.violations.iter().any(|other| other.invariant == violation.invariant)
-        };
-        let shrunk = shrink(&ordeal.scenario, breaks);
-        let settings = self.settings(ordeal);
-        let line = |scenario| replay::of_scenario(A::CONTRACT.name, &settings, scenario);
-        // Calm is the end of what goes wrong.
-        let faults =
-            |scenario: &Scenario| scenario.plan.iter().filter(|(_, fault)| *fault != Fault::Calm).count();
-        let count = |scenario: &Scenario| faults(scenario) + scenario.commands.len();
-        Case {
-            seed,
-            replay: line(&ordeal.scenario),
-            shrunk: line(&shrunk),
-            faults: [count(&shrunk), count(&ordeal.scenario)],
-            minimal: spent <= BUDGET,
-            violation,
-        }
+        let outcome = scenario.run::<A>(&ordeal.options);
+        spent += outcome.events;
+        outcome.violations.iter().any(|other| other.invariant == violation.invariant)
+    };
+    let shrunk = shrink(&ordeal.scenario, breaks);
+    let line = |scenario| replay::of_scenario(A::CONTRACT.name, &ordeal.settings, scenario);
+    // Calm is the end of what goes wrong.
+    let faults =
+        |scenario: &Scenario| scenario.plan.iter().filter(|(_, fault)| *fault != Fault::Calm).count();
+    let count = |scenario: &Scenario| faults(scenario) + scenario.commands.len();
+    Case {
+        seed,
+        replay: line(&ordeal.scenario),
+        shrunk: line(&shrunk),
+        faults: [count(&shrunk), count(&ordeal.scenario)],
+        minimal: spent <= BUDGET,
+        violation,
     }
 }
 

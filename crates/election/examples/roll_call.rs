@@ -66,6 +66,7 @@ impl Algorithm for RollCall {
             worst: Formula { text: "3(N - 1)", of: |n| 3 * (n - 1) },
         },
         time: Cost { best: Formula { text: "4", of: |_| 4 }, worst: Formula { text: "4", of: |_| 4 } },
+        upkeep: &[],
     };
 
     type Options = ();

@@ -19,6 +19,9 @@ pub trait Algorithm: Process + 'static {
     /// The options one by one, for command lines, configuration files and help texts.
     const PARAMETERS: &'static [Parameter<Self::Options>];
 
+    /// Ways to set it that show more of it than the defaults alone: a torture draws one for each run.
+    const VARIANTS: &'static [Settings] = &[];
+
     /// Sets the parameter of that name; the error says what is wrong with the value.
     ///
     /// # Panics
@@ -38,10 +41,34 @@ pub trait Algorithm: Process + 'static {
         true
     }
 
+    /// Whether the member in this slot may be elected at all, with these options.
+    fn may_stand(options: &Self::Options, slot: usize) -> bool {
+        let _ = (options, slot);
+        true
+    }
+
+    /// How many members there are with these options; none if there may be any number.
+    fn members(options: &Self::Options) -> Option<usize> {
+        let _ = options;
+        None
+    }
+
+    /// How many independent elections every process takes part in, with these options.
+    fn elections(options: &Self::Options) -> usize {
+        let _ = options;
+        1
+    }
+
     /// Who must be there for anybody to be elected, with these options.
     fn electorate(options: &Self::Options) -> Electorate {
         let _ = options;
         Self::CONTRACT.electorate
+    }
+
+    /// What it counts on if it leads by leases, with these options; none if it does not.
+    fn leases(options: &Self::Options) -> Option<Leases> {
+        let _ = options;
+        None
     }
 
     /// What a run is measured by besides what every algorithm is, from its processes as they are left.
@@ -55,6 +82,22 @@ pub trait Algorithm: Process + 'static {
         let _ = (options, roster);
         Ok(())
     }
+}
+
+/// Parameters of an algorithm and their values.
+pub type Settings = &'static [(&'static str, &'static str)];
+
+/// What an algorithm counts on that leads by leases: clocks that run at about the same rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Leases {
+    /// How long a lease is, in message delays.
+    pub length: u64,
+    /// How much clocks run fast or slow at most, as a fraction.
+    pub drift: f64,
+    /// Within how many message delays after the last fault everybody knows a leader.
+    pub healed: u64,
+    /// Whether a leader stays for as long as it is well, whoever wants its place.
+    pub stable: bool,
 }
 
 /// One option of an algorithm: its name, what it takes, and how it is read and shown.

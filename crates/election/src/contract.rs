@@ -43,6 +43,17 @@ pub struct Contract {
     pub messages: Cost,
     /// Time of one election without failures on the way, in message delays.
     pub time: Cost,
+    /// What else has a price, once somebody leads.
+    pub upkeep: &'static [Expense],
+}
+
+/// What something costs in messages, without failures on the way.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Expense {
+    /// What it is.
+    pub what: &'static str,
+    /// Its messages.
+    pub messages: Cost,
 }
 
 /// Who sends to whom.
@@ -82,6 +93,14 @@ pub enum Electorate {
 }
 
 impl Electorate {
+    /// How many of a group of so many vote: the first so many.
+    pub fn voters(self, members: usize) -> usize {
+        match self {
+            Electorate::Voters(voters) => voters.min(members),
+            Electorate::Anybody | Electorate::Majority | Electorate::Grid => members,
+        }
+    }
+
     /// Whether those of a group that are `present`, by slot, can elect a leader.
     pub fn suffices(self, present: &[bool]) -> bool {
         let count = present.iter().filter(|&&present| present).count();

@@ -34,9 +34,9 @@ mod rng;
 mod time;
 mod view;
 
-pub use catalog::{Algorithm, BadParameter, Parameter, SWITCH};
+pub use catalog::{Algorithm, BadParameter, Leases, Parameter, SWITCH, Settings};
 pub use contract::{
-    Choice, Contract, Cost, DRIFT_BOUND, Detection, Electorate, Formula, Safety, Synchrony, Topology,
+    Choice, Contract, Cost, DRIFT_BOUND, Detection, Electorate, Expense, Formula, Safety, Synchrony, Topology,
 };
 pub use figure::{Figure, Member, Value};
 pub use grid::Grid;

@@ -87,6 +87,18 @@ pub trait Effects<P: Process> {
     fn announce(&mut self, announcement: Announcement);
     /// See [`Context::lead_until`].
     fn lead_until(&mut self, end: Time);
+    /// See [`Context::announce_in`]. Where there is but one election, others are not heard of.
+    fn announce_in(&mut self, election: usize, announcement: Announcement) {
+        if election == 0 {
+            self.announce(announcement);
+        }
+    }
+    /// See [`Context::lead_until_in`]. Where there is but one election, others are not heard of.
+    fn lead_until_in(&mut self, election: usize, end: Time) {
+        if election == 0 {
+            self.lead_until(end);
+        }
+    }
     /// See [`Context::suspect`].
     fn suspect(&mut self, peer: NodeId);
     /// See [`Context::restore`].
@@ -205,6 +217,25 @@ impl<'v, E> Context<'v, E> {
         E: Effects<P>,
     {
         self.effects.lead_until(end);
+    }
+
+    /// For one that takes part in several elections: what it now believes in one of them. They are counted
+    /// from 0, which is the one that [`announce`](Context::announce) is about.
+    #[inline]
+    pub fn announce_in<P: Process>(&mut self, election: usize, announcement: Announcement)
+    where
+        E: Effects<P>,
+    {
+        self.effects.announce_in(election, announcement);
+    }
+
+    /// [`lead_until`](Context::lead_until), of one of several elections.
+    #[inline]
+    pub fn lead_until_in<P: Process>(&mut self, election: usize, end: Time)
+    where
+        E: Effects<P>,
+    {
+        self.effects.lead_until_in(election, end);
     }
 
     /// For a failure detector: tells whoever is behind it that `peer` seems to have failed.

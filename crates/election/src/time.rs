@@ -11,6 +11,16 @@ use serde::{Deserialize, Serialize};
 /// A unit is a millisecond, so that simulated and real figures read alike.
 const UNIT: u64 = 1_000_000;
 
+/// The units of clocks, from the shortest, in nanoseconds.
+const CLOCK_UNITS: [(&str, u64); 6] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
+
 /// A moment on the clock of whoever reads it. Two processes' times are not comparable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Time(u64);
@@ -80,6 +90,31 @@ impl Span {
     /// The span times a real factor, rounded to a nanosecond.
     pub fn scale(self, factor: f64) -> Span {
         Span((self.0 as f64 * factor + 0.5) as u64)
+    }
+
+    /// Reads a span as people write it: `3s`, `500ms`, `1m`, `1.5h`, `20us` or `7ns`.
+    pub fn from_clock(text: &str) -> Result<Span, String> {
+        let digits = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        let nanos = CLOCK_UNITS.iter().find(|(name, _)| *name == unit).map(|&(_, nanos)| nanos as f64);
+        match (number.parse::<f64>(), nanos) {
+            // Thirty years: beyond that a time is a typing slip.
+            (Ok(count), Some(nanos)) if (0.0..=1e18).contains(&(count * nanos)) => {
+                Ok(Span((count * nanos + 0.5) as u64))
+            }
+            _ => Err(format!("`{text}` is not a time like 3s, 500ms or 1m")),
+        }
+    }
+
+    /// As people write it, with at most three decimals: `3s`, `7.5ms`.
+    pub fn on_the_clock(self) -> String {
+        let fits = |&&(name, nanos): &&(&str, u64)| match name {
+            "h" | "m" => self.0 > 0 && self.0.is_multiple_of(nanos),
+            _ => self.0 >= nanos,
+        };
+        let &(name, nanos) = CLOCK_UNITS.iter().rev().find(fits).unwrap_or(&("s", 1_000_000_000));
+        let text = format!("{:.3}", self.0 as f64 / nanos as f64);
+        format!("{}{name}", text.trim_end_matches('0').trim_end_matches('.'))
     }
 
     /// Whether the span is empty.
@@ -181,6 +216,17 @@ mod tests {
             assert_eq!(text.parse::<Time>().unwrap().to_string(), text);
         }
         assert_eq!(Span::from_millis(2), "2".parse().unwrap());
+    }
+
+    #[test]
+    fn clocks_are_read_and_shown_alike() {
+        for text in ["0s", "3s", "500ms", "1m", "90s", "2h", "2.941s", "7.5ms", "20us", "7ns"] {
+            assert_eq!(Span::from_clock(text).unwrap().on_the_clock(), text);
+        }
+        assert_eq!(Span::from_clock("1.5h"), Ok(Span::from_millis(5_400_000)));
+        for text in ["", "3", "s", "-1s", "3 s", "3sec", "nans", "infs", "1e300s", "1s500ms"] {
+            assert!(Span::from_clock(text).unwrap_err().contains(text), "{text}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@
 
 pub mod clock;
 pub mod codec;
+pub mod config;
 mod counters;
 pub mod driver;
 mod error;

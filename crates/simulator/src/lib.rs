@@ -42,5 +42,5 @@ pub use scenario::{Ranking, Scenario};
 pub use statistics::{Estimate, Tally, mean, proportion, quantile};
 pub use storm::{Storm, keep_disks, storm};
 pub use suite::{Course, TRIALS, Trial};
-pub use torture::{MOST_MEMBERS, Ordeal, effective, ordeal, shrink};
+pub use torture::{MOST_MEMBERS, Ordeal, Victim, effective, shrink};
 pub use world::{End, World};

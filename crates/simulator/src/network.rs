@@ -113,6 +113,23 @@ impl Cut {
         Cut { sides, one_way }
     }
 
+    /// Two that cannot reach each other, and all others both: the chained scenario of the OmniPaxos paper
+    /// (Ng, Haridi, Carbone 2023, section 2).
+    pub fn chained(members: usize, one: usize, other: usize) -> Cut {
+        Cut::new(members, &[vec![one], vec![other]], false)
+    }
+
+    /// Only one can reach more than itself and that one: the quorum-loss scenario of the same paper.
+    pub fn hub(members: usize, hub: usize) -> Cut {
+        let others: Vec<_> = (0..members).filter(|&slot| slot != hub).map(|slot| vec![slot]).collect();
+        Cut::new(members, &others, false)
+    }
+
+    /// One that reaches nobody: with a hub besides, the constrained-election scenario.
+    pub fn isolating(members: usize, slot: usize) -> Cut {
+        Cut::new(members, &[vec![slot], (0..members).filter(|&other| other != slot).collect()], false)
+    }
+
     /// The groups that are separated, by slot, and whether one way only.
     pub fn groups(&self) -> (Vec<Vec<usize>>, bool) {
         let sides = self.sides.iter().copied().max().unwrap_or(0);

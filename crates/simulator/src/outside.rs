@@ -42,6 +42,12 @@ pub(crate) struct Pause<P: Process> {
     pub(crate) waiting: Vec<Event<P>>,
 }
 
+/// An election besides the first: who believes what in it, and what must hold.
+pub(crate) struct Other {
+    pub(crate) ledger: Ledger,
+    pub(crate) invariants: Vec<Box<dyn Invariant>>,
+}
+
 pub(crate) struct Outside<P: Process> {
     pub(crate) now: Time,
     pub(crate) queue: Queue<Event<P>>,
@@ -66,6 +72,8 @@ pub(crate) struct Outside<P: Process> {
     pub(crate) ledger: Ledger,
     pub(crate) observer: Option<Box<dyn Observer>>,
     pub(crate) invariants: Vec<Box<dyn Invariant>>,
+    /// The elections besides the first, if processes take part in several.
+    pub(crate) others: Vec<Other>,
     pub(crate) ineligible: BTreeSet<usize>,
 }
 
@@ -89,18 +97,24 @@ impl<P: Process> Outside<P> {
             ledger: Ledger::new::<P>(count),
             observer: None,
             invariants: Vec::new(),
+            others: Vec::new(),
             ineligible: BTreeSet::new(),
         }
     }
 
     pub(crate) fn facts<'a>(&'a self, roster: &'a Roster) -> Facts<'a> {
+        self.facts_in(roster, &self.ledger)
+    }
+
+    /// The same about the election of this ledger.
+    pub(crate) fn facts_in<'a>(&'a self, roster: &'a Roster, ledger: &'a Ledger) -> Facts<'a> {
         Facts {
             now: self.now,
             roster,
             statuses: &self.statuses,
             network: &self.network,
             clocks: &self.clocks,
-            ledger: &self.ledger,
+            ledger,
             ineligible: &self.ineligible,
         }
     }
@@ -114,10 +128,13 @@ impl<P: Process> Outside<P> {
         self.impaired -= usize::from(self.statuses[slot] != Status::Up);
         self.impaired += usize::from(status != Status::Up);
         let was = std::mem::replace(&mut self.statuses[slot], status);
-        match (was == Status::Down, status == Status::Down) {
-            (true, false) => self.ledger.join(self.now),
-            (false, true) => self.ledger.live -= 1,
-            _ => {}
+        let others = self.others.iter_mut().map(|other| &mut other.ledger);
+        for ledger in std::iter::once(&mut self.ledger).chain(others) {
+            match (was == Status::Down, status == Status::Down) {
+                (true, false) => ledger.join(self.now),
+                (false, true) => ledger.live -= 1,
+                _ => {}
+            }
         }
     }
 
@@ -264,6 +281,7 @@ impl<P: Process> Outside<P> {
             *generation = generation.wrapping_add(1);
         }
         self.ledger.forget(slot, who, self.now);
+        self.others.iter_mut().for_each(|other| other.ledger.forget(slot, who, self.now));
         self.paused.remove(&slot).map_or(Vec::new(), |pause| pause.waiting)
     }
 
@@ -282,10 +300,19 @@ impl<P: Process> Outside<P> {
             return;
         }
         self.judge(roster, |invariant, facts| invariant.on_change(facts, change));
+        // What somebody says concerns one election; what befalls the world concerns all.
+        if !matches!(change, Change::Announced(..)) {
+            for place in 0..self.others.len() {
+                self.judge_other(roster, place, |invariant, facts| invariant.on_change(facts, change));
+            }
+        }
     }
 
     pub(crate) fn at_end(&mut self, roster: &Roster) {
         self.judge(roster, |invariant, facts| invariant.at_end(facts));
+        for place in 0..self.others.len() {
+            self.judge_other(roster, place, |invariant, facts| invariant.at_end(facts));
+        }
     }
 
     fn judge(
@@ -295,14 +322,34 @@ impl<P: Process> Outside<P> {
     ) {
         let mut invariants = std::mem::take(&mut self.invariants);
         for invariant in &mut invariants {
-            let name = invariant.name();
-            if let Err(detail) = check(invariant.as_mut(), &self.facts(roster))
-                && !self.ledger.violations.iter().any(|violation| violation.invariant == name)
-            {
-                self.ledger.violations.push(Violation { invariant: name, at: self.now, detail });
+            if let Err(detail) = check(invariant.as_mut(), &self.facts(roster)) {
+                self.accuse(invariant.name(), detail);
             }
         }
         self.invariants = invariants;
+    }
+
+    fn judge_other(
+        &mut self,
+        roster: &Roster,
+        place: usize,
+        check: impl Fn(&mut dyn Invariant, &Facts<'_>) -> Result<(), String>,
+    ) {
+        let mut invariants = std::mem::take(&mut self.others[place].invariants);
+        for invariant in &mut invariants {
+            let facts = self.facts_in(roster, &self.others[place].ledger);
+            if let Err(detail) = check(invariant.as_mut(), &facts) {
+                self.accuse(invariant.name(), format!("in election {}: {detail}", place + 2));
+            }
+        }
+        self.others[place].invariants = invariants;
+    }
+
+    /// Writes a broken promise down, the first of its kind.
+    fn accuse(&mut self, invariant: &'static str, detail: String) {
+        if !self.ledger.violations.iter().any(|violation| violation.invariant == invariant) {
+            self.ledger.violations.push(Violation { invariant, at: self.now, detail });
+        }
     }
 
     #[inline(always)]
@@ -435,6 +482,27 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
     fn lead_until(&mut self, end: Time) {
         self.outside.ledger.lease_until(self.slot, end);
         self.outside.changed(self.roster, Change::Clocked(self.slot));
+    }
+
+    fn announce_in(&mut self, election: usize, announcement: Announcement) {
+        let Some(place) = election.checked_sub(1) else { return self.announce(announcement) };
+        let (who, now, clock) = (self.roster.id(self.slot), self.outside.now, self.outside.clock(self.slot));
+        announcement.hash(&mut self.outside.ledger.fingerprint);
+        self.outside.ledger.active = now;
+        let Outside { others, clocks, .. } = &mut *self.outside;
+        let ledger = &mut others[place].ledger;
+        let overdue =
+            ledger.lease(self.slot).map_or(Span::ZERO, |end| clocks.true_span(self.slot, clock.since(end)));
+        ledger.believe(self.slot, who, announcement, now, overdue);
+        let change = Change::Announced(self.slot, announcement);
+        self.outside.judge_other(self.roster, place, |invariant, facts| invariant.on_change(facts, change));
+    }
+
+    fn lead_until_in(&mut self, election: usize, end: Time) {
+        let Some(place) = election.checked_sub(1) else { return self.lead_until(end) };
+        self.outside.others[place].ledger.lease_until(self.slot, end);
+        let change = Change::Clocked(self.slot);
+        self.outside.judge_other(self.roster, place, |invariant, facts| invariant.on_change(facts, change));
     }
 
     fn suspect(&mut self, peer: NodeId) {

@@ -4,10 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use election::layers::{self, Stack};
-use election::{Algorithm, Attribute, Command, NodeId, Rng, Roster, Span, Time};
+use election::{Algorithm, Attribute, Command, NodeId, Rng, Roster, Safety, Span, Time};
 
+use crate::invariants::Stability;
 use crate::outcome::Before;
-use crate::{Detector, End, Fault, Latency, Multicast, Observer, Outcome, Plan, World, invariants, order};
+use crate::{
+    Detector, End, Fault, Invariant, Latency, Multicast, Observer, Outcome, Plan, World, invariants, order,
+};
 
 /// A run described as data. The algorithm and its options come separately, so that the same scenario
 /// can be put to all of them.
@@ -53,6 +56,9 @@ pub struct Scenario {
     pub until: Option<Time>,
     /// How many events are put up with; more of them are a broken promise.
     pub limit: Option<u64>,
+    /// For how long all must have believed in a leader before it must not be replaced while it is well; none
+    /// if nobody looks at that.
+    pub stable: Option<Span>,
     /// Whether the bytes of messages are counted.
     pub weigh: bool,
     /// From when on the outcome's [`window`](Outcome::window) is measured.
@@ -137,6 +143,7 @@ impl Scenario {
             commands: Vec::new(),
             until: None,
             limit: None,
+            stable: None,
             weigh: false,
             window: None,
         }
@@ -200,6 +207,7 @@ impl Scenario {
     pub fn world<A: Algorithm + 'static>(&self, options: &A::Options) -> World<A> {
         let shared = options.clone();
         let mut world = World::new(self.ranked(), self.seed, self.latency, move |id| A::new(id, &shared));
+        (1..A::elections(options)).for_each(|_| world.add_election(self.promises::<A>(options)));
         world.set_limit(self.limit.unwrap_or(u64::MAX));
         world.set_loss(self.loss);
         world.set_duplicate(self.duplicate);
@@ -228,11 +236,24 @@ impl Scenario {
         plan.into_iter().for_each(|(at, fault)| world.befall(at, fault));
         commands.into_iter().for_each(|(at, slot, command)| world.command(at, slot, command));
         let members = 0..self.roster.len();
-        world.set_ineligible(members.filter(|&slot| !world.process(slot).may_lead()).collect());
-        for invariant in invariants::of_contract(&A::CONTRACT, A::electorate(options)) {
+        let may_lead = |slot: usize| world.process(slot).may_lead() && A::may_stand(options, slot);
+        world.set_ineligible(members.filter(|&slot| !may_lead(slot)).collect());
+        for invariant in self.promises::<A>(options) {
             world.check(invariant);
         }
         world
+    }
+
+    /// What must hold in each election.
+    fn promises<A: Algorithm>(&self, options: &A::Options) -> Vec<Box<dyn Invariant>> {
+        let mut promises = invariants::of_contract(&A::CONTRACT, A::electorate(options));
+        if let Some(settling) = self.stable {
+            // Where a term is a token, it is to stay as well.
+            let tokens = A::CONTRACT.safety == Safety::AtMostOne;
+            let of = if tokens { Stability::of_terms_after } else { Stability::after };
+            promises.push(Box::new(of(settling)));
+        }
+        promises
     }
 
     /// Has chance decide who dies by itself, and when.

@@ -1,39 +1,120 @@
 //! Torture: a whole scenario decided by a seed, with everything that can go wrong going wrong, then
 //! healing, and then time enough for an algorithm to keep its promises.
 
+mod leases;
+
 use election::detectors::{self, gossip, heartbeat, phi};
 use election::multicast::bimodal;
 use election::{
-    Attribute, Command, Contract, DRIFT_BOUND, Detection, NodeId, Rng, Roster, Span, Synchrony, Time,
-    Topology,
+    Algorithm, Attribute, BadParameter, Command, Contract, Detection, NodeId, Rng, Roster, Settings, Span,
+    Time, Topology,
 };
 
 use crate::{Detector, Fault, Latency, Multicast, Plan, Ranking, Scenario, Storm, keep_disks, order, storm};
 
 /// When the faults stop, in time units.
 const STORM: u64 = 300;
-/// For how many delay bounds after that the run goes on: within that time promises that hold "in the
-/// end" must have come true.
+/// For how many delay bounds after that the run goes on, unless an algorithm claims to need fewer: within
+/// that time promises that hold "in the end" must have come true.
 const PATIENCE: u64 = 1_000;
 /// How many events are put up with for each pair of processes: several times what any run should take, as
 /// detectors have everybody send to everybody. Small groups are allowed as many as nine.
 const LIMIT: u64 = 2_000;
+/// Moments are in tenths of a time unit.
+const TENTH: u64 = Span::UNIT.as_nanos() / 10;
 /// The largest group, unless another size is asked for.
 pub const MOST_MEMBERS: usize = 9;
 
-/// What an algorithm is put through.
+/// An algorithm that is to be tortured, and what is not left to the seed.
 #[derive(Clone, Debug)]
-pub struct Ordeal {
-    /// Who takes part, and what befalls them.
-    pub scenario: Scenario,
-    /// Parameters of the algorithm and their values: what its contract asks for where messages are lost.
-    pub settings: &'static [(&'static str, &'static str)],
+pub struct Victim<A: Algorithm> {
+    /// Its options.
+    pub options: A::Options,
+    /// Those that were asked for, by name: they are never set otherwise.
+    pub given: Vec<(&'static str, String)>,
+    /// How many processes there are.
+    pub members: Option<usize>,
+    /// How much clocks drift at most, instead of what the algorithm claims to live through.
+    pub drift: Option<f64>,
 }
 
-/// The ordeal of this seed for an algorithm of this contract: loss, doubling, reordering, crashes,
-/// recoveries, pauses, cuts of all kinds, drifting and jumping clocks, changing ranks, wrong suspicions,
-/// commands at any time. What the contract does not claim to live through is left out.
-pub fn ordeal(seed: u64, contract: &Contract, members: Option<usize>) -> Ordeal {
+/// What an algorithm is put through.
+#[derive(Clone, Debug)]
+pub struct Ordeal<A: Algorithm> {
+    /// Who takes part, and what befalls them.
+    pub scenario: Scenario,
+    /// The algorithm's options.
+    pub options: A::Options,
+    /// What is set about them, by name.
+    pub settings: Vec<(&'static str, String)>,
+}
+
+impl<A: Algorithm> Default for Victim<A> {
+    fn default() -> Victim<A> {
+        Victim { options: A::Options::default(), given: Vec::new(), members: None, drift: None }
+    }
+}
+
+impl<A: Algorithm> Victim<A> {
+    /// Refuses options that do not fit every group there may be.
+    pub fn check(&self) -> Result<(), BadParameter> {
+        let members = self.members.or(A::members(&self.options));
+        let sizes = members.map_or(1..=MOST_MEMBERS, |members| members..=members);
+        sizes.map(Roster::numbered).try_for_each(|roster| A::check(&self.options, &roster))
+    }
+
+    /// The ordeal of this seed: loss, doubling, reordering, crashes, recoveries, pauses, cuts of all kinds,
+    /// drifting and jumping clocks, changing ranks, wrong suspicions, commands at any time. What the
+    /// algorithm does not claim to live through is left out.
+    pub fn ordeal(&self, seed: u64) -> Ordeal<A> {
+        let own = &mut Rng::new(election::Hash::new(seed).word(8));
+        let variants: Vec<Settings> =
+            A::VARIANTS.iter().copied().filter(|variant| self.fits(variant)).collect();
+        let variant = own.pick(&variants).copied().unwrap_or(&[]);
+        let members = self.members.or(A::members(&self.set(variant).0));
+        let (mut scenario, lossy) = general(seed, &A::CONTRACT, members);
+        let needed = if lossy { A::CONTRACT.under_loss } else { &[] };
+        let (options, settings) = self.set(&[needed, variant].concat());
+        let patience = match A::leases(&options) {
+            None => PATIENCE,
+            Some(leases) => {
+                let members = 0..scenario.roster.len();
+                let roles = leases::Roles {
+                    voters: A::electorate(&options).voters(members.len()),
+                    candidates: members.filter(|&slot| A::may_stand(&options, slot)).collect(),
+                };
+                leases::strain(own, &mut scenario, &leases, roles, self.drift.unwrap_or(leases.drift));
+                leases.healed
+            }
+        };
+        let members = scenario.roster.len();
+        round(&mut scenario);
+        scenario.plan = effective(&scenario.plan, members);
+        scenario.limit = Some(LIMIT * (members.max(MOST_MEMBERS) as u64).pow(2));
+        scenario.until = Some(Time::ZERO + Span::from_millis(STORM) + scenario.latency.bound() * patience);
+        Ordeal { scenario, options, settings }
+    }
+
+    /// The options with these besides what was asked for.
+    fn set(&self, wanted: &[(&'static str, &'static str)]) -> (A::Options, Vec<(&'static str, String)>) {
+        let (mut options, mut settings) = (self.options.clone(), self.given.clone());
+        for (name, value) in wanted {
+            if !self.given.iter().any(|(given, _)| given == name) {
+                A::set(&mut options, name, value).expect("an algorithm names values that it takes");
+                settings.push((*name, value.to_string()));
+            }
+        }
+        (options, settings)
+    }
+
+    /// Whether a variant goes together with what was asked for.
+    fn fits(&self, variant: Settings) -> bool {
+        Victim::<A> { options: self.set(variant).0, ..self.clone() }.check().is_ok()
+    }
+}
+
+/// What befalls any algorithm of this contract, and whether messages are lost.
+fn general(seed: u64, contract: &Contract, members: Option<usize>) -> (Scenario, bool) {
     let rng = &mut Rng::new(election::Hash::new(seed).word(7));
     let members = members.unwrap_or_else(|| 1 + rng.below(MOST_MEMBERS as u64) as usize);
     let mut ids: Vec<NodeId> = (1..=members as u64).map(NodeId).collect();
@@ -46,17 +127,12 @@ pub fn ordeal(seed: u64, contract: &Contract, members: Option<usize>) -> Ordeal 
         .expect("there are some");
     scenario.latency = latency(rng);
     scenario.drift = if rng.chance(0.5) { 0.0 } else { thousandths(rng, 0.05) };
-    let rests_on_clocks = contract.synchrony == Synchrony::BoundedDrift;
-    if rests_on_clocks {
-        scenario.drift = scenario.drift.min(DRIFT_BOUND);
-    }
     scenario.initiators = (0..members).collect();
 
-    let settings = contract.under_loss;
     // One that lives through loss by itself is never spared it; one that must be set up for it is, in
     // half of the ordeals, put through those of a network that loses nothing.
     let alone = contract.detection == Detection::Timeout;
-    let lossy = alone || !settings.is_empty() && rng.chance(0.5);
+    let lossy = alone || !contract.under_loss.is_empty() && rng.chance(0.5);
     scenario.detector = detector(rng, scenario.latency.bound(), alone || lossy);
     if contract.topology == Topology::Multicast {
         scenario.multicast = multicast(rng);
@@ -66,34 +142,21 @@ pub fn ordeal(seed: u64, contract: &Contract, members: Option<usize>) -> Ordeal 
         scenario.duplicate = thousandths(rng, 0.3);
     }
     let unnoticed = scenario.detector.delay().unwrap_or(Span::ZERO) + scenario.latency.bound();
-    let to = Time::ZERO + Span::from_millis(STORM);
     let weather = Storm {
         members,
         from: Time::ZERO,
-        to,
+        to: Time::ZERO + Span::from_millis(STORM),
         lossy: false,
         shortest_cut: if lossy { Span::ZERO } else { unnoticed },
     };
     scenario.plan = storm(rng.bits(), weather);
-    let jumps = jumps(rng, members);
-    if !rests_on_clocks {
-        scenario.plan.extend(jumps);
-    }
+    scenario.plan.extend(jumps(rng, members));
     scenario.plan.extend(reranks(rng, members));
     scenario.commands = requests(rng, &scenario.roster);
-    if rests_on_clocks {
-        let (faults, commands) = flaps(rng, members);
-        scenario.plan.extend(faults);
-        scenario.commands.extend(commands);
-    }
     if contract.needs_disk {
         keep_disks(&mut scenario.plan);
     }
-    round(&mut scenario);
-    scenario.plan = effective(&scenario.plan, members);
-    scenario.limit = Some(LIMIT * (members.max(MOST_MEMBERS) as u64).pow(2));
-    scenario.until = Some(to + scenario.latency.bound() * PATIENCE);
-    Ordeal { scenario, settings: if lossy { settings } else { &[] } }
+    (scenario, lossy)
 }
 
 fn latency(rng: &mut Rng) -> Latency {
@@ -173,27 +236,6 @@ fn requests(rng: &mut Rng, roster: &Roster) -> Vec<(Time, usize, Command)> {
     (0..count).map(request).collect()
 }
 
-/// Crashes so short that what was granted before is not over yet, with somebody who wants to lead as soon as
-/// it is back, and pauses about as long as a lease.
-fn flaps(rng: &mut Rng, members: usize) -> (Plan, Vec<(Time, usize, Command)>) {
-    let (mut plan, mut commands) = (Plan::new(), Vec::new());
-    for _ in 0..rng.below(4 * members as u64) {
-        let (slot, at) = (rng.below(members as u64) as usize, rng.below(STORM - 80));
-        let moment = |units| Time::ZERO + Span::from_millis(units);
-        if rng.chance(0.5) {
-            plan.push((moment(at), Fault::Pause(slot, moment(at + 20 + rng.below(60)))));
-            continue;
-        }
-        let back = moment(at + rng.below(20));
-        plan.push((moment(at), Fault::Crash(slot)));
-        plan.push((back, Fault::Recover { slot, disk: true }));
-        if rng.chance(0.5) {
-            commands.push((back, slot, Command::Campaign));
-        }
-    }
-    (plan, commands)
-}
-
 /// A random number up to this, with three decimals: readers will meet it on a command line.
 fn thousandths(rng: &mut Rng, most: f64) -> f64 {
     (rng.unit() * most * 1000.0).round() / 1000.0
@@ -203,7 +245,6 @@ fn thousandths(rng: &mut Rng, most: f64) -> f64 {
 /// ends a little later, so that nothing gets shorter; and what begins stays before the calm, but for what is
 /// planned for that very moment.
 fn round(scenario: &mut Scenario) {
-    const TENTH: u64 = Span::UNIT.as_nanos() / 10;
     let down = |at: Time| Time::from_nanos(at.as_nanos() / TENTH * TENTH);
     let up = |at: Time| Time::from_nanos(at.as_nanos().div_ceil(TENTH) * TENTH);
     for (at, fault) in &mut scenario.plan {
@@ -341,7 +382,11 @@ fn without(scenario: &Scenario, from: usize, count: usize) -> Scenario {
 mod tests {
     use super::*;
     use crate::Cut;
-    use election::catalog::CONTRACTS;
+    use election::algorithms::bully::Bully;
+
+    fn ordeal(seed: u64, members: Option<usize>) -> Ordeal<Bully> {
+        Victim { members, ..Victim::default() }.ordeal(seed)
+    }
 
     fn time(units: u64) -> Time {
         Time::ZERO + Span::from_millis(units)
@@ -349,11 +394,10 @@ mod tests {
 
     #[test]
     fn an_ordeal_is_decided_by_its_seed_ends_in_calm_and_holds_nothing_idle() {
-        let contract = &CONTRACTS[0];
         let mut kinds = std::collections::BTreeSet::new();
         for seed in 0..500 {
-            let Ordeal { scenario, settings } = ordeal(seed, contract, None);
-            assert_eq!(format!("{scenario:?}"), format!("{:?}", ordeal(seed, contract, None).scenario));
+            let Ordeal { scenario, settings, .. } = ordeal(seed, None);
+            assert_eq!(format!("{scenario:?}"), format!("{:?}", ordeal(seed, None).scenario));
             assert!(scenario.plan.iter().all(|(at, _)| *at <= time(STORM)), "seed {seed}");
             assert_eq!(scenario.plan, effective(&scenario.plan, scenario.roster.len()), "seed {seed}");
             assert!(scenario.plan.contains(&(time(STORM), Fault::Calm)), "seed {seed}");
@@ -396,8 +440,7 @@ mod tests {
 
     #[test]
     fn shrinking_finds_the_faults_that_matter() {
-        let contract = &CONTRACTS[0];
-        let Ordeal { mut scenario, .. } = ordeal(1, contract, Some(6));
+        let Ordeal { mut scenario, .. } = ordeal(1, Some(6));
         let culprits = [(time(50), Fault::Crash(4)), (time(120), Fault::Rank(2, 77))];
         scenario.plan = effective(&scenario.plan, 6);
         scenario.plan.retain(|(_, fault)| *fault != Fault::Crash(4));

@@ -9,7 +9,7 @@ use crate::detector::Suspicions;
 use crate::facts::Status;
 use crate::observer::Why;
 use crate::occurrence::Occurrence;
-use crate::outside::{Event, Outside, Turn, What};
+use crate::outside::{Event, Other, Outside, Turn, What};
 use crate::{Detector, Facts, Fault, Happening, Invariant, Latency, Ledger, Observer, Violation};
 
 /// A simulated world of processes of one algorithm. One seed decides everything that happens.
@@ -146,6 +146,12 @@ impl<P: Process> World<P> {
         self.outside.invariants.push(invariant);
     }
 
+    /// Has processes take part in one more election, of which this must hold. Call before anything happens.
+    pub fn add_election(&mut self, invariants: Vec<Box<dyn Invariant>>) {
+        let ledger = Ledger::of(self.roster.len(), 0);
+        self.outside.others.push(Other { ledger, invariants });
+    }
+
     /// Has a process dead from the start. Call before the first [`run`](World::run).
     pub fn kill(&mut self, slot: usize) {
         self.outside.set_status(slot, Status::Down);
@@ -189,6 +195,17 @@ impl<P: Process> World<P> {
     /// The truth at this moment.
     pub fn facts(&self) -> Facts<'_> {
         self.outside.facts(&self.roster)
+    }
+
+    /// The truth at this moment about one of several elections, which are counted from 0.
+    ///
+    /// # Panics
+    /// If there are not that many.
+    pub fn facts_in(&self, election: usize) -> Facts<'_> {
+        match election.checked_sub(1) {
+            None => self.facts(),
+            Some(place) => self.outside.facts_in(&self.roster, &self.outside.others[place].ledger),
+        }
     }
 
     /// Lets time pass, up to and including the given moment.

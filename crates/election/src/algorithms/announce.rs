@@ -59,6 +59,7 @@ impl Algorithm for Announce {
             worst: Formula { text: "N multicasts", of: |n| n },
         },
         time: Cost { best: Formula { text: "3", of: |_| 3 }, worst: Formula { text: "3", of: |_| 3 } },
+        upkeep: &[],
     };
 
     type Options = Pace;

@@ -141,6 +141,7 @@ impl Algorithm for Bully {
             worst: Formula { text: "N^2 - 1", of: |n| n * n - 1 },
         },
         time: Cost { best: Formula { text: "1", of: |_| 1 }, worst: Formula { text: "5", of: |_| 5 } },
+        upkeep: &[],
     };
 
     type Options = Options;

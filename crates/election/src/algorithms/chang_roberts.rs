@@ -63,6 +63,7 @@ impl Token for Election {
             best: Formula { text: "2N", of: |n| 2 * n },
             worst: Formula { text: "3N - 1", of: |n| 3 * n - 1 },
         },
+        upkeep: &[],
     };
     const KINDS: &'static [Kind] =
         &[Kind::new("Election"), Kind::new("Elected"), Kind::apart("Outdated"), Kind::apart("Ack")];

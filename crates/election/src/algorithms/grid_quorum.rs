@@ -154,6 +154,7 @@ impl Algorithm for GridQuorum {
             },
         },
         time: Cost { best: Formula { text: "3", of: |_| 3 }, worst: Formula { text: "5", of: |_| 5 } },
+        upkeep: &[],
     };
 
     type Options = Options;

@@ -153,6 +153,7 @@ impl Algorithm for Invitation {
             best: Formula { text: "3", of: |_| 3 },
             worst: Formula { text: "20(1 + log2 N)", of: |n| 20 * (1 + doublings(n)) },
         },
+        upkeep: &[],
     };
 
     type Options = Options;

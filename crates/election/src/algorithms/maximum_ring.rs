@@ -62,6 +62,7 @@ impl Token for Election {
             best: Formula { text: "2N", of: |n| 2 * n },
             worst: Formula { text: "2N", of: |n| 2 * n },
         },
+        upkeep: &[],
     };
     const KINDS: &'static [Kind] =
         &[Kind::new("Election"), Kind::new("Coordinator"), Kind::apart("Outdated"), Kind::apart("Ack")];

@@ -9,7 +9,8 @@
 //!
 //! Two roles, and a process may have both: *voters* (the first few members here) grant leases, *candidates*
 //! ask for them. Elections are named and independent; a [`Voter`] holds very many, a [`Candidate`] is one of
-//! one. This process is a candidate of one election and, if it is among the first, a voter.
+//! one. This process is a candidate of each of `names` elections and, if it is among the first, a voter; but
+//! if the number of `candidates` is given, voters do not stand, and only ask now and then who leads.
 //!
 //! ```text
 //!   9 ──Prepare {token 7}──▶ 1, 2, 3      "promise me 7"
@@ -51,26 +52,33 @@
 //!   meanwhile. Nobody believes in it; it keeps others waiting for one ttl at most.
 //! - A leader whose renewal is rejected by some (they restarted, or promised another when it held nothing
 //!   there) prepares a greater token while its lease holds, and leads on with it.
+//! - Those who only want to know who leads can ask ([`Ask::Enquire`]), or have themselves told ([`Observer`]).
 //! - A voter that finds its disk empty, though it started before, votes no more; it may stand.
 
+mod budget;
 mod candidate;
 mod message;
+mod observer;
 mod queue;
 mod timings;
 mod voter;
+mod watchers;
 
 use std::collections::VecDeque;
 
+pub use self::budget::{Budget, Load, PACKET_BYTES, RENEWAL_BYTES, Setting, Traffic, Violation};
 pub use self::candidate::{Candidate, Effects as CandidateEffects, Lease, MOST_VOTERS, Stage};
 pub use self::message::{Ask, Body, Grant, Message, Name, Reply, Request, Token};
+pub use self::observer::{Effects as ObserverEffects, Observer};
 pub use self::queue::Queue;
 pub use self::timings::{Bug, Drift, Timings};
 pub use self::voter::{CHUNK, Effects as VoterEffects, MEMORY, Saved, Voter};
+pub use self::watchers::Watchers;
 use super::parameters;
 use crate::{
     Algorithm, Announcement, Attribute, BadParameter, Choice, Command, Context, Contract, Cost, DRIFT_BOUND,
-    Detection, Effects, Electorate, Formula, NodeId, Parameter, Process, Rng, Roster, Safety, Span, Start,
-    Synchrony, Time, Topology,
+    Detection, Effects, Electorate, Expense, Figure, Formula, Leases, Member, NodeId, Parameter, Process, Rng,
+    Roster, Safety, Settings, Span, Start, Synchrony, Time, Topology, Value,
 };
 
 /// What a process waits for.
@@ -95,6 +103,10 @@ impl crate::Timer for Timer {
 pub struct Options {
     /// How many of the members vote: the first ones, or all if there are fewer.
     pub voters: usize,
+    /// How many members stand and do not vote; the voters then do not stand. If none, all stand.
+    pub candidates: Option<usize>,
+    /// How many elections there are.
+    pub names: usize,
     /// How long a lease is.
     pub ttl: u64,
     /// How often it is renewed.
@@ -105,15 +117,29 @@ pub struct Options {
     pub failback: Option<u64>,
     /// A deliberate mistake.
     pub bug: Option<Bug>,
+    /// Times by the clock, in place of all those above.
+    pub exact: Option<Timings>,
 }
 
 impl Default for Options {
     fn default() -> Options {
         let drift = Drift::millionths((DRIFT_BOUND * 1e6) as u32).expect("it is small");
-        Options { voters: VOTERS, ttl: 30, renew: 10, drift, failback: None, bug: None }
+        Options {
+            voters: VOTERS,
+            candidates: None,
+            names: 1,
+            ttl: 30,
+            renew: 10,
+            drift,
+            failback: None,
+            bug: None,
+            exact: None,
+        }
     }
 }
 
+/// The most elections that are simulated at a time.
+const MOST_NAMES: usize = 1_000;
 /// How many voters there are unless set otherwise: two of five may fail.
 const VOTERS: usize = 5;
 /// Two messages, and some time for clocks that run fast.
@@ -124,6 +150,9 @@ const GAP: u64 = 6;
 impl Options {
     /// The same by the clock, where a message takes this long at most.
     pub fn timings(&self, delay: Span) -> Timings {
+        if let Some(exact) = self.exact {
+            return Timings { bug: self.bug, ..exact };
+        }
         let ttl = delay * self.ttl;
         Timings {
             ttl,
@@ -144,35 +173,43 @@ impl Options {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Roles {
     voter: Option<Voter>,
-    candidate: Candidate,
+    /// For each election.
+    candidates: Vec<Candidate>,
     /// For when the timers are set, by its own clock.
     armed: [Option<Time>; 2],
 }
 
-/// A candidate of one election, which may be a voter too.
+/// A candidate of one election or several, which may be a voter too.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct QuorumLease {
     options: Options,
-    name: Name,
+    names: Vec<Name>,
     roles: Option<Box<Roles>>,
 }
 
-/// What was said to oneself, in order.
-type Soliloquy = VecDeque<Body>;
+/// What was said to oneself, in order, and about which election.
+type Soliloquy = VecDeque<(usize, Body)>;
 
 /// Carries out what either role does. What a process says to itself needs no message.
 struct Office<'o, 'v, E> {
     cx: &'o mut Context<'v, E>,
-    name: Name,
+    names: &'o [Name],
+    /// Which of the names the candidate is about that is at work.
+    election: usize,
     own: &'o mut Soliloquy,
 }
 
 impl<E: Effects<QuorumLease>> Office<'_, '_, E> {
+    /// Which of its elections has this name.
+    fn election(&self, name: Name) -> Option<usize> {
+        self.names.iter().position(|&own| own == name)
+    }
+
     fn send(&mut self, to: NodeId, name: Name, body: Body) {
-        if to == self.cx.me() && name == self.name {
-            self.own.push_back(body);
-        } else {
-            self.cx.send(to, Message { name, body });
+        let own = if to == self.cx.me() { self.election(name) } else { None };
+        match own {
+            Some(election) => self.own.push_back((election, body)),
+            None => self.cx.send(to, Message { name, body }),
         }
     }
 }
@@ -188,21 +225,36 @@ impl<E: Effects<QuorumLease>> VoterEffects for Office<'_, '_, E> {
 
 impl<E: Effects<QuorumLease>> CandidateEffects for Office<'_, '_, E> {
     fn ask(&mut self, voter: NodeId, ask: Ask) {
-        self.send(voter, self.name, Body::Ask(ask));
+        self.send(voter, self.names[self.election], Body::Ask(ask));
     }
     fn claim(&mut self, leader: NodeId, attribute: Attribute) {
-        self.send(leader, self.name, Body::Claim { attribute });
+        self.send(leader, self.names[self.election], Body::Claim { attribute });
     }
     fn announce(&mut self, announcement: Announcement) {
-        self.cx.announce(announcement);
+        self.cx.announce_in(self.election, announcement);
     }
     fn lead_until(&mut self, end: Time) {
-        self.cx.lead_until(end);
+        self.cx.lead_until_in(self.election, end);
     }
     fn rng(&mut self) -> &mut Rng {
         self.cx.rng()
     }
 }
+
+/// How many of so many members vote, unless set otherwise.
+const fn voters(members: u64) -> u64 {
+    if members < VOTERS as u64 { members } else { VOTERS as u64 }
+}
+
+/// Release, Vacant, and four messages of an election, to and from each voter: one less of the first for a leader
+/// that votes, and of the others for a successor that does. Who is no voter cannot be both.
+const HANDOVER: Cost = Cost {
+    best: Formula { text: "6(V - 1)", of: |n| 6 * (voters(n) - 1) },
+    worst: Formula {
+        text: "6V, and 6V - 1 with one who does not vote, and 6(V - 1) with none",
+        of: |n| 6 * voters(n) - [6, 1, 0][(n - voters(n)).min(2) as usize],
+    },
+};
 
 impl Algorithm for QuorumLease {
     const CONTRACT: Contract = Contract {
@@ -229,6 +281,24 @@ impl Algorithm for QuorumLease {
             best: Formula { text: "4", of: |n| if n == 1 { 0 } else { 4 } },
             worst: Formula { text: "4", of: |n| if n == 1 { 0 } else { 4 } },
         },
+        upkeep: &[
+            Expense {
+                what: "a renewal",
+                messages: Cost {
+                    best: Formula { text: "2(V - 1)", of: |n| 2 * (voters(n) - 1) },
+                    worst: Formula { text: "2 min(V, N - 1)", of: |n| 2 * voters(n).min(n - 1) },
+                },
+            },
+            Expense { what: "a handover by release", messages: HANDOVER },
+            Expense { what: "a handover by transfer", messages: HANDOVER },
+            Expense {
+                what: "a handover by expiry",
+                messages: Cost {
+                    best: Formula { text: "5(V - 1)", of: |n| 5 * (voters(n) - 1) },
+                    worst: Formula { text: "5 min(V, N - 1)", of: |n| 5 * voters(n).min(n - 1) },
+                },
+            },
+        ],
     };
 
     type Options = Options;
@@ -246,6 +316,37 @@ impl Algorithm for QuorumLease {
                 _ => Err(format!("`{text}` is not a number of voters (1 to {MOST_VOTERS})")),
             },
             show: |options| options.voters.to_string(),
+        },
+        Parameter {
+            name: "candidates",
+            value: "COUNT|all",
+            help: "How many members stand besides the voters, who then do not; or all members stand",
+            set: |options, text| match (text, text.parse()) {
+                ("all", _) => {
+                    options.candidates = None;
+                    Ok(())
+                }
+                (_, Ok(count @ 1..)) => {
+                    options.candidates = Some(count);
+                    Ok(())
+                }
+                _ => Err(format!("`{text}` is not a number of candidates from 1 on, nor `all`")),
+            },
+            show: |options| options.candidates.map_or("all".to_string(), |count| count.to_string()),
+        },
+        Parameter {
+            name: "names",
+            value: "COUNT",
+            help: "How many elections there are at the same time; what is told is about the first, and promises \
+                   are checked of each",
+            set: |options, text| match text.parse() {
+                Ok(names @ 1..=MOST_NAMES) => {
+                    options.names = names;
+                    Ok(())
+                }
+                _ => Err(format!("`{text}` is not a number of elections (1 to {MOST_NAMES})")),
+            },
+            show: |options| options.names.to_string(),
         },
         parameters::delays_parameter!("ttl", ttl, "How long a lease is"),
         parameters::delays_parameter!("renew", renew, "How often the leader renews its lease"),
@@ -284,40 +385,112 @@ impl Algorithm for QuorumLease {
         },
     ];
 
+    /// Shorter leases than by default, so that many of them fit into a storm; more drift; all numbers of voters
+    /// that matter.
+    const VARIANTS: &'static [Settings] = &[
+        &[],
+        &[("voters", "3"), ("ttl", "8"), ("renew", "3")],
+        &[("voters", "3"), ("ttl", "12"), ("renew", "4"), ("drift-bound", "10%")],
+        &[("voters", "5"), ("ttl", "12"), ("renew", "4"), ("drift-bound", "20%")],
+        &[("voters", "4"), ("ttl", "10"), ("renew", "3")],
+        &[("voters", "3"), ("ttl", "20"), ("renew", "6"), ("failback", "30")],
+        &[("voters", "1"), ("ttl", "8"), ("renew", "3")],
+        &[("voters", "3"), ("candidates", "4"), ("ttl", "10"), ("renew", "3")],
+        &[("voters", "5"), ("candidates", "2"), ("names", "2"), ("ttl", "12"), ("renew", "4")],
+        &[("voters", "3"), ("names", "3"), ("ttl", "8"), ("renew", "3")],
+    ];
+
     fn new(_: NodeId, options: &Options) -> QuorumLease {
-        QuorumLease { options: *options, name: Name::of("simulated"), roles: None }
+        let others = (2..=options.names).map(|number| Name::of(&format!("simulated {number}")));
+        let names = std::iter::once(Name::of("simulated")).chain(others).collect();
+        QuorumLease { options: *options, names, roles: None }
+    }
+
+    fn may_stand(options: &Options, slot: usize) -> bool {
+        options.candidates.is_none() || slot >= options.voters
+    }
+
+    fn members(options: &Options) -> Option<usize> {
+        options.candidates.map(|candidates| options.voters + candidates)
+    }
+
+    fn elections(options: &Options) -> usize {
+        options.names
+    }
+
+    /// How many elections have a leader, where there are several.
+    fn figures(options: &Options, members: &mut dyn Iterator<Item = Member<'_, Self>>) -> Vec<Figure> {
+        if options.names == 1 {
+            return Vec::new();
+        }
+        let mut held = vec![false; options.names];
+        for roles in members.filter(|member| member.up).filter_map(|member| member.process.roles.as_ref()) {
+            for (held, candidate) in held.iter_mut().zip(&roles.candidates) {
+                *held |= candidate.lease().is_some();
+            }
+        }
+        let count = held.iter().filter(|&&held| held).count();
+        vec![Figure { name: "elections with a leader".into(), value: Value::Amount(count as f64) }]
     }
 
     fn electorate(options: &Options) -> Electorate {
         Electorate::Voters(options.voters)
     }
 
-    fn check(options: &Options, _: &Roster) -> Result<(), BadParameter> {
-        if options.renew < ROUND {
-            let reason = format!("a renewal takes {ROUND} to be answered");
-            return Err(BadParameter { name: "renew", reason });
+    /// A lease and a restart's silence run out at the same time; whoever lost its place in the queue, or has
+    /// been defeated, comes back within as long; the dead in the queue each cost a gap, and so do a few duels;
+    /// and the others ask within as long who leads.
+    fn leases(options: &Options) -> Option<Leases> {
+        let drift = options.drift.fraction();
+        let delays = 8 * options.ttl + 30 * GAP;
+        let healed = (delays as f64 / (1.0 - drift)) as u64;
+        Some(Leases { length: options.ttl, drift, healed, stable: options.failback.is_none() })
+    }
+
+    fn check(options: &Options, roster: &Roster) -> Result<(), BadParameter> {
+        if let Some(members) = Self::members(options)
+            && members != roster.len()
+        {
+            let reason =
+                format!("with {} voters they make {members}, and there are {}", options.voters, roster.len());
+            return Err(BadParameter { name: "candidates", reason });
         }
-        let validity = options.drift.validity(Span::UNIT * options.ttl);
-        if validity <= Span::UNIT * (options.renew + ROUND) {
-            let reason = format!("a leader that renews every {} cannot keep that", options.renew);
-            return Err(BadParameter { name: "ttl", reason });
+        if options.exact.is_some() {
+            // Whoever sets them knows the network that they are for: `Timings::budget`.
+            return Ok(());
         }
-        Ok(())
+        let setting = Setting::new(Span::UNIT * 2, options.voters);
+        match options.timings(Span::UNIT).violations(&setting).first() {
+            None => Ok(()),
+            Some(Violation::RenewTooOften { .. }) => {
+                let reason = format!("a renewal takes {ROUND} to be answered");
+                Err(BadParameter { name: "renew", reason })
+            }
+            Some(_) => {
+                let reason = format!("a leader that renews every {} cannot keep that", options.renew);
+                Err(BadParameter { name: "ttl", reason })
+            }
+        }
     }
 }
 
 impl QuorumLease {
-    /// What it holds, if it leads by its own clock at `now`.
+    /// What it holds of the first election, if it leads by its own clock at `now`.
     pub fn lease(&self, now: Time) -> Option<Lease> {
-        let lease = self.roles.as_ref()?.candidate.lease()?;
+        self.lease_of(0, now)
+    }
+
+    /// What it holds of an election, if it leads by its own clock at `now`.
+    pub fn lease_of(&self, election: usize, now: Time) -> Option<Lease> {
+        let lease = self.roles.as_ref()?.candidates.get(election)?.lease()?;
         (now < lease.valid_until).then_some(lease)
     }
 
     /// Says whether the application that would lead is well.
     pub fn set_healthy(&mut self, cx: &mut Context<'_, impl Effects<Self>>, healthy: bool) {
+        let now = cx.now();
         self.handle(cx, |roles, office| {
-            let now = office.cx.now();
-            roles.candidate.set_healthy(office, now, healthy);
+            roles.each(office, |candidate, office| candidate.set_healthy(office, now, healthy));
         });
     }
 
@@ -328,17 +501,30 @@ impl QuorumLease {
         input: impl FnOnce(&mut Roles, &mut Office<'_, 'v, E>),
     ) {
         let Some(roles) = &mut self.roles else { return };
-        let (now, me, name) = (cx.now(), cx.me(), self.name);
+        let (now, me, names) = (cx.now(), cx.me(), &self.names);
         let mut own = Soliloquy::new();
-        input(roles, &mut Office { cx, name, own: &mut own });
-        while let Some(body) = own.pop_front() {
-            roles.hear(&mut Office { cx, name, own: &mut own }, now, me, name, body);
+        input(roles, &mut Office { cx, names, election: 0, own: &mut own });
+        while let Some((election, body)) = own.pop_front() {
+            let office = &mut Office { cx, names, election, own: &mut own };
+            roles.hear(office, now, me, names[election], body);
         }
         roles.arm(cx);
     }
 }
 
 impl Roles {
+    /// Has every candidate do something, each about its own election.
+    fn each<'o, 'v, E>(
+        &mut self,
+        office: &mut Office<'o, 'v, E>,
+        mut act: impl FnMut(&mut Candidate, &mut Office<'o, 'v, E>),
+    ) {
+        for (election, candidate) in self.candidates.iter_mut().enumerate() {
+            office.election = election;
+            act(candidate, office);
+        }
+    }
+
     fn hear<E: Effects<QuorumLease>>(
         &mut self,
         office: &mut Office<'_, '_, E>,
@@ -347,21 +533,24 @@ impl Roles {
         name: Name,
         body: Body,
     ) {
-        match (body, &mut self.voter) {
-            (Body::Ask(ask), Some(voter)) => voter.on_ask(office, now, from, name, ask),
-            (Body::Reply(reply), _) if name == office.name => {
-                self.candidate.on_reply(office, now, from, reply);
-            }
-            (Body::Claim { attribute }, _) if name == office.name => {
-                self.candidate.on_claim(office, now, from, attribute);
-            }
-            _ => {}
+        if let (Body::Ask(ask), Some(voter)) = (body, &mut self.voter) {
+            return voter.on_ask(office, now, from, name, ask);
+        }
+        let Some(election) = office.election(name) else { return };
+        office.election = election;
+        match body {
+            Body::Ask(_) => {}
+            Body::Reply(reply) => self.candidates[election].on_reply(office, now, from, reply),
+            Body::Claim { attribute } => self.candidates[election].on_claim(office, now, from, attribute),
         }
     }
 
     /// Sets the timers for what is due next, where that has changed.
     fn arm(&mut self, cx: &mut Context<'_, impl Effects<QuorumLease>>) {
-        let due = [self.voter.as_ref().and_then(Voter::next_due), Some(self.candidate.next_due())];
+        let due = [
+            self.voter.as_ref().and_then(Voter::next_due),
+            self.candidates.iter().map(Candidate::next_due).min(),
+        ];
         for (timer, (armed, due)) in
             [Timer::Voter, Timer::Candidate].into_iter().zip(self.armed.iter_mut().zip(due))
         {
@@ -382,14 +571,21 @@ impl Process for QuorumLease {
     type Saved = Saved;
 
     fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<Saved>) {
-        let (now, me, view, name) = (cx.now(), cx.me(), cx.view(), self.name);
+        let (now, me, view, names) = (cx.now(), cx.me(), cx.view(), &self.names);
         let timings = self.options.timings(cx.delay_bound());
         let count = self.options.voters.min(view.group_len());
         let voters: Vec<NodeId> = (0..count).map(|slot| view.in_slot(slot)).collect();
-        let office = &mut Office { cx, name, own: &mut Soliloquy::new() };
-        let voter = voters.contains(&me).then(|| Voter::start(timings, office, now, start));
-        let candidate = Candidate::new(me, voters, timings, view.my_rank().attribute, office, now);
-        self.roles = Some(Box::new(Roles { voter, candidate, armed: [None; 2] }));
+        let office = &mut Office { cx, names, election: 0, own: &mut Soliloquy::new() };
+        let votes = voters.contains(&me);
+        let voter = votes.then(|| Voter::start(timings, office, now, start));
+        let attribute = view.my_rank().attribute;
+        let candidate = |_| {
+            let candidate = Candidate::new(me, voters.clone(), timings, attribute, office, now);
+            let watches = votes && self.options.candidates.is_some();
+            if watches { candidate.only_watching() } else { candidate }
+        };
+        let candidates = (0..names.len()).map(candidate).collect();
+        self.roles = Some(Box::new(Roles { voter, candidates, armed: [None; 2] }));
         self.handle(cx, |_, _| {});
     }
 
@@ -407,22 +603,28 @@ impl Process for QuorumLease {
             match (timer, &mut roles.voter) {
                 (Timer::Voter, Some(voter)) => voter.on_due(office, now),
                 (Timer::Voter, None) => {}
-                (Timer::Candidate, _) => roles.candidate.on_due(office, now),
+                (Timer::Candidate, _) => {
+                    roles.each(office, |candidate, office| candidate.on_due(office, now))
+                }
             }
         });
     }
 
     fn on_view_change(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
         let (now, attribute) = (cx.now(), cx.view().my_rank().attribute);
-        self.handle(cx, |roles, _| roles.candidate.set_attribute(now, attribute));
+        self.handle(cx, |roles, office| {
+            roles.each(office, |candidate, _| candidate.set_attribute(now, attribute));
+        });
     }
 
     fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
         let now = cx.now();
-        self.handle(cx, |roles, office| match command {
-            Command::Campaign => roles.candidate.contend(office, now),
-            Command::Resign => roles.candidate.release(office, now),
-            Command::Transfer(to) => roles.candidate.transfer(office, now, to),
+        self.handle(cx, |roles, office| {
+            roles.each(office, |candidate, office| match command {
+                Command::Campaign => candidate.contend(office, now),
+                Command::Resign => candidate.release(office, now),
+                Command::Transfer(to) => candidate.transfer(office, now, to),
+            });
         });
     }
 }

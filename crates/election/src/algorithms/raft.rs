@@ -161,6 +161,7 @@ impl Algorithm for Raft {
             best: Formula { text: "5 a round", of: |_| 5 },
             worst: Formula { text: "5 a round", of: |_| 5 },
         },
+        upkeep: &[],
     };
 
     type Options = Options;

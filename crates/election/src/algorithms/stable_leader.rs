@@ -161,6 +161,7 @@ impl Algorithm for StableLeader {
             worst: Formula { text: "3N - 3", of: |n| 3 * n - 3 },
         },
         time: Cost { best: Formula { text: "6", of: |_| 6 }, worst: Formula { text: "7", of: |_| 7 } },
+        upkeep: &[],
     };
 
     type Options = Options;

@@ -100,6 +100,7 @@ impl Algorithm for Suppress {
             worst: Formula { text: "N multicasts", of: |n| n },
         },
         time: Cost { best: Formula { text: "4", of: |_| 4 }, worst: Formula { text: "13", of: |_| 13 } },
+        upkeep: &[],
     };
 
     type Options = Options;

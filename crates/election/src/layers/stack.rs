@@ -3,7 +3,9 @@
 use super::Watched;
 use crate::detectors::{self, Any};
 use crate::multicast::bimodal::{self, Bimodal};
-use crate::{Algorithm, BadParameter, Contract, Electorate, Figure, Member, NodeId, Parameter, Roster};
+use crate::{
+    Algorithm, BadParameter, Contract, Electorate, Figure, Leases, Member, NodeId, Parameter, Roster,
+};
 
 /// An algorithm behind whichever detector and multicast are wanted: one type for all of them.
 pub type Stack<A> = Watched<Any, Bimodal<A>>;
@@ -34,6 +36,22 @@ impl<A: Algorithm> Algorithm for Stack<A> {
 
     fn may_lead(&self) -> bool {
         self.algorithm().algorithm().may_lead()
+    }
+
+    fn may_stand(options: &Self::Options, slot: usize) -> bool {
+        A::may_stand(&options.algorithm, slot)
+    }
+
+    fn members(options: &Self::Options) -> Option<usize> {
+        A::members(&options.algorithm)
+    }
+
+    fn elections(options: &Self::Options) -> usize {
+        A::elections(&options.algorithm)
+    }
+
+    fn leases(options: &Self::Options) -> Option<Leases> {
+        A::leases(&options.algorithm)
     }
 
     fn electorate(options: &Self::Options) -> Electorate {

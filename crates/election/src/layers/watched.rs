@@ -123,6 +123,12 @@ impl<D: Process, A: Process, E: Effects<Watched<D, A>>> Effects<A> for Behind<'_
     fn lead_until(&mut self, end: Time) {
         self.outer.lead_until(end);
     }
+    fn announce_in(&mut self, election: usize, announcement: Announcement) {
+        self.outer.announce_in(election, announcement);
+    }
+    fn lead_until_in(&mut self, election: usize, end: Time) {
+        self.outer.lead_until_in(election, end);
+    }
     fn suspect(&mut self, peer: NodeId) {
         self.outer.suspect(peer);
     }
@@ -173,6 +179,12 @@ impl<D: Process, A: Process, E: Effects<Watched<D, A>>> Effects<D> for InFront<'
     }
     fn lead_until(&mut self, end: Time) {
         self.outer.lead_until(end);
+    }
+    fn announce_in(&mut self, election: usize, announcement: Announcement) {
+        self.outer.announce_in(election, announcement);
+    }
+    fn lead_until_in(&mut self, election: usize, end: Time) {
+        self.outer.lead_until_in(election, end);
     }
     fn suspect(&mut self, peer: NodeId) {
         self.outer.suspect(peer);

@@ -256,6 +256,12 @@ impl<A: Process, E: Effects<Bimodal<A>>> Effects<A> for Inside<'_, A, E> {
     fn lead_until(&mut self, end: Time) {
         self.outer.lead_until(end);
     }
+    fn announce_in(&mut self, election: usize, announcement: Announcement) {
+        self.outer.announce_in(election, announcement);
+    }
+    fn lead_until_in(&mut self, election: usize, end: Time) {
+        self.outer.lead_until_in(election, end);
+    }
     fn suspect(&mut self, peer: NodeId) {
         self.outer.suspect(peer);
     }

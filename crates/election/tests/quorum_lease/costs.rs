@@ -60,6 +60,8 @@ fn a_renewal_takes_two_messages_a_voter_and_nothing_else_happens() {
         world.run(time(1_005));
         // Noted at 2, renewed at 12, 22, …, 1002.
         assert_eq!((sent(&world, "Renew"), sent(&world, "Renewed")), (100 * others, 100 * others));
+        let stated = stated("a renewal", 9);
+        assert_eq!(2 * others, if caller == 0 { *stated.start() } else { *stated.end() });
         assert_eq!(counted(&world), 4 * others);
         assert_eq!(world.ledger().reigns.len(), 1);
     }
@@ -89,6 +91,68 @@ fn a_handover_takes_six_messages_a_voter_however_many_wait() {
         let (died, next) = (time(300), world.ledger().reigns[2].from);
         assert!(next.since(died) <= Span::from_millis(30 + 1 + 5), "a ttl, and five messages: {next}");
         assert_eq!(world.ledger().violations, []);
+    }
+}
+
+/// What the contract says that something costs in a group of so many.
+fn stated(what: &str, members: usize) -> std::ops::RangeInclusive<u64> {
+    let upkeep = QuorumLease::CONTRACT.upkeep.iter().find(|expense| expense.what == what);
+    let messages = upkeep.expect("the contract speaks of it").messages;
+    (messages.best.of)(members as u64)..=(messages.worst.of)(members as u64)
+}
+
+/// How a leader is succeeded by another, and what that cost.
+fn succession(members: usize, what: &str, leader: usize, next: usize) -> u64 {
+    let (mut scenario, options) = called(members, 5, leader);
+    // The successor is the best of all, and so the first in every queue.
+    scenario.ranking = Ranking::Listed(vec![(NodeId(next as u64 + 1), 1_000)]);
+    let at = time(200);
+    match what {
+        "a handover by release" => scenario.commands = vec![(at, leader, Command::Resign)],
+        "a handover by transfer" => {
+            scenario.ranking = Ranking::LowestId;
+            scenario.commands = vec![(at, leader, Command::Transfer(NodeId(next as u64 + 1)))];
+        }
+        // It has been cut off for so long that its lease is over, and hears of nothing.
+        _ => scenario.plan = vec![(at, Fault::Pause(leader, time(280)))],
+    }
+    let mut world = scenario.world::<QuorumLease>(&options);
+    world.run(time(199));
+    assert_eq!(leaders(&world), [leader as u64 + 1]);
+    let before = counted(&world);
+    world.run(time(260));
+    assert_eq!(leaders(&world), [next as u64 + 1], "{members} {what} {leader} {next}");
+    assert_eq!(world.ledger().violations, []);
+    counted(&world) - before
+}
+
+/// Every handover between any two members costs what the contract says, and both ends of that occur.
+#[test]
+fn handovers_cost_what_the_contract_says() {
+    for members in 2..=9 {
+        for what in ["a handover by release", "a handover by transfer", "a handover by expiry"] {
+            let pairs = (0..members).flat_map(|leader| (0..members).map(move |next| (leader, next)));
+            let pairs = pairs.filter(|(leader, next)| leader != next);
+            let voter = |slot: usize| u64::from(slot < 5);
+            let costs: Vec<u64> = pairs
+                .filter(|&(leader, _)| what != "a handover by expiry" || leader >= 5)
+                .map(|(leader, next)| {
+                    let cost = succession(members, what, leader, next);
+                    let released = u64::from(what != "a handover by expiry");
+                    let voters = members.min(5) as u64;
+                    let expected = released * (voters - voter(leader)) + 5 * (voters - voter(next));
+                    assert_eq!(cost, expected, "{members} {what} {leader} {next}");
+                    cost
+                })
+                .collect();
+            let stated = stated(what, members);
+            assert!(costs.iter().all(|cost| stated.contains(cost)), "{members} {what} {costs:?} {stated:?}");
+            // A lease that expires is one of a leader that died: of one that does not vote, here.
+            if what != "a handover by expiry" || members >= 7 {
+                let ends = (costs.iter().min(), costs.iter().max());
+                assert_eq!(ends, (Some(stated.start()), Some(stated.end())), "{members} {what}");
+            }
+        }
     }
 }
 
@@ -181,5 +245,30 @@ fn nobody_is_asked_to_hand_over_without_need() {
         world.run(time(1_000));
         assert_eq!((leaders(&world), world.ledger().reigns.len()), (vec![1], 1));
         assert_eq!(sent(&world, "Claim"), 0);
+    }
+}
+
+/// "No starvation within a rank": whoever leads lets go again and again, and of six that are as good as each other
+/// nobody is left out. Voters keep them in the order in which they came, and who has led goes to the end; so each
+/// leads once in six reigns, and twice six leave room for voters whose queues began in different orders.
+#[test]
+fn among_equals_everybody_gets_a_turn() {
+    for seed in 0..seeds() / 20 {
+        let mut scenario = Scenario::new(Roster::numbered(9));
+        scenario.seed = seed;
+        scenario.ranking = Ranking::Listed((1..=9).map(|id| (NodeId(id), 7 as Attribute)).collect());
+        scenario.until = Some(time(6_000));
+        scenario.commands = (1..60)
+            .flat_map(|turn| (3..9).map(move |slot| (time(100 * turn), slot, Command::Resign)))
+            .collect();
+        let options = Options { voters: 3, candidates: Some(6), ..Options::default() };
+        let mut world = scenario.world::<QuorumLease>(&options);
+        world.run(time(6_000));
+        let reigns: Vec<u64> = world.ledger().reigns.iter().map(|reign| reign.leader.0).collect();
+        assert!(reigns.len() >= 55, "seed {seed}: {reigns:?}");
+        for (place, turns) in reigns.windows(12).enumerate() {
+            let missing: Vec<u64> = (4..=9).filter(|id| !turns.contains(id)).collect();
+            assert_eq!(missing, [0; 0], "seed {seed}: left out from reign {place} on, {turns:?}");
+        }
     }
 }

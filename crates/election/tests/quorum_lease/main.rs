@@ -1,9 +1,12 @@
 //! Whole groups with quorum leases: never two leaders in true time, tokens that increase, and a leader soon
 //! after faults stop; what it costs; and that the checkers find every mistake that is made on purpose.
 
+mod budget;
 mod bugs;
 mod clocks;
 mod costs;
+mod forgery;
+mod names;
 mod partitions;
 mod storms;
 mod weather;

@@ -5,9 +5,9 @@
 use election::algorithms::quorum_lease::{Options, QuorumLease};
 use election::{Roster, Span};
 use simulator::invariants::Stability;
-use simulator::{Fault, Scenario, World};
+use simulator::{Cut, Fault, Scenario, World};
 
-use crate::weather::{chained, hub, isolated, leaders, seeds, time};
+use crate::weather::{leaders, seeds, time};
 
 /// `members` voters that are candidates too; 3 leads since time 4.
 fn group(members: usize, seed: u64) -> Scenario {
@@ -31,7 +31,7 @@ fn run(scenario: &Scenario, until: u64) -> World<QuorumLease> {
 fn quorum_loss_makes_the_hub_lead() {
     for seed in 0..seeds() {
         let mut scenario = group(5, seed);
-        scenario.plan = vec![(time(50), Fault::Cut(1, hub(5, 0)))];
+        scenario.plan = vec![(time(50), Fault::Cut(1, Cut::hub(5, 0)))];
         assert_eq!(leaders(&run(&scenario, 49)), [3], "seed {seed}");
         let mut world = run(&scenario, 50 + 50);
         for moment in (100..300).step_by(10) {
@@ -49,7 +49,8 @@ fn quorum_loss_makes_the_hub_lead() {
 fn constrained_election_makes_the_hub_lead() {
     for seed in 0..seeds() {
         let mut scenario = group(5, seed);
-        scenario.plan = vec![(time(50), Fault::Cut(1, hub(5, 0))), (time(50), Fault::Cut(2, isolated(5, 2)))];
+        scenario.plan =
+            vec![(time(50), Fault::Cut(1, Cut::hub(5, 0))), (time(50), Fault::Cut(2, Cut::isolating(5, 2)))];
         let mut world = run(&scenario, 50 + 240);
         assert_eq!(leaders(&world), [1], "seed {seed}");
         world.run(time(300));
@@ -67,7 +68,7 @@ fn constrained_election_makes_the_hub_lead() {
 fn a_chain_changes_nothing() {
     for seed in 0..seeds() {
         let mut scenario = group(3, seed);
-        scenario.plan = vec![(time(50), Fault::Cut(1, chained(3, 0, 2)))];
+        scenario.plan = vec![(time(50), Fault::Cut(1, Cut::chained(3, 0, 2)))];
         scenario.commands =
             (60..200).step_by(20).map(|at| (time(at), 0, election::Command::Campaign)).collect();
         let mut world = scenario.world::<QuorumLease>(&Options::default());
@@ -89,7 +90,7 @@ fn a_leader_that_is_cut_one_way_is_succeeded() {
             let mut scenario = group(5, seed);
             let (leader, others) = (vec![2], vec![0, 1, 3, 4]);
             let groups = if heard { [others, leader] } else { [leader, others] };
-            scenario.plan = vec![(time(50), Fault::Cut(1, simulator::Cut::new(5, &groups, true)))];
+            scenario.plan = vec![(time(50), Fault::Cut(1, Cut::new(5, &groups, true)))];
             let world = run(&scenario, 150);
             let leader = leaders(&world);
             assert!(leader.len() == 1 && leader != [3], "seed {seed}: {leader:?}");

@@ -83,30 +83,14 @@ fn partial_cuts(rng: &mut Rng, members: usize) -> Vec<(Time, Fault)> {
     let at = moment(rng);
     let healed = (at + Span::from_units(30.0 + rng.unit() * 100.0)).min(time(STORM));
     let mut cuts = match rng.below(3) {
-        0 => vec![chained(members, slots[0], slots[1])],
-        1 => vec![hub(members, slots[0])],
-        _ => vec![hub(members, slots[0]), isolated(members, slots[1])],
+        0 => vec![Cut::chained(members, slots[0], slots[1])],
+        1 => vec![Cut::hub(members, slots[0])],
+        _ => vec![Cut::hub(members, slots[0]), Cut::isolating(members, slots[1])],
     };
     cuts.drain(..)
         .enumerate()
         .flat_map(|(place, cut)| [(at, Fault::Cut(100 + place, cut)), (healed, Fault::Heal(100 + place))])
         .collect()
-}
-
-/// Two that cannot reach each other, and all others both: the chained scenario.
-pub(crate) fn chained(members: usize, one: usize, other: usize) -> Cut {
-    Cut::new(members, &[vec![one], vec![other]], false)
-}
-
-/// Only one can reach more than itself and that one: the quorum-loss scenario.
-pub(crate) fn hub(members: usize, hub: usize) -> Cut {
-    let others: Vec<Vec<usize>> = (0..members).filter(|&slot| slot != hub).map(|slot| vec![slot]).collect();
-    Cut::new(members, &others, false)
-}
-
-/// One that reaches nobody: with a hub besides, the constrained-election scenario.
-pub(crate) fn isolated(members: usize, slot: usize) -> Cut {
-    Cut::new(members, &[vec![slot], (0..members).filter(|&other| other != slot).collect()], false)
 }
 
 fn command(rng: &mut Rng, members: usize) -> (Time, usize, Command) {

@@ -1,7 +1,9 @@
-//! Measuring what stands in front of algorithms: detectors and multicasts, by themselves.
+//! Measuring parts by themselves: detectors, multicasts, and how soon a lease finds its next holder.
 
 mod delivery;
 mod detection;
+mod failover;
 
 pub use delivery::{Delivery, DeliveryTrial};
 pub use detection::{Detection, DetectionTrial, Noticed};
+pub use failover::{Ending, Failover, FailoverTrial};

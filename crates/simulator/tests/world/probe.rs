@@ -182,6 +182,7 @@ impl Algorithm for Probe {
         handover: false,
         messages: FREE,
         time: FREE,
+        upkeep: &[],
     };
 
     /// The slogan.

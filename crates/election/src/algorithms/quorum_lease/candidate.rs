@@ -111,6 +111,8 @@ pub struct Candidate {
     voters: Vec<NodeId>,
     attribute: Attribute,
     healthy: bool,
+    /// Whether it never stands, and only wants to know who leads.
+    watches: bool,
     /// The greatest token it has heard of.
     greatest: u64,
     request: Request,
@@ -146,6 +148,7 @@ impl Candidate {
             voters,
             attribute,
             healthy: true,
+            watches: false,
             greatest: 0,
             request: Request(fx.rng().bits()),
             round: Round::None,
@@ -159,6 +162,12 @@ impl Candidate {
         };
         candidate.next = now + timings.gap.scale(fx.rng().unit());
         candidate
+    }
+
+    /// The same, but that it never stands: it asks now and then who leads.
+    #[must_use]
+    pub fn only_watching(self) -> Candidate {
+        Candidate { watches: true, ..self }
     }
 
     /// When [`on_due`](Candidate::on_due) is to be called next.
@@ -226,7 +235,7 @@ impl Candidate {
 
     /// Whether it is there to be elected.
     fn stands(&self, now: Time) -> bool {
-        self.healthy && now >= self.stands_back_until
+        self.healthy && !self.watches && now >= self.stands_back_until
     }
 
     /// Somewhere from half of this to all of it.
@@ -335,7 +344,7 @@ impl Candidate {
     pub fn contend(&mut self, fx: &mut impl Effects, now: Time) {
         self.lapse(fx, now);
         let busy = matches!(self.round, Round::Preparation { .. } | Round::Proposal { .. });
-        if self.lease.is_none() && self.healthy && !busy {
+        if self.lease.is_none() && self.healthy && !self.watches && !busy {
             self.stands_back_until = now;
             self.prepare(fx, now);
         }
@@ -426,6 +435,8 @@ impl Candidate {
                 self.greatest = self.greatest.max(promised);
                 self.on_vacant(fx, now);
             }
+            // For observers.
+            Reply::Watched { .. } | Reply::Changed { .. } => {}
         }
         if let Some(lease) = self.lease {
             self.next = self.next.min(lease.valid_until);

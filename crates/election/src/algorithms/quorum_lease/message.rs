@@ -106,6 +106,11 @@ pub enum Ask {
         /// How good a leader the candidate is; none if it only wants to know.
         standing: Option<Attribute>,
     },
+    /// "Who leads? And tell me for a while whenever that changes."
+    Watch {
+        /// To be quoted in the answer.
+        request: Request,
+    },
 }
 
 /// What a voter says to a candidate.
@@ -153,6 +158,22 @@ pub enum Reply {
         /// The greatest token that is promised.
         promised: u64,
     },
+    /// To `Watch`.
+    Watched {
+        /// What it answers.
+        request: Request,
+        /// How many changes this voter has told of so far.
+        number: u64,
+        /// Who holds the lease.
+        grant: Option<Grant>,
+    },
+    /// To one that watches: "It has changed hands."
+    Changed {
+        /// The number of that change.
+        number: u64,
+        /// Who holds the lease now.
+        grant: Option<Grant>,
+    },
 }
 
 /// What there is to say about one election.
@@ -194,6 +215,9 @@ impl crate::Message for Message {
         Kind::apart("Renewed"),
         Kind::apart("Enquire"),
         Kind::apart("Status"),
+        Kind::apart("Watch"),
+        Kind::apart("Watched"),
+        Kind::apart("Changed"),
     ];
 
     fn kind(&self) -> usize {
@@ -211,6 +235,9 @@ impl crate::Message for Message {
             Body::Reply(Reply::Accepted { renewal: true, .. }) => 10,
             Body::Ask(Ask::Enquire { .. }) => 11,
             Body::Reply(Reply::Status { .. }) => 12,
+            Body::Ask(Ask::Watch { .. }) => 13,
+            Body::Reply(Reply::Watched { .. }) => 14,
+            Body::Reply(Reply::Changed { .. }) => 15,
         }
     }
 }

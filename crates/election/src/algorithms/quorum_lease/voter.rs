@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::message::{Ask, Grant, Name, Reply, Request, Token};
 use super::queue::Queue;
 use super::timings::{Bug, Timings};
+use super::watchers::Watchers;
 use crate::{Attribute, NodeId, Span, Start, Time};
 
 /// By how much the ceiling is raised above what is to be promised.
@@ -72,6 +73,8 @@ pub struct Voter {
     elections: BTreeMap<Name, Election>,
     /// Who waits, where anybody does: only for elections it knows.
     queues: BTreeMap<Name, Queue>,
+    /// Who is to be told of changes: only of elections it knows.
+    watchers: Watchers,
     /// The one timer for all: what is due, and when; an entry for each election.
     agenda: BTreeSet<(Time, Name)>,
 }
@@ -98,6 +101,7 @@ impl Voter {
             silent_until: now + silence,
             elections: BTreeMap::new(),
             queues: BTreeMap::new(),
+            watchers: Watchers::default(),
             agenda: BTreeSet::new(),
         }
     }
@@ -157,6 +161,20 @@ impl Voter {
                 let grant = self.live_grant(now, name);
                 fx.reply(from, name, Reply::Status { request, promised: self.promised(name), grant });
             }
+            Ask::Watch { request } => {
+                self.know(name, now + self.timings.gap);
+                let number = self.watchers.join(name, from, now + self.timings.patience);
+                let grant = self.live_grant(now, name);
+                fx.reply(from, name, Reply::Watched { request, number, grant });
+            }
+        }
+    }
+
+    /// The election has changed hands: tells those who watch it.
+    fn tell(&mut self, fx: &mut impl Effects, now: Time, name: Name, grant: Option<Grant>) {
+        let (number, watchers) = self.watchers.on_change(name, now);
+        for watcher in watchers {
+            fx.reply(watcher, name, Reply::Changed { number, grant });
         }
     }
 
@@ -213,8 +231,11 @@ impl Voter {
         let election = self.know(name, soon);
         election.promised = token.number();
         if !live {
-            election.grant = None;
+            let expired = election.grant.take().is_some();
             self.reschedule(name, soon);
+            if expired {
+                self.tell(fx, now, name, None);
+            }
         }
         self.leave_queue(name, from);
         Reply::Promised { request }
@@ -244,9 +265,12 @@ impl Voter {
         let expires = earlier.unwrap_or(now).max(now + ttl);
         let election = self.know(name, expires);
         election.promised = grant.token.number();
-        election.grant = Some(grant);
+        let before = election.grant.replace(grant).map(|before| (before.holder, before.token));
         self.reschedule(name, expires);
         self.leave_queue(name, grant.holder);
+        if before != Some((grant.holder, grant.token)) {
+            self.tell(fx, now, name, Some(grant));
+        }
         Reply::Accepted { request, renewal }
     }
 
@@ -271,9 +295,12 @@ impl Voter {
     fn wake(&mut self, fx: &mut impl Effects, now: Time, name: Name, preferred: Option<NodeId>) {
         let (gap, patience) = (self.timings.gap, self.timings.patience);
         let election = self.elections.get_mut(&name).expect("it is on the agenda");
-        election.grant = None;
+        let held = election.grant.take().is_some();
         let promised = election.promised;
         self.reschedule(name, now + gap);
+        if held {
+            self.tell(fx, now, name, None);
+        }
         let Some(queue) = self.queues.get_mut(&name) else { return };
         if let Some(next) = queue.next(preferred, now, patience) {
             fx.reply(next, name, Reply::Vacant { promised });
@@ -290,6 +317,8 @@ impl Voter {
         {
             if self.elections[&name].grant.is_some() || self.queues.contains_key(&name) {
                 self.wake(fx, now, name, None);
+            } else if let Some(until) = self.watchers.watched_until(name, now) {
+                self.reschedule(name, until);
             } else {
                 self.forget(name);
             }

@@ -1,0 +1,136 @@
+//! The arithmetic by itself; what it says about runs is tested in `tests/quorum_lease/budget.rs`.
+
+use super::*;
+
+fn span(text: &str) -> Span {
+    Span::from_clock(text).unwrap()
+}
+
+fn timings(ttl: &str, renew: &str, rtt: &str, drift: &str) -> Timings {
+    Timings::for_round_trip(span(ttl), span(renew), drift.parse().unwrap(), span(rtt))
+}
+
+fn setting(rtt: &str, voters: usize, grace: &str) -> Setting {
+    Setting { grace: span(grace), kill: span("100ms"), ..Setting::new(span(rtt), voters) }
+}
+
+fn milliseconds(span: Span) -> u64 {
+    span.as_nanos() / 1_000_000
+}
+
+/// 3 s, 1 s, 5 ms, 1%, 500 ms and 100 ms, by hand.
+#[test]
+fn the_figures_of_the_example() {
+    let budget = timings("3s", "1s", "5ms", "1%").budget(&setting("5ms", 3, "500ms")).unwrap();
+    // 3000 * 0.99 / 1.01.
+    assert_eq!(milliseconds(budget.validity), 2_940);
+    // 2.5 + 3000 / 0.99, then (7.5 + 480 + 15) / 0.99 and 6 * 2.5.
+    assert_eq!(milliseconds(budget.crash), 3_032 + 507 + 15 + 1);
+    // 8 * 2.5 and (15 + 15) / 0.99.
+    assert_eq!(milliseconds(budget.release), 20 + 30);
+    // (2940.5 - 1000 - 5.05) / 7.5, and the same with 600 less.
+    assert_eq!((budget.lost_renewals, budget.lost_renewals_at_work), (258, 178));
+    // (2940.5 - 1000 - 10.1) / 1.01, and the same with 600 less.
+    assert_eq!((milliseconds(budget.pause), milliseconds(budget.pause_at_work)), (1_911, 1_317));
+    assert_eq!((milliseconds(budget.lost_after), budget.notice), (2_340, span("600ms")));
+    assert_eq!(milliseconds(budget.silence), 3_030);
+    // 3000 (1 - d) / (1 + d) = 1000 + 7.5 + 600, so that d = (3000 - 1607.5) / (3000 + 1607.5).
+    assert_eq!(budget.most_drift.to_string(), "30.2224%");
+}
+
+#[test]
+fn a_single_voter_has_nobody_to_wait_for() {
+    let budget = timings("3s", "1s", "5ms", "0%").budget(&setting("5ms", 1, "0s")).unwrap();
+    assert_eq!((milliseconds(budget.crash), budget.release), (3_015, span("15ms")));
+}
+
+#[test]
+fn each_rule_is_named() {
+    let good = timings("3s", "1s", "5ms", "1%");
+    let rules = |timings: Timings, grace: &str| -> Vec<&'static str> {
+        timings.violations(&setting("5ms", 3, grace)).iter().map(Violation::rule).collect()
+    };
+    assert_eq!(rules(good, "500ms"), [""; 0]);
+    assert_eq!(rules(Timings { longest_ttl: span("2s"), ..good }, "0s"), ["ttl-refused"]);
+    assert_eq!(rules(Timings { round: span("5ms"), ..good }, "0s"), ["round-too-short"]);
+    assert_eq!(rules(Timings { gap: span("5ms"), ..good }, "0s"), ["gap-too-short"]);
+    assert_eq!(rules(Timings { renew: span("7ms"), ..good }, "0s"), ["renew-too-often"]);
+    assert_eq!(rules(Timings { renew: span("2.94s"), ..good }, "0s"), ["lease-too-short"]);
+    assert_eq!(rules(Timings { renew: span("2.5s"), ..good }, "500ms"), ["no-time-to-stop"]);
+    assert_eq!(rules(good, "5s"), ["no-time-to-stop"]);
+    assert_eq!(rules(timings("5ms", "6ms", "5ms", "1%"), "0s"), ["renew-too-often", "lease-too-short"]);
+}
+
+/// What is said to mend a broken rule does, and a little less would not.
+#[test]
+fn what_would_do_does_and_no_less() {
+    let little = Span::from_millis(2);
+    for (ttl, renew, rtt, drift, grace) in [
+        ("3s", "2.95s", "5ms", "1%", "0s"),
+        ("3s", "2.5s", "5ms", "1%", "500ms"),
+        ("10s", "5s", "200ms", "10%", "4s"),
+        ("1s", "600ms", "50ms", "20%", "0s"),
+        ("100ms", "50ms", "80ms", "1%", "0s"),
+    ] {
+        let (timings, setting) = (timings(ttl, renew, rtt, drift), setting(rtt, 3, grace));
+        let works = |timings: Timings, setting: &Setting| timings.violations(setting).is_empty();
+        let broken = timings.violations(&setting);
+        let last = *broken.last().expect("it does not work");
+        let (most_renew, most_grace, least_ttl) = match last {
+            Violation::LeaseTooShort { most_renew, least_ttl, .. } => (most_renew, None, least_ttl),
+            Violation::NoTimeToStop { most_renew, most_grace, least_ttl, .. } => {
+                (most_renew, most_grace, least_ttl)
+            }
+            other => panic!("{other}"),
+        };
+        let mut mends = 0;
+        if let Some(renew) = most_renew {
+            let setting = match last {
+                Violation::LeaseTooShort { .. } => Setting::new(setting.round_trip, 3),
+                _ => setting,
+            };
+            assert!(works(Timings { renew, ..timings }, &setting), "{last}");
+            assert!(!works(Timings { renew: renew + little, ..timings }, &setting), "{last}");
+            mends += 1;
+        }
+        if let Some(grace) = most_grace {
+            assert!(works(timings, &Setting { grace, ..setting }), "{last}");
+            assert!(!works(timings, &Setting { grace: grace + little, ..setting }), "{last}");
+            mends += 1;
+        }
+        let longer = |ttl| {
+            let renew = timings.renew.max(timings.round);
+            Timings { ttl, longest_ttl: ttl, renew, ..timings }
+        };
+        let lenient = Setting::new(setting.round_trip, 3);
+        let there = if most_grace.is_some() { &setting } else { &lenient };
+        assert!(works(longer(least_ttl), there), "{last}");
+        assert!(!works(longer(least_ttl - little), there), "{last}");
+        assert!(mends > 0 || ttl == "100ms", "{last}");
+    }
+}
+
+#[test]
+fn what_is_said_has_the_numbers() {
+    let broken = timings("3s", "2.9s", "5ms", "1%").violations(&setting("5ms", 3, "500ms"));
+    assert_eq!(
+        broken[0].to_string(),
+        "a lease of 3s holds for 2.941s by its holder's clock, the last 600ms of which the work needs to \
+         stop; a renewal every 2.9s leaves nothing for an answer, which is waited for 7.5ms; a renewal every \
+         2.333s, or a ttl of 3.579s, would do"
+    );
+}
+
+#[test]
+fn packets_are_per_peer_and_messages_per_election() {
+    let timings = timings("3s", "1s", "5ms", "1%");
+    let load = Load { names: 1, leaders: 1, waiting: 2, voters: 3 };
+    let traffic = timings.traffic(&load);
+    assert_eq!((traffic.renewals, traffic.packets), (6.0, 6.0));
+    assert!((traffic.enquiries - 2.0 * 6.0 / 2.25).abs() < 1e-9);
+    let traffic = timings.traffic(&Load { names: 100_000, ..load });
+    assert_eq!(traffic.renewals, 600_000.0);
+    assert_eq!(traffic.packets, (100_000.0 * 59.0 / 1_200.0_f64).ceil() * 6.0);
+    let spread = timings.traffic(&Load { names: 100_000, leaders: 100_000, ..load });
+    assert_eq!(spread.packets, spread.renewals, "nothing goes together");
+}

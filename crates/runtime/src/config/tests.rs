@@ -1,0 +1,115 @@
+use super::*;
+
+const FILE: &str = "\
+id = 2
+voters = [\"1=10.0.0.1:7400\", \"2=10.0.0.2:7400\", \"3=node-3:7400\"]
+
+keys = \"/etc/suffrage/keys\"
+data = \"/var/lib/suffrage\"
+ttl = \"5s\"
+drift = \"0.5%\"
+";
+
+fn read(text: &str, environment: &[(&str, &str)], flags: &[(&'static str, &str)]) -> Result<Config, String> {
+    let look_up = |name: &str| {
+        environment.iter().find(|(variable, _)| *variable == name).map(|(_, value)| value.to_string())
+    };
+    let flags: Vec<_> = flags.iter().map(|(name, value)| (*name, value.to_string())).collect();
+    Config::read(Some((Path::new("suffrage.toml"), text)), look_up, &flags)
+        .map_err(|problems| problems.to_string())
+}
+
+#[test]
+fn a_file_says_what_is_not_assumed() {
+    let config = read(FILE, &[], &[]).unwrap();
+    assert_eq!((config.id, config.voters.len(), config.votes()), (NodeId(2), 3, true));
+    assert_eq!(config.voters[2], Peer { id: NodeId(3), address: "node-3:7400".to_string() });
+    assert_eq!(config.ttl, Span::from_millis(5_000));
+    assert_eq!(config.drift.to_string(), "0.5%");
+    assert_eq!(config.longest_ttl, Span::from_millis(60_000));
+    assert_eq!(config.http, Some("127.0.0.1:7480".parse().unwrap()), "loopback unless told otherwise");
+}
+
+#[test]
+fn a_flag_wins_over_the_environment_and_that_over_the_file() {
+    let environment = [("SUFFRAGE_TTL", "6s"), ("SUFFRAGE_LONGEST_TTL", "10s")];
+    assert_eq!(read(FILE, &environment, &[]).unwrap().ttl, Span::from_millis(6_000));
+    let config = read(FILE, &environment, &[("ttl", "7s")]).unwrap();
+    assert_eq!((config.ttl, config.longest_ttl), (Span::from_millis(7_000), Span::from_millis(10_000)));
+    assert_eq!(config.origin("ttl").to_string(), "--ttl");
+    assert_eq!(config.origin("longest-ttl").to_string(), "SUFFRAGE_LONGEST_TTL");
+    assert_eq!(config.origin("drift").to_string(), "suffrage.toml:7");
+}
+
+#[test]
+fn all_that_is_wrong_is_said_at_once_with_its_line() {
+    let text = "id = 0\nvoters = [\"1=10.0.0.1\"]\n\nttl = \"3x\"\nlogs = \"info\"\nhttp = \"nowhere\"\n\
+                [lease]\nttl = 3\n";
+    let problems = read(text, &[("SUFFRAGE_LOG", "loud")], &[("drift", "60%")]).unwrap_err();
+    assert_eq!(
+        problems,
+        "suffrage.toml:1: id: `0` is not an id; it is a whole number from 1 on\n\
+         suffrage.toml:2: voters: `10.0.0.1` is not a host and a port, like 10.0.0.1:7400\n\
+         suffrage.toml:4: ttl: `3x` is not a time like 3s, 500ms or 1m\n\
+         suffrage.toml:5: logs: there is no such key; is it log?\n\
+         suffrage.toml:6: http: `nowhere` is not an address with a port, like 127.0.0.1:7400\n\
+         suffrage.toml:7: lease: there is no such key; is it keys?\n\
+         SUFFRAGE_LOG: log: `loud` is not error, warn, info or debug\n\
+         --drift: `60%` is not a drift in per cent, from 0% to below 50%"
+    );
+    let broken = read("id = 1\nvoters = [\n", &[], &[]).unwrap_err();
+    assert!(broken.starts_with("suffrage.toml:"), "{broken}");
+}
+
+#[test]
+fn what_is_missing_is_named_with_what_it_is_for() {
+    let problems = read("", &[], &[]).unwrap_err();
+    assert_eq!(
+        problems,
+        "configuration: id: is missing: who this node is, a number from 1 on\n\
+         configuration: voters: is missing: who votes, and where each is reached: 3 or 5\n\
+         configuration: keys: is missing: the cluster's keys, as `suffrage keygen` writes them"
+    );
+}
+
+#[test]
+fn values_that_do_not_go_together_are_refused() {
+    let refuses = |line: &str, reason: &str| {
+        let problems = read(&format!("{FILE}{line}\n"), &[], &[]).unwrap_err();
+        assert!(problems.contains(reason) && problems.contains("suffrage.toml:"), "{line}: {problems}");
+    };
+    refuses("longest-ttl = \"4s\"", "ttl: is longer than longest-ttl");
+    refuses("tls-key = \"key.pem\"", "tls-key: is nothing without tls-certificate");
+    refuses("tls-certificate = \"c.pem\"", "tls-certificate: is nothing without tls-key");
+    refuses("http = \"0.0.0.0:80\"", "http: 0.0.0.0:80 can be reached from elsewhere: set http-token");
+    refuses("http = \"0.0.0.0:80\"\nhttp-token = \"t\"", "set tls-certificate and tls-key");
+    let open = "http = \"0.0.0.0:80\"\nhttp-token = \"t\"\ntls-key = \"k\"\ntls-certificate = \"c\"\n";
+    assert!(read(&format!("{FILE}{open}"), &[], &[]).is_ok());
+    let diskless = FILE.replace("data = \"/var/lib/suffrage\"\n", "");
+    assert!(read(&diskless, &[], &[]).unwrap_err().contains("data: is missing: this node votes"));
+    assert!(read(&diskless, &[], &[("id", "9")]).is_ok(), "one that does not vote has nothing to keep");
+}
+
+#[test]
+fn voters_are_listed_once_each() {
+    let refuses = |voters: &str, reason: &str| {
+        let problems = read(FILE, &[("SUFFRAGE_VOTERS", voters)], &[]).unwrap_err();
+        assert!(problems.contains(reason), "{voters}: {problems}");
+    };
+    refuses("1=a:1,1=b:1", "voter 1 stands twice");
+    refuses("1=a:1,2=a:1", "voters 1 and 2 have the same address");
+    refuses("1", "`1` is not a voter");
+    refuses("1=a:0", "`a:0` is not a host and a port");
+    refuses("1=:80", "`:80` is not a host and a port");
+    refuses(&(1..=10).map(|id| format!("{id}=h{id}:1")).collect::<Vec<_>>().join(","), "too many");
+    assert!(read(FILE, &[("SUFFRAGE_VOTERS", "1=[::1]:7400, 2=b:7400")], &[]).is_ok());
+}
+
+#[test]
+fn keys_have_one_name_everywhere() {
+    for key in KEYS {
+        assert!(key.name.bytes().all(|letter| letter.is_ascii_lowercase() || letter == b'-'), "{}", key.name);
+        assert!(key.help.len() > 10 && !key.value.is_empty());
+    }
+    assert_eq!(KEYS.iter().find(|key| key.name == "longest-ttl").unwrap().variable(), "SUFFRAGE_LONGEST_TTL");
+}
