@@ -5,6 +5,7 @@
 //! - What they say, as bytes: [`codec`]. What time it is: [`clock`]. What outlives a crash: [`storage`].
 //! - Why nobody else takes part: [`seal`], with the cluster's [`Keyring`]; [`replay`].
 //! - Many named elections in one node: [`lease::Host`] and [`lease::Node`].
+//! - Commands that must have ended by a given moment: [`supervise`].
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -22,6 +23,7 @@ pub mod lease;
 pub mod replay;
 pub mod seal;
 pub mod storage;
+pub mod supervise;
 #[cfg(test)]
 mod testing;
 pub mod transport;
