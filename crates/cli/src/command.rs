@@ -6,7 +6,8 @@ use clap::Command;
 
 use crate::error::Error;
 use crate::{
-    Console, algorithms, compare, demo, simulate, simulate_detector, simulate_multicast, torture, validate,
+    Console, algorithms, compare, demo, demo_node, run, simulate, simulate_detector, simulate_multicast,
+    torture, validate,
 };
 
 const ABOUT: &str = "Leader election: algorithms to compare, break and look at.
@@ -25,6 +26,8 @@ const EXAMPLES: &str = "Examples:
       every algorithm on the same runs, in one table
   suffrage torture all --seeds 0..100
       everything goes wrong, and promises must be kept
+  suffrage run --name reports --config suffrage.toml -- ./reports
+      a command that runs only where it leads
   suffrage validate --ttl 3s --renew 1s --rtt 5ms --drift 1%
       what the timings of a quorum lease are worth
 
@@ -32,7 +35,8 @@ Exit codes:
   0  the command ran
   1  a promise was broken under torture, or in a simulation with --strict; or timings cannot work;
      or output could not be written
-  2  the command line is wrong; one sentence on standard error says how";
+  2  the command line is wrong; one sentence on standard error says how
+  `suffrage run` exits as its command does";
 
 /// The command line: parser, help and checks in one.
 pub(crate) fn command() -> Command {
@@ -47,6 +51,7 @@ pub(crate) fn command() -> Command {
         .disable_help_subcommand(true)
         .subcommands([
             demo::command(),
+            run::command(),
             algorithms::command(),
             simulate::command(),
             compare::command(),
@@ -54,6 +59,8 @@ pub(crate) fn command() -> Command {
             simulate_detector::command(),
             simulate_multicast::command(),
             validate::command(),
+            run::guard_command(),
+            demo_node::command(),
         ])
 }
 
@@ -64,6 +71,9 @@ pub(crate) fn execute(arguments: &[OsString], console: &mut Console<'_>) -> Resu
         Some(("algorithms", matches)) => algorithms::execute(matches, console).map(|()| 0),
         Some(("compare", matches)) => compare::execute(matches, console).map(|()| 0),
         Some(("demo", matches)) => demo::execute(matches, console).map(|()| 0),
+        Some(("demo-node", matches)) => demo_node::execute(matches),
+        Some(("run", matches)) => run::execute(matches, console),
+        Some((runtime::supervise::ENTRY, matches)) => Ok(run::guard(matches)),
         Some(("torture", matches)) => torture::execute(matches, console),
         Some(("simulate", matches)) => simulate::execute(matches, console),
         Some(("simulate-detector", matches)) => simulate_detector::execute(matches, console).map(|()| 0),

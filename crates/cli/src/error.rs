@@ -19,6 +19,10 @@ pub(crate) enum Error {
         /// What is wrong and what to do, as the end of a sentence.
         reason: String,
     },
+    /// What is set does not fit, at several places: correct it.
+    Usage(String),
+    /// The machine or the cluster did not do its part.
+    Failed(String),
     /// The command line itself is no command line of ours, or asks for help.
     Clap(clap::Error),
     /// Output could not be written.
@@ -41,6 +45,8 @@ impl Error {
             Error::Write(error) => (1, format!("error: cannot write the output: {error}\n")),
             Error::File(file, error) => (1, format!("error: cannot write {}: {error}\n", file.display())),
             Error::Flag { flag, reason } => (2, complaint(&format!("{flag}: {reason}"), path)),
+            Error::Usage(text) => (2, complaint(&text, path)),
+            Error::Failed(text) => (1, format!("error: {text}\n")),
             Error::Clap(error) => match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                     let shown = write!(console.out, "{error}").and_then(|()| console.out.flush());
