@@ -17,7 +17,7 @@ simulator: the same seed gives the same run on every machine, so whatever you se
 
 const EXAMPLES: &str = "Examples:
   suffrage demo --once
-      watch an election, the leader's crash and the next election
+      five processes elect a leader; it is killed, and the others elect the next
   suffrage algorithms
       every algorithm, what it costs and what it promises
   suffrage simulate bully --nodes 6 --crashed 6 --initiator 3 --diagram

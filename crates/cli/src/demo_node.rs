@@ -87,7 +87,18 @@ async fn stand(node: &Node, name: &str, ttl: std::time::Duration) -> Result<(), 
         loop {
             let leadership = election.lead().await?;
             say(BootClock.now(), &format!("leads {}", leadership.token().number()));
-            leadership.lost().await;
+            let tell = async {
+                let mut tick = tokio::time::interval(std::time::Duration::from_millis(100));
+                loop {
+                    tick.tick().await;
+                    let now = BootClock.now();
+                    say(now, &format!("valid {}", leadership.valid_for().as_nanos()));
+                }
+            };
+            tokio::select! {
+                () = leadership.lost() => {}
+                () = tell => {}
+            }
             say(BootClock.now(), "lost");
         }
         #[allow(unreachable_code, reason = "it tells the type")]

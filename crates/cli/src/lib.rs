@@ -12,6 +12,7 @@ mod command;
 mod compare;
 mod console;
 mod demo;
+mod demo_cluster;
 mod demo_node;
 mod diagram;
 mod error;

@@ -4,6 +4,7 @@
 #![cfg(target_os = "linux")]
 
 mod commands;
+mod demo;
 mod failovers;
 mod restarts;
 mod support;

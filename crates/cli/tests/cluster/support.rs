@@ -13,7 +13,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// Nothing here takes as long, however busy the machine is.
 const LONG: Duration = Duration::from_secs(60);
-const BINARY: &str = env!("CARGO_BIN_EXE_suffrage");
+/// The program as users have it.
+pub const BINARY: &str = env!("CARGO_BIN_EXE_suffrage");
 
 /// Tests that measure do not share the machine with each other.
 pub fn alone() -> MutexGuard<'static, ()> {
