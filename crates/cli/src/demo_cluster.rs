@@ -286,7 +286,10 @@ impl<'a, 'c> Show<'a, 'c> {
                 let pid = running.0.id();
                 self.rows[node] =
                     Row { running: Some(running), pid, role: Role::Starts, until: now, died: self.start };
-                self.event(&format!("node {} comes back, and is silent for {LONGEST_TTL}", node + 1))?;
+                self.event(&format!(
+                    "node {} comes back, and says nothing until what it granted is over",
+                    node + 1
+                ))?;
             }
         }
         Ok(())

@@ -142,8 +142,10 @@ fn signal_number(text: &str) -> Result<i32, String> {
 pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<u8, Error> {
     // Not so many that they are hard to tell apart, and too many to meet.
     let random = getrandom::u64().map_err(|error| Error::Failed(format!("no random number: {error}")))?;
-    let id = matches.get_one::<u64>("id").copied().unwrap_or(random >> 24 | 1 << 39);
-    let config = cluster::read(KEYS, matches, Some(id))?;
+    let random = random >> 24 | 1 << 39;
+    let id = matches.get_one::<u64>("id").copied().unwrap_or(random);
+    let mut config = cluster::read(KEYS, matches, Some(random))?;
+    config.id = NodeId(id);
     if config.votes() {
         let reason = format!("{id} is one of the voters, and a candidate needs an id of its own");
         return Err(Error::flag("id", reason));

@@ -132,7 +132,7 @@ impl Cluster {
         let data = self.folder.join(format!("voter-{place}"));
         let mut child = self
             .command("demo-node")
-            .args(["--id", &(place + 1).to_string(), "--data"])
+            .args(["--ttl", "500ms", "--id", &(place + 1).to_string(), "--data"])
             .arg(data)
             .args(more)
             .stdin(Stdio::piped())
