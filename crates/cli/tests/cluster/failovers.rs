@@ -55,7 +55,7 @@ fn a_command_is_gone_before_the_next_is_started_over_fifty_failovers() {
     let _alone = alone();
     let cluster = Cluster::start("1s");
     let stubborn = stubborn();
-    let candidate = |place: usize| cluster.run(FLAGS, if place % 2 == 0 { WORK } else { &stubborn });
+    let candidate = |place: usize| cluster.run(FLAGS, if place.is_multiple_of(2) { WORK } else { &stubborn });
     let mut candidates: Vec<Process> = (0..3).map(candidate).collect();
     cluster.wait_for("start", 0);
     let start = Instant::now();

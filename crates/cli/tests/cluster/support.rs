@@ -14,17 +14,17 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Nothing here takes as long, however busy the machine is.
 const LONG: Duration = Duration::from_secs(60);
 /// The program as users have it.
-pub const BINARY: &str = env!("CARGO_BIN_EXE_suffrage");
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_suffrage");
 
 /// Tests that measure do not share the machine with each other.
-pub fn alone() -> MutexGuard<'static, ()> {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits until this is so.
 #[track_caller]
-pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(found) = look() {
@@ -37,21 +37,21 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 
 /// A process that ends with the test.
 #[derive(Debug)]
-pub struct Process(pub Child);
+pub(crate) struct Process(pub(crate) Child);
 
 impl Process {
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
     }
 
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         _ = self.0.kill();
         _ = self.0.wait();
     }
 
     /// Waits for its end; the exit code as shells have it.
     #[track_caller]
-    pub fn code(&mut self) -> i32 {
+    pub(crate) fn code(&mut self) -> i32 {
         use std::os::unix::process::ExitStatusExt;
         let status = until("it ends", || self.0.try_wait().unwrap());
         status.code().unwrap_or_else(|| 128 + status.signal().unwrap())
@@ -65,15 +65,15 @@ impl Drop for Process {
 }
 
 /// A voter, and what it tells.
-pub struct Voter {
-    pub process: Process,
+pub(crate) struct Voter {
+    pub(crate) process: Process,
     lines: BufReader<ChildStdout>,
 }
 
 impl Voter {
     /// The next thing it tells, without the time.
     #[track_caller]
-    pub fn line(&mut self) -> String {
+    pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         line.split_once(' ').map(|(_, told)| told.trim_end().to_string()).expect("it still runs")
@@ -81,16 +81,16 @@ impl Voter {
 }
 
 /// Three voters, and a folder that ends with them.
-pub struct Cluster {
-    pub folder: PathBuf,
+pub(crate) struct Cluster {
+    pub(crate) folder: PathBuf,
     addresses: String,
     longest_ttl: &'static str,
-    pub voters: Vec<Option<Voter>>,
+    pub(crate) voters: Vec<Option<Voter>>,
 }
 
 impl Cluster {
     /// Three voters that do not stand.
-    pub fn start(longest_ttl: &'static str) -> Cluster {
+    pub(crate) fn start(longest_ttl: &'static str) -> Cluster {
         let mut cluster = Cluster::prepare(longest_ttl);
         for place in 0..3 {
             cluster.start_voter(place, &["--new"]);
@@ -99,7 +99,7 @@ impl Cluster {
     }
 
     /// A cluster of which nobody runs yet.
-    pub fn prepare(longest_ttl: &'static str) -> Cluster {
+    pub(crate) fn prepare(longest_ttl: &'static str) -> Cluster {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("suffrage-test-{}-{count}", std::process::id()));
@@ -128,7 +128,7 @@ impl Cluster {
     }
 
     /// Starts the voter in this place, and waits until it listens.
-    pub fn start_voter(&mut self, place: usize, more: &[&str]) {
+    pub(crate) fn start_voter(&mut self, place: usize, more: &[&str]) {
         let data = self.folder.join(format!("voter-{place}"));
         let mut child = self
             .command("demo-node")
@@ -145,48 +145,48 @@ impl Cluster {
         self.voters[place] = Some(voter);
     }
 
-    pub fn kill_voter(&mut self, place: usize) {
+    pub(crate) fn kill_voter(&mut self, place: usize) {
         self.voters[place] = None;
     }
 
     /// `suffrage run` with these flags, and no command yet.
-    pub fn command_for(&self, flags: &str) -> Command {
+    pub(crate) fn command_for(&self, flags: &str) -> Command {
         let mut command = self.command("run");
         command.args(["--name", "test"]).args(flags.split_whitespace());
         command
     }
 
     /// `suffrage run` with these flags and this script.
-    pub fn run(&self, flags: &str, script: &str) -> Process {
+    pub(crate) fn run(&self, flags: &str, script: &str) -> Process {
         let child = self.command_for(flags).args(["--", "/bin/sh", "-c", script]).spawn();
         Process(child.unwrap())
     }
 
     /// Where scripts write.
-    pub fn log_file(&self) -> PathBuf {
+    pub(crate) fn log_file(&self) -> PathBuf {
         self.folder.join("log")
     }
 
     /// What the scripts have written, in words.
-    pub fn log(&self) -> Vec<Vec<String>> {
+    pub(crate) fn log(&self) -> Vec<Vec<String>> {
         let text = fs::read_to_string(self.log_file()).unwrap_or_default();
         text.lines().map(|line| line.split(' ').map(str::to_string).collect()).collect()
     }
 
     /// Waits until a line begins with this word, after so many others that do; the line.
     #[track_caller]
-    pub fn wait_for(&self, word: &str, before: usize) -> Vec<String> {
+    pub(crate) fn wait_for(&self, word: &str, before: usize) -> Vec<String> {
         until(&format!("line {before} of {word}"), || {
             self.log().into_iter().filter(|line| line[0] == word).nth(before)
         })
     }
 
     /// The last line that begins with this word; there must be one.
-    pub fn last(&self, word: &str) -> Vec<String> {
+    pub(crate) fn last(&self, word: &str) -> Vec<String> {
         self.log().into_iter().rfind(|line| line[0] == word).expect("there is one")
     }
 
-    pub fn count(&self, word: &str) -> usize {
+    pub(crate) fn count(&self, word: &str) -> usize {
         self.log().iter().filter(|line| line[0] == word).count()
     }
 
@@ -195,7 +195,7 @@ impl Cluster {
     }
 
     /// All processes of this test that run a script or what it has started: neither voters nor `suffrage` itself.
-    pub fn commands(&self) -> Vec<i32> {
+    pub(crate) fn commands(&self) -> Vec<i32> {
         self.processes(|program| !program.ends_with("suffrage"))
     }
 
@@ -232,13 +232,13 @@ impl Drop for Cluster {
 
 /// Takes a lock that goes with its process and all that it starts, so that the kernel tells whether any of a former
 /// leader's is still there; and says when it starts and that it is alive, by the clock of leases.
-pub const WORK: &str = r#"
+pub(crate) const WORK: &str = r#"
 exec 9>>"$LOCK"; flock -n 9 || echo "overlap $SUFFRAGE_TOKEN" >>"$LOG"
 read -r up _ </proc/uptime; echo "start $SUFFRAGE_TOKEN $up $$" >>"$LOG"
 while :; do read -r up _ </proc/uptime; echo "beat $SUFFRAGE_TOKEN $up" >>"$LOG"; sleep 0.02; done
 "#;
 
 /// The same, and will not be told to end.
-pub fn stubborn() -> String {
+pub(crate) fn stubborn() -> String {
     format!("trap '' TERM\n{WORK}")
 }
