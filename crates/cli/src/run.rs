@@ -39,6 +39,9 @@ SIGUSR2 are only passed on, and end it if the command dies of them.
 If the command ends by itself, the lease is handed over, and this one stands again after 1 second, then 2, 4, up to
 30, and again 1 when a command has run for 10 seconds. With --once, this program ends then.
 
+What --on-acquire and --on-loss say is stopped like the command; --on-loss is not done if this program is killed.
+While a command runs, its candidate does not hand over to a better one.
+
 Exit codes: the command's; 128 and the signal's number if it died of one; 126 or 127 if it could not be run; 1 if
 this program failed, and 2 if the command line is wrong.";
 

@@ -50,7 +50,9 @@ pub struct Supervisor {
     pub stop_signal: i32,
     /// What a shell does before the command is started; if that fails, it is not.
     pub on_acquire: Option<String>,
-    /// What a shell does after the command is gone. It has as long as the grace, and also ends within the lease.
+    /// What a shell does after the command is gone. It has as long as the grace, and also ends within the lease; if
+    /// that is over already, since this program stood still, it is done nevertheless, late. Not if this program is
+    /// killed.
     pub on_loss: Option<String>,
     /// Ends when the command has, whatever the reason.
     pub once: bool,
@@ -286,12 +288,14 @@ impl Supervisor {
         Ok((ended, reason))
     }
 
-    /// What is done after the command is gone, as far as the lease allows.
+    /// What is done after the command is gone, as far as the lease allows; if there is none any more, late is better
+    /// than never.
     async fn conclude(&self, spec: &Spec, leadership: &Leadership) -> Result<(), Error> {
         let now = BootClock.now();
         let end = now + span(leadership.valid_for());
         let latest = Time::from_nanos(end.as_nanos().saturating_sub(span(self.kill).as_nanos()));
-        let limit = (now + span(self.grace)).min(latest);
+        let grace = now + span(self.grace);
+        let limit = if latest > now { grace.min(latest) } else { grace };
         let limits = Limits { stop_at: limit, kill_at: limit };
         let mut ward = Ward::start(spec, limits).map_err(Error::Command)?;
         tokio::select! {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use suffrage::Election;
 
 use crate::support::{Cluster, Process, WORK, alone, stubborn, until};
 
@@ -123,6 +124,28 @@ fn a_supervisor_that_stood_still_finds_its_command_gone_and_stands_again() {
     let second = cluster.wait_for("start", 1);
     assert!(second[1].parse::<u64>().unwrap() > first[1].parse::<u64>().unwrap());
     check(&cluster);
+}
+
+#[test]
+fn a_better_candidate_that_asks_for_the_lease_waits_for_the_command() {
+    let _alone = alone();
+    let cluster = Cluster::start("3s");
+    let mut run = cluster.run("--ttl 1s --stop-grace 60ms --quiet", WORK);
+    cluster.wait_for("start", 0);
+    let threads = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    threads.block_on(async {
+        let node = cluster.node(99).start().await.unwrap();
+        let (ttl, steady) = (Duration::from_secs(1), Duration::from_millis(50));
+        let election = Election::join("test").ttl(ttl).rank(5).failback(steady).start(&node).await.unwrap();
+        let early = tokio::time::timeout(Duration::from_secs(3), election.lead()).await;
+        assert!(early.is_err() || cluster.commands().is_empty(), "two at once");
+        drop(early);
+        run.signal(Signal::TERM);
+        let leadership = tokio::time::timeout(Duration::from_secs(30), election.lead()).await;
+        assert_eq!(cluster.commands(), [] as [i32; 0]);
+        assert!(leadership.unwrap().unwrap().is_valid());
+    });
+    assert_eq!(run.code(), 128 + 15);
 }
 
 #[test]

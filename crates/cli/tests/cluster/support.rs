@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use suffrage::{Keyring, Node, NodeBuilder};
 
 /// Nothing here takes as long, however busy the machine is.
 const LONG: Duration = Duration::from_secs(60);
@@ -107,7 +108,7 @@ impl Cluster {
         let sockets: Vec<UdpSocket> = (0..3).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
         let address = |(socket, id): (&UdpSocket, u32)| format!("{id}={}", socket.local_addr().unwrap());
         let addresses: Vec<String> = sockets.iter().zip(1..).map(address).collect();
-        runtime::Keyring::generate().unwrap().create(&folder.join("keys")).unwrap();
+        Keyring::generate().unwrap().create(&folder.join("keys")).unwrap();
         Cluster {
             folder,
             addresses: addresses.join(","),
@@ -147,6 +148,18 @@ impl Cluster {
 
     pub(crate) fn kill_voter(&mut self, place: usize) {
         self.voters[place] = None;
+    }
+
+    /// A node in this very process, which only stands.
+    pub(crate) fn node(&self, id: u64) -> NodeBuilder {
+        let keyring = Keyring::load(&self.folder.join("keys")).unwrap();
+        let builder = Node::builder(id).key(keyring).longest_ttl(Duration::from_secs(3));
+        self.addresses
+            .split(',')
+            .filter_map(|member| member.split_once('='))
+            .fold(builder, |builder, (id, address)| {
+                builder.member(id.parse().unwrap(), address.parse().unwrap())
+            })
     }
 
     /// `suffrage run` with these flags, and no command yet.
