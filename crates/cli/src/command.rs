@@ -6,8 +6,8 @@ use clap::Command;
 
 use crate::error::Error;
 use crate::{
-    Console, algorithms, check, client, compare, demo, keygen, node, plan, reproduce, simulate,
-    simulate_detector, simulate_multicast, torture, validate,
+    Console, algorithms, check, client, compare, demo, demo_node, keygen, node, plan, reproduce, run,
+    simulate, simulate_detector, simulate_multicast, torture, validate,
 };
 
 const ABOUT: &str = "Leader election: algorithms to compare, break and look at.
@@ -17,7 +17,7 @@ simulator: the same seed gives the same run on every machine, so whatever you se
 
 const EXAMPLES: &str = "Examples:
   suffrage demo --once
-      watch an election, the leader's crash and the next election
+      five processes elect a leader; it is killed, and the others elect the next
   suffrage algorithms
       every algorithm, what it costs and what it promises
   suffrage simulate bully --nodes 6 --crashed 6 --initiator 3 --diagram
@@ -35,6 +35,8 @@ const EXAMPLES: &str = "Examples:
 
 On real machines:
   `suffrage node --help` says how to run a cluster, and `suffrage leader NAME` asks it who leads
+  suffrage run --name reports --config suffrage.toml -- ./reports
+      a command that runs only where it leads
 
 Exit codes:
   0  the command ran
@@ -42,7 +44,8 @@ Exit codes:
      work; no plan reaches its target; output could not be written; or nobody leads, or the node that was
      asked does not
   2  the command line is wrong; one sentence on standard error says how
-  3  the node that was to be asked cannot be reached";
+  3  the node that was to be asked cannot be reached
+  `suffrage run` exits as its command does";
 
 /// The command line: parser, help and checks in one.
 pub(crate) fn command() -> Command {
@@ -57,6 +60,7 @@ pub(crate) fn command() -> Command {
         .disable_help_subcommand(true)
         .subcommands([
             demo::command(),
+            run::command(),
             algorithms::command(),
             simulate::command(),
             compare::command(),
@@ -70,6 +74,8 @@ pub(crate) fn command() -> Command {
             keygen::command(),
             node::command(),
             node::config_command(),
+            run::guard_command(),
+            demo_node::command(),
         ])
         .subcommands(client::commands())
 }
@@ -83,6 +89,9 @@ pub(crate) fn execute(arguments: &[OsString], console: &mut Console<'_>) -> Resu
         Some(("compare", matches)) => compare::execute(matches, console).map(|()| 0),
         Some(("demo", matches)) => demo::execute(matches, console).map(|()| 0),
         Some(("keygen", matches)) => keygen::execute(matches, console).map(|()| 0),
+        Some(("demo-node", matches)) => demo_node::execute(matches),
+        Some(("run", matches)) => run::execute(matches, console),
+        Some((runtime::supervise::ENTRY, matches)) => Ok(run::guard(matches)),
         Some(("torture", matches)) => torture::execute(matches, console),
         Some(("plan", matches)) => plan::execute(matches, console),
         Some(("reproduce", matches)) => reproduce::execute(matches, console).map(|()| 0),

@@ -1,4 +1,7 @@
-//! `suffrage demo`: an election, a crash and the next election, drawn as if it happened now.
+//! `suffrage demo`: an election, a crash and the next election: by real processes ([`demo_cluster`]), or of any
+//! algorithm in the simulator, drawn as if it happened now.
+//!
+//! [`demo_cluster`]: crate::demo_cluster
 #![allow(clippy::disallowed_methods, reason = "a drawing that unfolds before a person takes its time")]
 
 use std::sync::Arc;
@@ -6,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use election::catalog::{self, CONTRACTS, Visitor};
 use election::{Algorithm, Detection, NodeId, Roster, Span, Time};
@@ -14,17 +18,24 @@ use simulator::{Detector, Fault, Outcome, Scenario};
 use crate::diagram::{self, Diagram};
 use crate::error::Error;
 use crate::watch::{Cuts, Shared};
-use crate::{Console, algorithms, args, words};
+use crate::{Console, algorithms, args, demo_cluster, words};
 
 const EXAMPLES: &str = "Examples:
   suffrage demo
-      one algorithm after the other, until Ctrl-C
-  suffrage demo --once --algorithm bully --nodes 8
+      five processes elect a leader, which is killed; then it is your turn, until Ctrl-C
+  suffrage demo --once --nodes 3
+      ends by itself
+  suffrage demo --simulated
+      one algorithm after the other, drawn message by message
+  suffrage demo --simulated --once --algorithm bully --nodes 8
       one of them";
 
 /// How long a line, and a pause between acts, is left to be read.
 const LINE: Duration = Duration::from_millis(150);
 const ACT: Duration = Duration::from_millis(900);
+
+/// More voters only cost, and are refused by every node.
+const MOST_REAL: usize = 9;
 
 pub(crate) fn command() -> Command {
     Command::new("demo")
@@ -39,14 +50,19 @@ pub(crate) fn command() -> Command {
         .arg(Arg::new("nodes").long("nodes").value_name("N").default_value("5").value_parser(nodes))
         .arg(Arg::new("seed").long("seed").value_name("SEED").default_value("0").value_parser(args::seed))
         .arg(
-            Arg::new("once")
-                .long("once")
-                .action(ArgAction::SetTrue)
-                .help("Ends after one algorithm, as it does when output goes to no terminal"),
+            Arg::new("once").long("once").action(ArgAction::SetTrue).help(
+                "Ends by itself; of --simulated, after one algorithm, as if output goes to no terminal",
+            ),
         )
-        .mut_arg("algorithm", |arg| arg.help("Which algorithm comes first"))
+        .arg(
+            Arg::new("simulated")
+                .long("simulated")
+                .action(ArgAction::SetTrue)
+                .help("In the simulator, for any algorithm, instead of real processes with quorum-lease"),
+        )
+        .mut_arg("algorithm", |arg| arg.help("Which algorithm comes first, of --simulated"))
         .mut_arg("nodes", |arg| arg.help("How many processes"))
-        .mut_arg("seed", |arg| arg.help("Decides everything that is left to chance"))
+        .mut_arg("seed", |arg| arg.help("Decides everything that is left to chance, of --simulated"))
         .allow_negative_numbers(true)
         .after_help(EXAMPLES)
 }
@@ -65,6 +81,18 @@ fn nodes(text: &str) -> Result<usize, String> {
 
 pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<(), Error> {
     let nodes = *matches.get_one::<usize>("nodes").expect("it has a default");
+    if !matches.get_flag("simulated") {
+        for flag in ["algorithm", "seed"] {
+            if matches.value_source(flag) == Some(ValueSource::CommandLine) {
+                return Err(Error::flag(flag, "is for --simulated; the real cluster is one of quorum-lease"));
+            }
+        }
+        if nodes > MOST_REAL {
+            let reason = format!("a real cluster has up to {MOST_REAL} voters; --simulated has more");
+            return Err(Error::flag("nodes", reason));
+        }
+        return demo_cluster::execute(nodes, matches.get_flag("once"), console);
+    }
     let seed = *matches.get_one::<u64>("seed").expect("it has a default");
     let mut place = *matches.get_one::<usize>("algorithm").expect("it has a default");
     let mut stage = Stage::new(console);

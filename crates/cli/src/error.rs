@@ -20,6 +20,10 @@ pub(crate) enum Error {
         /// What is wrong and what to do, as the end of a sentence.
         reason: String,
     },
+    /// What is set does not fit, at several places: correct it.
+    Usage(String),
+    /// The machine or the cluster did not do its part.
+    Failed(String),
     /// The command line itself is no command line of ours, or asks for help.
     Clap(clap::Error),
     /// Output could not be written.
@@ -51,6 +55,8 @@ impl Error {
             Error::Node(error) => (1, format!("error: {error}\n")),
             Error::Unreachable(reason) => (3, format!("error: {reason}\n")),
             Error::Flag { flag, reason } => (2, complaint(&format!("{flag}: {reason}"), path)),
+            Error::Usage(text) => (2, complaint(&text, path)),
+            Error::Failed(text) => (1, format!("error: {text}\n")),
             Error::Clap(error) => match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                     let shown = write!(console.out, "{error}").and_then(|()| console.out.flush());

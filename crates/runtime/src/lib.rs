@@ -6,6 +6,7 @@
 //! - Why nobody else takes part: [`seal`], with the cluster's [`Keyring`]; [`replay`].
 //! - Many named elections in one node: [`lease::Host`] and [`lease::Node`].
 //! - A node as a service of its own, with HTTP (feature `daemon`): `daemon::Daemon`.
+//! - Commands that must have ended by a given moment: [`supervise`].
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -25,6 +26,7 @@ pub mod lease;
 pub mod replay;
 pub mod seal;
 pub mod storage;
+pub mod supervise;
 #[cfg(test)]
 mod testing;
 pub mod transport;

@@ -24,6 +24,9 @@ pub enum Error {
     /// Nodes would not know each other.
     #[error("there is no key: give every node of the cluster the same")]
     NoKey,
+    /// A command could not be run.
+    #[error("cannot run the command: {0}")]
+    Command(std::io::Error),
     /// The network or the disk.
     #[error(transparent)]
     Runtime(runtime::Error),

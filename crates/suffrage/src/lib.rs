@@ -68,10 +68,11 @@ mod election;
 mod error;
 mod fence;
 mod leadership;
+mod supervisor;
 
 pub use ::election::algorithms::quorum_lease::Token;
 pub use ::election::{NodeId, Span, Time};
-pub use runtime::lease::{Condition, Figures, Record, Status, Tally, Unfit, VoterStatus, Why};
+pub use runtime::lease::{Condition, Figures, Record, Settings, Status, Tally, Unfit, VoterStatus, Why};
 pub use runtime::{Dropped, Key, Keyring, Snapshot};
 
 pub use self::builder::{Memory, Node, NodeBuilder};
@@ -79,3 +80,4 @@ pub use self::election::{Election, ElectionBuilder, Leader, Watch};
 pub use self::error::Error;
 pub use self::fence::{Fence, Fenced, Presented, Stale};
 pub use self::leadership::Leadership;
+pub use self::supervisor::{Progress, Supervisor};
