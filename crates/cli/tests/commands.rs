@@ -576,7 +576,7 @@ fn exact_counts() {
 /// Who contends is drawn from those that are alive, and nobody else calls: also if chance has killed some.
 #[test]
 fn contenders_are_alive_and_as_many_as_asked_for() {
-    let line = "suffrage simulate randomized --nodes 40 --contenders 8 --fail 0.7";
+    let line = "suffrage simulate randomized --nodes 40 --contenders 8 --fail 0.5 --fail-within 0";
     for seed in 0..20 {
         let outcome = json(&format!("{line} --seed {seed}"));
         let contenders = outcome["figures"]["contenders"].as_f64().unwrap();
