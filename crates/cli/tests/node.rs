@@ -231,7 +231,7 @@ fn bad_configuration_is_refused_with_the_line_and_the_reason() {
     let folder = folder("config");
     let (file, key) = (folder.join("suffrage.toml"), folder.join("key"));
     let made = run(&format!("suffrage keygen {}", key.display()));
-    assert!(made.code == 0 && made.out.contains("keep it secret"), "{}", made.out);
+    assert!(made.code == 0 && made.out.contains("seals and opens"), "{}", made.out);
     let again = run(&format!("suffrage keygen {}", key.display()));
     assert!(again.code == 1 && again.err.contains("cannot create"), "{}", again.err);
     let good = format!(
