@@ -168,10 +168,10 @@ impl Failures {
             let ([Some(few), Some(many)], [Some(cheap), Some(dear)]) = (finalists, messages) else {
                 continue;
             };
-            verdicts.push(match () {
-                () if many.lo > few.hi => Verdict::Held,
-                () if many.hi < few.lo => Verdict::DidNotHold,
-                () => Verdict::Unclear,
+            verdicts.push(match many {
+                many if many.lo > few.hi => Verdict::Held,
+                many if many.hi < few.lo => Verdict::DidNotHold,
+                _ => Verdict::Unclear,
             });
             told.push(format!(
                 "{} finalists and {} messages against {} and {} at gamma {}",
