@@ -15,7 +15,7 @@
 //! - What it knows of the others: [`View`] over a [`Roster`], ordered by [`Rank`].
 //! - What the world sees of it: [`Announcement`].
 //! - What it promises, as data: [`Contract`].
-//! - Every algorithm, by name: [`catalog`].
+//! - Every algorithm, by name: [`mod@catalog`].
 //! - What can stand in front of one: [`detectors`] and [`multicast`], put together in [`layers`].
 
 pub mod algorithms;
