@@ -256,8 +256,10 @@ impl Strain<'_> {
         if !matches!(scenario.latency, Latency::Const(_) | Latency::Uniform(..)) {
             scenario.latency = Latency::Uniform(Span::ZERO, Span::UNIT);
         }
-        // By then whoever leads has renewed its lease, and all voters know.
-        scenario.stable = Some(self.lease);
+        // By then whoever leads has renewed its lease, and if a voter that could not hear it has promised
+        // another meanwhile, has prepared again: a renewal, its rejection, a preparation and a proposal, which
+        // may be longer than a short lease.
+        scenario.stable = Some(self.lease * 2);
         for _ in 0..10 + self.rng.below(20) {
             let (slot, at) = (self.anybody(), self.moment());
             self.campaign(at, slot);
