@@ -140,6 +140,18 @@ mod tests {
         }
     }
 
+    /// Also those whose place in memory now belongs to newer ones, of which few have been seen.
+    #[test]
+    fn nothing_is_taken_twice_however_old_it_is() {
+        let mut window = Window::default();
+        for counter in 0..3_000 {
+            assert!(window.admit(counter));
+            for old in 0..=counter {
+                assert!(!window.clone().admit(old), "{old}, when {counter} was the latest");
+            }
+        }
+    }
+
     #[test]
     fn a_leap_and_the_ends_of_the_range_are_fine() {
         let mut window = Window::default();
