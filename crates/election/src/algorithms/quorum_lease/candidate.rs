@@ -125,6 +125,8 @@ pub struct Candidate {
     won: Option<Request>,
     /// Whom it believes to lead, if it does not itself.
     leader: Option<Grant>,
+    /// Whether its last enquiry left open if that one still leads.
+    doubts: bool,
     /// How often in a row it contended in vain.
     defeats: u32,
     /// Since when it has stood without interruption.
@@ -159,6 +161,7 @@ impl Candidate {
             lease: None,
             won: None,
             leader: None,
+            doubts: false,
             defeats: 0,
             stood_since: now,
             stands_back_until: now,
@@ -555,10 +558,16 @@ impl Candidate {
         }
     }
 
-    /// A majority read: whoever holds the leases of a majority leads, as of now.
+    /// A majority read: whoever holds the leases of a majority leads, as of now. If too many answers are missing
+    /// to tell, it asks once more before it gives up whom it believes in.
     fn conclude(&mut self, fx: &mut impl Effects, now: Time) {
-        let Round::Enquiry { grants, .. } = std::mem::replace(&mut self.round, Round::None) else { return };
+        let Round::Enquiry { answered, grants, .. } = std::mem::replace(&mut self.round, Round::None) else {
+            return;
+        };
         let majority = self.majority();
+        let silent = self.voters.len() - answered.len();
+        let may_still_lead = |leader: Grant| believers(&grants, leader.holder) + silent >= majority;
+        let open = self.leader.is_some_and(may_still_lead);
         let elected = grants.iter().filter(|grant| believers(&grants, grant.holder) >= majority);
         let elected = elected.max_by_key(|grant| grant.token).copied();
         match elected {
@@ -566,11 +575,16 @@ impl Candidate {
             Some(grant) if grant.holder == self.me && self.stands(now) => self.prepare(fx, now),
             Some(grant) if grant.holder != self.me => {
                 self.follow(fx, grant);
-                self.defeats = 0;
+                (self.defeats, self.doubts) = (0, false);
                 self.next = now + Self::about(fx, self.timings.poll);
                 self.claim(fx, now, grant);
             }
+            _ if open && !self.doubts => {
+                self.doubts = true;
+                self.enquire(fx, now);
+            }
             _ => {
+                self.doubts = false;
                 self.forget_leader(fx);
                 self.next = now + Self::about(fx, self.timings.gap * 2);
             }

@@ -364,7 +364,36 @@ fn it_follows_whom_a_majority_of_voters_names() {
     assert_eq!(announced(&stand.told(2..=4, 4)), []);
     assert_eq!(announced(&stand.told(2..=4, 6)), [elected(6, 5)]);
     stand.due();
+    assert_eq!(announced(&stand.due()), [], "nobody answers: it asks again");
     assert_eq!(announced(&stand.due()), [Undecided], "nobody answers");
+}
+
+/// Answers can be late: what they leave open is asked once more, and at once. What they rule out is believed.
+#[test]
+fn missing_answers_make_it_ask_again_and_a_majority_of_denials_makes_it_forget() {
+    let vacant = |request| Reply::Status { request, promised: 5, grant: None };
+    let follower = || {
+        let mut stand = Stand::new();
+        assert_eq!(announced(&stand.told(1..=3, 4)), [elected(4, 5)]);
+        assert_eq!(stand.told(1..=1, 4), [], "one of five so far");
+        stand
+    };
+    let mut stand = follower();
+    stand.replies(2..=3, vacant);
+    let again = stand.due();
+    assert_eq!(
+        (announced(&again), stand.candidate.stage()),
+        (vec![], Stage::Enquiring),
+        "the last two may say 4"
+    );
+    assert_eq!(announced(&stand.told(1..=3, 4)), [], "they do: nothing has happened");
+    assert_eq!(stand.told(1..=1, 4), []);
+    stand.replies(2..=3, vacant);
+    assert_eq!(announced(&stand.due()), [], "it may ask again anew");
+
+    let mut stand = follower();
+    stand.replies(2..=4, vacant);
+    assert_eq!(announced(&stand.due()), [Undecided], "with the fifth, 4 has two of five at most");
 }
 
 /// It crashed while it led: what it holds at the voters is its own, and it need not wait for it to expire.
