@@ -229,6 +229,9 @@ struct KeyFile {
     told: Option<Version>,
 }
 
+/// How often its file is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+
 /// By which a file is seen to be another than before.
 type Version = (u64, u64, Option<SystemTime>);
 
@@ -244,7 +247,7 @@ impl KeyFile {
         let mut condition = node.condition();
         loop {
             tokio::select! {
-                () = tokio::time::sleep(Duration::from_secs(1)) => {}
+                () = tokio::time::sleep(LOOK) => {}
                 _ = condition.wait_for(|condition| condition.stopped.is_some()) => return,
             }
             let now = version(&self.path);

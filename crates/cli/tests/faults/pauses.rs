@@ -50,7 +50,7 @@ fn a_leader_that_stood_still_is_refused_where_tokens_are_checked_and_destroys_wh
     for pid in [guard, supervisor] {
         signal(pid, Signal::CONT);
     }
-    assert_eq!(cluster.agreed(), second);
+    cluster.agreed_on(second);
     signal(cluster.candidates[second.host - 1].as_ref().unwrap().id(), Signal::TERM);
     cluster.leader_after(second.token);
     cluster.verify_fenced();

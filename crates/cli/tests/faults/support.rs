@@ -368,6 +368,27 @@ impl Cluster {
         })
     }
 
+    /// Waits until all nodes believe that somebody leads: that must be this one. It may have a greater token by now:
+    /// voters that have promised one to others are won back with that, while its command goes on with the one it was
+    /// started with.
+    #[track_caller]
+    pub(crate) fn agreed_on(&self, leader: Leader) {
+        let agreed = self.agreed();
+        assert!(
+            agreed.host == leader.host && agreed.token >= leader.token,
+            "{agreed:?} leads, not {leader:?}"
+        );
+    }
+
+    /// Waits until all nodes believe that the same one leads, and its command has begun; as it has.
+    #[track_caller]
+    pub(crate) fn settled(&self) -> Leader {
+        until("the leader's command runs", || {
+            let agreed = self.agreed();
+            self.last_leader().filter(|begun| begun.host == agreed.host && begun.token <= agreed.token)
+        })
+    }
+
     /// Nothing is lost and nothing taken from a deposed leader, where tokens are checked.
     #[track_caller]
     pub(crate) fn verify_fenced(&self) {
