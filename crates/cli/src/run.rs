@@ -179,8 +179,8 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
         _ = writeln!(console.err, "error: {program}: there is no such command");
         return Ok(127);
     }
+    let keys = KeyFile::new(config.keys.clone());
     let builder = cluster::builder(&config)?;
-    let keys = KeyFile::new(config.keys);
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     threads.block_on(supervise(supervisor, builder, keys, matches.get_flag("quiet"), NodeId(id)))
 }
@@ -236,7 +236,7 @@ const LOOK: Duration = Duration::from_millis(500);
 type Version = (u64, u64, Option<SystemTime>);
 
 impl KeyFile {
-    /// To be called before the keys are read, or not long after: what changes later is noticed.
+    /// To be called before the keys are read, so that no change is missed.
     fn new(path: PathBuf) -> KeyFile {
         let known = version(&path);
         KeyFile { path, known, told: None }

@@ -79,7 +79,7 @@ fn ask(url: &str, said: Option<String>) -> Option<(u16, Value)> {
     };
     let mut answer = answer.ok()?;
     let body = answer.body_mut().read_to_string().ok()?;
-    Some((answer.status().as_u16(), serde_json::from_str(&body).unwrap_or(Value::Null)))
+    Some((answer.status().as_u16(), serde_json::from_str(&body).unwrap_or(Value::String(body))))
 }
 
 /// Who leads, and with which token.
@@ -285,6 +285,14 @@ impl Cluster {
     pub(crate) fn believed(&self, host: usize) -> Option<Leader> {
         let (_, said) = self.get(host, &format!("elections/{NAME}"))?;
         Some(Leader { host: said["leader"].as_u64()? as usize - 10, token: said["token"].as_u64()? })
+    }
+
+    /// How many datagrams this node has dropped that were sealed with a key it does not have.
+    pub(crate) fn strangers(&self, host: usize) -> u64 {
+        let (_, said) = self.get(host, "metrics").expect("it answers");
+        let name = "suffrage_datagrams_dropped_total{reason=\"unauthenticated\"} ";
+        let mut lines = said.as_str().unwrap().lines();
+        lines.find_map(|line| line.strip_prefix(name)).expect("it is counted").parse().unwrap()
     }
 
     pub(crate) fn log(&self, host: usize) -> String {
