@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use election::{NodeId, Span};
@@ -225,21 +225,21 @@ struct KeyFile {
     path: PathBuf,
     /// As it was when it was last read.
     known: Option<Version>,
-    /// As it was when it could not be read, and that was told.
-    told: Option<Version>,
+    /// It could not be read since then, and that was told.
+    troubled: bool,
 }
 
 /// How often its file is looked at.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// By which a file is seen to be another than before.
-type Version = (u64, u64, Option<SystemTime>);
+/// By which a file is seen to be another than before: its number, and when it, its name or its permissions changed.
+type Version = (u64, i64, i64);
 
 impl KeyFile {
     /// To be called before the keys are read, so that no change is missed.
     fn new(path: PathBuf) -> KeyFile {
         let known = version(&path);
-        KeyFile { path, known, told: None }
+        KeyFile { path, known, troubled: false }
     }
 
     /// Has the node use the keys as they are, until it stops. If they cannot be read, the old ones stay in use.
@@ -257,13 +257,13 @@ impl KeyFile {
             match Keyring::load(&self.path) {
                 Ok(keyring) => {
                     node.rekey(&keyring);
-                    self.known = now;
+                    (self.known, self.troubled) = (now, false);
                     let keys: Vec<String> = keyring.keys().iter().map(|key| key.id().to_string()).collect();
                     tell(format!("has read its keys again; {} seals", keys[0]));
                 }
                 // It is tried again: somebody may be at it.
-                Err(error) if self.told != now => {
-                    self.told = now;
+                Err(error) if !self.troubled => {
+                    self.troubled = true;
                     tell(format!("the old keys stay in use: {error}"));
                 }
                 Err(_) => {}
@@ -274,7 +274,7 @@ impl KeyFile {
 
 fn version(path: &Path) -> Option<Version> {
     let file = std::fs::metadata(path).ok()?;
-    Some((file.ino(), file.len(), file.modified().ok()))
+    Some((file.ino(), file.ctime(), file.ctime_nsec()))
 }
 
 /// Whether there is such a program, so that nobody leads who cannot work.
