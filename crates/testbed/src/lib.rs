@@ -15,7 +15,7 @@
 //!   is spawned there stays there, and so does a socket that is opened there.
 //! - `fabric` decides what becomes of a frame. Chance is seeded; but when which frame comes is the machine's
 //!   affair, so that a seed does not mean the same run.
-//! - [`SmallDisk`] is a disk that is soon full.
+//! - [`Folder`] is one to work in, and [`SmallDisk`] one that is soon full.
 //!
 //! Everything has a name with the number of the process that made it, so that any number of tests can run side by
 //! side. It is gone with its value, and if a test was killed, the next one clears away what it has left.
@@ -24,6 +24,7 @@
 
 mod disk;
 mod fabric;
+mod folder;
 mod leftovers;
 mod namespace;
 mod network;
@@ -31,4 +32,5 @@ mod switch;
 
 pub use disk::SmallDisk;
 pub use fabric::{Tally, Weather};
+pub use folder::Folder;
 pub use network::{Host, Network};

@@ -33,7 +33,7 @@ fn replace_the_key(cluster: &mut Cluster) {
 #[test]
 fn a_key_is_replaced_at_all_nodes_and_who_leads_leads_on() {
     let mut cluster = Cluster::with_writers(3, 8);
-    let old = cluster.folder.join("old-keys");
+    let old = cluster.folder.path().join("old-keys");
     fs::copy(cluster.keys(1), &old).unwrap();
     let leader = cluster.leader_after(0);
     let before = cluster.agreed();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use testbed::{Host, Network};
+use testbed::{Folder, Host, Network};
 
 use crate::history::{Acknowledged, Deed, verify};
 use crate::register::{PORT, Registers, WRITER};
@@ -92,7 +92,7 @@ pub(crate) struct Leader {
 /// Voters on hosts from 1 on, and the registers on a last host. All of it ends with the value.
 pub(crate) struct Cluster {
     pub(crate) network: Network,
-    pub(crate) folder: PathBuf,
+    pub(crate) folder: Folder,
     pub(crate) size: usize,
     registers: Registers,
     nodes: Vec<Option<Process>>,
@@ -127,8 +127,7 @@ impl Cluster {
         let turn = File::create(std::env::temp_dir().join("suffrage-faults.lock")).unwrap();
         flock(&turn, FlockOperation::LockExclusive).unwrap();
         let network = Network::new(size + 1, seed).unwrap();
-        let folder = std::env::temp_dir().join(format!("suffrage-faults-{}-{seed}", std::process::id()));
-        fs::create_dir(&folder).unwrap();
+        let folder = Folder::new().unwrap();
         let registers = Registers::serve(network.host(size + 1));
         let nodes = (0..size).map(|_| None).collect();
         let cluster =
@@ -143,7 +142,7 @@ impl Cluster {
 
     /// Where everything of a host is.
     pub(crate) fn place(&self, host: usize) -> PathBuf {
-        self.folder.join(host.to_string())
+        self.folder.path().join(host.to_string())
     }
 
     pub(crate) fn keys(&self, host: usize) -> PathBuf {
@@ -218,7 +217,7 @@ impl Cluster {
     }
 
     fn notes(&self) -> PathBuf {
-        self.folder.join("notes")
+        self.folder.path().join("notes")
     }
 
     /// What writers have noted, in words.
@@ -430,6 +429,5 @@ impl Drop for Cluster {
                 println!("host {host} said:\n{}", self.log(host));
             }
         }
-        _ = fs::remove_dir_all(&self.folder);
     }
 }
