@@ -30,6 +30,11 @@ pub(crate) fn git(arguments: &[&str]) -> Job {
     Job { words, variables: Vec::new() }
 }
 
+/// Any other program.
+pub(crate) fn program(words: &[&str]) -> Job {
+    Job { words: words.iter().map(|word| word.to_string()).collect(), variables: Vec::new() }
+}
+
 impl Job {
     pub(crate) fn env(mut self, name: &'static str, value: &str) -> Job {
         self.variables.push((name, value.to_string()));

@@ -10,6 +10,7 @@ mod docs;
 mod mutants;
 mod test;
 mod tidy;
+mod tools;
 
 use std::path::Path;
 use std::process::ExitCode;

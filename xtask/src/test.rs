@@ -3,12 +3,13 @@
 use std::time::Instant;
 
 use crate::command::{cargo, git, suffrage};
-use crate::{docs, mutants, root, tidy};
+use crate::{docs, mutants, root, tidy, tools};
 
 /// A step's name and what it does.
 type Step = (&'static str, fn(bool) -> Result<(), String>);
 
 const STEPS: &[Step] = &[
+    ("tools", |_| tools::ensure(tools::TESTS)),
     ("format", |bless| cargo(if bless { &["fmt", "--all"] } else { &["fmt", "--all", "--check"] }).run()),
     ("lints", |_| {
         cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()

@@ -1,13 +1,13 @@
 //! `suffrage run`: a command that runs only while leading.
 
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use election::{NodeId, Span};
-use suffrage::{Settings, Supervisor};
+use suffrage::{Keyring, Node, Settings, Supervisor};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -41,6 +41,9 @@ If the command ends by itself, the lease is handed over, and this one stands aga
 
 What --on-acquire and --on-loss say is stopped like the command; --on-loss is not done if this program is killed.
 While a command runs, its candidate does not hand over to a better one.
+
+When the file of --keys changes, it is read again within a second: keys are replaced without a break, step by step,
+as `suffrage keygen --help` tells.
 
 Exit codes: the command's; 128 and the signal's number if it died of one; 126 or 127 if it could not be run; 1 if
 this program failed, and 2 if the command line is wrong.";
@@ -176,14 +179,16 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
         _ = writeln!(console.err, "error: {program}: there is no such command");
         return Ok(127);
     }
+    let keys = KeyFile::new(config.keys.clone());
     let builder = cluster::builder(&config)?;
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    threads.block_on(supervise(supervisor, builder, matches.get_flag("quiet"), NodeId(id)))
+    threads.block_on(supervise(supervisor, builder, keys, matches.get_flag("quiet"), NodeId(id)))
 }
 
 async fn supervise(
     supervisor: Supervisor,
     builder: suffrage::NodeBuilder,
+    keys: KeyFile,
     quiet: bool,
     id: NodeId,
 ) -> Result<u8, Error> {
@@ -197,6 +202,12 @@ async fn supervise(
         );
     }
     let node = builder.start().await.map_err(failed)?;
+    let name = supervisor.name.clone();
+    tokio::spawn(keys.follow(node.clone(), move |news| {
+        if !quiet {
+            eprintln!("suffrage: {id} for `{name}`: {news}");
+        }
+    }));
     let tell = |progress| {
         if !quiet {
             eprintln!("suffrage: {id} for `{}`: {progress}", supervisor.name);
@@ -206,6 +217,64 @@ async fn supervise(
     // Hands over what there is to be.
     node.stop().await;
     code.map_err(failed)
+}
+
+/// The cluster's keys, which may be replaced while the command runs. Signals, which tell a node to read them again,
+/// are the command's here.
+struct KeyFile {
+    path: PathBuf,
+    /// As it was when it was last read.
+    known: Option<Version>,
+    /// It could not be read since then, and that was told.
+    troubled: bool,
+}
+
+/// How often its file is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// By which a file is seen to be another than before: its number, and when it, its name or its permissions changed.
+type Version = (u64, i64, i64);
+
+impl KeyFile {
+    /// To be called before the keys are read, so that no change is missed.
+    fn new(path: PathBuf) -> KeyFile {
+        let known = version(&path);
+        KeyFile { path, known, troubled: false }
+    }
+
+    /// Has the node use the keys as they are, until it stops. If they cannot be read, the old ones stay in use.
+    async fn follow(mut self, node: Node, tell: impl Fn(String)) {
+        let mut condition = node.condition();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                _ = condition.wait_for(|condition| condition.stopped.is_some()) => return,
+            }
+            let now = version(&self.path);
+            if now == self.known {
+                continue;
+            }
+            match Keyring::load(&self.path) {
+                Ok(keyring) => {
+                    node.rekey(&keyring);
+                    (self.known, self.troubled) = (now, false);
+                    let keys: Vec<String> = keyring.keys().iter().map(|key| key.id().to_string()).collect();
+                    tell(format!("has read its keys again; {} seals", keys[0]));
+                }
+                // It is tried again: somebody may be at it.
+                Err(error) if !self.troubled => {
+                    self.troubled = true;
+                    tell(format!("the old keys stay in use: {error}"));
+                }
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+fn version(path: &Path) -> Option<Version> {
+    let file = std::fs::metadata(path).ok()?;
+    Some((file.ino(), file.ctime(), file.ctime_nsec()))
 }
 
 /// Whether there is such a program, so that nobody leads who cannot work.
