@@ -50,7 +50,7 @@ pub trait Runner: Send + Sync {
     fn check(&self, roster: &Roster) -> Result<(), BadParameter>;
 
     /// Whether those of a group that are `present`, by slot, are enough to elect a leader, and may be elected.
-    fn suffices(&self, present: &[bool]) -> bool;
+    fn suffices(&self, roster: &Roster, present: &[bool]) -> bool;
 
     /// Starts the member that the transport belongs to, with what it has kept in its folder. Needs a tokio runtime.
     fn start(&self, transport: Arc<Udp>, folder: DataFolder, group: Group) -> Result<Box<dyn Member>, Error>;
@@ -122,9 +122,11 @@ impl<A: Algorithm> Runner for Contestant<A> {
         A::check(&self.0, roster)
     }
 
-    fn suffices(&self, present: &[bool]) -> bool {
-        let may_stand = |(slot, here): (usize, &bool)| *here && A::may_stand(&self.0, slot);
-        A::electorate(&self.0).suffices(present) && present.iter().enumerate().any(may_stand)
+    fn suffices(&self, roster: &Roster, present: &[bool]) -> bool {
+        let may_lead =
+            |slot: usize| A::may_stand(&self.0, slot) && A::new(roster.id(slot), &self.0).may_lead();
+        let mut here = (0..present.len()).filter(|&slot| present[slot]);
+        A::electorate(&self.0).suffices(present) && here.any(may_lead)
     }
 
     fn start(&self, transport: Arc<Udp>, folder: DataFolder, group: Group) -> Result<Box<dyn Member>, Error> {
@@ -207,9 +209,10 @@ mod tests {
         for contract in CONTRACTS {
             let runner = set(contract.name, &[]).unwrap().unwrap();
             assert_eq!(runner.contract().name, contract.name);
-            runner.check(&Roster::numbered(5)).unwrap();
-            assert!(runner.suffices(&[true; 5]), "{}", contract.name);
-            assert!(!runner.suffices(&[false; 5]), "{}", contract.name);
+            let five = Roster::numbered(5);
+            runner.check(&five).unwrap();
+            assert!(runner.suffices(&five, &[true; 5]), "{}", contract.name);
+            assert!(!runner.suffices(&five, &[false; 5]), "{}", contract.name);
         }
     }
 
@@ -224,11 +227,13 @@ mod tests {
 
     #[test]
     fn those_who_are_left_are_enough_or_not() {
-        assert!(!set("raft", &[]).unwrap().unwrap().suffices(&[true, false]));
-        assert!(set("bully", &[]).unwrap().unwrap().suffices(&[true, false]));
-        // Only the first is a candidate: the others alone have nobody to elect.
-        let one = set("candidate-ordinary", &[("candidates", "1")]).unwrap().unwrap();
-        let present = [[true, false, false], [false, true, true]].map(|present| one.suffices(&present));
-        assert!(present.contains(&false) && present.contains(&true), "{present:?}");
+        let suffices = |name: &str, settings: &[(&str, &str)], present: &[bool]| {
+            set(name, settings).unwrap().unwrap().suffices(&Roster::numbered(present.len()), present)
+        };
+        assert!(!suffices("raft", &[], &[true, false]));
+        assert!(suffices("bully", &[], &[true, false]));
+        let first = [("candidates", "1")];
+        assert!(suffices("candidate-ordinary", &first, &[true, false, false]));
+        assert!(!suffices("candidate-ordinary", &first, &[false, true, true]), "nobody may lead");
     }
 }
