@@ -139,18 +139,14 @@ fn leaders(safety: Safety) -> &'static str {
 pub(crate) fn caveats(contract: &Contract) -> String {
     let leaders = match contract.safety {
         Safety::AtMostOne => None,
-        Safety::AtMostOnePerComponent => {
-            Some("one leader only: parts that cannot reach each other have their own")
-        }
+        Safety::AtMostOnePerComponent => Some("that only one leads where parts cannot reach each other"),
         Safety::AtMostOnePerTerm => {
-            Some("one leader only: one of an earlier term may believe in itself a while longer")
+            Some("that only one believes to lead (one of an earlier term may, a while longer)")
         }
         Safety::WithHighProbability => {
-            Some("one leader, known to all: it is only likely, with a known probability")
+            Some("one leader that all know (it is likely, with a known probability, and not certain)")
         }
-        Safety::Eventual => {
-            Some("one leader only: while faults last, several may lead at once (split brain)")
-        }
+        Safety::Eventual => Some("that only one leads while faults last (several may: split brain)"),
     };
     let alone = match contract.electorate {
         Electorate::Anybody => None,
@@ -227,6 +223,6 @@ mod tests {
         let of = |name: &str| caveats(contract(name).unwrap());
         assert!(of("bully").contains("split brain"));
         assert!(of("raft").contains("earlier term") && of("raft").contains("half of the group"));
-        assert!(!of("quorum-lease").contains("one leader"));
+        assert!(!of("quorum-lease").contains("only one"));
     }
 }

@@ -354,7 +354,7 @@ impl<'a, 'c> Show<'a, 'c> {
         let leaders = (0..self.rows.len()).filter(|&place| matches!(self.rows[place].role, Role::Leads(_)));
         let leaders: Vec<election::NodeId> =
             leaders.map(|place| election::NodeId(place as u64 + 1)).collect();
-        if leaders.len() > 1 {
+        if leaders.len() == 2 {
             self.event_at(at, &format!("nodes {} believe to lead, at once", words::ids(leaders)))?;
         }
         Ok(())

@@ -5,6 +5,7 @@
 #[path = "../examples/many_sockets/group.rs"]
 mod group;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use election::algorithms::gupta::{self, Gupta};
@@ -24,7 +25,7 @@ const MOST: f64 = 0.95;
 /// round is four delays, so that is what a multicast is given (Time_Out_3), and two to spare.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn five_hundred_sockets_elect_a_leader_and_after_it_the_next() {
-    let algorithm = gupta::Options { multicast_timeout: 6, ..gupta::Options::default() };
+    let algorithm = Arc::new(gupta::Options { multicast_timeout: 6, ..gupta::Options::default() });
     let multicast = Some(bimodal::Options { fanout: 2, rounds: 5 });
     let options = layers::Options { detector: None, multicast, algorithm };
     let plan = Plan { members: MEMBERS, loss: 100, delay_bound: Span::from_millis(100), options };
