@@ -101,7 +101,7 @@ impl Cast {
                     Detection::Timeout => "its own time-outs",
                 };
                 format!(
-                    "{nodes} processes, each with its own socket; delays of {DELAY}; {noticed} find the dead"
+                    "{nodes} processes, each with its own socket; an assumed delay of {DELAY}; {noticed} find the dead"
                 )
             }
         }

@@ -201,8 +201,8 @@ async fn live(member: Box<dyn Member>, teller: Teller, life: Life) -> Result<(),
                 None if life.with_input => return Ok(member.stop().await?),
                 None => listening = false,
             },
-            _ = terminate.recv() => return farewell(member, &life).await,
-            _ = interrupt.recv() => return farewell(member, &life).await,
+            _ = terminate.recv() => return farewell(member, &teller, &life).await,
+            _ = interrupt.recv() => return farewell(member, &teller, &life).await,
         }
     }
     // It has stopped by itself, and this is why.
@@ -210,12 +210,14 @@ async fn live(member: Box<dyn Member>, teller: Teller, life: Life) -> Result<(),
 }
 
 /// Gives up what it leads, if it can, and waits a little until it has.
-async fn farewell(member: Box<dyn Member>, life: &Life) -> Result<(), Error> {
+async fn farewell(member: Box<dyn Member>, teller: &Teller, life: &Life) -> Result<(), Error> {
     let (me, mut beliefs) = (member.me(), member.beliefs());
     if life.resigns && beliefs.borrow().leader() == Some(me) {
         member.command(core::Command::Resign).await?;
         let resigned = beliefs.wait_for(|belief| belief.leader() != Some(me));
         _ = tokio::time::timeout(Duration::from_nanos(life.farewell.as_nanos()), resigned).await;
+        let announcement = beliefs.borrow().announcement;
+        teller.announce(BootClock.now(), announcement)?;
     }
     Ok(member.stop().await?)
 }

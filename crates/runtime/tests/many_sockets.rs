@@ -1,6 +1,6 @@
 //! The probabilistic election over gossip, among five hundred members with a real socket each, in one process.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it takes the time")]
-#![allow(dead_code, unreachable_pub, reason = "the group is an example's, which uses all of it")]
+#![allow(dead_code, reason = "the group is an example's, which uses all of it")]
 
 #[path = "../examples/many_sockets/group.rs"]
 mod group;

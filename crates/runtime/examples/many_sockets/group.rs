@@ -18,7 +18,7 @@ use runtime::transport::udp::Udp;
 use runtime::{Counters, Dropped, Error, Keyring, SendError, Snapshot, Transport};
 
 /// A socket that loses a share of what is sent, by a seed.
-pub struct Lossy {
+pub(crate) struct Lossy {
     socket: Udp,
     /// Of a thousand.
     loss: u64,
@@ -51,33 +51,33 @@ impl Transport for Lossy {
 
 /// What a group is to be.
 #[derive(Clone, Debug)]
-pub struct Plan<O> {
-    pub members: u64,
+pub(crate) struct Plan<O> {
+    pub(crate) members: u64,
     /// Of a thousand datagrams, how many are lost.
-    pub loss: u64,
-    pub delay_bound: Span,
-    pub options: layers::Options<O>,
+    pub(crate) loss: u64,
+    pub(crate) delay_bound: Span,
+    pub(crate) options: layers::Options<O>,
 }
 
 /// A group that runs.
-pub struct Group<A: Algorithm> {
+pub(crate) struct Group<A: Algorithm> {
     sockets: Vec<Arc<Lossy>>,
-    pub members: Vec<Handle<Stack<A>>>,
+    pub(crate) members: Vec<Handle<Stack<A>>>,
 }
 
 /// What went over the sockets of all.
 #[derive(Debug, Default)]
-pub struct Traffic {
-    pub sent: u64,
-    pub bytes: u64,
-    pub received: u64,
+pub(crate) struct Traffic {
+    pub(crate) sent: u64,
+    pub(crate) bytes: u64,
+    pub(crate) received: u64,
     /// Lost on purpose.
-    pub lost: u64,
-    pub dropped: Vec<(&'static str, u64)>,
+    pub(crate) lost: u64,
+    pub(crate) dropped: Vec<(&'static str, u64)>,
 }
 
 impl<A: Algorithm> Group<A> {
-    pub async fn start(plan: &Plan<A::Options>) -> Result<Group<A>, Error> {
+    pub(crate) async fn start(plan: &Plan<A::Options>) -> Result<Group<A>, Error> {
         let keyring = Keyring::generate()?;
         let mut sockets = Vec::new();
         for id in (1..=plan.members).map(NodeId) {
@@ -107,18 +107,18 @@ impl<A: Algorithm> Group<A> {
     }
 
     /// Has the first member call an election.
-    pub async fn campaign(&self) -> Result<(), Error> {
+    pub(crate) async fn campaign(&self) -> Result<(), Error> {
         self.members[0].command(Command::Campaign).await
     }
 
     /// Stops a member: its socket is closed, and nobody is told.
-    pub async fn stop(&mut self, id: NodeId) -> Result<(), Error> {
+    pub(crate) async fn stop(&mut self, id: NodeId) -> Result<(), Error> {
         let place = self.members.iter().position(|member| member.me() == id).expect("it is a member");
         self.members.remove(place).stop().await.map(drop)
     }
 
     /// Whom most of those that live believe in, if it is one of them; how many do, and how many believe in another.
-    pub fn favourite(&self) -> Option<(NodeId, usize, usize)> {
+    pub(crate) fn favourite(&self) -> Option<(NodeId, usize, usize)> {
         let mut votes = BTreeMap::new();
         for leader in self.members.iter().filter_map(|member| member.belief().leader()) {
             *votes.entry(leader).or_insert(0) += 1;
@@ -131,7 +131,7 @@ impl<A: Algorithm> Group<A> {
 
     /// Waits until at least `share` of those that live believe in one of them, and nobody in another. How long it
     /// took; none if it has not come to that within `patience`.
-    pub async fn agree(&self, share: f64, patience: Duration) -> Option<(NodeId, usize, Duration)> {
+    pub(crate) async fn agree(&self, share: f64, patience: Duration) -> Option<(NodeId, usize, Duration)> {
         let began = Instant::now();
         loop {
             let enough = (self.members.len() as f64 * share).ceil() as usize;
@@ -145,7 +145,7 @@ impl<A: Algorithm> Group<A> {
         }
     }
 
-    pub fn traffic(&self) -> Traffic {
+    pub(crate) fn traffic(&self) -> Traffic {
         let counted: Vec<Snapshot> = self.sockets.iter().map(|socket| socket.counters().snapshot()).collect();
         let sum = |of: &dyn Fn(&Snapshot) -> u64| counted.iter().map(of).sum::<u64>();
         let dropped = Dropped::ALL.map(|reason| (reason.name(), sum(&|it| it.dropped(reason))));
