@@ -34,7 +34,8 @@ const EXAMPLES: &str = "Examples:
       a paper's figures made again, and which of its claims held
 
 On real machines:
-  `suffrage node --help` says how to run a cluster, and `suffrage leader NAME` asks it who leads
+  `suffrage node --help` says how to run a cluster, and `suffrage leader NAME` asks it who leads;
+  `suffrage member --help`, how to run one with any of the algorithms
   suffrage run --name reports --config suffrage.toml -- ./reports
       a command that runs only where it leads
 

@@ -63,7 +63,7 @@ impl Cast {
             }
         };
         if let Cast::Members(_) = self {
-            command.args(["--json", "--wait", "--with-input"]);
+            command.args(["--json", "--wait", "--input"]);
         }
         command
             .args(["--id", &(node + 1).to_string(), "--cluster", addresses, "--keys"])

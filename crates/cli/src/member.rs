@@ -33,8 +33,8 @@ All members must be told the same --algorithm, --set, --cluster and --delay. The
 loses messages; where the algorithm wants a failure detector, hearts beat every 3 delays and may be silent for \
 15; where it multicasts, gossip repairs what is lost.
 
-It tells on standard output what it believes and whom it suspects, a line each. Words on standard input ask it \
-for something: `campaign`, `resign`, `transfer ID`. SIGTERM and SIGINT end it; if it leads, and the algorithm \
+It tells on standard output what it believes and whom it suspects, a line each. With --input, words on standard \
+input ask it for something: `campaign`, `resign`, `transfer ID`. SIGTERM and SIGINT end it; if it leads, and the algorithm \
 knows how to, it resigns first.";
 
 const EXAMPLES: &str = "Examples:
@@ -83,7 +83,10 @@ pub(crate) fn command() -> Command {
         .arg(flag("new", "Begins with an empty data folder: it has never been a member before"))
         .arg(flag("wait", "Calls no election when it is new: waits for others, or to be asked to"))
         .arg(flag("json", "Tells everything as JSON, an object a line"))
-        .arg(flag("with-input", "Ends when its standard input does").hide(true))
+        .arg(flag(
+            "input",
+            "Takes words from standard input (campaign, resign, transfer ID), and ends with it",
+        ))
         .after_help(EXAMPLES)
 }
 
@@ -113,7 +116,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<u8, Error> {
         let teller = Teller { json: matches.get_flag("json"), began: BootClock.now(), me: config.id };
         let life = Life {
             campaigns: new && !matches.get_flag("wait"),
-            with_input: matches.get_flag("with-input"),
+            input: matches.get_flag("input"),
             resigns: runner.contract().handover,
             farewell: config.delay * FAREWELL,
         };
@@ -156,7 +159,8 @@ async fn start(
 /// How it goes about it.
 struct Life {
     campaigns: bool,
-    with_input: bool,
+    /// Whether it is asked for things by its standard input, and ends with it.
+    input: bool,
     resigns: bool,
     farewell: Span,
 }
@@ -174,8 +178,8 @@ async fn live(member: Box<dyn Member>, teller: Teller, life: Life) -> Result<(),
     }
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut words = words();
-    let mut listening = true;
+    // Where nobody said so, it may be the terminal of a shell that does other things meanwhile.
+    let mut words = life.input.then(words);
     loop {
         tokio::select! {
             event = events.recv() => match event {
@@ -195,11 +199,10 @@ async fn live(member: Box<dyn Member>, teller: Teller, life: Life) -> Result<(),
             },
             // The belief is gone when the process is.
             changed = beliefs.changed() => if changed.is_err() { break },
-            word = words.recv(), if listening => match word.as_deref().map(request) {
+            word = next(&mut words) => match word.as_deref().map(request) {
                 Some(Ok(command)) => member.command(command).await?,
                 Some(Err(reason)) => eprintln!("{reason}"),
-                None if life.with_input => return Ok(member.stop().await?),
-                None => listening = false,
+                None => return Ok(member.stop().await?),
             },
             _ = terminate.recv() => return farewell(member, &teller, &life).await,
             _ = interrupt.recv() => return farewell(member, &teller, &life).await,
@@ -220,6 +223,14 @@ async fn farewell(member: Box<dyn Member>, teller: &Teller, life: &Life) -> Resu
         teller.announce(BootClock.now(), announcement)?;
     }
     Ok(member.stop().await?)
+}
+
+/// The next of the words, or none any more; without an input, it never comes.
+async fn next(words: &mut Option<mpsc::Receiver<String>>) -> Option<String> {
+    match words {
+        Some(words) => words.recv().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// What is written on standard input, line by line, until it ends.

@@ -72,7 +72,7 @@ impl Members {
     fn command(&self, id: u64) -> Command {
         let mut command = Command::new(BINARY);
         command
-            .args(["member", "--algorithm", self.contract.name, "--json", "--delay", "50ms", "--with-input"])
+            .args(["member", "--algorithm", self.contract.name, "--json", "--delay", "50ms", "--input"])
             .args(["--id", &id.to_string(), "--cluster", &self.addresses, "--keys"])
             .arg(self.folder.join("keys"))
             .arg("--data")
