@@ -11,7 +11,7 @@
 mod group;
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use election::algorithms::announce::Announce;
 use election::algorithms::gupta::Gupta;
@@ -41,11 +41,15 @@ struct Wish {
 }
 
 async fn agree<A: Algorithm>(group: &Group<A>) -> Option<NodeId> {
-    let mut agreed = None;
+    let (mut agreed, began) = (None, Instant::now());
     for share in [0.5, 1.0] {
         match group.agree(share, PATIENCE).await {
-            Some((leader, believers, took)) => {
-                println!("{took:>8.0?}  {believers} of {} believe in {leader}", group.members.len());
+            Some((leader, believers, _)) => {
+                println!(
+                    "{:>8.1?}  {believers} of {} believe in {leader}",
+                    began.elapsed(),
+                    group.members.len()
+                );
                 agreed = Some(leader);
             }
             None => println!("{:?} is all there is after {PATIENCE:?}", group.favourite()),
