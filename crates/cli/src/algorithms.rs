@@ -135,6 +135,36 @@ fn leaders(safety: Safety) -> &'static str {
     }
 }
 
+/// What one must not count on, as the end of a sentence.
+pub(crate) fn caveats(contract: &Contract) -> String {
+    let leaders = match contract.safety {
+        Safety::AtMostOne => None,
+        Safety::AtMostOnePerComponent => Some("that only one leads where parts cannot reach each other"),
+        Safety::AtMostOnePerTerm => {
+            Some("that only one believes to lead (one of an earlier term may, a while longer)")
+        }
+        Safety::WithHighProbability => {
+            Some("one leader that all know (it is likely, with a known probability, and not certain)")
+        }
+        Safety::Eventual => Some("that only one leads while faults last (several may: split brain)"),
+    };
+    let alone = match contract.electorate {
+        Electorate::Anybody => None,
+        Electorate::Majority => Some("a leader where half of the group is missing"),
+        Electorate::Voters(_) => Some("a leader where half of the voters is missing"),
+        Electorate::Grid => Some("a leader where no row and column of the grid is complete"),
+    };
+    let late = match contract.synchrony {
+        Synchrony::Synchronous => Some("the right leader while messages take longer than they should"),
+        Synchrony::BoundedDrift => Some("anything while clocks run faster or slower than they may, or jump"),
+        Synchrony::PartiallySynchronous | Synchrony::Asynchronous => None,
+    };
+    let failed =
+        (!contract.persists).then_some("another try after an election that fails, unless it is called");
+    let said: Vec<&str> = [leaders, alone, late, failed].into_iter().flatten().collect();
+    said.join("; ")
+}
+
 fn choice(choice: Choice) -> &'static str {
     match choice {
         Choice::Best => "the best-ranked live process that may lead",
@@ -179,4 +209,20 @@ fn synchrony(synchrony: Synchrony) -> &'static str {
 
 fn handover(handover: bool) -> &'static str {
     if handover { "understands resign and transfer" } else { "none: a leader goes by losing rank" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_contract_leaves_something_open() {
+        for contract in CONTRACTS {
+            assert!(caveats(contract).len() > 20, "{}", contract.name);
+        }
+        let of = |name: &str| caveats(contract(name).unwrap());
+        assert!(of("bully").contains("split brain"));
+        assert!(of("raft").contains("earlier term") && of("raft").contains("half of the group"));
+        assert!(!of("quorum-lease").contains("only one"));
+    }
 }

@@ -6,7 +6,7 @@ use clap::Command;
 
 use crate::error::Error;
 use crate::{
-    Console, algorithms, check, client, compare, demo, demo_node, keygen, node, plan, reproduce, run,
+    Console, algorithms, check, client, compare, demo, demo_node, keygen, member, node, plan, reproduce, run,
     simulate, simulate_detector, simulate_multicast, torture, validate,
 };
 
@@ -34,7 +34,8 @@ const EXAMPLES: &str = "Examples:
       a paper's figures made again, and which of its claims held
 
 On real machines:
-  `suffrage node --help` says how to run a cluster, and `suffrage leader NAME` asks it who leads
+  `suffrage node --help` says how to run a cluster, and `suffrage leader NAME` asks it who leads;
+  `suffrage member --help`, how to run one with any of the algorithms
   suffrage run --name reports --config suffrage.toml -- ./reports
       a command that runs only where it leads
 
@@ -74,6 +75,7 @@ pub(crate) fn command() -> Command {
             keygen::command(),
             node::command(),
             node::config_command(),
+            member::command(),
             run::guard_command(),
             demo_node::command(),
         ])
@@ -99,6 +101,7 @@ pub(crate) fn execute(arguments: &[OsString], console: &mut Console<'_>) -> Resu
         Some(("simulate-detector", matches)) => simulate_detector::execute(matches, console).map(|()| 0),
         Some(("simulate-multicast", matches)) => simulate_multicast::execute(matches, console).map(|()| 0),
         Some(("validate", matches)) => validate::execute(matches, console),
+        Some(("member", matches)) => member::execute(matches),
         Some(("node", matches)) => node::execute(matches),
         Some(("config", matches)) => node::check(matches, console),
         Some((name, matches)) if client::NAMES.contains(&name) => client::execute(name, matches, console),
@@ -132,7 +135,7 @@ mod tests {
     #[test]
     fn the_examples_for_real_clusters_are_understood() {
         let check = node::config_command().find_subcommand("check").unwrap().clone();
-        let commands = [node::command(), keygen::command(), check];
+        let commands = [node::command(), member::command(), keygen::command(), check];
         for page in commands.into_iter().chain(client::commands()) {
             let help = page.get_after_help().unwrap().to_string().replace("\\\n", "");
             let lines = help.lines().filter_map(|line| line.strip_prefix("  "));

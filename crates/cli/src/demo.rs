@@ -15,6 +15,7 @@ use election::catalog::{self, CONTRACTS, Visitor};
 use election::{Algorithm, Detection, NodeId, Roster, Span, Time};
 use simulator::{Detector, Fault, Outcome, Scenario};
 
+use crate::demo_cast::{self, Cast};
 use crate::diagram::{self, Diagram};
 use crate::error::Error;
 use crate::watch::{Cuts, Shared};
@@ -25,6 +26,8 @@ const EXAMPLES: &str = "Examples:
       five processes elect a leader, which is killed; then it is your turn, until Ctrl-C
   suffrage demo --once --nodes 3
       ends by itself
+  suffrage demo --algorithm raft
+      the same with another algorithm, as real processes
   suffrage demo --simulated
       one algorithm after the other, drawn message by message
   suffrage demo --simulated --once --algorithm bully --nodes 8
@@ -40,13 +43,7 @@ const MOST_REAL: usize = 9;
 pub(crate) fn command() -> Command {
     Command::new("demo")
         .about("Shows an election, the leader's crash and the next election")
-        .arg(
-            Arg::new("algorithm")
-                .long("algorithm")
-                .value_name("NAME")
-                .default_value("bully")
-                .value_parser(name),
-        )
+        .arg(Arg::new("algorithm").long("algorithm").value_name("NAME").value_parser(name))
         .arg(Arg::new("nodes").long("nodes").value_name("N").default_value("5").value_parser(nodes))
         .arg(Arg::new("seed").long("seed").value_name("SEED").default_value("0").value_parser(args::seed))
         .arg(
@@ -58,9 +55,13 @@ pub(crate) fn command() -> Command {
             Arg::new("simulated")
                 .long("simulated")
                 .action(ArgAction::SetTrue)
-                .help("In the simulator, for any algorithm, instead of real processes with quorum-lease"),
+                .help("In the simulator, drawn message by message, instead of real processes"),
         )
-        .mut_arg("algorithm", |arg| arg.help("Which algorithm comes first, of --simulated"))
+        .mut_arg("algorithm", |arg| {
+            arg.help(
+                "Which algorithm [default: quorum-lease]; of --simulated, which comes first [default: bully]",
+            )
+        })
         .mut_arg("nodes", |arg| arg.help("How many processes"))
         .mut_arg("seed", |arg| arg.help("Decides everything that is left to chance, of --simulated"))
         .allow_negative_numbers(true)
@@ -81,20 +82,20 @@ fn nodes(text: &str) -> Result<usize, String> {
 
 pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<(), Error> {
     let nodes = *matches.get_one::<usize>("nodes").expect("it has a default");
+    let chosen = matches.get_one::<usize>("algorithm").copied();
     if !matches.get_flag("simulated") {
-        for flag in ["algorithm", "seed"] {
-            if matches.value_source(flag) == Some(ValueSource::CommandLine) {
-                return Err(Error::flag(flag, "is for --simulated; the real cluster is one of quorum-lease"));
-            }
+        if matches.value_source("seed") == Some(ValueSource::CommandLine) {
+            return Err(Error::flag("seed", "is for --simulated; real processes run as they do"));
         }
         if nodes > MOST_REAL {
-            let reason = format!("a real cluster has up to {MOST_REAL} voters; --simulated has more");
+            let reason = format!("a real cluster has up to {MOST_REAL} nodes here; --simulated has more");
             return Err(Error::flag("nodes", reason));
         }
-        return demo_cluster::execute(nodes, matches.get_flag("once"), console);
+        let name = chosen.map_or(demo_cast::PRODUCTION, |place| CONTRACTS[place].name);
+        return demo_cluster::execute(Cast::of(name), nodes, matches.get_flag("once"), console);
     }
     let seed = *matches.get_one::<u64>("seed").expect("it has a default");
-    let mut place = *matches.get_one::<usize>("algorithm").expect("it has a default");
+    let mut place = chosen.unwrap_or(0);
     let mut stage = Stage::new(console);
     loop {
         let contract = &CONTRACTS[place % CONTRACTS.len()];

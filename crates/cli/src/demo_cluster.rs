@@ -1,16 +1,16 @@
 //! `suffrage demo`: a cluster of real processes on loopback, whose leader is killed before one's eyes.
 //!
-//! Each node is this program again, as `demo-node`, with a key and a data folder that end with the demo. A node
-//! lives no longer than the demo: it ends when the pipe that is its standard input does.
+//! Each node is this program again, as `demo-node` or as `member`, with a key and a data folder that end with the
+//! demo. A node lives no longer than the demo: it ends when the pipe that is its standard input does.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "processes that run in real time")]
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::UdpSocket;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -20,27 +20,28 @@ use std::time::Duration;
 use election::{Span, Time};
 use runtime::clock::{BootClock, Clock as _};
 
-use crate::Console;
+use crate::demo_cast::{Cast, Told};
 use crate::error::Error;
+use crate::{Console, words};
 
-const TTL: &str = "1s";
-const LONGEST_TTL: &str = "2s";
 /// How long a leader is left to be looked at before it is killed, and what follows before the demo ends.
 const LOOK: Span = Span::from_millis(1_500);
 /// How long a node that has died stays dead.
 const DEAD: Span = Span::from_millis(3_000);
+/// How long an election may take before somebody calls another.
+const PATIENCE: Span = Span::from_millis(10_000);
 /// How often the table is drawn.
 const FRAME: Duration = Duration::from_millis(100);
 /// How many events are seen under it.
 const EVENTS: usize = 12;
 
 /// Shows it, until the user has seen enough; or once.
-pub(crate) fn execute(nodes: usize, once: bool, console: &mut Console<'_>) -> Result<(), Error> {
+pub(crate) fn execute(cast: Cast, nodes: usize, once: bool, console: &mut Console<'_>) -> Result<(), Error> {
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);
     // Where it cannot be set, a signal ends the program at once, and the nodes with it.
     let _ = ctrlc::set_handler(move || told.store(true, Ordering::Relaxed));
-    let mut show = Show::start(nodes, console)?;
+    let mut show = Show::start(cast, nodes, console)?;
     let mut act = Act::Opening;
     while !stop.load(Ordering::Relaxed) {
         match show.news.recv_timeout(FRAME) {
@@ -50,21 +51,9 @@ pub(crate) fn execute(nodes: usize, once: bool, console: &mut Console<'_>) -> Re
         }
         show.revive(once)?;
         show.draw()?;
-        let (now, agreed) = (BootClock.now(), show.agreed());
-        act = match (act, agreed) {
-            (Act::Opening, Some(leader)) => Act::Look(leader, now + LOOK),
-            (Act::Look(leader, until), Some(still)) if leader == still && now >= until => {
-                show.kill(leader)?;
-                Act::Killed(leader)
-            }
-            (Act::Look(..), None) => Act::Opening,
-            (Act::Killed(leader), Some(next)) if next != leader => Act::After(now + LOOK),
-            (Act::After(until), Some(_)) if now >= until && once => break,
-            (Act::After(until), Some(_)) if now >= until => {
-                show.event("now you: kill -9 or kill -STOP any of these pids, and see; Ctrl-C ends")?;
-                Act::Play
-            }
-            (act, _) => act,
+        act = match show.advance(act, once)? {
+            Act::End => break,
+            act => act,
         };
     }
     show.event("all are stopped")?;
@@ -79,6 +68,7 @@ enum Act {
     Killed(usize),
     After(Time),
     Play,
+    End,
 }
 
 /// What a node believes.
@@ -91,11 +81,11 @@ enum Role {
     Dead,
 }
 
-/// What a node told, by the machine's clock; nothing if it has ended.
+/// A line that a node wrote; nothing if it has ended.
 struct News {
     node: usize,
     pid: u32,
-    told: Option<(Time, String)>,
+    told: Option<String>,
 }
 
 /// A node's process, which ends with this.
@@ -114,7 +104,17 @@ struct Row {
     role: Role,
     /// The end of its lease, as far as it has told.
     until: Time,
+    /// Whom its failure detector takes for dead.
+    suspects: BTreeSet<usize>,
     died: Time,
+}
+
+impl Row {
+    fn new(running: Running, start: Time) -> Row {
+        let pid = running.0.id();
+        let (until, died, suspects) = (start, start, BTreeSet::new());
+        Row { running: Some(running), pid, role: Role::Starts, until, suspects, died }
+    }
 }
 
 /// A folder that ends with the demo.
@@ -127,6 +127,7 @@ impl Drop for Folder {
 }
 
 struct Show<'a, 'c> {
+    cast: Cast,
     rows: Vec<Row>,
     news: Receiver<News>,
     sender: Sender<News>,
@@ -134,6 +135,10 @@ struct Show<'a, 'c> {
     events: VecDeque<String>,
     /// Since when nobody leads, and why.
     vacant: Option<(Time, String)>,
+    /// Since when those who live are not agreed, and why, as far as it has not been said that they are.
+    divided: Option<(Time, String)>,
+    /// When somebody was last asked to call an election; the start, if nobody was.
+    asked: Time,
     start: Time,
     console: &'a mut Console<'c>,
     /// How many lines of the table stand on the screen.
@@ -143,7 +148,7 @@ struct Show<'a, 'c> {
 }
 
 impl<'a, 'c> Show<'a, 'c> {
-    fn start(nodes: usize, console: &'a mut Console<'c>) -> Result<Show<'a, 'c>, Error> {
+    fn start(cast: Cast, nodes: usize, console: &'a mut Console<'c>) -> Result<Show<'a, 'c>, Error> {
         let start = BootClock.now();
         let name = format!("suffrage-demo-{}-{}", std::process::id(), start.as_nanos());
         let folder = Folder(std::env::temp_dir().join(name));
@@ -160,43 +165,46 @@ impl<'a, 'c> Show<'a, 'c> {
         drop(sockets);
         let (sender, news) = channel();
         let vacant = Some((start, "the start".to_string()));
-        let (rows, addresses) = (Vec::new(), addresses.join(","));
-        let events = VecDeque::new();
-        let mut show =
-            Show { rows, news, sender, addresses, events, vacant, start, console, drawn: 0, folder };
-        show.event(&format!("{nodes} processes, each with its own socket and data folder; leases of {TTL}"))?;
+        if let Some(prologue) = cast.prologue() {
+            for line in prologue.lines() {
+                writeln!(console.out, "{}", words::wrap(line, 100, 2))?;
+            }
+            writeln!(console.out)?;
+        }
+        let mut show = Show {
+            cast,
+            rows: Vec::new(),
+            news,
+            sender,
+            addresses: addresses.join(","),
+            events: VecDeque::new(),
+            divided: vacant.clone(),
+            vacant,
+            asked: start,
+            start,
+            console,
+            drawn: 0,
+            folder,
+        };
+        show.event(&show.cast.setting(nodes))?;
         for node in 0..nodes {
             let running = show.spawn(node, true)?;
-            let pid = running.0.id();
-            let row = Row { running: Some(running), pid, role: Role::Starts, until: start, died: start };
-            show.rows.push(row);
+            show.rows.push(Row::new(running, start));
         }
         Ok(show)
     }
 
     fn spawn(&self, node: usize, new: bool) -> Result<Running, Error> {
-        let mut command = Command::new("/proc/self/exe");
-        command
-            .args(["demo-node", "--stand", "demo", "--ttl", TTL, "--longest-ttl", LONGEST_TTL])
-            .args(["--id", &(node + 1).to_string(), "--cluster", &self.addresses, "--keys"])
-            .arg(self.folder.0.join("keys"))
-            .arg("--data")
-            .arg(self.folder.0.join(format!("node-{}", node + 1)))
-            .args(new.then_some("--new"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            // Ctrl-C is for the demo, which stops them.
-            .process_group(0);
+        let mut command = self.cast.command(node, &self.addresses, &self.folder.0, new);
+        // Ctrl-C is for the demo, which stops them.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut child = command.spawn()?;
         let (pid, sender) = (child.id(), self.sender.clone());
         let output = child.stdout.take();
         thread::spawn(move || {
             let lines = output.into_iter().flat_map(|output| BufReader::new(output).lines());
             for line in lines.map_while(Result::ok) {
-                let told = line
-                    .split_once(' ')
-                    .and_then(|(at, what)| Some((Time::from_nanos(at.parse().ok()?), what.to_string())));
-                if told.is_some() && sender.send(News { node, pid, told }).is_err() {
+                if sender.send(News { node, pid, told: Some(line) }).is_err() {
                     return;
                 }
             }
@@ -205,65 +213,166 @@ impl<'a, 'c> Show<'a, 'c> {
         Ok(Running(child))
     }
 
+    /// What comes next, as things stand.
+    fn advance(&mut self, act: Act, once: bool) -> Result<Act, Error> {
+        let (now, agreed) = (BootClock.now(), self.agreed());
+        if let Some(leader) = agreed {
+            self.unite(leader)?;
+        } else if matches!(act, Act::Opening | Act::Killed(_)) {
+            self.call(now)?;
+        }
+        Ok(match (act, agreed) {
+            (Act::Opening, Some(leader)) => Act::Look(leader, now + LOOK),
+            (Act::Opening, None) if once && self.rows.iter().any(|row| row.role == Role::Dead) => {
+                return Err(Error::Failed("a node ended before anybody led".to_string()));
+            }
+            (Act::Look(leader, _), Some(other)) if leader != other => Act::Look(other, now + LOOK),
+            (Act::Look(leader, until), Some(_)) if now >= until => {
+                self.kill(leader)?;
+                if self.cast.suffices(&self.alive()) {
+                    Act::Killed(leader)
+                } else {
+                    self.event("those who are left are too few to elect anybody")?;
+                    Act::After(now + LOOK)
+                }
+            }
+            (Act::Look(..), None) => Act::Opening,
+            (Act::Killed(leader), Some(next)) if next != leader => Act::After(now + LOOK),
+            (Act::After(until), _) if now >= until && once => Act::End,
+            (Act::After(until), _) if now >= until => {
+                self.event("now you: kill -9 or kill -STOP any of these pids, and see; Ctrl-C ends")?;
+                Act::Play
+            }
+            (act, _) => act,
+        })
+    }
+
+    fn alive(&self) -> Vec<bool> {
+        self.rows.iter().map(|row| row.role != Role::Dead).collect()
+    }
+
+    /// Says that all are agreed, the first time that they are.
+    fn unite(&mut self, leader: usize) -> Result<(), Error> {
+        let divided = self.divided.take();
+        let Cast::Members(_) = self.cast else { return Ok(()) };
+        let Some((since, why)) = divided else { return Ok(()) };
+        let follows = |row: &&Row| matches!(row.role, Role::Follows(whom, _) if whom == leader);
+        let followers = self.rows.iter().filter(follows).count();
+        let others = self.alive().into_iter().filter(|&alive| alive).count() - 1;
+        let (id, took) = (leader + 1, BootClock.now().since(since).on_the_clock_ms());
+        self.event(&format!("{followers} of {others} follow node {id}, {took} after {why}"))
+    }
+
+    /// Asks somebody to call an election, if it takes that: at first, and when the last one has led to nothing.
+    fn call(&mut self, now: Time) -> Result<(), Error> {
+        let first = self.asked == self.start && self.cast.waits_for_a_call();
+        let ready = self.rows.iter().all(|row| row.role != Role::Starts);
+        let since = self.divided.as_ref().map_or(now, |(since, _)| (*since).max(self.asked));
+        let Cast::Members(_) = self.cast else { return Ok(()) };
+        if !ready || !(first || now.since(since) >= PATIENCE) {
+            return Ok(());
+        }
+        self.asked = now;
+        let Some(node) = self.alive().into_iter().position(|alive| alive) else { return Ok(()) };
+        let input = self.rows[node].running.as_mut().and_then(|running| running.0.stdin.as_mut());
+        // If it is gone by now, that is told elsewhere.
+        _ = input.map(|input| input.write_all(b"campaign\n"));
+        self.event_at(now, &format!("node {} is asked to call an election", node + 1))
+    }
+
     fn hear(&mut self, news: News) -> Result<(), Error> {
         let (node, id) = (news.node, news.node + 1);
         if self.rows[node].pid != news.pid {
             return Ok(());
         }
-        let Some((at, what)) = news.told else {
-            let now = BootClock.now();
-            let row = &mut self.rows[node];
-            let led = matches!(row.role, Role::Leads(_));
-            (row.running, row.role) = (None, Role::Dead);
-            // If the demo has killed it, it knows better since when.
-            if row.died <= self.start {
-                row.died = now;
-                self.event(&format!("node {id} has died"))?;
-            }
-            if led && self.vacant.is_none() {
-                self.vacant = Some((self.rows[node].died, "its death".to_string()));
-            }
-            return Ok(());
-        };
-        let words: Vec<&str> = what.split(' ').collect();
-        let number = |place: usize| words.get(place).and_then(|word| word.parse::<u64>().ok());
+        let Some(line) = news.told else { return self.bury(node) };
+        let Some((at, told)) = self.cast.understand(&line) else { return Ok(()) };
         let row = &mut self.rows[node];
-        match (words[0], number(1), number(2)) {
-            ("ready", ..) => row.role = Role::KnowsNobody,
-            ("leads", Some(token), _) => {
-                // One that stands still cannot say that it leads no more.
-                self.rows.iter_mut().filter(|row| matches!(row.role, Role::Leads(_))).for_each(|row| {
-                    row.role = Role::KnowsNobody;
-                });
-                self.rows[node].role = Role::Leads(token);
-                let after = match self.vacant.take() {
-                    Some((since, why)) => format!(", {} after {why}", at.since(since).on_the_clock_ms()),
-                    None => String::new(),
-                };
-                self.event_at(at, &format!("node {id} leads with token {token}{after}"))?;
-            }
-            ("valid", Some(nanos), _) => row.until = at + Span::from_nanos(nanos),
-            ("follows", Some(leader), Some(token)) => row.role = Role::Follows(leader as usize - 1, token),
-            ("lost", ..) => {
+        match told {
+            Told::Ready => row.role = Role::KnowsNobody,
+            Told::Leads(number) => self.crown(node, at, number)?,
+            Told::Valid(left) => row.until = at + left,
+            Told::Follows(leader, number) => row.role = Role::Follows(leader, number),
+            Told::Lost => {
                 row.role = Role::KnowsNobody;
-                self.event_at(at, &format!("node {id} leads no more: its lease could not be renewed"))?;
+                let why = if let Cast::Leases = self.cast { ": its lease could not be renewed" } else { "" };
+                self.event_at(at, &format!("node {id} leads no more{why}"))?;
             }
-            ("nobody", ..) if !matches!(row.role, Role::Leads(_)) => row.role = Role::KnowsNobody,
-            _ => {}
+            Told::Nobody if self.cast.never_two() && matches!(row.role, Role::Leads(_)) => {}
+            Told::Nobody => row.role = Role::KnowsNobody,
+            Told::Suspects(peer) => {
+                let first = !self.rows.iter().any(|row| row.suspects.contains(&peer));
+                self.rows[node].suspects.insert(peer);
+                if first {
+                    let after = self.after(at);
+                    self.event_at(at, &format!("node {id} suspects node {}{after}", peer + 1))?;
+                }
+            }
+            Told::Restores(peer) => _ = row.suspects.remove(&peer),
+        }
+        Ok(())
+    }
+
+    /// A node has ended.
+    fn bury(&mut self, node: usize) -> Result<(), Error> {
+        let now = BootClock.now();
+        let row = &mut self.rows[node];
+        let led = matches!(row.role, Role::Leads(_));
+        (row.running, row.role) = (None, Role::Dead);
+        row.suspects.clear();
+        // If the demo has killed it, it knows better since when.
+        if row.died <= self.start {
+            row.died = now;
+            self.event(&format!("node {} has died", node + 1))?;
+        }
+        if led && self.vacant.is_none() {
+            self.vacant = Some((self.rows[node].died, "its death".to_string()));
+            self.divided.clone_from(&self.vacant);
+        }
+        Ok(())
+    }
+
+    /// How long after the leader was gone, if it is.
+    fn after(&self, at: Time) -> String {
+        let after =
+            |(since, why): &(Time, String)| format!(", {} after {why}", at.since(*since).on_the_clock_ms());
+        self.vacant.as_ref().map(after).unwrap_or_default()
+    }
+
+    /// A node believes to lead.
+    fn crown(&mut self, node: usize, at: Time, number: u64) -> Result<(), Error> {
+        if self.cast.never_two() {
+            // One that stands still cannot say that it leads no more.
+            self.rows.iter_mut().filter(|row| matches!(row.role, Role::Leads(_))).for_each(|row| {
+                row.role = Role::KnowsNobody;
+            });
+        }
+        self.rows[node].role = Role::Leads(number);
+        let (after, numbered) = (self.after(at), self.cast.numbered());
+        self.vacant = None;
+        self.event_at(at, &format!("node {} leads {numbered} {number}{after}", node + 1))?;
+        let leaders = (0..self.rows.len()).filter(|&place| matches!(self.rows[place].role, Role::Leads(_)));
+        let leaders: Vec<election::NodeId> =
+            leaders.map(|place| election::NodeId(place as u64 + 1)).collect();
+        if leaders.len() == 2 {
+            self.event_at(at, &format!("nodes {} believe to lead, at once", words::ids(leaders)))?;
         }
         Ok(())
     }
 
     /// Whom all that live believe to lead, if they do.
     fn agreed(&self) -> Option<usize> {
-        let leader = self.rows.iter().position(|row| matches!(row.role, Role::Leads(_)))?;
-        let believes = |(place, row): (usize, &Row)| match row.role {
-            Role::Dead => true,
-            Role::Leads(_) => place == leader,
-            Role::Follows(whom, _) => whom == leader,
-            Role::Starts | Role::KnowsNobody => false,
+        let leads = |row: &Row| matches!(row.role, Role::Leads(_));
+        let leader = self.rows.iter().position(leads)?;
+        let believed = |(place, row): (usize, &Row)| match row.role {
+            Role::Leads(_) => Some(place),
+            Role::Follows(whom, _) => Some(whom),
+            Role::Dead | Role::Starts | Role::KnowsNobody => None,
         };
-        self.rows.iter().enumerate().all(believes).then_some(leader)
+        let beliefs: Vec<usize> = self.rows.iter().enumerate().filter_map(believed).collect();
+        let believers = beliefs.iter().filter(|&&whom| whom == leader).count();
+        let alive = self.alive().into_iter().filter(|&alive| alive).count();
+        self.cast.agree(alive, believers, beliefs.len() - believers).then_some(leader)
     }
 
     fn kill(&mut self, node: usize) -> Result<(), Error> {
@@ -272,7 +381,11 @@ impl<'a, 'c> Show<'a, 'c> {
         let pid = row.pid;
         (row.died, row.role) = (now, Role::Dead);
         row.running = None;
+        row.suspects.clear();
         self.vacant = Some((now, "its death".to_string()));
+        self.divided.clone_from(&self.vacant);
+        // Nobody need be asked at once.
+        self.asked = now;
         self.event_at(now, &format!("node {}, process {pid}, is killed with SIGKILL", node + 1))
     }
 
@@ -283,13 +396,8 @@ impl<'a, 'c> Show<'a, 'c> {
             let row = &self.rows[node];
             if !once && row.role == Role::Dead && now.since(row.died) >= DEAD {
                 let running = self.spawn(node, false)?;
-                let pid = running.0.id();
-                self.rows[node] =
-                    Row { running: Some(running), pid, role: Role::Starts, until: now, died: self.start };
-                self.event(&format!(
-                    "node {} comes back, and says nothing until what it granted is over",
-                    node + 1
-                ))?;
+                self.rows[node] = Row::new(running, self.start);
+                self.event(&self.cast.return_of(node + 1))?;
             }
         }
         Ok(())
@@ -316,18 +424,29 @@ impl<'a, 'c> Show<'a, 'c> {
             return Ok(());
         }
         let now = BootClock.now();
-        let mut lines = vec!["  node     pid  role            token  lease left".to_string()];
+        let heading = match self.cast {
+            Cast::Leases => "  node     pid  role            token  lease left",
+            Cast::Members(_) => "  node     pid  role             term  suspects",
+        };
+        let mut lines = vec![heading.to_string()];
         for (row, id) in self.rows.iter().zip(1..) {
-            let (role, token, left) = match row.role {
-                Role::Starts => ("starts".to_string(), None, None),
-                Role::Leads(token) => ("LEADS".to_string(), Some(token), Some(row.until.since(now))),
-                Role::Follows(whom, token) => (format!("follows {}", whom + 1), Some(token), None),
-                Role::KnowsNobody => ("knows no leader".to_string(), None, None),
-                Role::Dead => ("dead".to_string(), None, None),
+            let (role, number) = match row.role {
+                Role::Starts => ("starts".to_string(), None),
+                Role::Leads(number) => ("LEADS".to_string(), Some(number)),
+                Role::Follows(whom, number) => (format!("follows {}", whom + 1), Some(number)),
+                Role::KnowsNobody => ("knows no leader".to_string(), None),
+                Role::Dead => ("dead".to_string(), None),
             };
-            let token = token.map_or(String::new(), |token| token.to_string());
-            let left = left.map_or(String::new(), |left| left.on_the_clock_ms());
-            lines.push(format!("  {id:>4} {:>7}  {role:<15} {token:>5}  {left:>10}", row.pid));
+            let number = number.map_or(String::new(), |number| number.to_string());
+            let more = match (&self.cast, row.role) {
+                (Cast::Leases, Role::Leads(_)) => row.until.since(now).on_the_clock_ms(),
+                (Cast::Members(_), _) if !row.suspects.is_empty() => {
+                    words::ids(row.suspects.iter().map(|&place| election::NodeId(place as u64 + 1)))
+                }
+                _ => String::new(),
+            };
+            let line = format!("  {id:>4} {:>7}  {role:<15} {number:>5}  {more:>10}", row.pid);
+            lines.push(line.trim_end().to_string());
         }
         lines.push(String::new());
         lines.extend(self.events.iter().cloned());

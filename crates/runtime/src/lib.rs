@@ -1,6 +1,7 @@
 //! Election processes on real sockets: the same state machines, with a clock, a disk and a network.
 //!
-//! - What runs any [`Process`](election::Process): [`driver::spawn`].
+//! - What runs any [`Process`](election::Process): [`driver::spawn`]; any of the catalog, by its name (feature
+//!   `catalog`): `member::runner`.
 //! - How nodes reach each other: [`transport::Transport`], in memory and over UDP.
 //! - What they say, as bytes: [`codec`]. What time it is: [`clock`]. What outlives a crash: [`storage`].
 //! - Why nobody else takes part: [`seal`], with the cluster's [`Keyring`]; [`replay`].
@@ -23,6 +24,8 @@ pub mod driver;
 mod error;
 mod keyring;
 pub mod lease;
+#[cfg(feature = "catalog")]
+pub mod member;
 pub mod replay;
 pub mod seal;
 pub mod storage;

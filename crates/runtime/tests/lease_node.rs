@@ -89,6 +89,31 @@ async fn survivors_do_not_get_into_each_others_way() {
     assert!(took[20] < Span::from_millis(50) && took[39] < Span::from_millis(100), "{took:?}");
 }
 
+/// While somebody observes, the place at the node goes on. One leads and goes, and another joins before the task has
+/// had a turn: the time of leading that is over is not the next one's.
+#[tokio::test(start_paused = true)]
+async fn one_that_joins_as_a_leader_leaves_leads_on_its_own() {
+    for ended in [false, true] {
+        let (network, clock) = (Network::new(3), TokioClock::new());
+        let nodes = start(&network, clock);
+        let _observer = nodes[0].observe("x").await.unwrap();
+        let first = nodes[0].join("x", terms()).await.unwrap();
+        let old = leads(&first).await;
+        if ended {
+            // As whoever holds it does before it hands over.
+            old.end();
+        }
+        drop(first);
+        // Nothing has been awaited since: the node hears of both in one turn.
+        let second = nodes[0].join("x", terms()).await.unwrap();
+        assert!(old.valid_until() <= clock.now(), "the old one is over");
+        let new = tokio::time::timeout(Duration::from_secs(60), leads(&second)).await.unwrap();
+        assert!(new.valid_until() > clock.now(), "the new one is valid");
+        assert!(!Arc::ptr_eq(&old, &new) && new.token() > old.token());
+        assert!(old.valid_until() <= clock.now(), "and the old one still is not");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_that_stops_hands_over_first_and_one_without_handles_stops() {
     let (network, clock) = (Network::new(1), TokioClock::new());

@@ -52,6 +52,10 @@
 //! UPDATE leader_fence SET token = $1 WHERE name = 'nightly report' AND token <= $1;
 //! ```
 //!
+//! # Other algorithms
+//!
+//! An algorithm of your own runs on the same sockets, clocks and disks: see [`custom`].
+//!
 //! # Where it runs
 //!
 //! In a tokio runtime: a node is one task of the runtime that [`NodeBuilder::start`] is called in. If the
@@ -64,6 +68,7 @@
 )]
 
 mod builder;
+pub mod custom;
 mod election;
 mod error;
 mod fence;

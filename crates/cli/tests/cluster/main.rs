@@ -6,5 +6,6 @@
 mod commands;
 mod demo;
 mod failovers;
+mod members;
 mod restarts;
 mod support;

@@ -304,6 +304,11 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             let belief = Belief { leader: None, since: now, stint: None };
             Place { belief: watch::Sender::new(belief), stint: None, taken: false, users: 0 }
         });
+        // What led before leads no more, though the word of it may still be on its way, and to another seat: were
+        // its stint kept, the next time of leading would be taken for one and the same, ended or not.
+        if let Some(stint) = place.stint.take() {
+            stint.end();
+        }
         // A new candidate knows of nobody yet, and will say so only if it changes.
         place.belief.send_if_modified(|belief| {
             let changed = belief.leader.is_some();
