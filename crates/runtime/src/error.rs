@@ -46,9 +46,9 @@ pub enum Error {
         /// What is wrong. Never says what stands there.
         reason: &'static str,
     },
-    /// The file of the HTTP token does not hold one.
+    /// A file by which HTTP is protected is not as it should be: the token, the certificate or its key.
     #[error("{} {reason}", path.display())]
-    TokenFile {
+    Credential {
         /// Which file.
         path: PathBuf,
         /// What is wrong with it. Never says what stands there.
