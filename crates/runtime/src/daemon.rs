@@ -22,6 +22,7 @@ mod tls;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -261,6 +262,12 @@ pub fn check(config: &Config) -> Result<(), Error> {
     Credentials::load(config)?.check()?;
     settings(config).check()?;
     Ok(())
+}
+
+/// Makes the data folder of a voter that has never voted, and starts nothing: from then on it is started as one
+/// that was here before. Where it is.
+pub fn prepare(config: &Config) -> Result<Option<PathBuf>, Error> {
+    config.data.as_ref().map(|path| DataFolder::create(path, config.id).map(|_| path.clone())).transpose()
 }
 
 /// Looks the voters up. It may take a while, and asks whoever the machine asks.

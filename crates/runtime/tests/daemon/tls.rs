@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use runtime::daemon::{Daemon, check};
 use tokio::io::AsyncReadExt as _;
@@ -97,8 +96,8 @@ async fn silent_clients_are_no_hindrance() {
         silent.push(TcpStream::connect(address).await.unwrap());
     }
     let client = served.client(&served.authority, TOKEN);
-    let answer = tokio::time::timeout(Duration::from_secs(8), client.get("/elections")).await;
-    assert_eq!(answer.expect("before any of them is sent away").status, 200);
+    // One after the other, they would take a thousand seconds to be sent away.
+    assert_eq!(soon(client.get("/elections")).await.status, 200);
     for mut stream in silent {
         assert_eq!(soon(stream.read(&mut [0; 1])).await.unwrap_or(0), 0, "it is closed");
     }
