@@ -89,7 +89,7 @@ pub(crate) fn execute(arguments: &[OsString], console: &mut Console<'_>) -> Resu
         Some(("compare", matches)) => compare::execute(matches, console).map(|()| 0),
         Some(("demo", matches)) => demo::execute(matches, console).map(|()| 0),
         Some(("keygen", matches)) => keygen::execute(matches, console).map(|()| 0),
-        Some(("demo-node", matches)) => demo_node::execute(matches, console),
+        Some(("demo-node", matches)) => demo_node::execute(matches),
         Some(("run", matches)) => run::execute(matches, console),
         Some((runtime::supervise::ENTRY, matches)) => Ok(run::guard(matches)),
         Some(("torture", matches)) => torture::execute(matches, console),
