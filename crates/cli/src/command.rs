@@ -145,6 +145,32 @@ mod tests {
         }
     }
 
+    /// What people copy from the documents is understood: all that stands in a block of shell commands.
+    #[test]
+    fn the_commands_of_the_documents_are_understood() {
+        for document in ["docs/operations.md", "docs/tutorial.md"] {
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+            let text = std::fs::read_to_string(format!("{path}/{document}")).unwrap().replace("\\\n", "");
+            let blocks = text.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+            let lines: Vec<&str> = blocks.flat_map(str::lines).filter_map(invocation).collect();
+            assert!(lines.len() > 5, "{document}: {lines:?}");
+            for line in lines {
+                let read = command().try_get_matches_from(line.split_whitespace());
+                assert!(read.is_ok(), "{document}: {line}: {}", read.unwrap_err());
+            }
+        }
+    }
+
+    /// The command line of ours in a line of shell, without what the shell itself reads.
+    fn invocation(line: &str) -> Option<&str> {
+        let place = line.match_indices("suffrage ").map(|(place, _)| place).find(|place| {
+            let before = line[..*place].trim_end();
+            before.is_empty() || before.ends_with("--") || before.ends_with("=A") || before.ends_with("=B")
+        })?;
+        let ends = [" 2>", " &", ";", " |"].iter().filter_map(|end| line[place..].find(end));
+        Some(&line[place..place + ends.min().unwrap_or(line.len() - place)])
+    }
+
     #[test]
     fn hints_name_the_subcommand() {
         let path = |line: &str| path(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
