@@ -291,6 +291,8 @@ fn bad_configuration_is_refused_with_the_line_and_the_reason() {
     assert!(again.code == 1 && again.err.contains("is the data folder of a node already"), "{}", again.err);
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     let exposed = run(&format!("suffrage config check --config {path}"));
-    assert!(exposed.code == 1 && exposed.err.contains("chmod 600"), "{}", exposed.err);
+    let place = format!("error: {path}:3: keys: {} can be read by others", key.display());
+    assert!(exposed.code == 1 && exposed.err.starts_with(&place), "{}", exposed.err);
+    assert!(exposed.err.contains("chmod 600"), "{}", exposed.err);
     fs::remove_dir_all(folder).unwrap();
 }

@@ -235,6 +235,16 @@ impl Config {
         self.origins.get(key).cloned().unwrap_or(Origin::Assumed)
     }
 
+    /// That what this key names is not as it should be, and where it is named.
+    #[cfg(feature = "daemon")]
+    pub(crate) fn at(&self, key: &str) -> impl Fn(crate::Error) -> crate::Error {
+        let (origin, key) = (self.origin(key), key.to_string());
+        move |error| {
+            let (origin, key, reason) = (origin.clone(), key.clone(), error.to_string());
+            crate::Error::Configured(Problem { origin, key, reason })
+        }
+    }
+
     /// What can only be told of several values together.
     fn check(&self, problems: &mut Vec<Problem>) {
         let mut complain = |key: &str, reason: &str| {

@@ -86,15 +86,16 @@ impl Daemon {
     /// Starts a node, in the tokio runtime this is called in. A voter must find its state, unless it is `new`:
     /// one that has voted before and forgotten it could vote twice.
     pub async fn start(config: &Config, new: bool) -> Result<Daemon, Error> {
-        let keyring = Keyring::load(&config.keys)?;
+        let keyring = Keyring::load(&config.keys).map_err(config.at("keys"))?;
         let credentials = Credentials::load(config)?;
         let addresses = resolve(config).await?;
         let folder = match &config.data {
-            Some(path) if new => Some(DataFolder::create(path, config.id)?),
-            Some(path) if config.votes() => Some(DataFolder::open(path, config.id)?),
-            Some(path) => Some(DataFolder::open_or_create(path, config.id)?),
+            Some(path) if new => Some(DataFolder::create(path, config.id)),
+            Some(path) if config.votes() => Some(DataFolder::open(path, config.id)),
+            Some(path) => Some(DataFolder::open_or_create(path, config.id)),
             None => None,
         };
+        let folder = folder.transpose().map_err(config.at("data"))?;
         let mut wire = transport::Config::new(config.id, keyring)?;
         if let Some(folder) = &folder {
             wire.boot = folder.boot()?;
@@ -162,7 +163,7 @@ impl Daemon {
     pub fn renew_credentials(&self) -> Result<(), Error> {
         let Some(http) = &self.http else { return Ok(()) };
         let credentials = Credentials::load(&self.config)?;
-        credentials.check()?;
+        credentials.check(&self.config)?;
         http.credentials.send_replace(Arc::new(credentials));
         info!("HTTP's token and certificate read");
         Ok(())
@@ -216,7 +217,7 @@ impl Http {
     ) -> Result<Http, Error> {
         let failed = |source| Error::Network { doing: "serve HTTP".to_string(), source };
         let address = listener.local_addr().map_err(failed)?;
-        if let Err(error) = credentials.check() {
+        if let Err(error) = credentials.check(config) {
             error!("clients will refuse to ask this node: {error}");
         }
         let encrypted = credentials.certificate.is_some();
@@ -258,8 +259,8 @@ where
 
 /// Whether a daemon could be started with the files that its configuration names. Touches no data folder.
 pub fn check(config: &Config) -> Result<(), Error> {
-    Keyring::load(&config.keys)?;
-    Credentials::load(config)?.check()?;
+    Keyring::load(&config.keys).map_err(config.at("keys"))?;
+    Credentials::load(config)?.check(config)?;
     settings(config).check()?;
     Ok(())
 }
@@ -267,7 +268,8 @@ pub fn check(config: &Config) -> Result<(), Error> {
 /// Makes the data folder of a voter that has never voted, and starts nothing: from then on it is started as one
 /// that was here before. Where it is.
 pub fn prepare(config: &Config) -> Result<Option<PathBuf>, Error> {
-    config.data.as_ref().map(|path| DataFolder::create(path, config.id).map(|_| path.clone())).transpose()
+    let made = config.data.as_ref().map(|path| DataFolder::create(path, config.id).map(|_| path.clone()));
+    made.transpose().map_err(config.at("data"))
 }
 
 /// Looks the voters up. It may take a while, and asks whoever the machine asks.

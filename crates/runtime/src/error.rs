@@ -54,6 +54,9 @@ pub enum Error {
         /// What is wrong with it. Never says what stands there.
         reason: String,
     },
+    /// A file or folder that the configuration names is not as it should be: said with where it is named.
+    #[error("{0}")]
+    Configured(crate::config::Problem),
     /// A voter cannot be reached by what it is called.
     #[error("{0}: correct `voters`, or whatever gives names their addresses")]
     Unresolved(String),

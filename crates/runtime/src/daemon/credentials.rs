@@ -26,17 +26,29 @@ pub(super) struct Credentials {
 impl Credentials {
     /// Reads the files that the configuration names.
     pub(super) fn load(config: &Config) -> Result<Credentials, Error> {
-        let token = config.http_token.as_deref().map(Token::load).transpose()?;
+        let token = config.http_token.as_deref().map(Token::load).transpose();
+        let token = token.map_err(config.at("http-token"))?;
         let certificate = match (&config.http_cert, &config.http_key) {
-            (Some(certificate), Some(key)) => Some(Certificate::load(certificate, key)?),
+            (Some(certificate), Some(key)) => {
+                let about_key = |error: &Error| match error {
+                    Error::Credential { path, .. } | Error::File { path, .. } => path == key,
+                    _ => false,
+                };
+                let loaded = Certificate::load(certificate, key);
+                Some(loaded.map_err(|error| match about_key(&error) {
+                    true => config.at("http-key")(error),
+                    false => config.at("http-cert")(error),
+                })?)
+            }
             _ => None,
         };
         Ok(Credentials { token, certificate })
     }
 
     /// Whether clients would accept it now. By the machine's wall clock, since certificates are.
-    pub(super) fn check(&self) -> Result<(), Error> {
-        self.certificate.as_ref().map_or(Ok(()), |it| it.check(SystemTime::now()))
+    pub(super) fn check(&self, config: &Config) -> Result<(), Error> {
+        let checked = self.certificate.as_ref().map_or(Ok(()), |it| it.check(SystemTime::now()));
+        checked.map_err(config.at("http-cert"))
     }
 }
 

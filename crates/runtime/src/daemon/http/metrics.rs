@@ -214,6 +214,26 @@ mod tests {
         assert!(many.contains("suffrage_elections 1001\n"));
     }
 
+    /// Whoever sets an alert by the document gets one.
+    #[test]
+    fn the_document_for_operators_names_only_figures_that_there_are() {
+        let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+        let document = std::fs::read_to_string(document).unwrap();
+        let seen = Seen {
+            failing: false,
+            certificate_end: Some(1),
+            traffic: Snapshot::default(),
+            figures: Some((figures(), vec![status("x")])),
+        };
+        let page = text(Time::ZERO, &seen);
+        let words = document.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        let names: Vec<&str> = words.filter(|word| word.starts_with("suffrage_")).collect();
+        assert!(names.len() > 8, "{names:?}");
+        for name in names {
+            assert!(page.contains(&format!("# TYPE {} ", name.trim_end_matches("_bucket"))), "{name}");
+        }
+    }
+
     #[test]
     fn a_node_that_stands_still_tells_what_it_can() {
         let (failing, certificate_end) = (true, Some(4_102_444_800));
