@@ -9,8 +9,14 @@ use self::http::{Answer, Node};
 use crate::error::Error;
 use crate::{Console, words};
 
+const SETTINGS: &str = "Instead of --node, --token-file and --ca, SUFFRAGE_NODE, SUFFRAGE_TOKEN_FILE and SUFFRAGE_CA can be set in \
+the environment.";
+
 const CODES: &str = "Exit codes: 0 fine, 1 nobody leads or this node does not, 2 the command line is wrong, 3 the \
 node cannot be reached, or does not answer.";
+
+/// How long somebody who has a node hand over waits to hear who leads next.
+const HANDOVER_WAIT: &str = "2s";
 
 /// What can be asked, in the order people are shown it.
 pub(crate) const NAMES: [&str; 7] = ["leader", "status", "why", "elections", "watch", "resign", "transfer"];
@@ -46,9 +52,15 @@ fn command(name: &'static str, about: &'static str, example: &'static str) -> Co
             Arg::new("node")
                 .long("node")
                 .value_name("URL")
-                .default_value("http://127.0.0.1:7480")
                 .value_parser(http::address)
-                .help("The node that is asked"),
+                .help("The node that is asked: http:// or https:// [default: http://127.0.0.1:7480]"),
+        )
+        .arg(
+            Arg::new("ca")
+                .long("ca")
+                .value_name("FILE")
+                .value_parser(http::authorities)
+                .help("With https://, the certificates (PEM) of those who may have signed the node's"),
         )
         .arg(
             Arg::new("token-file")
@@ -58,14 +70,11 @@ fn command(name: &'static str, about: &'static str, example: &'static str) -> Co
                 .help("Holds the token that the node wants to see"),
         )
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints what the node answers"))
-        .after_help(format!("Examples:\n  {example}\n\n{CODES}"))
+        .after_help(format!("Examples:\n  {example}\n\n{SETTINGS}\n\n{CODES}"))
 }
 
 pub(crate) fn execute(name: &str, matches: &ArgMatches, console: &mut Console<'_>) -> Result<u8, Error> {
-    let node = Node::new(
-        matches.get_one::<String>("node").expect("it has a default"),
-        matches.get_one::<String>("token-file").map(String::as_str),
-    );
+    let node = node(matches)?;
     let mut session = Session { node, json: matches.get_flag("json"), console };
     if name == "elections" {
         return session.elections();
@@ -76,13 +85,41 @@ pub(crate) fn execute(name: &str, matches: &ArgMatches, console: &mut Console<'_
         "status" => session.status(election, matches.get_flag("history")),
         "why" => session.why(election),
         "watch" => session.watch(election),
-        "resign" => session.hand_over(election, "resign", &json!({})),
+        "resign" => session.hand_over(election, "resign", &json!({ "wait": HANDOVER_WAIT })),
         "transfer" => {
             let to = matches.get_one::<u64>("to").expect("it is required");
-            session.hand_over(election, "transfer", &json!({ "to": to }))
+            session.hand_over(election, "transfer", &json!({ "to": to, "wait": HANDOVER_WAIT }))
         }
         _ => unreachable!("it is one of NAMES"),
     }
+}
+
+/// The node that is to be asked, and how.
+fn node(matches: &ArgMatches) -> Result<Node, Error> {
+    let node = setting(matches, "node", "SUFFRAGE_NODE", http::address)?;
+    let token = setting(matches, "token-file", "SUFFRAGE_TOKEN_FILE", http::token)?;
+    let authorities = setting(matches, "ca", "SUFFRAGE_CA", http::authorities)?;
+    let node = node.unwrap_or_else(|| "http://127.0.0.1:7480".to_string());
+    if node.starts_with("https://") && authorities.is_none() {
+        let reason = "is missing: https:// needs the certificate of whoever has signed the node's";
+        return Err(Error::flag("ca", reason));
+    }
+    Ok(Node::new(&node, token.as_deref(), &authorities.unwrap_or_default()))
+}
+
+/// What a flag says, or else the environment.
+#[allow(clippy::disallowed_methods, reason = "the environment is where people set this")]
+fn setting<T: Clone + Send + Sync + 'static>(
+    matches: &ArgMatches,
+    flag: &str,
+    variable: &str,
+    read: fn(&str) -> Result<T, String>,
+) -> Result<Option<T>, Error> {
+    if let Some(said) = matches.get_one::<T>(flag) {
+        return Ok(Some(said.clone()));
+    }
+    let wrong = |reason| Error::Flag { flag: variable.to_string(), reason };
+    std::env::var(variable).ok().map(|text| read(&text).map_err(wrong)).transpose()
 }
 
 struct Session<'a, 'c> {
@@ -167,9 +204,16 @@ impl Session<'_, '_> {
             return Ok(1);
         }
         let told = Answer { status, body }.good()?;
-        let text = match told["within_ms"].as_u64() {
-            Some(0) | None => format!("{name} is handed over"),
-            Some(_) => {
+        let text = match (told["leader"].as_u64(), told["within_ms"].as_u64()) {
+            (Some(next), _) => {
+                let took = told["took_ms"].as_f64().unwrap_or_default();
+                format!(
+                    "{name} is handed over: node {next} leads, with token {}, after {took:.1} ms",
+                    told["token"]
+                )
+            }
+            (None, Some(0) | None) => format!("{name} is handed over, and nobody has taken it yet"),
+            (None, Some(_)) => {
                 let within = duration(&told["within_ms"]);
                 format!("{name} is handed over when its client has resigned, or in {within} at the latest")
             }

@@ -102,7 +102,7 @@ pub(crate) fn execute(arguments: &[OsString], console: &mut Console<'_>) -> Resu
         Some(("simulate-multicast", matches)) => simulate_multicast::execute(matches, console).map(|()| 0),
         Some(("validate", matches)) => validate::execute(matches, console),
         Some(("member", matches)) => member::execute(matches),
-        Some(("node", matches)) => node::execute(matches),
+        Some(("node", matches)) => node::execute(matches, console),
         Some(("config", matches)) => node::check(matches, console),
         Some((name, matches)) if client::NAMES.contains(&name) => client::execute(name, matches, console),
         _ => unreachable!("clap demands one of the subcommands"),
@@ -146,6 +146,32 @@ mod tests {
                 assert!(read.is_ok(), "{example}: {}", read.unwrap_err());
             }
         }
+    }
+
+    /// What people copy from the documents is understood: all that stands in a block of shell commands.
+    #[test]
+    fn the_commands_of_the_documents_are_understood() {
+        for document in ["docs/operations.md", "docs/tutorial.md"] {
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+            let text = std::fs::read_to_string(format!("{path}/{document}")).unwrap().replace("\\\n", "");
+            let blocks = text.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+            let lines: Vec<&str> = blocks.flat_map(str::lines).filter_map(invocation).collect();
+            assert!(lines.len() > 5, "{document}: {lines:?}");
+            for line in lines {
+                let read = command().try_get_matches_from(line.split_whitespace());
+                assert!(read.is_ok(), "{document}: {line}: {}", read.unwrap_err());
+            }
+        }
+    }
+
+    /// The command line of ours in a line of shell, without what the shell itself reads.
+    fn invocation(line: &str) -> Option<&str> {
+        let place = line.match_indices("suffrage ").map(|(place, _)| place).find(|place| {
+            let before = line[..*place].trim_end();
+            before.is_empty() || before.ends_with("--") || before.ends_with("=A") || before.ends_with("=B")
+        })?;
+        let ends = [" 2>", " &", ";", " |"].iter().filter_map(|end| line[place..].find(end));
+        Some(&line[place..place + ends.min().unwrap_or(line.len() - place)])
     }
 
     #[test]

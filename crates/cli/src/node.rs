@@ -18,8 +18,8 @@ is told comes from flags, from SUFFRAGE_.. in the environment and from a file, i
 SUFFRAGE_LONGEST_TTL is longest-ttl.
 
 SIGTERM and SIGINT stop it: it hands over first, and waits for clients that lead to resign, or for their \
-leases to end; a second one does not wait. SIGHUP reads the keys again, so that they can be replaced without a \
-break. It logs to standard error, and tells systemd when it is ready (Type=notify).";
+leases to end; a second one does not wait. SIGHUP reads the keys, the token and the certificate of HTTP again, so that \
+they can be replaced without a break. It logs to standard error, and tells systemd when it is ready (Type=notify).";
 
 const EXAMPLES: &str = "Examples:
   suffrage keygen cluster.key
@@ -29,6 +29,10 @@ const EXAMPLES: &str = "Examples:
       the first of three, for the first time
   suffrage node --config suffrage.toml
       the same, later, from a file
+  suffrage node --config suffrage.toml --init
+      only makes the data folder, before a service is started for the first time
+  suffrage node --config suffrage.toml --http 10.0.0.1:7480 --http-token token --http-cert node.pem --http-key node.key
+      with HTTP for others than this machine: encrypted, and only for those who bear the token
 
 Exit codes: 0 it was told to stop, 1 it could not go on, 2 what it was told is wrong.";
 
@@ -45,6 +49,9 @@ pub(crate) fn command() -> Command {
         .arg(Arg::new("new").long("new").action(ArgAction::SetTrue).help(
             "Begins with an empty data folder: for a voter that has never voted. One that has lost its \
              folder must come back with another id",
+        ))
+        .arg(Arg::new("init").long("init").action(ArgAction::SetTrue).conflicts_with("new").help(
+            "Only makes that empty data folder, and ends: for services, which are always started the same way",
         ))
         .after_help(EXAMPLES)
 }
@@ -101,8 +108,15 @@ fn read(matches: &ArgMatches) -> Result<Config, Error> {
     Ok(Config::read(file, |variable| std::env::var(variable).ok(), &flags)?)
 }
 
-pub(crate) fn execute(matches: &ArgMatches) -> Result<u8, Error> {
+pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<u8, Error> {
     let config = read(matches)?;
+    if matches.get_flag("init") {
+        let Some(folder) = daemon::prepare(&config)? else {
+            return Err(Error::flag("init", "there is nothing to make: `data` is not set"));
+        };
+        writeln!(console.out, "{} is the data folder of node {}", folder.display(), config.id)?;
+        return Ok(0);
+    }
     daemon::run(&config, matches.get_flag("new"))?;
     Ok(0)
 }
@@ -112,7 +126,8 @@ pub(crate) fn check(matches: &ArgMatches, console: &mut Console<'_>) -> Result<u
     let config = read(matches)?;
     daemon::check(&config)?;
     let voters: Vec<String> = config.voters.iter().map(|voter| voter.id.to_string()).collect();
-    let http = config.http.map_or("off".to_string(), |address| address.to_string());
+    let scheme = if config.http_cert.is_some() { "https" } else { "http" };
+    let http = config.http.map_or("off".to_string(), |address| format!("{scheme}://{address}"));
     let (id, votes) = (config.id, config.votes());
     if matches.get_flag("json") {
         let said = json!({ "id": id.0, "votes": votes, "voters": voters, "http": http });

@@ -1,7 +1,13 @@
 //! `suffrage node` as real processes on loopback, and the commands that ask them.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests of the edge")]
 
+#[path = "../../runtime/tests/daemon/authority.rs"]
+mod authority;
+#[path = "node/documents.rs"]
+mod documents;
 mod support;
+#[path = "node/tls.rs"]
+mod tls;
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -185,7 +191,22 @@ fn nodes_are_asked_by_commands_and_read_their_keys_again_when_told_to() {
     assert_eq!(cluster.ask(1, "resign x").code, 1, "it does not lead");
     let recalled = cluster.ask(0, "transfer x --to 2");
     assert!(recalled.code == 0 && recalled.out.contains("when its client has resigned"), "{}", recalled.out);
-    assert_eq!(cluster.post(0, "x/resign", &json!({ "session": session })).0, 200);
+    // The next one waits at node 2, and the operator is told when it leads.
+    thread::scope(|scope| {
+        let next = scope.spawn(|| cluster.campaign(1, "x", "20s"));
+        thread::sleep(Duration::from_millis(300));
+        let waits = scope.spawn(|| cluster.ask(0, "transfer x --to 2"));
+        thread::sleep(Duration::from_millis(300));
+        assert_eq!(cluster.post(0, "x/resign", &json!({ "session": session })).0, 200);
+        let (token, _) = next.join().unwrap();
+        let told = waits.join().unwrap();
+        let sentence = format!("x is handed over: node 2 leads, with token {token}, after ");
+        assert!(
+            told.code == 0 && told.out.starts_with(&sentence) && told.out.ends_with(" ms\n"),
+            "{}",
+            told.out
+        );
+    });
     assert_eq!(cluster.ask(0, &format!("leader {}", "x".repeat(300))).code, 2);
     cluster.signal(0, Signal::HUP);
     soon(|| fs::read_to_string(cluster.log(1)).unwrap().contains("keys read").then_some(()));
@@ -254,16 +275,24 @@ fn bad_configuration_is_refused_with_the_line_and_the_reason() {
     let fine = run(&format!("suffrage config check --config {path}"));
     assert_eq!(
         (fine.code, fine.out.as_str()),
-        (0, "fine: node 1 votes; voters 1, 2, 3; HTTP 127.0.0.1:7480\n")
+        (0, "fine: node 1 votes; voters 1, 2, 3; HTTP http://127.0.0.1:7480\n")
     );
+    assert_eq!(run(&format!("suffrage node --config {path} --init --new")).code, 2);
     let stateless = run(&format!("suffrage node --config {path}"));
     assert!(
         stateless.code == 1 && stateless.err.contains("is not the data folder of a node"),
         "{}",
         stateless.err
     );
+    let made = run(&format!("suffrage node --config {path} --init"));
+    let sentence = format!("{} is the data folder of node 1\n", folder.display());
+    assert_eq!((made.code, made.out), (0, sentence));
+    let again = run(&format!("suffrage node --config {path} --init"));
+    assert!(again.code == 1 && again.err.contains("is the data folder of a node already"), "{}", again.err);
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     let exposed = run(&format!("suffrage config check --config {path}"));
-    assert!(exposed.code == 1 && exposed.err.contains("chmod 600"), "{}", exposed.err);
+    let place = format!("error: {path}:3: keys: {} can be read by others", key.display());
+    assert!(exposed.code == 1 && exposed.err.starts_with(&place), "{}", exposed.err);
+    assert!(exposed.err.contains("chmod 600"), "{}", exposed.err);
     fs::remove_dir_all(folder).unwrap();
 }

@@ -70,6 +70,12 @@ pub struct Config {
     pub http: Option<SocketAddr>,
     /// The file of the token that HTTP requests must bear.
     pub http_token: Option<PathBuf>,
+    /// The file of the certificate by which HTTP is served with TLS.
+    pub http_cert: Option<PathBuf>,
+    /// The file of its key.
+    pub http_key: Option<PathBuf>,
+    /// Whether HTTP without TLS may be reached from elsewhere.
+    pub http_plain: bool,
     /// How much is logged.
     pub log: LogLevel,
     /// How it is written.
@@ -150,6 +156,9 @@ impl Config {
             ttl: Span::from_millis(3_000),
             http: Some(SocketAddr::from(([127, 0, 0, 1], 7480))),
             http_token: None,
+            http_cert: None,
+            http_key: None,
+            http_plain: false,
             log: LogLevel::Info,
             log_format: LogFormat::Text,
             origins: BTreeMap::new(),
@@ -226,6 +235,16 @@ impl Config {
         self.origins.get(key).cloned().unwrap_or(Origin::Assumed)
     }
 
+    /// That what this key names is not as it should be, and where it is named.
+    #[cfg(feature = "daemon")]
+    pub(crate) fn at(&self, key: &str) -> impl Fn(crate::Error) -> crate::Error {
+        let (origin, key) = (self.origin(key), key.to_string());
+        move |error| {
+            let (origin, key, reason) = (origin.clone(), key.clone(), error.to_string());
+            crate::Error::Configured(Problem { origin, key, reason })
+        }
+    }
+
     /// What can only be told of several values together.
     fn check(&self, problems: &mut Vec<Problem>) {
         let mut complain = |key: &str, reason: &str| {
@@ -241,9 +260,20 @@ impl Config {
         if self.ttl > self.longest_ttl {
             complain("ttl", "is longer than longest-ttl, and voters would not grant it");
         }
-        if let Some(http) = self.http.filter(|http| !http.ip().is_loopback()) {
-            let reason = format!("{http} can be reached from elsewhere, and HTTP is not encrypted: ")
-                + "use 127.0.0.1, with a proxy for TLS before it";
+        match (&self.http_cert, &self.http_key) {
+            (Some(_), None) => complain("http-key", "is missing: http-cert is of no use without its key"),
+            (None, Some(_)) => complain("http-cert", "is missing: http-key is of no use without it"),
+            _ => {}
+        }
+        let Some(http) = self.http.filter(|http| !http.ip().is_loopback()) else { return };
+        let elsewhere = format!("{http} can be reached from elsewhere");
+        if self.http_token.is_none() {
+            let reason = format!("{elsewhere}, by anybody: set http-token, or use 127.0.0.1");
+            complain("http", &reason);
+        }
+        if self.http_cert.is_none() && self.http_key.is_none() && !self.http_plain {
+            let reason = format!("{elsewhere}, and HTTP is not encrypted: set http-cert and http-key, ")
+                + "or http-plain = true if something else encrypts it";
             complain("http", &reason);
         }
     }

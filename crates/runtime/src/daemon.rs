@@ -11,17 +11,23 @@
 //! - To stop is to hand over first. Where a client leads over HTTP, it keeps what it was promised: it is told at
 //!   its next renewal, and the daemon waits until it has resigned, or until its lease is over.
 
+mod certificate;
+mod credentials;
 mod desk;
 mod http;
 mod line;
 mod log;
 mod notify;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
+use axum::serve::Listener;
 use election::NodeId;
 use election::algorithms::quorum_lease::Saved;
 use tokio::net::TcpListener;
@@ -30,8 +36,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
+use self::credentials::Credentials;
 use self::desk::Desks;
 use self::http::App;
+use self::tls::Tls;
 use crate::clock::BootClock;
 use crate::config::Config;
 use crate::lease::{Node, Settings};
@@ -63,6 +71,7 @@ pub struct Daemon {
 struct Http {
     address: SocketAddr,
     desks: Desks,
+    credentials: watch::Sender<Arc<Credentials>>,
     shut_down: watch::Sender<bool>,
     server: JoinHandle<()>,
 }
@@ -77,15 +86,16 @@ impl Daemon {
     /// Starts a node, in the tokio runtime this is called in. A voter must find its state, unless it is `new`:
     /// one that has voted before and forgotten it could vote twice.
     pub async fn start(config: &Config, new: bool) -> Result<Daemon, Error> {
-        let keyring = Keyring::load(&config.keys)?;
-        let token = config.http_token.as_deref().map(http::Token::load).transpose()?;
+        let keyring = Keyring::load(&config.keys).map_err(config.at("keys"))?;
+        let credentials = Credentials::load(config)?;
         let addresses = resolve(config).await?;
         let folder = match &config.data {
-            Some(path) if new => Some(DataFolder::create(path, config.id)?),
-            Some(path) if config.votes() => Some(DataFolder::open(path, config.id)?),
-            Some(path) => Some(DataFolder::open_or_create(path, config.id)?),
+            Some(path) if new => Some(DataFolder::create(path, config.id)),
+            Some(path) if config.votes() => Some(DataFolder::open(path, config.id)),
+            Some(path) => Some(DataFolder::open_or_create(path, config.id)),
             None => None,
         };
+        let folder = folder.transpose().map_err(config.at("data"))?;
         let mut wire = transport::Config::new(config.id, keyring)?;
         if let Some(folder) = &folder {
             wire.boot = folder.boot()?;
@@ -117,7 +127,7 @@ impl Daemon {
         tokio::spawn(log::troubles(node.clone()));
         tokio::spawn(log::refusals(node.clone(), Arc::clone(&transport)));
         let http = match listener {
-            Some(listener) => Some(Http::start(listener, &node, &transport, config, token)?),
+            Some(listener) => Some(Http::start(listener, &node, &transport, config, credentials)?),
             None => None,
         };
         let config = config.clone();
@@ -146,6 +156,29 @@ impl Daemon {
         let keys: Vec<String> = keyring.keys().iter().map(|key| key.id().to_string()).collect();
         info!(keys = keys.join(" "), "keys read; the first seals");
         Ok(())
+    }
+
+    /// Reads the token and the certificate of HTTP again, and uses them from now on. If either cannot be read, or
+    /// the certificate is not valid now, the old ones stay in use.
+    pub fn renew_credentials(&self) -> Result<(), Error> {
+        let Some(http) = &self.http else { return Ok(()) };
+        let credentials = Credentials::load(&self.config)?;
+        credentials.check(&self.config)?;
+        http.credentials.send_replace(Arc::new(credentials));
+        info!("HTTP's token and certificate read");
+        Ok(())
+    }
+
+    /// Reads again whatever can be replaced while it runs, each for itself.
+    fn reload(&self) {
+        notify::tell(&notify::reloading());
+        if let Err(error) = self.rekey() {
+            error!("the old keys stay in use: {error}");
+        }
+        if let Err(error) = self.renew_credentials() {
+            error!("the old token and certificate of HTTP stay in use: {error}");
+        }
+        notify::tell("READY=1");
     }
 
     /// Hands over whatever it leads, and stops. Clients that lead keep what they were promised: it waits until
@@ -180,38 +213,63 @@ impl Http {
         node: &Node,
         transport: &Arc<Udp>,
         config: &Config,
-        token: Option<http::Token>,
+        credentials: Credentials,
     ) -> Result<Http, Error> {
         let failed = |source| Error::Network { doing: "serve HTTP".to_string(), source };
         let address = listener.local_addr().map_err(failed)?;
+        if let Err(error) = credentials.check(config) {
+            error!("clients will refuse to ask this node: {error}");
+        }
+        let encrypted = credentials.certificate.is_some();
+        if !encrypted && !address.ip().is_loopback() {
+            warn!("HTTP is served without TLS, as http-plain says: whoever listens in has the token");
+        }
+        let (credentials, in_use) = watch::channel(Arc::new(credentials));
         let desks = Desks::new(node.clone());
         let app = App {
             node: node.clone(),
             transport: Arc::clone(transport),
             desks: desks.clone(),
             ttl: config.ttl,
-            token: token.map(Arc::new),
+            credentials: in_use.clone(),
         };
-        let (shut_down, mut told) = watch::channel(false);
-        let service = axum::serve(listener, http::router(app)).with_graceful_shutdown(async move {
-            // An error means that the daemon is gone, without a word.
-            _ = told.wait_for(|told| *told).await;
-        });
-        let server = tokio::spawn(async move {
-            if let Err(error) = service.await {
-                error!("HTTP is served no longer: {error}");
-            }
-        });
-        Ok(Http { address, desks, shut_down, server })
+        let (shut_down, told) = watch::channel(false);
+        let server = match encrypted {
+            true => tokio::spawn(answer(Tls::new(listener, in_use), http::router(app), told)),
+            false => tokio::spawn(answer(listener, http::router(app), told)),
+        };
+        Ok(Http { address, desks, credentials, shut_down, server })
+    }
+}
+
+/// Answers those who connect, until it is told not to.
+async fn answer<L>(listener: L, router: Router, mut told: watch::Receiver<bool>)
+where
+    L: Listener,
+    L::Addr: std::fmt::Debug,
+{
+    let service = axum::serve(listener, router).with_graceful_shutdown(async move {
+        // An error means that the daemon is gone, without a word.
+        _ = told.wait_for(|told| *told).await;
+    });
+    if let Err(error) = service.await {
+        error!("HTTP is served no longer: {error}");
     }
 }
 
 /// Whether a daemon could be started with the files that its configuration names. Touches no data folder.
 pub fn check(config: &Config) -> Result<(), Error> {
-    Keyring::load(&config.keys)?;
-    config.http_token.as_deref().map(http::Token::load).transpose()?;
+    Keyring::load(&config.keys).map_err(config.at("keys"))?;
+    Credentials::load(config)?.check(config)?;
     settings(config).check()?;
     Ok(())
+}
+
+/// Makes the data folder of a voter that has never voted, and starts nothing: from then on it is started as one
+/// that was here before. Where it is.
+pub fn prepare(config: &Config) -> Result<Option<PathBuf>, Error> {
+    let made = config.data.as_ref().map(|path| DataFolder::create(path, config.id).map(|_| path.clone()));
+    made.transpose().map_err(config.at("data"))
 }
 
 /// Looks the voters up. It may take a while, and asks whoever the machine asks.
@@ -277,7 +335,7 @@ impl Signals {
 }
 
 /// Runs a node as a process, until it is told to stop: SIGTERM or SIGINT, and a second one not to wait for
-/// clients that lead. SIGHUP reads the keys again.
+/// clients that lead. SIGHUP reads the keys, the token and the certificate again.
 pub fn run(config: &Config, new: bool) -> Result<(), Error> {
     log::start(config);
     let failed = |source| Error::Network { doing: "start".to_string(), source };
@@ -292,7 +350,8 @@ async fn serve(config: &Config, new: bool) -> Result<(), Error> {
     // Before anything else: none is missed, and none ends the process by surprise.
     let (mut signals, mut hang_up) = (Signals::new()?, listen_to(SignalKind::hangup())?);
     let daemon = Daemon::start(config, new).await?;
-    let http = daemon.http_address().map_or("off".to_string(), |address| address.to_string());
+    let scheme = if config.http_cert.is_some() { "https" } else { "http" };
+    let http = daemon.http_address().map_or("off".to_string(), |address| format!("{scheme}://{address}"));
     let voters: Vec<String> = config.voters.iter().map(|voter| voter.id.to_string()).collect();
     info!(
         node = config.id.0,
@@ -309,11 +368,9 @@ async fn serve(config: &Config, new: bool) -> Result<(), Error> {
     loop {
         tokio::select! {
             () = signals.stop() => break,
-            _ = hang_up.recv() => if let Err(error) = daemon.rekey() {
-                error!("the old keys stay in use: {error}");
-            },
+            _ = hang_up.recv() => daemon.reload(),
             // Only of a node that comes round to things.
-            _ = watchdog.tick() => if http::is_alive(&daemon.node).await {
+            _ = watchdog.tick() => if http::is_alive(&daemon.node) {
                 notify::tell("WATCHDOG=1");
             },
             Ok(stopped) = condition.wait_for(|condition| condition.stopped.is_some()) => {

@@ -46,14 +46,17 @@ pub enum Error {
         /// What is wrong. Never says what stands there.
         reason: &'static str,
     },
-    /// The file of the HTTP token does not hold one.
+    /// A file by which HTTP is protected is not as it should be: the token, the certificate or its key.
     #[error("{} {reason}", path.display())]
-    TokenFile {
+    Credential {
         /// Which file.
         path: PathBuf,
         /// What is wrong with it. Never says what stands there.
         reason: String,
     },
+    /// A file or folder that the configuration names is not as it should be: said with where it is named.
+    #[error("{0}")]
+    Configured(crate::config::Problem),
     /// A voter cannot be reached by what it is called.
     #[error("{0}: correct `voters`, or whatever gives names their addresses")]
     Unresolved(String),

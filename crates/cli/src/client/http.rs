@@ -1,11 +1,13 @@
 //! Asking a node over HTTP.
 
 use std::io::{BufRead as _, BufReader};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 use ureq::Agent;
 use ureq::http::Response;
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::error::Error;
 
@@ -14,10 +16,28 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The address of a node, as it is to be.
 pub(crate) fn address(text: &str) -> Result<String, String> {
-    let host = text.strip_prefix("http://").filter(|host| !host.is_empty() && !host.contains(' '));
-    host.map(|host| format!("http://{}", host.trim_end_matches('/')))
-        .ok_or_else(|| format!("`{text}` is not the address of a node, like http://127.0.0.1:7480"))
+    let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    match host.filter(|host| !host.is_empty() && !host.contains(' ')) {
+        Some(_) => Ok(text.trim_end_matches('/').to_string()),
+        None => Err(format!("`{text}` is not the address of a node, like http://127.0.0.1:7480")),
+    }
 }
+
+/// The certificates in this file, whose signature a node is trusted by.
+pub(crate) fn authorities(path: &str) -> Result<Authorities, String> {
+    let text = std::fs::read(path).map_err(|error| format!("cannot read {path}: {error}"))?;
+    let mut found: Vec<Certificate<'static>> = Vec::new();
+    for item in parse_pem(&text) {
+        if let PemItem::Certificate(certificate) = item.map_err(|error| format!("{path}: {error}"))? {
+            found.push(certificate);
+        }
+    }
+    if found.is_empty() { Err(format!("{path} holds no certificate in PEM")) } else { Ok(Authorities(found)) }
+}
+
+/// Those whose signature a node is trusted by.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Authorities(Vec<Certificate<'static>>);
 
 /// The token in this file.
 pub(crate) fn token(path: &str) -> Result<String, String> {
@@ -40,6 +60,7 @@ pub(crate) fn encoded(name: &str) -> String {
 pub(crate) struct Node {
     address: String,
     bearer: Option<String>,
+    tls: TlsConfig,
 }
 
 /// What it answered.
@@ -62,21 +83,33 @@ impl Answer {
 }
 
 impl Node {
-    pub(crate) fn new(address: &str, token: Option<&str>) -> Node {
-        Node { address: address.to_string(), bearer: token.map(|token| format!("Bearer {token}")) }
+    /// Without authorities, no node is asked over TLS.
+    pub(crate) fn new(address: &str, token: Option<&str>, authorities: &Authorities) -> Node {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = TlsConfig::builder()
+            .root_certs(RootCerts::new_with_certs(&authorities.0))
+            .unversioned_rustls_crypto_provider(provider)
+            .build();
+        Node { address: address.to_string(), bearer: token.map(|token| format!("Bearer {token}")), tls }
     }
 
-    fn agent(patience: Option<Duration>) -> Agent {
+    fn agent(&self, patience: Option<Duration>) -> Agent {
         let config = Agent::config_builder().http_status_as_error(false).proxy(None);
+        let config = config.tls_config(self.tls.clone()).max_redirects(0);
         config.timeout_connect(Some(PATIENCE)).timeout_global(patience).build().into()
     }
 
     fn unreachable(&self, error: &ureq::Error) -> Error {
-        Error::Unreachable(format!("cannot reach the node at {}: {error}", self.address))
+        let text = error.to_string();
+        let hint = match text.contains("UnknownIssuer") {
+            true => " (nobody in the file of --ca has signed its certificate)",
+            false => "",
+        };
+        Error::Unreachable(format!("cannot reach the node at {}: {text}{hint}", self.address))
     }
 
     fn call(&self, path: &str, patience: Option<Duration>) -> Result<Response<ureq::Body>, Error> {
-        let mut request = Node::agent(patience).get(format!("{}{path}", self.address));
+        let mut request = self.agent(patience).get(format!("{}{path}", self.address));
         if let Some(bearer) = &self.bearer {
             request = request.header("Authorization", bearer);
         }
@@ -97,7 +130,7 @@ impl Node {
     }
 
     pub(crate) fn post(&self, path: &str, said: &Value) -> Result<Answer, Error> {
-        let mut request = Node::agent(Some(PATIENCE)).post(format!("{}{path}", self.address));
+        let mut request = self.agent(Some(PATIENCE)).post(format!("{}{path}", self.address));
         if let Some(bearer) = &self.bearer {
             request = request.header("Authorization", bearer);
         }
@@ -131,7 +164,8 @@ mod tests {
     #[test]
     fn addresses_and_names_are_as_http_wants_them() {
         assert_eq!(address("http://127.0.0.1:7480/").unwrap(), "http://127.0.0.1:7480");
-        for bad in ["127.0.0.1:7480", "https://x", "http://", "http://a b"] {
+        assert_eq!(address("https://node-1:7480").unwrap(), "https://node-1:7480");
+        for bad in ["127.0.0.1:7480", "ftp://x", "http://", "https://", "http://a b"] {
             assert!(address(bad).unwrap_err().contains("like http://127.0.0.1:7480"), "{bad}");
         }
         assert_eq!(encoded("a/b c?é-1"), "a%2Fb%20c%3F%C3%A9-1");

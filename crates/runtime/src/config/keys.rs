@@ -107,7 +107,8 @@ pub const KEYS: &[Key] = &[
     Key::new(
         "http",
         "ADDRESS:PORT|off",
-        "where HTTP is served, on loopback [default: 127.0.0.1:7480]",
+        "where HTTP is served; beyond loopback it needs a token and a certificate \
+         [default: 127.0.0.1:7480]",
         |config, text| {
             config.http = if text == "off" { None } else { Some(socket(text)?) };
             Ok(())
@@ -117,6 +118,33 @@ pub const KEYS: &[Key] = &[
         config.http_token = Some(path(text)?);
         Ok(())
     }),
+    Key::new(
+        "http-cert",
+        "FILE",
+        "the certificate that HTTP is served with (TLS), in PEM; after it those that signed it",
+        |config, text| {
+            config.http_cert = Some(path(text)?);
+            Ok(())
+        },
+    ),
+    Key::new("http-key", "FILE", "the private key of that certificate, in PEM", |config, text| {
+        config.http_key = Some(path(text)?);
+        Ok(())
+    }),
+    Key::new(
+        "http-plain",
+        "true|false",
+        "whether HTTP may be served without TLS beyond loopback: if something else encrypts it \
+         [default: false]",
+        |config, text| {
+            config.http_plain = match text {
+                "true" => true,
+                "false" => false,
+                _ => return Err(format!("`{text}` is not true or false")),
+            };
+            Ok(())
+        },
+    ),
     Key::new("log", "LEVEL", "error, warn, info or debug [default: info]", |config, text| {
         config.log = match text {
             "error" => LogLevel::Error,

@@ -85,6 +85,24 @@ fn values_that_do_not_go_together_are_refused() {
         "http = \"0.0.0.0:80\"",
         "http: 0.0.0.0:80 can be reached from elsewhere, and HTTP is not encrypted",
     );
+    refuses(
+        "http = \"0.0.0.0:80\"",
+        "http: 0.0.0.0:80 can be reached from elsewhere, by anybody: set http-token",
+    );
+    refuses(
+        "http = \"[::]:80\"\nhttp-token = \"t\"",
+        "http: [::]:80 can be reached from elsewhere, and HTTP is",
+    );
+    refuses("http = \"10.0.0.1:80\"\nhttp-plain = true", "by anybody");
+    for pair in [["cert", "key"], ["key", "cert"]] {
+        let [given, missing] = pair.map(|name| format!("http-{name}"));
+        let problems = read(&format!("{FILE}{given} = \"x.pem\"\n"), &[], &[]).unwrap_err();
+        assert!(problems.starts_with(&format!("configuration: {missing}: is missing")), "{problems}");
+    }
+    let open = "http = \"0.0.0.0:80\"\nhttp-token = \"t\"\n";
+    for more in ["http-plain = true\n", "http-cert = \"c\"\nhttp-key = \"k\"\n"] {
+        read(&format!("{FILE}{open}{more}"), &[], &[]).unwrap();
+    }
     let diskless = FILE.replace("data = \"/var/lib/suffrage\"\n", "");
     assert!(read(&diskless, &[], &[]).unwrap_err().contains("data: is missing: this node votes"));
     assert!(read(&diskless, &[], &[("id", "9")]).is_ok(), "one that does not vote has nothing to keep");

@@ -1,8 +1,8 @@
 //! What clients, operators, probes and Prometheus ask of a daemon.
 //!
-//! HTTP is served on loopback, and without encryption. If a token is set, whoever asks must bear it, but for the
-//! health checks, which tell no more than a status code does. If none is set, requests must be addressed to
-//! `localhost` or to an address: a page in a browser of this machine, which can have a name of its own lead to
+//! HTTP is served on loopback, or with TLS anywhere. If a token is set, whoever asks must bear it, but for the
+//! health checks, which tell no more than a status code does and begin nothing. If none is set, requests must be
+//! addressed to `localhost` or to an address: a page in a browser of this machine, which can have a name of its own lead to
 //! loopback, is refused. And what changes something must be JSON by its content type, which such a page cannot
 //! send to another site without asking.
 
@@ -13,7 +13,6 @@ mod observe;
 mod openapi;
 
 use std::net::IpAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,11 +24,11 @@ use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router};
 use election::Span;
 use serde_json::json;
-use subtle::ConstantTimeEq as _;
-use zeroize::Zeroizing;
+use tokio::sync::watch;
 
 pub(super) use self::health::is_alive;
 
+use super::credentials::Credentials;
 use super::desk::Desks;
 use super::line::Refusal;
 use crate::Error;
@@ -49,35 +48,8 @@ pub(super) struct App {
     pub(super) desks: Desks,
     /// The lease of those who do not say.
     pub(super) ttl: Span,
-    pub(super) token: Option<Arc<Token>>,
-}
-
-/// What requests must bear. Never shown.
-pub(super) struct Token(Zeroizing<String>);
-
-impl Token {
-    /// Reads the file of a token, which only its owner may read.
-    pub(super) fn load(path: &Path) -> Result<Token, Error> {
-        use std::os::unix::fs::MetadataExt as _;
-        let wrong = |reason: String| Error::TokenFile { path: path.to_path_buf(), reason };
-        let mode = std::fs::metadata(path).map_err(Error::file("read", path))?.mode() & 0o777;
-        if mode & 0o077 != 0 {
-            return Err(wrong(format!("can be read by others (mode {mode:03o}): run `chmod 600` on it")));
-        }
-        let text = Zeroizing::new(std::fs::read_to_string(path).map_err(Error::file("read", path))?);
-        let token = text.trim();
-        if token.len() < 16 || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(wrong("holds no token: at least 16 letters, digits or signs, on one line".into()));
-        }
-        Ok(Token(Zeroizing::new(token.to_string())))
-    }
-
-    /// In a time that tells nothing but the length.
-    fn is_borne_by(&self, request: &Request) -> bool {
-        let said = request.headers().get(header::AUTHORIZATION).map(|value| value.as_bytes());
-        let said = said.and_then(|value| value.strip_prefix(b"Bearer "));
-        said.is_some_and(|said| said.ct_eq(self.0.as_bytes()).into())
-    }
+    /// What requests are measured by.
+    pub(super) credentials: watch::Receiver<Arc<Credentials>>,
 }
 
 /// Something that can be asked.
@@ -132,8 +104,9 @@ pub(super) fn router(app: App) -> Router {
 
 /// Lets in whoever may ask.
 async fn admit(State(app): State<App>, request: Request, next: Next) -> Response {
-    match &app.token {
-        Some(token) if !token.is_borne_by(&request) => {
+    let credentials = Arc::clone(&app.credentials.borrow());
+    match &credentials.token {
+        Some(token) if !bearer(&request).is_some_and(|said| token.is(said)) => {
             let problem = Problem::new(
                 StatusCode::UNAUTHORIZED,
                 "bear the token of this node's http-token file: Authorization: Bearer ..",
@@ -147,6 +120,11 @@ async fn admit(State(app): State<App>, request: Request, next: Next) -> Response
         .into_response(),
         _ => next.run(request).await,
     }
+}
+
+/// The token that a request bears.
+fn bearer(request: &Request) -> Option<&[u8]> {
+    request.headers().get(header::AUTHORIZATION)?.as_bytes().strip_prefix(b"Bearer ")
 }
 
 /// Whether it was addressed to localhost or to an address, by somebody who meant it.
@@ -223,9 +201,11 @@ impl From<Refusal> for Problem {
     }
 }
 
-/// What a node answers, or why it does not.
+/// What a node answers, or why it does not. One that stands still is not even asked: what nobody comes round to
+/// would pile up.
 async fn in_time<R>(node: &Node, answer: impl Future<Output = Result<R, Error>>) -> Result<R, Problem> {
-    if let Ok(answer) = tokio::time::timeout(PATIENCE, answer).await {
+    let stands_still = node.condition().borrow().trouble.is_some() || !is_alive(node);
+    if !stands_still && let Ok(answer) = tokio::time::timeout(PATIENCE, answer).await {
         return Ok(answer?);
     }
     let trouble = node.condition().borrow().trouble.clone();
@@ -265,9 +245,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Folder;
     use axum::body::Body;
-    use std::os::unix::fs::PermissionsExt as _;
 
     fn asked(header: &str, value: &str) -> Request {
         Request::builder().header(header, value).body(Body::empty()).unwrap()
@@ -285,21 +263,10 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_kept_secret_and_must_be_borne() {
-        let folder = Folder::new("token");
-        let path = folder.path().join("token");
-        std::fs::write(&path, "correct-horse-battery\n").unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        let refused = Token::load(&path).err().unwrap().to_string();
-        assert!(refused.contains("mode 644") && refused.contains("chmod 600"), "{refused}");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let token = Token::load(&path).unwrap();
-        assert!(token.is_borne_by(&asked("authorization", "Bearer correct-horse-battery")));
-        for wrong in ["Bearer correct-horse-batterx", "Bearer correct", "Basic correct-horse-battery", ""] {
-            assert!(!token.is_borne_by(&asked("authorization", wrong)), "{wrong}");
+    fn a_token_is_borne_as_rfc_6750_has_it() {
+        assert_eq!(bearer(&asked("authorization", "Bearer correct-horse")), Some(&b"correct-horse"[..]));
+        for other in ["Basic correct-horse", "Bearer", "correct-horse", ""] {
+            assert_eq!(bearer(&asked("authorization", other)), None, "{other}");
         }
-        std::fs::write(&path, "short").unwrap();
-        let refused = Token::load(&path).err().unwrap().to_string();
-        assert!(refused.contains("at least 16") && !refused.contains("short"), "{refused}");
     }
 }

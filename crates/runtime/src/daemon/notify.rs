@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// Tells the service manager something, such as `READY=1`.
 pub(super) fn tell(word: &str) {
     if let Some(socket) = std::env::var_os("NOTIFY_SOCKET")
@@ -12,6 +14,14 @@ pub(super) fn tell(word: &str) {
     {
         tracing::warn!("the service manager cannot be told {word}: {error}");
     }
+}
+
+/// That files are being read again, and since when by the clock that the service manager wants it told by
+/// (`Type=notify-reload`; `READY=1` follows).
+pub(super) fn reloading() -> String {
+    let now = clock_gettime(ClockId::Monotonic);
+    let micros = now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000;
+    format!("RELOADING=1\nMONOTONIC_USEC={micros}")
 }
 
 /// A name that begins with `@` is not of a file (see unix(7), abstract sockets).

@@ -1,10 +1,16 @@
 //! HTTP as it is on the wire.
 
+use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 use crate::soon;
 
@@ -13,7 +19,14 @@ use crate::soon;
 pub(crate) struct Client {
     address: SocketAddr,
     headers: String,
+    /// With TLS, and by which name.
+    tls: Option<(Arc<ClientConfig>, String)>,
 }
+
+/// A connection, encrypted or not.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 /// What it answered.
 #[derive(Debug)]
@@ -38,16 +51,39 @@ impl Answer {
 
 impl Client {
     pub(crate) fn new(address: SocketAddr) -> Client {
-        Client { address, headers: format!("Host: {address}\r\n") }
+        Client { address, headers: format!("Host: {address}\r\n"), tls: None }
     }
 
     /// With other headers instead.
     pub(crate) fn with(&self, headers: &str) -> Client {
-        Client { address: self.address, headers: headers.to_string() }
+        Client { headers: headers.to_string(), ..self.clone() }
     }
 
-    async fn send(&self, method: &str, path: &str, body: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
+    /// With TLS, if the node is known by a certificate that this one has signed.
+    pub(crate) fn trusting(&self, authority: &str) -> Client {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.unwrap().with_root_certificates(roots).with_no_client_auth();
+        Client { tls: Some((Arc::new(config), "localhost".to_string())), ..self.clone() }
+    }
+
+    /// By another name.
+    pub(crate) fn named(&self, name: &str) -> Client {
+        let tls = self.tls.clone().map(|(config, _)| (config, name.to_string()));
+        Client { tls, ..self.clone() }
+    }
+
+    pub(crate) async fn connect(&self) -> io::Result<Box<dyn Stream>> {
+        let stream = TcpStream::connect(self.address).await?;
+        let Some((config, name)) = self.tls.clone() else { return Ok(Box::new(stream)) };
+        let name = ServerName::try_from(name).unwrap();
+        Ok(Box::new(TlsConnector::from(config).connect(name, stream).await?))
+    }
+
+    async fn send(&self, method: &str, path: &str, body: &str) -> Box<dyn Stream> {
+        let mut stream = self.connect().await.unwrap();
         let (headers, length) = (&self.headers, body.len());
         let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
         let text = format!(
@@ -90,7 +126,7 @@ impl Client {
 
 /// A stream of events.
 pub(crate) struct Events {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     text: String,
 }
 

@@ -145,6 +145,31 @@ async fn an_operator_gets_it_back_without_breaking_what_the_client_was_promised(
     assert!(second.await.unwrap().leads().0 > token);
 }
 
+/// Who hands over and waits is told who leads next, and how long that took.
+#[tokio::test]
+async fn how_long_it_took_to_hand_over_is_told_to_who_waits_for_it() {
+    let cluster = Cluster::start().await;
+    let (one, two) = (cluster.client(1), cluster.client(2));
+    let (token, session) = one.campaign("x", "20s", "30s").await.leads();
+    let next = tokio::spawn(async move { two.campaign("x", "20s", "30s").await });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let began = Instant::now();
+    let body = json!({ "session": session, "wait": "30s" });
+    let handed = one.post("/elections/x/resign", body).await;
+    let (all, told) = (began.elapsed(), handed.json());
+    assert_eq!(handed.status, 200, "{told}");
+    let (new, _) = soon(next).await.unwrap().leads();
+    assert!(new > token);
+    assert_eq!((told["leader"].as_u64(), told["token"].as_u64()), (Some(2), Some(new)), "{told}");
+    let took = told["took_ms"].as_f64().unwrap();
+    assert!(took > 0.0 && took <= all.as_secs_f64() * 1e3, "{told} of {all:?}");
+    // An operator who does not wait as long as the client takes hears when it is over at the latest.
+    let recalled = cluster.client(2).post("/elections/x/resign", json!({ "wait": "100ms" })).await;
+    let told = recalled.json();
+    assert!(recalled.status == 202 && told["within_ms"].as_u64() > Some(1_000), "{told}");
+    assert!(told["leader"].is_null() && told["took_ms"].is_null(), "{told}");
+}
+
 /// Whoever stands with a greater rank, and wants it back, asks the leader, which hands over at once: but not a
 /// client's leadership, which the client would not know of.
 #[tokio::test]

@@ -1,10 +1,12 @@
 //! Daemons in this process, on free ports of loopback, asked over HTTP as clients do.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests of the edge")]
 
+mod authority;
 mod client;
 mod elections;
 mod operation;
 mod refusals;
+mod tls;
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};

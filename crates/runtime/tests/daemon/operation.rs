@@ -45,6 +45,13 @@ async fn health_is_told_by_status_codes_to_get_head_and_options() {
         .await;
         assert_eq!(cluster.client(node).ask("HEAD", "/health", "").await.status, 200);
     }
+    // To ask is to begin nothing: nobody bears a token for this.
+    for path in ["/leader?election=fresh", "/primary?election=fresh", "/replica?election=fresh"] {
+        let answer = cluster.client(1).get(path).await;
+        assert_eq!(answer.json(), json!({ "leads": false }), "and nothing else is told");
+    }
+    let known = cluster.client(1).get("/elections").await.json();
+    assert_eq!(known["elections"].as_array().unwrap().len(), 1, "{known}");
     cluster.client(1).campaign("y", "10s", "30s").await.leads();
     assert_eq!(cluster.client(1).get("/leader").await.status, 400, "there are two now");
     assert_eq!(cluster.client(1).get("/leader?election=y").await.status, 200);
@@ -109,6 +116,10 @@ async fn figures_are_told_as_prometheus_reads_them() {
     assert_eq!(figures["suffrage_is_leader{election=\"x\"}"], 1.0);
     assert_eq!(figures["suffrage_token{election=\"x\"}"], token as f64);
     assert_eq!(figures["suffrage_elections"], 1.0, "the daemon's own is not counted");
+    assert_eq!(figures["suffrage_elections_led"], 1.0);
+    assert_eq!((figures["suffrage_up"], figures["suffrage_storage_failing"]), (1.0, 0.0));
+    assert_eq!(figures["suffrage_voters"], 3.0);
+    assert!(figures["suffrage_voters_heard"] >= 2.0, "a majority has granted the lease");
     let left = figures["suffrage_lease_remaining_seconds{election=\"x\"}"];
     assert!(left > 0.0 && left < 0.6, "{left}");
     assert!(figures["suffrage_leader_transitions_total"] >= 1.0);
@@ -251,6 +262,16 @@ async fn whoever_asks_must_bear_the_token_if_there_is_one() {
     bearer.campaign("x", "3s", "30s").await.leads();
     let wrong = client.with("Host: x\r\nAuthorization: Bearer correct-horse-batterx\r\n");
     assert_eq!(wrong.get("/elections").await.status, 401);
+    // A new token counts once it is read again.
+    fs::write(&path, "another-horse-battery").unwrap();
+    assert_eq!(bearer.get("/elections").await.status, 200);
+    daemon.renew_credentials().unwrap();
+    assert_eq!(bearer.get("/elections").await.status, 401);
+    let renewed = client.with("Host: x\r\nAuthorization: Bearer another-horse-battery\r\n");
+    assert_eq!(renewed.get("/elections").await.status, 200);
+    fs::write(&path, "short").unwrap();
+    let kept = daemon.renew_credentials().unwrap_err().to_string();
+    assert!(kept.contains("holds no token") && renewed.get("/elections").await.status == 200, "{kept}");
     // Without a token, only those who mean this machine are heard.
     let rebound = cluster.client(1).with("Host: evil.example\r\n");
     assert_eq!(rebound.get("/elections").await.status, 421);

@@ -116,14 +116,20 @@ pub(super) struct Campaign {
     rank: i64,
 }
 
-/// What is said by one that leads, or by an operator, who has no session.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Spoken {
-    #[serde(default)]
+/// What is said by one that leads on.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Renewal {
     session: Option<String>,
-    #[serde(default)]
+}
+
+/// What is said by one that leads no longer, or by an operator, who has no session.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Farewell {
+    session: Option<String>,
     to: Option<u64>,
+    wait: Option<String>,
 }
 
 type Said<T> = Result<Json<T>, JsonRejection>;
@@ -175,7 +181,7 @@ pub(super) async fn campaign(
 pub(super) async fn renew(
     State(app): State<App>,
     Path(name): Path<String>,
-    said: Said<Spoken>,
+    said: Said<Renewal>,
 ) -> Result<Response, Problem> {
     let received = app.node.clock().now();
     let said = understood(said)?;
@@ -210,21 +216,21 @@ fn told(reply: Reply) -> Result<Response, Problem> {
 pub(super) async fn resign(
     State(app): State<App>,
     Path(name): Path<String>,
-    said: Said<Spoken>,
+    said: Said<Farewell>,
 ) -> Result<Response, Problem> {
     let said = understood(said)?;
     if said.to.is_some() {
         let error = "to: is for transfer; whoever is next takes over from one that resigns";
         return Err(Problem::new(StatusCode::BAD_REQUEST, error));
     }
-    hand_over(&app, &name, said.session.as_deref(), None).await
+    hand_over(&app, &name, &said).await
 }
 
 /// `POST /elections/{name}/transfer`
 pub(super) async fn transfer(
     State(app): State<App>,
     Path(name): Path<String>,
-    said: Said<Spoken>,
+    said: Said<Farewell>,
 ) -> Result<Response, Problem> {
     let said = understood(said)?;
     let missing = || Problem::new(StatusCode::BAD_REQUEST, "to: is missing: the id of the node to lead next");
@@ -232,29 +238,51 @@ pub(super) async fn transfer(
     if to == app.node.id().0 {
         return Err(Problem::new(StatusCode::BAD_REQUEST, "to: is this node itself"));
     }
-    hand_over(&app, &name, said.session.as_deref(), Some(NodeId(to))).await
+    hand_over(&app, &name, &said).await
 }
 
-async fn hand_over(
+async fn hand_over(app: &App, name: &str, said: &Farewell) -> Result<Response, Problem> {
+    check_name(name)?;
+    let began = app.node.clock().now();
+    let wait = span("wait", said.wait.as_deref(), Span::ZERO)?.min(WAIT);
+    let session = said.session.as_deref().map(session).transpose()?;
+    // Before anything changes, so that no change is missed.
+    let watched = if wait.is_zero() { None } else { Some(watch(app, name).await?) };
+    let before = watched.as_ref().and_then(|it| it.belief.borrow().leader).map(|(_, token)| token);
+    let within = request_handover(app, name, session, said.to.map(NodeId)).await?;
+    let mut body = json!({ "within_ms": within });
+    let mut done = within == 0;
+    if let Some(mut watched) = watched {
+        let next = watched.belief.wait_for(|it| it.leader.map(|(_, token)| token) > before);
+        let next = timeout(std::time::Duration::from_nanos(wait.as_nanos()), next).await;
+        // Nobody took it in time, or the node has stopped meanwhile.
+        let next = next.ok().and_then(Result::ok);
+        let leader = next.as_ref().and_then(|belief| belief.leader);
+        body["leader"] = json!(leader.map(|(leader, _)| leader.0));
+        body["token"] = json!(leader.map(|(_, token)| token.number()));
+        body["took_ms"] = json!(next.map(|belief| belief.since.since(began).as_nanos() as f64 / 1e6));
+        done |= leader.is_some();
+    }
+    let code = if done { StatusCode::OK } else { StatusCode::ACCEPTED };
+    Ok((code, Json(body)).into_response())
+}
+
+/// Has the node hand over: in how many milliseconds it does at the latest, which are none unless somebody leads
+/// who was promised to.
+async fn request_handover(
     app: &App,
     name: &str,
-    text: Option<&str>,
+    session: Option<Session>,
     to: Option<NodeId>,
-) -> Result<Response, Problem> {
-    check_name(name)?;
-    if let Some(text) = text {
-        let session = session(text)?;
+) -> Result<u64, Problem> {
+    if let Some(session) = session {
         app.desks.ask(name, |reply| Request::Resign { session, to, reply }).await??;
-        return Ok(Json(json!({ "within_ms": 0 })).into_response());
+        return Ok(0);
     }
     let asked = app.desks.ask(name, |reply| Request::Recall { to, reply });
     match in_time(&app.node, asked).await? {
-        Some(within) if within.is_zero() => Ok(Json(json!({ "within_ms": 0 })).into_response()),
-        // Somebody leads who was promised to.
-        Some(within) => {
-            let body = json!({ "within_ms": millis(within) + 1 });
-            Ok((StatusCode::ACCEPTED, Json(body)).into_response())
-        }
+        Some(within) if within.is_zero() => Ok(0),
+        Some(within) => Ok(millis(within) + 1),
         None => {
             let error = format!("node {} does not lead {name}: ask the one that does", app.node.id());
             Err(Problem::new(StatusCode::CONFLICT, error).because("not-leader"))

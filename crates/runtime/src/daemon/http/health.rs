@@ -1,11 +1,14 @@
 //! Health, the way load balancers and orchestrators ask for it: by status codes, with GET, HEAD or OPTIONS.
 //!
 //! - `/leader`, `/primary`: 200 where the election is led, 503 elsewhere. `/replica`: the other way round.
-//! - `/liveness`: 503 if the node does not come round to answering: restart it. Not if it waits for its disk,
-//!   which a restart does not mend.
+//! - `/liveness`: 503 if the node has not come round to anything for a while: restart it. Not if it waits for a
+//!   disk that refuses, which a restart does not mend.
 //! - `/readiness`: 200 if the node hears a majority of voters, and can save if it votes itself. Whether it leads
 //!   is of no account: if only leaders were ready, a rolling update would wait for ever for the second one.
 //! - `/health`: 200 if it is both.
+//!
+//! Whoever can connect can ask, and bears no token. So nothing is begun for them: an election that the node does
+//! not take part in is one that it does not lead, and that is all they hear.
 
 use axum::Json;
 use axum::extract::{Query, State};
@@ -15,14 +18,16 @@ use axum::routing::MethodRouter;
 use election::Span;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::time::timeout;
 
-use super::{App, PATIENCE, Problem, api, checked, elections, in_time};
-use crate::lease::Node;
+use super::{App, Problem, check_name, checked, elections, in_time};
+use crate::lease::{Node, Status};
 
 /// Who has not been heard for so long is not there: the daemon asks the voters three times as often at least (see
 /// `feel_pulse`).
-const SILENCE: Span = Span::from_millis(10_000);
+pub(super) const SILENCE: Span = Span::from_millis(10_000);
+
+/// A node comes round every second. One that has not for so long is stuck, however busy the machine is.
+const STALE: Span = Span::from_millis(10_000);
 
 /// The health checks.
 pub(super) fn checks() -> Vec<(&'static str, MethodRouter<App>)> {
@@ -43,21 +48,26 @@ pub(super) struct Asked {
 }
 
 /// Whether this node leads the election that is meant.
-async fn leads(app: &App, asked: Asked) -> Result<(bool, Response), Problem> {
-    let name = match asked.election {
-        Some(name) => name,
-        None => {
-            let mut all = elections(&app.node).await?;
-            let (Some(only), true) = (all.pop(), all.is_empty()) else {
-                let error = "which election? Say ?election=NAME: this node takes part in none, or in several";
-                return Err(Problem::new(StatusCode::BAD_REQUEST, error));
-            };
-            only.name
+async fn leads(app: &App, asked: Asked) -> Result<bool, Problem> {
+    let status = match asked.election {
+        Some(name) => {
+            check_name(&name)?;
+            in_time(&app.node, app.node.status(&name)).await?
         }
+        None => Some(only_election(&app.node).await?),
     };
-    let status = api::status(app, &name).await?;
-    let told = api::Told::new(app.node.id(), app.node.clock().now(), &status);
-    Ok((status.lease.is_some(), Json(told).into_response()))
+    Ok(status.is_some_and(|status| status.lease.is_some()))
+}
+
+/// The election that is meant if none is named.
+async fn only_election(node: &Node) -> Result<Status, Problem> {
+    // The daemon's own may be one of them. If there are many, they are not listed for anybody who asks.
+    let few = in_time(node, node.figures()).await?.elections <= 2;
+    let mut all = if few { elections(node).await? } else { Vec::new() };
+    all.pop().filter(|_| all.is_empty()).ok_or_else(|| {
+        let error = "which election? Say ?election=NAME: this node takes part in none, or in several";
+        Problem::new(StatusCode::BAD_REQUEST, error)
+    })
 }
 
 fn code(good: bool) -> StatusCode {
@@ -65,26 +75,27 @@ fn code(good: bool) -> StatusCode {
 }
 
 async fn leader(State(app): State<App>, Query(asked): Query<Asked>) -> Result<Response, Problem> {
-    let (leads, told) = leads(&app, asked).await?;
-    Ok((code(leads), told).into_response())
+    let leads = leads(&app, asked).await?;
+    Ok((code(leads), Json(json!({ "leads": leads }))).into_response())
 }
 
 async fn replica(State(app): State<App>, Query(asked): Query<Asked>) -> Result<Response, Problem> {
-    let (leads, told) = leads(&app, asked).await?;
-    Ok((code(!leads), told).into_response())
+    let leads = leads(&app, asked).await?;
+    Ok((code(!leads), Json(json!({ "leads": leads }))).into_response())
 }
 
 /// Whether the node comes round to things, or at least says why it does not.
-pub(in crate::daemon) async fn is_alive(node: &Node) -> bool {
-    match timeout(PATIENCE, node.figures()).await {
-        // To be answered is to be come round to.
-        Ok(answered) => answered.is_ok(),
-        Err(_) => node.condition().borrow().trouble.is_some(),
+pub(in crate::daemon) fn is_alive(node: &Node) -> bool {
+    let condition = node.condition();
+    // Nobody is left to change it.
+    if condition.has_changed().is_err() || condition.borrow().stopped.is_some() {
+        return false;
     }
+    condition.borrow().trouble.is_some() || node.clock().now().since(node.last_turn()) < STALE
 }
 
 async fn liveness(State(app): State<App>) -> Response {
-    let alive = is_alive(&app.node).await;
+    let alive = is_alive(&app.node);
     (code(alive), Json(json!({ "alive": alive }))).into_response()
 }
 
@@ -110,8 +121,101 @@ async fn readiness(State(app): State<App>) -> Result<Response, Problem> {
 }
 
 async fn health(State(app): State<App>) -> Result<Response, Problem> {
-    if !is_alive(&app.node).await {
+    if !is_alive(&app.node) {
         return Ok((code(false), Json(json!({ "alive": false }))).into_response());
     }
     readiness(State(app)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex, mpsc};
+    use std::time::Duration;
+
+    use election::{NodeId, Start};
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::daemon::credentials::Credentials;
+    use crate::daemon::desk::Desks;
+    use crate::lease::{Saved, Settings};
+    use crate::storage::Storage;
+    use crate::transport::udp::{Socket, Udp};
+    use crate::transport::{Config, Sealed};
+    use crate::{Error, Keyring};
+
+    /// Takes until it is told to write.
+    struct SlowDisk(Mutex<mpsc::Receiver<Result<(), Error>>>);
+
+    impl Storage<Saved> for SlowDisk {
+        fn start(&mut self) -> Result<Start<Saved>, Error> {
+            Ok(Start::Fresh)
+        }
+
+        fn save(&mut self, _: &Saved) -> Result<(), Error> {
+            self.0.lock().unwrap().recv().unwrap_or(Ok(()))
+        }
+
+        fn mark_started(&mut self) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+
+    async fn app(clock: &ManualClock, disk: SlowDisk) -> App {
+        let socket = Socket::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let wire = Config::new(NodeId(1), Keyring::generate().unwrap()).unwrap();
+        let transport: Arc<Udp> = Arc::new(Sealed::new(socket, wire).unwrap());
+        let settings = Settings::new([NodeId(1)]);
+        let node = Node::start(Arc::clone(&transport), clock.clone(), disk, settings).unwrap();
+        let desks = Desks::new(node.clone());
+        let (_, credentials) = watch::channel(Arc::new(Credentials { token: None, certificate: None }));
+        App { node, transport, desks, ttl: Span::from_millis(1_000), credentials }
+    }
+
+    async fn until(app: &App, status: u16) {
+        let soon = tokio::time::timeout(Duration::from_secs(60), async {
+            while liveness(State(app.clone())).await.status() != status {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        soon.await.unwrap_or_else(|_| panic!("not {status} in time"));
+    }
+
+    /// The disk neither writes nor refuses: the loop waits for it, and for nothing else.
+    #[tokio::test]
+    async fn a_loop_that_stands_still_is_not_alive_until_it_goes_on() {
+        let (clock, (disk, told)) = (ManualClock::new(), mpsc::channel());
+        let app = app(&clock, SlowDisk(Mutex::new(told))).await;
+        clock.advance(STALE - Span::from_nanos(1));
+        assert_eq!(liveness(State(app.clone())).await.status(), 200);
+        clock.advance(Span::from_nanos(1));
+        assert_eq!(liveness(State(app.clone())).await.status(), 503);
+        let asked = || Query(Asked { election: Some("x".to_string()) });
+        let refused = leader(State(app.clone()), asked()).await.unwrap_err();
+        assert!(refused.error.contains("does not come round"), "at once: {}", refused.error);
+        disk.send(Ok(())).unwrap();
+        until(&app, 200).await;
+        assert_eq!(
+            leader(State(app.clone()), asked()).await.unwrap().status(),
+            503,
+            "it goes on, and follows"
+        );
+        app.node.stop().await;
+        assert_eq!(liveness(State(app.clone())).await.status(), 503, "it has stopped");
+    }
+
+    #[tokio::test]
+    async fn one_whose_disk_refuses_is_alive_and_not_ready() {
+        let (clock, (disk, told)) = (ManualClock::new(), mpsc::channel());
+        let app = app(&clock, SlowDisk(Mutex::new(told))).await;
+        clock.advance(STALE * 2);
+        until(&app, 503).await;
+        disk.send(Err(Error::Failed("no space".to_string()))).unwrap();
+        until(&app, 200).await;
+        let ready = readiness(State(app.clone())).await.unwrap();
+        assert_eq!(ready.status(), 503);
+        app.node.abort();
+        until(&app, 503).await;
+    }
 }

@@ -1,0 +1,49 @@
+//! Certificates for tests.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
+    date_time_ymd,
+};
+
+/// Somebody who signs certificates.
+pub(crate) struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Authority {
+    pub(crate) fn new(name: &str) -> Authority {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        Authority { issuer }
+    }
+
+    /// Its own certificate: what clients trust.
+    pub(crate) fn pem(&self) -> String {
+        self.issuer.pem()
+    }
+
+    /// Puts a certificate for this machine and its key into these files, valid until the end of that year.
+    pub(crate) fn sign(&self, certificate: &Path, key: &Path, until: i32) {
+        let names = ["localhost", "127.0.0.1"].map(String::from);
+        let mut params = CertificateParams::new(names).unwrap();
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(until, 12, 31);
+        let pair = KeyPair::generate().unwrap();
+        fs::write(certificate, params.signed_by(&pair, &self.issuer).unwrap().pem()).unwrap();
+        secret(key, &pair.serialize_pem());
+    }
+}
+
+/// Writes a file that only its owner may read.
+pub(crate) fn secret(path: &Path, text: &str) -> PathBuf {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    path.to_path_buf()
+}
