@@ -261,7 +261,9 @@ impl Sized {
         let request = ramanathan2007::Request::sized(nodes, runs, self.flags.seed);
         let (paper, option) = match figure {
             None => (ramanathan2007::reproduction(request), format!(" --nodes {nodes}")),
-            Some(figure) => (ramanathan2007::figure_9(request), format!(" --figure {figure} --nodes {nodes}")),
+            Some(figure) => {
+                (ramanathan2007::figure_9(request), format!(" --figure {figure} --nodes {nodes}"))
+            }
         };
         self.flags.asked(paper, &option, runs)
     }

@@ -139,13 +139,7 @@ pub fn add(trial: Trial, study: &mut Study, name: &str, runs: u64) -> usize {
 
 /// Adds so many elections by probabilistic quorums to a study, made in [`bulk`]. The command that goes with
 /// them makes the same election in the simulated world, by another chance.
-pub fn add_in_bulk(
-    nodes: usize,
-    contenders: Contenders,
-    study: &mut Study,
-    name: &str,
-    runs: u64,
-) -> usize {
+pub fn add_in_bulk(nodes: usize, contenders: Contenders, study: &mut Study, name: &str, runs: u64) -> usize {
     let trial = quorums(nodes, contenders);
     let command = trial.command();
     study.add(name.to_string(), runs, command, move |seed| match bulk::run(nodes, contenders, seed) {

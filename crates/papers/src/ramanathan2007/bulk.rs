@@ -26,7 +26,7 @@ use std::collections::BinaryHeap;
 
 use election::algorithms::randomized::figures::Tally;
 use election::algorithms::randomized::rounds::{number_range, sigma_last};
-use election::algorithms::randomized::{Answer, Claim, Mediator, Ruling, options::Tables};
+use election::algorithms::randomized::{Answer, Claim, Mediator, Ruling, State, options::Tables};
 use election::{Hash, NodeId, Rng, Span};
 use simulator::Contenders;
 
@@ -152,8 +152,6 @@ enum Stage {
 /// that of their places.
 #[derive(Clone, Debug)]
 struct Candidate {
-    slot: usize,
-    number: u64,
     stage: Stage,
     granted: usize,
     confirmed: usize,
@@ -187,9 +185,16 @@ struct Election {
     chance: Chance,
     needed: usize,
     candidates: Vec<Candidate>,
-    /// When each contender dropped out; the end of time if it has not. Apart from the rest, to be at hand.
+    // What every request is judged by is kept apart from the rest, so that it stays in the cache.
+    /// The slot of each contender.
+    slots: Vec<usize>,
+    /// Its random number.
+    numbers: Vec<u64>,
+    /// When it dropped out; the end of time if it has not.
     left: Vec<u64>,
     mediators: Vec<Mediator>,
+    /// Below which number each mediator refuses, and is none the wiser.
+    bars: Vec<u64>,
     /// How often each mediator's timer was set or stopped.
     generations: Vec<u32>,
     /// When each process hears of a winner first; empty while there is none.
@@ -208,21 +213,17 @@ impl Election {
     fn new(nodes: usize, slots: Vec<usize>, seed: u64) -> Election {
         let chance = Chance::new(seed);
         let range = number_range(nodes as u64);
-        let candidate = |&slot: &usize| Candidate {
-            slot,
-            number: Rng::new(chance.luck(slot)).below(range),
-            stage: Stage::Asked,
-            granted: 0,
-            confirmed: 0,
-            refused: None,
-            holders: Vec::new(),
-        };
+        let candidate =
+            Candidate { stage: Stage::Asked, granted: 0, confirmed: 0, refused: None, holders: Vec::new() };
         Election {
             nodes,
             chance,
             needed: sigma_last(nodes as u64).min(nodes),
-            candidates: slots.iter().map(candidate).collect(),
+            candidates: vec![candidate; slots.len()],
+            numbers: slots.iter().map(|&slot| Rng::new(chance.luck(slot)).below(range)).collect(),
             left: vec![u64::MAX; slots.len()],
+            slots,
+            bars: vec![0; nodes],
             mediators: vec![Mediator::new(Tables::Repaired); nodes],
             generations: vec![0; nodes],
             heard: Vec::new(),
@@ -237,7 +238,7 @@ impl Election {
 
     /// The mediators that a contender asks. `seen` has a place for each process, and nowhere `mark`.
     fn panel(&self, candidate: usize, seen: &mut [u32], mark: u32, mut ask: impl FnMut(usize)) {
-        let mut rng = Rng::new(self.chance.luck(self.candidates[candidate].slot));
+        let mut rng = Rng::new(self.chance.luck(self.slots[candidate]));
         rng.below(number_range(self.nodes as u64));
         let mut missing = self.needed;
         while missing > 0 {
@@ -250,13 +251,16 @@ impl Election {
     }
 
     fn play(&mut self) {
-        for mut requests in self.requests() {
-            // Most are overtaken: better known before they are put in order.
-            requests.retain(|&request| !self.is_overtaken(request));
+        let slices = self.requests();
+        let length = 1 << (TIME_BITS - slices.len().ilog2());
+        for (begins, mut requests) in (0..).step_by(length).zip(slices) {
+            // Many are overtaken: better known before they are put in order.
+            self.proceed(begins);
+            requests.retain(|&request| !self.is_overtaken(request, 0));
             requests.sort_unstable();
             for request in requests {
                 self.proceed(request >> (2 * PLACE_BITS));
-                if !self.is_overtaken(request) {
+                if !self.is_overtaken(request, begins) {
                     self.on_request(request);
                 }
             }
@@ -275,7 +279,7 @@ impl Election {
         let mut requests: Vec<Vec<u64>> = (0..slices).map(|_| Vec::with_capacity(each + each / 8)).collect();
         let mut seen = vec![0; self.nodes];
         for candidate in 0..self.candidates.len() {
-            let slot = self.candidates[candidate].slot;
+            let slot = self.slots[candidate];
             self.panel(candidate, &mut seen, candidate as u32 + 1, |mediator| {
                 let at = self.chance.delay(Leg::Req, slot, mediator);
                 let word = (at << PLACE_BITS | candidate as u64) << PLACE_BITS | mediator as u64;
@@ -290,28 +294,28 @@ impl Election {
         (request >> (2 * PLACE_BITS), place(request >> PLACE_BITS), place(request))
     }
 
-    /// Whether a request comes after its sender's DEC, as far as is known yet.
+    /// Whether a request comes after its sender's DEC, as far as is known yet, and if that was sent since.
     #[inline]
-    fn is_overtaken(&self, request: u64) -> bool {
+    fn is_overtaken(&self, request: u64, since: u64) -> bool {
         let (at, candidate, mediator) = Election::unpack(request);
         let left = self.left[candidate];
-        left < at && left + self.decline_takes(candidate, mediator) < at
+        (since..at).contains(&left) && left + self.decline_takes(candidate, mediator) < at
     }
 
     fn decline_takes(&self, candidate: usize, mediator: usize) -> u64 {
-        self.chance.delay(Leg::Dec, self.candidates[candidate].slot, mediator)
+        self.chance.delay(Leg::Dec, self.slots[candidate], mediator)
     }
 
     fn on_request(&mut self, request: u64) {
         let (now, candidate, mediator) = Election::unpack(request);
-        let contender = NodeId(candidate as u64);
-        if self.heard.get(mediator).is_some_and(|&heard| heard < now) {
-            // It knows the winner, and refuses everybody.
+        let (number, contender) = (self.numbers[candidate], NodeId(candidate as u64));
+        // One that knows the winner refuses everybody.
+        let informed = self.heard.get(mediator).is_some_and(|&heard| heard < now);
+        if informed || number < self.bars[mediator] {
             self.counts.nak += 1;
             return self.refuse(now, candidate, mediator, Leg::Nak);
         }
-        let claim = Claim { number: self.candidates[candidate].number, contender };
-        let ruling = self.mediators[mediator].on_request(claim);
+        let ruling = self.mediators[mediator].on_request(Claim { number, contender });
         if self.holds(mediator, candidate) {
             match self.left[candidate] {
                 u64::MAX => self.candidates[candidate].holders.push(mediator),
@@ -383,8 +387,21 @@ impl Election {
         }
     }
 
+    /// Below which number a mediator refuses without a change of its state: `act` of Table 7, and row 4.
+    fn bar(mediator: &Mediator) -> u64 {
+        let number = |claim: Option<Claim>| claim.map_or(0, |claim| claim.number);
+        match mediator.state() {
+            State::Idle => 0,
+            State::Safe | State::PostSafe | State::CloseSafe => {
+                number(mediator.current()).max(number(mediator.waiting()))
+            }
+            State::Final => u64::MAX,
+        }
+    }
+
     /// Counts a mediator's answers, and sends those that matter.
     fn carry_out(&mut self, now: u64, mediator: usize, ruling: Ruling, refusal: Leg) {
+        self.bars[mediator] = Election::bar(&self.mediators[mediator]);
         for (contender, answer) in ruling.answers.into_iter().flatten() {
             let candidate = contender.0 as usize;
             let (leg, event) = match answer {
@@ -404,7 +421,7 @@ impl Election {
             };
             let contender = &self.candidates[candidate];
             if contender.stands() {
-                let at = now + self.chance.delay(leg, mediator, contender.slot);
+                let at = now + self.chance.delay(leg, mediator, self.slots[candidate]);
                 // A yes that comes after a no is none.
                 if contender.refused.is_none_or(|(refused, _)| at <= refused) {
                     self.schedule(at, event);
@@ -426,7 +443,7 @@ impl Election {
             return;
         }
         let contender = &mut self.candidates[candidate];
-        let at = now + self.chance.delay(leg, mediator, contender.slot);
+        let at = now + self.chance.delay(leg, mediator, self.slots[candidate]);
         if contender.stands() && contender.refused.is_none_or(|(first, _)| at < first) {
             contender.refused = Some((at, mediator));
             self.schedule(at, Event::Refused { candidate });
@@ -445,7 +462,7 @@ impl Election {
         contender.stage = Stage::Potential;
         self.overdue |= now > ANSWERS * TAU;
         self.counts.potw += self.needed as u64;
-        let slot = contender.slot;
+        let slot = self.slots[candidate];
         let mut asked = Vec::with_capacity(self.needed);
         self.panel(candidate, &mut vec![0; self.nodes], 1, |mediator| asked.push(mediator));
         for mediator in asked {
@@ -464,7 +481,7 @@ impl Election {
         }
         for other in 0..self.candidates.len() {
             if self.candidates[other].stands() {
-                let at = self.hears(now, candidate, self.candidates[other].slot);
+                let at = self.hears(now, candidate, self.slots[other]);
                 self.schedule(at, Event::Informed { candidate: other });
             }
         }
@@ -472,7 +489,7 @@ impl Election {
 
     /// When a process hears of a winner.
     fn hears(&self, won: u64, winner: usize, slot: usize) -> u64 {
-        let from = self.candidates[winner].slot;
+        let from = self.slots[winner];
         if from == slot { won } else { won + self.chance.delay(Leg::Elected, from, slot) }
     }
 
@@ -495,7 +512,7 @@ impl Election {
 
     fn result(&self) -> Result {
         let thousandths = |nanos: u64| (nanos as f64 * 1e3 / TAU as f64).round() as u32;
-        let mut winners: Vec<usize> = self.won.iter().map(|&(_, winner)| self.candidates[winner].slot).collect();
+        let mut winners: Vec<usize> = self.won.iter().map(|&(_, winner)| self.slots[winner]).collect();
         winners.sort_unstable();
         let tally = Tally {
             processes: self.nodes,
@@ -519,7 +536,7 @@ impl Election {
             let mut news: Vec<(u64, (u64, usize))> = self
                 .won
                 .iter()
-                .map(|&(at, winner)| (self.hears(at, winner, slot), (self.candidates[winner].number, winner)))
+                .map(|&(at, winner)| (self.hears(at, winner, slot), (self.numbers[winner], winner)))
                 .collect();
             news.sort_unstable();
             let mut best = None;

@@ -160,7 +160,8 @@ impl Failures {
     }
 
     fn theorem_11_of_the_first_approach(&self, results: &Results) -> Claim {
-        let question = "And where it is enough that nobody says no, what factor of those that would go on is left?";
+        let question =
+            "And where it is enough that nobody says no, what factor of those that would go on is left?";
         let found: Vec<String> =
             MODES.into_iter().filter_map(|mode| self.first_approach_factor(results, mode)).collect();
         let found = match found.is_empty() {
@@ -271,8 +272,17 @@ impl Failures {
     }
 
     fn table(&self, results: &Results) -> Table {
-        let head =
-            ["mode", "approach", "contenders", "gamma", "runs", "one winner", "no winner", "finalists", "messages"];
+        let head = [
+            "mode",
+            "approach",
+            "contenders",
+            "gamma",
+            "runs",
+            "one winner",
+            "no winner",
+            "finalists",
+            "messages",
+        ];
         let title =
             "Elections in which processes are dead with probability gamma; exact intervals of the shares";
         let mut table = Table::new("failures", title, &head);

@@ -56,7 +56,13 @@ impl Losses {
                         Trouble::Loss(loss) => format!("Messages lost: {loss}, {mode}, {approach}"),
                         Trouble::Deaths => format!("Contenders die, {mode}, {approach}"),
                     };
-                    points.push(Point { trouble, mode, approach, runs, place: add(trial, study, &name, runs) });
+                    points.push(Point {
+                        trouble,
+                        mode,
+                        approach,
+                        runs,
+                        place: add(trial, study, &name, runs),
+                    });
                 }
             }
         }
