@@ -18,7 +18,11 @@ const MODES: [Mode; 2] = [Mode::Sync, Mode::Async];
 /// With fewer contenders than this a mean over runs is not what the mean goes to.
 const ENOUGH: f64 = 100.0;
 /// How much less than the factor counts as the factor: `(1 - gamma)^sigma` is not quite its exponential.
-const TOLERANCE: f64 = 0.01;
+/// Asynchronously the calculation that others are put against is off by some percent, and not always by as
+/// much.
+fn tolerance(mode: Mode) -> f64 {
+    if mode == Mode::Sync { 0.01 } else { 0.05 }
+}
 
 /// How many contend.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -121,7 +125,7 @@ impl Failures {
             for (round, factor, claimed) in self.factors(point, results) {
                 judged += 1;
                 worst = worst.max((factor.mean / claimed - 1.0).abs());
-                if factor.hi < claimed * (1.0 - TOLERANCE) {
+                if factor.hi < claimed * (1.0 - tolerance(mode)) {
                     refuted.push(format!(
                         "{} against {} at gamma {}, round {round}",
                         interval(factor),
@@ -136,9 +140,11 @@ impl Failures {
             (_, true) => (
                 Verdict::Held,
                 format!(
-                    "{mode:?}: in {judged} rounds of {} values of gamma the factor is within {}% of that.",
+                    "{mode:?}: in {judged} rounds of {} values of gamma the factor is within {}% of that; {}% \
+                     less would have been put down to the calculation.",
                     GAMMAS.len(),
-                    number(worst * 100.0)
+                    number(worst * 100.0),
+                    tolerance(mode) * 100.0
                 ),
             ),
             (_, false) => (
