@@ -182,7 +182,7 @@ fn the_paper_can_be_shown_and_shown_again() {
 /// other while the election lasts, that happens to some in some of 100 elections, and not in all.
 #[test]
 fn section_5_contenders_that_die_take_the_election_with_them() {
-    let paper = reproduction(Request { nodes: 5_000, most_nodes: 1_000, runs: 2_000, seed: 0 });
+    let paper = reproduction(Request { nodes: 5_000, most_nodes: 1_000, runs: 4_000, seed: 0 });
     let dying = |point: &&papers::study::Point| point.name == "Contenders die, async, all-positive";
     let point = paper.study.points().iter().find(dying).unwrap();
     assert!(point.replay.contains(" --crash 2@2 --crash 3@4 "), "{}", point.replay);

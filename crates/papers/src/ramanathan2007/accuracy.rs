@@ -49,7 +49,7 @@ const CASES: [Case; 9] = [
     Case {
         name: "PQ, printed tables, 1%",
         trial: |nodes| quorums(nodes, ONE_PERCENT).set("tables", "printed"),
-        part: 20,
+        part: 50,
         bulk: false,
         kind: Kind::Claimed,
     },
@@ -70,7 +70,7 @@ const CASES: [Case; 9] = [
     Case {
         name: "RE, synchronous, 1%",
         trial: |nodes| synchronous(randomized(nodes, ONE_PERCENT)),
-        part: 1,
+        part: 5,
         bulk: false,
         kind: Kind::Asked,
     },
@@ -84,14 +84,14 @@ const CASES: [Case; 9] = [
     Case {
         name: "RE, two contenders",
         trial: |nodes| randomized(nodes, Contenders::Count(2)),
-        part: 1,
+        part: 10,
         bulk: false,
         kind: Kind::Asked,
     },
     Case {
         name: "RE, two contenders, synchronous",
         trial: |nodes| synchronous(randomized(nodes, Contenders::Count(2))),
-        part: 1,
+        part: 10,
         bulk: false,
         kind: Kind::Asked,
     },

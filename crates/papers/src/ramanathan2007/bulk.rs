@@ -531,6 +531,9 @@ impl Election {
 
     /// When anybody changed its mind last: of two winners the one of the greater number is believed in.
     fn decided(&self) -> u64 {
+        if self.won.len() < 2 {
+            return self.heard.iter().copied().max().unwrap_or(0);
+        }
         let mut last = 0;
         for slot in 0..self.nodes {
             let mut news: Vec<(u64, (u64, usize))> = self

@@ -57,7 +57,7 @@ impl Failures {
         let mut points = Vec::new();
         for mode in MODES {
             for approach in APPROACHES {
-                for (field, part) in [(Field::One, 20), (Field::All, 400)] {
+                for (field, part) in [(Field::One, 40), (Field::All, 500)] {
                     for gamma in GAMMAS {
                         let contenders = match field {
                             Field::One => Contenders::Count(1),
@@ -77,7 +77,7 @@ impl Failures {
         }
         let sound = MODES.map(|mode| {
             let name = format!("Theorem 11, {mode:?}, nobody dead");
-            add(trial(mode, Contenders::Share(1.0)), study, &name, request.part(400))
+            add(trial(mode, Contenders::Share(1.0)), study, &name, request.part(500))
         });
         Failures { nodes: nodes as u64, points, sound }
     }

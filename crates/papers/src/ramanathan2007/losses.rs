@@ -51,7 +51,7 @@ impl Losses {
                     let trial = Losses::trial(nodes, trouble);
                     let trial = if mode == "sync" { synchronous(trial) } else { trial };
                     let trial = trial.set("on-failure", approach);
-                    let runs = request.part(20);
+                    let runs = request.part(40);
                     let name = match trouble {
                         Trouble::Loss(loss) => format!("Messages lost: {loss}, {mode}, {approach}"),
                         Trouble::Deaths => format!("Contenders die, {mode}, {approach}"),
