@@ -39,8 +39,9 @@ const TIME_BITS: u32 = TAU.ilog2() + 1;
 const PLACE_BITS: u32 = (WORD_BITS - TIME_BITS) / 2;
 /// With more processes than this a request does not fit into a word.
 pub const MOST: usize = 1 << PLACE_BITS;
-/// How many requests are put in order at a time: as many as fit into the cache.
-const SLICE: usize = 1 << 14;
+/// How many requests are put in order at a time: as many as fit into the cache. In tests few, so that small
+/// groups have as many slices as large ones.
+const SLICE: usize = if cfg!(test) { 1 << 6 } else { 1 << 14 };
 /// Until when everybody is answered, in tau.
 const ANSWERS: u64 = 8;
 
