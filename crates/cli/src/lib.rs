@@ -35,6 +35,7 @@ mod simulate_detector;
 mod simulate_multicast;
 mod sweep;
 mod torture;
+mod tournament;
 mod trace;
 mod validate;
 mod watch;

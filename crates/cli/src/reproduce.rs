@@ -51,6 +51,8 @@ const RAMANATHAN2007_EXAMPLES: &str = "Examples:
       as in the paper: 50,000 processes, and 10,000 runs of section 7.2
   suffrage reproduce ramanathan2007 --runs 1000 --out /tmp/pages
       a tenth of the runs
+  suffrage reproduce ramanathan2007 --figure 9
+      100 elections each of 50,000 processes, up to half of whom contend
 
 Exit codes: 0 it ran, whatever became of the claims; 1 a file could not be written; 2 the command line is
 wrong.";
@@ -109,6 +111,15 @@ struct Gupta2000 {
 }
 
 #[derive(Args, Debug)]
+struct Ramanathan2007 {
+    /// The paper's only measured figure, 9, by itself [default: all of the paper]
+    #[arg(long, value_name = "9", value_parser = only_figure)]
+    figure: Option<u8>,
+    #[command(flatten)]
+    sized: Sized,
+}
+
+#[derive(Args, Debug)]
 struct Sized {
     /// How many processes there are in section 7 of ramanathan2007; up to twenty times as many where messages
     /// are measured over their number
@@ -137,12 +148,19 @@ fn figure(text: &str) -> Result<u8, String> {
     }
 }
 
+fn only_figure(text: &str) -> Result<u8, String> {
+    match text {
+        "9" => Ok(9),
+        _ => Err(format!("there is no figure `{text}` to be measured; it is 9")),
+    }
+}
+
 pub(crate) fn command() -> Command {
     let gupta2000 = Gupta2000::augment_args(Command::new("gupta2000"))
         .about("A probabilistically correct leader election protocol for large groups (DISC 2000)")
         .long_about(GUPTA2000)
         .after_help(GUPTA2000_EXAMPLES);
-    let ramanathan2007 = Sized::augment_args(Command::new("ramanathan2007"))
+    let ramanathan2007 = Ramanathan2007::augment_args(Command::new("ramanathan2007"))
         .about("Randomized leader election (Distributed Computing, 2007)")
         .long_about(RAMANATHAN2007)
         .after_help(RAMANATHAN2007_EXAMPLES);
@@ -168,14 +186,14 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
             flags.reproduce(&[paper], console)
         }
         Some(("ramanathan2007", matches)) => {
-            let sized = Sized::from_arg_matches(matches)?;
-            let (paper, flags) = (sized.ramanathan2007(), &sized.flags);
+            let Ramanathan2007 { figure, sized } = Ramanathan2007::from_arg_matches(matches)?;
+            let (paper, flags) = (sized.ramanathan2007(figure), &sized.flags);
             flags.reproduce(&[paper], console)
         }
         Some(("all", matches)) => {
             let sized = Sized::from_arg_matches(matches)?;
             let flags = &sized.flags;
-            let papers = [flags.gupta2000(None), sized.ramanathan2007()];
+            let papers = [flags.gupta2000(None), sized.ramanathan2007(None)];
             flags.reproduce(&papers, console)
         }
         _ => unreachable!("clap demands a paper"),
@@ -237,11 +255,17 @@ impl Flags {
 }
 
 impl Sized {
-    fn ramanathan2007(&self) -> Asked {
+    fn ramanathan2007(&self, figure: Option<u8>) -> Asked {
         let runs = self.flags.runs.unwrap_or(RAMANATHAN2007_RUNS);
         let nodes = if self.quick { QUICK_NODES } else { self.nodes };
         let request = ramanathan2007::Request::sized(nodes, runs, self.flags.seed);
-        self.flags.asked(ramanathan2007::reproduction(request), &format!(" --nodes {nodes}"), runs)
+        let (paper, option) = match figure {
+            None => (ramanathan2007::reproduction(request), format!(" --nodes {nodes}")),
+            Some(figure) => {
+                (ramanathan2007::figure_9(request), format!(" --figure {figure} --nodes {nodes}"))
+            }
+        };
+        self.flags.asked(paper, &option, runs)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::sweep::{self, Sweep};
 use crate::trace::Trace;
 use crate::watch::{Cuts, Several, Shared};
-use crate::{Console, algorithms, options, replay, scenario};
+use crate::{Console, algorithms, options, replay, scenario, tournament};
 
 const ABOUT: &str = "Runs an algorithm in the simulator.
 
@@ -149,7 +149,7 @@ impl Visitor for Simulate<'_, '_> {
                 let sweep = Sweep { runner: &*runner, scenario: &scenario, runs, jobs: common.runs.jobs };
                 let summary = sweep.run(self.console.err_is_terminal);
                 let text = match common.output.json {
-                    true => json(&summary),
+                    true => json(&tournament::of_runs(&summary)),
                     false => sweep::table(&account::opening(A::CONTRACT.name, &scenario), &summary, replay),
                 };
                 self.console.out.write_all(text.as_bytes())?;
@@ -241,7 +241,7 @@ impl Run<'_> {
         };
         let account = account.into_inner();
         let text = if self.output.json {
-            json(&outcome)
+            json(&tournament::of_run(&outcome))
         } else {
             let course = diagram.map_or_else(|| account.course(), |diagram| diagram.into_inner().draw());
             let result = account::result(self.scenario, &outcome, &account.verdict(&outcome), &self.replay);

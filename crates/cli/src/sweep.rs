@@ -28,12 +28,12 @@ pub(crate) struct Summary {
     nodes: usize,
     /// The first seed.
     seed: u64,
-    runs: u64,
+    pub(crate) runs: u64,
     messages: Estimate,
     #[serde(serialize_with = "as_map")]
-    by_kind: Kinds<Estimate>,
+    pub(crate) by_kind: Kinds<Estimate>,
     #[serde(serialize_with = "as_map")]
-    apart: Kinds<Estimate>,
+    pub(crate) apart: Kinds<Estimate>,
     multicasts: Estimate,
     undelivered: Estimate,
     time: Estimate,
@@ -45,7 +45,7 @@ pub(crate) struct Summary {
     events: Estimate,
     /// What this algorithm is measured by besides.
     #[serde(serialize_with = "as_named", skip_serializing_if = "Vec::is_empty")]
-    figures: Vec<(Cow<'static, str>, Estimate)>,
+    pub(crate) figures: Vec<(Cow<'static, str>, Estimate)>,
     violations: Estimate,
     /// A run in which a promise was broken.
     first_violation: Option<Broken>,

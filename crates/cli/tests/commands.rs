@@ -583,3 +583,32 @@ fn contenders_are_alive_and_as_many_as_asked_for() {
         assert!(contenders == 8.0, "seed {seed}: {contenders}");
     }
 }
+
+/// What a tournament comes to, in one run and in many: winners, messages by phase and kind, contenders by
+/// round, rounds and time.
+#[test]
+fn tournaments_are_told_by_phases_and_rounds() {
+    let line = "suffrage simulate randomized --nodes 300 --contenders 0.5 --latency uniform:0,1";
+    let one = json(line);
+    assert_eq!(one["winners"], serde_json::json!({ "0": 0, "1": 1, "2+": 0 }));
+    let rounds = one["contenders_by_round"].as_array().unwrap();
+    assert_eq!(rounds[0], 150.0);
+    assert_eq!(one["rounds"].as_f64().unwrap(), rounds.len() as f64 + 1.0);
+    assert!(one["time_in_tau"].as_f64().unwrap() > 4.0);
+    let phases = one["messages_by_phase"].as_object().unwrap();
+    let sum = |phase: &str| phases[phase].as_object().unwrap().values().map(|it| it.as_f64().unwrap()).sum();
+    let (first, second): (f64, f64) = (sum("first"), sum("second"));
+    assert_eq!(first + second, one["messages"]["total"].as_f64().unwrap());
+    assert_eq!(phases["announcement"], serde_json::json!({ "Elected": 1.0 }));
+
+    let many = json(&format!("{line} --runs 10"));
+    let winners = &many["winners"];
+    let runs: u64 = ["0", "1", "2+"].iter().map(|&count| winners[count].as_u64().unwrap()).sum();
+    assert_eq!(runs, 10);
+    assert_eq!(many["contenders_by_round"][0]["mean"], 150.0);
+    assert_eq!(many["messages_by_phase"]["second"]["REQ"], many["by_kind"]["REQ"]);
+    assert!(many["rounds"]["mean"].as_f64().unwrap() > 1.0 && many["time_in_tau"]["lo"].is_number());
+    let quorums = json("suffrage simulate probabilistic-quorum --nodes 30 --contenders 3");
+    assert_eq!(quorums["winners"]["1"], 1);
+    assert_eq!(json("suffrage simulate bully")["winners"], Value::Null);
+}

@@ -111,6 +111,20 @@ fn the_randomized_election_is_reproduced_the_same_whatever_the_number_of_jobs() 
 }
 
 #[test]
+fn figure_9_can_be_had_by_itself() {
+    let folder = Folder::new("figure-9");
+    let report = json(&format!(
+        "suffrage reproduce ramanathan2007 --figure 9 --nodes 100 --runs 300 --out {}",
+        folder.0.display()
+    ));
+    assert_eq!(report["exhibits"].as_array().unwrap().len(), 1);
+    assert_eq!(report["exhibits"][0]["name"], "figure-9");
+    let command = report["made"]["command"].as_str().unwrap();
+    assert_eq!(command, "suffrage reproduce ramanathan2007 --figure 9 --nodes 100 --runs 300 --seed 0");
+    folder.read_of("ramanathan2007", "figure-9.svg");
+}
+
+#[test]
 fn a_plan_of_the_randomized_election_names_rounds_and_mediators() {
     let line = "suffrage plan --algorithm randomized --nodes 500 --contenders 0.5 --target 0.95 --runs 300";
     let told = succeed(line);
@@ -185,6 +199,7 @@ fn bad_input_is_named() {
         ),
         ("suffrage plan --algorithm bully --nodes 10", "--algorithm"),
         ("suffrage reproduce ramanathan2007 --nodes 3", "--nodes: `3` is not a number of processes"),
+        ("suffrage reproduce ramanathan2007 --figure 5", "--figure: there is no figure `5`"),
         ("suffrage reproduce nobody1999", "there is no paper `nobody1999`"),
     ] {
         let ran = run(line);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use election::{Algorithm, BadParameter, Figure, Overlay};
-use simulator::{Latency, Multicast, Outcome, Ranking, Scenario};
+use simulator::{Fault, Latency, Multicast, Outcome, Ranking, Scenario};
 
 use crate::study::Study;
 
@@ -115,6 +115,11 @@ impl Trial {
             flag("fail", &self.scenario.fail);
             flag("fail-within", &self.scenario.fail_within);
         }
+        for (at, fault) in &self.scenario.plan {
+            if let Fault::Crash(slot) = fault {
+                flag("crash", &format!("{}@{at}", roster.id(*slot)));
+            }
+        }
         if self.scenario.multicast != Multicast::Broadcast {
             flag("multicast", &self.scenario.multicast);
         }
@@ -177,6 +182,13 @@ mod tests {
         trial.scenario.contenders = Some(simulator::Contenders::Share(1.0));
         let command = "suffrage simulate bully --nodes 4 --contenders 1.0 --topology power-law:0.8";
         assert_eq!(trial.command(), command);
+    }
+
+    #[test]
+    fn its_command_says_who_dies() {
+        let mut trial = trial();
+        trial.scenario.plan = vec![(election::Time::ZERO + election::Span::from_units(2.5), Fault::Crash(3))];
+        assert_eq!(trial.command(), "suffrage simulate bully --nodes 4 --initiator 1 --crash 4@2.5");
     }
 
     #[test]

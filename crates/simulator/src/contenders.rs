@@ -16,7 +16,7 @@ pub enum Contenders {
 
 impl Contenders {
     /// Those of the live slots that call, in the order in which they do.
-    pub(crate) fn draw(self, seed: u64, mut live: Vec<usize>) -> Vec<usize> {
+    pub fn draw(self, seed: u64, mut live: Vec<usize>) -> Vec<usize> {
         let count = match self {
             Contenders::Share(share) => (share * live.len() as f64).round() as usize,
             Contenders::Count(count) => count,

@@ -2,7 +2,7 @@
 
 use simulator::{Contenders, Estimate};
 
-use super::{Request, add, per, quorums, randomized, told};
+use super::{Request, add, add_in_bulk, per, quorums, randomized, told};
 use crate::plot::{Axis, Plot, Series};
 use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
 use crate::reproduction::Exhibitor;
@@ -19,17 +19,33 @@ struct Curve {
     name: &'static str,
     trial: fn(usize, Contenders) -> Trial,
     overlaid: bool,
+    /// Whether its runs are made in [`bulk`](super::bulk).
+    bulk: bool,
     /// By what the number of runs is divided.
     part: u64,
     shares: &'static [f64],
 }
 
 const CURVES: [Curve; 4] = [
-    Curve { name: "RE", trial: randomized, overlaid: false, part: 100, shares: &SHARES },
-    Curve { name: "RE, power-law overlay", trial: randomized, overlaid: true, part: 2_000, shares: &SHARES },
-    Curve { name: "PQ", trial: quorums, overlaid: false, part: 2_000, shares: &SHARES },
+    Curve { name: "RE", trial: randomized, overlaid: false, bulk: false, part: 100, shares: &SHARES },
+    Curve {
+        name: "RE, power-law overlay",
+        trial: randomized,
+        overlaid: true,
+        bulk: false,
+        part: 2_000,
+        shares: &SHARES,
+    },
+    Curve { name: "PQ", trial: quorums, overlaid: false, bulk: true, part: 500, shares: &SHARES },
     // A walk for each of its mediators: the other shares take minutes a run, and say the same.
-    Curve { name: "PQ, power-law overlay", trial: quorums, overlaid: true, part: 5_000, shares: &[0.01] },
+    Curve {
+        name: "PQ, power-law overlay",
+        trial: quorums,
+        overlaid: true,
+        bulk: false,
+        part: 5_000,
+        shares: &[0.01],
+    },
 ];
 
 struct Point {
@@ -48,12 +64,19 @@ impl Figure9 {
     pub(super) fn of(study: &mut Study, request: Request) -> Figure9 {
         let mut points = Vec::new();
         for curve in &CURVES {
-            let runs = request.part(curve.part);
             for &share in curve.shares {
-                let trial = (curve.trial)(request.nodes, Contenders::Share(share));
-                let trial = if curve.overlaid { trial.over_power_law(ALPHA) } else { trial };
+                // Of the hardest point there are as many as of the quick ones.
+                let part = if share == 0.5 && curve.bulk { 100 } else { curve.part };
+                let runs = request.part(part);
+                let (nodes, contenders) = (request.nodes, Contenders::Share(share));
                 let name = format!("Figure 9, {}, {}% contend", curve.name, share * 100.0);
-                points.push(Point { curve, share, runs, place: add(trial, study, &name, runs) });
+                let trial = || (curve.trial)(nodes, contenders);
+                let place = match (curve.bulk, curve.overlaid) {
+                    (true, _) => add_in_bulk(nodes, contenders, study, &name, runs),
+                    (false, true) => add(trial().over_power_law(ALPHA), study, &name, runs),
+                    (false, false) => add(trial(), study, &name, runs),
+                };
+                points.push(Point { curve, share, runs, place });
             }
         }
         Figure9 { nodes: request.nodes, points }

@@ -49,7 +49,7 @@ impl Lemma1 {
         let nodes = request.nodes;
         let all = Contenders::Share(1.0);
         let model = Model::new(nodes as u64, Mode::Sync, Rounds::default());
-        let runs = request.part(100);
+        let runs = request.part(200);
         let lemma = |trial: Trial, name: &str, study: &mut Study| {
             let expected = model.contenders(nodes as f64, 0.0);
             let (command, epsilon) = (trial.command(), epsilon(nodes));
@@ -64,7 +64,7 @@ impl Lemma1 {
         let two = [Mode::Sync, Mode::Async].map(|mode| {
             let trial = randomized(nodes, Contenders::Count(2));
             let trial = if mode == Mode::Sync { synchronous(trial) } else { trial };
-            let runs = request.part(1);
+            let runs = request.part(4);
             (mode, runs, add(trial, study, &format!("Theorem 1, two contenders, {mode:?}"), runs))
         });
         Lemma1 { model, runs, ceil, random, asynchronous, two }

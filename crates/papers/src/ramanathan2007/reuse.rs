@@ -24,7 +24,7 @@ pub(super) struct Reuse {
 
 impl Reuse {
     pub(super) fn of(study: &mut Study, request: Request) -> Reuse {
-        let runs = request.part(200);
+        let runs = request.part(400);
         let mut points = Vec::new();
         for mode in ["sync", "async"] {
             for share in SHARES {

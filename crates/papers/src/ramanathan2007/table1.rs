@@ -3,7 +3,7 @@
 use election::algorithms::chang_roberts::ChangRoberts;
 use simulator::{Contenders, Estimate, Ranking};
 
-use super::{Request, add, quorums, randomized, scenario, told};
+use super::{Request, add, add_in_bulk, quorums, randomized, scenario, told};
 use crate::gupta2000::{Strategy, bounds::Setting, trial};
 use crate::plot::{Axis, Plot, Series};
 use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
@@ -26,6 +26,8 @@ struct Row {
     /// The figure that counts them.
     messages: &'static str,
     trial: fn(usize) -> Trial,
+    /// Whether its runs are made in [`bulk`](super::bulk).
+    bulk: bool,
 }
 
 const ALL: Contenders = Contenders::Share(1.0);
@@ -49,6 +51,7 @@ const ROWS: [Row; 4] = [
         most: 1.5,
         messages: "messages",
         trial: |nodes| quorums(nodes, ALL),
+        bulk: true,
     },
     Row {
         name: "gupta (P.C.L.E.)",
@@ -56,6 +59,7 @@ const ROWS: [Row; 4] = [
         most: 1.0,
         messages: "sent",
         trial: gupta,
+        bulk: false,
     },
     Row {
         name: "ring (chang-roberts)",
@@ -63,6 +67,7 @@ const ROWS: [Row; 4] = [
         most: 1.0,
         messages: "messages",
         trial: ring,
+        bulk: false,
     },
     Row {
         name: "randomized",
@@ -70,6 +75,7 @@ const ROWS: [Row; 4] = [
         most: 1.0,
         messages: "messages",
         trial: |nodes| randomized(nodes, ALL),
+        bulk: false,
     },
 ];
 
@@ -85,7 +91,12 @@ impl Table1 {
         let points = ROWS.iter().map(|row| {
             let sizes = SIZES.into_iter().filter(|&nodes| nodes <= request.most_nodes);
             let places = sizes.map(|nodes| {
-                (nodes, add((row.trial)(nodes), study, &format!("Table 1, {}, n = {nodes}", row.name), runs))
+                let name = format!("Table 1, {}, n = {nodes}", row.name);
+                let place = match row.bulk {
+                    true => add_in_bulk(nodes, ALL, study, &name, runs),
+                    false => add((row.trial)(nodes), study, &name, runs),
+                };
+                (nodes, place)
             });
             (row, places.collect())
         });

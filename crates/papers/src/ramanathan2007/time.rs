@@ -28,7 +28,7 @@ pub(super) struct Times {
 
 impl Times {
     pub(super) fn of(study: &mut Study, request: Request) -> Times {
-        let runs = request.part(10);
+        let runs = request.part(20);
         let latencies = [Latency::Const(Span::UNIT), Latency::Uniform(Span::ZERO, Span::UNIT)];
         let small = (request.nodes / 50).max(20);
         let protocols: [(&str, Trial); 2] = [

@@ -8,7 +8,7 @@
 use super::message::{Message, Timer};
 use super::options::{Mode, OnFailure, Options, Tables, Walk};
 use super::panel::{Panel, Standing};
-use super::rounds::{Tournament, sigma_last};
+use super::rounds::{Tournament, number_range, sigma_last};
 use crate::{Context, Effects, Process, Span, Time};
 
 /// How long a contender waits for answers to its REQ, in tau, printed: "a maximum of 5 tau".
@@ -93,9 +93,7 @@ impl Contender {
         };
         let size = ((group as f64 * factor / 1_000.0).round() as u64).max(1);
         let tournament = Tournament { size, mode: options.mode, rounds: options.rounds };
-        // "In the range [0..n^4]", as far as 64 bits reach.
-        let range = size.checked_pow(4).and_then(|range| range.checked_add(1)).unwrap_or(u64::MAX);
-        let number = cx.rng().below(range);
+        let number = cx.rng().below(number_range(size));
         let now = cx.now();
         Contender {
             tournament,

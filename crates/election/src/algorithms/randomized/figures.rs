@@ -67,31 +67,35 @@ impl Tally {
             self.time = self.time.max(Some(record.first_phase + record.second_phase));
         }
     }
+
+    /// What a run with these options is measured by.
+    pub fn figures(&self, options: &Options) -> Vec<Figure> {
+        let in_tau = |thousandths: u32| f64::from(thousandths) / 1e3;
+        let mut figures = vec![
+            Figure::share("no winner", self.winners == 0),
+            Figure::share("one winner", self.winners == 1),
+            Figure::share("two winners or more", self.winners > 1),
+            Figure::amount("contenders", self.stood as f64),
+        ];
+        // Rounds that nobody came to are there with nobody in them, so that means over runs are right.
+        let size = self.processes as u64;
+        let planned = Tournament { size, mode: options.mode, rounds: options.rounds }.first_phase();
+        for round in 0..self.contenders.len().max(planned.into()) {
+            let contenders = self.contenders.get(round).copied().unwrap_or(0);
+            figures.push(Figure::amount(format!("contenders in round {}", round + 1), contenders as f64));
+        }
+        figures.push(Figure::amount("finalists", self.finalists as f64));
+        figures.extend(self.rounds.map(|rounds| Figure::amount("rounds", f64::from(rounds))));
+        figures.extend(self.time.map(|time| Figure::amount("time in tau", in_tau(time))));
+        figures.push(Figure::amount("longest second phase in tau", in_tau(self.longest_second_phase)));
+        if self.hops > 0 {
+            figures.push(Figure::amount("hops of walks", self.hops as f64));
+        }
+        figures
+    }
 }
 
 /// The figures of a run.
 pub(crate) fn of<'a>(options: &Options, members: impl Iterator<Item = &'a Member>) -> Vec<Figure> {
-    let tally = Tally::of(members);
-    let in_tau = |thousandths: u32| f64::from(thousandths) / 1e3;
-    let mut figures = vec![
-        Figure::share("no winner", tally.winners == 0),
-        Figure::share("one winner", tally.winners == 1),
-        Figure::share("two winners or more", tally.winners > 1),
-        Figure::amount("contenders", tally.stood as f64),
-    ];
-    // Rounds that nobody came to are there with nobody in them, so that means over runs are right.
-    let size = tally.processes as u64;
-    let planned = Tournament { size, mode: options.mode, rounds: options.rounds }.first_phase();
-    for round in 0..tally.contenders.len().max(planned.into()) {
-        let contenders = tally.contenders.get(round).copied().unwrap_or(0);
-        figures.push(Figure::amount(format!("contenders in round {}", round + 1), contenders as f64));
-    }
-    figures.push(Figure::amount("finalists", tally.finalists as f64));
-    figures.extend(tally.rounds.map(|rounds| Figure::amount("rounds", f64::from(rounds))));
-    figures.extend(tally.time.map(|time| Figure::amount("time in tau", in_tau(time))));
-    figures.push(Figure::amount("longest second phase in tau", in_tau(tally.longest_second_phase)));
-    if tally.hops > 0 {
-        figures.push(Figure::amount("hops of walks", tally.hops as f64));
-    }
-    figures
+    Tally::of(members).figures(options)
 }

@@ -72,6 +72,17 @@ pub enum Message {
 }
 
 impl Message {
+    /// Which phase a kind of message belongs to: `first`, `second`, or the winner's `announcement`. None for
+    /// what is no kind of these.
+    pub fn phase(kind: &str) -> Option<&'static str> {
+        match kind {
+            "Request" | "Positive" | "Negative" => Some("first"),
+            "REQ" | "ACK" | "NAK" | "POTW" | "POTW-ACK" | "DEC" => Some("second"),
+            "Elected" => Some("announcement"),
+            _ => None,
+        }
+    }
+
     /// Which election it belongs to.
     #[inline]
     pub fn term(&self) -> u32 {

@@ -87,6 +87,12 @@ pub fn sigma_last(size: u64) -> usize {
     (exact.ceil() as u64).clamp(1, size.max(1)) as usize
 }
 
+/// From how many numbers a contender draws its own: "a random integer in the range [0..n^4]", as far as 64
+/// bits reach.
+pub fn number_range(size: u64) -> u64 {
+    size.checked_pow(4).and_then(|range| range.checked_add(1)).unwrap_or(u64::MAX)
+}
+
 /// The chance that two sets of `s` among `size` have exactly 0, 1, 2, … members in common, one after the
 /// other (hypergeometric).
 fn common(size: u64, s: u64) -> impl Iterator<Item = f64> {
