@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use suffrage::{Keyring, Node};
+use suffrage::{Keyring, Node, NodeBuilder};
 
 use crate::http::Connection;
 use crate::processes::{Folder, Process, Usage, free_addresses};
@@ -35,21 +35,40 @@ pub(crate) fn binary() -> Result<PathBuf, String> {
 }
 
 impl Cluster {
+    /// Three processes.
     pub(crate) async fn start() -> Result<Cluster, String> {
+        let mut cluster = Cluster::prepare()?;
+        cluster.launch_all(3).await?;
+        Ok(cluster)
+    }
+
+    /// Two processes, and the third node in this one: how a program takes part that has the library.
+    pub(crate) async fn embedded() -> Result<(Cluster, Node), String> {
+        let mut cluster = Cluster::prepare()?;
+        let builder = cluster.builder(3).listen(cluster.voters[2]).new_data(cluster.folder.path().join("node-2"));
+        let node = builder.start().await.map_err(|error| error.to_string())?;
+        cluster.launch_all(2).await?;
+        Ok((cluster, node))
+    }
+
+    fn prepare() -> Result<Cluster, String> {
         let folder = Folder::create("cluster")?;
         let keyring = Keyring::generate().map_err(|error| error.to_string())?;
         keyring.create(&folder.path().join("keys")).map_err(|error| error.to_string())?;
         let addresses = free_addresses(6)?;
         let (voters, http) = (addresses[..3].to_vec(), addresses[3..].to_vec());
         let nodes = vec![None, None, None];
-        let mut cluster = Cluster { nodes, folder, binary: binary()?, keyring, voters, http };
-        for place in 0..3 {
-            cluster.launch(place, true)?;
+        Ok(Cluster { nodes, folder, binary: binary()?, keyring, voters, http })
+    }
+
+    async fn launch_all(&mut self, count: usize) -> Result<(), String> {
+        for place in 0..count {
+            self.launch(place, true)?;
         }
-        for place in 0..3 {
-            cluster.wait_for(place).await?;
+        for place in 0..count {
+            self.wait_for(place).await?;
         }
-        Ok(cluster)
+        Ok(())
     }
 
     fn launch(&mut self, place: usize, new: bool) -> Result<(), String> {
@@ -103,12 +122,15 @@ impl Cluster {
         self.http[place]
     }
 
-    /// A node of the same cluster in this process, which does not vote: how a program takes part that has the library.
-    pub(crate) async fn member(&self, id: u64) -> Result<Node, String> {
-        let builder = Node::builder(id).key(self.keyring.clone()).voters([1, 2, 3]).in_memory();
-        let builder = builder.listen(([127, 0, 0, 1], 0).into());
+    fn builder(&self, id: u64) -> NodeBuilder {
+        let builder = Node::builder(id).key(self.keyring.clone()).voters([1, 2, 3]);
         let voters = self.voters.iter().zip(1..);
-        let builder = voters.fold(builder, |builder, (address, id)| builder.member(id, *address));
+        voters.fold(builder, |builder, (address, id)| builder.member(id, *address))
+    }
+
+    /// A node of the same cluster in this process, which does not vote.
+    pub(crate) async fn member(&self, id: u64) -> Result<Node, String> {
+        let builder = self.builder(id).listen(([127, 0, 0, 1], 0).into()).in_memory();
         builder.start().await.map_err(|error| error.to_string())
     }
 

@@ -36,7 +36,7 @@ const SHORT: Duration = Duration::from_millis(200);
 pub(crate) const FULL: Plan = Plan {
     failovers: [(SHORT, effort(2, 50)), (SECOND, effort(4, 8)), (Duration::from_secs(3), effort(8, 4))],
     etcd_failovers: 32,
-    handovers: 300,
+    handovers: 100,
     span: Duration::from_secs(5),
     held: &[
         (1_000, Duration::from_secs(10), Duration::from_secs(15)),
@@ -48,7 +48,7 @@ pub(crate) const FULL: Plan = Plan {
 pub(crate) const QUICK: Plan = Plan {
     failovers: [(SHORT, effort(1, 15)), (SECOND, effort(3, 2)), (Duration::from_secs(3), effort(4, 1))],
     etcd_failovers: 8,
-    handovers: 50,
+    handovers: 30,
     span: Duration::from_secs(2),
     held: &[
         (1_000, Duration::from_secs(10), Duration::from_secs(5)),
@@ -210,7 +210,7 @@ impl Bench {
         };
         self.times("handover-http", "resign to next, both over HTTP", &ours, theirs.as_ref());
         self.note(
-            "handover: from the moment a client says that it resigns until the next, which has waited for 20 ms, has its \
+            "handover: from the moment a client says that it resigns until the next, which has waited for 120 ms, has its \
              answer; etcd by its election API, Campaign and Resign, asked at the server that leads the others",
         );
         Ok(())
@@ -221,27 +221,37 @@ impl Bench {
         for names in [1, 64] {
             let effort = acquire::Effort { names, span };
             let called = if names == 1 { "1 client".to_string() } else { format!("{names} names") };
-            self.progress.say(&format!("acquisitions, {called}: four times {span:?}"));
-            let ours = acquire::library(cluster, effort).await?;
-            let theirs = match servers {
-                Some(servers) => Some(acquire::etcd_grpc(servers, effort).await?),
-                None => None,
-            };
-            let what = format!("acquisitions, {called}, library and gRPC");
-            self.report.add(format!("acquire-native-{names}"), what, Unit::PerSecond, Some(ours), theirs);
-            let ours = acquire::over_http(cluster, effort).await?;
-            let theirs = match servers {
-                Some(servers) => Some(acquire::etcd_http(servers, effort).await?),
-                None => None,
-            };
-            let what = format!("acquisitions, {called}, both over HTTP");
-            self.report.add(format!("acquire-http-{names}"), what, Unit::PerSecond, Some(ours), theirs);
+            self.progress.say(&format!("acquisitions, {called}: six times {span:?}"));
+            let (embedded, node) = Cluster::embedded().await?;
+            let ours = acquire::library(&node, effort).await?;
+            node.stop().await;
+            drop(embedded);
+            let over_http = acquire::over_http(cluster, effort).await?;
+            let mut theirs = [None; 4];
+            if let Some(servers) = servers {
+                theirs[0] = Some(acquire::etcd_grpc(servers, effort, false).await?);
+                theirs[1] = Some(acquire::etcd_grpc(servers, effort, true).await?);
+                theirs[2] = Some(acquire::etcd_http(servers, effort, false).await?);
+                theirs[3] = Some(acquire::etcd_http(servers, effort, true).await?);
+            }
+            let rows = [
+                ("native", "library and gRPC", ours, theirs[0]),
+                ("native-least", "library, and gRPC doing the least", ours, theirs[1]),
+                ("http", "both over HTTP", over_http, theirs[2]),
+                ("http-least", "HTTP, and etcd doing the least", over_http, theirs[3]),
+            ];
+            for (key, kind, ours, theirs) in rows {
+                let what = format!("acquired, {called}, {kind}");
+                self.report.add(format!("acquire-{key}-{names}"), what, Unit::PerSecond, Some(ours), theirs);
+            }
         }
         self.note(
-            "acquisitions: acquired and given back, by clients with a name each and nobody to contend with. Library: one \
-             process beside the three nodes. gRPC: one connection to the server that leads, as etcd's own client has it. \
-             HTTP: a kept connection for each client, with the same client code for both. etcd does the least that \
-             acquires: one transaction that puts a key with a lease that was granted before, and one that deletes it",
+            "acquisitions: acquired and given back, by clients with a name each and nobody to contend with. Library: the \
+             program is itself one of the three nodes. gRPC: one connection to the server that leads, and what etcd's own \
+             client does for an election (concurrency.Election): a transaction, a search, a transaction, with a lease \
+             granted before. HTTP: a kept connection for each client, the same client code for both; etcd by its election \
+             API. The least that etcd can do: a transaction that puts a key which must not be there, and its deletion; \
+             nobody could wait for it",
         );
         Ok(())
     }

@@ -156,13 +156,34 @@ impl Client {
         self.0.call("/etcdserverpb.KV/Put", message).await.map(drop)
     }
 
-    /// The least that acquires a name: puts a key, with the lease, that must not have been there.
-    pub(crate) async fn acquire(&self, key: &str, lease: i64) -> Result<(), String> {
+    /// Leads an election and resigns, as etcd's own client does it (`concurrency.Election`) where nobody else stands: a
+    /// transaction that puts the candidate's key, a search for whoever came before, a transaction that deletes it.
+    pub(crate) async fn lead_once(&self, name: &str, lease: i64) -> Result<(), String> {
+        let key = format!("{name}/{lease:x}");
+        let revision = self.acquire(&key, lease).await?;
+        // Of the keys with this prefix that were created before, the last created.
+        let end = format!("{name}0");
+        let before = Message::new().bytes(1, format!("{name}/").as_bytes()).bytes(2, end.as_bytes());
+        let before = before.number(3, 1).number(5, 2).number(6, 2).number(13, revision - 1);
+        let found = self.0.call("/etcdserverpb.KV/Range", before).await?;
+        if within(&found, 2).is_some() {
+            return Err(format!("somebody else stands for {name}"));
+        }
+        let compare = Message::new().number(1, 0).number(2, 1).bytes(3, key.as_bytes()).number(5, revision);
+        let delete = Message::new().message(3, &Message::new().bytes(1, key.as_bytes()));
+        let transaction = Message::new().message(1, &compare).message(2, &delete);
+        let answer = self.0.call("/etcdserverpb.KV/Txn", transaction).await?;
+        if number(&answer, 2) == 1 { Ok(()) } else { Err(format!("{key} was gone")) }
+    }
+
+    /// The least that acquires a name: puts a key, with the lease, that must not have been there. Returns its revision.
+    pub(crate) async fn acquire(&self, key: &str, lease: i64) -> Result<i64, String> {
         let compare = Message::new().number(1, 0).number(2, 1).bytes(3, key.as_bytes()).number(5, 0);
         let put = Message::new().bytes(1, key.as_bytes()).bytes(2, b"x").number(3, lease);
         let transaction = Message::new().message(1, &compare).message(2, &Message::new().message(2, &put));
         let answer = self.0.call("/etcdserverpb.KV/Txn", transaction).await?;
-        if number(&answer, 2) == 1 { Ok(()) } else { Err(format!("{key} was held")) }
+        let revision = within(&answer, 1).map_or(0, |header| number(header, 3));
+        if number(&answer, 2) == 1 { Ok(revision) } else { Err(format!("{key} was held")) }
     }
 
     pub(crate) async fn release(&self, key: &str) -> Result<(), String> {
@@ -208,8 +229,10 @@ pub(crate) struct Renewed {
 impl Renewed {
     /// Which lease was renewed, or was not there any more; none once the server says no more.
     pub(crate) async fn next(&mut self) -> Result<Option<(i64, bool)>, String> {
-        if let Some(response) = self.response.take() {
+        // It may be given up while it waits, and called again.
+        if let Some(response) = &mut self.response {
             self.answers = Some(Answers::begin(response).await?);
+            self.response = None;
         }
         let Some(answers) = &mut self.answers else { return Ok(None) };
         Ok(answers.next().await?.map(|answer| (number(&answer, 2), number(&answer, 3) > 0)))

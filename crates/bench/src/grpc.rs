@@ -92,7 +92,7 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    pub(crate) async fn begin(response: ResponseFuture) -> Result<Answers, String> {
+    pub(crate) async fn begin(response: &mut ResponseFuture) -> Result<Answers, String> {
         let response = response.await.map_err(failed("stream"))?;
         Ok(Answers { stream: response.into_body(), read: BytesMut::new() })
     }

@@ -148,12 +148,12 @@ impl Report {
 
     pub(crate) fn text(&self) -> String {
         let mut lines = self.setting.clone();
-        lines.push(format!("\n{:<50} {:>16} {:>16} {:>8}", "", "suffrage", "etcd", "ratio"));
+        lines.push(format!("\n{:<54} {:>16} {:>16} {:>8}", "", "suffrage", "etcd", "ratio"));
         for row in &self.rows {
             let show = |figure: Option<f64>| figure.map_or("-".to_string(), |figure| row.unit.show(figure));
             let ratio = row.ratio().map_or("-".to_string(), |ratio| format!("{ratio:.1}x"));
             let (suffrage, etcd) = (show(row.suffrage), show(row.etcd));
-            lines.push(format!("{:<50} {suffrage:>16} {etcd:>16} {ratio:>8}", row.what));
+            lines.push(format!("{:<54} {suffrage:>16} {etcd:>16} {ratio:>8}", row.what));
         }
         lines.push("\nratio: how many times better suffrage is\n".to_string());
         for Verdict { target, measured, met } in self.verdicts() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use suffrage::Election;
+use suffrage::{Election, Node};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
@@ -44,21 +44,18 @@ where
     Ok(count as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Through the library, in a process that does not vote.
-pub(crate) async fn library(cluster: &Cluster, effort: Effort) -> Result<f64, String> {
-    let node = cluster.member(100 + effort.names as u64).await?;
+/// Through the library, at a node of this process.
+pub(crate) async fn library(node: &Node, effort: Effort) -> Result<f64, String> {
     let mut clients = Vec::new();
     for number in 0..effort.names {
         let election = Election::join(format!("library {number}")).ttl(TTL);
-        let election = election.start(&node).await.map_err(|error| error.to_string())?;
+        let election = election.start(node).await.map_err(|error| error.to_string())?;
         clients.push(move || {
             let election = election.clone();
             async move { election.lead().await.map(drop).map_err(|error| error.to_string()) }
         });
     }
-    let rate = rate(effort, clients).await;
-    node.stop().await;
-    rate
+    rate(effort, clients).await
 }
 
 /// Over HTTP, with a connection each, to the three nodes in turn.
@@ -80,8 +77,8 @@ pub(crate) async fn over_http(cluster: &Cluster, effort: Effort) -> Result<f64, 
     rate(effort, clients).await
 }
 
-/// As etcd's own clients speak to it, over one connection.
-pub(crate) async fn etcd_grpc(etcd: &Etcd, effort: Effort) -> Result<f64, String> {
+/// As etcd's own clients do it and speak to it, over one connection; or the least that acquires a name.
+pub(crate) async fn etcd_grpc(etcd: &Etcd, effort: Effort, least: bool) -> Result<f64, String> {
     let client = etcd::Client::connect(etcd.leader()).await?;
     let lease = KeptLease::grant(&client, TTL.as_secs() as i64).await?;
     let clients: Vec<_> = (0..effort.names)
@@ -90,8 +87,12 @@ pub(crate) async fn etcd_grpc(etcd: &Etcd, effort: Effort) -> Result<f64, String
             move || {
                 let (client, key) = (client.clone(), key.clone());
                 async move {
-                    client.acquire(&key, lease).await?;
-                    client.release(&key).await
+                    if least {
+                        client.acquire(&key, lease).await?;
+                        client.release(&key).await
+                    } else {
+                        client.lead_once(&key, lease).await
+                    }
                 }
             }
         })
@@ -99,8 +100,8 @@ pub(crate) async fn etcd_grpc(etcd: &Etcd, effort: Effort) -> Result<f64, String
     rate(effort, clients).await
 }
 
-/// Through etcd's gateway for HTTP, with a connection each.
-pub(crate) async fn etcd_http(etcd: &Etcd, effort: Effort) -> Result<f64, String> {
+/// Through etcd's gateway for HTTP, with a connection each: by its election API, or the least that acquires a name.
+pub(crate) async fn etcd_http(etcd: &Etcd, effort: Effort, least: bool) -> Result<f64, String> {
     let owner = etcd::Client::connect(etcd.leader()).await?;
     let lease = KeptLease::grant(&owner, TTL.as_secs() as i64).await?;
     let mut clients = Vec::new();
@@ -112,8 +113,13 @@ pub(crate) async fn etcd_http(etcd: &Etcd, effort: Effort) -> Result<f64, String
             let (client, key) = (Arc::clone(&client), key.clone());
             async move {
                 let mut client = client.lock().await;
-                client.acquire(&key, lease).await?;
-                client.release(&key).await
+                if least {
+                    client.acquire(&key, lease).await?;
+                    client.release(&key).await
+                } else {
+                    let leader = client.campaign(&key, lease).await?;
+                    client.resign(&leader).await
+                }
             }
         });
     }

@@ -108,6 +108,9 @@ pub(crate) async fn etcd(etcd: &Etcd, ttl: Duration, count: usize) -> Result<(Ti
             // As above: at any time between two renewals.
             let lease = Duration::from_secs(granted as u64);
             tokio::time::sleep(lease + lease / 3 * ((number * 7) % 30) as u32 / 30).await;
+            if waiting.is_finished() {
+                return Err("a lease of etcd was lost that was renewed: the machine is too busy".to_string());
+            }
             let start = Instant::now();
             drop(holder);
             let (won, at) = waiting.await.map_err(|error| error.to_string())?;

@@ -11,8 +11,9 @@ use crate::statistics::Times;
 
 /// A lease that does not end meanwhile.
 const TTL: Duration = Duration::from_secs(20);
-/// How long the next one waits before the leader resigns: it must be known to wait.
-const SETTLE: Duration = Duration::from_millis(20);
+/// How long the next one waits before the leader resigns: it must be known to wait. etcd looks after those who have just
+/// begun to every 100 ms.
+const SETTLE: Duration = Duration::from_millis(120);
 
 fn times(times: Vec<Duration>) -> Result<Times, String> {
     Times::new(times).ok_or_else(|| "nobody took over".to_string())
