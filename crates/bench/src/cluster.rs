@@ -45,7 +45,8 @@ impl Cluster {
     /// Two processes, and the third node in this one: how a program takes part that has the library.
     pub(crate) async fn embedded() -> Result<(Cluster, Node), String> {
         let mut cluster = Cluster::prepare()?;
-        let builder = cluster.builder(3).listen(cluster.voters[2]).new_data(cluster.folder.path().join("node-2"));
+        let builder =
+            cluster.builder(3).listen(cluster.voters[2]).new_data(cluster.folder.path().join("node-2"));
         let node = builder.start().await.map_err(|error| error.to_string())?;
         cluster.launch_all(2).await?;
         Ok((cluster, node))

@@ -1,6 +1,6 @@
 //! What is measured, in which order, and how often.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::cluster::Cluster;
@@ -132,13 +132,13 @@ impl Bench {
     }
 
     fn times(&mut self, key: &str, what: &str, ours: &Times, theirs: Option<&Times>) {
-        let figure = |of: fn(&Times) -> Duration| (Some(millis(of(ours))), theirs.map(|it| millis(of(it))));
-        let figures: [(&str, fn(&Times) -> Duration); 3] =
-            [("median", Times::median), ("p99", Times::p99), ("longest", Times::longest)];
-        for (name, of) in figures {
-            let (ours, theirs) = figure(of);
+        let mut add = |name: &str, of: fn(&Times) -> Duration| {
+            let (ours, theirs) = (Some(millis(of(ours))), theirs.map(|theirs| millis(of(theirs))));
             self.report.add(format!("{key}-{name}"), format!("{what}, {name}"), Unit::Millis, ours, theirs);
-        }
+        };
+        add("median", Times::median);
+        add("p99", Times::p99);
+        add("longest", Times::longest);
     }
 
     async fn failover(&mut self) -> Result<(), String> {
@@ -148,14 +148,19 @@ impl Bench {
         };
         let mut granted = Vec::new();
         for (ttl, effort) in self.plan.failovers {
-            self.progress.say(&format!("failover at ttl {ttl:?}: {} of suffrage", effort.clusters * effort.deaths));
+            self.progress
+                .say(&format!("failover at ttl {ttl:?}: {} of suffrage", effort.clusters * effort.deaths));
             let ours = failover::suffrage(ttl, effort).await?;
             let theirs = match &servers {
                 Some(servers) => {
                     let count = self.plan.etcd_failovers;
                     self.progress.say(&format!("failover at ttl {ttl:?}: {count} of etcd"));
                     let (theirs, seconds) = failover::etcd(servers, ttl, count).await?;
-                    granted.push(format!("{} deaths at {ttl:?}, etcd {} at {seconds} s", ours.len(), theirs.len()));
+                    granted.push(format!(
+                        "{} deaths at {ttl:?}, etcd {} at {seconds} s",
+                        ours.len(),
+                        theirs.len()
+                    ));
                     Some(theirs)
                 }
                 None => None,
@@ -263,7 +268,7 @@ impl Bench {
             let theirs = match self.etcd.clone() {
                 Some(binary) => {
                     self.progress.say(&format!("{count} held elections of etcd, ttl {ttl:?}"));
-                    match held_by_etcd(&binary, count, ttl, span).await {
+                    match held_by_etcd(&binary, count, (ttl, span), false).await {
                         Ok(cost) => Some(cost),
                         Err(reason) => {
                             self.note(&format!("etcd does not hold {count} elections: {reason}"));
@@ -274,15 +279,24 @@ impl Bench {
                 None => None,
             };
             let mut add = |key: &str, what: &str, unit, figure: fn(usize, &Cost) -> f64| {
-                let (ours, theirs) = (Some(figure(count, &ours)), theirs.as_ref().map(|cost| figure(count, cost)));
-                self.report.add(format!("held-{count}-{key}"), format!("{count} held, {what}"), unit, ours, theirs);
+                let (ours, theirs) =
+                    (Some(figure(count, &ours)), theirs.as_ref().map(|cost| figure(count, cost)));
+                self.report.add(
+                    format!("held-{count}-{key}"),
+                    format!("{count} held, {what}"),
+                    unit,
+                    ours,
+                    theirs,
+                );
             };
             add("kept", "not lost", Unit::Count, |count, cost| (count - cost.lost.min(count)) as f64);
             add("cpu", "CPU of three servers", Unit::Cpu, |_, cost| 100.0 * cost.cpu);
             add("client-cpu", "CPU of the client", Unit::Cpu, |_, cost| 100.0 * cost.client_cpu);
             add("memory", "memory of three servers", Unit::Megabytes, |_, cost| cost.memory as f64 / 1e6);
         }
-        let leases: Vec<String> = self.plan.held.iter().map(|(count, ttl, _)| format!("{count} at {ttl:?}")).collect();
+        self.held_under_one_lease().await?;
+        let leases: Vec<String> =
+            self.plan.held.iter().map(|(count, ttl, _)| format!("{count} at {ttl:?}")).collect();
         self.note(&format!(
             "held: each election has a lease of its own, as if held by as many clients ({}), renewed three times in its \
              life; all by one process beside the servers, through the library, and over one gRPC stream. Both clusters \
@@ -292,7 +306,38 @@ impl Bench {
         Ok(())
     }
 
-    async fn held_by_us(&self, number: usize, count: usize, ttl: Duration, span: Duration) -> Result<Cost, String> {
+    /// What etcd is good at, and suffrage does not have: very many keys of one client, which live and die together.
+    async fn held_under_one_lease(&mut self) -> Result<(), String> {
+        const COUNT: usize = 10_000;
+        let Some(binary) = self.etcd.clone() else { return Ok(()) };
+        let Some(&(_, ttl, span)) = self.plan.held.iter().find(|(count, ..)| *count == COUNT) else {
+            return Ok(());
+        };
+        self.progress.say(&format!("{COUNT} keys of etcd with one lease"));
+        let shared = held_by_etcd(&binary, COUNT, (ttl, span), true).await?;
+        for (key, figure) in [("cpu", 100.0 * shared.cpu), ("memory", shared.memory as f64 / 1e6)] {
+            let row = self.report.rows.iter().find(|row| row.key == format!("held-{COUNT}-{key}")).cloned();
+            if let Some(row) = row {
+                let what = format!("{COUNT} held, {key}, if etcd's share one lease");
+                self.report.add(
+                    format!("held-{COUNT}-shared-{key}"),
+                    what,
+                    row.unit,
+                    row.suffrage,
+                    Some(figure),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    async fn held_by_us(
+        &self,
+        number: usize,
+        count: usize,
+        ttl: Duration,
+        span: Duration,
+    ) -> Result<Cost, String> {
         let cluster = Cluster::start().await?;
         let mut ours = Ours::new(&cluster, 300 + number as u64, ttl).await?;
         let start = Instant::now();
@@ -305,9 +350,15 @@ impl Bench {
     }
 }
 
-async fn held_by_etcd(binary: &std::path::Path, count: usize, ttl: Duration, span: Duration) -> Result<Cost, String> {
+/// With a lease for each, or one for all.
+async fn held_by_etcd(
+    binary: &Path,
+    count: usize,
+    (ttl, span): (Duration, Duration),
+    share: bool,
+) -> Result<Cost, String> {
     let servers = Etcd::start(binary, etcd::DEFAULT).await?;
-    let mut theirs = Theirs::new(&servers, ttl).await?;
+    let mut theirs = Theirs::new(&servers, ttl, share).await?;
     let start = Instant::now();
     let held = theirs.hold(count, ETCD_PATIENCE).await?;
     if held < count {

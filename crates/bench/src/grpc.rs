@@ -23,7 +23,10 @@ impl Channel {
     pub(crate) async fn open(address: SocketAddr) -> Result<Channel, String> {
         let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
-        let shake = h2::client::Builder::new().initial_window_size(1 << 20).handshake(stream).await;
+        // A stream of renewals is nothing but small frames, without end.
+        let mut settings = h2::client::Builder::new();
+        settings.initial_window_size(1 << 20).data_frame_budget(usize::MAX);
+        let shake = settings.handshake(stream).await;
         let (requests, connection) = shake.map_err(failed("HTTP/2"))?;
         // Its calls fail when it does.
         tokio::spawn(connection);

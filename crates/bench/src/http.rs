@@ -129,7 +129,8 @@ fn parse(head: &str) -> Option<Head> {
         })
     };
     let chunked = header("transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked"));
-    let length = if chunked { None } else { Some(header("content-length").map_or(Some(0), |it| it.parse().ok())?) };
+    let length =
+        if chunked { None } else { Some(header("content-length").map_or(Some(0), |it| it.parse().ok())?) };
     Some(Head { status, length })
 }
 
@@ -138,7 +139,8 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for group in bytes.chunks(3) {
-        let number = (0..3).fold(0, |number, place| number << 8 | u32::from(group.get(place).copied().unwrap_or(0)));
+        let number =
+            (0..3).fold(0, |number, place| number << 8 | u32::from(group.get(place).copied().unwrap_or(0)));
         for place in 0..4 {
             let letter = LETTERS[(number >> (18 - 6 * place) & 63) as usize];
             text.push(if place <= group.len() { char::from(letter) } else { '=' });

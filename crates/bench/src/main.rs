@@ -1,5 +1,9 @@
 //! A three-node cluster of `suffrage node` and a three-node etcd, side by side on one machine: `cargo xtask bench cluster`.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it measures time, and runs programs")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "it measures time, and runs programs"
+)]
 
 mod cluster;
 mod course;

@@ -69,7 +69,8 @@ pub(crate) struct Usage {
 impl Usage {
     /// Of one process: `self`, or its id.
     pub(crate) fn of(process: &str) -> Usage {
-        let read = |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
+        let read =
+            |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
         Usage { cpu: cpu(&read("stat")), memory: memory(&read("status")) }
     }
 

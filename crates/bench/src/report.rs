@@ -107,7 +107,8 @@ impl Report {
     fn below(&self, key: &str, bound: f64, target: &str) -> Verdict {
         let row = self.row(key);
         let figure = row.and_then(|row| row.suffrage);
-        let measured = row.zip(figure).map_or("not measured".to_string(), |(row, figure)| row.unit.show(figure));
+        let measured =
+            row.zip(figure).map_or("not measured".to_string(), |(row, figure)| row.unit.show(figure));
         Verdict { target: target.to_string(), measured, met: figure.map(|figure| figure < bound) }
     }
 
@@ -124,8 +125,16 @@ impl Report {
             self.below("failover-200ms-p99", 300.0, "failover at ttl 200 ms under 300 ms, p99"),
             self.below("handover-native-median", 1.0, "resign to next under 1 ms, library, median"),
             self.below("handover-http-median", 1.0, "resign to next under 1 ms, over HTTP, median"),
-            self.times_better("acquire-native-64", 20.0, "20 times etcd's acquisitions, 64 names, library and gRPC"),
-            self.times_better("acquire-http-64", 20.0, "20 times etcd's acquisitions, 64 names, both over HTTP"),
+            self.times_better(
+                "acquire-native-64",
+                20.0,
+                "20 times etcd's acquisitions, 64 names, library and gRPC",
+            ),
+            self.times_better(
+                "acquire-http-64",
+                20.0,
+                "20 times etcd's acquisitions, 64 names, both over HTTP",
+            ),
             self.times_better("held-10000-cpu", 10.0, "a tenth of etcd's CPU at 10,000 held elections"),
             self.times_better("held-10000-memory", 10.0, "a tenth of etcd's memory at 10,000 held elections"),
             Verdict {

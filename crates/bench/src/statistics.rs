@@ -53,7 +53,10 @@ mod tests {
     #[test]
     fn quantiles_are_of_the_nearest_rank() {
         let hundred = times((1..=100).rev());
-        assert_eq!([hundred.median(), hundred.p99(), hundred.longest()].map(|it| it.as_millis()), [50, 99, 100]);
+        assert_eq!(
+            [hundred.median(), hundred.p99(), hundred.longest()].map(|it| it.as_millis()),
+            [50, 99, 100]
+        );
         let thirty = times(1..=30);
         assert_eq!([thirty.median(), thirty.p99()].map(|it| it.as_millis()), [15, 30]);
         let one = times([7]);

@@ -52,7 +52,9 @@ async fn deaths(ttl: Duration, count: usize) -> Result<Vec<Duration>, String> {
         let phase = ttl / 3 * ((round * 7) % 30) as u32 / 30;
         tokio::time::sleep(ttl + Duration::from_millis(100) + phase).await;
         if news.try_recv().is_ok() {
-            return Err("a leader was lost that nobody killed: the machine is too busy for this ttl".to_string());
+            return Err(
+                "a leader was lost that nobody killed: the machine is too busy for this ttl".to_string()
+            );
         }
         let start = Instant::now();
         cluster.kill(leader);
@@ -72,7 +74,12 @@ async fn next(news: &mut mpsc::UnboundedReceiver<(usize, Instant)>) -> Result<(u
 }
 
 /// A client of one node: asks to lead, tells when it does, leads for as long as it can, and asks again.
-async fn contend(place: usize, address: SocketAddr, ttl: Duration, told: mpsc::UnboundedSender<(usize, Instant)>) {
+async fn contend(
+    place: usize,
+    address: SocketAddr,
+    ttl: Duration,
+    told: mpsc::UnboundedSender<(usize, Instant)>,
+) {
     loop {
         // Its node may be dead; it comes back.
         if let Ok(mut client) = cluster::Client::connect(address).await

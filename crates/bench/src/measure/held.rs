@@ -57,8 +57,13 @@ impl<'c> Ours<'c> {
             for number in self.held.len()..count.min(self.held.len() + ABREAST) {
                 let (node, ttl) = (self.node.clone(), self.ttl);
                 tasks.spawn(async move {
-                    let election = Election::join(format!("held {ttl:?} {number}")).ttl(ttl).start(&node).await;
-                    election.map_err(|error| error.to_string())?.lead().await.map_err(|error| error.to_string())
+                    let election =
+                        Election::join(format!("held {ttl:?} {number}")).ttl(ttl).start(&node).await;
+                    election
+                        .map_err(|error| error.to_string())?
+                        .lead()
+                        .await
+                        .map_err(|error| error.to_string())
                 });
             }
             self.held.extend(all(tasks).await?);
@@ -78,18 +83,22 @@ impl<'c> Ours<'c> {
     }
 }
 
-/// Keys of etcd, each with a lease of its own, held by one client that renews all of them over one stream.
+/// Keys of etcd, each with a lease of its own or all with one, held by one client that renews over one stream.
 pub(crate) struct Theirs<'e> {
     etcd: &'e Etcd,
     client: Client,
     ttl: Duration,
+    /// How many keys there are.
+    held: usize,
+    /// The lease of all of them, if there is only one.
+    shared: Option<i64>,
     leases: Arc<Leases>,
     lost: Arc<AtomicUsize>,
     renewing: JoinHandle<Result<(), String>>,
 }
 
 impl<'e> Theirs<'e> {
-    pub(crate) async fn new(etcd: &'e Etcd, ttl: Duration) -> Result<Theirs<'e>, String> {
+    pub(crate) async fn new(etcd: &'e Etcd, ttl: Duration, share: bool) -> Result<Theirs<'e>, String> {
         let client = Client::connect(etcd.leader()).await?;
         let (leases, lost) = (Arc::<Leases>::default(), Arc::<AtomicUsize>::default());
         let (mut renewals, mut renewed) = client.keep_alive().await?;
@@ -110,30 +119,36 @@ impl<'e> Theirs<'e> {
                 }
             })
         };
-        Ok(Theirs { etcd, client, ttl, leases, lost, renewing })
+        let shared = if share { Some(client.grant(ttl.as_secs() as i64).await?.0) } else { None };
+        leases.lock().extend(shared.map(|lease| (lease, Instant::now())));
+        Ok(Theirs { etcd, client, ttl, held: 0, shared, leases, lost, renewing })
     }
 
     /// Holds so many, unless that takes longer than the time given: how many then.
     pub(crate) async fn hold(&mut self, count: usize, patience: Duration) -> Result<usize, String> {
         let start = Instant::now();
-        loop {
-            let held = self.leases.lock().len();
-            if held >= count || start.elapsed() > patience {
-                return Ok(held);
-            }
+        while self.held < count && start.elapsed() < patience {
+            let next = count.min(self.held + ABREAST);
             let mut tasks = JoinSet::new();
-            for number in held..count.min(held + ABREAST) {
-                let (client, seconds) = (self.client.clone(), self.ttl.as_secs() as i64);
+            for number in self.held..next {
+                let (client, seconds, shared) = (self.client.clone(), self.ttl.as_secs() as i64, self.shared);
                 tasks.spawn(async move {
-                    let (lease, _) = client.grant(seconds).await?;
+                    let lease = match shared {
+                        Some(lease) => lease,
+                        None => client.grant(seconds).await?.0,
+                    };
                     client.put(&format!("held-{number}"), lease).await?;
                     Ok(lease)
                 });
             }
             let granted = all(tasks).await?;
             let now = Instant::now();
-            self.leases.lock().extend(granted.into_iter().map(|lease| (lease, now)));
+            if self.shared.is_none() {
+                self.leases.lock().extend(granted.into_iter().map(|lease| (lease, now)));
+            }
+            self.held = next;
         }
+        Ok(self.held)
     }
 
     pub(crate) async fn cost(&self, span: Duration) -> Result<Cost, String> {
