@@ -29,7 +29,10 @@ usage: cargo xtask <chore>
                             whether the torture of quorum leases finds every deliberate mistake in them, in
                             how many seeds, and accuses nobody else
   bench simulator [--json] [--large]
-                            the simulator's speed, as ratios to bare loops measured in the same run";
+                            the simulator's speed, as ratios to bare loops measured in the same run
+  bench cluster [--json] [--quick] [--without-etcd] [--only PART]
+                            three real nodes and a real three-node etcd, side by side: failover, handover,
+                            acquisitions, elections held, as ratios, and whether the targets are met";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -42,7 +45,8 @@ fn main() -> ExitCode {
         ["docs", "--bless"] => docs::docs(root(), true),
         ["mutants-protocol"] => mutants::mutants(&mutants::FULL),
         ["mutants-protocol", "--quick"] => mutants::mutants(&mutants::QUICK),
-        ["bench", "simulator", flags @ ..] => bench(flags),
+        ["bench", "simulator", flags @ ..] => bench_simulator(flags),
+        ["bench", "cluster", flags @ ..] => bench_cluster(flags),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;
@@ -61,9 +65,15 @@ fn main() -> ExitCode {
     }
 }
 
-fn bench(flags: &[&str]) -> Result<(), String> {
+fn bench_simulator(flags: &[&str]) -> Result<(), String> {
     let arguments = ["bench", "--quiet", "--package", "simulator", "--bench", "throughput", "--"];
     cargo(&[&arguments, flags].concat()).run()
+}
+
+/// In a program of its own, so that this one stays small. The nodes are of the program beside it.
+fn bench_cluster(flags: &[&str]) -> Result<(), String> {
+    cargo(&["build", "--release", "--package", "cli"]).run()?;
+    cargo(&[&["run", "--quiet", "--release", "--package", "bench", "--"], flags].concat()).run()
 }
 
 /// The workspace.

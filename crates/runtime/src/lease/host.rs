@@ -11,7 +11,6 @@ use election::algorithms::quorum_lease::{
     Ask, Body, Candidate, Message, Name, Reply, Saved, Stage, Voter, VoterEffects,
 };
 use election::{Attribute, NodeId, Rng, Span, Start, Time};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use self::office::{Lead, Office};
 use super::agenda::Agenda;
@@ -30,6 +29,9 @@ const TURN: usize = 512;
 const COURTESY: u64 = 4;
 /// But for this long at least: who is woken has to come round to it.
 const LEAST_COURTESY: Span = Span::from_nanos(200_000);
+/// After a death, who is not the first lets the first go first for this long at least: timers of the system wake
+/// a millisecond late, and on a busy machine two.
+const GRAIN: Span = Span::from_nanos(3_000_000);
 /// The most elections a node takes part in.
 const MOST_SEATS: usize = 10_000_000;
 
@@ -320,8 +322,11 @@ impl Host {
                 self.arm(seat);
                 continue;
             }
+            let held = candidacy.retries > 0
+                && self.voter.as_ref().is_some_and(|voter| voter.grant(now, candidacy.name).is_some());
             self.act(now, seat, out, |candidacy, office| {
-                if candidacy.contend_at.take_if(|when| *when <= now).is_some() {
+                // One that tries again need not, if its own voter knows who leads by now.
+                if candidacy.contend_at.take_if(|when| *when <= now).is_some() && !held {
                     candidacy.candidate.contend(office, now);
                 }
                 candidacy.candidate.on_due(office, now);
@@ -349,9 +354,15 @@ impl Host {
         out: &mut Output,
         input: impl FnOnce(&mut Candidacy, &mut Office<'_>),
     ) {
+        let (me, courtesy) = (self.me, self.courtesy());
         let Some(candidacy) = self.seats.get_mut(seat.index()).and_then(Option::as_mut) else { return };
         let mut office = Office::new(self.me, candidacy.name, now, &mut self.own, &mut self.rng, out);
+        let contended = candidacy.contends();
         input(candidacy, &mut office);
+        if contended && !candidacy.contends() {
+            let ahead = self.voter.as_ref().is_some_and(|voter| candidacy.comes_first(me, voter));
+            candidacy.try_again(now, ahead, courtesy);
+        }
         if candidacy.once && candidacy.standing && office.has_lost() {
             (candidacy.standing, candidacy.contend_at) = (false, None);
             candidacy.candidate.set_healthy(&mut office, now, false);
@@ -362,7 +373,6 @@ impl Host {
         let (announced, lead) = office.news(candidacy.asked);
         let renewed = lead.filter(|_| announced.is_empty());
         let renewed = renewed.map(|Lead { valid_until, took }| Event::Renewed { valid_until, took });
-        let me = self.me;
         let news = announced.into_iter().map(|announced| office::event(me, announced, lead));
         for event in news.chain(renewed) {
             self.note(now, seat, event);
@@ -394,6 +404,9 @@ impl Host {
         };
         let Some(candidacy) = self.seats[seat.index()].as_mut() else { return };
         candidacy.since = now;
+        if leader.is_some() {
+            candidacy.retries = 0;
+        }
         if leader.is_none() {
             candidacy.bereft.get_or_insert(now);
         } else if let Some(lost) = candidacy.bereft.take() {
@@ -429,6 +442,9 @@ impl Host {
                 if changes && from != self.me {
                     self.look(now, name, matches!(ask, Ask::Release { .. }));
                 }
+                if matches!(ask, Ask::Prepare { .. }) && from != self.me {
+                    self.give_way(now, name);
+                }
             }
             Body::Reply(reply) => {
                 let Some(&seat) = self.names.get(&name) else { return };
@@ -436,6 +452,9 @@ impl Host {
                     Reply::Vacant { .. } if self.bides_its_time(now, seat) => return,
                     Reply::Vacant { .. } => {}
                     _ => self.time_answer(now, from, seat),
+                }
+                if let Some(candidacy) = self.seats[seat.index()].as_mut() {
+                    candidacy.heed(&reply, self.voter.is_some());
                 }
                 self.put(now, seat, out, |it, office| it.candidate.on_reply(office, now, from, reply));
             }
@@ -467,15 +486,27 @@ impl Host {
             // Its own voter has granted it anew: whoever leads lives.
             return false;
         }
-        let order = |who: NodeId, attribute: Attribute| {
-            (attribute, xxh3_64_with_seed(candidacy.text.as_bytes(), who.0), who)
-        };
-        let mine = order(me, candidacy.candidate.attribute());
-        let behind = voter.waiters(candidacy.name).any(|(who, attribute)| order(who, attribute) > mine);
-        let patience = if behind { round_trip + courtesy } else { round_trip };
+        let first = candidacy.comes_first(me, voter);
+        let patience = if first { round_trip } else { round_trip + courtesy.max(GRAIN) };
         candidacy.contend_at.get_or_insert(expires + patience.min(self.settings.delay * COURTESY));
         self.arm(seat);
         true
+    }
+
+    /// The node's voter has promised the election to another, which contends already: this one lets it finish, or it
+    /// would spoil it for both.
+    fn give_way(&mut self, now: Time, name: Name) {
+        let Some(&seat) = self.names.get(&name) else { return };
+        if self.voter.as_ref().is_none_or(|voter| voter.grant(now, name).is_some()) {
+            // It has promised nothing.
+            return;
+        }
+        let patience = self.settings.delay * COURTESY;
+        let Some(candidacy) = self.seats[seat.index()].as_mut() else { return };
+        let patience = patience.min(candidacy.moment());
+        if let Some(when) = &mut candidacy.contend_at {
+            *when = (*when).max(now + patience);
+        }
     }
 
     /// The node's voter has heard that the leader changes: its candidate asks who it is, once that is settled.

@@ -1,10 +1,14 @@
 //! A node's part in one election: a candidate, and what the node makes of it.
 
-use election::algorithms::quorum_lease::{Candidate, Name, Stage};
-use election::{Span, Time};
+use election::algorithms::quorum_lease::{Candidate, Name, Reply, Stage, Voter};
+use election::{Attribute, NodeId, Span, Time};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::agenda::ENTRY_MEMORY;
 use super::settings::{LONGEST_POLL, Terms};
+
+/// How often in a row one that contended in vain tries again by itself, before it waits to be woken.
+const RETRIES: u8 = 3;
 
 /// Which of a node's elections: a small number, used again once the node has left the election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,6 +38,8 @@ pub(super) struct Candidacy {
     tick: Span,
     /// When it contends without being woken: for others it has stood back long enough.
     pub(super) contend_at: Option<Time>,
+    /// How often in a row it has contended in vain.
+    pub(super) retries: u8,
     /// Until when it does so if it stands again, having handed over.
     pub(super) courteous_until: Time,
     /// When the node's voter last heard that somebody gave it back.
@@ -65,6 +71,7 @@ impl Candidacy {
             tick: tick(terms.slack()),
             ttl: terms.ttl,
             contend_at: None,
+            retries: 0,
             courteous_until: now,
             released: None,
             asked: now,
@@ -78,6 +85,52 @@ impl Candidacy {
     pub(super) fn stand_back(&mut self, now: Time) {
         if self.candidate.lease().is_some() {
             self.courteous_until = now + self.ttl;
+        }
+    }
+
+    /// A short while, in the life of a lease.
+    pub(super) fn moment(&self) -> Span {
+        Span::from_nanos(self.ttl.as_nanos() / 10)
+    }
+
+    /// Whether it asks for what it does not have.
+    pub(super) fn contends(&self) -> bool {
+        let asks = matches!(self.candidate.stage(), Stage::Preparing | Stage::Proposing);
+        asks && self.candidate.lease().is_none()
+    }
+
+    /// Whether nobody else waits, as far as the node's voter knows, that goes first. All who vote know who waits, and
+    /// come to the same order: by rank, and among equals by a hash that is another for every name.
+    pub(super) fn comes_first(&self, me: NodeId, voter: &Voter) -> bool {
+        let order = |who: NodeId, attribute: Attribute| {
+            (attribute, xxh3_64_with_seed(self.text.as_bytes(), who.0), who)
+        };
+        let mine = order(me, self.candidate.attribute());
+        voter.waiters(self.name).all(|(who, attribute)| order(who, attribute) <= mine)
+    }
+
+    /// Whether it is worth trying again: not while another leads, which a node's own voter knows, and one that has none
+    /// must be told.
+    pub(super) fn heed(&mut self, reply: &Reply, votes: bool) {
+        match reply {
+            Reply::Vacant { .. } => self.retries = 0,
+            Reply::Held { .. } if !votes => self.retries = RETRIES,
+            _ => {}
+        }
+    }
+
+    /// It has contended, and does not any more: it leads, or else tries again, at once if it comes first and otherwise
+    /// after as long as the candidate itself would wait. Voters wake those who wait, too, but leave each of them the
+    /// time that the slowest network takes.
+    pub(super) fn try_again(&mut self, now: Time, first: bool, pause: Span) {
+        if self.candidate.lease().is_some() {
+            self.contend_at = None;
+            return;
+        }
+        if self.standing && self.healthy && self.retries < RETRIES {
+            self.retries += 1;
+            let when = if first { now + pause } else { self.candidate.next_due() };
+            self.contend_at = Some(self.contend_at.map_or(when, |earlier| earlier.min(when)));
         }
     }
 

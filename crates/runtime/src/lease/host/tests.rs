@@ -1,6 +1,6 @@
 //! The host alone: what it says to itself, how it shares datagrams, when it wants to be called.
 
-use election::algorithms::quorum_lease::{MEMORY, Request};
+use election::algorithms::quorum_lease::{MEMORY, Request, Token};
 
 use super::*;
 use crate::lease::{SEAT_MEMORY, Why};
@@ -19,9 +19,13 @@ struct Stand {
 
 impl Stand {
     fn new(voters: u64) -> Stand {
+        Stand::of(ME, voters)
+    }
+
+    fn of(me: NodeId, voters: u64) -> Stand {
         let settings = Settings::new((1..=voters).map(NodeId));
         let mut out = Output::new(settings.datagram);
-        let host = Host::start(ME, settings, Start::Fresh, 7, at(0), &mut out).unwrap();
+        let host = Host::start(me, settings, Start::Fresh, 7 + me.0, at(0), &mut out).unwrap();
         Stand { host, out }
     }
 
@@ -238,4 +242,90 @@ fn a_voter_answers_for_names_it_takes_no_part_in_and_others_are_not_heard() {
     stand.out.save = None;
     assert!(stand.host.on_datagram(at(0), NodeId(8), b"nonsense", &mut stand.out).is_err());
     assert!(stand.out.is_empty());
+}
+
+/// Nodes 1 and 2, which stand for what 3 led until it died with its voter. Messages take a millisecond; timers, as long
+/// as it takes to be called.
+struct Bereft {
+    nodes: [Stand; 2],
+    under_way: Vec<(usize, NodeId, Vec<Message>)>,
+    /// Who prepared, and when, in milliseconds.
+    prepared: Vec<(usize, u64)>,
+}
+
+impl Bereft {
+    const TTL: u64 = 200;
+
+    fn new(name: &str) -> Bereft {
+        let mut nodes = [NodeId(1), NodeId(2)].map(|id| Stand::of(id, 3));
+        let (token, ttl, attribute) = (Token::after(0), Span::from_millis(Bereft::TTL), 0);
+        let prepare = Ask::Prepare { request: Request(1), token, attribute };
+        let propose = Ask::Propose { request: Request(2), token, ttl, attribute, renewal: false };
+        for node in &mut nodes {
+            let led = [prepare, propose].map(|ask| Message { name: Name::of(name), body: Body::Ask(ask) });
+            node.host.on_messages(at(0), NodeId(3), led, &mut node.out);
+            node.sent();
+            let terms = Terms { ttl, ..Terms::default() };
+            let seat = node.host.join(at(1), name, terms, &mut node.out).unwrap();
+            node.host.stand(at(1), seat, &mut node.out);
+        }
+        Bereft { nodes, under_way: Vec::new(), prepared: Vec::new() }
+    }
+
+    /// Until one of them leads: which, and when. Each is called when something is due, unless it is late.
+    fn run(&mut self, is_late: impl Fn(usize, u64) -> bool) -> (usize, u64) {
+        for millis in 1..1_000 {
+            for (to, from, messages) in std::mem::take(&mut self.under_way) {
+                let Stand { host, out } = &mut self.nodes[to];
+                host.on_messages(at(millis), from, messages, out);
+            }
+            for place in 0..2 {
+                let node = &mut self.nodes[place];
+                while !is_late(place, millis) && node.host.next_due().is_some_and(|due| due <= at(millis)) {
+                    node.host.on_due(at(millis), &mut node.out);
+                }
+                for (to, messages) in node.sent() {
+                    let prepares = |message: &Message| matches!(message.body, Body::Ask(Ask::Prepare { .. }));
+                    if messages.iter().any(prepares) && millis > Bereft::TTL && to != NodeId(3) {
+                        self.prepared.push((place, millis));
+                    }
+                    if to != NodeId(3) {
+                        self.under_way.push((1 - place, NodeId(place as u64 + 1), messages));
+                    }
+                }
+                if node.events().iter().any(|(_, event)| matches!(event, Event::Led { .. })) {
+                    return (place, millis);
+                }
+            }
+        }
+        panic!("nobody leads after a second")
+    }
+}
+
+/// Both are woken, are late until the same moment, and then contend at once. Neither can win without the other's voter.
+/// The voters would wake the next after six delays, 150 ms.
+#[test]
+fn a_duel_after_a_death_is_over_before_voters_wake_anybody() {
+    let mut duels = 0;
+    for number in 0..100 {
+        let mut bereft = Bereft::new(&format!("x{number}"));
+        let (_, led) = bereft.run(|_, millis| (201..212).contains(&millis));
+        duels += usize::from(bereft.prepared.iter().filter(|(_, millis)| *millis == 212).count() == 2);
+        // A round of a tenth of the lease until both have lost, a moment for the one that goes first, two round trips.
+        assert!(led < 245, "{number}: {led} ms: {:?}", bereft.prepared);
+    }
+    assert!(duels > 50, "{duels} of 100 were duels");
+}
+
+/// One is late, be it the one that goes first or not, and hears of the other before it contends.
+#[test]
+fn who_hears_that_another_contends_lets_it_finish() {
+    for number in 0..100 {
+        for late in 0..2 {
+            let mut bereft = Bereft::new(&format!("x{number}"));
+            let (leader, led) = bereft.run(|place, millis| place == late && (199..207).contains(&millis));
+            assert!(led < 215, "{number}: {led} ms: {:?}", bereft.prepared);
+            assert!(bereft.prepared.iter().all(|(place, _)| *place == leader), "{:?}", bereft.prepared);
+        }
+    }
 }

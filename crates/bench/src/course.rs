@@ -1,0 +1,369 @@
+//! What is measured, in which order, and how often.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::cluster::Cluster;
+use crate::etcd::{self, Etcd};
+use crate::measure::held::{Cost, Ours, Theirs};
+use crate::measure::{acquire, failover, handover};
+use crate::report::{Report, Unit};
+use crate::statistics::{Times, millis};
+
+/// What can be measured by itself.
+pub(crate) const PARTS: &[&str] = &["failover", "handover", "acquire", "held"];
+
+/// How much of everything.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    failovers: [(Duration, failover::Effort); 3],
+    /// How many failovers of etcd at each ttl.
+    etcd_failovers: usize,
+    handovers: usize,
+    /// For how long acquisitions are counted.
+    span: Duration,
+    /// How many elections, with which leases, looked at for how long.
+    held: &'static [(usize, Duration, Duration)],
+}
+
+const fn effort(clusters: usize, deaths: usize) -> failover::Effort {
+    failover::Effort { clusters, deaths }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+const SHORT: Duration = Duration::from_millis(200);
+
+pub(crate) const FULL: Plan = Plan {
+    failovers: [(SHORT, effort(2, 50)), (SECOND, effort(4, 8)), (Duration::from_secs(3), effort(8, 4))],
+    etcd_failovers: 32,
+    handovers: 100,
+    span: Duration::from_secs(5),
+    held: &[
+        (1_000, Duration::from_secs(10), Duration::from_secs(15)),
+        (10_000, Duration::from_secs(10), Duration::from_secs(20)),
+        (100_000, Duration::from_secs(30), Duration::from_secs(30)),
+    ],
+};
+
+pub(crate) const QUICK: Plan = Plan {
+    failovers: [(SHORT, effort(1, 15)), (SECOND, effort(3, 2)), (Duration::from_secs(3), effort(4, 1))],
+    etcd_failovers: 8,
+    handovers: 30,
+    span: Duration::from_secs(2),
+    held: &[
+        (1_000, Duration::from_secs(10), Duration::from_secs(5)),
+        (10_000, Duration::from_secs(10), Duration::from_secs(7)),
+    ],
+};
+
+/// How long etcd may take to grant a hundred thousand leases.
+const ETCD_PATIENCE: Duration = Duration::from_secs(150);
+
+/// What is to be measured.
+#[derive(Clone, Debug)]
+pub(crate) struct Course {
+    pub(crate) plan: Plan,
+    /// Only these parts; none for all.
+    pub(crate) parts: Vec<String>,
+    pub(crate) etcd: bool,
+}
+
+/// Tells on standard error how far it is.
+struct Progress(Instant);
+
+impl Progress {
+    fn say(&self, what: &str) {
+        eprintln!("[{:>4} s] {what}", self.0.elapsed().as_secs());
+    }
+}
+
+/// What a measurement of one of the engines takes: etcd's is only made if it is there.
+struct Bench {
+    plan: Plan,
+    etcd: Option<PathBuf>,
+    report: Report,
+    progress: Progress,
+}
+
+impl Course {
+    pub(crate) async fn run(&self) -> Result<Report, String> {
+        let progress = Progress(Instant::now());
+        let binary = if self.etcd {
+            progress.say("looking for etcd, or installing it");
+            Some(etcd::install()?)
+        } else {
+            None
+        };
+        let mut bench = Bench { plan: self.plan, etcd: binary, report: Report::default(), progress };
+        bench.describe();
+        let wanted = |part: &str| self.parts.is_empty() || self.parts.iter().any(|wanted| wanted == part);
+        if wanted("failover") {
+            bench.failover().await?;
+        }
+        if wanted("handover") || wanted("acquire") {
+            bench.traffic(wanted("handover"), wanted("acquire")).await?;
+        }
+        if wanted("held") {
+            bench.held().await?;
+        }
+        Ok(bench.report)
+    }
+}
+
+impl Bench {
+    fn describe(&mut self) {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let load = load.split(' ').next().unwrap_or("?").to_string();
+        let other = self.etcd.as_deref().map_or("no etcd".to_string(), etcd::version);
+        let (version, profile) =
+            (env!("CARGO_PKG_VERSION"), if cfg!(debug_assertions) { "debug" } else { "release" });
+        self.report.setting.push(format!(
+            "three nodes of suffrage {version} ({profile}) and three servers of {other}, on loopback, {cpus} CPUs, load \
+             {load} at the start"
+        ));
+        if profile == "debug" {
+            self.report.notes.push("this is a debug build: no figure of it counts".to_string());
+        }
+    }
+
+    fn note(&mut self, note: &str) {
+        self.report.notes.push(note.to_string());
+    }
+
+    fn times(&mut self, key: &str, what: &str, ours: &Times, theirs: Option<&Times>) {
+        let mut add = |name: &str, of: fn(&Times) -> Duration| {
+            let (ours, theirs) = (Some(millis(of(ours))), theirs.map(|theirs| millis(of(theirs))));
+            self.report.add(format!("{key}-{name}"), format!("{what}, {name}"), Unit::Millis, ours, theirs);
+        };
+        add("median", Times::median);
+        add("p99", Times::p99);
+        add("longest", Times::longest);
+    }
+
+    async fn failover(&mut self) -> Result<(), String> {
+        let servers = match &self.etcd {
+            Some(binary) => Some(Etcd::start(binary, etcd::FAST).await?),
+            None => None,
+        };
+        let mut granted = Vec::new();
+        for (ttl, effort) in self.plan.failovers {
+            self.progress
+                .say(&format!("failover at ttl {ttl:?}: {} of suffrage", effort.clusters * effort.deaths));
+            let ours = failover::suffrage(ttl, effort).await?;
+            let theirs = match &servers {
+                Some(servers) => {
+                    let count = self.plan.etcd_failovers;
+                    self.progress.say(&format!("failover at ttl {ttl:?}: {count} of etcd"));
+                    let (theirs, seconds) = failover::etcd(servers, ttl, count).await?;
+                    granted.push(format!(
+                        "{} deaths at {ttl:?}, etcd {} at {seconds} s",
+                        ours.len(),
+                        theirs.len()
+                    ));
+                    Some(theirs)
+                }
+                None => None,
+            };
+            let key = format!("failover-{}ms", ttl.as_millis());
+            self.times(&key, &format!("failover, ttl {ttl:?}"), &ours, theirs.as_ref());
+        }
+        self.note(
+            "failover: SIGKILL of the node whose client leads, so that its voter dies too, until a client of another node \
+             has its answer, over HTTP; at moments spread evenly between two renewals",
+        );
+        if servers.is_some() {
+            self.note(&format!(
+                "failover of etcd: a client stops to renew its lease, as one that is killed does, and all servers live on; \
+                 until the next has its answer to Campaign, over gRPC. etcd's leases are whole seconds, and no shorter than \
+                 1.5 of its election time-outs: so its servers run with 10 ms heartbeats and 100 ms time-outs, which \
+                 makes 1 s its shortest ({})",
+                granted.join("; ")
+            ));
+        }
+        Ok(())
+    }
+
+    async fn traffic(&mut self, handovers: bool, acquisitions: bool) -> Result<(), String> {
+        let cluster = Cluster::start().await?;
+        let servers = match &self.etcd {
+            Some(binary) => Some(Etcd::start(binary, etcd::DEFAULT).await?),
+            None => None,
+        };
+        if handovers {
+            self.handovers(&cluster, servers.as_ref()).await?;
+        }
+        if acquisitions {
+            self.acquisitions(&cluster, servers.as_ref()).await?;
+        }
+        Ok(())
+    }
+
+    async fn handovers(&mut self, cluster: &Cluster, servers: Option<&Etcd>) -> Result<(), String> {
+        let rounds = self.plan.handovers;
+        self.progress.say(&format!("handover on resign: {rounds} of each"));
+        let ours = handover::library(cluster, rounds).await?;
+        let theirs = match servers {
+            Some(servers) => Some(handover::etcd_grpc(servers, rounds).await?),
+            None => None,
+        };
+        self.times("handover-native", "resign to next, library and gRPC", &ours, theirs.as_ref());
+        let ours = handover::over_http(cluster, rounds).await?;
+        let theirs = match servers {
+            Some(servers) => Some(handover::etcd_http(servers, rounds).await?),
+            None => None,
+        };
+        self.times("handover-http", "resign to next, both over HTTP", &ours, theirs.as_ref());
+        self.note(
+            "handover: from the moment a client says that it resigns until the next, which has waited for 120 ms, has its \
+             answer; etcd by its election API, Campaign and Resign, asked at the server that leads the others",
+        );
+        Ok(())
+    }
+
+    async fn acquisitions(&mut self, cluster: &Cluster, servers: Option<&Etcd>) -> Result<(), String> {
+        let span = self.plan.span;
+        for names in [1, 64] {
+            let effort = acquire::Effort { names, span };
+            let called = if names == 1 { "1 client".to_string() } else { format!("{names} names") };
+            self.progress.say(&format!("acquisitions, {called}: six times {span:?}"));
+            let (embedded, node) = Cluster::embedded().await?;
+            let ours = acquire::library(&node, effort).await?;
+            node.stop().await;
+            drop(embedded);
+            let over_http = acquire::over_http(cluster, effort).await?;
+            let mut theirs = [None; 4];
+            if let Some(servers) = servers {
+                theirs[0] = Some(acquire::etcd_grpc(servers, effort, false).await?);
+                theirs[1] = Some(acquire::etcd_grpc(servers, effort, true).await?);
+                theirs[2] = Some(acquire::etcd_http(servers, effort, false).await?);
+                theirs[3] = Some(acquire::etcd_http(servers, effort, true).await?);
+            }
+            let rows = [
+                ("native", "library and gRPC", ours, theirs[0]),
+                ("native-least", "library, and gRPC doing the least", ours, theirs[1]),
+                ("http", "both over HTTP", over_http, theirs[2]),
+                ("http-least", "HTTP, and etcd doing the least", over_http, theirs[3]),
+            ];
+            for (key, kind, ours, theirs) in rows {
+                let what = format!("acquired, {called}, {kind}");
+                self.report.add(format!("acquire-{key}-{names}"), what, Unit::PerSecond, Some(ours), theirs);
+            }
+        }
+        self.note(
+            "acquisitions: acquired and given back, by clients with a name each and nobody to contend with. Library: the \
+             program is itself one of the three nodes. gRPC: one connection to the server that leads, and what etcd's own \
+             client does for an election (concurrency.Election): a transaction, a search, a transaction, with a lease \
+             granted before. HTTP: a kept connection for each client, the same client code for both; etcd by its election \
+             API. The least that etcd can do: a transaction that puts a key which must not be there, and its deletion; \
+             nobody could wait for it",
+        );
+        Ok(())
+    }
+
+    async fn held(&mut self) -> Result<(), String> {
+        for (number, &(count, ttl, span)) in self.plan.held.iter().enumerate() {
+            self.progress.say(&format!("{count} held elections of suffrage, ttl {ttl:?}"));
+            let ours = self.held_by_us(number, count, ttl, span).await?;
+            let theirs = match self.etcd.clone() {
+                Some(binary) => {
+                    self.progress.say(&format!("{count} held elections of etcd, ttl {ttl:?}"));
+                    match held_by_etcd(&binary, count, (ttl, span), false).await {
+                        Ok(cost) => Some(cost),
+                        Err(reason) => {
+                            self.note(&format!("etcd does not hold {count} elections: {reason}"));
+                            None
+                        }
+                    }
+                }
+                None => None,
+            };
+            let mut add = |key: &str, what: &str, unit, figure: fn(usize, &Cost) -> f64| {
+                let (ours, theirs) =
+                    (Some(figure(count, &ours)), theirs.as_ref().map(|cost| figure(count, cost)));
+                self.report.add(
+                    format!("held-{count}-{key}"),
+                    format!("{count} held, {what}"),
+                    unit,
+                    ours,
+                    theirs,
+                );
+            };
+            add("kept", "not lost", Unit::Count, |count, cost| (count - cost.lost.min(count)) as f64);
+            add("cpu", "CPU of three servers", Unit::Cpu, |_, cost| 100.0 * cost.cpu);
+            add("client-cpu", "CPU of the client", Unit::Cpu, |_, cost| 100.0 * cost.client_cpu);
+            add("memory", "memory of three servers", Unit::Megabytes, |_, cost| cost.memory as f64 / 1e6);
+        }
+        self.held_under_one_lease().await?;
+        let leases: Vec<String> =
+            self.plan.held.iter().map(|(count, ttl, _)| format!("{count} at {ttl:?}")).collect();
+        self.note(&format!(
+            "held: each election has a lease of its own, as if held by as many clients ({}), renewed three times in its \
+             life; all by one process beside the servers, through the library, and over one gRPC stream. Both clusters \
+             are new for each row. CPU is user and system time; memory is what is in RAM (VmRSS)",
+            leases.join(", ")
+        ));
+        Ok(())
+    }
+
+    /// What etcd is good at, and suffrage does not have: very many keys of one client, which live and die together.
+    async fn held_under_one_lease(&mut self) -> Result<(), String> {
+        const COUNT: usize = 10_000;
+        let Some(binary) = self.etcd.clone() else { return Ok(()) };
+        let Some(&(_, ttl, span)) = self.plan.held.iter().find(|(count, ..)| *count == COUNT) else {
+            return Ok(());
+        };
+        self.progress.say(&format!("{COUNT} keys of etcd with one lease"));
+        let shared = held_by_etcd(&binary, COUNT, (ttl, span), true).await?;
+        for (key, figure) in [("cpu", 100.0 * shared.cpu), ("memory", shared.memory as f64 / 1e6)] {
+            let row = self.report.rows.iter().find(|row| row.key == format!("held-{COUNT}-{key}")).cloned();
+            if let Some(row) = row {
+                let what = format!("{COUNT} held, {key}, if etcd's share one lease");
+                self.report.add(
+                    format!("held-{COUNT}-shared-{key}"),
+                    what,
+                    row.unit,
+                    row.suffrage,
+                    Some(figure),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    async fn held_by_us(
+        &self,
+        number: usize,
+        count: usize,
+        ttl: Duration,
+        span: Duration,
+    ) -> Result<Cost, String> {
+        let cluster = Cluster::start().await?;
+        let mut ours = Ours::new(&cluster, 300 + number as u64, ttl).await?;
+        let start = Instant::now();
+        ours.hold(count).await?;
+        self.progress.say(&format!("acquired in {:.1?}", start.elapsed()));
+        tokio::time::sleep(ttl / 2).await;
+        let cost = ours.cost(span).await;
+        ours.give_back().await;
+        Ok(cost)
+    }
+}
+
+/// With a lease for each, or one for all.
+async fn held_by_etcd(
+    binary: &Path,
+    count: usize,
+    (ttl, span): (Duration, Duration),
+    share: bool,
+) -> Result<Cost, String> {
+    let servers = Etcd::start(binary, etcd::DEFAULT).await?;
+    let mut theirs = Theirs::new(&servers, ttl, share).await?;
+    let start = Instant::now();
+    let held = theirs.hold(count, ETCD_PATIENCE).await?;
+    if held < count {
+        return Err(format!("after {:?} it held {held}", start.elapsed()));
+    }
+    tokio::time::sleep(ttl / 2).await;
+    theirs.cost(span).await
+}

@@ -1,0 +1,127 @@
+//! How often names are acquired and given back in a second.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use suffrage::{Election, Node};
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+
+use super::{KeptLease, all};
+use crate::cluster::{self, Cluster};
+use crate::etcd::{self, Etcd};
+
+/// What a rate was measured at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    /// How many clients there are, each with a name of its own.
+    pub(crate) names: usize,
+    pub(crate) span: Duration,
+}
+
+/// How much each lease is: far more than an acquisition takes.
+const TTL: Duration = Duration::from_secs(10);
+
+/// Has every client acquire and give back, again and again, for the time given; how often a second.
+async fn rate<C, F>(effort: Effort, clients: Vec<C>) -> Result<f64, String>
+where
+    C: FnMut() -> F + Send + 'static,
+    F: Future<Output = Result<(), String>> + Send + 'static,
+{
+    let start = Instant::now();
+    let mut tasks = JoinSet::new();
+    for mut client in clients {
+        tasks.spawn(async move {
+            let mut count = 0u64;
+            while start.elapsed() < effort.span {
+                client().await?;
+                count += 1;
+            }
+            Ok(count)
+        });
+    }
+    let count: u64 = all(tasks).await?.into_iter().sum();
+    Ok(count as f64 / start.elapsed().as_secs_f64())
+}
+
+/// Through the library, at a node of this process.
+pub(crate) async fn library(node: &Node, effort: Effort) -> Result<f64, String> {
+    let mut clients = Vec::new();
+    for number in 0..effort.names {
+        let election = Election::join(format!("library {number}")).ttl(TTL);
+        let election = election.start(node).await.map_err(|error| error.to_string())?;
+        clients.push(move || {
+            let election = election.clone();
+            async move { election.lead().await.map(drop).map_err(|error| error.to_string()) }
+        });
+    }
+    rate(effort, clients).await
+}
+
+/// Over HTTP, with a connection each, to the three nodes in turn.
+pub(crate) async fn over_http(cluster: &Cluster, effort: Effort) -> Result<f64, String> {
+    let mut clients = Vec::new();
+    for number in 0..effort.names {
+        let client = cluster::Client::connect(cluster.http(number % 3)).await?;
+        let client = Arc::new(Mutex::new(client));
+        let name = format!("http-{number}");
+        clients.push(move || {
+            let (client, name) = (Arc::clone(&client), name.clone());
+            async move {
+                let mut client = client.lock().await;
+                let session = client.campaign(&name, TTL).await?;
+                client.resign(&session).await
+            }
+        });
+    }
+    rate(effort, clients).await
+}
+
+/// As etcd's own clients do it and speak to it, over one connection; or the least that acquires a name.
+pub(crate) async fn etcd_grpc(etcd: &Etcd, effort: Effort, least: bool) -> Result<f64, String> {
+    let client = etcd::Client::connect(etcd.leader()).await?;
+    let lease = KeptLease::grant(&client, TTL.as_secs() as i64).await?;
+    let clients: Vec<_> = (0..effort.names)
+        .map(|number| {
+            let (client, key, lease) = (client.clone(), format!("grpc-{number}"), lease.id);
+            move || {
+                let (client, key) = (client.clone(), key.clone());
+                async move {
+                    if least {
+                        client.acquire(&key, lease).await?;
+                        client.release(&key).await
+                    } else {
+                        client.lead_once(&key, lease).await
+                    }
+                }
+            }
+        })
+        .collect();
+    rate(effort, clients).await
+}
+
+/// Through etcd's gateway for HTTP, with a connection each: by its election API, or the least that acquires a name.
+pub(crate) async fn etcd_http(etcd: &Etcd, effort: Effort, least: bool) -> Result<f64, String> {
+    let owner = etcd::Client::connect(etcd.leader()).await?;
+    let lease = KeptLease::grant(&owner, TTL.as_secs() as i64).await?;
+    let mut clients = Vec::new();
+    for number in 0..effort.names {
+        let client = etcd::GatewayClient::connect(etcd.leader()).await?;
+        let client = Arc::new(Mutex::new(client));
+        let (key, lease) = (format!("http-{number}"), lease.id);
+        clients.push(move || {
+            let (client, key) = (Arc::clone(&client), key.clone());
+            async move {
+                let mut client = client.lock().await;
+                if least {
+                    client.acquire(&key, lease).await?;
+                    client.release(&key).await
+                } else {
+                    let leader = client.campaign(&key, lease).await?;
+                    client.resign(&leader).await
+                }
+            }
+        });
+    }
+    rate(effort, clients).await
+}

@@ -1,0 +1,191 @@
+//! What it costs to hold very many elections, each with a lease of its own.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use suffrage::{Election, Leadership, Node};
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::all;
+use crate::cluster::Cluster;
+use crate::etcd::{Client, Etcd};
+use crate::processes::Usage;
+
+/// How many ask at the same time.
+const ABREAST: usize = 256;
+
+/// What it costs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cost {
+    /// Shares of one CPU, of the three servers together.
+    pub(crate) cpu: f64,
+    /// And of the client.
+    pub(crate) client_cpu: f64,
+    /// Bytes, of the three servers together.
+    pub(crate) memory: u64,
+    /// How many of them were lost meanwhile.
+    pub(crate) lost: usize,
+}
+
+/// Looks for some time at what is used.
+async fn observe(span: Duration, servers: impl Fn() -> Usage) -> (f64, f64, u64) {
+    let (start, before, own) = (Instant::now(), servers(), Usage::of("self"));
+    tokio::time::sleep(span).await;
+    let (after, own_after, seconds) = (servers(), Usage::of("self"), start.elapsed().as_secs_f64());
+    ((after.cpu - before.cpu) / seconds, (own_after.cpu - own.cpu) / seconds, after.memory)
+}
+
+/// Elections of ours, held through the library by one process that does not vote.
+pub(crate) struct Ours<'c> {
+    cluster: &'c Cluster,
+    node: Node,
+    ttl: Duration,
+    held: Vec<Leadership>,
+}
+
+impl<'c> Ours<'c> {
+    pub(crate) async fn new(cluster: &'c Cluster, id: u64, ttl: Duration) -> Result<Ours<'c>, String> {
+        Ok(Ours { cluster, node: cluster.member(id).await?, ttl, held: Vec::new() })
+    }
+
+    /// Holds so many; none is given back.
+    pub(crate) async fn hold(&mut self, count: usize) -> Result<(), String> {
+        while self.held.len() < count {
+            let mut tasks = JoinSet::new();
+            for number in self.held.len()..count.min(self.held.len() + ABREAST) {
+                let (node, ttl) = (self.node.clone(), self.ttl);
+                tasks.spawn(async move {
+                    let election =
+                        Election::join(format!("held {ttl:?} {number}")).ttl(ttl).start(&node).await;
+                    election
+                        .map_err(|error| error.to_string())?
+                        .lead()
+                        .await
+                        .map_err(|error| error.to_string())
+                });
+            }
+            self.held.extend(all(tasks).await?);
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn cost(&self, span: Duration) -> Cost {
+        let (cpu, client_cpu, memory) = observe(span, || self.cluster.usage()).await;
+        let lost = self.held.iter().filter(|leadership| !leadership.is_valid()).count();
+        Cost { cpu, client_cpu, memory, lost }
+    }
+
+    pub(crate) async fn give_back(self) {
+        drop(self.held);
+        self.node.stop().await;
+    }
+}
+
+/// Keys of etcd, each with a lease of its own or all with one, held by one client that renews over one stream.
+pub(crate) struct Theirs<'e> {
+    etcd: &'e Etcd,
+    client: Client,
+    ttl: Duration,
+    /// How many keys there are.
+    held: usize,
+    /// The lease of all of them, if there is only one.
+    shared: Option<i64>,
+    leases: Arc<Leases>,
+    lost: Arc<AtomicUsize>,
+    renewing: JoinHandle<Result<(), String>>,
+}
+
+impl<'e> Theirs<'e> {
+    pub(crate) async fn new(etcd: &'e Etcd, ttl: Duration, share: bool) -> Result<Theirs<'e>, String> {
+        let client = Client::connect(etcd.leader()).await?;
+        let (leases, lost) = (Arc::<Leases>::default(), Arc::<AtomicUsize>::default());
+        let (mut renewals, mut renewed) = client.keep_alive().await?;
+        let renewing = {
+            let (leases, lost) = (Arc::clone(&leases), Arc::clone(&lost));
+            tokio::spawn(async move {
+                let mut tick = tokio::time::interval(Duration::from_millis(10));
+                tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+                loop {
+                    tokio::select! {
+                        _ = tick.tick() => renewals.send(leases.due(ttl / 3))?,
+                        answer = renewed.next() => match answer? {
+                            Some((_, true)) => {}
+                            Some((_, false)) => _ = lost.fetch_add(1, Ordering::Relaxed),
+                            None => return Err("etcd renews no more".to_string()),
+                        },
+                    }
+                }
+            })
+        };
+        let shared = if share { Some(client.grant(ttl.as_secs() as i64).await?.0) } else { None };
+        leases.lock().extend(shared.map(|lease| (lease, Instant::now())));
+        Ok(Theirs { etcd, client, ttl, held: 0, shared, leases, lost, renewing })
+    }
+
+    /// Holds so many, unless that takes longer than the time given: how many then.
+    pub(crate) async fn hold(&mut self, count: usize, patience: Duration) -> Result<usize, String> {
+        let start = Instant::now();
+        while self.held < count && start.elapsed() < patience {
+            let next = count.min(self.held + ABREAST);
+            let mut tasks = JoinSet::new();
+            for number in self.held..next {
+                let (client, seconds, shared) = (self.client.clone(), self.ttl.as_secs() as i64, self.shared);
+                tasks.spawn(async move {
+                    let lease = match shared {
+                        Some(lease) => lease,
+                        None => client.grant(seconds).await?.0,
+                    };
+                    client.put(&format!("held-{number}"), lease).await?;
+                    Ok(lease)
+                });
+            }
+            let granted = all(tasks).await?;
+            let now = Instant::now();
+            if self.shared.is_none() {
+                self.leases.lock().extend(granted.into_iter().map(|lease| (lease, now)));
+            }
+            self.held = next;
+        }
+        Ok(self.held)
+    }
+
+    pub(crate) async fn cost(&self, span: Duration) -> Result<Cost, String> {
+        let (cpu, client_cpu, memory) = observe(span, || self.etcd.usage()).await;
+        if self.renewing.is_finished() {
+            return Err("etcd renews no more".to_string());
+        }
+        let lost = self.lost.load(Ordering::Relaxed);
+        Ok(Cost { cpu, client_cpu, memory, lost })
+    }
+}
+
+impl Drop for Theirs<'_> {
+    fn drop(&mut self) {
+        self.renewing.abort();
+    }
+}
+
+/// The leases of one client, those first that were renewed longest ago.
+#[derive(Default)]
+struct Leases(Mutex<VecDeque<(i64, Instant)>>);
+
+impl Leases {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(i64, Instant)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those that have not been renewed for so long; from now on they have.
+    fn due(&self, pause: Duration) -> Vec<i64> {
+        let (now, mut leases, mut due) = (Instant::now(), self.lock(), Vec::new());
+        while let Some(&(lease, renewed)) = leases.front()
+            && now.duration_since(renewed) >= pause
+        {
+            leases.rotate_left(1);
+            leases.back_mut().expect("there is one").1 = now;
+            due.push(lease);
+        }
+        due
+    }
+}

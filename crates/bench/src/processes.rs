@@ -1,0 +1,176 @@
+//! Other programs: started, looked at, and ended with this one.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Whether there is a program that has the kernel end what it starts when this program ends, however it does.
+static SETPRIV: LazyLock<bool> = LazyLock::new(|| {
+    let asked = Command::new("setpriv").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    asked.is_ok_and(|status| status.success())
+});
+
+/// A program that ends with this value: by its process id, as a crash would.
+#[derive(Debug)]
+pub(crate) struct Process(Child);
+
+impl Process {
+    /// Starts a program, with nothing of this one's environment but where programs are found.
+    pub(crate) fn start(program: &Path, arguments: &[String], log: &Path) -> Result<Process, String> {
+        let mut command = if *SETPRIV {
+            let mut command = Command::new("setpriv");
+            command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+            command
+        } else {
+            Command::new(program)
+        };
+        let failed = |error: io::Error| format!("cannot start {}: {error}", program.display());
+        let log = std::fs::File::options().create(true).append(true).open(log).map_err(failed)?;
+        command.args(arguments).env_clear().envs(std::env::vars().filter(|(name, _)| name == "PATH"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        command.spawn().map(Process).map_err(failed)
+    }
+
+    /// Ends it with SIGKILL, and waits until it is gone.
+    pub(crate) fn kill(&mut self) {
+        // It may have ended by itself.
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+
+    /// Whether it has ended by itself.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        matches!(self.0.try_wait(), Ok(Some(_)))
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        Usage::of(&self.0.id().to_string())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// What processes have used.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Usage {
+    /// Seconds of CPU, ever.
+    pub(crate) cpu: f64,
+    /// Bytes of memory that they have now.
+    pub(crate) memory: u64,
+}
+
+impl Usage {
+    /// Of one process: `self`, or its id.
+    pub(crate) fn of(process: &str) -> Usage {
+        let read =
+            |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
+        Usage { cpu: cpu(&read("stat")), memory: memory(&read("status")) }
+    }
+
+    /// Of several together.
+    pub(crate) fn sum(usages: impl IntoIterator<Item = Usage>) -> Usage {
+        usages.into_iter().fold(Usage::default(), |sum, one| Usage {
+            cpu: sum.cpu + one.cpu,
+            memory: sum.memory + one.memory,
+        })
+    }
+}
+
+/// Seconds of CPU, out of `/proc/../stat`: in ticks, of which Linux tells programs that there are 100 in a second.
+fn cpu(stat: &str) -> f64 {
+    // The name of the program is in brackets, and may have spaces and brackets in it.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
+    let ticks = |place: usize| fields.get(place).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
+    (ticks(11) + ticks(12)) / 100.0
+}
+
+/// Bytes of memory that is in RAM, out of `/proc/../status`.
+fn memory(status: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1_024
+}
+
+/// A folder that ends with this value.
+#[derive(Debug)]
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn create(what: &str) -> Result<Folder, String> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("suffrage-bench-{}-{what}-{count}", std::process::id()));
+        std::fs::create_dir(&path).map_err(|error| format!("cannot create {}: {error}", path.display()))?;
+        Ok(Folder(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The last that the programs here have said, for whoever asks why they ended.
+    pub(crate) fn last_words(&self, log: &str) -> String {
+        let text = std::fs::read_to_string(self.0.join(log)).unwrap_or_default();
+        text.lines().last().unwrap_or("it said nothing").to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Addresses on loopback that nobody listens at, for TCP and for UDP.
+pub(crate) fn free_addresses(count: usize) -> Result<Vec<SocketAddr>, String> {
+    let failed = |error: io::Error| format!("no port on loopback is free: {error}");
+    // All are held until all are found, so that they differ.
+    let mut held = Vec::new();
+    while held.len() < count {
+        let tcp = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
+        let address = tcp.local_addr().map_err(failed)?;
+        if let Ok(udp) = UdpSocket::bind(address) {
+            held.push((address, tcp, udp));
+        }
+    }
+    Ok(held.into_iter().map(|(address, ..)| address).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_says_of_a_process_is_read() {
+        let stat = "42 (a b) c) S 1 42 42 0 -1 4194560 900 0 0 0 250 50 0 0 20 0 4 0 100 9 9";
+        assert_eq!(cpu(stat), 3.0);
+        assert_eq!(memory("Name:\tx\nVmHWM:\t  30 kB\nVmRSS:\t   20 kB\n"), 20_480);
+        assert_eq!((cpu(""), memory("")), (0.0, 0), "of one that is gone");
+        assert!(Usage::of("self").memory > 0);
+    }
+
+    #[test]
+    fn processes_and_folders_end_with_their_values() {
+        let folder = Folder::create("test").unwrap();
+        let (path, log) = (folder.path().to_path_buf(), folder.path().join("log"));
+        let sleep = ["-c".to_string(), "echo last >&2; exec sleep 60".to_string()];
+        let mut process = Process::start(Path::new("/bin/sh"), &sleep, &log).unwrap();
+        assert!(!process.has_ended());
+        while folder.last_words("log") != "last" {
+            std::thread::yield_now();
+        }
+        process.kill();
+        assert!(process.has_ended());
+        drop(folder);
+        assert!(!path.exists());
+        let addresses = free_addresses(5).unwrap();
+        assert!(addresses.iter().all(|one| addresses.iter().filter(|other| *other == one).count() == 1));
+    }
+}

@@ -1,0 +1,226 @@
+//! What came of it: a table, ratios, and whether the targets are met.
+
+use serde_json::{Value, json};
+
+/// What a figure is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Milliseconds: less is better.
+    Millis,
+    /// Each second: more is better.
+    PerSecond,
+    /// Per cent of one CPU: less is better.
+    Cpu,
+    /// Megabytes: less is better.
+    Megabytes,
+    /// Just so many: more is better.
+    Count,
+}
+
+impl Unit {
+    fn name(self) -> &'static str {
+        match self {
+            Unit::Millis => "ms",
+            Unit::PerSecond => "/s",
+            Unit::Cpu => "% of a CPU",
+            Unit::Megabytes => "MB",
+            Unit::Count => "",
+        }
+    }
+
+    fn more_is_better(self) -> bool {
+        matches!(self, Unit::PerSecond | Unit::Count)
+    }
+
+    /// With three digits or more.
+    fn show(self, figure: f64) -> String {
+        let digits = match figure.abs() {
+            0.0 => 0,
+            figure if self == Unit::Count || figure >= 100.0 => 0,
+            figure if figure >= 10.0 => 1,
+            _ => 2,
+        };
+        format!("{figure:.digits$} {}", self.name()).trim_end().to_string()
+    }
+}
+
+/// One line of the table.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) key: String,
+    pub(crate) what: String,
+    pub(crate) unit: Unit,
+    pub(crate) suffrage: Option<f64>,
+    pub(crate) etcd: Option<f64>,
+}
+
+impl Row {
+    /// How many times better than etcd.
+    pub(crate) fn ratio(&self) -> Option<f64> {
+        let (ours, theirs) = (self.suffrage?, self.etcd?);
+        let (good, bad) = if self.unit.more_is_better() { (ours, theirs) } else { (theirs, ours) };
+        (bad > 0.0).then(|| good / bad)
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "key": self.key, "what": self.what, "unit": self.unit.name(),
+            "suffrage": self.suffrage, "etcd": self.etcd, "times_better": self.ratio(),
+        })
+    }
+}
+
+/// What was to be reached, and whether it was.
+#[derive(Clone, Debug)]
+pub(crate) struct Verdict {
+    pub(crate) target: String,
+    pub(crate) measured: String,
+    /// None if it was not measured.
+    pub(crate) met: Option<bool>,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) setting: Vec<String>,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Report {
+    pub(crate) fn add(
+        &mut self,
+        key: impl Into<String>,
+        what: impl Into<String>,
+        unit: Unit,
+        suffrage: Option<f64>,
+        etcd: Option<f64>,
+    ) {
+        self.rows.push(Row { key: key.into(), what: what.into(), unit, suffrage, etcd });
+    }
+
+    fn row(&self, key: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.key == key)
+    }
+
+    /// A figure of ours that must stay below a bound.
+    fn below(&self, key: &str, bound: f64, target: &str) -> Verdict {
+        let row = self.row(key);
+        let figure = row.and_then(|row| row.suffrage);
+        let measured =
+            row.zip(figure).map_or("not measured".to_string(), |(row, figure)| row.unit.show(figure));
+        Verdict { target: target.to_string(), measured, met: figure.map(|figure| figure < bound) }
+    }
+
+    /// A figure of ours that must be so many times better than etcd's.
+    fn times_better(&self, key: &str, times: f64, target: &str) -> Verdict {
+        let ratio = self.row(key).and_then(Row::ratio);
+        let measured = ratio.map_or("not measured".to_string(), |ratio| format!("{ratio:.1} times"));
+        Verdict { target: target.to_string(), measured, met: ratio.map(|ratio| ratio >= times) }
+    }
+
+    pub(crate) fn verdicts(&self) -> Vec<Verdict> {
+        let held = self.row("held-100000-kept").and_then(|row| row.suffrage);
+        vec![
+            self.below("failover-200ms-p99", 300.0, "failover at ttl 200 ms under 300 ms, p99"),
+            self.below("handover-native-median", 1.0, "resign to next under 1 ms, library, median"),
+            self.below("handover-http-median", 1.0, "resign to next under 1 ms, over HTTP, median"),
+            self.times_better(
+                "acquire-native-64",
+                20.0,
+                "20 times etcd's acquisitions, 64 names, library and gRPC",
+            ),
+            self.times_better(
+                "acquire-http-64",
+                20.0,
+                "20 times etcd's acquisitions, 64 names, both over HTTP",
+            ),
+            self.times_better("held-10000-cpu", 10.0, "a tenth of etcd's CPU at 10,000 held elections"),
+            self.times_better("held-10000-memory", 10.0, "a tenth of etcd's memory at 10,000 held elections"),
+            Verdict {
+                target: "100,000 elections held".to_string(),
+                measured: held.map_or("not measured".to_string(), |held| format!("{held:.0} held")),
+                met: held.map(|held| held >= 100_000.0),
+            },
+        ]
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let verdicts: Vec<Value> = self
+            .verdicts()
+            .iter()
+            .map(|verdict| json!({ "target": verdict.target, "measured": verdict.measured, "met": verdict.met }))
+            .collect();
+        let rows: Vec<Value> = self.rows.iter().map(Row::json).collect();
+        json!({ "setting": self.setting, "rows": rows, "targets": verdicts, "notes": self.notes })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let mut lines = self.setting.clone();
+        lines.push(format!("\n{:<54} {:>16} {:>16} {:>8}", "", "suffrage", "etcd", "ratio"));
+        for row in &self.rows {
+            let show = |figure: Option<f64>| figure.map_or("-".to_string(), |figure| row.unit.show(figure));
+            let ratio = row.ratio().map_or("-".to_string(), |ratio| format!("{ratio:.1}x"));
+            let (suffrage, etcd) = (show(row.suffrage), show(row.etcd));
+            lines.push(format!("{:<54} {suffrage:>16} {etcd:>16} {ratio:>8}", row.what));
+        }
+        lines.push("\nratio: how many times better suffrage is\n".to_string());
+        for Verdict { target, measured, met } in self.verdicts() {
+            let word = met.map_or("-", |met| if met { "met" } else { "MISSED" });
+            lines.push(format!("{word:<7} {target}: {measured}"));
+        }
+        lines.push(String::new());
+        lines.extend(self.notes.iter().map(|note| format!("- {note}")));
+        lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(failover: f64, ours: f64, theirs: f64) -> Report {
+        let mut report = Report::default();
+        report.add("failover-200ms-p99", "failover", Unit::Millis, Some(failover), Some(1_500.0));
+        report.add("acquire-native-64", "acquisitions", Unit::PerSecond, Some(ours), Some(theirs));
+        report.add("held-10000-cpu", "CPU", Unit::Cpu, Some(2.0), Some(30.0));
+        report.add("held-10000-memory", "memory", Unit::Megabytes, Some(40.0), None);
+        report
+    }
+
+    fn met(report: &Report) -> Vec<Option<bool>> {
+        report.verdicts().iter().map(|verdict| verdict.met).collect()
+    }
+
+    #[test]
+    fn ratios_say_how_many_times_better() {
+        let report = report(250.0, 30_000.0, 1_000.0);
+        let ratios: Vec<_> = report.rows.iter().map(Row::ratio).collect();
+        assert_eq!(ratios, [Some(6.0), Some(30.0), Some(15.0), None]);
+    }
+
+    #[test]
+    fn targets_are_met_missed_or_not_measured() {
+        let good = met(&report(299.9, 20_000.0, 1_000.0));
+        assert_eq!(good, [Some(true), None, None, Some(true), None, Some(true), None, None]);
+        let bad = met(&report(300.0, 19_999.0, 1_000.0));
+        assert_eq!((bad[0], bad[3]), (Some(false), Some(false)));
+        let text = report(300.0, 1.0, 1.0).text();
+        assert!(text.contains("MISSED  failover at ttl 200 ms under 300 ms, p99: 300 ms"), "{text}");
+        assert!(text.contains("-       a tenth of etcd's memory"), "{text}");
+    }
+
+    #[test]
+    fn machines_are_told_the_same() {
+        let json = report(250.0, 30_000.0, 1_000.0).json();
+        assert_eq!(json["rows"][1]["times_better"], 30.0);
+        assert_eq!((&json["targets"][0]["met"], &json["targets"][1]["met"]), (&json!(true), &Value::Null));
+    }
+
+    #[test]
+    fn figures_have_as_many_digits_as_one_reads() {
+        let shown = [0.123, 12.34, 1_234.5].map(|figure| Unit::Millis.show(figure));
+        assert_eq!(shown, ["0.12 ms", "12.3 ms", "1234 ms"]);
+        assert_eq!(Unit::Count.show(100_000.0), "100000");
+    }
+}
