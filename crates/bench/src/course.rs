@@ -293,6 +293,9 @@ impl Bench {
             add("cpu", "CPU of three servers", Unit::Cpu, |_, cost| 100.0 * cost.cpu);
             add("client-cpu", "CPU of the client", Unit::Cpu, |_, cost| 100.0 * cost.client_cpu);
             add("memory", "memory of three servers", Unit::Megabytes, |_, cost| cost.memory as f64 / 1e6);
+            add("anonymous", "the same, without files", Unit::Megabytes, |_, cost| {
+                cost.anonymous as f64 / 1e6
+            });
         }
         self.held_under_one_lease().await?;
         let leases: Vec<String> =
@@ -300,7 +303,8 @@ impl Bench {
         self.note(&format!(
             "held: each election has a lease of its own, as if held by as many clients ({}), renewed three times in its \
              life; all by one process beside the servers, through the library, and over one gRPC stream. Both clusters \
-             are new for each row. CPU is user and system time; memory is what is in RAM (VmRSS)",
+             are new for each row. CPU is user and system time; memory is what is in RAM (VmRSS), with the pages of the \
+             program itself, for each server; without files, it is what the server has allocated (RssAnon)",
             leases.join(", ")
         ));
         Ok(())

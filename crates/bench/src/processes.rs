@@ -64,6 +64,8 @@ pub(crate) struct Usage {
     pub(crate) cpu: f64,
     /// Bytes of memory that they have now.
     pub(crate) memory: u64,
+    /// Of those, bytes that are of no file: not the program itself, and not etcd's database.
+    pub(crate) anonymous: u64,
 }
 
 impl Usage {
@@ -71,7 +73,9 @@ impl Usage {
     pub(crate) fn of(process: &str) -> Usage {
         let read =
             |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
-        Usage { cpu: cpu(&read("stat")), memory: memory(&read("status")) }
+        let status = read("status");
+        let (memory, anonymous) = (memory(&status, "VmRSS:"), memory(&status, "RssAnon:"));
+        Usage { cpu: cpu(&read("stat")), memory, anonymous }
     }
 
     /// Of several together.
@@ -79,6 +83,7 @@ impl Usage {
         usages.into_iter().fold(Usage::default(), |sum, one| Usage {
             cpu: sum.cpu + one.cpu,
             memory: sum.memory + one.memory,
+            anonymous: sum.anonymous + one.anonymous,
         })
     }
 }
@@ -92,8 +97,8 @@ fn cpu(stat: &str) -> f64 {
 }
 
 /// Bytes of memory that is in RAM, out of `/proc/../status`.
-fn memory(status: &str) -> u64 {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+fn memory(status: &str, kind: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(kind));
     let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     kilobytes.unwrap_or(0) * 1_024
 }
@@ -151,8 +156,9 @@ mod tests {
     fn what_the_kernel_says_of_a_process_is_read() {
         let stat = "42 (a b) c) S 1 42 42 0 -1 4194560 900 0 0 0 250 50 0 0 20 0 4 0 100 9 9";
         assert_eq!(cpu(stat), 3.0);
-        assert_eq!(memory("Name:\tx\nVmHWM:\t  30 kB\nVmRSS:\t   20 kB\n"), 20_480);
-        assert_eq!((cpu(""), memory("")), (0.0, 0), "of one that is gone");
+        let status = "Name:\tx\nVmHWM:\t  30 kB\nVmRSS:\t   20 kB\nRssAnon:\t   5 kB\n";
+        assert_eq!((memory(status, "VmRSS:"), memory(status, "RssAnon:")), (20_480, 5_120));
+        assert_eq!((cpu(""), memory("", "VmRSS:")), (0.0, 0), "of one that is gone");
         assert!(Usage::of("self").memory > 0);
     }
 

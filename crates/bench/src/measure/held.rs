@@ -25,16 +25,19 @@ pub(crate) struct Cost {
     pub(crate) client_cpu: f64,
     /// Bytes, of the three servers together.
     pub(crate) memory: u64,
+    /// Of those, bytes that are of no file.
+    pub(crate) anonymous: u64,
     /// How many of them were lost meanwhile.
     pub(crate) lost: usize,
 }
 
 /// Looks for some time at what is used.
-async fn observe(span: Duration, servers: impl Fn() -> Usage) -> (f64, f64, u64) {
+async fn observe(span: Duration, servers: impl Fn() -> Usage) -> Cost {
     let (start, before, own) = (Instant::now(), servers(), Usage::of("self"));
     tokio::time::sleep(span).await;
     let (after, own_after, seconds) = (servers(), Usage::of("self"), start.elapsed().as_secs_f64());
-    ((after.cpu - before.cpu) / seconds, (own_after.cpu - own.cpu) / seconds, after.memory)
+    let (cpu, client_cpu) = ((after.cpu - before.cpu) / seconds, (own_after.cpu - own.cpu) / seconds);
+    Cost { cpu, client_cpu, memory: after.memory, anonymous: after.anonymous, lost: 0 }
 }
 
 /// Elections of ours, held through the library by one process that does not vote.
@@ -72,9 +75,8 @@ impl<'c> Ours<'c> {
     }
 
     pub(crate) async fn cost(&self, span: Duration) -> Cost {
-        let (cpu, client_cpu, memory) = observe(span, || self.cluster.usage()).await;
-        let lost = self.held.iter().filter(|leadership| !leadership.is_valid()).count();
-        Cost { cpu, client_cpu, memory, lost }
+        let cost = observe(span, || self.cluster.usage()).await;
+        Cost { lost: self.held.iter().filter(|leadership| !leadership.is_valid()).count(), ..cost }
     }
 
     pub(crate) async fn give_back(self) {
@@ -152,12 +154,11 @@ impl<'e> Theirs<'e> {
     }
 
     pub(crate) async fn cost(&self, span: Duration) -> Result<Cost, String> {
-        let (cpu, client_cpu, memory) = observe(span, || self.etcd.usage()).await;
+        let cost = observe(span, || self.etcd.usage()).await;
         if self.renewing.is_finished() {
             return Err("etcd renews no more".to_string());
         }
-        let lost = self.lost.load(Ordering::Relaxed);
-        Ok(Cost { cpu, client_cpu, memory, lost })
+        Ok(Cost { lost: self.lost.load(Ordering::Relaxed), ..cost })
     }
 }
 
