@@ -173,7 +173,7 @@ impl Failures {
         let found = match found.is_empty() {
             true => "No round has contenders enough.".to_string(),
             false => format!(
-                "{}, over all rounds and values of gamma: more go on, not fewer, as the dead refuse nobody.",
+                "{}, over all rounds and values of gamma. The dead refuse nobody, so that nobody is lost by them.",
                 found.join("; ")
             ),
         };
