@@ -120,6 +120,11 @@ impl Etcd {
         self.clients[0]
     }
 
+    /// Where one of the three listens; the first leads the others.
+    pub(crate) fn server(&self, place: usize) -> SocketAddr {
+        self.clients[place]
+    }
+
     /// What the servers have used together.
     pub(crate) fn usage(&self) -> Usage {
         Usage::sum(self.servers.iter().map(Process::usage))

@@ -1,6 +1,7 @@
 //! From the death of a leader until the next one knows that it leads.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
@@ -31,14 +32,15 @@ pub(crate) async fn suffrage(ttl: Duration, effort: Effort) -> Result<Times, Str
         tasks.spawn(async move {
             // Not in step with each other.
             tokio::time::sleep(ttl * number as u32 / effort.clusters as u32).await;
-            deaths(ttl, effort.deaths).await
+            deaths(ttl, number * effort.deaths..(number + 1) * effort.deaths).await
         });
     }
     let took = all(tasks).await?.concat();
     Times::new(took).ok_or_else(|| "nobody took over".to_string())
 }
 
-async fn deaths(ttl: Duration, count: usize) -> Result<Vec<Duration>, String> {
+/// The deaths of one cluster, by their numbers among all.
+async fn deaths(ttl: Duration, numbers: Range<usize>) -> Result<Vec<Duration>, String> {
     let mut cluster = Cluster::start().await?;
     let (told, mut news) = mpsc::unbounded_channel();
     let mut clients = JoinSet::new();
@@ -47,10 +49,9 @@ async fn deaths(ttl: Duration, count: usize) -> Result<Vec<Duration>, String> {
     }
     let (mut leader, _) = next(&mut news).await?;
     let mut took = Vec::new();
-    for round in 0..count {
+    for number in numbers {
         // Until the others are known to wait; and it may die at any time, from just before a renewal to just after.
-        let phase = ttl / 3 * ((round * 7) % 30) as u32 / 30;
-        tokio::time::sleep(ttl + Duration::from_millis(100) + phase).await;
+        tokio::time::sleep(ttl + Duration::from_millis(100) + phase(ttl, number)).await;
         if news.try_recv().is_ok() {
             return Err(
                 "a leader was lost that nobody killed: the machine is too busy for this ttl".to_string()
@@ -66,6 +67,12 @@ async fn deaths(ttl: Duration, count: usize) -> Result<Vec<Duration>, String> {
         leader = successor;
     }
     Ok(took)
+}
+
+/// How far into the time between two renewals the death of this number is: of any thirty in a row, each a thirtieth
+/// later than another.
+fn phase(ttl: Duration, number: usize) -> Duration {
+    ttl / 3 * ((number * 7) % 30) as u32 / 30
 }
 
 async fn next(news: &mut mpsc::UnboundedReceiver<(usize, Instant)>) -> Result<(usize, Instant), String> {
@@ -114,7 +121,7 @@ pub(crate) async fn etcd(etcd: &Etcd, ttl: Duration, count: usize) -> Result<(Ti
             let waiting = tokio::spawn(async move { (waiter.campaign(&name, lease).await, Instant::now()) });
             // As above: at any time between two renewals.
             let lease = Duration::from_secs(granted as u64);
-            tokio::time::sleep(lease + lease / 3 * ((number * 7) % 30) as u32 / 30).await;
+            tokio::time::sleep(lease + phase(lease, number)).await;
             if waiting.is_finished() {
                 return Err("a lease of etcd was lost that was renewed: the machine is too busy".to_string());
             }

@@ -114,7 +114,10 @@ impl<'e> Theirs<'e> {
                         _ = tick.tick() => renewals.send(leases.due(ttl / 3))?,
                         answer = renewed.next() => match answer? {
                             Some((_, true)) => {}
-                            Some((_, false)) => _ = lost.fetch_add(1, Ordering::Relaxed),
+                            Some((lease, false)) => {
+                                leases.forget(lease);
+                                lost.fetch_add(1, Ordering::Relaxed);
+                            }
                             None => return Err("etcd renews no more".to_string()),
                         },
                     }
@@ -177,6 +180,11 @@ impl Leases {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// It is lost, and is renewed no more.
+    fn forget(&self, lost: i64) {
+        self.lock().retain(|&(lease, _)| lease != lost);
+    }
+
     /// Those that have not been renewed for so long; from now on they have.
     fn due(&self, pause: Duration) -> Vec<i64> {
         let (now, mut leases, mut due) = (Instant::now(), self.lock(), Vec::new());
@@ -188,5 +196,23 @@ impl Leases {
             due.push(lease);
         }
         due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_lease_is_renewed_and_counted_no_more() {
+        let leases = Leases::default();
+        let (pause, now) = (Duration::from_millis(1), Instant::now());
+        leases.lock().extend([7, 8, 9].map(|lease| (lease, now)));
+        std::thread::sleep(pause);
+        assert_eq!(leases.due(pause), [7, 8, 9]);
+        assert!(leases.due(pause * 10_000).is_empty(), "they were renewed just now");
+        leases.forget(8);
+        std::thread::sleep(pause);
+        assert_eq!(leases.due(pause), [7, 9]);
     }
 }
