@@ -442,19 +442,23 @@ impl Host {
                 if changes && from != self.me {
                     self.look(now, name, matches!(ask, Ask::Release { .. }));
                 }
-                if matches!(ask, Ask::Prepare { .. }) && from != self.me {
-                    self.give_way(now, name);
+                if let Ask::Prepare { attribute, .. } = ask
+                    && from != self.me
+                {
+                    self.give_way(now, name, from, attribute);
                 }
             }
             Body::Reply(reply) => {
                 let Some(&seat) = self.names.get(&name) else { return };
+                let votes =
+                    self.voter.as_ref().is_some_and(|voter| voter.votes() && now >= voter.silent_until());
+                if let Some(candidacy) = self.seats[seat.index()].as_mut() {
+                    candidacy.heed(&reply, votes);
+                }
                 match reply {
                     Reply::Vacant { .. } if self.bides_its_time(now, seat) => return,
                     Reply::Vacant { .. } => {}
                     _ => self.time_answer(now, from, seat),
-                }
-                if let Some(candidacy) = self.seats[seat.index()].as_mut() {
-                    candidacy.heed(&reply, self.voter.is_some());
                 }
                 self.put(now, seat, out, |it, office| it.candidate.on_reply(office, now, from, reply));
             }
@@ -494,9 +498,12 @@ impl Host {
     }
 
     /// The node's voter has promised the election to another, which contends already: this one lets it finish, or it
-    /// would spoil it for both.
-    fn give_way(&mut self, now: Time, name: Name) {
+    /// would spoil it for both. If it is at it already, the better one goes first from now on.
+    fn give_way(&mut self, now: Time, name: Name, rival: NodeId, attribute: Attribute) {
         let Some(&seat) = self.names.get(&name) else { return };
+        if let Some(candidacy) = self.seats[seat.index()].as_mut() {
+            candidacy.meet(self.me, rival, attribute);
+        }
         if self.voter.as_ref().is_none_or(|voter| voter.grant(now, name).is_some()) {
             // It has promised nothing.
             return;

@@ -40,6 +40,8 @@ pub(super) struct Candidacy {
     pub(super) contend_at: Option<Time>,
     /// How often in a row it has contended in vain.
     pub(super) retries: u8,
+    /// Whether one that goes before it contends, too.
+    outranked: bool,
     /// Until when it does so if it stands again, having handed over.
     pub(super) courteous_until: Time,
     /// When the node's voter last heard that somebody gave it back.
@@ -72,6 +74,7 @@ impl Candidacy {
             ttl: terms.ttl,
             contend_at: None,
             retries: 0,
+            outranked: false,
             courteous_until: now,
             released: None,
             asked: now,
@@ -102,15 +105,23 @@ impl Candidacy {
     /// Whether nobody else waits, as far as the node's voter knows, that goes first. All who vote know who waits, and
     /// come to the same order: by rank, and among equals by a hash that is another for every name.
     pub(super) fn comes_first(&self, me: NodeId, voter: &Voter) -> bool {
-        let order = |who: NodeId, attribute: Attribute| {
-            (attribute, xxh3_64_with_seed(self.text.as_bytes(), who.0), who)
-        };
-        let mine = order(me, self.candidate.attribute());
-        voter.waiters(self.name).all(|(who, attribute)| order(who, attribute) <= mine)
+        let mine = self.order(me, self.candidate.attribute());
+        voter.waiters(self.name).all(|(who, attribute)| self.order(who, attribute) <= mine)
     }
 
-    /// Whether it is worth trying again: not while another leads, which a node's own voter knows, and one that has none
-    /// must be told.
+    fn order(&self, who: NodeId, attribute: Attribute) -> (Attribute, u64, NodeId) {
+        (attribute, xxh3_64_with_seed(self.text.as_bytes(), who.0), who)
+    }
+
+    /// Another contends. One that does so itself has left the queues, and so may the other: they must not both take
+    /// themselves for the first.
+    pub(super) fn meet(&mut self, me: NodeId, rival: NodeId, attribute: Attribute) {
+        let mine = self.order(me, self.candidate.attribute());
+        self.outranked |= self.contends() && self.order(rival, attribute) > mine;
+    }
+
+    /// Whether it is worth trying again: not while another leads, which a node's own voter knows if it votes, and
+    /// otherwise others tell.
     pub(super) fn heed(&mut self, reply: &Reply, votes: bool) {
         match reply {
             Reply::Vacant { .. } => self.retries = 0,
@@ -123,11 +134,15 @@ impl Candidacy {
     /// after as long as the candidate itself would wait. Voters wake those who wait, too, but leave each of them the
     /// time that the slowest network takes.
     pub(super) fn try_again(&mut self, now: Time, first: bool, pause: Span) {
+        let first = first && !std::mem::take(&mut self.outranked);
         if self.candidate.lease().is_some() {
             self.contend_at = None;
             return;
         }
-        if self.standing && self.healthy && self.retries < RETRIES {
+        if self.retries == RETRIES {
+            // Somebody leads by now, it seems; or else voters should know that it waits.
+            self.candidate.look_by(now + pause);
+        } else if self.standing && self.healthy {
             self.retries += 1;
             let when = if first { now + pause } else { self.candidate.next_due() };
             self.contend_at = Some(self.contend_at.map_or(when, |earlier| earlier.min(when)));

@@ -1,6 +1,6 @@
 //! The host alone: what it says to itself, how it shares datagrams, when it wants to be called.
 
-use election::algorithms::quorum_lease::{MEMORY, Request, Token};
+use election::algorithms::quorum_lease::{Grant, MEMORY, Request, Token};
 
 use super::*;
 use crate::lease::{SEAT_MEMORY, Why};
@@ -244,11 +244,14 @@ fn a_voter_answers_for_names_it_takes_no_part_in_and_others_are_not_heard() {
     assert!(stand.out.is_empty());
 }
 
-/// Nodes 1 and 2, which stand for what 3 led until it died with its voter. Messages take a millisecond; timers, as long
-/// as it takes to be called.
+/// Nodes 1 and 2, which stand for what 3 led until it died with its voter. Timers take as long as it takes to be called.
 struct Bereft {
+    name: String,
     nodes: [Stand; 2],
-    under_way: Vec<(usize, NodeId, Vec<Message>)>,
+    /// How long messages take, in milliseconds.
+    latency: u64,
+    /// When each arrives, where, from whom, and what it says.
+    under_way: Vec<(u64, usize, NodeId, Vec<Message>)>,
     /// Who prepared, and when, in milliseconds.
     prepared: Vec<(usize, u64)>,
 }
@@ -256,7 +259,18 @@ struct Bereft {
 impl Bereft {
     const TTL: u64 = 200;
 
+    /// Each waits in its own voter's queue before the other.
     fn new(name: &str) -> Bereft {
+        Bereft::waiting(name, false)
+    }
+
+    /// Each waits in the other's voter's queue first, as it can be after both have restarted: then each voter wakes the
+    /// other's candidate, and knows only its own to wait.
+    fn crossed(name: &str) -> Bereft {
+        Bereft { latency: 5, ..Bereft::waiting(name, true) }
+    }
+
+    fn waiting(name: &str, crossed: bool) -> Bereft {
         let mut nodes = [NodeId(1), NodeId(2)].map(|id| Stand::of(id, 3));
         let (token, ttl, attribute) = (Token::after(0), Span::from_millis(Bereft::TTL), 0);
         let prepare = Ask::Prepare { request: Request(1), token, attribute };
@@ -264,23 +278,37 @@ impl Bereft {
         for node in &mut nodes {
             let led = [prepare, propose].map(|ask| Message { name: Name::of(name), body: Body::Ask(ask) });
             node.host.on_messages(at(0), NodeId(3), led, &mut node.out);
+            if crossed {
+                let body = Body::Ask(Ask::Enquire { request: Request(3), standing: Some(attribute) });
+                let rival = NodeId(3 - node.host.me.0);
+                node.host.on_messages(at(0), rival, [Message { name: Name::of(name), body }], &mut node.out);
+            }
             node.sent();
             let terms = Terms { ttl, ..Terms::default() };
             let seat = node.host.join(at(1), name, terms, &mut node.out).unwrap();
             node.host.stand(at(1), seat, &mut node.out);
         }
-        Bereft { nodes, under_way: Vec::new(), prepared: Vec::new() }
+        Bereft { name: name.to_string(), nodes, latency: 1, under_way: Vec::new(), prepared: Vec::new() }
     }
 
     /// Until one of them leads: which, and when. Each is called when something is due, unless it is late.
     fn run(&mut self, is_late: impl Fn(usize, u64) -> bool) -> (usize, u64) {
         for millis in 1..1_000 {
-            for (to, from, messages) in std::mem::take(&mut self.under_way) {
+            let arrive = self.under_way.extract_if(.., |(when, ..)| *when == millis).collect::<Vec<_>>();
+            for (_, to, from, messages) in arrive {
                 let Stand { host, out } = &mut self.nodes[to];
                 host.on_messages(at(millis), from, messages, out);
             }
             for place in 0..2 {
                 let node = &mut self.nodes[place];
+                if millis == Bereft::TTL {
+                    // Neither is ahead of the other because it contended in vain more often.
+                    let (seat, now) = (node.host.names[&Name::of(&self.name)], at(millis));
+                    let reply = Reply::Rejected { request: Request(0), promised: 50 };
+                    node.host.put(now, seat, &mut node.out, |it, office| {
+                        it.candidate.on_reply(office, now, NodeId(3), reply);
+                    });
+                }
                 while !is_late(place, millis) && node.host.next_due().is_some_and(|due| due <= at(millis)) {
                     node.host.on_due(at(millis), &mut node.out);
                 }
@@ -290,7 +318,8 @@ impl Bereft {
                         self.prepared.push((place, millis));
                     }
                     if to != NodeId(3) {
-                        self.under_way.push((1 - place, NodeId(place as u64 + 1), messages));
+                        let from = NodeId(place as u64 + 1);
+                        self.under_way.push((millis + self.latency, 1 - place, from, messages));
                     }
                 }
                 if node.events().iter().any(|(_, event)| matches!(event, Event::Led { .. })) {
@@ -315,6 +344,62 @@ fn a_duel_after_a_death_is_over_before_voters_wake_anybody() {
         assert!(led < 245, "{number}: {led} ms: {:?}", bereft.prepared);
     }
     assert!(duels > 50, "{duels} of 100 were duels");
+}
+
+/// Neither finds the other in its own voter's queue, and both take themselves for the first. They learn better when they
+/// meet: only one of them tries again at once.
+#[test]
+fn of_two_that_both_seem_to_come_first_only_one_does_so_twice() {
+    let mut duels = 0;
+    for number in 0..100 {
+        let mut bereft = Bereft::crossed(&format!("x{number}"));
+        let (leader, led) = bereft.run(|_, _| false);
+        let rivals = bereft.prepared.iter().filter(|(place, _)| *place != leader).count();
+        duels += rivals;
+        assert!(rivals <= 1, "{number}: {led} ms: {:?}", bereft.prepared);
+        assert!(led < 300, "{number}: {led} ms: {:?}", bereft.prepared);
+    }
+    assert!(duels > 50, "{duels} of 100 were duels");
+}
+
+/// A node that has just restarted votes for nobody, and its voter knows nobody to lead. It is told by others, and asks
+/// them for nothing a second time.
+#[test]
+fn one_whose_voter_is_silent_believes_others_that_somebody_leads() {
+    let settings = Settings::new([1, 2, 3].map(NodeId));
+    let saved = Saved { ceiling: 1_000, longest: Span::from_millis(30_000), voter: true };
+    let mut out = Output::new(settings.datagram);
+    let host = Host::start(ME, settings, Start::Recovered(Some(saved)), 7, at(0), &mut out).unwrap();
+    let mut stand = Stand { host, out };
+    let seat = stand.host.join(at(0), "x", Terms::default(), &mut stand.out).unwrap();
+    stand.host.stand(at(0), seat, &mut stand.out);
+    let grant = Grant { token: Token::after(2_000), holder: NodeId(2), attribute: 0 };
+    let (mut prepared, mut enquired) = (0, None);
+    for millis in 0..200 {
+        while stand.host.next_due().is_some_and(|due| due <= at(millis)) {
+            stand.host.on_due(at(millis), &mut stand.out);
+        }
+        for (to, messages) in stand.sent() {
+            for Message { name, body } in messages {
+                let Body::Ask(ask) = body else { continue };
+                let answer = match ask {
+                    Ask::Prepare { request, .. } => {
+                        prepared += usize::from(to == NodeId(2));
+                        Reply::Held { request, grant, remaining: Span::from_millis(2_000) }
+                    }
+                    Ask::Enquire { request, .. } => {
+                        enquired.get_or_insert(millis);
+                        Reply::Status { request, promised: 2_001, grant: Some(grant) }
+                    }
+                    _ => continue,
+                };
+                let answer = Message { name, body: Body::Reply(answer) };
+                stand.host.on_messages(at(millis), to, [answer], &mut stand.out);
+            }
+        }
+    }
+    assert_eq!(prepared, 1, "whoever leads is not asked for it again and again");
+    assert!(enquired.is_some_and(|when| when < 30), "{enquired:?}: it soon knows who leads");
 }
 
 /// One is late, be it the one that goes first or not, and hears of the other before it contends.
