@@ -143,13 +143,13 @@ async fn start(
 ) -> Result<Box<dyn Member>, Error> {
     let keyring = Keyring::load(&config.keys).map_err(|error| Error::flag("keys", error.to_string()))?;
     let data = config.data.as_deref().ok_or_else(|| Error::flag("data", "is missing"))?;
-    let folder = if new { DataFolder::create(data, config.id) } else { DataFolder::open(data, config.id) }?;
     let mut addresses = BTreeMap::new();
     for peer in &config.voters {
         let address = peer.resolve().map_err(|reason| Error::flag("cluster", reason))?;
         addresses.insert(peer.id, address);
     }
     let own = addresses.remove(&config.id).expect("it is one of them");
+    let folder = if new { DataFolder::create(data, config.id) } else { DataFolder::open(data, config.id) }?;
     let mut talk = transport::Config::new(config.id, keyring)?;
     (talk.peers, talk.boot) = (addresses, folder.boot()?);
     let socket = Udp::bind(config.listen.unwrap_or(own), talk).await?;

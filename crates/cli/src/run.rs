@@ -1,6 +1,7 @@
 //! `suffrage run`: a command that runs only while leading.
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -205,18 +206,23 @@ async fn supervise(
     let name = supervisor.name.clone();
     tokio::spawn(keys.follow(node.clone(), move |news| {
         if !quiet {
-            eprintln!("suffrage: {id} for `{name}`: {news}");
+            say(&format!("{id} for `{name}`: {news}"));
         }
     }));
     let tell = |progress| {
         if !quiet {
-            eprintln!("suffrage: {id} for `{}`: {progress}", supervisor.name);
+            say(&format!("{id} for `{}`: {progress}", supervisor.name));
         }
     };
     let code = supervisor.run(&node, signals, &tell).await;
     // Hands over what there is to be.
     node.stop().await;
     code.map_err(failed)
+}
+
+/// Tells the operator, if anybody still reads: nothing that runs may end because nobody does.
+fn say(news: &str) {
+    _ = writeln!(std::io::stderr(), "suffrage: {news}");
 }
 
 /// The cluster's keys, which may be replaced while the command runs. Signals, which tell a node to read them again,

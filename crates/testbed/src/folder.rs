@@ -37,7 +37,7 @@ impl Drop for Folder {
 
 /// It may be a disk of its own. Whoever still has a file open there may keep it.
 fn remove(path: &Path) {
-    _ = unmount(path, UnmountFlags::DETACH);
+    _ = unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
     _ = fs::remove_dir_all(path);
 }
 
