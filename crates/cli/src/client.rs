@@ -69,6 +69,12 @@ fn command(name: &'static str, about: &'static str, example: &'static str) -> Co
                 .value_parser(http::token)
                 .help("Holds the token that the node wants to see"),
         )
+        .arg(
+            Arg::new("plain")
+                .long("plain")
+                .action(ArgAction::SetTrue)
+                .help("Sends the token to another machine with http://, since something else encrypts it"),
+        )
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints what the node answers"))
         .after_help(format!("Examples:\n  {example}\n\n{SETTINGS}\n\n{CODES}"))
 }
@@ -103,6 +109,13 @@ fn node(matches: &ArgMatches) -> Result<Node, Error> {
     if node.starts_with("https://") && authorities.is_none() {
         let reason = "is missing: https:// needs the certificate of whoever has signed the node's";
         return Err(Error::flag("ca", reason));
+    }
+    if token.is_some() && !matches.get_flag("plain") && http::is_exposed(&node) {
+        let reason = format!(
+            "whoever listens in on the way to {node} would have the token: ask https://, or say --plain if something \
+             else encrypts it"
+        );
+        return Err(Error::flag("node", reason));
     }
     Ok(Node::new(&node, token.as_deref(), &authorities.unwrap_or_default()))
 }

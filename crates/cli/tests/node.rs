@@ -246,6 +246,31 @@ fn a_node_that_cannot_be_reached_is_exit_3_and_bad_usage_2() {
     assert_eq!(run("suffrage leader x --token-file /nowhere/at/all").code, 2);
 }
 
+/// On Linux, to connect to 0.0.0.0 is to connect to this machine; by its name it is any.
+#[test]
+fn a_token_does_not_leave_the_machine_in_the_clear_unless_it_is_told_to() {
+    let folder = folder("clear");
+    let token = folder.join("token");
+    fs::write(&token, "correct-horse-battery").unwrap();
+    let heard = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = heard.local_addr().unwrap().port();
+    heard.set_nonblocking(true).unwrap();
+    let ask = |flags: &str| run(&format!("suffrage leader x --node http://0.0.0.0:{port} {flags}"));
+    let bearing = format!("--token-file {}", token.display());
+    let refused = ask(&bearing);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    for word in ["--node: ", "would have the token", "https://", "--plain"] {
+        assert!(refused.err.contains(word) && !refused.err.contains("horse"), "{}", refused.err);
+    }
+    assert!(heard.accept().is_err(), "it was not even asked");
+    drop(heard);
+    for flags in ["", &format!("{bearing} --plain")] {
+        let asked = ask(flags);
+        assert_eq!(asked.code, 3, "nobody is there: {}", asked.err);
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn bad_configuration_is_refused_with_the_line_and_the_reason() {
     use std::os::unix::fs::PermissionsExt as _;

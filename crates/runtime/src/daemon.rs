@@ -18,6 +18,7 @@ mod http;
 mod line;
 mod log;
 mod notify;
+mod serve;
 mod tls;
 
 use std::collections::BTreeMap;
@@ -26,8 +27,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::serve::Listener;
 use election::NodeId;
 use election::algorithms::quorum_lease::Saved;
 use tokio::net::TcpListener;
@@ -39,6 +38,7 @@ use tracing::{error, info, warn};
 use self::credentials::Credentials;
 use self::desk::Desks;
 use self::http::App;
+use self::serve::{Limits, serve};
 use self::tls::Tls;
 use crate::clock::BootClock;
 use crate::config::Config;
@@ -158,14 +158,27 @@ impl Daemon {
         Ok(())
     }
 
-    /// Reads the token and the certificate of HTTP again, and uses them from now on. If either cannot be read, or
-    /// the certificate is not valid now, the old ones stay in use.
-    pub fn renew_credentials(&self) -> Result<(), Error> {
-        let Some(http) = &self.http else { return Ok(()) };
-        let credentials = Credentials::load(&self.config)?;
-        credentials.check(&self.config)?;
-        http.credentials.send_replace(Arc::new(credentials));
-        info!("HTTP's token and certificate read");
+    /// Reads the token of HTTP again, and uses it from now on. If it cannot be read, the old one stays in use.
+    pub fn renew_token(&self) -> Result<(), Error> {
+        let Some(http) = self.http.as_ref().filter(|_| self.config.http_token.is_some()) else {
+            return Ok(());
+        };
+        let token = Credentials::load_token(&self.config)?;
+        http.renew(|old| Credentials { token, ..old });
+        info!("HTTP's token read");
+        Ok(())
+    }
+
+    /// Reads the certificate of HTTP again, and uses it from now on. If it cannot be read, or is not valid now, the
+    /// old one stays in use.
+    pub fn renew_certificate(&self) -> Result<(), Error> {
+        let Some(http) = self.http.as_ref().filter(|_| self.config.http_cert.is_some()) else {
+            return Ok(());
+        };
+        let certificate = Credentials::load_certificate(&self.config)?;
+        Credentials { token: None, certificate: certificate.clone() }.check(&self.config)?;
+        http.renew(|old| Credentials { certificate, ..old });
+        info!("HTTP's certificate read");
         Ok(())
     }
 
@@ -175,8 +188,11 @@ impl Daemon {
         if let Err(error) = self.rekey() {
             error!("the old keys stay in use: {error}");
         }
-        if let Err(error) = self.renew_credentials() {
-            error!("the old token and certificate of HTTP stay in use: {error}");
+        if let Err(error) = self.renew_token() {
+            error!("the old token of HTTP stays in use: {error}");
+        }
+        if let Err(error) = self.renew_certificate() {
+            error!("the old certificate of HTTP stays in use: {error}");
         }
         notify::tell("READY=1");
     }
@@ -233,27 +249,17 @@ impl Http {
             ttl: config.ttl,
             credentials: in_use.clone(),
         };
-        let (shut_down, told) = watch::channel(false);
+        let (limits, (shut_down, told)) = (Limits::of_this_process(), watch::channel(false));
         let server = match encrypted {
-            true => tokio::spawn(answer(Tls::new(listener, in_use), http::router(app), told)),
-            false => tokio::spawn(answer(listener, http::router(app), told)),
+            true => tokio::spawn(serve(Tls::new(listener, in_use), http::router(app), limits, told)),
+            false => tokio::spawn(serve(listener, http::router(app), limits, told)),
         };
         Ok(Http { address, desks, credentials, shut_down, server })
     }
-}
 
-/// Answers those who connect, until it is told not to.
-async fn answer<L>(listener: L, router: Router, mut told: watch::Receiver<bool>)
-where
-    L: Listener,
-    L::Addr: std::fmt::Debug,
-{
-    let service = axum::serve(listener, router).with_graceful_shutdown(async move {
-        // An error means that the daemon is gone, without a word.
-        _ = told.wait_for(|told| *told).await;
-    });
-    if let Err(error) = service.await {
-        error!("HTTP is served no longer: {error}");
+    /// Replaces some of what protects it.
+    fn renew(&self, change: impl FnOnce(Credentials) -> Credentials) {
+        self.credentials.send_modify(|in_use| *in_use = Arc::new(change((**in_use).clone())));
     }
 }
 
@@ -340,13 +346,14 @@ pub fn run(config: &Config, new: bool) -> Result<(), Error> {
     log::start(config);
     let failed = |source| Error::Network { doing: "start".to_string(), source };
     let tokio = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)?;
-    let ended = tokio.block_on(serve(config, new));
+    let ended = tokio.block_on(live(config, new));
     // Nothing is left that is worth waiting for.
     tokio.shutdown_timeout(LAST_WORDS);
     ended
 }
 
-async fn serve(config: &Config, new: bool) -> Result<(), Error> {
+/// From the start to the signal that ends it.
+async fn live(config: &Config, new: bool) -> Result<(), Error> {
     // Before anything else: none is missed, and none ends the process by surprise.
     let (mut signals, mut hang_up) = (Signals::new()?, listen_to(SignalKind::hangup())?);
     let daemon = Daemon::start(config, new).await?;

@@ -1,12 +1,13 @@
 //! Asking a node over HTTP.
 
 use std::io::{BufRead as _, BufReader};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 use ureq::Agent;
-use ureq::http::Response;
+use ureq::http::{Response, Uri};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::error::Error;
@@ -21,6 +22,16 @@ pub(crate) fn address(text: &str) -> Result<String, String> {
         Some(_) => Ok(text.trim_end_matches('/').to_string()),
         None => Err(format!("`{text}` is not the address of a node, like http://127.0.0.1:7480")),
     }
+}
+
+/// Whether what is sent to this address leaves the machine in the clear.
+pub(crate) fn is_exposed(address: &str) -> bool {
+    let uri = address.parse::<Uri>().ok();
+    let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let stays =
+        bare.eq_ignore_ascii_case("localhost") || bare.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    !address.starts_with("https://") && !stays
 }
 
 /// The certificates in this file, whose signature a node is trusted by.
@@ -167,6 +178,21 @@ mod tests {
         assert_eq!(address("https://node-1:7480").unwrap(), "https://node-1:7480");
         for bad in ["127.0.0.1:7480", "ftp://x", "http://", "https://", "http://a b"] {
             assert!(address(bad).unwrap_err().contains("like http://127.0.0.1:7480"), "{bad}");
+        }
+        for within in
+            ["http://127.0.0.1:7480", "http://LOCALHOST:1", "http://[::1]:7480", "https://node-1:7480"]
+        {
+            assert!(!is_exposed(within), "{within}");
+        }
+        for exposed in [
+            "http://node-1:7480",
+            "http://10.0.0.1",
+            "http://[2001:db8::1]:7480",
+            "http://localhost@10.0.0.1:7480",
+            "http://localhost.example",
+            "http://10.0.0.1/localhost",
+        ] {
+            assert!(is_exposed(exposed), "{exposed}");
         }
         assert_eq!(encoded("a/b c?é-1"), "a%2Fb%20c%3F%C3%A9-1");
     }

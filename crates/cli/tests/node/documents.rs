@@ -36,6 +36,17 @@ fn configurations_of_the_documents_pass_the_check() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// Everything else that lies in the folder is copied for the build, and stays in a layer of it.
+#[test]
+fn no_secret_and_nothing_that_was_built_goes_into_the_image() {
+    let build = fs::read_to_string(path("deploy/Containerfile")).unwrap();
+    assert!(build.contains("-f deploy/Containerfile .\n") && build.contains("\nCOPY . .\n"), "{build}");
+    let ignored = fs::read_to_string(path(".containerignore")).unwrap();
+    for pattern in ["target", ".git", "**/*.key", "**/*.pem"] {
+        assert!(ignored.lines().any(|line| line == pattern), "{pattern}");
+    }
+}
+
 #[test]
 fn the_unit_starts_a_node_with_the_file_of_the_example() {
     let unit = fs::read_to_string(path("deploy/suffrage.service")).unwrap();

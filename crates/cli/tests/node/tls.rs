@@ -158,6 +158,14 @@ fn a_hangup_has_certificate_and_token_read_again() {
     served.hang_up();
     soon(|| served.log().contains("node.pem holds no certificate").then_some(()));
     assert_eq!(served.ask("elections", "https", "next.pem").code, 0);
+    // A token is revoked all the same.
+    secret(&path("token"), "a-third-horse-battery\n");
+    served.hang_up();
+    assert_eq!(served.ask("elections", "https", "next.pem").code, 0, "the new one is known");
+    soon(|| served.log().contains("the old certificate of HTTP stays in use").then_some(()));
+    fs::write(path("token"), "short").unwrap();
+    served.hang_up();
+    soon(|| served.log().contains("the old token of HTTP stays in use").then_some(()));
     assert!(!served.log().contains("horse"), "secrets are not logged");
 }
 

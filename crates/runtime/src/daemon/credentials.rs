@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use subtle::ConstantTimeEq as _;
@@ -18,31 +19,37 @@ use crate::config::Config;
 const LONGEST_FILE: u64 = 64 * 1024;
 
 /// What protects HTTP at the moment.
+#[derive(Clone)]
 pub(super) struct Credentials {
-    pub(super) token: Option<Token>,
-    pub(super) certificate: Option<Certificate>,
+    pub(super) token: Option<Arc<Token>>,
+    pub(super) certificate: Option<Arc<Certificate>>,
 }
 
 impl Credentials {
     /// Reads the files that the configuration names.
     pub(super) fn load(config: &Config) -> Result<Credentials, Error> {
-        let token = config.http_token.as_deref().map(Token::load).transpose();
-        let token = token.map_err(config.at("http-token"))?;
-        let certificate = match (&config.http_cert, &config.http_key) {
-            (Some(certificate), Some(key)) => {
-                let about_key = |error: &Error| match error {
-                    Error::Credential { path, .. } | Error::File { path, .. } => path == key,
-                    _ => false,
-                };
-                let loaded = Certificate::load(certificate, key);
-                Some(loaded.map_err(|error| match about_key(&error) {
-                    true => config.at("http-key")(error),
-                    false => config.at("http-cert")(error),
-                })?)
-            }
-            _ => None,
-        };
+        let (token, certificate) = (Self::load_token(config)?, Self::load_certificate(config)?);
         Ok(Credentials { token, certificate })
+    }
+
+    /// Reads the file of the token, if there is to be one.
+    pub(super) fn load_token(config: &Config) -> Result<Option<Arc<Token>>, Error> {
+        let token = config.http_token.as_deref().map(Token::load).transpose();
+        Ok(token.map_err(config.at("http-token"))?.map(Arc::new))
+    }
+
+    /// Reads the files of the certificate and of its key, if there is to be one.
+    pub(super) fn load_certificate(config: &Config) -> Result<Option<Arc<Certificate>>, Error> {
+        let (Some(certificate), Some(key)) = (&config.http_cert, &config.http_key) else { return Ok(None) };
+        let about_key = |error: &Error| match error {
+            Error::Credential { path, .. } | Error::File { path, .. } => path == key,
+            _ => false,
+        };
+        let loaded = Certificate::load(certificate, key).map_err(|error| match about_key(&error) {
+            true => config.at("http-key")(error),
+            false => config.at("http-cert")(error),
+        });
+        Ok(Some(Arc::new(loaded?)))
     }
 
     /// Whether clients would accept it now. By the machine's wall clock, since certificates are.

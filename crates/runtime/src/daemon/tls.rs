@@ -1,8 +1,10 @@
-//! Connections with TLS, for [`axum::serve`].
+//! Connections with TLS, for [`serve`](super::serve).
 //!
 //! Each shakes hands in a task of its own and within a time, so that who connects and says nothing keeps nobody
-//! else waiting. Whichever certificate is in use when a client connects is the one that it sees.
+//! else waiting. If very many are at it, the oldest gives way to the newest: an honest one takes moments. Whichever
+//! certificate is in use when a client connects is the one that it sees.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use rustls::ServerConfig;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -22,8 +24,8 @@ use tracing::{debug, warn};
 use super::credentials::Credentials;
 
 /// How long a client may take to shake hands.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How many may be at it at once; others wait to be accepted.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How many may be at it at once.
 const MOST_HANDSHAKES: usize = 256;
 /// What a client is told that speaks plain HTTP, in words that it understands.
 const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 63\r\n\
@@ -36,19 +38,22 @@ pub(super) struct Tls {
     listener: TcpListener,
     credentials: watch::Receiver<Arc<Credentials>>,
     handshakes: JoinSet<Option<Connection>>,
+    /// The same, in the order in which they began; some may be over.
+    order: VecDeque<AbortHandle>,
 }
 
 impl Tls {
     /// Serves with the certificate that is in use; there must be one.
     pub(super) fn new(listener: TcpListener, credentials: watch::Receiver<Arc<Credentials>>) -> Tls {
-        Tls { listener, credentials, handshakes: JoinSet::new() }
+        Tls { listener, credentials, handshakes: JoinSet::new(), order: VecDeque::new() }
     }
 
     fn greet(&mut self, stream: TcpStream, from: SocketAddr) {
         let server = self.credentials.borrow().certificate.as_ref().map(|it| it.server());
         // Without a certificate nobody is served, least of all in the clear.
         let Some(server) = server else { return };
-        self.handshakes.spawn(async move {
+        self.make_room();
+        let handshake = self.handshakes.spawn(async move {
             let shaken = timeout(PATIENCE, shake_hands(stream, server)).await;
             match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
                 Ok(stream) => Some((stream, from)),
@@ -59,6 +64,16 @@ impl Tls {
                 }
             }
         });
+        self.order.push_back(handshake);
+    }
+
+    /// Ends the oldest handshakes that are not over, if there are too many. Those that are over await to be served,
+    /// and stay.
+    fn make_room(&mut self) {
+        self.order.retain(|handshake| !handshake.is_finished());
+        while self.order.len() >= MOST_HANDSHAKES {
+            self.order.pop_front().expect("there are so many").abort();
+        }
     }
 }
 
@@ -69,10 +84,11 @@ impl Listener for Tls {
     async fn accept(&mut self) -> Connection {
         loop {
             tokio::select! {
+                biased;
                 Some(shaken) = self.handshakes.join_next() => if let Ok(Some(connection)) = shaken {
                     return connection;
                 },
-                accepted = self.listener.accept(), if self.handshakes.len() < MOST_HANDSHAKES => match accepted {
+                accepted = self.listener.accept() => match accepted {
                     Ok((stream, from)) => self.greet(stream, from),
                     Err(error) => {
                         // Too many open files, most likely: there may be fewer soon.

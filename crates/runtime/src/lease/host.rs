@@ -284,10 +284,12 @@ impl Host {
         if from == self.me {
             return;
         }
-        if let Some(place) = self.settings.voters.iter().position(|&voter| voter == from) {
-            self.heard[place] = Some(now);
-        }
+        let place = self.settings.voters.iter().position(|&voter| voter == from);
         for message in messages {
+            // One that asks is there, but may be silent, or have lost its vote: only answers tell that it votes.
+            if let (Some(place), Body::Reply(_)) = (place, &message.body) {
+                self.heard[place] = Some(now);
+            }
             self.tally.messages += 1;
             self.hear(now, from, message, out);
             self.hear_oneself(now, out);

@@ -5,7 +5,9 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use runtime::Keyring;
+use runtime::daemon::Daemon;
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::{Cluster, soon};
 
@@ -82,6 +84,59 @@ async fn one_without_a_majority_is_alive_but_not_ready() {
     .await;
     assert_eq!(cluster.client(1).get("/liveness").await.status, 200);
     assert_eq!(cluster.client(1).get("/health").await.status, 503);
+}
+
+/// What this voter granted before may be in use: it does not vote yet, and a rolling update is not to go on.
+#[tokio::test]
+async fn one_that_has_restarted_is_ready_when_it_votes_and_so_are_all_if_all_have() {
+    let mut cluster = Cluster::start().await;
+    let silence = Duration::from_secs(4);
+    let (_, session) = cluster.client(1).campaign("x", "4s", "30s").await.leads();
+    assert_eq!(cluster.client(1).say("x", "resign", &session).await.status, 200);
+    // From now on each voter knows that it has granted a lease this long.
+    for restarted in [vec![1], vec![1, 2, 3]] {
+        for id in &restarted {
+            soon(cluster.daemons[id - 1].take().unwrap().stop()).await;
+        }
+        let began = Instant::now();
+        for id in &restarted {
+            let config = cluster.config(*id as u64, &[]);
+            cluster.daemons[id - 1] = Some(Daemon::start(&config, false).await.unwrap());
+        }
+        for id in restarted {
+            let client = cluster.client(id);
+            soon(async {
+                loop {
+                    let answer = client.get("/readiness").await;
+                    if answer.status == 200 {
+                        break;
+                    }
+                    if began.elapsed() < silence {
+                        assert!(answer.body.contains("does not vote for another "), "{answer:?}");
+                    }
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            })
+            .await;
+            assert!(began.elapsed() >= silence, "node {id} after {:?}", began.elapsed());
+        }
+    }
+}
+
+/// Nobody holds a connection for nothing; who follows an election holds it for something.
+#[tokio::test]
+async fn those_who_connect_and_ask_nothing_are_sent_away() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client(1);
+    let mut events = client.observe("x").await;
+    events.next().await.unwrap();
+    let (mut silent, mut slow) = (client.connect().await.unwrap(), client.connect().await.unwrap());
+    slow.write_all(b"GET /liveness HTTP/1.1\r\nHost: local").await.unwrap();
+    for stream in [&mut silent, &mut slow] {
+        assert_eq!(soon(stream.read(&mut [0; 1])).await.unwrap_or(0), 0, "it is closed");
+    }
+    client.campaign("x", "3s", "30s").await.leads();
+    assert_eq!(events.next().await.unwrap()["leader"], 1);
 }
 
 /// The lines of the text format: a name, labels if there are any, and a number.
@@ -265,12 +320,12 @@ async fn whoever_asks_must_bear_the_token_if_there_is_one() {
     // A new token counts once it is read again.
     fs::write(&path, "another-horse-battery").unwrap();
     assert_eq!(bearer.get("/elections").await.status, 200);
-    daemon.renew_credentials().unwrap();
+    daemon.renew_token().unwrap();
     assert_eq!(bearer.get("/elections").await.status, 401);
     let renewed = client.with("Host: x\r\nAuthorization: Bearer another-horse-battery\r\n");
     assert_eq!(renewed.get("/elections").await.status, 200);
     fs::write(&path, "short").unwrap();
-    let kept = daemon.renew_credentials().unwrap_err().to_string();
+    let kept = daemon.renew_token().unwrap_err().to_string();
     assert!(kept.contains("holds no token") && renewed.get("/elections").await.status == 200, "{kept}");
     // Without a token, only those who mean this machine are heard.
     let rebound = cluster.client(1).with("Host: evil.example\r\n");

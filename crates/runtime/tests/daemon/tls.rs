@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use runtime::daemon::{Daemon, check};
 use tokio::io::AsyncReadExt as _;
@@ -96,11 +97,33 @@ async fn silent_clients_are_no_hindrance() {
         silent.push(TcpStream::connect(address).await.unwrap());
     }
     let client = served.client(&served.authority, TOKEN);
-    // One after the other, they would take a thousand seconds to be sent away.
+    // One after the other, they would take three hundred seconds to be sent away.
     assert_eq!(soon(client.get("/elections")).await.status, 200);
     for mut stream in silent {
         assert_eq!(soon(stream.read(&mut [0; 1])).await.unwrap_or(0), 0, "it is closed");
     }
+}
+
+/// More of them than may be at it at once: the oldest give way, and nobody waits for them.
+#[tokio::test]
+async fn however_many_silent_clients_there_are_others_are_served_at_once() {
+    let served = Served::start().await;
+    let address = served.daemon.http_address().unwrap();
+    let client = served.client(&served.authority, TOKEN);
+    // A busy machine can be slow once; whoever has to wait for them to be sent away is so every time.
+    for _ in 0..5 {
+        let began = Instant::now();
+        let mut silent = Vec::new();
+        for _ in 0..300 {
+            silent.push(TcpStream::connect(address).await.unwrap());
+        }
+        assert_eq!(soon(client.get("/elections")).await.status, 200);
+        assert_eq!(soon(silent[0].read(&mut [0; 1])).await.unwrap_or(0), 0, "the oldest is closed");
+        if began.elapsed() < Duration::from_millis(2_500) {
+            return;
+        }
+    }
+    panic!("others are kept waiting");
 }
 
 #[tokio::test]
@@ -114,19 +137,31 @@ async fn a_new_certificate_and_a_new_token_are_used_once_they_are_read_again() {
     next.sign(&certificate, &key, 2090);
     secret(&token, "another-horse-battery");
     assert_eq!(old.get("/elections").await.status, 200, "not before");
-    served.daemon.renew_credentials().unwrap();
+    served.daemon.renew_certificate().unwrap();
+    served.daemon.renew_token().unwrap();
     assert_eq!(new.get("/elections").await.status, 200);
     assert!(old.connect().await.err().unwrap().to_string().contains("UnknownIssuer"));
     assert_eq!(served.client(&next, TOKEN).get("/elections").await.status, 401);
     // Who was connected before stays so.
     new.campaign("x", "10s", "30s").await.leads();
     assert_eq!(events.next().await.unwrap()["leader"], 4);
-    // What is not good is not used: neither the half that is.
+    // What is not good is not used. The other half is: a token must be revoked, whatever the certificate is like.
     fs::write(&certificate, "rubbish").unwrap();
-    secret(&token, TOKEN);
-    let refused = served.daemon.renew_credentials().unwrap_err().to_string();
+    secret(&token, "a-third-horse-battery");
+    let refused = served.daemon.renew_certificate().unwrap_err().to_string();
     assert!(refused.contains("http.pem holds no certificate"), "{refused}");
-    assert_eq!(new.get("/elections").await.status, 200);
+    served.daemon.renew_token().unwrap();
+    assert_eq!(new.get("/elections").await.status, 401, "served as before, and with the new token");
+    let third = served.client(&next, "a-third-horse-battery");
+    assert_eq!(third.get("/elections").await.status, 200);
+    // And the other way round.
+    served.authority.sign(&certificate, &key, 2090);
+    secret(&token, "short");
+    let refused = served.daemon.renew_token().unwrap_err().to_string();
+    assert!(refused.contains("holds no token"), "{refused}");
+    served.daemon.renew_certificate().unwrap();
+    let third = served.client(&served.authority, "a-third-horse-battery");
+    assert_eq!(third.get("/elections").await.status, 200);
 }
 
 /// Clients refuse it, so a configuration with it is not good, and it replaces none that is; but a node that is
@@ -138,7 +173,7 @@ async fn a_certificate_that_has_run_out_is_refused_where_that_does_no_harm() {
     let config = Served::config(&served.cluster);
     check(&config).unwrap();
     served.authority.sign(&certificate, &key, 2021);
-    for refused in [check(&config), served.daemon.renew_credentials()] {
+    for refused in [check(&config), served.daemon.renew_certificate()] {
         let refused = refused.unwrap_err().to_string();
         assert!(refused.contains("http.pem ran out ") && refused.contains(" days ago"), "{refused}");
     }

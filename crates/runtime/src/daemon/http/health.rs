@@ -3,8 +3,9 @@
 //! - `/leader`, `/primary`: 200 where the election is led, 503 elsewhere. `/replica`: the other way round.
 //! - `/liveness`: 503 if the node has not come round to anything for a while: restart it. Not if it waits for a
 //!   disk that refuses, which a restart does not mend.
-//! - `/readiness`: 200 if the node hears a majority of voters, and can save if it votes itself. Whether it leads
-//!   is of no account: if only leaders were ready, a rolling update would wait for ever for the second one.
+//! - `/readiness`: 200 if the node has been answered by a majority of voters, and, if it is one, votes itself: can
+//!   save, and is not silent after a restart. That ends by itself, whatever the others do. Whether it leads is of
+//!   no account: if only leaders were ready, a rolling update would wait for ever for the second one.
 //! - `/health`: 200 if it is both.
 //!
 //! Whoever can connect can ask, and bears no token. So nothing is begun for them: an election that the node does
@@ -27,7 +28,7 @@ use crate::lease::{Node, Status};
 pub(super) const SILENCE: Span = Span::from_millis(10_000);
 
 /// A node comes round every second. One that has not for so long is stuck, however busy the machine is.
-const STALE: Span = Span::from_millis(10_000);
+pub(super) const STALE: Span = Span::from_millis(10_000);
 
 /// The health checks.
 pub(super) fn checks() -> Vec<(&'static str, MethodRouter<App>)> {
@@ -105,8 +106,17 @@ async fn unready(node: &Node) -> Result<Option<String>, Problem> {
         return Ok(Some(format!("it cannot save its state: {trouble}")));
     }
     let figures = in_time(node, node.figures()).await?;
-    if figures.voter.is_some_and(|voter| !voter.votes) {
-        return Ok(Some("it has lost the state of its votes: it must come back with another id".to_string()));
+    if let Some(voter) = figures.voter {
+        if !voter.votes {
+            let lost = "it has lost the state of its votes: it must come back with another id";
+            return Ok(Some(lost.to_string()));
+        }
+        if !voter.silence.is_zero() {
+            let left = voter.silence.as_nanos().div_ceil(1_000_000);
+            return Ok(Some(format!(
+                "it has restarted, and does not vote for another {left} ms: until then what it granted may be in use"
+            )));
+        }
     }
     let voters = node.settings().voters.len();
     let heard = figures.heard.iter().filter(|(_, ago)| ago.is_some_and(|ago| ago < SILENCE)).count();
@@ -128,8 +138,8 @@ async fn health(State(app): State<App>) -> Result<Response, Problem> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::{Arc, Mutex, mpsc};
+pub(super) mod tests {
+    use std::sync::{Arc, mpsc};
     use std::time::Duration;
 
     use election::{NodeId, Start};
@@ -145,16 +155,29 @@ mod tests {
     use crate::transport::{Config, Sealed};
     use crate::{Error, Keyring};
 
-    /// Takes until it is told to write.
-    struct SlowDisk(Mutex<mpsc::Receiver<Result<(), Error>>>);
+    pub(crate) enum Disk {
+        Good,
+        /// Takes until it is told to write.
+        Slow(mpsc::Receiver<Result<(), Error>>),
+        /// Has the state of a voter that has granted a lease this long.
+        Used(Span),
+    }
 
-    impl Storage<Saved> for SlowDisk {
+    impl Storage<Saved> for Disk {
         fn start(&mut self) -> Result<Start<Saved>, Error> {
-            Ok(Start::Fresh)
+            match self {
+                Disk::Used(longest) => {
+                    Ok(Start::Recovered(Some(Saved { ceiling: 9, longest: *longest, voter: true })))
+                }
+                _ => Ok(Start::Fresh),
+            }
         }
 
         fn save(&mut self, _: &Saved) -> Result<(), Error> {
-            self.0.lock().unwrap().recv().unwrap_or(Ok(()))
+            match self {
+                Disk::Slow(told) => told.recv().unwrap_or(Ok(())),
+                _ => Ok(()),
+            }
         }
 
         fn mark_started(&mut self) -> Result<(), Error> {
@@ -162,11 +185,11 @@ mod tests {
         }
     }
 
-    async fn app(clock: &ManualClock, disk: SlowDisk) -> App {
+    pub(crate) async fn app(clock: &ManualClock, disk: Disk, voters: u64) -> App {
         let socket = Socket::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let wire = Config::new(NodeId(1), Keyring::generate().unwrap()).unwrap();
         let transport: Arc<Udp> = Arc::new(Sealed::new(socket, wire).unwrap());
-        let settings = Settings::new([NodeId(1)]);
+        let settings = Settings::new((1..=voters).map(NodeId));
         let node = Node::start(Arc::clone(&transport), clock.clone(), disk, settings).unwrap();
         let desks = Desks::new(node.clone());
         let (_, credentials) = watch::channel(Arc::new(Credentials { token: None, certificate: None }));
@@ -186,7 +209,7 @@ mod tests {
     #[tokio::test]
     async fn a_loop_that_stands_still_is_not_alive_until_it_goes_on() {
         let (clock, (disk, told)) = (ManualClock::new(), mpsc::channel());
-        let app = app(&clock, SlowDisk(Mutex::new(told))).await;
+        let app = app(&clock, Disk::Slow(told), 1).await;
         clock.advance(STALE - Span::from_nanos(1));
         assert_eq!(liveness(State(app.clone())).await.status(), 200);
         clock.advance(Span::from_nanos(1));
@@ -208,7 +231,7 @@ mod tests {
     #[tokio::test]
     async fn one_whose_disk_refuses_is_alive_and_not_ready() {
         let (clock, (disk, told)) = (ManualClock::new(), mpsc::channel());
-        let app = app(&clock, SlowDisk(Mutex::new(told))).await;
+        let app = app(&clock, Disk::Slow(told), 1).await;
         clock.advance(STALE * 2);
         until(&app, 503).await;
         disk.send(Err(Error::Failed("no space".to_string()))).unwrap();
@@ -217,5 +240,19 @@ mod tests {
         assert_eq!(ready.status(), 503);
         app.node.abort();
         until(&app, 503).await;
+    }
+
+    #[tokio::test]
+    async fn one_that_is_silent_after_a_restart_is_not_ready_and_says_for_how_long() {
+        let clock = ManualClock::new();
+        let app = app(&clock, Disk::Used(Span::from_millis(3_000)), 1).await;
+        let why = unready(&app.node).await.unwrap().unwrap();
+        assert!(why.contains("does not vote for another 3000 ms"), "{why}");
+        clock.advance(Span::from_millis(3_000) - Span::from_nanos(1));
+        let why = unready(&app.node).await.unwrap().unwrap();
+        assert!(why.contains("does not vote for another 1 ms"), "{why}");
+        assert_eq!(readiness(State(app.clone())).await.unwrap().status(), 503);
+        clock.advance(Span::from_nanos(1));
+        assert_eq!(readiness(State(app)).await.unwrap().status(), 200, "by itself");
     }
 }

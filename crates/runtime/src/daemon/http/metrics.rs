@@ -9,7 +9,7 @@ use election::{Span, Time};
 
 use super::health::SILENCE;
 use super::{App, Problem, elections, in_time};
-use crate::lease::{Durations, Figures, Status};
+use crate::lease::{Durations, Figures, Node, Status};
 use crate::transport::Transport as _;
 use crate::{Dropped, Snapshot};
 
@@ -27,12 +27,14 @@ struct Seen {
     figures: Option<(Figures, Vec<Status>)>,
 }
 
-pub(super) async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
+/// What a node answers about itself.
+async fn figures(node: &Node) -> Result<(Figures, Vec<Status>), Problem> {
+    Ok((in_time(node, node.figures()).await?, elections(node).await?))
+}
+
+pub(super) async fn metrics(State(app): State<App>) -> Response {
     // One that stands still is the one to hear of: it tells what it can.
-    let figures = match in_time(&app.node, app.node.figures()).await {
-        Ok(figures) => Some((figures, elections(&app.node).await?)),
-        Err(_) => None,
-    };
+    let figures = figures(&app.node).await.ok();
     let seen = Seen {
         failing: app.node.condition().borrow().trouble.is_some(),
         certificate_end: app.credentials.borrow().certificate.as_ref().map(|it| it.end()),
@@ -40,7 +42,7 @@ pub(super) async fn metrics(State(app): State<App>) -> Result<Response, Problem>
         figures,
     };
     let text = text(app.node.clock().now(), &seen);
-    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 
 fn text(now: Time, seen: &Seen) -> String {
@@ -171,7 +173,15 @@ fn escaped(label: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::task::Poll;
+    use std::time::Duration;
+
     use super::*;
+    use crate::clock::ManualClock;
+    use crate::daemon::http::health::STALE;
+    use crate::daemon::http::health::tests::{Disk, app};
     use crate::lease::{Tally, Why};
 
     fn figures() -> Figures {
@@ -242,5 +252,23 @@ mod tests {
         assert!(told.contains("suffrage_up 0\n") && told.contains("suffrage_storage_failing 1\n"), "{told}");
         assert!(told.contains("certificate_expiration_timestamp_seconds 4102444800\n"), "{told}");
         assert!(told.contains("suffrage_datagrams_total") && !told.contains("suffrage_elections"), "{told}");
+    }
+
+    /// It answers once, and stands still before it is asked for more.
+    #[tokio::test]
+    async fn a_node_that_begins_to_stand_still_meanwhile_tells_what_it_can() {
+        let clock = ManualClock::new();
+        let app = app(&clock, Disk::Good, 1).await;
+        app.node.figures().await.unwrap();
+        let mut told = pin!(metrics(State(app.clone())));
+        assert!(poll_fn(|context| Poll::Ready(told.as_mut().poll(context))).await.is_pending());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        // Nothing else comes round between this and that: there is one thread.
+        clock.advance(STALE);
+        let told = told.await;
+        assert_eq!(told.status(), 200);
+        let told = axum::body::to_bytes(told.into_body(), 100_000).await.unwrap();
+        let told = str::from_utf8(&told).unwrap();
+        assert!(told.contains("suffrage_up 0\n") && told.contains("suffrage_datagrams_total"), "{told}");
     }
 }

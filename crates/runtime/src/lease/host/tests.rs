@@ -244,6 +244,21 @@ fn a_voter_answers_for_names_it_takes_no_part_in_and_others_are_not_heard() {
     assert!(stand.out.is_empty());
 }
 
+/// One that is silent after a restart asks, too.
+#[test]
+fn a_voter_is_heard_by_its_answers_and_not_by_its_questions() {
+    let mut stand = Stand::new(3);
+    let name = Name::of("x");
+    let others = |stand: &Stand, now| stand.host.heard(now)[1..].to_vec();
+    let ask = Message { name, body: Body::Ask(Ask::Watch { request: Request(9) }) };
+    let claim = Message { name, body: Body::Claim { attribute: 0 } };
+    stand.host.on_messages(at(0), NodeId(2), [ask, claim], &mut stand.out);
+    assert_eq!(others(&stand, at(1)), [(NodeId(2), None), (NodeId(3), None)]);
+    let reply = Message { name, body: Body::Reply(Reply::Promised { request: Request(9) }) };
+    stand.host.on_messages(at(1), NodeId(2), [reply, ask], &mut stand.out);
+    assert_eq!(others(&stand, at(3)), [(NodeId(2), Some(Span::from_millis(2))), (NodeId(3), None)]);
+}
+
 /// Nodes 1 and 2, which stand for what 3 led until it died with its voter. Timers take as long as it takes to be called.
 struct Bereft {
     name: String,
