@@ -168,10 +168,12 @@ async fn a_voter_whose_disk_is_full_says_nothing_until_it_is_not() {
     let node = Node::start(Arc::clone(&transport), clock, disk.clone(), alone.clone()).unwrap();
     let part = node.join("x", terms()).await.unwrap();
     // Another node asks, too: it must not be promised anything that is not saved.
-    let guest = Node::start(network.join(NodeId(9)), clock, MemoryDisk::default(), alone).unwrap();
+    let line = Arc::new(network.join(NodeId(9)));
+    let guest = Node::start(Arc::clone(&line), clock, MemoryDisk::default(), alone).unwrap();
     let other = guest.join("y", terms()).await.unwrap();
     after(Span::from_millis(500)).await;
     disk.full.store(true, Ordering::SeqCst);
+    let heard = line.counters().snapshot().received;
     other.campaign();
     let mut condition = node.condition();
     condition.wait_for(|condition| condition.trouble.is_some()).await.unwrap();
@@ -180,6 +182,7 @@ async fn a_voter_whose_disk_is_full_says_nothing_until_it_is_not() {
     let sent = transport.counters().snapshot().sent;
     after(Span::from_millis(5_000)).await;
     assert_eq!(transport.counters().snapshot().sent, sent, "it stands still");
+    assert_eq!(line.counters().snapshot().received, heard, "and has said nothing before");
     assert!(part.belief().borrow().stint.is_none() && other.belief().borrow().stint.is_none());
     disk.full.store(false, Ordering::SeqCst);
     condition.wait_for(|condition| condition.trouble.is_none()).await.unwrap();

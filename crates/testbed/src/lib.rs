@@ -15,9 +15,9 @@
 //!   is spawned there stays there, and so does a socket that is opened there.
 //! - `fabric` decides what becomes of a frame. Chance is seeded; but when which frame comes is the machine's
 //!   affair, so that a seed does not mean the same run.
-//! - [`Folder`] is one to work in, and [`SmallDisk`] one that is soon full.
+//! - [`Folder`] is one to work in, and [`SmallDisk`] one that is soon full. [`until`] waits for what programs do.
 //!
-//! Everything has a name with the number of the process that made it, so that any number of tests can run side by
+//! Everything has a name that tells which process made it, so that any number of tests can run side by
 //! side. It is gone with its value, and if a test was killed, the next one clears away what it has left.
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it is made of threads and clocks")]
@@ -29,8 +29,10 @@ mod leftovers;
 mod namespace;
 mod network;
 mod switch;
+mod wait;
 
 pub use disk::SmallDisk;
 pub use fabric::{Tally, Weather};
 pub use folder::Folder;
 pub use network::{Host, Network};
+pub use wait::until;

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use testbed::{Network, SmallDisk, Weather};
+use testbed::{Folder, Network, SmallDisk, Weather};
 
 const MS: Duration = Duration::from_millis(1);
 /// Whatever has not come after so long does not come, however busy the machine is.
@@ -103,8 +103,12 @@ fn nothing_is_left_of_a_network_nor_of_one_whose_process_is_gone() {
         let entries = fs::read_dir("/run/netns").into_iter().flatten().flatten();
         entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
     };
-    let ours = |name: &String| name.starts_with(&format!("suffrage-testbed-{}-", std::process::id()));
-    let lost = format!("suffrage-testbed-99999999-0-{}", std::process::id());
+    // Names end with a count; what is before it tells which process made them.
+    let folder = Folder::new().unwrap();
+    let (mine, _) = folder.path().file_name().unwrap().to_str().unwrap().rsplit_once('-').unwrap();
+    let ours = |name: &String| name.starts_with(mine);
+    let me = std::process::id();
+    let lost = format!("{}-{me}", mine.replacen(&format!("-{me}-"), "-99999999-", 1));
     assert!(Command::new("ip").args(["netns", "add", &lost]).status().unwrap().success());
     let forgotten = std::env::temp_dir().join(&lost);
     fs::create_dir_all(forgotten.join("with")).unwrap();

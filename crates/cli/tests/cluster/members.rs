@@ -3,18 +3,17 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::UdpSocket;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
 use election::catalog::CONTRACTS;
 use election::{Contract, Roster, Safety};
 use rustix::process::Signal;
 use serde_json::Value;
 use suffrage::Keyring;
+use testbed::Folder;
 
 use crate::support::{BINARY, Process, alone, until};
 
@@ -36,23 +35,21 @@ struct Member {
 /// Members of one cluster, and a folder that ends with them.
 struct Members {
     contract: &'static Contract,
-    folder: PathBuf,
     addresses: String,
+    /// They end before their folder does.
     running: BTreeMap<u64, Member>,
+    folder: Folder,
 }
 
 impl Members {
     fn prepare(algorithm: &str, count: u64) -> Members {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("suffrage-members-{}-{number}", std::process::id()));
-        fs::create_dir(&folder).unwrap();
-        Keyring::generate().unwrap().create(&folder.join("keys")).unwrap();
+        let folder = Folder::new().unwrap();
+        Keyring::generate().unwrap().create(&folder.path().join("keys")).unwrap();
         let sockets: Vec<UdpSocket> = (0..count).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
         let address = |(socket, id): (&UdpSocket, u64)| format!("{id}={}", socket.local_addr().unwrap());
         let addresses: Vec<String> = sockets.iter().zip(1..).map(address).collect();
         let contract = CONTRACTS.iter().find(|contract| contract.name == algorithm).unwrap();
-        Members { contract, folder, addresses: addresses.join(","), running: BTreeMap::new() }
+        Members { contract, addresses: addresses.join(","), running: BTreeMap::new(), folder }
     }
 
     /// A new cluster, all of which are ready; then all are told to campaign, as whoever starts a cluster does.
@@ -74,9 +71,9 @@ impl Members {
         command
             .args(["member", "--algorithm", self.contract.name, "--json", "--delay", "50ms", "--input"])
             .args(["--id", &id.to_string(), "--cluster", &self.addresses, "--keys"])
-            .arg(self.folder.join("keys"))
+            .arg(self.folder.path().join("keys"))
             .arg("--data")
-            .arg(self.folder.join(id.to_string()))
+            .arg(self.folder.path().join(id.to_string()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         command
@@ -143,13 +140,6 @@ impl Members {
     }
 }
 
-impl Drop for Members {
-    fn drop(&mut self) {
-        self.running.clear();
-        _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
 /// Elects; the leader is killed; those that are left elect, if they are enough.
 fn elect_twice(algorithm: &str, count: u64) {
     let mut members = Members::start(algorithm, count);
@@ -207,7 +197,7 @@ fn a_raft_cluster_that_was_killed_goes_on_in_a_later_term() {
     let mut members = Members::start("raft", 3);
     members.agreement("a leader");
     members.running.clear();
-    let state = |id: u64| members.folder.join(id.to_string()).join("raft.state");
+    let state = |id: u64| members.folder.path().join(id.to_string()).join("raft.state");
     assert!((1..=3).all(|id| state(id).exists()));
     for id in 1..=3 {
         members.begin(id, &[]);

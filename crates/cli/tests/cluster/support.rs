@@ -7,13 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use suffrage::{Keyring, Node, NodeBuilder};
+pub(crate) use testbed::until;
 
-/// Nothing here takes as long, however busy the machine is.
-const LONG: Duration = Duration::from_secs(60);
 /// The program as users have it.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_suffrage");
 
@@ -21,19 +20,6 @@ pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_suffrage");
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Waits until this is so.
-#[track_caller]
-pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(start.elapsed() < LONG, "{what}: not within {LONG:?}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// A process that ends with the test.

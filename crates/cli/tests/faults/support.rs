@@ -5,37 +5,23 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+pub(crate) use testbed::until;
 use testbed::{Folder, Host, Network};
 
 use crate::history::{Acknowledged, Deed, verify};
 use crate::register::{PORT, Registers, WRITER};
 
-/// Nothing here takes as long, however busy the machine is.
-const LONG: Duration = Duration::from_secs(60);
 /// The program as users have it.
 const BINARY: &str = env!("CARGO_BIN_EXE_suffrage");
 /// The lease of those who write: long enough that a busy machine does not lose it.
 pub(crate) const TTL: Duration = Duration::from_secs(2);
 /// The election of those who write.
 pub(crate) const NAME: &str = "register";
-
-/// Waits until this is so.
-#[track_caller]
-pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(start.elapsed() < LONG, "{what}: not within {LONG:?}");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
 
 /// A process that ends with the test.
 #[derive(Debug)]

@@ -125,3 +125,22 @@ impl Drop for Part {
         self.node.tell(self.name, Deed::Leave { stands: self.stands });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_ended_stays_so_whoever_is_late_to_say_otherwise() {
+        let (first, second) = (Token::after(6), Token::after(7));
+        let stint = Stint::new(first, Time::from_nanos(10));
+        stint.renew(Time::from_nanos(20));
+        assert_eq!((stint.valid_until(), stint.token()), (Time::from_nanos(20), first));
+        stint.lead_on(second, Time::from_nanos(30));
+        assert_eq!((stint.valid_until(), stint.token()), (Time::from_nanos(30), second));
+        stint.end();
+        stint.renew(Time::from_nanos(40));
+        stint.lead_on(Token::after(8), Time::from_nanos(50));
+        assert_eq!(stint.valid_until(), Time::ZERO);
+    }
+}
