@@ -30,6 +30,7 @@ usage: cargo xtask <chore>
                             how many seeds, and accuses nobody else
   bench simulator [--json] [--large]
                             the simulator's speed, as ratios to bare loops measured in the same run
+  bench papers [--json]     how fast the papers' largest elections are measured, as ratios to bare loops
   bench cluster [--json] [--quick] [--without-etcd] [--only PART]
                             three real nodes and a real three-node etcd, side by side: failover, handover,
                             acquisitions, elections held, as ratios, and whether the targets are met";
@@ -45,7 +46,8 @@ fn main() -> ExitCode {
         ["docs", "--bless"] => docs::docs(root(), true),
         ["mutants-protocol"] => mutants::mutants(&mutants::FULL),
         ["mutants-protocol", "--quick"] => mutants::mutants(&mutants::QUICK),
-        ["bench", "simulator", flags @ ..] => bench_simulator(flags),
+        ["bench", "simulator", flags @ ..] => bench("simulator", "throughput", flags),
+        ["bench", "papers", flags @ ..] => bench("papers", "elections", flags),
         ["bench", "cluster", flags @ ..] => bench_cluster(flags),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
@@ -65,8 +67,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn bench_simulator(flags: &[&str]) -> Result<(), String> {
-    let arguments = ["bench", "--quiet", "--package", "simulator", "--bench", "throughput", "--"];
+fn bench(package: &str, name: &str, flags: &[&str]) -> Result<(), String> {
+    let arguments = ["bench", "--quiet", "--package", package, "--bench", name, "--"];
     cargo(&[&arguments, flags].concat()).run()
 }
 
