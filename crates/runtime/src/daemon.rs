@@ -125,6 +125,7 @@ impl Daemon {
         };
         tokio::spawn(feel_pulse(node.clone()));
         tokio::spawn(log::troubles(node.clone()));
+        tokio::spawn(log::disenfranchised(node.clone()));
         tokio::spawn(log::refusals(node.clone(), Arc::clone(&transport)));
         let http = match listener {
             Some(listener) => Some(Http::start(listener, &node, &transport, config, credentials)?),
@@ -201,7 +202,9 @@ impl Daemon {
     /// they have resigned, or until their leases are over.
     pub async fn stop(self) {
         if let Some(http) = &self.http {
-            http.desks.stop().await;
+            // No promise is for longer; a node that cannot save does not come round to ending them.
+            let longest = Duration::from_nanos(self.node.settings().longest_ttl.as_nanos());
+            _ = tokio::time::timeout(longest, http.desks.stop()).await;
         }
         self.node.stop().await;
         if let Some(http) = self.http {

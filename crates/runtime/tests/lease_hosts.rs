@@ -157,7 +157,12 @@ impl World {
             Host::start(NodeId(number as u64), settings(), start, seed, now, &mut node.out).unwrap();
         node.seats.clear();
         for place in 0..NAMES {
-            let terms = Terms { ttl: Span::from_millis(TTL), attribute: (number % 3) as i64, failback: None };
+            let terms = Terms {
+                ttl: Span::from_millis(TTL),
+                attribute: (number % 3) as i64,
+                failback: None,
+                outlived: false,
+            };
             let seat = host.join(now, &name(place), terms, &mut node.out).unwrap();
             host.stand(now, seat, &mut node.out);
             node.seats.insert(seat, place);

@@ -194,3 +194,49 @@ async fn a_voter_whose_disk_is_full_says_nothing_until_it_is_not() {
     assert!(part.belief().borrow().stint.is_some());
     node.stop().await;
 }
+
+/// Whoever leads for others that may have outlived it waits for what it held before to be over; whoever leads by itself
+/// does not.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_crashed_and_is_back_leads_at_once_unless_its_clients_may_live() {
+    for outlived in [false, true] {
+        let (network, clock) = (Network::new(4), TokioClock::new());
+        let node = |id, disk| Node::start(network.join(NodeId(id)), clock, disk, settings()).unwrap();
+        let disk = MemoryDisk::<Saved>::default();
+        let (crashes, _two, _three) =
+            (node(1, disk.clone()), node(2, MemoryDisk::default()), node(3, MemoryDisk::default()));
+        let terms = Terms { outlived, ..terms() };
+        let first = crashes.join("x", terms).await.unwrap();
+        let old = leads(&first).await;
+        after(Span::from_millis(100)).await;
+        crashes.abort();
+        network.remove(NodeId(1));
+        after(Span::from_millis(10)).await;
+        let back = node(1, disk);
+        let second = back.join("x", terms).await.unwrap();
+        let new = tokio::time::timeout(Duration::from_secs(10), leads(&second)).await.unwrap();
+        assert!(new.token() > old.token());
+        let until = old.valid_until();
+        assert_eq!(clock.now() >= until, outlived, "at {:?}, and the first until {until:?}", clock.now());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_gives_up_to_join_has_not_joined() {
+    let (network, clock) = (Network::new(5), TokioClock::new());
+    let disk = Full { full: Arc::default(), disk: MemoryDisk::default() };
+    let alone = Settings { voters: vec![NodeId(1)], ..settings() };
+    let node = Node::start(network.join(NodeId(1)), clock, disk.clone(), alone).unwrap();
+    let first = node.join("x", terms()).await.unwrap();
+    disk.full.store(true, Ordering::SeqCst);
+    first.campaign();
+    let mut condition = node.condition();
+    condition.wait_for(|condition| condition.trouble.is_some()).await.unwrap();
+    let second = tokio::time::timeout(Duration::from_millis(10), node.join("y", terms())).await;
+    assert!(second.is_err(), "it stands still");
+    disk.full.store(false, Ordering::SeqCst);
+    condition.wait_for(|condition| condition.trouble.is_none()).await.unwrap();
+    after(Span::from_millis(10)).await;
+    let third = node.join("y", terms()).await.unwrap();
+    leads(&third).await;
+}

@@ -51,6 +51,12 @@ impl ElectionBuilder {
         self
     }
 
+    /// Leads for something that may outlive this program for a while: as long as the lease at the most.
+    pub(crate) fn outlived(mut self) -> ElectionBuilder {
+        self.terms.outlived = true;
+        self
+    }
+
     /// Joins the election at this node.
     pub async fn start(self, node: &Node) -> Result<Election, Error> {
         let settings = node.lease.settings();
@@ -104,7 +110,7 @@ impl Election {
         let mut campaign = None;
         loop {
             let stint = belief.borrow_and_update().stint.clone();
-            if let Some(until) = self.office.held_until(clock.now()) {
+            if let Some(until) = self.office.held_until(clock.now(), &self.part) {
                 tokio::select! {
                     changed = belief.changed() => changed.map_err(|_| Error::Stopped)?,
                     () = clock.sleep_until(until) => {}

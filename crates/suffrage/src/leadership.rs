@@ -17,11 +17,23 @@ impl Office {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Until when somebody holds it. Whoever has lost it holds it no more, noticed or not.
-    pub(crate) fn held_until(&self, now: Time) -> Option<Time> {
+    /// Until when somebody holds it. Whoever has lost it holds it no more, noticed or not; and that for good: a
+    /// renewal that comes too late must not bring it back.
+    pub(crate) fn held_until(&self, now: Time, part: &Part) -> Option<Time> {
         let mut holder = self.holder();
-        holder.take_if(|stint| now >= stint.valid_until());
+        if let Some(stint) = holder.take_if(|stint| now >= stint.valid_until()) {
+            stint.end();
+            part.withdraw();
+        }
         holder.as_ref().map(|stint| stint.valid_until())
+    }
+
+    /// Whoever leads by this does not any more. True if it still held it: if it had lost it before, another may
+    /// stand or lead here by now.
+    fn end(&self, stint: &Arc<Stint>) -> bool {
+        let mut holder = self.holder();
+        stint.end();
+        holder.take_if(|held| Arc::ptr_eq(held, stint)).is_some()
     }
 }
 
@@ -119,8 +131,9 @@ impl Leadership {
 
     /// Hands over to another node; if that one does not take over, whoever is next does.
     pub fn transfer(self, to: u64) {
-        self.stint.end();
-        self.part.transfer(NodeId(to));
+        if self.office.end(&self.stint) {
+            self.part.transfer(NodeId(to));
+        }
     }
 
     /// Hands over. The same as dropping it.
@@ -130,10 +143,7 @@ impl Leadership {
 impl Drop for Leadership {
     fn drop(&mut self) {
         // It does not believe that it leads any more before anybody is told.
-        self.stint.end();
-        // If it had lost it before, another may stand or lead here by now.
-        let mut holder = self.office.holder();
-        if holder.take_if(|stint| Arc::ptr_eq(stint, &self.stint)).is_some() {
+        if self.office.end(&self.stint) {
             self.part.withdraw();
         }
     }

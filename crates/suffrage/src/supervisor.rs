@@ -1,12 +1,14 @@
 //! A command that runs only while leading.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fmt;
+use std::mem::discriminant;
 use std::time::Duration;
 
 use election::{Span, Time};
 use runtime::clock::{BootClock, Clock};
-use runtime::lease::{Settings, Terms};
+use runtime::lease::{Settings, Terms, Why};
 use runtime::supervise::{Ended, Limits, Spec, Ward};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep};
@@ -59,10 +61,12 @@ pub struct Supervisor {
 }
 
 /// Something that a supervisor tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// It waits to lead.
     Waits,
+    /// It still does, and this is why.
+    StillWaits(Why),
     /// It leads, with this token.
     Leads(u64),
     /// The lease could not be renewed: the command is stopped.
@@ -77,6 +81,7 @@ impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Progress::Waits => f.write_str("waits to lead"),
+            Progress::StillWaits(why) => write!(f, "still waits to lead: {why}"),
             Progress::Leads(token) => write!(f, "leads with token {token}"),
             Progress::Loses => f.write_str("cannot renew its lease, and stops the command"),
             Progress::Gone(Ended::Exited(code)) => write!(f, "the command has ended with code {code}"),
@@ -159,6 +164,8 @@ impl Supervisor {
             .ttl(self.ttl)
             .rank(self.rank)
             .stop_margin(self.margin())
+            // If this program is killed, its guard still gives the command its grace.
+            .outlived()
             .start(node)
             .await?;
         let mut pause = FIRST_PAUSE;
@@ -167,12 +174,14 @@ impl Supervisor {
             tell(Progress::Waits);
             let leadership = tokio::select! {
                 leadership = election.lead() => leadership?,
+                never = self.explain(&election, tell) => match never? {},
                 signal = ending(&mut signals) => return Ok(Ended::Killed(signal).code()),
             };
             // One that is asked by a better one to hand over would do so at once, and the command would still run.
             election.set_rank(i64::MAX);
-            node.status(&self.name).await?;
-            if !leadership.is_valid() {
+            // What the node holds when it answers, it holds having heard the above.
+            let held = election.status().await?.lease.map(|lease| lease.token);
+            if held != Some(leadership.token()) || !leadership.is_valid() {
                 continue;
             }
             tell(Progress::Leads(leadership.token().number()));
@@ -193,6 +202,23 @@ impl Supervisor {
                     signal = ending(&mut signals) => return Ok(Ended::Killed(signal).code()),
                 }
                 pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+
+    /// Tells why it does not lead, once that has taken a while, and whenever it is another reason.
+    async fn explain(
+        &self,
+        election: &Election,
+        tell: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Infallible, Error> {
+        let mut told = None;
+        loop {
+            sleep(self.ttl * 2).await;
+            let why = election.status().await?.why;
+            let kind = discriminant(&why);
+            if told.replace(kind) != Some(kind) {
+                tell(Progress::StillWaits(why));
             }
         }
     }
@@ -257,6 +283,8 @@ impl Supervisor {
         let mut passed_on = Vec::new();
         let reason = loop {
             tokio::select! {
+                // After a pause of this program much is ready at once, and how the command ended goes first.
+                biased;
                 ended = ward.ended() => {
                     // It died of what was meant for it: so would it have without this program around it.
                     let told = matches!(ended, Ended::Killed(signal) if passed_on.contains(&signal));
@@ -282,6 +310,7 @@ impl Supervisor {
         };
         let end = (BootClock.now() + span(self.grace)).min(ward.limits().kill_at) + span(self.kill / 2);
         let ended = tokio::select! {
+            biased;
             ended = ward.ended() => ended,
             () = BootClock.sleep_until(end) => ward.force(),
         };
@@ -299,6 +328,7 @@ impl Supervisor {
         let limits = Limits { stop_at: limit, kill_at: limit };
         let mut ward = Ward::start(spec, limits).map_err(Error::Command)?;
         tokio::select! {
+            biased;
             _ = ward.ended() => {}
             () = BootClock.sleep_until(limit + span(self.kill / 2)) => drop(ward.force()),
         }

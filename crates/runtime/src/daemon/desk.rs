@@ -127,6 +127,11 @@ impl Desks {
         }
     }
 
+    /// Whether nobody comes to lead here any more.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.lock().stopping
+    }
+
     /// A desk that nobody needs is closed, unless somebody has just asked it something.
     fn close(&self, name: &str, inbox: &mpsc::UnboundedReceiver<Request>) -> bool {
         let mut open = self.lock();
@@ -308,6 +313,7 @@ impl Desk {
     /// Brings the node in step with those in line.
     async fn settle(&mut self) -> Result<(), Error> {
         self.log();
+        self.notice_absence();
         loop {
             let mut answers = Vec::new();
             let (now, lease) = (self.now(), self.lease());
@@ -326,15 +332,29 @@ impl Desk {
         self.stand().await
     }
 
+    /// Those who have hung up are not stood for.
+    fn notice_absence(&mut self) {
+        let now = self.now();
+        let line = &mut self.line;
+        self.waiting.retain(|session, reply| {
+            let gone = reply.is_closed();
+            if gone {
+                line.hung_up(now, *session);
+            }
+            !gone
+        });
+    }
+
     /// Gives the lease to the first in line, once nothing but time can end it: a leader that is asked to hand
     /// over to a better one does so at once, and a client of ours would not know.
     async fn offer(&mut self, wish: Wish) -> Result<(), Error> {
         if let Some((part, _)) = &self.part {
             part.set_attribute(Attribute::MAX);
         }
-        // The node does what it is told in order: once it answers, it has heard the above.
-        self.desks.node.status(&self.name).await?;
-        let Some(lease) = self.lease() else { return Ok(()) };
+        // The node does what it is told in order: what it holds when it answers, it holds having heard the above.
+        let status = self.desks.node.status(&self.name).await?;
+        let secured = status.and_then(|status| status.lease).map(|lease| lease.token.number());
+        let Some(lease) = self.lease().filter(|lease| secured == Some(lease.token)) else { return Ok(()) };
         let now = self.now();
         if let Some((session, answer)) = self.line.grant(now, lease) {
             let told = self.waiting.remove(&session).map(|reply| reply.send(Ok((session, answer))));
@@ -347,9 +367,9 @@ impl Desk {
 
     fn answer(&mut self, answers: Vec<(Session, Answer)>) {
         for (session, answer) in answers {
-            if let Some(reply) = self.waiting.remove(&session) {
-                // One that has hung up keeps its place for a while, as if it had been told.
-                _ = reply.send(Ok((session, answer)));
+            let told = self.waiting.remove(&session).map(|reply| reply.send(Ok((session, answer))));
+            if !matches!(told, Some(Ok(()))) {
+                self.line.unheard(session);
             }
         }
     }
@@ -382,7 +402,8 @@ impl Desk {
                 return Ok(());
             }
             self.part = None;
-            let terms = Terms { ttl: wish.ttl, attribute: wish.rank, failback: None };
+            // A client does not die with the daemon: the one before this may have promised it the election.
+            let terms = Terms { ttl: wish.ttl, attribute: wish.rank, failback: None, outlived: true };
             let part = self.desks.node.join(&self.name, terms).await?;
             self.part = Some((part, wish.ttl));
         }

@@ -16,8 +16,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::to_bytes;
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{Method, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
@@ -99,7 +100,38 @@ pub(super) fn router(app: App) -> Router {
     let nothing = || async {
         Problem::new(StatusCode::NOT_FOUND, "there is nothing here; GET /openapi.json says what there is")
     };
-    open.merge(closed).fallback(nothing).layer(DefaultBodyLimit::max(LONGEST_BODY)).with_state(app)
+    let dismissed = middleware::from_fn_with_state(app.clone(), dismiss);
+    open.merge(closed)
+        .fallback(nothing)
+        .layer(DefaultBodyLimit::max(LONGEST_BODY))
+        .layer(middleware::map_response(as_object))
+        .layer(dismissed)
+        .with_state(app)
+}
+
+/// What is said in plain words, by whatever reads a path or a query, is said as all other problems are.
+async fn as_object(response: Response) -> Response {
+    let plain = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|it| it.as_bytes().starts_with(b"text/plain"));
+    if !plain || !response.status().is_client_error() {
+        return response;
+    }
+    let (status, said) = (response.status(), to_bytes(response.into_body(), LONGEST_BODY).await);
+    Problem::new(status, String::from_utf8_lossy(&said.unwrap_or_default())).into_response()
+}
+
+/// Where a token is set, whoever does not bear it has one answer and no connection: there are only so many.
+async fn dismiss(State(app): State<App>, request: Request, next: Next) -> Response {
+    let credentials = Arc::clone(&app.credentials.borrow());
+    let stranger =
+        credentials.token.as_ref().is_some_and(|token| !bearer(&request).is_some_and(|said| token.is(said)));
+    let mut response = next.run(request).await;
+    if stranger {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }
 
 /// Lets in whoever may ask.
@@ -204,8 +236,18 @@ impl From<Refusal> for Problem {
 /// What a node answers, or why it does not. One that stands still is not even asked: what nobody comes round to
 /// would pile up.
 async fn in_time<R>(node: &Node, answer: impl Future<Output = Result<R, Error>>) -> Result<R, Problem> {
+    within(node, Span::ZERO, answer).await
+}
+
+/// The same, for an answer that may take so long.
+async fn within<R>(
+    node: &Node,
+    wait: Span,
+    answer: impl Future<Output = Result<R, Error>>,
+) -> Result<R, Problem> {
     let stands_still = node.condition().borrow().trouble.is_some() || !is_alive(node);
-    if !stands_still && let Ok(answer) = tokio::time::timeout(PATIENCE, answer).await {
+    let patience = PATIENCE + Duration::from_nanos(wait.as_nanos());
+    if !stands_still && let Ok(answer) = tokio::time::timeout(patience, answer).await {
         return Ok(answer?);
     }
     let trouble = node.condition().borrow().trouble.clone();

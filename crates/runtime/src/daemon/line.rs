@@ -116,11 +116,15 @@ struct Client {
     poll: Option<(Time, Time)>,
     /// Until when its place is kept between two questions.
     keep_until: Time,
+    /// How often it was answered. Before the first time it does not know its session, and cannot come back.
+    answers: u32,
 }
 
 struct Holder {
     session: Session,
     ttl: Span,
+    /// How often it was answered before it came to lead.
+    answers: u32,
     /// Until when the session is kept unless it is renewed.
     until: Time,
     /// Until when it may believe to lead.
@@ -182,7 +186,7 @@ impl Line {
             return Err(Refusal::Full);
         }
         let poll = Some((received, now + wait));
-        self.queue.push_back(Client { session, wish, poll, keep_until: now });
+        self.queue.push_back(Client { session, wish, poll, keep_until: now, answers: 0 });
         Ok(())
     }
 
@@ -245,12 +249,13 @@ impl Line {
             if client.poll.take_if(|(_, until)| *until <= now).is_some() {
                 let keep = keep(client.wish.ttl);
                 client.keep_until = now + keep;
+                client.answers += 1;
                 answers.push((client.session, Answer::Waits { place, keep }));
             }
         }
         if lease.is_none() {
-            self.holder = None;
-            return Step::Rest;
+            // A renewal that comes too late must not bring it back: the next client needs a token of its own.
+            return if self.holder.take().is_some() { Step::Release(None) } else { Step::Rest };
         }
         if let Some(holder) = &self.holder {
             return match holder.over(now) {
@@ -274,20 +279,39 @@ impl Line {
         self.queue.front().filter(|client| client.poll.is_some())?;
         let client = self.queue.pop_front()?;
         let (received, _) = client.poll?;
-        let (session, ttl) = (client.session, client.wish.ttl);
+        let Client { session, wish: Wish { ttl, .. }, answers, .. } = client;
         let until = now + ttl;
-        let mut holder = Holder { session, ttl, until, promised: now, recalled: None, resigned: None };
+        let mut holder =
+            Holder { session, ttl, answers, until, promised: now, recalled: None, resigned: None };
         let answer = holder.promise(self.drift, received, lease);
         self.holder = Some(holder);
         Some((session, answer))
     }
 
-    /// The client was not there any more to be told: it has its place again, for a while.
+    /// The client was not there any more to be told that it leads: it has its place again, for a while, if it can
+    /// come back at all.
     pub(super) fn undelivered(&mut self, now: Time, wish: Wish) {
-        if let Some(Holder { session, .. }) = self.holder.take() {
+        if let Some(Holder { session, answers, .. }) = self.holder.take()
+            && answers > 0
+        {
             let keep_until = now + keep(wish.ttl);
-            self.queue.push_front(Client { session, wish, poll: None, keep_until });
+            self.queue.push_front(Client { session, wish, poll: None, keep_until, answers });
         }
+    }
+
+    /// The client does not wait for an answer any more: it keeps its place for a while, if it can come back at all.
+    pub(super) fn hung_up(&mut self, now: Time, session: Session) {
+        self.queue.retain(|client| client.session != session || client.answers > 0);
+        if let Some(client) = self.queue.iter_mut().find(|client| client.session == session) {
+            client.poll = None;
+            client.keep_until = now + keep(client.wish.ttl);
+        }
+    }
+
+    /// The client was not there any more to be told that it waits: it keeps its place for a while, if it can come
+    /// back at all.
+    pub(super) fn unheard(&mut self, session: Session) {
+        self.queue.retain(|client| client.session != session || client.answers > 1);
     }
 
     /// What the node is to stand for, if it is to.

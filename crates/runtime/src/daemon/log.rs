@@ -52,6 +52,17 @@ pub(super) async fn troubles(node: Node) {
     }
 }
 
+/// Warns of a voter that does not vote any more. It is asked only once its disk has answered.
+pub(super) async fn disenfranchised(node: Node) {
+    if let Ok(figures) = node.figures().await
+        && figures.voter.is_some_and(|voter| !voter.votes)
+    {
+        warn!(
+            "this node has lost the state of its votes, and votes no more: it must come back with another id"
+        );
+    }
+}
+
 /// Logs how many datagrams were refused, and why, if any were.
 pub(super) async fn refusals(node: Node, transport: Arc<Udp>) {
     let mut condition = node.condition();
@@ -73,8 +84,17 @@ pub(super) async fn refusals(node: Node, transport: Arc<Udp>) {
 fn summary(before: &Snapshot, now: &Snapshot) -> Option<String> {
     let more = |reason: Dropped| now.dropped(reason) - before.dropped(reason);
     let reasons = Dropped::ALL.into_iter().filter(|reason| more(*reason) > 0);
-    let reasons: Vec<String> = reasons.map(|it| format!("{} {}", more(it), it.name())).collect();
+    let reasons: Vec<String> = reasons.map(|it| format!("{} {}{}", more(it), it.name(), hint(it))).collect();
     (!reasons.is_empty()).then(|| reasons.join(", "))
+}
+
+/// What an operator would look for.
+fn hint(reason: Dropped) -> &'static str {
+    match reason {
+        Dropped::Unauthenticated => " (another key?)",
+        Dropped::Stale => " (are there two nodes of one id?)",
+        _ => "",
+    }
 }
 
 #[cfg(test)]
@@ -91,5 +111,8 @@ mod tests {
         counters.count_drop(Dropped::Malformed);
         (0..3).for_each(|_| counters.count_drop(Dropped::Replayed));
         assert_eq!(summary(&before, &counters.snapshot()).unwrap(), "1 malformed, 3 replayed");
+        counters.count_drop(Dropped::Stale);
+        let summary = summary(&before, &counters.snapshot()).unwrap();
+        assert!(summary.contains("1 stale (are there two nodes of one id?)"), "{summary}");
     }
 }

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Long polls and server-sent events are answers, and take as long as they take. Whoever connects while there is
-//! no room waits in the system's queue.
+//! no room is a [`Guest`]: answered once, and at once. So health checks and renewals get through whoever waits. When
+//! there is no room for guests either, one waits in the system's queue.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -30,15 +31,23 @@ use tracing::debug;
 /// The most connections, however many files the process may open.
 const MOST_CONNECTIONS: u64 = 1_024;
 
+/// Marks a request of one who is not to be kept waiting.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Guest;
+
 /// What a connection may take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// How many there are at once.
     most: usize,
+    /// How many guests besides.
+    guests: usize,
     /// How long the head of the first request may take.
     first: Duration,
     /// How long that of a later one, from the answer before.
     idle: Duration,
+    /// How long the head of a guest's request may take.
+    brief: Duration,
 }
 
 impl Limits {
@@ -46,8 +55,15 @@ impl Limits {
     /// cannot open one cannot save. Idle ones live longer than it is between two renewals of any usual lease.
     pub(super) fn of_this_process() -> Limits {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let most = (files / 2).clamp(1, MOST_CONNECTIONS) as usize;
-        Limits { most, first: Duration::from_secs(10), idle: Duration::from_secs(65) }
+        let most = (files / 2).clamp(2, MOST_CONNECTIONS) as usize;
+        let guests = most.div_ceil(16);
+        Limits {
+            most: most - guests,
+            guests,
+            first: Duration::from_secs(10),
+            idle: Duration::from_secs(65),
+            brief: Duration::from_secs(2),
+        }
     }
 }
 
@@ -59,20 +75,25 @@ pub(super) async fn serve<L: Listener>(
     mut told: watch::Receiver<bool>,
 ) {
     let room = Arc::new(Semaphore::new(limits.most));
+    let parlour = Arc::new(Semaphore::new(limits.guests));
     let mut connections = JoinSet::new();
     let stop = told.clone();
     loop {
         let next = async {
-            let place = Arc::clone(&room).acquire_owned().await;
-            (listener.accept().await.0, place)
+            let (place, guest) = tokio::select! {
+                biased;
+                place = Arc::clone(&room).acquire_owned() => (place, false),
+                place = Arc::clone(&parlour).acquire_owned() => (place, true),
+            };
+            (listener.accept().await.0, place, guest)
         };
         tokio::select! {
             () = until_told(&mut told) => break,
             Some(_) = connections.join_next() => {}
-            (stream, place) = next => {
+            (stream, place, guest) = next => {
                 let (router, stop) = (router.clone(), stop.clone());
                 connections.spawn(async move {
-                    converse(stream, router, limits, stop).await;
+                    converse(stream, router, limits, guest, stop).await;
                     drop(place);
                 });
             }
@@ -92,18 +113,22 @@ async fn converse(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     router: Router,
     limits: Limits,
+    guest: bool,
     mut told: watch::Receiver<bool>,
 ) {
     let asked = AtomicBool::new(false);
     let router = TowerToHyperService::new(router);
-    let service = service_fn(|request: hyper::Request<Incoming>| {
+    let service = service_fn(|mut request: hyper::Request<Incoming>| {
         asked.store(true, Ordering::Relaxed);
+        if guest {
+            request.extensions_mut().insert(Guest);
+        }
         router.call(request)
     });
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(limits.idle);
+    builder.timer(TokioTimer::new()).header_read_timeout(limits.idle).keep_alive(!guest);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let mut first = pin!(sleep(limits.first));
+    let mut first = pin!(sleep(if guest { limits.brief } else { limits.first }));
     let (mut waits, mut stops) = (true, false);
     loop {
         tokio::select! {
@@ -134,6 +159,7 @@ async fn converse(
 mod tests {
     use std::net::SocketAddr;
 
+    use axum::Extension;
     use axum::routing::get;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
@@ -151,7 +177,7 @@ mod tests {
     }
 
     impl Served {
-        async fn start(most: usize, first: u64, idle: u64) -> Served {
+        async fn start(most: usize, guests: usize, first: u64, idle: u64) -> Served {
             let (first, idle) = (Duration::from_millis(first), Duration::from_millis(idle));
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
@@ -159,9 +185,13 @@ mod tests {
                 sleep(Duration::from_millis(1_500)).await;
                 "slow"
             };
-            let router = Router::new().route("/", get(|| async { "fine" })).route("/slow", get(slow));
+            let who = |guest: Option<Extension<Guest>>| async move {
+                if guest.is_some() { "a guest" } else { "fine" }
+            };
+            let router = Router::new().route("/", get(who)).route("/slow", get(slow));
             let (told, stop) = watch::channel(false);
-            let server = tokio::spawn(serve(listener, router, Limits { most, first, idle }, stop));
+            let limits = Limits { most, guests, first, idle, brief: first };
+            let server = tokio::spawn(serve(listener, router, limits, stop));
             Served { address, told, server }
         }
 
@@ -186,7 +216,7 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_says_nothing_or_half_a_request_is_sent_away_and_whoever_waits_is_not() {
-        let served = Served::start(10, 500, 1_000).await;
+        let served = Served::start(10, 1, 500, 1_000).await;
         assert_eq!(hear(served.connect("").await).await, "");
         assert_eq!(hear(served.connect("GET / HTTP/1.1\r\nHost: loc").await).await, "");
         // Longer than both limits; and closed when nothing else is asked.
@@ -199,7 +229,7 @@ mod tests {
 
     #[tokio::test]
     async fn there_are_so_many_connections_at_most_and_the_next_waits_for_room() {
-        let served = Served::start(2, 60_000, 60_000).await;
+        let served = Served::start(2, 0, 60_000, 60_000).await;
         let mut held = [served.connect("").await, served.connect("").await];
         // Both are served, and not only in the queue.
         for stream in &mut held {
@@ -216,8 +246,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn whoever_comes_when_all_places_are_taken_is_answered_once_and_known_for_a_guest() {
+        let served = Served::start(1, 1, 2_000, 60_000).await;
+        let mut held = served.connect(&ask("/")).await;
+        timeout(LONG, held.read(&mut [0; 4])).await.unwrap().unwrap();
+        for _ in 0..3 {
+            let answer = hear(served.connect(&(ask("/") + &ask("/"))).await).await;
+            assert!(answer.ends_with("a guest") && answer.matches("HTTP/1.1").count() == 1, "{answer}");
+        }
+        // One that says nothing does not keep the next waiting for long.
+        let _silent = served.connect("").await;
+        assert!(hear(served.connect(&ask("/")).await).await.ends_with("a guest"));
+    }
+
+    #[tokio::test]
     async fn what_has_begun_is_finished_before_it_stops() {
-        let served = Served::start(10, 60_000, 60_000).await;
+        let served = Served::start(10, 1, 60_000, 60_000).await;
         let idle = served.connect("").await;
         let mut slow = served.connect(&ask("/slow")).await;
         sleep(Duration::from_millis(200)).await;
@@ -232,6 +276,7 @@ mod tests {
     #[test]
     fn files_are_left_for_other_things() {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        assert!(Limits::of_this_process().most as u64 <= files.max(2) / 2);
+        let Limits { most, guests, .. } = Limits::of_this_process();
+        assert!(most > 0 && guests > 0 && (most + guests) as u64 <= files.max(4) / 2);
     }
 }

@@ -64,6 +64,8 @@ pub struct Host {
     names: BTreeMap<Name, Seat>,
     seats: Vec<Option<Box<Candidacy>>>,
     vacant: Vec<Seat>,
+    /// Seats about which there may still be something to be told.
+    vacated: Vec<Seat>,
     agenda: Agenda,
     /// What was said to oneself, in order.
     own: VecDeque<Message>,
@@ -94,6 +96,7 @@ impl Host {
             names: BTreeMap::new(),
             seats: Vec::new(),
             vacant: Vec::new(),
+            vacated: Vec::new(),
             agenda: Agenda::default(),
             own: VecDeque::new(),
             rng: Rng::new(seed),
@@ -135,9 +138,8 @@ impl Host {
         if self.names.len() >= MOST_SEATS {
             return Err(Refused::TooMany);
         }
-        // What is still to be told about a seat must not be taken for news of the next who has it.
-        let vacant = if out.events.is_empty() { self.vacant.pop() } else { None };
-        let seat = vacant.unwrap_or_else(|| {
+        self.reclaim(out);
+        let seat = self.vacant.pop().unwrap_or_else(|| {
             self.seats.push(None);
             Seat(self.seats.len() as u32 - 1)
         });
@@ -145,6 +147,9 @@ impl Host {
         let timings = terms.timings(&self.settings);
         let mut office = Office::new(self.me, name, now, &mut self.own, &mut self.rng, out);
         let mut candidate = Candidate::new(me, voters, timings, terms.attribute, &mut office, now);
+        if terms.outlived {
+            candidate = candidate.outlived();
+        }
         candidate.set_healthy(&mut office, now, false);
         candidate.look_by(now);
         let candidacy = Candidacy::new(text, candidate, &terms, now);
@@ -154,12 +159,21 @@ impl Host {
         Ok(seat)
     }
 
+    /// What is still to be told about a seat must not be taken for news of the next who has it: they are free once
+    /// all is told.
+    fn reclaim(&mut self, out: &Output) {
+        if out.events.is_empty() {
+            self.vacant.append(&mut self.vacated);
+        }
+    }
+
     /// Takes part no longer. If it led, it has handed over.
     pub fn leave(&mut self, now: Time, seat: Seat, out: &mut Output) {
+        self.reclaim(out);
         self.withdraw(now, seat, out);
         if let Some(candidacy) = self.seats.get_mut(seat.index()).and_then(Option::take) {
             self.names.remove(&candidacy.name);
-            self.vacant.push(seat);
+            self.vacated.push(seat);
         }
     }
 
@@ -241,7 +255,7 @@ impl Host {
                     if candidacy.candidate.lease().is_some() {
                         candidacy.courteous_until = candidacy.courteous_until.max(now + courtesy);
                     }
-                    candidacy.contend_at = None;
+                    (candidacy.contend_at, candidacy.bereft) = (None, None);
                     candidacy.candidate.set_healthy(office, now, false);
                 }
                 _ => {}
@@ -284,6 +298,7 @@ impl Host {
         if from == self.me {
             return;
         }
+        self.reclaim(out);
         let place = self.settings.voters.iter().position(|&voter| voter == from);
         for message in messages {
             // One that asks is there, but may be silent, or have lost its vote: only answers tell that it votes.
@@ -304,6 +319,7 @@ impl Host {
 
     /// Does some of what is due.
     pub fn on_due(&mut self, now: Time, out: &mut Output) {
+        self.reclaim(out);
         if let Some(voter) = &mut self.voter
             && voter.next_due().is_some_and(|due| due <= now)
         {
@@ -366,7 +382,7 @@ impl Host {
             candidacy.try_again(now, ahead, courtesy);
         }
         if candidacy.once && candidacy.standing && office.has_lost() {
-            (candidacy.standing, candidacy.contend_at) = (false, None);
+            (candidacy.standing, candidacy.contend_at, candidacy.bereft) = (false, None, None);
             candidacy.candidate.set_healthy(&mut office, now, false);
         }
         if office.asked {
@@ -410,7 +426,10 @@ impl Host {
             candidacy.retries = 0;
         }
         if leader.is_none() {
-            candidacy.bereft.get_or_insert(now);
+            // Where nobody asks to lead, nobody has to.
+            if candidacy.standing {
+                candidacy.bereft.get_or_insert(now);
+            }
         } else if let Some(lost) = candidacy.bereft.take() {
             self.tally.failovers.add(now.since(lost));
         }

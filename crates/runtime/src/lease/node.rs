@@ -61,12 +61,32 @@ pub(super) enum Deed {
 
 /// What the handles ask of the task.
 enum Command {
-    Join { text: String, terms: Option<Terms>, reply: oneshot::Sender<Result<Joined, Refused>> },
-    Do { name: Name, deed: Deed, reply: Option<oneshot::Sender<bool>> },
-    Status { name: Name, reply: oneshot::Sender<Option<Status>> },
-    Elections { reply: oneshot::Sender<Vec<Status>> },
-    History { name: Option<Name>, reply: oneshot::Sender<Vec<Record>> },
-    Figures { reply: oneshot::Sender<Figures> },
+    /// The answer is the part itself: if nobody waits for it any more, it is dropped, and the node leaves again.
+    Join {
+        node: Node,
+        text: String,
+        terms: Option<Terms>,
+        reply: oneshot::Sender<Result<Part, Refused>>,
+    },
+    Do {
+        name: Name,
+        deed: Deed,
+        reply: Option<oneshot::Sender<bool>>,
+    },
+    Status {
+        name: Name,
+        reply: oneshot::Sender<Option<Status>>,
+    },
+    Elections {
+        reply: oneshot::Sender<Vec<Status>>,
+    },
+    History {
+        name: Option<Name>,
+        reply: oneshot::Sender<Vec<Record>>,
+    },
+    Figures {
+        reply: oneshot::Sender<Figures>,
+    },
     Stop,
 }
 
@@ -154,10 +174,8 @@ impl Node {
     }
 
     async fn take_part(&self, text: &str, terms: Option<Terms>) -> Result<Part, Error> {
-        let stands = terms.is_some();
-        let text = text.to_string();
-        let (name, belief) = self.ask(|reply| Command::Join { text, terms, reply }).await??;
-        Ok(Part { node: self.clone(), name, belief, stands })
+        let (node, text) = (self.clone(), text.to_string());
+        Ok(self.ask(|reply| Command::Join { node, text, terms, reply }).await??)
     }
 
     /// Hands an election over, and lets others go first for the length of a lease. False if this node takes no

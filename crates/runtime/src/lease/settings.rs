@@ -88,11 +88,14 @@ pub struct Terms {
     pub attribute: Attribute,
     /// How long it must have stood before it asks a worse leader to hand over; none if it never does.
     pub failback: Option<Span>,
+    /// Whether it leads for others, who may outlive this program, and may have outlived the one before that had its
+    /// id: if so, it does not stand before what that one held is over.
+    pub outlived: bool,
 }
 
 impl Default for Terms {
     fn default() -> Terms {
-        Terms { ttl: Span::from_millis(3_000), attribute: 0, failback: None }
+        Terms { ttl: Span::from_millis(3_000), attribute: 0, failback: None, outlived: false }
     }
 }
 

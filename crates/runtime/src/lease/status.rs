@@ -21,6 +21,8 @@ pub struct Status {
     pub lease: Option<Lease>,
     /// How good a leader this node would be.
     pub attribute: Attribute,
+    /// Whether somebody at this node asks to lead.
+    pub stands: bool,
     /// Why this node leads or does not.
     pub why: Why,
 }

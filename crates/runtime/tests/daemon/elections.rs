@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use election::Span;
+use runtime::daemon::Daemon;
 use runtime::lease::Terms;
 use serde_json::json;
 
@@ -178,7 +179,7 @@ async fn a_better_node_does_not_take_it_from_a_client() {
     let one = cluster.client(1);
     let (token, session) = one.campaign("x", "3s", "30s").await.leads();
     let failback = Some(Span::from_millis(100));
-    let terms = Terms { attribute: 9, failback, ttl: Span::from_millis(3_000) };
+    let terms = Terms { attribute: 9, failback, ..Terms::default() };
     let better = cluster.daemon(2).node().join("x", terms).await.unwrap();
     better.campaign();
     for _ in 0..8 {
@@ -189,4 +190,56 @@ async fn a_better_node_does_not_take_it_from_a_client() {
     let mut belief = better.belief();
     let led = soon(belief.wait_for(|belief| belief.stint.is_some())).await;
     assert!(led.is_ok(), "it did want to lead");
+}
+
+/// A client does not die with its daemon. Voters would let the daemon have its own lease again at once, and it would
+/// not know for whom it led.
+#[tokio::test]
+async fn a_daemon_that_was_killed_and_is_back_lets_nobody_lead_before_its_clients_have_ceased_to() {
+    let mut cluster = Cluster::start().await;
+    let began = Instant::now();
+    let first = cluster.client(1).campaign("x", "4s", "30s").await;
+    let (token, session) = first.leads();
+    let valid = Duration::from_millis(first.json()["valid_for_ms"].as_u64().unwrap());
+    cluster.daemons[0].take().unwrap().abort();
+    let config = cluster.config(1, &[]);
+    let back = soon(async {
+        loop {
+            match Daemon::start(&config, false).await {
+                Ok(daemon) => break daemon,
+                // Its address and its folder are free once all of it is gone.
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    })
+    .await;
+    cluster.daemons[0] = Some(back);
+    let client = cluster.client(1);
+    let lost = client.say("x", "renew", &session).await;
+    assert_eq!((lost.status, lost.json()["reason"].as_str()), (409, Some("lost")));
+    let (next, _) = client.campaign("x", "4s", "30s").await.leads();
+    assert!(began.elapsed() > valid, "after {:?}, and the first had it for {valid:?}", began.elapsed());
+    assert!(next > token);
+}
+
+/// Whoever hangs up before it was ever answered does not know its session, and cannot come back.
+#[tokio::test]
+async fn nobody_waits_for_clients_that_gave_up_before_they_were_answered() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client(1);
+    let (_, session) = client.campaign("x", "10s", "30s").await.leads();
+    for _ in 0..3 {
+        let impatient = client.campaign("x", "10s", "30s");
+        let given_up = tokio::time::timeout(Duration::from_millis(300), impatient).await;
+        assert!(given_up.is_err(), "somebody leads");
+    }
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { client.campaign("x", "10s", "30s").await }
+    });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let began = Instant::now();
+    assert_eq!(client.say("x", "resign", &session).await.status, 200);
+    soon(waiting).await.unwrap().leads();
+    assert!(began.elapsed() < Duration::from_secs(9), "a place is kept for 10 s: {:?}", began.elapsed());
 }

@@ -14,9 +14,10 @@ use crate::{Cluster, soon};
 #[tokio::test]
 async fn health_is_told_by_status_codes_to_get_head_and_options() {
     let cluster = Cluster::start().await;
-    let nothing = cluster.client(1).get("/leader").await;
-    assert!(nothing.status == 400 && nothing.body.contains("?election="), "{nothing:?}");
+    assert_eq!(cluster.client(1).get("/leader").await.status, 503, "there is nothing to lead");
     cluster.client(1).campaign("x", "10s", "30s").await.leads();
+    // Somebody mistypes a name: what is only asked about is not what is meant by those who name none.
+    cluster.client(1).get("/elections/xx").await;
     cluster.client(2).get("/elections/x").await;
     let codes = [
         (1, "/leader", 200),
@@ -53,9 +54,13 @@ async fn health_is_told_by_status_codes_to_get_head_and_options() {
         assert_eq!(answer.json(), json!({ "leads": false }), "and nothing else is told");
     }
     let known = cluster.client(1).get("/elections").await.json();
-    assert_eq!(known["elections"].as_array().unwrap().len(), 1, "{known}");
+    assert_eq!(known["elections"].as_array().unwrap().len(), 2, "x, and xx: {known}");
+    let figures = cluster.client(1).get("/metrics").await.body;
+    assert!(figures.contains("suffrage_is_leader{election=\"x\"} 1\n"), "{figures}");
+    assert!(!figures.contains("election=\"xx\""), "it would look as if it had lost its leader: {figures}");
     cluster.client(1).campaign("y", "10s", "30s").await.leads();
-    assert_eq!(cluster.client(1).get("/leader").await.status, 400, "there are two now");
+    let which = cluster.client(1).get("/leader").await;
+    assert!(which.status == 400 && which.body.contains("?election="), "there are two now: {which:?}");
     assert_eq!(cluster.client(1).get("/leader?election=y").await.status, 200);
 }
 
@@ -186,7 +191,22 @@ async fn figures_are_told_as_prometheus_reads_them() {
     assert_eq!(figures["suffrage_datagrams_dropped_total{reason=\"replayed\"}"], 0.0);
     assert!(figures.contains_key("suffrage_failover_seconds_sum"));
     client.say("x", "resign", &session).await;
-    client.campaign("x", "600ms", "30s").await.leads();
+    client.campaign("y", "10s", "30s").await.leads();
+    let figures = parse(&client.get("/metrics").await.body);
+    assert_eq!(figures["suffrage_failover_seconds_count"], 0.0, "nobody here asks to lead x any more");
+    let (_, session) = cluster.client(2).campaign("x", "10s", "30s").await.leads();
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { client.campaign("x", "10s", "30s").await }
+    });
+    soon(async {
+        while !client.get("/elections/x").await.body.contains("node 2 leads, and renews") {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    cluster.client(2).say("x", "resign", &session).await;
+    soon(waiting).await.unwrap().leads();
     let figures = parse(&client.get("/metrics").await.body);
     assert_eq!(figures["suffrage_failover_seconds_count"], 1.0, "from the one leader to the next");
 }
@@ -202,6 +222,10 @@ async fn the_description_is_served_and_what_is_not_there_is_said_not_to_be() {
     let long = format!("/elections/{}", "x".repeat(256));
     assert_eq!(client.get(&long).await.status, 400);
     assert_eq!(client.get("/elections/%00pulse").await.status, 400, "the daemon's own");
+    for path in ["/elections/%ff", "/leader?election=a&election=b"] {
+        let answer = client.get(path).await;
+        assert!(answer.status == 400 && answer.json()["error"].is_string(), "{answer:?}");
+    }
     let named = client.get("/elections/a%2Fb%20c").await;
     assert_eq!(named.json()["election"], "a/b c");
     let all = client.get("/elections").await.json();
@@ -312,6 +336,18 @@ async fn whoever_asks_must_bear_the_token_if_there_is_one() {
     assert_eq!(client.campaign("x", "3s", "1s").await.status, 401);
     assert_eq!(client.get("/metrics").await.status, 401);
     assert_eq!(client.get("/liveness").await.status, 200, "probes bear none");
+    // But they have one answer and no connection: there are only so many.
+    let probe = "GET /liveness HTTP/1.1\r\nHost: x\r\n";
+    let bear = "Authorization: Bearer correct-horse-battery\r\n";
+    for (headers, answers) in [("", 1), (bear, 2)] {
+        let mut stream = client.connect().await.unwrap();
+        let last = format!("{probe}{headers}Connection: close\r\n\r\n");
+        stream.write_all(format!("{probe}{headers}\r\n{last}").as_bytes()).await.unwrap();
+        let mut text = String::new();
+        // One that is closed with something unread is reset.
+        _ = soon(stream.read_to_string(&mut text)).await;
+        assert_eq!(text.matches("HTTP/1.1 200").count(), answers, "{text}");
+    }
     let bearer = client.with("Host: anything\r\nAuthorization: Bearer correct-horse-battery\r\n");
     assert_eq!(bearer.get("/elections").await.status, 200);
     bearer.campaign("x", "3s", "30s").await.leads();
@@ -331,4 +367,28 @@ async fn whoever_asks_must_bear_the_token_if_there_is_one() {
     let rebound = cluster.client(1).with("Host: evil.example\r\n");
     assert_eq!(rebound.get("/elections").await.status, 421);
     soon(daemon.stop()).await;
+}
+
+#[tokio::test]
+async fn one_that_stops_is_not_ready_while_a_client_still_leads_by_it() {
+    let mut cluster = Cluster::start().await;
+    let client = cluster.client(2);
+    let (_, session) = client.campaign("x", "10s", "30s").await.leads();
+    soon(async {
+        while client.get("/readiness").await.status != 200 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    let stopping = tokio::spawn(cluster.daemons[1].take().unwrap().stop());
+    soon(async {
+        while client.get("/readiness").await.status != 503 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    let why = client.get("/readiness").await.json();
+    assert!(why["why"].as_str().is_some_and(|why| why.contains("about to stop")), "{why}");
+    assert_eq!(client.say("x", "resign", &session).await.status, 200);
+    soon(stopping).await.unwrap();
 }

@@ -87,6 +87,15 @@ enum Round {
     },
 }
 
+/// Whether a lease from before the candidate began may still be somebody's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Past {
+    /// None is, or it does not matter: whoever it led for ended with it.
+    Over,
+    /// One may be; and whether it is to contend as soon as none is.
+    Open { eager: bool },
+}
+
 /// How far a candidate is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
@@ -116,6 +125,7 @@ pub struct Candidate {
     healthy: bool,
     /// Whether it never stands, and only wants to know who leads.
     watches: bool,
+    past: Past,
     /// The greatest token it has heard of.
     greatest: u64,
     request: Request,
@@ -155,6 +165,7 @@ impl Candidate {
             attribute,
             healthy: true,
             watches: false,
+            past: Past::Over,
             greatest: 0,
             request: Request(fx.rng().bits()),
             round: Round::None,
@@ -175,6 +186,14 @@ impl Candidate {
     #[must_use]
     pub fn only_watching(self) -> Candidate {
         Candidate { watches: true, ..self }
+    }
+
+    /// The same, but that it leads for others, who may have outlived the one of this id that led for them before it
+    /// crashed. Voters would let it have its own lease again at once; it contends only after it has heard that no
+    /// majority holds one for it any more. Whoever it led for has ceased to believe in theirs by then.
+    #[must_use]
+    pub fn outlived(self) -> Candidate {
+        Candidate { past: Past::Open { eager: false }, ..self }
     }
 
     /// When [`on_due`](Candidate::on_due) is to be called next.
@@ -353,7 +372,13 @@ impl Candidate {
         let busy = matches!(self.round, Round::Preparation { .. } | Round::Proposal { .. });
         if self.lease.is_none() && self.healthy && !self.watches && !busy {
             self.stands_back_until = now;
-            self.prepare(fx, now);
+            match self.past {
+                Past::Over => self.prepare(fx, now),
+                Past::Open { .. } => {
+                    self.past = Past::Open { eager: true };
+                    self.enquire(fx, now);
+                }
+            }
         }
     }
 
@@ -553,7 +578,10 @@ impl Candidate {
             grants.extend(grant);
         }
         let most = grants.iter().map(|grant| believers(grants, grant.holder)).max().unwrap_or(0);
-        if most >= majority || heard.len() == voters {
+        // One that only wants to know that it holds nothing any more need not hear all.
+        let eager = self.past == Past::Open { eager: true };
+        let vacant = eager && grants.is_empty() && heard.len() >= majority;
+        if most >= majority || heard.len() == voters || vacant {
             self.conclude(fx, now);
         }
     }
@@ -568,16 +596,25 @@ impl Candidate {
         let silent = self.voters.len() - answered.len();
         let may_still_lead = |leader: Grant| believers(&grants, leader.holder) + silent >= majority;
         let open = self.leader.is_some_and(may_still_lead);
+        let eager = self.past == Past::Open { eager: true };
+        if believers(&grants, self.me) + silent < majority {
+            self.past = Past::Over;
+        }
+        let may_contend = self.past == Past::Over && self.stands(now);
         let elected = grants.iter().filter(|grant| believers(&grants, grant.holder) >= majority);
         let elected = elected.max_by_key(|grant| grant.token).copied();
         match elected {
             // From before a crash: it can have it again at once, with a greater token.
-            Some(grant) if grant.holder == self.me && self.stands(now) => self.prepare(fx, now),
+            Some(grant) if grant.holder == self.me && may_contend => self.prepare(fx, now),
             Some(grant) if grant.holder != self.me => {
                 self.follow(fx, grant);
                 (self.defeats, self.doubts) = (0, false);
                 self.next = now + Self::about(fx, self.timings.poll);
                 self.claim(fx, now, grant);
+            }
+            None if eager && may_contend => {
+                self.forget_leader(fx);
+                self.prepare(fx, now);
             }
             _ if open && !self.doubts => {
                 self.doubts = true;

@@ -359,7 +359,7 @@ impl Voter {
     fn queue(&mut self, now: Time, name: Name, who: NodeId, attribute: Attribute) {
         if self.live_grant(now, name).is_none_or(|grant| grant.holder != who) {
             self.know(name, now + self.timings.gap);
-            self.queues.entry(name).or_default().join(who, attribute, now);
+            self.queues.entry(name).or_default().join(who, attribute, now, self.timings.patience);
         }
     }
 

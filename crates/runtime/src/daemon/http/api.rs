@@ -1,18 +1,19 @@
 //! Elections: who leads them, and taking part in them.
 
-use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use election::{NodeId, Span, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{App, Problem, check_name, in_time};
+use super::{App, Problem, check_name, in_time, within};
 use crate::daemon::desk::{Reply, Request, Watched};
 use crate::daemon::line::{Answer, Refusal, Session, Wish, longest_wait};
+use crate::daemon::serve::Guest;
 use crate::lease::{Status, Terms};
 
 /// How long a client waits for an answer if it does not say.
@@ -158,6 +159,7 @@ fn session(text: &str) -> Result<Session, Problem> {
 pub(super) async fn campaign(
     State(app): State<App>,
     Path(name): Path<String>,
+    guest: Option<Extension<Guest>>,
     said: Said<Campaign>,
 ) -> Result<Response, Problem> {
     // First of all: the client counts from before this.
@@ -172,9 +174,11 @@ pub(super) async fn campaign(
         return Err(Problem::new(StatusCode::BAD_REQUEST, "rank: is too great, by one"));
     }
     let wait = span("wait", said.wait.as_deref(), WAIT)?.min(longest_wait(settings.drift, wish.ttl));
+    // It is in line all the same, and asks again.
+    let wait = if guest.is_some() { Span::ZERO } else { wait };
     let session = said.session.as_deref().map(session).transpose()?;
     let request = |reply| Request::Campaign { session, wish, received, wait, reply };
-    told(app.desks.ask(&name, request).await?)
+    told(within(&app.node, wait, app.desks.ask(&name, request)).await?)
 }
 
 /// `POST /elections/{name}/renew`
@@ -188,7 +192,8 @@ pub(super) async fn renew(
     check_name(&name)?;
     let missing = || Problem::new(StatusCode::BAD_REQUEST, "session: is missing; campaign gives one");
     let session = session(said.session.as_deref().ok_or_else(missing)?)?;
-    told(app.desks.ask(&name, |reply| Request::Renew { session, received, reply }).await?)
+    let asked = app.desks.ask(&name, |reply| Request::Renew { session, received, reply });
+    told(in_time(&app.node, asked).await?)
 }
 
 /// What a client is told about its session.
@@ -276,7 +281,8 @@ async fn request_handover(
     to: Option<NodeId>,
 ) -> Result<u64, Problem> {
     if let Some(session) = session {
-        app.desks.ask(name, |reply| Request::Resign { session, to, reply }).await??;
+        let asked = app.desks.ask(name, |reply| Request::Resign { session, to, reply });
+        in_time(&app.node, asked).await??;
         return Ok(0);
     }
     let asked = app.desks.ask(name, |reply| Request::Recall { to, reply });
@@ -284,7 +290,11 @@ async fn request_handover(
         Some(within) if within.is_zero() => Ok(0),
         Some(within) => Ok(millis(within) + 1),
         None => {
-            let error = format!("node {} does not lead {name}: ask the one that does", app.node.id());
+            let error = format!(
+                "node {} does not lead {name}: ask the one that does; a `suffrage run` hands over when it is told to \
+                 end",
+                app.node.id()
+            );
             Err(Problem::new(StatusCode::CONFLICT, error).because("not-leader"))
         }
     }

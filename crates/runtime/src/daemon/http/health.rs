@@ -30,6 +30,9 @@ pub(super) const SILENCE: Span = Span::from_millis(10_000);
 /// A node comes round every second. One that has not for so long is stuck, however busy the machine is.
 pub(super) const STALE: Span = Span::from_millis(10_000);
 
+/// Of no more elections than this is one looked for that is meant.
+const MOST_LISTED: usize = 64;
+
 /// The health checks.
 pub(super) fn checks() -> Vec<(&'static str, MethodRouter<App>)> {
     vec![
@@ -55,20 +58,23 @@ async fn leads(app: &App, asked: Asked) -> Result<bool, Problem> {
             check_name(&name)?;
             in_time(&app.node, app.node.status(&name)).await?
         }
-        None => Some(only_election(&app.node).await?),
+        None => only_election(&app.node).await?,
     };
     Ok(status.is_some_and(|status| status.lease.is_some()))
 }
 
-/// The election that is meant if none is named.
-async fn only_election(node: &Node) -> Result<Status, Problem> {
-    // The daemon's own may be one of them. If there are many, they are not listed for anybody who asks.
-    let few = in_time(node, node.figures()).await?.elections <= 2;
+/// The election that is meant if none is named: the one that somebody stands in here. What others only ask about,
+/// be it by a slip of the pen, is none.
+async fn only_election(node: &Node) -> Result<Option<Status>, Problem> {
+    // If there are many, they are not listed for anybody who asks.
+    let few = in_time(node, node.figures()).await?.elections <= MOST_LISTED;
     let mut all = if few { elections(node).await? } else { Vec::new() };
-    all.pop().filter(|_| all.is_empty()).ok_or_else(|| {
-        let error = "which election? Say ?election=NAME: this node takes part in none, or in several";
-        Problem::new(StatusCode::BAD_REQUEST, error)
-    })
+    all.retain(|status| status.stands);
+    if !few || all.len() > 1 {
+        let error = "which election? Say ?election=NAME: this node takes part in several";
+        return Err(Problem::new(StatusCode::BAD_REQUEST, error));
+    }
+    Ok(all.pop())
 }
 
 fn code(good: bool) -> StatusCode {
@@ -101,7 +107,10 @@ async fn liveness(State(app): State<App>) -> Response {
 }
 
 /// Why the node is not ready, if it is not.
-async fn unready(node: &Node) -> Result<Option<String>, Problem> {
+async fn unready(App { node, desks, .. }: &App) -> Result<Option<String>, Problem> {
+    if desks.is_stopping() {
+        return Ok(Some("it is about to stop, and hands over".to_string()));
+    }
     if let Some(trouble) = &node.condition().borrow().trouble {
         return Ok(Some(format!("it cannot save its state: {trouble}")));
     }
@@ -126,7 +135,7 @@ async fn unready(node: &Node) -> Result<Option<String>, Problem> {
 }
 
 async fn readiness(State(app): State<App>) -> Result<Response, Problem> {
-    let unready = unready(&app.node).await?;
+    let unready = unready(&app).await?;
     Ok((code(unready.is_none()), Json(json!({ "ready": unready.is_none(), "why": unready }))).into_response())
 }
 
@@ -246,10 +255,10 @@ pub(super) mod tests {
     async fn one_that_is_silent_after_a_restart_is_not_ready_and_says_for_how_long() {
         let clock = ManualClock::new();
         let app = app(&clock, Disk::Used(Span::from_millis(3_000)), 1).await;
-        let why = unready(&app.node).await.unwrap().unwrap();
+        let why = unready(&app).await.unwrap().unwrap();
         assert!(why.contains("does not vote for another 3000 ms"), "{why}");
         clock.advance(Span::from_millis(3_000) - Span::from_nanos(1));
-        let why = unready(&app.node).await.unwrap().unwrap();
+        let why = unready(&app).await.unwrap().unwrap();
         assert!(why.contains("does not vote for another 1 ms"), "{why}");
         assert_eq!(readiness(State(app.clone())).await.unwrap().status(), 503);
         clock.advance(Span::from_nanos(1));

@@ -101,7 +101,11 @@ impl Page {
         self.line(format_args!("suffrage_voters_heard {heard}"));
     }
 
+    /// Of what is only asked about and led by nobody, be it by a slip of the pen, nothing is told: it would look like
+    /// an election that has lost its leader.
     fn elections(&mut self, now: Time, elections: &[Status]) {
+        let real = |status: &&Status| status.stands || status.leader.is_some();
+        let elections: Vec<&Status> = elections.iter().filter(real).collect();
         let listed = &elections[..elections.len().min(MOST_LISTED)];
         if listed.len() < elections.len() {
             self.line(format_args!("# of {} elections, the first {MOST_LISTED} are listed", elections.len()));
@@ -202,7 +206,8 @@ mod tests {
             since: Time::ZERO,
             lease: None,
             attribute: 0,
-            why: Why::Observes,
+            stands: true,
+            why: Why::Waits,
         }
     }
 

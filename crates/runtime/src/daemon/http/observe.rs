@@ -3,7 +3,9 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use axum::response::Sse;
 use axum::response::sse::{Event, KeepAlive};
 use election::Time;
@@ -13,6 +15,7 @@ use serde_json::json;
 use super::api::{self, millis};
 use super::{App, Problem};
 use crate::daemon::desk::Watched;
+use crate::daemon::serve::Guest;
 use crate::lease::Belief;
 
 /// Whoever is cut off without knowing learns of it, and proxies do not lose patience.
@@ -21,7 +24,12 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub(super) async fn observe(
     State(app): State<App>,
     Path(name): Path<String>,
+    guest: Option<Extension<Guest>>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+    if guest.is_some() {
+        let error = "too many are connected here to tell another one of every change: ask another node";
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, error));
+    }
     // So that the first state is one that the voters had the time to tell.
     api::status(&app, &name).await?;
     let watched = api::watch(&app, &name).await?;

@@ -35,6 +35,7 @@ impl Host {
             since: candidacy.since,
             lease,
             attribute: candidate.attribute(),
+            stands: candidacy.standing,
             why: self.why(now, candidacy),
         })
     }
@@ -47,8 +48,10 @@ impl Host {
         match (lease, candidate.leader(), candidate.stage()) {
             (Some(lease), ..) => Why::Leads(lease.valid_until.since(now)),
             _ if !candidacy.healthy => Why::Unhealthy,
-            _ if !candidacy.standing => Why::Observes,
+            // One that has just begun to look has not been answered yet.
+            _ if !candidacy.standing && now.since(candidacy.since) < candidacy.patience() => Why::Observes,
             _ if self.settings.voters.len() - silent.len() < majority => Why::NoMajority { silent, majority },
+            _ if !candidacy.standing => Why::Observes,
             (_, Some(grant), _) => Why::Follows(grant.holder),
             _ if now < candidate.stands_back_until() => {
                 Why::StandsBack(candidate.stands_back_until().since(now))

@@ -429,3 +429,31 @@ fn who_hears_that_another_contends_lets_it_finish() {
         }
     }
 }
+
+#[test]
+fn an_observer_says_that_too_few_voters_answer_once_it_has_asked_for_a_while() {
+    let mut stand = Stand::new(3);
+    let seat = stand.join(at(0), "x");
+    let why = |stand: &Stand, now| stand.host.status(now, seat).unwrap().why;
+    assert_eq!(why(&stand, at(5_999)), Why::Observes);
+    assert!(matches!(why(&stand, at(6_000)), Why::NoMajority { majority: 2, .. }));
+    stand.all_agree(at(6_000));
+}
+
+/// There is nearly always something to be told about another seat.
+#[test]
+fn seats_are_used_again_though_there_is_always_something_to_be_told() {
+    let mut stand = Stand::new(1);
+    let mut most = 0;
+    for turn in 0..100 {
+        let seat = stand.stand(at(turn), "x");
+        stand.host.leave(at(turn), seat, &mut stand.out);
+        let other = stand.stand(at(turn), "y");
+        assert!(!stand.out.events.is_empty(), "it has led, and lost");
+        assert_ne!(seat, other, "or news of x would be taken for news of y");
+        stand.events();
+        stand.host.leave(at(turn), other, &mut stand.out);
+        most = most.max(stand.host.seats.len());
+    }
+    assert!(most <= 4, "{most}");
+}

@@ -17,7 +17,7 @@ use crate::Transport;
 use crate::clock::Clock;
 use crate::lease::host::{Host, Refused};
 use crate::lease::output::{Event, Output};
-use crate::lease::part::{Belief, Stint};
+use crate::lease::part::{Belief, Part, Stint};
 use crate::lease::seat::Seat;
 use crate::lease::settings::Terms;
 use crate::storage::Storage;
@@ -231,7 +231,11 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         let now = self.clock.now();
         // If nobody is there to answer to, it is done all the same.
         match command {
-            Some(Command::Join { text, terms, reply }) => _ = reply.send(self.join(now, &text, terms)),
+            Some(Command::Join { node, text, terms, reply }) => {
+                let stands = terms.is_some();
+                let joined = self.join(now, &text, terms);
+                _ = reply.send(joined.map(|(name, belief)| Part { node, name, belief, stands }));
+            }
             Some(Command::Do { name, deed, reply }) => {
                 let done = self.host.seat(name).map(|seat| self.perform(now, seat, deed)).is_some();
                 if let Some(reply) = reply {

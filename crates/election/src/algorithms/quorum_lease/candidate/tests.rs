@@ -481,3 +481,88 @@ fn there_is_always_something_to_do() {
         }
     }
 }
+
+/// What it asks the voters for, if it is the same of all.
+fn asks(done: &[Done]) -> Vec<&'static str> {
+    let mut asked: Vec<_> = done
+        .iter()
+        .filter_map(|done| match done {
+            Done::Asked(_, Ask::Enquire { .. }) => Some("enquire"),
+            Done::Asked(_, Ask::Prepare { .. }) => Some("prepare"),
+            Done::Asked(..) => Some("other"),
+            _ => None,
+        })
+        .collect();
+    asked.dedup();
+    asked
+}
+
+fn nobody(request: Request) -> Reply {
+    Reply::Status { request, promised: 5, grant: None }
+}
+
+#[test]
+fn one_whose_clients_may_have_outlived_it_waits_until_its_own_lease_is_over() {
+    // Whoever led by itself can have it again at once.
+    let mut alone = Stand::new();
+    assert_eq!(asks(&alone.told(1..=3, ME.0)), ["prepare"]);
+
+    let mut stand = Stand::new();
+    stand.candidate = stand.candidate.outlived();
+    assert_eq!(asks(&stand.does(|candidate, fx, now| candidate.contend(fx, now))), ["enquire"]);
+    for _ in 0..5 {
+        let done = stand.told(1..=3, ME.0);
+        assert_eq!(asks(&done), [""; 0], "a client may still lead by it");
+        assert!(
+            !done.iter().any(|done| matches!(done, Done::Announced(_))),
+            "and nobody takes it for a leader"
+        );
+    }
+    // Being woken, or told to contend again, does not change that.
+    assert_eq!(asks(&stand.hears(4, Reply::Vacant { promised: 5 })), ["enquire"]);
+    assert_eq!(asks(&stand.told(1..=3, ME.0)), [""; 0]);
+    // A majority that has nothing is enough to know that nobody has one; and then it loses no time.
+    while !matches!(stand.candidate.round, Round::Enquiry { .. }) {
+        stand.due();
+    }
+    assert_eq!(asks(&stand.replies(1..=2, nobody)), [""; 0]);
+    assert_eq!(asks(&stand.replies(3..=3, nobody)), ["prepare"]);
+    // From then on it is as any other.
+    stand.replies(1..=3, |request| Reply::Promised { request });
+    stand.replies(1..=3, accepted);
+    assert_eq!(stand.candidate.lease().map(|lease| lease.token), Some(token(6)));
+    stand.wait(TTL);
+    stand.due();
+    assert_eq!(asks(&stand.told(1..=3, ME.0)), ["prepare"]);
+}
+
+#[test]
+fn what_silent_voters_may_hold_for_it_counts_as_held() {
+    let mut stand = Stand::new();
+    stand.candidate = stand.candidate.outlived();
+    stand.does(|candidate, fx, now| candidate.contend(fx, now));
+    // Two of five say that they hold it for this one, one that it does not; two say nothing.
+    stand.told(1..=2, ME.0);
+    assert_eq!(asks(&stand.replies(3..=3, nobody)), [""; 0]);
+    assert_eq!(asks(&stand.due()), [""; 0], "the round is over, and all of the silent may");
+    stand.told(1..=2, ME.0);
+    assert_eq!(asks(&stand.replies(3..=5, nobody)), ["prepare"], "two of five are no majority");
+}
+
+#[test]
+fn one_whose_clients_may_have_outlived_it_follows_others_and_does_not_stand_unless_it_is_to() {
+    let mut stand = Stand::new();
+    stand.candidate = stand.candidate.outlived();
+    assert_eq!(asks(&stand.told(1..=3, 3)), [""; 0]);
+    assert_eq!(stand.candidate.leader().map(|grant| grant.holder), Some(NodeId(3)));
+    // Another's majority is proof that this one has none.
+    assert_eq!(asks(&stand.does(|candidate, fx, now| candidate.contend(fx, now))), ["prepare"]);
+
+    let mut stand = Stand::new();
+    stand.candidate = stand.candidate.outlived();
+    stand.does(|candidate, fx, now| {
+        candidate.contend(fx, now);
+        candidate.set_healthy(fx, now, false);
+    });
+    assert_eq!(asks(&stand.replies(1..=5, nobody)), [""; 0], "it does not stand any more");
+}
