@@ -32,19 +32,25 @@ pub(crate) fn file() -> Arg {
         .long("config")
         .value_name("FILE")
         .value_parser(clap::value_parser!(PathBuf))
-        .help("A file that says the same, as nodes have it")
+        .help("A file that says the same, as nodes have it; but for its `listen` [also: SUFFRAGE_CONFIG]")
         .help_heading("Which cluster")
 }
 
-/// What flags, environment and file say together. `id` is what this node is called, whatever else is said.
+/// What flags, environment and file say together; there is a file if `config` is one of the names. `id` is what
+/// this node is called, whatever else is said.
 #[allow(clippy::disallowed_methods, reason = "the environment is where people set this")]
 pub(crate) fn read(
     names: &'static [&'static str],
     matches: &ArgMatches,
     id: Option<u64>,
 ) -> Result<Config, Error> {
-    let path = matches.try_get_one::<PathBuf>("config").ok().flatten();
-    let text = match path {
+    let path = if names.contains(&"config") {
+        let said = matches.get_one::<PathBuf>("config").cloned();
+        said.or_else(|| std::env::var_os("SUFFRAGE_CONFIG").map(PathBuf::from))
+    } else {
+        None
+    };
+    let text = match &path {
         Some(path) => {
             let text = std::fs::read_to_string(path);
             Some(text.map_err(|error| Error::flag("config", format!("{}: {error}", path.display())))?)
@@ -63,7 +69,7 @@ pub(crate) fn read(
         let ours = KEYS.iter().any(|key| names.contains(&key.name) && key.variable() == name);
         ours.then(|| std::env::var(name).ok()).flatten()
     };
-    let file = path.zip(text.as_ref()).map(|(path, text)| (path.as_path(), text.as_str()));
+    let file = path.as_deref().zip(text.as_deref());
     Config::read(file, environment, &given).map_err(|problems| {
         let said = problems.0.iter().map(|problem| match (&problem.origin, problem.key.as_str()) {
             (Origin::Flag("voters"), _) => format!("--cluster: {}", problem.reason),

@@ -149,6 +149,9 @@ fn sentence(error: &clap::Error, path: &str) -> String {
         ErrorKind::MissingSubcommand if path.ends_with("reproduce") => {
             "a paper is missing; `suffrage reproduce --help` lists them".to_string()
         }
+        ErrorKind::MissingSubcommand if path.ends_with("config") => {
+            "a subcommand is missing: `suffrage config check`".to_string()
+        }
         ErrorKind::MissingSubcommand => {
             "an algorithm is missing; `suffrage algorithms` lists them".to_string()
         }

@@ -1,6 +1,7 @@
 //! `suffrage run`: a command that runs only while leading.
 
 use std::ffi::OsString;
+use std::fs::Metadata;
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use election::{NodeId, Span};
+use runtime::config::Origin;
 use suffrage::{Keyring, Node, Settings, Supervisor};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -43,13 +45,16 @@ If the command ends by itself, the lease is handed over, and this one stands aga
 What --on-acquire and --on-loss say is stopped like the command; --on-loss is not done if this program is killed.
 While a command runs, its candidate does not hand over to a better one.
 
+With --config, the file may be that of a node on the same machine: what it says of `listen` is not for this program,
+which listens at any free port, or where --listen or SUFFRAGE_LISTEN say.
+
 When the file of --keys changes, it is read again within a second: keys are replaced without a break, step by step,
 as `suffrage keygen --help` tells.
 
 Exit codes: the command's; 128 and the signal's number if it died of one; 126 or 127 if it could not be run; 1 if
 this program failed, and 2 if the command line is wrong.";
 
-const KEYS: &[&str] = &["voters", "keys", "listen", "ttl", "longest-ttl", "delay", "drift"];
+const KEYS: &[&str] = &["config", "voters", "keys", "listen", "ttl", "longest-ttl", "delay", "drift"];
 const SIGNALS: [(&str, i32); 8] = [
     ("HUP", 1),
     ("INT", 2),
@@ -153,6 +158,10 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
     let id = matches.get_one::<u64>("id").copied().unwrap_or(random);
     let mut config = cluster::read(KEYS, matches, Some(random))?;
     config.id = NodeId(id);
+    // The file is a node's, which listens there itself.
+    if let Origin::File(..) = config.origin("listen") {
+        config.listen = None;
+    }
     if config.votes() {
         let reason = format!("{id} is one of the voters, and a candidate needs an id of its own");
         return Err(Error::flag("id", reason));
@@ -175,10 +184,10 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
     let mut settings = Settings::new(config.voters.iter().map(|voter| voter.id));
     (settings.delay, settings.drift, settings.longest_ttl) = (config.delay, config.drift, config.longest_ttl);
     supervisor.check(&settings).map_err(|reason| Error::flag("stop-grace", reason))?;
-    if !can_be_run(&supervisor.command[0]) {
+    if let Some((code, reason)) = cannot_be_run(&supervisor.command[0]) {
         let program = supervisor.command[0].to_string_lossy();
-        _ = writeln!(console.err, "error: {program}: there is no such command");
-        return Ok(127);
+        _ = writeln!(console.err, "error: {program}: {reason}");
+        return Ok(code);
     }
     let keys = KeyFile::new(config.keys.clone());
     let builder = cluster::builder(&config)?;
@@ -283,15 +292,21 @@ fn version(path: &Path) -> Option<Version> {
     Some((file.ino(), file.ctime(), file.ctime_nsec()))
 }
 
-/// Whether there is such a program, so that nobody leads who cannot work.
+/// The exit code and the reason if this program cannot be run, so that nobody leads who cannot work.
 #[allow(clippy::disallowed_methods, reason = "that is where programs are looked for")]
-fn can_be_run(program: &OsString) -> bool {
-    let good = |path: &Path| {
-        std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+fn cannot_be_run(program: &OsString) -> Option<(u8, &'static str)> {
+    let places: Vec<PathBuf> = if program.as_encoded_bytes().contains(&b'/') {
+        vec![PathBuf::from(program)]
+    } else {
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&folders).map(|folder| folder.join(program)).collect()
     };
-    if program.as_encoded_bytes().contains(&b'/') {
-        return good(Path::new(program));
+    let found: Vec<Metadata> = places.iter().filter_map(|place| std::fs::metadata(place).ok()).collect();
+    if found.iter().any(|file| file.is_file() && file.permissions().mode() & 0o111 != 0) {
+        None
+    } else if found.is_empty() {
+        Some((127, "there is no such command"))
+    } else {
+        Some((126, "it cannot be executed: is it a program, and did you `chmod +x` it?"))
     }
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&folders).any(|folder| good(&folder.join(program)))
 }

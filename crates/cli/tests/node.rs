@@ -207,7 +207,10 @@ fn nodes_are_asked_by_commands_and_read_their_keys_again_when_told_to() {
             told.out
         );
     });
-    assert_eq!(cluster.ask(0, &format!("leader {}", "x".repeat(300))).code, 2);
+    let long = cluster.ask(0, &format!("leader {}", "x".repeat(300)));
+    assert!(long.code == 2 && long.err.starts_with("error: NAME: "), "{}", long.err);
+    let itself = cluster.ask(0, "transfer x --to 1");
+    assert!(itself.code == 2 && itself.err.starts_with("error: --to: is this node itself"), "{}", itself.err);
     cluster.signal(0, Signal::HUP);
     soon(|| fs::read_to_string(cluster.log(1)).unwrap().contains("keys read").then_some(()));
     fs::write(cluster.folder.join("key"), "rubbish").unwrap();
@@ -244,6 +247,8 @@ fn a_node_that_cannot_be_reached_is_exit_3_and_bad_usage_2() {
         assert_eq!(run(&format!("suffrage {line}")).code, 2, "{line}");
     }
     assert_eq!(run("suffrage leader x --token-file /nowhere/at/all").code, 2);
+    let incomplete = run("suffrage config");
+    assert!(incomplete.code == 2 && incomplete.err.contains("`suffrage config check`"), "{}", incomplete.err);
 }
 
 /// On Linux, to connect to 0.0.0.0 is to connect to this machine; by its name it is any.
@@ -309,11 +314,13 @@ fn bad_configuration_is_refused_with_the_line_and_the_reason() {
         "{}",
         stateless.err
     );
+    assert!(stateless.err.contains("--new") && stateless.err.contains("--init"), "{}", stateless.err);
     let made = run(&format!("suffrage node --config {path} --init"));
     let sentence = format!("{} is the data folder of node 1\n", folder.display());
     assert_eq!((made.code, made.out), (0, sentence));
     let again = run(&format!("suffrage node --config {path} --init"));
     assert!(again.code == 1 && again.err.contains("is the data folder of a node already"), "{}", again.err);
+    assert!(again.err.contains("start without --new"), "{}", again.err);
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     let exposed = run(&format!("suffrage config check --config {path}"));
     let place = format!("error: {path}:3: keys: {} can be read by others", key.display());

@@ -85,14 +85,15 @@ pub enum Error {
     #[error("the system gives no random numbers: {0}")]
     Random(#[from] getrandom::Error),
     /// The data folder holds no node's state.
-    #[error("{} is not the data folder of a node: is it the right disk? To begin with a new node, create it",
-            path.display())]
+    #[error("{} is not the data folder of a node: is it the right disk? Only if this node has never \
+             been started, say --new, once, or --init beforehand (in a program: `new_data`)", path.display())]
     NoNode {
         /// Which folder.
         path: PathBuf,
     },
     /// The data folder holds a node's state already.
-    #[error("{} is the data folder of a node already: open it instead", path.display())]
+    #[error("{} is the data folder of a node already: start without --new or --init (in a program: with \
+             `data`)", path.display())]
     NodeExists {
         /// Which folder.
         path: PathBuf,

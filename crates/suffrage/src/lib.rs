@@ -42,15 +42,23 @@
 //! than the greatest it has seen: see [`Fence`] and [`Fenced`], and for a table in a database:
 //!
 //! ```sql
-//! -- once: a column for the greatest token that has written
+//! -- once: a column for the greatest token that has written this row
 //! ALTER TABLE account ADD COLUMN fence BIGINT NOT NULL DEFAULT 0;
 //!
 //! -- every write: $2 is the token. No row is updated if a later leader has written: stop, you lead no more.
+//! -- It protects this row only: another row does not know of that leader before it has written there, too.
 //! UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2;
 //!
-//! -- or one fence for everything a leader does, taken first in each transaction; no row: roll back.
+//! -- or one fence for everything a leader does. Once: a row with token 0, without which nobody could write.
+//! CREATE TABLE leader_fence (name VARCHAR(255) PRIMARY KEY, token BIGINT NOT NULL);
+//! INSERT INTO leader_fence (name, token) VALUES ('nightly report', 0);
+//!
+//! -- first in each transaction: $1 is the token. No row is updated: roll back, and stop.
 //! UPDATE leader_fence SET token = $1 WHERE name = 'nightly report' AND token <= $1;
 //! ```
+//!
+//! How many rows were updated must mean how many were found. MySQL and MariaDB count those that changed instead,
+//! and the second write with one token may change nothing: connect with `CLIENT_FOUND_ROWS` there.
 //!
 //! # Other algorithms
 //!

@@ -86,11 +86,22 @@ impl Answer {
         let sentence = || self.body["error"].as_str().unwrap_or("it does not say why").to_string();
         match self.status {
             200..=299 => Ok(self.body),
-            400 => Err(Error::Flag { flag: "NAME".to_string(), reason: sentence() }),
+            400 => Err(refused(sentence())),
             401 => Err(Error::flag("token-file", sentence())),
             status => Err(Error::Unreachable(format!("the node answers {status}: {}", sentence()))),
         }
     }
+}
+
+/// What the node does not take, as it says itself: `to`, the name, or how it was asked.
+fn refused(sentence: String) -> Error {
+    if let Some(reason) = sentence.strip_prefix("to: ") {
+        return Error::flag("to", reason);
+    }
+    if sentence.starts_with("the name of an election ") {
+        return Error::Flag { flag: "NAME".to_string(), reason: sentence };
+    }
+    Error::Usage(sentence)
 }
 
 impl Node {
@@ -195,5 +206,22 @@ mod tests {
             assert!(is_exposed(exposed), "{exposed}");
         }
         assert_eq!(encoded("a/b c?é-1"), "a%2Fb%20c%3F%C3%A9-1");
+    }
+
+    #[test]
+    fn only_what_is_about_the_name_is_blamed_on_it() {
+        for (sentence, told) in [
+            ("the name of an election has 255 bytes", "NAME: the name of an election has 255 bytes"),
+            ("to: is this node itself", "--to: is this node itself"),
+            ("HTTP is served with TLS here", "HTTP is served with TLS here"),
+        ] {
+            let answer = Answer { status: 400, body: serde_json::json!({ "error": sentence }) };
+            let found = match answer.good().unwrap_err() {
+                Error::Flag { flag, reason } => format!("{flag}: {reason}"),
+                Error::Usage(text) => text,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(found, told);
+        }
     }
 }

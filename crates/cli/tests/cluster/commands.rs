@@ -1,8 +1,11 @@
 //! Signals, exit codes, environment, orphans.
 
+use std::fs;
+use std::net::UdpSocket;
+
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Cluster, WORK, alone, until};
+use crate::support::{Cluster, Process, WORK, alone, until};
 
 const FLAGS: &str = "--ttl 2s --quiet";
 
@@ -106,7 +109,7 @@ fn hooks_come_before_and_after() {
         let mut command = cluster.command_for("--ttl 3s --quiet --once");
         command.args(hook("--on-loss", "after")).args(["--on-acquire", acquire]);
         let child = command.args(["--", "/bin/sh", "-c", "echo during >>\"$LOG\"; exit 3"]).spawn();
-        crate::support::Process(child.unwrap()).code()
+        Process(child.unwrap()).code()
     };
     assert_eq!(run("echo before >>\"$LOG\""), 3);
     let words: Vec<String> = cluster.log().into_iter().map(|line| line[0].clone()).collect();
@@ -130,6 +133,30 @@ fn what_cannot_work_is_refused_at_once() {
     assert!(text.contains("--id: 2 is one of the voters"), "{text}");
     let (code, text) = refusal("", "there-is-no-such-command");
     assert_eq!(code, Some(127), "{text}");
+    let file = cluster.folder.join("no-program");
+    fs::write(&file, "true\n").unwrap();
+    let (code, text) = refusal("", file.to_str().unwrap());
+    assert!(code == Some(126) && text.contains("cannot be executed"), "{text}");
     let (code, text) = refusal("--stop-signal NONE", "true");
     assert_eq!(code, Some(2), "{text}");
+}
+
+/// Where the node of the file listens, nobody else can.
+#[test]
+fn the_file_of_a_node_says_all_but_where_to_listen() {
+    let cluster = Cluster::start("3s");
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let file = cluster.folder.join("node.toml");
+    fs::write(&file, format!("id = 1\nttl = \"2s\"\nlisten = \"{address}\"\n")).unwrap();
+    let code = |flags: &str, variable: &str| {
+        let mut command = cluster.command_for(&format!("--quiet --once {flags}"));
+        let child = command.env("SUFFRAGE_CONFIG", variable).args(["--", "true"]).spawn();
+        Process(child.unwrap()).code()
+    };
+    let file = file.to_str().unwrap();
+    assert_eq!(code("", file), 0);
+    assert_eq!(code(&format!("--config {file}"), "/nowhere/at/all"), 0);
+    assert_eq!(code(&format!("--listen {address}"), file), 1, "it was told to, and cannot");
+    assert_eq!(code("", "/nowhere/at/all"), 2);
 }

@@ -111,6 +111,7 @@ fn the_commands_ask_over_tls_whom_they_are_told_to_trust() {
     assert!(missing.code == 2 && missing.err.contains("--ca: is missing"), "{}", missing.err);
     let plain = served.ask("leader x", "http", "");
     assert!(plain.code != 0 && plain.err.contains("ask https:// instead"), "{}", plain.err);
+    assert!(!plain.err.contains("NAME"), "{}", plain.err);
     let rubbish = served.ask("leader x", "https", "token");
     assert!(rubbish.code == 2 && rubbish.err.contains("holds no certificate"), "{}", rubbish.err);
     // Long answers as well: an event, as soon as there is one.
