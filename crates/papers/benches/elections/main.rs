@@ -84,9 +84,9 @@ impl Report {
     }
 
     fn print_table(&self) {
-        println!("{:46} {:>12} {:>12} {:>7}", "", "baseline", "measured", "ratio");
+        println!("{:48} {:>12} {:>12} {:>7}", "", "baseline", "measured", "ratio");
         let row = |name: &str, Comparison { baseline, measured, ratio }: &Comparison| {
-            println!("{name:46} {baseline:>10.3} s {measured:>10.3} s {ratio:>7.2}");
+            println!("{name:48} {baseline:>10.3} s {measured:>10.3} s {ratio:>7.2}");
         };
         row("P1 quorums in bulk, N = 50000, against a loop", &self.bulk);
         row("P2 quorums in bulk, N = 5000, against the world", &self.world);
