@@ -160,3 +160,18 @@ fn the_file_of_a_node_says_all_but_where_to_listen() {
     assert_eq!(code(&format!("--listen {address}"), file), 1, "it was told to, and cannot");
     assert_eq!(code("", "/nowhere/at/all"), 2);
 }
+
+#[test]
+fn one_that_cannot_lead_says_why() {
+    let mut cluster = Cluster::start("3s");
+    cluster.voters.truncate(1);
+    let said = cluster.folder.join("said");
+    let mut command = cluster.command_for("--ttl 1s");
+    let child = command.stderr(fs::File::create(&said).unwrap()).args(["--", "true"]).spawn();
+    let _run = Process(child.unwrap());
+    until("a reason", || {
+        let text = fs::read_to_string(&said).unwrap();
+        text.contains("still waits to lead: 2 voters have to answer, and these do not: 2 ever, 3 ever")
+            .then_some(())
+    });
+}
