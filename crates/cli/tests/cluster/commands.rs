@@ -166,7 +166,7 @@ fn one_that_cannot_lead_says_why() {
     let mut cluster = Cluster::start("3s");
     cluster.voters.truncate(1);
     let said = cluster.folder.join("said");
-    let mut command = cluster.command_for("--ttl 1s");
+    let mut command = cluster.command_for("--ttl 1s --stop-grace 100ms");
     let child = command.stderr(fs::File::create(&said).unwrap()).args(["--", "true"]).spawn();
     let _run = Process(child.unwrap());
     until("a reason", || {
