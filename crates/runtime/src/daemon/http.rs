@@ -29,7 +29,7 @@ use tokio::sync::watch;
 
 pub(super) use self::health::is_alive;
 
-use super::credentials::Credentials;
+use super::credentials::{Credentials, Token};
 use super::desk::Desks;
 use super::line::Refusal;
 use crate::Error;
@@ -124,9 +124,7 @@ async fn as_object(response: Response) -> Response {
 
 /// Where a token is set, whoever does not bear it has one answer and no connection: there are only so many.
 async fn dismiss(State(app): State<App>, request: Request, next: Next) -> Response {
-    let credentials = Arc::clone(&app.credentials.borrow());
-    let stranger =
-        credentials.token.as_ref().is_some_and(|token| !bearer(&request).is_some_and(|said| token.is(said)));
+    let stranger = app.credentials.borrow().token.as_ref().is_some_and(|token| !bears(&request, token));
     let mut response = next.run(request).await;
     if stranger {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -138,7 +136,7 @@ async fn dismiss(State(app): State<App>, request: Request, next: Next) -> Respon
 async fn admit(State(app): State<App>, request: Request, next: Next) -> Response {
     let credentials = Arc::clone(&app.credentials.borrow());
     match &credentials.token {
-        Some(token) if !bearer(&request).is_some_and(|said| token.is(said)) => {
+        Some(token) if !bears(&request, token) => {
             let problem = Problem::new(
                 StatusCode::UNAUTHORIZED,
                 "bear the token of this node's http-token file: Authorization: Bearer ..",
@@ -152,6 +150,10 @@ async fn admit(State(app): State<App>, request: Request, next: Next) -> Response
         .into_response(),
         _ => next.run(request).await,
     }
+}
+
+fn bears(request: &Request, token: &Token) -> bool {
+    bearer(request).is_some_and(|said| token.is(said))
 }
 
 /// The token that a request bears.
