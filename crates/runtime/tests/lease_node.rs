@@ -240,3 +240,22 @@ async fn one_that_gives_up_to_join_has_not_joined() {
     let third = node.join("y", terms()).await.unwrap();
     leads(&third).await;
 }
+
+/// What nobody waits for any more must not keep it running, be it for a disk that never recovers.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_nobody_has_any_more_stops_though_somebody_gave_up_to_join() {
+    let (network, clock) = (Network::new(6), TokioClock::new());
+    let disk = Full { full: Arc::default(), disk: MemoryDisk::default() };
+    let alone = Settings { voters: vec![NodeId(1)], ..settings() };
+    let node = Node::start(network.join(NodeId(1)), clock, disk.clone(), alone).unwrap();
+    let part = node.join("x", terms()).await.unwrap();
+    disk.full.store(true, Ordering::SeqCst);
+    part.campaign();
+    let mut condition = node.condition();
+    condition.wait_for(|condition| condition.trouble.is_some()).await.unwrap();
+    let given_up = tokio::time::timeout(Duration::from_millis(10), node.join("y", terms())).await;
+    assert!(given_up.is_err());
+    drop((part, node));
+    let stopped = condition.wait_for(|condition| condition.stopped.is_some());
+    tokio::time::timeout(Duration::from_secs(60), stopped).await.unwrap().unwrap();
+}

@@ -28,12 +28,19 @@ impl Office {
         holder.as_ref().map(|stint| stint.valid_until())
     }
 
-    /// Whoever leads by this does not any more. True if it still held it: if it had lost it before, another may
-    /// stand or lead here by now.
-    fn end(&self, stint: &Arc<Stint>) -> bool {
+    /// Whoever leads by this does not any more, and hands over: to this node, if it is another. If it had lost it
+    /// before, another may stand or lead here by now, and nothing is handed over. All of it under one lock: what is
+    /// said for this one must not come after what the next has said.
+    fn end(&self, stint: &Arc<Stint>, part: &Part, to: Option<NodeId>) {
         let mut holder = self.holder();
+        // It does not believe that it leads any more before anybody is told.
         stint.end();
-        holder.take_if(|held| Arc::ptr_eq(held, stint)).is_some()
+        if holder.take_if(|held| Arc::ptr_eq(held, stint)).is_some() {
+            if let Some(to) = to {
+                part.transfer(to);
+            }
+            part.withdraw();
+        }
     }
 }
 
@@ -131,9 +138,7 @@ impl Leadership {
 
     /// Hands over to another node; if that one does not take over, whoever is next does.
     pub fn transfer(self, to: u64) {
-        if self.office.end(&self.stint) {
-            self.part.transfer(NodeId(to));
-        }
+        self.office.end(&self.stint, &self.part, Some(NodeId(to)));
     }
 
     /// Hands over. The same as dropping it.
@@ -142,9 +147,6 @@ impl Leadership {
 
 impl Drop for Leadership {
     fn drop(&mut self) {
-        // It does not believe that it leads any more before anybody is told.
-        if self.office.end(&self.stint) {
-            self.part.withdraw();
-        }
+        self.office.end(&self.stint, &self.part, None);
     }
 }

@@ -245,7 +245,12 @@ impl Line {
         answers: &mut Vec<(Session, Answer)>,
     ) -> Step {
         self.queue.retain(|client| client.poll.is_some() || now < client.keep_until);
+        let offered = lease.is_some() && self.holder.is_none();
         for (place, client) in self.queue.iter_mut().enumerate() {
+            // The first has what it waits for, however short.
+            if place == 0 && offered {
+                continue;
+            }
             if client.poll.take_if(|(_, until)| *until <= now).is_some() {
                 let keep = keep(client.wish.ttl);
                 client.keep_until = now + keep;

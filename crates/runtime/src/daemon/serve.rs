@@ -25,7 +25,7 @@ use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tracing::debug;
 
 /// The most connections, however many files the process may open.
@@ -93,7 +93,13 @@ pub(super) async fn serve<L: Listener>(
             (stream, place, guest) = next => {
                 let (router, stop) = (router.clone(), stop.clone());
                 connections.spawn(async move {
-                    converse(stream, router, limits, guest, stop).await;
+                    let conversation = converse(stream, router, limits, guest, stop);
+                    if guest {
+                        // However long the rest of the request takes, or the answer.
+                        _ = timeout(limits.brief * 3, conversation).await;
+                    } else {
+                        conversation.await;
+                    }
                     drop(place);
                 });
             }
@@ -160,11 +166,10 @@ mod tests {
     use std::net::SocketAddr;
 
     use axum::Extension;
-    use axum::routing::get;
+    use axum::routing::{get, post};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
     use tokio::task::JoinHandle;
-    use tokio::time::timeout;
 
     use super::*;
 
@@ -188,7 +193,8 @@ mod tests {
             let who = |guest: Option<Extension<Guest>>| async move {
                 if guest.is_some() { "a guest" } else { "fine" }
             };
-            let router = Router::new().route("/", get(who)).route("/slow", get(slow));
+            let echo = post(|said: String| async { said });
+            let router = Router::new().route("/", get(who)).route("/slow", get(slow)).route("/echo", echo);
             let (told, stop) = watch::channel(false);
             let limits = Limits { most, guests, first, idle, brief: first };
             let server = tokio::spawn(serve(listener, router, limits, stop));
@@ -254,8 +260,11 @@ mod tests {
             let answer = hear(served.connect(&(ask("/") + &ask("/"))).await).await;
             assert!(answer.ends_with("a guest") && answer.matches("HTTP/1.1").count() == 1, "{answer}");
         }
-        // One that says nothing does not keep the next waiting for long.
+        // One that says nothing does not keep the next waiting for long, nor one that does not say all.
         let _silent = served.connect("").await;
+        assert!(hear(served.connect(&ask("/")).await).await.ends_with("a guest"));
+        let half = "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nabc";
+        let _slow = served.connect(half).await;
         assert!(hear(served.connect(&ask("/")).await).await.ends_with("a guest"));
     }
 

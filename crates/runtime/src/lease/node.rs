@@ -2,8 +2,8 @@
 
 mod task;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use election::algorithms::quorum_lease::{Name, Saved};
 use election::{Attribute, NodeId, Span, Time};
@@ -63,7 +63,7 @@ pub(super) enum Deed {
 enum Command {
     /// The answer is the part itself: if nobody waits for it any more, it is dropped, and the node leaves again.
     Join {
-        node: Node,
+        node: WeakNode,
         text: String,
         terms: Option<Terms>,
         reply: oneshot::Sender<Result<Part, Refused>>,
@@ -97,6 +97,19 @@ type Joined = (Name, watch::Receiver<Belief>);
 pub struct Node {
     commands: mpsc::UnboundedSender<Command>,
     shared: Arc<Shared>,
+}
+
+/// The same, which does not keep it running: what waits in its own queue must not.
+struct WeakNode {
+    commands: mpsc::WeakUnboundedSender<Command>,
+    shared: Weak<Shared>,
+}
+
+impl WeakNode {
+    /// None if nobody has the node any more.
+    fn upgrade(&self) -> Option<Node> {
+        Some(Node { commands: self.commands.upgrade()?, shared: self.shared.upgrade()? })
+    }
 }
 
 #[derive(Debug)]
@@ -173,8 +186,12 @@ impl Node {
         self.take_part(name, None).await
     }
 
+    fn downgrade(&self) -> WeakNode {
+        WeakNode { commands: self.commands.downgrade(), shared: Arc::downgrade(&self.shared) }
+    }
+
     async fn take_part(&self, text: &str, terms: Option<Terms>) -> Result<Part, Error> {
-        let (node, text) = (self.clone(), text.to_string());
+        let (node, text) = (self.downgrade(), text.to_string());
         Ok(self.ask(|reply| Command::Join { node, text, terms, reply }).await??)
     }
 

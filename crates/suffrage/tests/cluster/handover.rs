@@ -258,3 +258,22 @@ async fn never_two_at_once_under_contention() {
         assert!(entries.windows(2).all(|pair| pair[0] < pair[1]));
     });
 }
+
+/// Whoever says so wants to lead no longer, whatever else it says.
+#[tokio::test]
+async fn a_transfer_to_oneself_hands_over_to_whoever_waits() {
+    let cluster = Cluster::start().await;
+    let elections = cluster.join("x", LONG).await;
+    let leadership = soon(elections[0].lead()).await.unwrap();
+    let first = leadership.token();
+    leadership.transfer(1);
+    let again = soon(elections[0].lead()).await.unwrap();
+    assert!(again.token() > first);
+    let waiting = tokio::spawn({
+        let election = elections[1].clone();
+        async move { election.lead().await.map(|leadership| leadership.token()) }
+    });
+    let second = again.token();
+    again.transfer(1);
+    assert!(soon(waiting).await.unwrap().unwrap() > second);
+}

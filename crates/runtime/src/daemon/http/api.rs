@@ -221,6 +221,7 @@ fn told(reply: Reply) -> Result<Response, Problem> {
 pub(super) async fn resign(
     State(app): State<App>,
     Path(name): Path<String>,
+    guest: Option<Extension<Guest>>,
     said: Said<Farewell>,
 ) -> Result<Response, Problem> {
     let said = understood(said)?;
@@ -228,13 +229,14 @@ pub(super) async fn resign(
         let error = "to: is for transfer; whoever is next takes over from one that resigns";
         return Err(Problem::new(StatusCode::BAD_REQUEST, error));
     }
-    hand_over(&app, &name, &said).await
+    hand_over(&app, &name, &said, guest.is_some()).await
 }
 
 /// `POST /elections/{name}/transfer`
 pub(super) async fn transfer(
     State(app): State<App>,
     Path(name): Path<String>,
+    guest: Option<Extension<Guest>>,
     said: Said<Farewell>,
 ) -> Result<Response, Problem> {
     let said = understood(said)?;
@@ -243,13 +245,14 @@ pub(super) async fn transfer(
     if to == app.node.id().0 {
         return Err(Problem::new(StatusCode::BAD_REQUEST, "to: is this node itself"));
     }
-    hand_over(&app, &name, &said).await
+    hand_over(&app, &name, &said, guest.is_some()).await
 }
 
-async fn hand_over(app: &App, name: &str, said: &Farewell) -> Result<Response, Problem> {
+async fn hand_over(app: &App, name: &str, said: &Farewell, guest: bool) -> Result<Response, Problem> {
     check_name(name)?;
     let began = app.node.clock().now();
-    let wait = span("wait", said.wait.as_deref(), Span::ZERO)?.min(WAIT);
+    let longest = if guest { Span::ZERO } else { WAIT };
+    let wait = span("wait", said.wait.as_deref(), Span::ZERO)?.min(longest);
     let session = said.session.as_deref().map(session).transpose()?;
     // Before anything changes, so that no change is missed.
     let watched = if wait.is_zero() { None } else { Some(watch(app, name).await?) };

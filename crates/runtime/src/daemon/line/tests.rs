@@ -229,3 +229,17 @@ fn who_has_never_been_answered_cannot_come_back_and_has_no_place() {
         assert!(line.is_empty(), "{leads}");
     }
 }
+
+/// One that asks again and again, and waits for no answer, is given what the node holds for it.
+#[test]
+fn who_does_not_wait_leads_if_the_node_does() {
+    let mut line = line();
+    enter(&mut line, 0, A, 0);
+    let mut answers = Vec::new();
+    assert_eq!(line.settle(at(0), None, &mut answers), Step::Rest);
+    assert_eq!(answers, [(A, Answer::Waits { place: 0, keep: TTL })]);
+    rests(&mut line, 100, lease(5, 3_000));
+    line.campaign(at(200), at(200), (A, true), WISH, Span::ZERO).unwrap();
+    assert_eq!(line.settle(at(200), lease(5, 3_000), &mut Vec::new()), Step::Offer(WISH));
+    assert_eq!(line.grant(at(200), lease(5, 3_000).unwrap()).unwrap().0, A);
+}

@@ -232,6 +232,8 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         // If nobody is there to answer to, it is done all the same.
         match command {
             Some(Command::Join { node, text, terms, reply }) => {
+                // If nobody has the node any more, nobody waits for this.
+                let Some(node) = node.upgrade() else { return };
                 let stands = terms.is_some();
                 let joined = self.join(now, &text, terms);
                 _ = reply.send(joined.map(|(name, belief)| Part { node, name, belief, stands }));
