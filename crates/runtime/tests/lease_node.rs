@@ -221,40 +221,37 @@ async fn a_node_that_crashed_and_is_back_leads_at_once_unless_its_clients_may_li
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn one_that_gives_up_to_join_has_not_joined() {
-    let (network, clock) = (Network::new(5), TokioClock::new());
+/// A node that stands still, since its disk is full, with a part that stands; and somebody has given up to join `y`.
+async fn given_up(network: &Network) -> (Node, Part, Full) {
     let disk = Full { full: Arc::default(), disk: MemoryDisk::default() };
     let alone = Settings { voters: vec![NodeId(1)], ..settings() };
-    let node = Node::start(network.join(NodeId(1)), clock, disk.clone(), alone).unwrap();
-    let first = node.join("x", terms()).await.unwrap();
+    let node = Node::start(network.join(NodeId(1)), TokioClock::new(), disk.clone(), alone).unwrap();
+    let part = node.join("x", terms()).await.unwrap();
     disk.full.store(true, Ordering::SeqCst);
-    first.campaign();
-    let mut condition = node.condition();
-    condition.wait_for(|condition| condition.trouble.is_some()).await.unwrap();
-    let second = tokio::time::timeout(Duration::from_millis(10), node.join("y", terms())).await;
-    assert!(second.is_err(), "it stands still");
+    part.campaign();
+    node.condition().wait_for(|condition| condition.trouble.is_some()).await.unwrap();
+    let given_up = tokio::time::timeout(Duration::from_millis(10), node.join("y", terms())).await;
+    assert!(given_up.is_err(), "it stands still");
+    (node, part, disk)
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_gives_up_to_join_has_not_joined() {
+    let network = Network::new(5);
+    let (node, _part, disk) = given_up(&network).await;
     disk.full.store(false, Ordering::SeqCst);
-    condition.wait_for(|condition| condition.trouble.is_none()).await.unwrap();
+    node.condition().wait_for(|condition| condition.trouble.is_none()).await.unwrap();
     after(Span::from_millis(10)).await;
-    let third = node.join("y", terms()).await.unwrap();
-    leads(&third).await;
+    let again = node.join("y", terms()).await.unwrap();
+    leads(&again).await;
 }
 
 /// What nobody waits for any more must not keep it running, be it for a disk that never recovers.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_nobody_has_any_more_stops_though_somebody_gave_up_to_join() {
-    let (network, clock) = (Network::new(6), TokioClock::new());
-    let disk = Full { full: Arc::default(), disk: MemoryDisk::default() };
-    let alone = Settings { voters: vec![NodeId(1)], ..settings() };
-    let node = Node::start(network.join(NodeId(1)), clock, disk.clone(), alone).unwrap();
-    let part = node.join("x", terms()).await.unwrap();
-    disk.full.store(true, Ordering::SeqCst);
-    part.campaign();
+    let network = Network::new(6);
+    let (node, part, _disk) = given_up(&network).await;
     let mut condition = node.condition();
-    condition.wait_for(|condition| condition.trouble.is_some()).await.unwrap();
-    let given_up = tokio::time::timeout(Duration::from_millis(10), node.join("y", terms())).await;
-    assert!(given_up.is_err());
     drop((part, node));
     let stopped = condition.wait_for(|condition| condition.stopped.is_some());
     tokio::time::timeout(Duration::from_secs(60), stopped).await.unwrap().unwrap();

@@ -313,7 +313,6 @@ impl Desk {
     /// Brings the node in step with those in line.
     async fn settle(&mut self) -> Result<(), Error> {
         self.log();
-        self.notice_absence();
         loop {
             let mut answers = Vec::new();
             let (now, lease) = (self.now(), self.lease());
@@ -330,19 +329,6 @@ impl Desk {
             }
         }
         self.stand().await
-    }
-
-    /// Those who have hung up are not stood for.
-    fn notice_absence(&mut self) {
-        let now = self.now();
-        let line = &mut self.line;
-        self.waiting.retain(|session, reply| {
-            let gone = reply.is_closed();
-            if gone {
-                line.hung_up(now, *session);
-            }
-            !gone
-        });
     }
 
     /// Gives the lease to the first in line, once nothing but time can end it: a leader that is asked to hand

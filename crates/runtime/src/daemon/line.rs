@@ -304,15 +304,6 @@ impl Line {
         }
     }
 
-    /// The client does not wait for an answer any more: it keeps its place for a while, if it can come back at all.
-    pub(super) fn hung_up(&mut self, now: Time, session: Session) {
-        self.queue.retain(|client| client.session != session || client.answers > 0);
-        if let Some(client) = self.queue.iter_mut().find(|client| client.session == session) {
-            client.poll = None;
-            client.keep_until = now + keep(client.wish.ttl);
-        }
-    }
-
     /// The client was not there any more to be told that it waits: it keeps its place for a while, if it can come
     /// back at all.
     pub(super) fn unheard(&mut self, session: Session) {

@@ -201,23 +201,9 @@ fn a_lease_that_has_run_out_is_handed_over_and_not_offered_again() {
 
 #[test]
 fn who_has_never_been_answered_cannot_come_back_and_has_no_place() {
-    let mut line = line();
-    enter(&mut line, 0, A, 60_000);
-    enter(&mut line, 0, B, 1_000);
-    let mut answers = Vec::new();
-    line.settle(at(1_000), None, &mut answers);
-    assert_eq!(answers.len(), 1, "B, which waits in the second place");
-    line.campaign(at(1_100), at(1_100), (B, true), WISH, TTL).unwrap();
-    line.hung_up(at(1_200), A);
-    line.hung_up(at(1_200), B);
-    // B is expected back, and A is not.
-    rests(&mut line, 1_300, lease(5, 4_000));
-    line.campaign(at(1_400), at(1_400), (B, true), WISH, TTL).unwrap();
-    assert_eq!(line.grant(at(1_400), lease(5, 4_000).unwrap()).unwrap().0, B);
-
-    // Neither has one whose first answer does not reach it, be it that it leads or that it waits.
+    // Its first answer does not reach it, be it that it leads or that it waits.
     for leads in [true, false] {
-        let mut line = self::line();
+        let mut line = line();
         enter(&mut line, 0, A, 1_000);
         if leads {
             line.grant(at(500), lease(5, 4_000).unwrap()).unwrap();
