@@ -168,7 +168,7 @@ impl<A: Algorithm> Group<A> {
             // The last of these is nobody.
             _ => Command::Transfer(NodeId(source.below(MEMBERS + 1) as u64 + 1)),
         };
-        self.input(slot, |process, cx| process.on_command(cx, command));
+        self.input(slot, |process, cx| process.on_command(cx, command.into()));
     }
 
     fn opine(&mut self, source: &mut Source<'_>) {
@@ -213,7 +213,7 @@ impl<A: Algorithm> Group<A> {
         }
     }
 
-    fn input(&mut self, slot: usize, input: impl FnOnce(&mut A, &mut Context<'_, &mut Recorder<A>>)) {
+    fn input(&mut self, slot: usize, input: impl FnOnce(&mut A, &mut Context<'_, A>)) {
         let view = self.roster.view(slot);
         input(&mut self.members[slot].process, &mut self.recorder.context(self.now, view, Span::UNIT));
         let effects = self.recorder.take();

@@ -125,7 +125,7 @@ impl<A: Algorithm> Universe<A> {
             Step::RunOut(slot, index) => self.run_out(&mut next, slot, index),
             Step::Campaign(slot) => {
                 Arc::make_mut(&mut next.nodes[slot]).campaigns -= 1;
-                self.input(&mut next, slot, |process, cx| process.on_command(cx, Command::Campaign))
+                self.input(&mut next, slot, |process, cx| process.on_command(cx, Command::Campaign.into()))
             }
             Step::Restart(slot) => {
                 next.budget.restarts -= 1;
@@ -155,8 +155,8 @@ impl<A: Algorithm> Universe<A> {
 
     /// The last process calls an election, and whatever is sent about it arrives.
     fn elect(&self, mut world: World<A>) -> World<A> {
-        let command = |process: &mut A, cx: &mut Context<'_, &mut Recorder<A>>| {
-            process.on_command(cx, Command::Campaign);
+        let command = |process: &mut A, cx: &mut Context<'_, A>| {
+            process.on_command(cx, Command::Campaign.into());
         };
         let last = self.bounds.nodes - 1;
         let node = Arc::make_mut(&mut world.nodes[last]);
@@ -204,7 +204,7 @@ impl<A: Algorithm> Universe<A> {
         &self,
         world: &mut World<A>,
         slot: usize,
-        handle: impl FnOnce(&mut A, &mut Context<'_, &mut Recorder<A>>),
+        handle: impl FnOnce(&mut A, &mut Context<'_, A>),
     ) -> Vec<Effect<A>> {
         self.seeded_input(world, slot, self.seeds[slot], handle)
     }
@@ -215,7 +215,7 @@ impl<A: Algorithm> Universe<A> {
         world: &mut World<A>,
         slot: usize,
         seed: u64,
-        handle: impl FnOnce(&mut A, &mut Context<'_, &mut Recorder<A>>),
+        handle: impl FnOnce(&mut A, &mut Context<'_, A>),
     ) -> Vec<Effect<A>> {
         let now = self.clock(world, slot);
         let mut recorder = Recorder::new(seed);

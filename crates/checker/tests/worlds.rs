@@ -8,8 +8,7 @@ use election::algorithms::chang_roberts::ChangRoberts;
 use election::algorithms::quorum_lease::QuorumLease;
 use election::algorithms::raft::Raft;
 use election::{
-    Algorithm, Announcement, Command, Context, Contract, Effects, NodeId, Parameter, Process, Span, Start,
-    Term,
+    Algorithm, Announcement, Command, Context, Contract, NodeId, Parameter, Process, Span, Start, Term,
 };
 
 const NOTHING: Bounds = Bounds {
@@ -176,12 +175,13 @@ impl Process for Hermit {
     type Message = election::algorithms::bully::Message;
     type Timer = std::convert::Infallible;
     type Saved = ();
-    fn on_start(&mut self, _: &mut Context<'_, impl Effects<Self>>, _: Start<()>) {}
-    fn on_message(&mut self, _: &mut Context<'_, impl Effects<Self>>, _: NodeId, _: Self::Message) {}
-    fn on_timer(&mut self, _: &mut Context<'_, impl Effects<Self>>, timer: Self::Timer) {
+    type Command = Command;
+    fn on_start(&mut self, _: &mut Context<'_, Self>, _: Start<()>) {}
+    fn on_message(&mut self, _: &mut Context<'_, Self>, _: NodeId, _: Self::Message) {}
+    fn on_timer(&mut self, _: &mut Context<'_, Self>, timer: Self::Timer) {
         match timer {}
     }
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, _: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, _: Command) {
         cx.announce(Announcement::Elected { leader: cx.me(), term: Term(1) });
     }
 }

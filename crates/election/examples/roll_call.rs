@@ -1,8 +1,8 @@
 //! A new algorithm in a hundred lines: the caller calls the roll and announces the best that answered.
 
 use election::{
-    Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Effects, Electorate,
-    Formula, Kind, NodeId, Parameter, Process, Roster, Safety, Start, Synchrony, Term, Topology,
+    Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Electorate, Formula, Kind,
+    NodeId, Parameter, Process, Roster, Safety, Start, Synchrony, Term, Topology,
 };
 use serde::{Deserialize, Serialize};
 use simulator::Scenario;
@@ -83,10 +83,11 @@ impl Process for RollCall {
     type Message = Message;
     type Timer = Timer;
     type Saved = ();
+    type Command = Command;
 
-    fn on_start(&mut self, _: &mut Context<'_, impl Effects<Self>>, _: Start<()>) {}
+    fn on_start(&mut self, _: &mut Context<'_, Self>, _: Start<()>) {}
 
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         match message {
             Message::RollCall => cx.send(from, Message::Here),
             Message::Here => {
@@ -98,7 +99,7 @@ impl Process for RollCall {
         }
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, Timer::Roll: Timer) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, Timer::Roll: Timer) {
         let Some(leader) = self.best.take() else { return };
         for peer in cx.view().peers() {
             cx.send(peer, Message::Elected { leader });
@@ -106,7 +107,7 @@ impl Process for RollCall {
         cx.announce(Announcement::Elected { leader, term: Term(1) });
     }
 
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         if command == Command::Campaign && self.best.is_none() {
             self.best = Some(cx.me());
             for peer in cx.view().peers() {

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::hash::Hash;
+use std::str::FromStr;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -26,46 +27,67 @@ pub trait Process: Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static {
     /// What outlives a crash: the last value given to [`Context::save`]. `()` if nothing does.
     type Saved: Clone + fmt::Debug + Eq + Hash + Serialize + DeserializeOwned + Send + Sync + 'static;
 
+    /// What an application asks of the process: a [`Command`] that every algorithm knows, or more. The text
+    /// form is what scenarios and traces hold.
+    type Command: From<Command>
+        + FromStr<Err = String>
+        + fmt::Display
+        + Clone
+        + fmt::Debug
+        + Eq
+        + Hash
+        + Send
+        + Sync
+        + 'static;
+
     /// The process begins to exist, or exists again.
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<Self::Saved>);
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<Self::Saved>);
 
     /// A message arrived. The sender is who it claims to be; the content may be anything.
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Self::Message);
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Self::Message);
 
     /// A timer that was set, and neither set again nor cancelled since, ran out.
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Self::Timer);
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Self::Timer);
 
     /// The failure detector believes that `peer` has failed.
-    fn on_suspect(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         let _ = (cx, peer);
     }
 
     /// The failure detector no longer believes that `peer` has failed.
-    fn on_restore(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         let _ = (cx, peer);
     }
 
     /// Somebody's rank changed, or somebody joined or left.
-    fn on_view_change(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
         let _ = cx;
     }
 
     /// The application asks for something.
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command);
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Self::Command);
 }
 
-/// What the world offers a process while it handles one input: what it may know, and the effects it
-/// may cause.
+/// What a process may know and do while it handles one input.
 ///
 /// Effects happen in the order they are caused, and a [`save`](Context::save) is durable before
 /// anything after it happens.
-#[derive(Debug)]
-pub struct Context<'v, E> {
+///
+/// The effects are a trait object: the handlers of an algorithm are ordinary functions, compiled once in the
+/// crate of the algorithm, whoever drives it.
+pub struct Context<'v, P: Process> {
     now: Time,
     me: NodeId,
     view: View<'v>,
     delay_bound: Span,
-    effects: E,
+    effects: &'v mut (dyn Effects<P> + 'v),
+}
+
+impl<P: Process> fmt::Debug for Context<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Context { now, me, delay_bound, .. } = self;
+        f.debug_struct("Context").field("now", now).field("me", me).field("delay_bound", delay_bound).finish()
+    }
 }
 
 /// Carries out what a process does: a simulator, a network driver, a [`Recorder`](crate::Recorder).
@@ -105,10 +127,10 @@ pub trait Effects<P: Process> {
     fn restore(&mut self, peer: NodeId);
 }
 
-impl<'v, E> Context<'v, E> {
+impl<'v, P: Process> Context<'v, P> {
     /// The context of one input of the process that `view` belongs to.
     #[inline]
-    pub fn new(now: Time, view: View<'v>, delay_bound: Span, effects: E) -> Self {
+    pub fn new(now: Time, view: View<'v>, delay_bound: Span, effects: &'v mut (dyn Effects<P> + 'v)) -> Self {
         Context { now, me: view.me(), view, delay_bound, effects }
     }
 
@@ -140,71 +162,50 @@ impl<'v, E> Context<'v, E> {
 
     /// Whoever carries the effects out: for a process made of several, which hands its parts
     /// contexts of their own.
-    pub fn effects(&mut self) -> &mut E {
-        &mut self.effects
+    pub fn effects(&mut self) -> &mut (dyn Effects<P> + '_) {
+        self.effects
     }
 
     /// The process's source of chance.
     #[inline]
-    pub fn rng<P: Process>(&mut self) -> &mut Rng
-    where
-        E: Effects<P>,
-    {
+    pub fn rng(&mut self) -> &mut Rng {
         self.effects.rng()
     }
 
     /// Sends to one peer. May be lost, doubled or overtaken. A stranger is never reached.
     #[inline]
-    pub fn send<P: Process>(&mut self, to: NodeId, message: P::Message)
-    where
-        E: Effects<P>,
-    {
+    pub fn send(&mut self, to: NodeId, message: P::Message) {
         self.effects.send(to, message);
     }
 
     /// Sends to everybody in the group but itself, known or not, each reached or missed on its own.
     #[inline]
-    pub fn multicast<P: Process>(&mut self, message: P::Message)
-    where
-        E: Effects<P>,
-    {
+    pub fn multicast(&mut self, message: P::Message) {
         self.effects.multicast(message);
     }
 
     /// Has `on_timer` called after a while by this process's clock. Replaces a pending timer of the
     /// same [`index`](Timer::index).
     #[inline]
-    pub fn set_timer<P: Process>(&mut self, timer: P::Timer, after: Span)
-    where
-        E: Effects<P>,
-    {
+    pub fn set_timer(&mut self, timer: P::Timer, after: Span) {
         self.effects.set_timer(timer, after);
     }
 
     /// Forgets the pending timer of the same [`index`](Timer::index), if there is one.
     #[inline]
-    pub fn cancel_timer<P: Process>(&mut self, timer: P::Timer)
-    where
-        E: Effects<P>,
-    {
+    pub fn cancel_timer(&mut self, timer: P::Timer) {
         self.effects.cancel_timer(timer);
     }
 
     /// Replaces what outlives a crash.
     #[inline]
-    pub fn save<P: Process>(&mut self, state: P::Saved)
-    where
-        E: Effects<P>,
-    {
+    pub fn save(&mut self, state: P::Saved) {
         self.effects.save(state);
     }
 
     /// Tells the world what this process now believes.
     #[inline]
-    pub fn announce<P: Process>(&mut self, announcement: Announcement)
-    where
-        E: Effects<P>,
-    {
+    pub fn announce(&mut self, announcement: Announcement) {
         self.effects.announce(announcement);
     }
 
@@ -212,47 +213,32 @@ impl<'v, E> Context<'v, E> {
     /// takes itself for the leader, whether it has got round to saying so or not. Stands until said anew,
     /// or until it announces that it does not lead.
     #[inline]
-    pub fn lead_until<P: Process>(&mut self, end: Time)
-    where
-        E: Effects<P>,
-    {
+    pub fn lead_until(&mut self, end: Time) {
         self.effects.lead_until(end);
     }
 
     /// For one that takes part in several elections: what it now believes in one of them. They are counted
     /// from 0, which is the one that [`announce`](Context::announce) is about.
     #[inline]
-    pub fn announce_in<P: Process>(&mut self, election: usize, announcement: Announcement)
-    where
-        E: Effects<P>,
-    {
+    pub fn announce_in(&mut self, election: usize, announcement: Announcement) {
         self.effects.announce_in(election, announcement);
     }
 
     /// [`lead_until`](Context::lead_until), of one of several elections.
     #[inline]
-    pub fn lead_until_in<P: Process>(&mut self, election: usize, end: Time)
-    where
-        E: Effects<P>,
-    {
+    pub fn lead_until_in(&mut self, election: usize, end: Time) {
         self.effects.lead_until_in(election, end);
     }
 
     /// For a failure detector: tells whoever is behind it that `peer` seems to have failed.
     #[inline]
-    pub fn suspect<P: Process>(&mut self, peer: NodeId)
-    where
-        E: Effects<P>,
-    {
+    pub fn suspect(&mut self, peer: NodeId) {
         self.effects.suspect(peer);
     }
 
     /// For a failure detector: tells whoever is behind it that `peer` is there after all.
     #[inline]
-    pub fn restore<P: Process>(&mut self, peer: NodeId)
-    where
-        E: Effects<P>,
-    {
+    pub fn restore(&mut self, peer: NodeId) {
         self.effects.restore(peer);
     }
 }
@@ -328,6 +314,30 @@ pub enum Command {
     Transfer(NodeId),
 }
 
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Command::Campaign => f.write_str("campaign"),
+            Command::Resign => f.write_str("resign"),
+            Command::Transfer(to) => write!(f, "transfer {to}"),
+        }
+    }
+}
+
+impl FromStr for Command {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Command, String> {
+        let transfer = |to: &str| to.parse().ok().map(|to| Command::Transfer(NodeId(to)));
+        match text {
+            "campaign" => Some(Command::Campaign),
+            "resign" => Some(Command::Resign),
+            _ => text.strip_prefix("transfer ").and_then(transfer),
+        }
+        .ok_or_else(|| format!("`{text}` is not a command; it is campaign, resign or transfer ID"))
+    }
+}
+
 /// Counts elections, as far as an algorithm does. Only where a contract says so may it be taken for an
 /// epoch: a leader of the bully family that was away starts behind the terms it has missed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -369,6 +379,21 @@ impl Announcement {
         match self {
             Announcement::Elected { leader, .. } => Some(leader),
             Announcement::SteppedDown | Announcement::Undecided => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_parse_as_they_print() {
+        for command in [Command::Campaign, Command::Resign, Command::Transfer(NodeId(7))] {
+            assert_eq!(command.to_string().parse(), Ok(command));
+        }
+        for text in ["", "Campaign", "transfer", "transfer x", "resign 3"] {
+            assert!(text.parse::<Command>().unwrap_err().contains(text), "{text}");
         }
     }
 }

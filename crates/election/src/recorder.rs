@@ -109,7 +109,7 @@ impl<P: Process> Recorder<P> {
     }
 
     /// A context for one input of the process `view` belongs to, at `now` by its clock.
-    pub fn context<'v>(&mut self, now: Time, view: View<'v>, delay_bound: Span) -> Context<'v, &mut Self> {
+    pub fn context<'v>(&'v mut self, now: Time, view: View<'v>, delay_bound: Span) -> Context<'v, P> {
         Context::new(now, view, delay_bound, self)
     }
 
@@ -119,7 +119,7 @@ impl<P: Process> Recorder<P> {
     }
 }
 
-impl<P: Process> Effects<P> for &mut Recorder<P> {
+impl<P: Process> Effects<P> for Recorder<P> {
     fn rng(&mut self) -> &mut Rng {
         &mut self.rng
     }

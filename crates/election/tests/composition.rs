@@ -8,8 +8,8 @@ use election::catalog::{self, CONTRACTS, Visitor};
 use election::detectors::{self, Any};
 use election::layers::{Layered, LayeredTimer, SavedParts, Stack, Watched};
 use election::{
-    Algorithm, Announcement, Command, Context, Detection, Effect, Effects, Kind, Message as _, NodeId,
-    Process, Recorder, Roster, Span, Start, Term, Time,
+    Algorithm, Announcement, Command, Context, Detection, Effect, Kind, Message as _, NodeId, Process,
+    Recorder, Roster, Span, Start, Term, Time,
 };
 use serde::{Deserialize, Serialize};
 use simulator::invariants::{Agreement, Termination};
@@ -169,7 +169,7 @@ impl Bench {
     fn input(
         &mut self,
         at: u64,
-        handle: impl FnOnce(&mut Pair, &mut Context<'_, &mut Recorder<Pair>>),
+        handle: impl FnOnce(&mut Pair, &mut Context<'_, Pair>),
     ) -> Vec<Effect<Pair>> {
         handle(&mut self.pair, &mut self.recorder.context(time(at), self.roster.view(2), Span::UNIT));
         self.recorder.take()
@@ -241,14 +241,15 @@ impl Process for Claim {
     type Message = Claimed;
     type Timer = Infallible;
     type Saved = ();
-    fn on_start(&mut self, _: &mut Context<'_, impl Effects<Self>>, _: Start<()>) {}
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, _: Claimed) {
+    type Command = Command;
+    fn on_start(&mut self, _: &mut Context<'_, Self>, _: Start<()>) {}
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, _: Claimed) {
         cx.announce(Announcement::Elected { leader: from, term: Term(1) });
     }
-    fn on_timer(&mut self, _: &mut Context<'_, impl Effects<Self>>, timer: Infallible) {
+    fn on_timer(&mut self, _: &mut Context<'_, Self>, timer: Infallible) {
         match timer {}
     }
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, _: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, _: Command) {
         cx.announce(Announcement::Elected { leader: cx.me(), term: Term(1) });
         cx.multicast(Claimed);
     }

@@ -149,7 +149,7 @@ where
     }
 
     /// Hands one input to the process, and carries out what it does about it.
-    fn input(&mut self, input: impl FnOnce(&mut P, &mut Context<'_, &mut Recorder<P>>)) -> Result<(), Error> {
+    fn input(&mut self, input: impl FnOnce(&mut P, &mut Context<'_, P>)) -> Result<(), Error> {
         let now = self.clock.now();
         let view = self.roster.view(self.slot);
         input(&mut self.process, &mut self.recorder.context(now, view, self.delay_bound));
@@ -235,7 +235,7 @@ where
     fn obey(&mut self, order: Order<P>) -> Result<(), Error> {
         match order {
             Order::Stop => Ok(()),
-            Order::Command(command) => self.input(|process, cx| process.on_command(cx, command)),
+            Order::Command(command) => self.input(|process, cx| process.on_command(cx, command.into())),
             Order::Suspect(peer) => self.input(|process, cx| process.on_suspect(cx, peer)),
             Order::Restore(peer) => self.input(|process, cx| process.on_restore(cx, peer)),
             Order::Attribute(id, attribute) => {

@@ -203,7 +203,7 @@ impl<P: Process> World<P> {
             Status::Up => {
                 self.outside.note(slot as u64, 4 << 32);
                 self.outside.observe(Happening::Commanded { who: self.roster.id(slot), command });
-                self.input(slot, |process, cx| process.on_command(cx, command));
+                self.input(slot, |process, cx| process.on_command(cx, command.into()));
             }
             Status::Paused => self.wait(slot, Occurrence::Command(slot, command)),
             Status::Down => {}

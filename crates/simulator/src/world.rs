@@ -328,14 +328,10 @@ impl<P: Process> World<P> {
 
     /// Hands an input to a process.
     #[inline(always)]
-    pub(crate) fn input<'w>(
-        &'w mut self,
-        slot: usize,
-        handle: impl FnOnce(&mut P, &mut Context<'w, Turn<'w, P>>),
-    ) {
+    pub(crate) fn input(&mut self, slot: usize, handle: impl FnOnce(&mut P, &mut Context<'_, P>)) {
         let now = self.outside.clock(slot);
         let bound = self.outside.delay_bound;
-        let turn = Turn::new(slot, &self.roster, &mut self.outside);
-        handle(&mut self.processes[slot], &mut Context::new(now, self.roster.view(slot), bound, turn));
+        let mut turn = Turn::new(slot, &self.roster, &mut self.outside);
+        handle(&mut self.processes[slot], &mut Context::new(now, self.roster.view(slot), bound, &mut turn));
     }
 }

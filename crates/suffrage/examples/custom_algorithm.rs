@@ -21,8 +21,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use simulator::{Fault, Latency, World};
 use suffrage::custom::{
-    Announcement, BootClock, Command, Config, Context, Effects, Error, Handle, Kind, MemoryDisk, Process,
-    Protocol, Roster, Settings, Start, Term, Transport, Udp, spawn,
+    Announcement, BootClock, Command, Config, Context, Error, Handle, Kind, MemoryDisk, Process, Protocol,
+    Roster, Settings, Start, Term, Transport, Udp, spawn,
 };
 use suffrage::{Keyring, NodeId, Span, Time};
 use tokio::time::{Instant, sleep};
@@ -82,7 +82,7 @@ impl Lots {
     }
 
     /// Takes part in a draw, whoever has opened it.
-    fn enter(&mut self, cx: &mut Context<'_, impl Effects<Self>>, draw: u64) {
+    fn enter(&mut self, cx: &mut Context<'_, Self>, draw: u64) {
         if self.stage == Stage::Leads {
             cx.announce(Announcement::SteppedDown);
         }
@@ -93,18 +93,18 @@ impl Lots {
         cx.set_timer(Timer, cx.delay_bound() * 3);
     }
 
-    fn reign(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn reign(&mut self, cx: &mut Context<'_, Self>) {
         cx.multicast(Message::Leads { draw: self.draw });
         cx.set_timer(Timer, cx.delay_bound() * 2);
     }
 
-    fn listen(&mut self, cx: &mut Context<'_, impl Effects<Self>>, stage: Stage) {
+    fn listen(&mut self, cx: &mut Context<'_, Self>, stage: Stage) {
         self.stage = stage;
         // Three of a leader's words on end may be lost.
         cx.set_timer(Timer, cx.delay_bound() * 8);
     }
 
-    fn on_lot(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, draw: u64, number: u64) {
+    fn on_lot(&mut self, cx: &mut Context<'_, Self>, from: NodeId, draw: u64, number: u64) {
         if draw > self.draw {
             self.enter(cx, draw);
         }
@@ -118,7 +118,7 @@ impl Lots {
         }
     }
 
-    fn on_leads(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, draw: u64) {
+    fn on_leads(&mut self, cx: &mut Context<'_, Self>, from: NodeId, draw: u64) {
         // Of two winners of one draw, the one of the greater id stays.
         let yields = self.stage != Stage::Leads || draw > self.draw || from > cx.me();
         if draw >= self.draw && yields {
@@ -133,19 +133,20 @@ impl Process for Lots {
     type Message = Message;
     type Timer = Timer;
     type Saved = ();
+    type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, _: Start<()>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, _: Start<()>) {
         self.listen(cx, Stage::Listens);
     }
 
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         match message {
             Message::Lot { draw, number } => self.on_lot(cx, from, draw, number),
             Message::Leads { draw } => self.on_leads(cx, from, draw),
         }
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, Timer: Timer) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, Timer: Timer) {
         match self.stage {
             Stage::Leads => self.reign(cx),
             Stage::Counts(_, winner) if winner == cx.me() => {
@@ -161,7 +162,7 @@ impl Process for Lots {
         }
     }
 
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         if command == Command::Campaign && self.stage != Stage::Leads {
             self.enter(cx, self.draw.saturating_add(1));
         }

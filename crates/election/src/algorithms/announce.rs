@@ -28,8 +28,8 @@
 use super::parameters;
 use super::soft_state::{Message, Pace, SoftState, Timer};
 use crate::{
-    Algorithm, BadParameter, Choice, Command, Context, Contract, Cost, Detection, Effects, Electorate,
-    Formula, NodeId, Parameter, Process, Roster, Safety, Span, Start, Synchrony, Topology,
+    Algorithm, BadParameter, Choice, Command, Context, Contract, Cost, Detection, Electorate, Formula,
+    NodeId, Parameter, Process, Roster, Safety, Span, Start, Synchrony, Topology,
 };
 
 /// A process of LE-A.
@@ -87,35 +87,36 @@ impl Process for Announce {
     type Message = Message;
     type Timer = Timer;
     type Saved = ();
+    type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, _: Start<()>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, _: Start<()>) {
         self.state.call_election(cx, Span::ZERO);
     }
 
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         let Message::Announce { term } = message;
         self.state.hear(cx, from, term);
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Timer) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         if self.state.expire(cx, timer) {
             self.state.call_election(cx, Span::ZERO);
         }
     }
 
-    fn on_suspect(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         if self.state.follows() == Some(peer) {
             self.state.call_election(cx, Span::ZERO);
         }
     }
 
-    fn on_view_change(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
         if self.state.is_overtaken(cx) {
             self.state.call_election(cx, Span::ZERO);
         }
     }
 
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         // The best live process leads by definition: to resign is to lower one's rank.
         if command != Command::Campaign || self.state.is_electing() {
             return;

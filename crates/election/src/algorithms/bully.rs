@@ -34,8 +34,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Outlook, Tenure, parameters};
 use crate::{
-    Algorithm, Choice, Command, Context, Contract, Cost, Detection, Effects, Electorate, Formula, Kind,
-    NodeId, Parameter, Process, Safety, Start, Synchrony, Term, Topology,
+    Algorithm, Choice, Command, Context, Contract, Cost, Detection, Electorate, Formula, Kind, NodeId,
+    Parameter, Process, Safety, Start, Synchrony, Term, Topology,
 };
 
 /// What processes of this algorithm say.
@@ -168,7 +168,7 @@ impl Algorithm for Bully {
 }
 
 impl Bully {
-    fn call_election(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn call_election(&mut self, cx: &mut Context<'_, Self>) {
         if self.phase != Phase::Idle {
             return;
         }
@@ -182,13 +182,13 @@ impl Bully {
         cx.set_timer(Timer::Answer, cx.delay_bound() * self.options.answer_timeout);
     }
 
-    fn become_leader(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn become_leader(&mut self, cx: &mut Context<'_, Self>) {
         self.end_election(cx);
         self.outlook.believe(cx, cx.me(), self.outlook.term().next());
         self.reaffirm(cx);
     }
 
-    fn end_election(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn end_election(&mut self, cx: &mut Context<'_, Self>) {
         match self.phase {
             Phase::Idle => return,
             Phase::AwaitingAnswer => cx.cancel_timer(Timer::Answer),
@@ -197,21 +197,21 @@ impl Bully {
         self.phase = Phase::Idle;
     }
 
-    fn await_coordinator(&mut self, cx: &mut Context<'_, impl Effects<Self>>, leader: NodeId) {
+    fn await_coordinator(&mut self, cx: &mut Context<'_, Self>, leader: NodeId) {
         self.end_election(cx);
         self.phase = Phase::AwaitingCoordinator(leader);
         cx.set_timer(Timer::Coordinator, cx.delay_bound() * self.options.coordinator_timeout);
     }
 
     /// Announces this process as the leader to all that rank below.
-    fn reaffirm(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn reaffirm(&mut self, cx: &mut Context<'_, Self>) {
         for peer in cx.view().below() {
             cx.send(peer, Message::Coordinator { term: self.outlook.term() });
         }
         self.tenure.lead(cx);
     }
 
-    fn on_election(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId) {
+    fn on_election(&mut self, cx: &mut Context<'_, Self>, from: NodeId) {
         if !cx.view().outranks(cx.me(), from) {
             return;
         }
@@ -221,7 +221,7 @@ impl Bully {
         }
     }
 
-    fn on_answer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId) {
+    fn on_answer(&mut self, cx: &mut Context<'_, Self>, from: NodeId) {
         match self.phase {
             Phase::AwaitingAnswer => self.await_coordinator(cx, from),
             Phase::AwaitingCoordinator(other) if cx.view().outranks(from, other) => {
@@ -232,12 +232,12 @@ impl Bully {
     }
 
     /// Whether one that is better than this leader has answered.
-    fn expects_better_than(&self, cx: &Context<'_, impl Effects<Self>>, leader: NodeId) -> bool {
+    fn expects_better_than(&self, cx: &Context<'_, Self>, leader: NodeId) -> bool {
         matches!(self.phase, Phase::AwaitingCoordinator(better)
             if cx.view().outranks(better, leader) && !self.outlook.suspects(better))
     }
 
-    fn on_coordinator(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, term: Term) {
+    fn on_coordinator(&mut self, cx: &mut Context<'_, Self>, from: NodeId, term: Term) {
         let doubtful =
             self.tenure.doubts(cx, &self.outlook, from, term) || self.expects_better_than(cx, from);
         if doubtful || cx.view().outranks(cx.me(), from) {
@@ -261,8 +261,9 @@ impl Process for Bully {
     type Message = Message;
     type Timer = Timer;
     type Saved = ();
+    type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<()>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<()>) {
         match start {
             Start::Fresh => self.tenure.follow(cx),
             // "When a crashed process reboots, it holds an election" (unimore).
@@ -270,7 +271,7 @@ impl Process for Bully {
         }
     }
 
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         match message {
             Message::Election => self.on_election(cx, from),
             Message::Answer => self.on_answer(cx, from),
@@ -278,7 +279,7 @@ impl Process for Bully {
         }
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Timer) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         match timer {
             Timer::Answer => self.become_leader(cx),
             Timer::Coordinator => {
@@ -293,7 +294,7 @@ impl Process for Bully {
         }
     }
 
-    fn on_suspect(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         let leaderless = self.outlook.suspect(cx, peer);
         if self.phase != Phase::Idle && self.outlook.is_best(cx) {
             self.become_leader(cx);
@@ -302,7 +303,7 @@ impl Process for Bully {
         }
     }
 
-    fn on_restore(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         let missed = self.outlook.restore(cx, peer) || self.outlook.outranks_leader(cx, peer);
         let leads = self.outlook.leader() == Some(cx.me());
         if leads && cx.view().outranks(cx.me(), peer) {
@@ -314,13 +315,13 @@ impl Process for Bully {
         }
     }
 
-    fn on_view_change(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
         if self.outlook.is_overtaken(cx) {
             self.call_election(cx);
         }
     }
 
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         // The best live process leads by definition: to resign is to lower one's rank.
         if command == Command::Campaign {
             self.call_election(cx);

@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize};
 use super::bully::Bully;
 use super::{Outlook, Poll, Tenure, parameters};
 use crate::{
-    Algorithm, Announcement, BadParameter, Command, Context, Contract, Cost, Effects, Formula, Kind, NodeId,
+    Algorithm, Announcement, BadParameter, Command, Context, Contract, Cost, Formula, Kind, NodeId,
     Parameter, Process, Roster, Start, Term,
 };
 
@@ -221,7 +221,7 @@ impl CandidateOrdinary {
     /// An election is due: "a tiebreaker variable δ, a process-specific delay, […] allows one of the
     /// nodes to initiate the election before the other ones. […] Nodes with higher priorities have a
     /// lower δ, and vice versa."
-    fn detect(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn detect(&mut self, cx: &mut Context<'_, Self>) {
         if self.phase == Phase::Idle {
             self.phase = Phase::Tiebreaking;
             let places = 1 + cx.view().above().count() as u64;
@@ -230,7 +230,7 @@ impl CandidateOrdinary {
     }
 
     /// "The ordinary process initiates election by contacting candidate nodes".
-    fn call_election(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn call_election(&mut self, cx: &mut Context<'_, Self>) {
         if let Phase::Polling(_) = self.phase {
             return;
         }
@@ -246,13 +246,13 @@ impl CandidateOrdinary {
         self.await_replies(cx);
     }
 
-    fn await_replies(&self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn await_replies(&self, cx: &mut Context<'_, Self>) {
         cx.set_timer(Timer::Alive, cx.delay_bound() * self.options.alive_timeout);
     }
 
     /// "[…] collecting responses from them, picking the highest-ranked alive candidate as a new leader,
     /// and then notifying the rest of the nodes about the election results."
-    fn conclude(&mut self, cx: &mut Context<'_, impl Effects<Self>>, best_rival: Option<NodeId>) {
+    fn conclude(&mut self, cx: &mut Context<'_, Self>, best_rival: Option<NodeId>) {
         self.end_election(cx);
         let Some(leader) = best_rival.or(self.candidate.then_some(cx.me())) else {
             return self.remain_undecided(cx);
@@ -261,7 +261,7 @@ impl CandidateOrdinary {
         self.announce(cx, leader);
     }
 
-    fn remain_undecided(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn remain_undecided(&mut self, cx: &mut Context<'_, Self>) {
         match self.outlook.leader() {
             Some(_) => self.outlook.forget(cx),
             None => cx.announce(Announcement::Undecided),
@@ -269,7 +269,7 @@ impl CandidateOrdinary {
         self.detect(cx);
     }
 
-    fn end_election(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn end_election(&mut self, cx: &mut Context<'_, Self>) {
         match self.phase {
             Phase::Idle => return,
             Phase::Tiebreaking => cx.cancel_timer(Timer::Tiebreaker),
@@ -279,7 +279,7 @@ impl CandidateOrdinary {
         self.phase = Phase::Idle;
     }
 
-    fn believe(&mut self, cx: &mut Context<'_, impl Effects<Self>>, leader: NodeId, term: Term) {
+    fn believe(&mut self, cx: &mut Context<'_, Self>, leader: NodeId, term: Term) {
         self.outlook.believe(cx, leader, term);
         if leader == cx.me() {
             self.tenure.lead(cx);
@@ -289,7 +289,7 @@ impl CandidateOrdinary {
         }
     }
 
-    fn announce(&self, cx: &mut Context<'_, impl Effects<Self>>, leader: NodeId) {
+    fn announce(&self, cx: &mut Context<'_, Self>, leader: NodeId) {
         for peer in cx.view().peers() {
             cx.send(peer, Message::Elected { leader, term: self.outlook.term() });
         }
@@ -297,21 +297,21 @@ impl CandidateOrdinary {
 
     /// Whether this one would be preferred to this process: any candidate to an ordinary process, a
     /// better one to a candidate.
-    fn is_rival(&self, cx: &Context<'_, impl Effects<Self>>, peer: NodeId) -> bool {
+    fn is_rival(&self, cx: &Context<'_, Self>, peer: NodeId) -> bool {
         self.options.is_candidate(peer) && (!self.candidate || cx.view().outranks(peer, cx.me()))
     }
 
     /// Whether this process would be preferred to that candidate.
-    fn is_rival_of(&self, cx: &Context<'_, impl Effects<Self>>, candidate: NodeId) -> bool {
+    fn is_rival_of(&self, cx: &Context<'_, Self>, candidate: NodeId) -> bool {
         self.candidate && cx.view().outranks(cx.me(), candidate)
     }
 
     /// The rivals that are not suspected.
-    fn rivals(&self, cx: &Context<'_, impl Effects<Self>>) -> impl Iterator<Item = NodeId> {
+    fn rivals(&self, cx: &Context<'_, Self>) -> impl Iterator<Item = NodeId> {
         cx.view().peers().filter(|&peer| self.is_rival(cx, peer) && !self.outlook.suspects(peer))
     }
 
-    fn on_election(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId) {
+    fn on_election(&mut self, cx: &mut Context<'_, Self>, from: NodeId) {
         if self.candidate {
             cx.send(from, Message::Alive);
         }
@@ -322,7 +322,7 @@ impl CandidateOrdinary {
         }
     }
 
-    fn on_elected(&mut self, cx: &mut Context<'_, impl Effects<Self>>, leader: NodeId, term: Term) {
+    fn on_elected(&mut self, cx: &mut Context<'_, Self>, leader: NodeId, term: Term) {
         if !self.options.is_candidate(leader) || !cx.view().contains(leader) {
             return;
         }
@@ -356,15 +356,16 @@ impl Process for CandidateOrdinary {
     type Message = Message;
     type Timer = Timer;
     type Saved = ();
+    type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<()>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<()>) {
         match start {
             Start::Fresh => self.tenure.follow(cx),
             Start::Recovered(_) => self.detect(cx),
         }
     }
 
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         match (message, &mut self.phase) {
             (Message::Election, _) => self.on_election(cx, from),
             (Message::Alive, Phase::Polling(poll)) => {
@@ -380,7 +381,7 @@ impl Process for CandidateOrdinary {
         }
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Timer) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         match (timer, &self.phase) {
             (Timer::Tiebreaker | Timer::Elected, _) => self.call_election(cx),
             (Timer::Alive, Phase::Polling(poll)) => self.conclude(cx, poll.best(cx.view())),
@@ -396,7 +397,7 @@ impl Process for CandidateOrdinary {
         }
     }
 
-    fn on_suspect(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         if self.outlook.suspect(cx, peer) {
             self.detect(cx);
         }
@@ -409,7 +410,7 @@ impl Process for CandidateOrdinary {
         }
     }
 
-    fn on_restore(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         let missed = self.outlook.restore(cx, peer) || self.outlook.outranks_leader(cx, peer);
         let leads = self.outlook.leader() == Some(cx.me());
         let rival = self.is_rival(cx, peer);
@@ -428,7 +429,7 @@ impl Process for CandidateOrdinary {
         }
     }
 
-    fn on_view_change(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
         let overtaken = match self.outlook.leader() {
             Some(leader) if leader == cx.me() => self.rivals(cx).next().is_some(),
             Some(leader) => self.is_rival_of(cx, leader),
@@ -439,7 +440,7 @@ impl Process for CandidateOrdinary {
         }
     }
 
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         if command == Command::Campaign {
             self.call_election(cx);
         }

@@ -25,8 +25,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ring::{Ring, Run, Token};
 use crate::{
-    Choice, Context, Contract, Cost, Detection, Effects, Electorate, Formula, Kind, Rank, Safety, Synchrony,
-    Topology, View,
+    Choice, Context, Contract, Cost, Detection, Electorate, Formula, Kind, Rank, Safety, Synchrony, Topology,
+    View,
 };
 
 /// A process of the Chang-Roberts algorithm.
@@ -82,7 +82,7 @@ impl Token for Election {
 
     /// "… compares the attr in the message with its own attr."
     #[inline]
-    fn arrive(self, ring: &mut Ring<Self>, cx: &mut Context<'_, impl Effects<Ring<Self>>>, run: Run) {
+    fn arrive(self, ring: &mut Ring<Self>, cx: &mut Context<'_, Ring<Self>>, run: Run) {
         let (best, mine) = (self.best, cx.view().my_rank());
         let forwarded = ring.awaits(run);
         if best.id == mine.id {

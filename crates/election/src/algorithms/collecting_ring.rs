@@ -25,8 +25,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ring::{Ring, Run, Token};
 use crate::{
-    Choice, Context, Contract, Cost, Detection, Effects, Electorate, Formula, Kind, NodeId, Rank, Safety,
-    Synchrony, Topology, View,
+    Choice, Context, Contract, Cost, Detection, Electorate, Formula, Kind, NodeId, Rank, Safety, Synchrony,
+    Topology, View,
 };
 
 /// A process of the collecting ring.
@@ -80,7 +80,7 @@ impl Token for Election {
         None
     }
 
-    fn arrive(mut self, ring: &mut Ring<Self>, cx: &mut Context<'_, impl Effects<Ring<Self>>>, run: Run) {
+    fn arrive(mut self, ring: &mut Ring<Self>, cx: &mut Context<'_, Ring<Self>>, run: Run) {
         let (me, view) = (cx.me(), cx.view());
         let repairs = !ring.repair().is_none();
         if run.initiator == me {

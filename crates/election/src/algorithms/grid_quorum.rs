@@ -59,8 +59,8 @@ pub use self::message::Message;
 pub use self::voter::Saved;
 use super::{Tenure, parameters};
 use crate::{
-    Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Effects, Electorate,
-    Formula, Grid, NodeId, Parameter, Process, Safety, Start, Synchrony, Term, Topology,
+    Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Electorate, Formula, Grid,
+    NodeId, Parameter, Process, Safety, Start, Synchrony, Term, Topology,
 };
 
 /// What a process waits for.
@@ -193,7 +193,7 @@ impl Algorithm for GridQuorum {
 
 impl GridQuorum {
     /// Says something to somebody, perhaps itself.
-    fn say(&mut self, cx: &mut Context<'_, impl Effects<Self>>, to: NodeId, message: Message) {
+    fn say(&mut self, cx: &mut Context<'_, Self>, to: NodeId, message: Message) {
         if to == cx.me() {
             self.handle(cx, to, message);
         } else {
@@ -201,17 +201,17 @@ impl GridQuorum {
         }
     }
 
-    fn tell_all(&self, cx: &mut Context<'_, impl Effects<Self>>, message: Message) {
+    fn tell_all(&self, cx: &mut Context<'_, Self>, message: Message) {
         for peer in cx.view().peers() {
             cx.send(peer, message);
         }
     }
 
-    fn leads(&self, cx: &Context<'_, impl Effects<Self>>) -> bool {
+    fn leads(&self, cx: &Context<'_, Self>) -> bool {
         self.leader == Some(cx.me())
     }
 
-    fn forget_leader(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn forget_leader(&mut self, cx: &mut Context<'_, Self>) {
         if let Some(leader) = self.leader.take() {
             let led = leader == cx.me();
             cx.announce(if led { Announcement::SteppedDown } else { Announcement::Undecided });
@@ -219,7 +219,7 @@ impl GridQuorum {
     }
 
     /// Stands in the current term if nobody leads in it yet, otherwise in the next.
-    fn stand(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn stand(&mut self, cx: &mut Context<'_, Self>) {
         let open = self.lock.term > self.heard && self.lock.term > self.stood;
         let term = if open { self.lock.term } else { self.lock.term.next() };
         if !self.voter || term <= self.heard || term <= self.stood {
@@ -239,14 +239,14 @@ impl GridQuorum {
         self.ask_quorum(cx);
     }
 
-    fn lose_patience_later(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn lose_patience_later(&mut self, cx: &mut Context<'_, Self>) {
         let least = cx.delay_bound() * self.options.patience;
-        let after = least + least.scale(cx.rng::<Self>().unit());
+        let after = least + least.scale(cx.rng().unit());
         cx.set_timer(Timer::Patience, after);
     }
 
     /// A row and a column whose members are locked for this candidate, or may be there to be asked.
-    fn available(&self, cx: &Context<'_, impl Effects<Self>>) -> Option<BTreeSet<NodeId>> {
+    fn available(&self, cx: &Context<'_, Self>) -> Option<BTreeSet<NodeId>> {
         let (view, grid) = (cx.view(), Grid::of(cx.view().group_len()));
         let present = |slot| {
             let id = view.in_slot(slot);
@@ -259,7 +259,7 @@ impl GridQuorum {
     }
 
     /// Asks a quorum that is available, and lets the others go.
-    fn ask_quorum(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn ask_quorum(&mut self, cx: &mut Context<'_, Self>) {
         let Some(quorum) = self.available(cx) else { return self.withdraw(cx) };
         let Some(candidacy) = &mut self.candidacy else { return };
         let spare: Vec<NodeId> =
@@ -277,7 +277,7 @@ impl GridQuorum {
     }
 
     /// Does without this voter.
-    fn release(&mut self, cx: &mut Context<'_, impl Effects<Self>>, voter: NodeId) {
+    fn release(&mut self, cx: &mut Context<'_, Self>, voter: NodeId) {
         let Some(candidacy) = &mut self.candidacy else { return };
         let Some(ballot) = candidacy.ballots.remove(&voter) else { return };
         let grant = match ballot.state {
@@ -289,7 +289,7 @@ impl GridQuorum {
     }
 
     /// Ends its candidacy before it is decided.
-    fn withdraw(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn withdraw(&mut self, cx: &mut Context<'_, Self>) {
         let Some(candidacy) = &self.candidacy else { return };
         let voters: Vec<NodeId> = candidacy.ballots.keys().copied().collect();
         voters.into_iter().for_each(|voter| self.release(cx, voter));
@@ -298,7 +298,7 @@ impl GridQuorum {
     }
 
     /// "When all members of S_i are locked", it has won.
-    fn count(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn count(&mut self, cx: &mut Context<'_, Self>) {
         if !self.candidacy.as_ref().is_some_and(Candidacy::has_won) {
             return;
         }
@@ -311,7 +311,7 @@ impl GridQuorum {
         self.reaffirm(cx);
     }
 
-    fn reaffirm(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn reaffirm(&mut self, cx: &mut Context<'_, Self>) {
         self.tell_all(cx, Message::Elected { term: self.heard });
         self.tenure.lead(cx);
     }
@@ -323,7 +323,7 @@ impl GridQuorum {
         Some(ballot)
     }
 
-    fn on_locked(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, term: Term, grant: u64) {
+    fn on_locked(&mut self, cx: &mut Context<'_, Self>, from: NodeId, term: Term, grant: u64) {
         // Without a candidacy, this process may have won, crashed, and forgotten: it keeps its locks.
         let Some(candidacy) = self.candidacy.as_mut().filter(|_| term == self.lock.term) else { return };
         let given_back = candidacy.given_back.get(&from).copied().unwrap_or(0);
@@ -342,7 +342,7 @@ impl GridQuorum {
         self.count(cx);
     }
 
-    fn on_failed(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, term: Term) {
+    fn on_failed(&mut self, cx: &mut Context<'_, Self>, from: NodeId, term: Term) {
         let Some(ballot) = self.ballot(from, term) else { return };
         if ballot.state == State::Asked {
             ballot.state = State::Failed;
@@ -350,7 +350,7 @@ impl GridQuorum {
         }
     }
 
-    fn on_inquire(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, term: Term, grant: u64) {
+    fn on_inquire(&mut self, cx: &mut Context<'_, Self>, from: NodeId, term: Term, grant: u64) {
         // It may have overtaken the `Locked` that it is about.
         self.on_locked(cx, from, term, grant);
         let Some(Ballot { state: State::Locked { grant: held, inquired }, .. }) = self.ballot(from, term)
@@ -364,7 +364,7 @@ impl GridQuorum {
     }
 
     /// Gives back what was inquired about if it cannot win now.
-    fn relinquish(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn relinquish(&mut self, cx: &mut Context<'_, Self>) {
         let term = self.lock.term;
         let Some(candidacy) = self.candidacy.as_mut().filter(|candidacy| candidacy.cannot_win()) else {
             return;
@@ -381,7 +381,7 @@ impl GridQuorum {
     }
 
     /// Repeats what was not granted, and does without those who do not answer.
-    fn ask_again(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn ask_again(&mut self, cx: &mut Context<'_, Self>) {
         let term = self.lock.term;
         let Some(candidacy) = &mut self.candidacy else { return };
         let mut again = Vec::new();
@@ -400,7 +400,7 @@ impl GridQuorum {
     }
 
     /// Believes in a leader that speaks for itself, or of which another does.
-    fn on_elected(&mut self, cx: &mut Context<'_, impl Effects<Self>>, leader: NodeId, term: Term) {
+    fn on_elected(&mut self, cx: &mut Context<'_, Self>, leader: NodeId, term: Term) {
         let news = self.leader != Some(leader) || term > self.heard;
         let rival = term == self.heard && self.leader.is_some_and(|known| known != leader);
         if leader == cx.me() || term < self.heard || rival || self.suspects.contains(&leader) {
@@ -424,7 +424,7 @@ impl GridQuorum {
         }
     }
 
-    fn on_claim(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, term: Term) {
+    fn on_claim(&mut self, cx: &mut Context<'_, Self>, from: NodeId, term: Term) {
         if term < self.heard && self.leader.is_some() {
             let message = self.outdated(term);
             return self.say(cx, from, message);
@@ -434,7 +434,7 @@ impl GridQuorum {
 
     fn on_outdated(
         &mut self,
-        cx: &mut Context<'_, impl Effects<Self>>,
+        cx: &mut Context<'_, Self>,
         refused: Term,
         term: Term,
         elected: Option<(NodeId, Term)>,
@@ -453,19 +453,19 @@ impl GridQuorum {
         }
     }
 
-    fn on_ask(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId) {
+    fn on_ask(&mut self, cx: &mut Context<'_, Self>, from: NodeId) {
         if self.leads(cx) {
             cx.send(from, Message::Elected { term: self.heard });
         }
     }
 
     /// Whether this peer is there to be told to stand, as far as is known.
-    fn may_succeed(&self, cx: &Context<'_, impl Effects<Self>>, peer: NodeId) -> bool {
+    fn may_succeed(&self, cx: &Context<'_, Self>, peer: NodeId) -> bool {
         peer != cx.me() && cx.view().contains(peer) && !self.suspects.contains(&peer)
     }
 
     /// Lets go, and has another stand; in case it does not, this one does after a while.
-    fn hand_over(&mut self, cx: &mut Context<'_, impl Effects<Self>>, to: Option<NodeId>) {
+    fn hand_over(&mut self, cx: &mut Context<'_, Self>, to: Option<NodeId>) {
         self.forget_leader(cx);
         cx.cancel_timer(Timer::Reaffirm);
         self.lose_patience_later(cx);
@@ -474,7 +474,7 @@ impl GridQuorum {
         }
     }
 
-    fn handle(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
+    fn handle(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         match message {
             Message::Request { term } => self.on_request(cx, from, term),
             Message::Locked { term, grant } => self.on_locked(cx, from, term, grant),
@@ -491,13 +491,13 @@ impl GridQuorum {
     }
 
     /// Stands in place of the leader of that term, unless another has led since.
-    fn on_stand(&mut self, cx: &mut Context<'_, impl Effects<Self>>, term: Term) {
+    fn on_stand(&mut self, cx: &mut Context<'_, Self>, term: Term) {
         if term >= self.heard {
             self.campaign(cx);
         }
     }
 
-    fn campaign(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn campaign(&mut self, cx: &mut Context<'_, Self>) {
         if self.candidacy.is_none() && !self.leads(cx) {
             self.stand(cx);
         }
@@ -508,8 +508,9 @@ impl Process for GridQuorum {
     type Message = Message;
     type Timer = Timer;
     type Saved = Saved;
+    type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<Saved>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<Saved>) {
         if let Start::Recovered(saved) = start {
             self.recover(saved);
             self.tell_all(cx, Message::Ask);
@@ -520,14 +521,14 @@ impl Process for GridQuorum {
         self.tenure.follow(cx);
     }
 
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         if from != cx.me() && cx.view().contains(from) {
             self.silent.remove(&from);
             self.handle(cx, from, message);
         }
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Timer) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         match timer {
             Timer::Answers => self.ask_again(cx),
             Timer::Patience => {
@@ -542,7 +543,7 @@ impl Process for GridQuorum {
         }
     }
 
-    fn on_suspect(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         self.suspects.insert(peer);
         let state = self.candidacy.as_ref().and_then(|candidacy| candidacy.ballots.get(&peer));
         if self.leader == Some(peer) {
@@ -553,7 +554,7 @@ impl Process for GridQuorum {
         }
     }
 
-    fn on_restore(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         self.suspects.remove(&peer);
         match self.leads(cx) {
             true => cx.send(peer, Message::Elected { term: self.heard }),
@@ -561,7 +562,7 @@ impl Process for GridQuorum {
         }
     }
 
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         match command {
             Command::Campaign => self.campaign(cx),
             Command::Resign if self.leads(cx) => {

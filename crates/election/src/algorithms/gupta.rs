@@ -66,8 +66,8 @@ pub use message::{Message, Round, Timer};
 pub use options::{Estimate, LastK, OnConflict, OnSilence, Options};
 
 use crate::{
-    Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Effects, Electorate,
-    Figure, Formula, Member, NodeId, Parameter, Process, Safety, Start, Synchrony, Term, Topology, View,
+    Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Electorate, Figure,
+    Formula, Member, NodeId, Parameter, Process, Safety, Start, Synchrony, Term, Topology, View,
 };
 use filter::{About, hash};
 use notes::{Notes, exclude, include};
@@ -201,27 +201,27 @@ impl Gupta {
         self.options.passes(view, hash(view, self.round, about)(view.me()), k)
     }
 
-    fn wait(&mut self, cx: &mut Context<'_, impl Effects<Self>>, phase: Phase, timer: Timer, delays: u64) {
+    fn wait(&mut self, cx: &mut Context<'_, Self>, phase: Phase, timer: Timer, delays: u64) {
         self.phase = phase;
         cx.set_timer(timer, cx.delay_bound() * delays);
     }
 
     /// Waits for a random while, and initiates an election or a round if nobody else does.
-    fn await_turn(&mut self, cx: &mut Context<'_, impl Effects<Self>>, phase: Phase) {
+    fn await_turn(&mut self, cx: &mut Context<'_, Self>, phase: Phase) {
         let (bound, members) = (cx.delay_bound(), cx.view().group_len());
         let delay = self.options.delay(bound, members, cx.rng());
         self.phase = phase;
         cx.set_timer(Timer::Turn, delay);
     }
 
-    fn forget_leader(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn forget_leader(&mut self, cx: &mut Context<'_, Self>) {
         if let Some(leader) = self.leader() {
             let led = leader == cx.me();
             cx.announce(if led { Announcement::SteppedDown } else { Announcement::Undecided });
         }
     }
 
-    fn become_elected(&mut self, cx: &mut Context<'_, impl Effects<Self>>, leader: NodeId) {
+    fn become_elected(&mut self, cx: &mut Context<'_, Self>, leader: NodeId) {
         self.phase = Phase::Elected;
         cx.cancel_timer(Timer::Objection);
         cx.announce(Announcement::Elected { leader, term: Term(self.round.election.into()) });
@@ -233,18 +233,18 @@ impl Gupta {
     }
 
     /// The leader seems to have failed, or there is another: an election is needed.
-    fn give_up_leader(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn give_up_leader(&mut self, cx: &mut Context<'_, Self>) {
         self.forget_leader(cx);
         self.await_turn(cx, Phase::Suspicion);
     }
 
-    fn initiate(&mut self, cx: &mut Context<'_, impl Effects<Self>>, round: Round) {
+    fn initiate(&mut self, cx: &mut Context<'_, Self>, round: Round) {
         cx.multicast(Message::Initiate(round));
         self.enter(cx, round);
     }
 
     /// Figure 3, step 1: the round begins.
-    fn enter(&mut self, cx: &mut Context<'_, impl Effects<Self>>, round: Round) {
+    fn enter(&mut self, cx: &mut Context<'_, Self>, round: Round) {
         let former = self.jump_to(cx, round);
         let k = self.k(cx.view());
         if self.passes(cx.view(), About::Initiation, k) {
@@ -256,7 +256,7 @@ impl Gupta {
     }
 
     /// Leaves whatever it is in for a later round, and returns who led before.
-    fn jump_to(&mut self, cx: &mut Context<'_, impl Effects<Self>>, round: Round) -> Option<NodeId> {
+    fn jump_to(&mut self, cx: &mut Context<'_, Self>, round: Round) -> Option<NodeId> {
         let former = self.leader();
         self.forget_leader(cx);
         if let Some(notes) = &mut self.notes {
@@ -272,12 +272,7 @@ impl Gupta {
     }
 
     /// Step 2: tells those that relay, too, whom it prefers.
-    fn become_relay_member(
-        &mut self,
-        cx: &mut Context<'_, impl Effects<Self>>,
-        k: u64,
-        former: Option<NodeId>,
-    ) {
+    fn become_relay_member(&mut self, cx: &mut Context<'_, Self>, k: u64, former: Option<NodeId>) {
         let (view, round) = (cx.view(), self.round);
         let members = self.options.members(view);
         let timeout = self.options.time_out_2(k);
@@ -297,13 +292,7 @@ impl Gupta {
         }
     }
 
-    fn on_preference(
-        &mut self,
-        cx: &mut Context<'_, impl Effects<Self>>,
-        from: NodeId,
-        round: Round,
-        leader: NodeId,
-    ) {
+    fn on_preference(&mut self, cx: &mut Context<'_, Self>, from: NodeId, round: Round, leader: NodeId) {
         let view = cx.view();
         if round > self.round || (round == self.round && self.phase == Phase::Due) {
             let early = &mut self.notes().early;
@@ -328,7 +317,7 @@ impl Gupta {
     }
 
     /// The end of the Relay phase.
-    fn speak(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn speak(&mut self, cx: &mut Context<'_, Self>) {
         let (round, me) = (self.round, cx.me());
         let notes = self.notes();
         let Some(leader) = notes.best else { return };
@@ -339,7 +328,7 @@ impl Gupta {
     }
 
     /// Waits for the final choices of those who heard of the round later.
-    fn await_choices(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn await_choices(&mut self, cx: &mut Context<'_, Self>) {
         let timeout = 2 * self.options.time_out_3();
         self.wait(cx, Phase::Detection, Timer::Choices, timeout);
     }
@@ -349,12 +338,7 @@ impl Gupta {
         self.conflict |= first.leader != choice.leader;
     }
 
-    fn on_final_choice(
-        &mut self,
-        cx: &mut Context<'_, impl Effects<Self>>,
-        round: Round,
-        choice: FinalChoice,
-    ) {
+    fn on_final_choice(&mut self, cx: &mut Context<'_, Self>, round: Round, choice: FinalChoice) {
         if round < self.round || !self.is_round(round) || !cx.view().is_member(choice.leader) {
             return;
         }
@@ -382,7 +366,7 @@ impl Gupta {
     }
 
     /// Step 3: is there one leader?
-    fn conclude(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn conclude(&mut self, cx: &mut Context<'_, Self>) {
         match self.first {
             Some(_) if !self.conflict => {
                 let timeout = self.options.objection();
@@ -402,7 +386,7 @@ impl Gupta {
         }
     }
 
-    fn reinitiate_if_chosen(&mut self, cx: &mut Context<'_, impl Effects<Self>>, about: About) {
+    fn reinitiate_if_chosen(&mut self, cx: &mut Context<'_, Self>, about: About) {
         if self.passes(cx.view(), about, self.k(cx.view())) {
             self.initiate(cx, self.round.next());
         } else {
@@ -410,7 +394,7 @@ impl Gupta {
         }
     }
 
-    fn leave_undecided(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn leave_undecided(&mut self, cx: &mut Context<'_, Self>) {
         self.phase = Phase::Undecided;
         cx.cancel_timer(Timer::Objection);
     }
@@ -420,7 +404,7 @@ impl Gupta {
         round.election > 0 && (1..=self.options.max_rounds).contains(&round.number)
     }
 
-    fn on_initiate(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, round: Round) {
+    fn on_initiate(&mut self, cx: &mut Context<'_, Self>, from: NodeId, round: Round) {
         if !self.is_round(round) {
             return;
         }
@@ -436,8 +420,9 @@ impl Process for Gupta {
     type Message = Message;
     type Timer = Timer;
     type Saved = ();
+    type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<()>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<()>) {
         match start {
             Start::Fresh if self.options.all_know => {
                 self.round = self.round.next_election();
@@ -454,7 +439,7 @@ impl Process for Gupta {
         }
     }
 
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         match message {
             Message::Initiate(round) => self.on_initiate(cx, from, round),
             Message::Preference { round, leader } => self.on_preference(cx, from, round, leader),
@@ -466,7 +451,7 @@ impl Process for Gupta {
         }
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Timer) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         match timer {
             Timer::Relay => self.speak(cx),
             Timer::Initiation | Timer::RelayAndChoices | Timer::Choices => self.conclude(cx),
@@ -480,19 +465,19 @@ impl Process for Gupta {
         }
     }
 
-    fn on_suspect(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         include(&mut self.notes().suspects, peer);
         if self.leader() == Some(peer) {
             self.give_up_leader(cx);
         }
     }
 
-    fn on_restore(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         exclude(&mut self.notes().suspects, peer);
         self.welcome(cx, peer);
     }
 
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         // A leader resigns by lowering its rank, and having an election called.
         if command != Command::Campaign {
             return;

@@ -71,9 +71,8 @@ use serde::{Deserialize, Serialize};
 pub use self::message::{Group, Message};
 pub use self::options::{First, Options};
 use crate::{
-    Algorithm, Announcement, BadParameter, Choice, Command, Context, Contract, Cost, Detection, Effects,
-    Electorate, Formula, NodeId, Parameter, Process, Rank, Roster, Safety, Span, Start, Synchrony, Term,
-    Topology,
+    Algorithm, Announcement, BadParameter, Choice, Command, Context, Contract, Cost, Detection, Electorate,
+    Formula, NodeId, Parameter, Process, Rank, Roster, Safety, Span, Start, Synchrony, Term, Topology,
 };
 
 /// What a process waits for.
@@ -186,7 +185,7 @@ fn doublings(n: u64) -> u64 {
 }
 
 impl Invitation {
-    fn leads(&self, cx: &Context<'_, impl Effects<Self>>) -> bool {
+    fn leads(&self, cx: &Context<'_, Self>) -> bool {
         self.group.leader == cx.me()
     }
 
@@ -196,7 +195,7 @@ impl Invitation {
     }
 
     /// Becomes the leader of a new group of one.
-    fn found_group(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn found_group(&mut self, cx: &mut Context<'_, Self>) {
         self.number = self.number.next();
         cx.save(Founded { number: self.number, life: self.life });
         self.group = Group { leader: cx.me(), number: self.number, life: self.life };
@@ -216,7 +215,7 @@ impl Invitation {
     }
 
     /// Becomes a follower in this group, together with its own followers if it led some.
-    fn join_group(&mut self, cx: &mut Context<'_, impl Effects<Self>>, group: Group) {
+    fn join_group(&mut self, cx: &mut Context<'_, Self>, group: Group) {
         if group.leader == cx.me() {
             // A circle: they were told to follow one that follows them.
             return self.found_group(cx);
@@ -236,14 +235,14 @@ impl Invitation {
     }
 
     /// The delay before the next look, longer for those that rank lower.
-    fn until_look(&self, cx: &Context<'_, impl Effects<Self>>) -> Span {
+    fn until_look(&self, cx: &Context<'_, Self>) -> Span {
         let shortest = cx.delay_bound() * self.options.look;
         let better = cx.view().above().count() as f64 / cx.view().group_len() as f64;
         shortest + shortest.scale(better)
     }
 
     /// Invites the next peers outside the group, in ring order.
-    fn look(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn look(&mut self, cx: &mut Context<'_, Self>) {
         cx.set_timer(Timer::Look, self.until_look(cx));
         if self.joining.is_some() || self.heir.is_some() {
             return;
@@ -262,18 +261,12 @@ impl Invitation {
         }
     }
 
-    fn invite(&self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn invite(&self, cx: &mut Context<'_, Self>, peer: NodeId) {
         let rank = cx.view().my_rank();
         cx.send(peer, Message::Invitation { group: self.group, size: self.size(), rank });
     }
 
-    fn on_invitation(
-        &mut self,
-        cx: &mut Context<'_, impl Effects<Self>>,
-        group: Group,
-        size: u64,
-        rank: Rank,
-    ) {
+    fn on_invitation(&mut self, cx: &mut Context<'_, Self>, group: Group, size: u64, rank: Rank) {
         if !self.leads(cx) {
             return cx.send(group.leader, Message::Leader { group: self.group });
         }
@@ -293,13 +286,7 @@ impl Invitation {
         }
     }
 
-    fn on_accept(
-        &mut self,
-        cx: &mut Context<'_, impl Effects<Self>>,
-        from: NodeId,
-        group: Group,
-        followers: Vec<NodeId>,
-    ) {
+    fn on_accept(&mut self, cx: &mut Context<'_, Self>, from: NodeId, group: Group, followers: Vec<NodeId>) {
         if let Some(elsewhere) = self.joining.or_else(|| (group != self.group).then_some(self.group)) {
             return cx.send(from, Message::Leader { group: elsewhere });
         }
@@ -310,7 +297,7 @@ impl Invitation {
         cx.send(from, Message::Ready { group });
     }
 
-    fn on_leader(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, group: Group) {
+    fn on_leader(&mut self, cx: &mut Context<'_, Self>, from: NodeId, group: Group) {
         if !self.leads(cx) {
             return;
         }
@@ -330,14 +317,14 @@ impl Invitation {
     }
 
     /// Tells one that takes this process for the leader of a group it has left where it is now.
-    fn redirect(&mut self, cx: &mut Context<'_, impl Effects<Self>>, follower: NodeId, group: Group) {
+    fn redirect(&mut self, cx: &mut Context<'_, Self>, follower: NodeId, group: Group) {
         if self.leads(cx) {
             self.followers.insert(follower, 0);
         }
         cx.send(follower, Message::NotHere { from: group, into: self.group });
     }
 
-    fn on_question(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, group: Group) {
+    fn on_question(&mut self, cx: &mut Context<'_, Self>, from: NodeId, group: Group) {
         if group == self.group {
             self.followers.insert(from, 0);
             cx.send(from, Message::Here { group });
@@ -347,7 +334,7 @@ impl Invitation {
     }
 
     /// Counts the questions that are overdue, and gives up those that have not asked for too long.
-    fn call_roll(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn call_roll(&mut self, cx: &mut Context<'_, Self>) {
         let most = self.options.silence.div_ceil(self.options.ask);
         self.followers.retain(|_, overdue| {
             *overdue += 1;
@@ -356,12 +343,12 @@ impl Invitation {
         cx.set_timer(Timer::Roll, cx.delay_bound() * self.options.ask);
     }
 
-    fn ask(&self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn ask(&self, cx: &mut Context<'_, Self>) {
         cx.send(self.group.leader, Message::AreYouThere { group: self.group });
         cx.set_timer(Timer::Ask, cx.delay_bound() * self.options.ask);
     }
 
-    fn hand_over(&mut self, cx: &mut Context<'_, impl Effects<Self>>, heir: NodeId) {
+    fn hand_over(&mut self, cx: &mut Context<'_, Self>, heir: NodeId) {
         if self.leads(cx) && self.joining.is_none() && self.followers.contains_key(&heir) {
             self.heir = Some(heir);
             cx.send(heir, Message::Handover { group: self.group });
@@ -374,8 +361,9 @@ impl Process for Invitation {
     type Message = Message;
     type Timer = Timer;
     type Saved = Founded;
+    type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<Founded>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<Founded>) {
         match start {
             Start::Fresh => {}
             Start::Recovered(Some(founded)) => (self.number, self.life) = (founded.number, founded.life),
@@ -384,7 +372,7 @@ impl Process for Invitation {
         self.found_group(cx);
     }
 
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         // What leaders say of their own groups, and followers to their leaders, only they can say.
         match message {
             Message::Invitation { group, size, rank } if group.leader == from => {
@@ -414,7 +402,7 @@ impl Process for Invitation {
         }
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Timer) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         match timer {
             Timer::Look => self.look(cx),
             Timer::Roll => self.call_roll(cx),
@@ -424,14 +412,14 @@ impl Process for Invitation {
         }
     }
 
-    fn on_suspect(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         if self.group.leader == peer {
             self.found_group(cx);
         }
         self.followers.remove(&peer);
     }
 
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         match command {
             Command::Campaign if self.leads(cx) => self.look(cx),
             Command::Campaign => self.ask(cx),

@@ -24,8 +24,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ring::{Ring, Run, Token};
 use crate::{
-    Choice, Context, Contract, Cost, Detection, Effects, Electorate, Formula, Kind, Rank, Safety, Synchrony,
-    Topology, View,
+    Choice, Context, Contract, Cost, Detection, Electorate, Formula, Kind, Rank, Safety, Synchrony, Topology,
+    View,
 };
 
 /// A process of the maximum-only ring.
@@ -78,7 +78,7 @@ impl Token for Election {
         Some(self.best)
     }
 
-    fn arrive(self, ring: &mut Ring<Self>, cx: &mut Context<'_, impl Effects<Ring<Self>>>, run: Run) {
+    fn arrive(self, ring: &mut Ring<Self>, cx: &mut Context<'_, Ring<Self>>, run: Run) {
         let mine = cx.view().my_rank();
         let best = if self.best.id == mine.id { mine } else { self.best.max(mine) };
         if run.initiator == cx.me() {

@@ -31,8 +31,7 @@ use serde::{Deserialize, Serialize};
 use super::bully::Bully;
 use super::{Outlook, Poll, Tenure, parameters};
 use crate::{
-    Algorithm, Command, Context, Contract, Cost, Effects, Formula, Kind, NodeId, Parameter, Process, Start,
-    Term,
+    Algorithm, Command, Context, Contract, Cost, Formula, Kind, NodeId, Parameter, Process, Start, Term,
 };
 
 /// What processes of this algorithm say.
@@ -169,7 +168,7 @@ impl Algorithm for ModifiedBully {
 
 impl ModifiedBully {
     /// Step 1: "The process sends election messages to processes with higher identifiers."
-    fn call_election(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn call_election(&mut self, cx: &mut Context<'_, Self>) {
         match self.phase {
             Phase::Idle if self.outlook.is_best(cx) => self.become_leader(cx),
             Phase::Idle => {
@@ -180,41 +179,41 @@ impl ModifiedBully {
         }
     }
 
-    fn await_replies(&self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn await_replies(&self, cx: &mut Context<'_, Self>) {
         cx.set_timer(Timer::Alive, cx.delay_bound() * self.options.alive_timeout);
     }
 
     /// Step 2: "If no higher-ranked process responds, it proceeds with step 3. Otherwise, the process
     /// notifies the highest-ranked process it has heard from".
-    fn close_poll(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn close_poll(&mut self, cx: &mut Context<'_, Self>) {
         let Phase::Polling(poll) = &self.phase else { return };
         let Some(best) = poll.best(cx.view()) else { return self.become_leader(cx) };
         cx.send(best, Message::Proceed);
         self.await_elected(cx, best);
     }
 
-    fn await_elected(&mut self, cx: &mut Context<'_, impl Effects<Self>>, leader: NodeId) {
+    fn await_elected(&mut self, cx: &mut Context<'_, Self>, leader: NodeId) {
         self.end_election(cx);
         self.phase = Phase::AwaitingElected(leader);
         cx.set_timer(Timer::Elected, cx.delay_bound() * self.options.elected_timeout);
     }
 
     /// Step 3: "notifies all lower-ranked processes about the new leader."
-    fn become_leader(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn become_leader(&mut self, cx: &mut Context<'_, Self>) {
         self.end_election(cx);
         self.outlook.believe(cx, cx.me(), self.outlook.term().next());
         self.reaffirm(cx);
     }
 
     /// Announces this process as the leader to all that rank below.
-    fn reaffirm(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn reaffirm(&mut self, cx: &mut Context<'_, Self>) {
         for peer in cx.view().below() {
             cx.send(peer, Message::Elected { term: self.outlook.term() });
         }
         self.tenure.lead(cx);
     }
 
-    fn end_election(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn end_election(&mut self, cx: &mut Context<'_, Self>) {
         match self.phase {
             Phase::Idle => return,
             Phase::Polling(_) => cx.cancel_timer(Timer::Alive),
@@ -223,16 +222,16 @@ impl ModifiedBully {
         self.phase = Phase::Idle;
     }
 
-    fn call_again(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn call_again(&mut self, cx: &mut Context<'_, Self>) {
         self.end_election(cx);
         self.call_election(cx);
     }
 
-    fn expects_better_than(&self, cx: &Context<'_, impl Effects<Self>>, leader: NodeId) -> bool {
+    fn expects_better_than(&self, cx: &Context<'_, Self>, leader: NodeId) -> bool {
         matches!(self.phase, Phase::AwaitingElected(better) if cx.view().outranks(better, leader))
     }
 
-    fn on_alive(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId) {
+    fn on_alive(&mut self, cx: &mut Context<'_, Self>, from: NodeId) {
         let Phase::Polling(poll) = &mut self.phase else { return };
         poll.on_alive(from);
         if poll.is_complete() {
@@ -240,7 +239,7 @@ impl ModifiedBully {
         }
     }
 
-    fn on_proceed(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn on_proceed(&mut self, cx: &mut Context<'_, Self>) {
         let leader = self.outlook.leader();
         if self.phase != Phase::Idle || self.tenure.is_announcing(cx, &self.outlook) {
             return;
@@ -251,7 +250,7 @@ impl ModifiedBully {
         }
     }
 
-    fn on_elected(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, term: Term) {
+    fn on_elected(&mut self, cx: &mut Context<'_, Self>, from: NodeId, term: Term) {
         let doubtful = self.tenure.doubts(cx, &self.outlook, from, term);
         if doubtful || self.expects_better_than(cx, from) || cx.view().outranks(cx.me(), from) {
             self.outlook.hear(term);
@@ -274,15 +273,16 @@ impl Process for ModifiedBully {
     type Message = Message;
     type Timer = Timer;
     type Saved = ();
+    type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<()>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<()>) {
         match start {
             Start::Fresh => self.tenure.follow(cx),
             Start::Recovered(_) => self.call_election(cx),
         }
     }
 
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         match message {
             Message::Election if cx.view().outranks(cx.me(), from) => cx.send(from, Message::Alive),
             Message::Election => {}
@@ -292,7 +292,7 @@ impl Process for ModifiedBully {
         }
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Timer) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         match timer {
             Timer::Alive => self.close_poll(cx),
             Timer::Elected => self.call_again(cx),
@@ -304,7 +304,7 @@ impl Process for ModifiedBully {
         }
     }
 
-    fn on_suspect(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         let leaderless = self.outlook.suspect(cx, peer);
         match &mut self.phase {
             Phase::Idle if leaderless => self.call_election(cx),
@@ -320,7 +320,7 @@ impl Process for ModifiedBully {
         }
     }
 
-    fn on_restore(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         let missed = self.outlook.restore(cx, peer) || self.outlook.outranks_leader(cx, peer);
         let leads = self.outlook.leader() == Some(cx.me());
         match &mut self.phase {
@@ -339,13 +339,13 @@ impl Process for ModifiedBully {
         }
     }
 
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         if command == Command::Campaign {
             self.call_election(cx);
         }
     }
 
-    fn on_view_change(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
         if self.outlook.is_overtaken(cx) {
             self.call_election(cx);
         }

@@ -35,8 +35,8 @@ use super::bully::Bully;
 pub use super::modified_bully::Timer;
 use super::{Outlook, Poll, Tenure, parameters};
 use crate::{
-    Algorithm, BadParameter, Command, Context, Contract, Cost, Effects, Formula, Kind, NodeId, Parameter,
-    Process, Rank, Roster, Start, Term,
+    Algorithm, BadParameter, Command, Context, Contract, Cost, Formula, Kind, NodeId, Parameter, Process,
+    Rank, Roster, Start, Term,
 };
 
 /// What processes of this algorithm say.
@@ -200,14 +200,14 @@ impl Algorithm for NextInLine {
 impl NextInLine {
     /// "When one of the processes detects a leader failure, it starts a new election round by sending
     /// a message to the highest-ranked alternative from the list provided by the failed leader."
-    fn fail_over(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn fail_over(&mut self, cx: &mut Context<'_, Self>) {
         if self.phase == Phase::Idle {
             self.contact(cx, 0);
         }
     }
 
     /// Contacts the first alternative from this place on that does not seem to have failed.
-    fn contact(&mut self, cx: &mut Context<'_, impl Effects<Self>>, place: usize) {
+    fn contact(&mut self, cx: &mut Context<'_, Self>, place: usize) {
         self.end_election(cx);
         let failed = self.failed_leader(cx);
         let mut rest = self.line.alternatives.iter().copied().enumerate().skip(place);
@@ -224,12 +224,12 @@ impl NextInLine {
         }
     }
 
-    fn await_alive(&self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn await_alive(&self, cx: &mut Context<'_, Self>) {
         cx.set_timer(Timer::Alive, cx.delay_bound() * self.options.alive_timeout);
     }
 
     /// Whose alternatives this process knows.
-    fn failed_leader(&self, cx: &Context<'_, impl Effects<Self>>) -> Option<NodeId> {
+    fn failed_leader(&self, cx: &Context<'_, Self>) -> Option<NodeId> {
         let best = || cx.view().iter().max_by_key(|&member| cx.view().rank(member));
         let presumed = || best().filter(|member| !self.line.alternatives.contains(member));
         self.line.leader.or_else(presumed)
@@ -237,7 +237,7 @@ impl NextInLine {
 
     /// "If one of the proposed alternatives is up, it becomes a new leader without having to go
     /// through the complete election round."
-    fn take_over(&mut self, cx: &mut Context<'_, impl Effects<Self>>, failed: Option<NodeId>) {
+    fn take_over(&mut self, cx: &mut Context<'_, Self>, failed: Option<NodeId>) {
         let others = cx.view().peers().filter(|&peer| Some(peer) != failed && !self.outlook.suspects(peer));
         let others = others.collect();
         let deposed = self.better_leader(cx).filter(|&leader| Some(leader) == failed);
@@ -246,7 +246,7 @@ impl NextInLine {
     }
 
     /// The complete election round, as in the modified bully algorithm.
-    fn call_election(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn call_election(&mut self, cx: &mut Context<'_, Self>) {
         if self.phase != Phase::Idle {
             return;
         }
@@ -257,12 +257,12 @@ impl NextInLine {
         self.await_alive(cx);
     }
 
-    fn call_again(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn call_again(&mut self, cx: &mut Context<'_, Self>) {
         self.end_election(cx);
         self.call_election(cx);
     }
 
-    fn close_poll(&mut self, cx: &mut Context<'_, impl Effects<Self>>, best: Option<NodeId>) {
+    fn close_poll(&mut self, cx: &mut Context<'_, Self>, best: Option<NodeId>) {
         match best {
             None => self.become_leader(cx, cx.view().below().collect()),
             Some(best) => {
@@ -272,20 +272,20 @@ impl NextInLine {
         }
     }
 
-    fn await_elected(&mut self, cx: &mut Context<'_, impl Effects<Self>>, leader: NodeId) {
+    fn await_elected(&mut self, cx: &mut Context<'_, Self>, leader: NodeId) {
         self.end_election(cx);
         self.phase = Phase::AwaitingElected(leader);
         cx.set_timer(Timer::Elected, cx.delay_bound() * self.options.elected_timeout);
     }
 
-    fn become_leader(&mut self, cx: &mut Context<'_, impl Effects<Self>>, told: Vec<NodeId>) {
+    fn become_leader(&mut self, cx: &mut Context<'_, Self>, told: Vec<NodeId>) {
         self.end_election(cx);
         self.outlook.believe(cx, cx.me(), self.outlook.term().next());
         self.announce(cx, told);
         self.tenure.lead(cx);
     }
 
-    fn end_election(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn end_election(&mut self, cx: &mut Context<'_, Self>) {
         match self.phase {
             Phase::Idle => return,
             Phase::Contacting(_) | Phase::Polling(_) => cx.cancel_timer(Timer::Alive),
@@ -295,7 +295,7 @@ impl NextInLine {
     }
 
     /// Announces this process as the leader, with its alternatives.
-    fn announce(&self, cx: &mut Context<'_, impl Effects<Self>>, told: Vec<NodeId>) {
+    fn announce(&self, cx: &mut Context<'_, Self>, told: Vec<NodeId>) {
         let view = cx.view();
         let below = view.below().filter(|&peer| !self.outlook.suspects(peer));
         let mut ranks: Vec<Rank> = below.filter_map(|peer| view.rank(peer)).collect();
@@ -307,18 +307,18 @@ impl NextInLine {
     }
 
     /// The leader this process believes in, if that one outranks it.
-    fn better_leader(&self, cx: &Context<'_, impl Effects<Self>>) -> Option<NodeId> {
+    fn better_leader(&self, cx: &Context<'_, Self>) -> Option<NodeId> {
         self.outlook.leader().filter(|&leader| cx.view().outranks(leader, cx.me()))
     }
 
-    fn depose(&self, cx: &mut Context<'_, impl Effects<Self>>, leader: Option<NodeId>) {
+    fn depose(&self, cx: &mut Context<'_, Self>, leader: Option<NodeId>) {
         if let Some(leader) = leader {
             cx.send(leader, Message::Deposed { term: self.outlook.term() });
         }
     }
 
     /// Whether this process takes part in an election already, or has just announced the result.
-    fn is_engaged(&self, cx: &Context<'_, impl Effects<Self>>) -> bool {
+    fn is_engaged(&self, cx: &Context<'_, Self>) -> bool {
         self.phase != Phase::Idle || self.tenure.is_announcing(cx, &self.outlook)
     }
 
@@ -331,14 +331,14 @@ impl NextInLine {
         }
     }
 
-    fn on_contact(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, failed: Option<NodeId>) {
+    fn on_contact(&mut self, cx: &mut Context<'_, Self>, from: NodeId, failed: Option<NodeId>) {
         cx.send(from, Message::Alive);
         if !self.is_engaged(cx) {
             self.take_over(cx, failed);
         }
     }
 
-    fn on_alive(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId) {
+    fn on_alive(&mut self, cx: &mut Context<'_, Self>, from: NodeId) {
         match &mut self.phase {
             // "5 responds to 3 that it's alive to prevent it from contacting other nodes from the
             // alternatives list" (figure 10-2, b).
@@ -356,7 +356,7 @@ impl NextInLine {
         }
     }
 
-    fn on_proceed(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn on_proceed(&mut self, cx: &mut Context<'_, Self>) {
         if !self.is_engaged(cx) {
             let deposed = self.better_leader(cx);
             self.become_leader(cx, cx.view().below().collect());
@@ -366,7 +366,7 @@ impl NextInLine {
 
     fn on_elected(
         &mut self,
-        cx: &mut Context<'_, impl Effects<Self>>,
+        cx: &mut Context<'_, Self>,
         leader: NodeId,
         term: Term,
         alternatives: Vec<NodeId>,
@@ -395,15 +395,16 @@ impl Process for NextInLine {
     type Message = Message;
     type Timer = Timer;
     type Saved = ();
+    type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<()>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<()>) {
         match start {
             Start::Fresh => self.tenure.follow(cx),
             Start::Recovered(_) => self.call_election(cx),
         }
     }
 
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         match message {
             Message::Contact { failed } => self.on_contact(cx, from, failed),
             Message::Alive => self.on_alive(cx, from),
@@ -415,7 +416,7 @@ impl Process for NextInLine {
         }
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Timer) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         match (timer, &self.phase) {
             (Timer::Alive, Phase::Contacting(place)) => self.contact(cx, place + 1),
             (Timer::Alive, Phase::Polling(poll)) => self.close_poll(cx, poll.best(cx.view())),
@@ -433,7 +434,7 @@ impl Process for NextInLine {
         }
     }
 
-    fn on_suspect(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         let leaderless = self.outlook.suspect(cx, peer);
         let successor = self.successor();
         match &mut self.phase {
@@ -454,7 +455,7 @@ impl Process for NextInLine {
         }
     }
 
-    fn on_restore(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         let missed = self.outlook.restore(cx, peer) || self.outlook.outranks_leader(cx, peer);
         let leads = self.outlook.leader() == Some(cx.me());
         let better = self.successor().is_some_and(|other| cx.view().outranks(peer, other));
@@ -472,13 +473,13 @@ impl Process for NextInLine {
         }
     }
 
-    fn on_view_change(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
         if self.outlook.is_overtaken(cx) {
             self.call_election(cx);
         }
     }
 
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         match command {
             Command::Campaign if self.outlook.leader() == Some(cx.me()) => self.call_election(cx),
             Command::Campaign => self.fail_over(cx),

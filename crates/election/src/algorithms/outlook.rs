@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Announcement, Context, Effects, NodeId, Process, Term};
+use crate::{Announcement, Context, NodeId, Process, Term};
 
 /// Whom a process believes to lead, and whom its failure detector has reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -38,12 +38,12 @@ impl Outlook {
     }
 
     /// Whether everybody above this process is suspected: it *knows* that it is the best.
-    pub fn is_best<P: Process>(&self, cx: &Context<'_, impl Effects<P>>) -> bool {
+    pub fn is_best<P: Process>(&self, cx: &Context<'_, P>) -> bool {
         cx.view().above().all(|peer| self.suspects(peer))
     }
 
     /// Believes in a leader from now on, and says so if that is news.
-    pub fn believe<P: Process>(&mut self, cx: &mut Context<'_, impl Effects<P>>, leader: NodeId, term: Term) {
+    pub fn believe<P: Process>(&mut self, cx: &mut Context<'_, P>, leader: NodeId, term: Term) {
         let news = self.leader != Some(leader) || term > self.term;
         self.hear(term);
         self.leader = Some(leader);
@@ -56,7 +56,7 @@ impl Outlook {
     }
 
     /// Believes in nobody from now on, and says so if that is news.
-    pub fn forget<P: Process>(&mut self, cx: &mut Context<'_, impl Effects<P>>) {
+    pub fn forget<P: Process>(&mut self, cx: &mut Context<'_, P>) {
         if let Some(leader) = self.leader.take() {
             let led = leader == cx.me();
             cx.announce(if led { Announcement::SteppedDown } else { Announcement::Undecided });
@@ -69,7 +69,7 @@ impl Outlook {
     }
 
     /// Takes note of a suspicion. True if it was the leader: there is none any more.
-    pub fn suspect<P: Process>(&mut self, cx: &mut Context<'_, impl Effects<P>>, peer: NodeId) -> bool {
+    pub fn suspect<P: Process>(&mut self, cx: &mut Context<'_, P>, peer: NodeId) -> bool {
         self.suspects.insert(peer);
         if self.leader != Some(peer) {
             return false;
@@ -81,20 +81,20 @@ impl Outlook {
 
     /// Takes note that a suspicion was lifted. True if the peer was passed over meanwhile although
     /// it outranks whoever leads now.
-    pub fn restore<P: Process>(&mut self, cx: &Context<'_, impl Effects<P>>, peer: NodeId) -> bool {
+    pub fn restore<P: Process>(&mut self, cx: &Context<'_, P>, peer: NodeId) -> bool {
         self.suspects.remove(&peer);
         let passed_over = self.passed_over.remove(&peer);
         passed_over && (self.leader.is_none() || self.outranks_leader(cx, peer))
     }
 
     /// Whether this one would make a better leader than the one this process believes in.
-    pub fn outranks_leader<P: Process>(&self, cx: &Context<'_, impl Effects<P>>, peer: NodeId) -> bool {
+    pub fn outranks_leader<P: Process>(&self, cx: &Context<'_, P>, peer: NodeId) -> bool {
         self.leader.is_some_and(|leader| cx.view().outranks(peer, leader))
     }
 
     /// Whether ranks have changed so that somebody other than the leader should lead, and this
     /// process is the one to notice: the leader itself, or one that outranks it now.
-    pub fn is_overtaken<P: Process>(&self, cx: &Context<'_, impl Effects<P>>) -> bool {
+    pub fn is_overtaken<P: Process>(&self, cx: &Context<'_, P>) -> bool {
         match self.leader {
             Some(leader) if leader == cx.me() => !self.is_best(cx),
             _ => self.outranks_leader(cx, cx.me()),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Outlook;
-use crate::{Context, Effects, NodeId, Process, View};
+use crate::{Context, NodeId, Process, View};
 
 /// Who has been asked, and who has replied.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -21,7 +21,7 @@ impl Poll {
     /// Puts the question to all that rank above this process. The replies of suspects are not awaited:
     /// it may be a late word of the dead.
     pub(crate) fn above<P: Process>(
-        cx: &mut Context<'_, impl Effects<P>>,
+        cx: &mut Context<'_, P>,
         outlook: &Outlook,
         question: P::Message,
     ) -> Poll {

@@ -77,8 +77,8 @@ pub use self::watchers::Watchers;
 use super::parameters;
 use crate::{
     Algorithm, Announcement, Attribute, BadParameter, Choice, Command, Context, Contract, Cost, DRIFT_BOUND,
-    Detection, Effects, Electorate, Expense, Figure, Formula, Leases, Member, NodeId, Parameter, Process,
-    Rng, Roster, Safety, Settings, Span, Start, Synchrony, Time, Topology, Value,
+    Detection, Electorate, Expense, Figure, Formula, Leases, Member, NodeId, Parameter, Process, Rng, Roster,
+    Safety, Settings, Span, Start, Synchrony, Time, Topology, Value,
 };
 
 /// What a process waits for.
@@ -191,15 +191,15 @@ pub struct QuorumLease {
 type Soliloquy = VecDeque<(usize, Body)>;
 
 /// Carries out what either role does. What a process says to itself needs no message.
-struct Office<'o, 'v, E> {
-    cx: &'o mut Context<'v, E>,
+struct Office<'o, 'v> {
+    cx: &'o mut Context<'v, QuorumLease>,
     names: &'o [Name],
     /// Which of the names the candidate is about that is at work.
     election: usize,
     own: &'o mut Soliloquy,
 }
 
-impl<E: Effects<QuorumLease>> Office<'_, '_, E> {
+impl Office<'_, '_> {
     /// Which of its elections has this name.
     fn election(&self, name: Name) -> Option<usize> {
         self.names.iter().position(|&own| own == name)
@@ -214,7 +214,7 @@ impl<E: Effects<QuorumLease>> Office<'_, '_, E> {
     }
 }
 
-impl<E: Effects<QuorumLease>> VoterEffects for Office<'_, '_, E> {
+impl VoterEffects for Office<'_, '_> {
     fn save(&mut self, saved: Saved) {
         self.cx.save(saved);
     }
@@ -223,7 +223,7 @@ impl<E: Effects<QuorumLease>> VoterEffects for Office<'_, '_, E> {
     }
 }
 
-impl<E: Effects<QuorumLease>> CandidateEffects for Office<'_, '_, E> {
+impl CandidateEffects for Office<'_, '_> {
     fn ask(&mut self, voter: NodeId, ask: Ask) {
         self.send(voter, self.names[self.election], Body::Ask(ask));
     }
@@ -488,7 +488,7 @@ impl QuorumLease {
     }
 
     /// Says whether the application that would lead is well.
-    pub fn set_healthy(&mut self, cx: &mut Context<'_, impl Effects<Self>>, healthy: bool) {
+    pub fn set_healthy(&mut self, cx: &mut Context<'_, Self>, healthy: bool) {
         let now = cx.now();
         self.handle(cx, |roles, office| {
             roles.each(office, |candidate, office| candidate.set_healthy(office, now, healthy));
@@ -496,10 +496,10 @@ impl QuorumLease {
     }
 
     /// Handles one input, and what the process has to say to itself about it; then sets the timers.
-    fn handle<'v, E: Effects<Self>>(
+    fn handle<'v>(
         &mut self,
-        cx: &mut Context<'v, E>,
-        input: impl FnOnce(&mut Roles, &mut Office<'_, 'v, E>),
+        cx: &mut Context<'v, Self>,
+        input: impl FnOnce(&mut Roles, &mut Office<'_, 'v>),
     ) {
         let Some(roles) = &mut self.roles else { return };
         let (now, me, names) = (cx.now(), cx.me(), &self.names);
@@ -515,10 +515,10 @@ impl QuorumLease {
 
 impl Roles {
     /// Has every candidate do something, each about its own election.
-    fn each<'o, 'v, E>(
+    fn each<'o, 'v>(
         &mut self,
-        office: &mut Office<'o, 'v, E>,
-        mut act: impl FnMut(&mut Candidate, &mut Office<'o, 'v, E>),
+        office: &mut Office<'o, 'v>,
+        mut act: impl FnMut(&mut Candidate, &mut Office<'o, 'v>),
     ) {
         for (election, candidate) in self.candidates.iter_mut().enumerate() {
             office.election = election;
@@ -526,14 +526,7 @@ impl Roles {
         }
     }
 
-    fn hear<E: Effects<QuorumLease>>(
-        &mut self,
-        office: &mut Office<'_, '_, E>,
-        now: Time,
-        from: NodeId,
-        name: Name,
-        body: Body,
-    ) {
+    fn hear(&mut self, office: &mut Office<'_, '_>, now: Time, from: NodeId, name: Name, body: Body) {
         if let (Body::Ask(ask), Some(voter)) = (body, &mut self.voter) {
             return voter.on_ask(office, now, from, name, ask);
         }
@@ -547,7 +540,7 @@ impl Roles {
     }
 
     /// Sets the timers for what is due next, where that has changed.
-    fn arm(&mut self, cx: &mut Context<'_, impl Effects<QuorumLease>>) {
+    fn arm(&mut self, cx: &mut Context<'_, QuorumLease>) {
         let due = [
             self.voter.as_ref().and_then(Voter::next_due),
             self.candidates.iter().map(Candidate::next_due).min(),
@@ -570,8 +563,9 @@ impl Process for QuorumLease {
     type Message = Message;
     type Timer = Timer;
     type Saved = Saved;
+    type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<Saved>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<Saved>) {
         let (now, me, view, names) = (cx.now(), cx.me(), cx.view(), &self.names);
         let timings = self.options.timings(cx.delay_bound());
         let count = self.options.voters.min(view.group_len());
@@ -590,14 +584,14 @@ impl Process for QuorumLease {
         self.handle(cx, |_, _| {});
     }
 
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         let now = cx.now();
         if from != cx.me() {
             self.handle(cx, |roles, office| roles.hear(office, now, from, message.name, message.body));
         }
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Timer) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         let now = cx.now();
         self.handle(cx, |roles, office| {
             roles.armed[timer as usize] = None;
@@ -611,14 +605,14 @@ impl Process for QuorumLease {
         });
     }
 
-    fn on_view_change(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
         let (now, attribute) = (cx.now(), cx.view().my_rank().attribute);
         self.handle(cx, |roles, office| {
             roles.each(office, |candidate, _| candidate.set_attribute(now, attribute));
         });
     }
 
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         let now = cx.now();
         self.handle(cx, |roles, office| {
             roles.each(office, |candidate, office| match command {

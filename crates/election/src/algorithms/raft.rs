@@ -48,8 +48,8 @@ use serde::{Deserialize, Serialize};
 pub use self::message::Message;
 use super::parameters;
 use crate::{
-    Algorithm, Announcement, BadParameter, Choice, Command, Context, Contract, Cost, Detection, Effects,
-    Electorate, Formula, NodeId, Parameter, Process, Roster, Safety, Span, Start, Synchrony, Term, Topology,
+    Algorithm, Announcement, BadParameter, Choice, Command, Context, Contract, Cost, Detection, Electorate,
+    Formula, NodeId, Parameter, Process, Roster, Safety, Span, Start, Synchrony, Term, Topology,
 };
 
 /// What a server waits for.
@@ -216,36 +216,36 @@ impl Algorithm for Raft {
 
 impl Raft {
     /// "The value of currentTerm and votedFor are persisted" before anything is said about them.
-    fn enter(&mut self, cx: &mut Context<'_, impl Effects<Self>>, term: Term, vote: Option<NodeId>) {
+    fn enter(&mut self, cx: &mut Context<'_, Self>, term: Term, vote: Option<NodeId>) {
         (self.term, self.vote) = (term, vote);
         if !self.options.forget_votes {
             cx.save(Saved { term, vote, voter: self.voter });
         }
     }
 
-    fn minimum(&self, cx: &Context<'_, impl Effects<Self>>) -> Span {
+    fn minimum(&self, cx: &Context<'_, Self>) -> Span {
         cx.delay_bound() * self.options.election_timeout
     }
 
     /// Somewhere from nothing to the minimum election time-out.
-    fn extra(&self, cx: &mut Context<'_, impl Effects<Self>>) -> Span {
+    fn extra(&self, cx: &mut Context<'_, Self>) -> Span {
         let minimum = self.minimum(cx);
-        minimum.scale(cx.rng::<Self>().unit())
+        minimum.scale(cx.rng().unit())
     }
 
-    fn set_election_timer(&self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn set_election_timer(&self, cx: &mut Context<'_, Self>) {
         let after = self.minimum(cx) + self.extra(cx);
         cx.set_timer(Timer::Election, after);
     }
 
-    fn tell_all(&self, cx: &mut Context<'_, impl Effects<Self>>, message: Message) {
+    fn tell_all(&self, cx: &mut Context<'_, Self>, message: Message) {
         for peer in cx.view().peers() {
             cx.send(peer, message);
         }
     }
 
     /// Whether these and this server are more than half of the group.
-    fn is_majority(cx: &Context<'_, impl Effects<Self>>, supporters: &BTreeSet<NodeId>) -> bool {
+    fn is_majority(cx: &Context<'_, Self>, supporters: &BTreeSet<NodeId>) -> bool {
         supporters.len() + 1 > cx.view().group_len() / 2
     }
 
@@ -255,7 +255,7 @@ impl Raft {
     }
 
     /// Believes in no leader any more, and says so if that is news.
-    fn forget_leader(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn forget_leader(&mut self, cx: &mut Context<'_, Self>) {
         if let Some(leader) = self.leader.take() {
             let led = leader == cx.me();
             cx.announce(if led { Announcement::SteppedDown } else { Announcement::Undecided });
@@ -263,7 +263,7 @@ impl Raft {
     }
 
     /// Stops what a server does in any role.
-    fn stop(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn stop(&mut self, cx: &mut Context<'_, Self>) {
         if let Role::Leader(_) = self.role {
             cx.cancel_timer(Timer::Heartbeat);
             cx.cancel_timer(Timer::Quorum);
@@ -276,7 +276,7 @@ impl Raft {
     }
 
     /// Follows nobody for the time being. A follower that did not either has its time-out running.
-    fn become_follower(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn become_follower(&mut self, cx: &mut Context<'_, Self>) {
         self.forget_leader(cx);
         if self.lease || self.role != Role::Follower {
             self.stop(cx);
@@ -287,7 +287,7 @@ impl Raft {
     /// "If one server's current term is smaller than the other's, then it updates its current term to the
     /// larger value. If a candidate or leader discovers that its term is out of date, it immediately
     /// reverts to follower state" (5.1).
-    fn catch_up(&mut self, cx: &mut Context<'_, impl Effects<Self>>, term: Term) {
+    fn catch_up(&mut self, cx: &mut Context<'_, Self>, term: Term) {
         if term > self.term {
             self.become_follower(cx);
             self.enter(cx, term, None);
@@ -295,7 +295,7 @@ impl Raft {
     }
 
     /// Begins an election, with the question whether it would be won if so wanted.
-    fn campaign(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn campaign(&mut self, cx: &mut Context<'_, Self>) {
         if !self.options.pre_vote {
             return self.become_candidate(cx, false);
         }
@@ -316,7 +316,7 @@ impl Raft {
 
     /// "A follower increments its current term and transitions to candidate state. It then votes for
     /// itself and issues RequestVote RPCs in parallel to each of the other servers" (5.2).
-    fn become_candidate(&mut self, cx: &mut Context<'_, impl Effects<Self>>, transfer: bool) {
+    fn become_candidate(&mut self, cx: &mut Context<'_, Self>, transfer: bool) {
         if !self.may_stand() {
             return;
         }
@@ -330,7 +330,7 @@ impl Raft {
     }
 
     /// Goes on if a majority supports it.
-    fn count(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn count(&mut self, cx: &mut Context<'_, Self>) {
         match &self.role {
             Role::PreCandidate(promises) if Self::is_majority(cx, promises) => {
                 self.become_candidate(cx, false);
@@ -342,7 +342,7 @@ impl Raft {
 
     /// "Once a candidate wins an election, it becomes leader. It then sends heartbeat messages to all of
     /// the other servers to establish its authority and prevent new elections" (5.2).
-    fn become_leader(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn become_leader(&mut self, cx: &mut Context<'_, Self>) {
         cx.cancel_timer(Timer::Election);
         self.role = Role::Leader(BTreeSet::new());
         self.leader = Some(cx.me());
@@ -353,14 +353,14 @@ impl Raft {
         }
     }
 
-    fn beat(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn beat(&mut self, cx: &mut Context<'_, Self>) {
         self.tell_all(cx, Message::Heartbeat { term: self.term });
         cx.set_timer(Timer::Heartbeat, cx.delay_bound() * self.options.heartbeat);
     }
 
     /// "A leader […] steps down if an election timeout elapses without a successful round of heartbeats
     /// to a majority of its cluster" (thesis, 6.2).
-    fn check_quorum(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn check_quorum(&mut self, cx: &mut Context<'_, Self>) {
         let Role::Leader(heard) = &mut self.role else { return };
         if Self::is_majority(cx, heard) {
             heard.clear();
@@ -371,7 +371,7 @@ impl Raft {
     }
 
     /// Says whether it would vote for the sender. Nothing changes by that.
-    fn on_pre_vote(&self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, term: Term) {
+    fn on_pre_vote(&self, cx: &mut Context<'_, Self>, from: NodeId, term: Term) {
         let granted = self.would_vote(from, term) && !self.is_content();
         let term = if granted { term } else { self.term };
         cx.send(from, Message::WouldVote { term, granted });
@@ -384,13 +384,7 @@ impl Raft {
         self.voter && (term > self.term || term == self.term && free)
     }
 
-    fn on_request_vote(
-        &mut self,
-        cx: &mut Context<'_, impl Effects<Self>>,
-        from: NodeId,
-        term: Term,
-        transfer: bool,
-    ) {
+    fn on_request_vote(&mut self, cx: &mut Context<'_, Self>, from: NodeId, term: Term, transfer: bool) {
         // "It does not update its term or grant its vote" (thesis, 4.2.3).
         if self.is_content() && !transfer {
             return cx.send(from, Message::Vote { term: self.term, granted: false });
@@ -407,13 +401,7 @@ impl Raft {
         cx.send(from, Message::Vote { term: self.term, granted });
     }
 
-    fn on_would_vote(
-        &mut self,
-        cx: &mut Context<'_, impl Effects<Self>>,
-        from: NodeId,
-        term: Term,
-        granted: bool,
-    ) {
+    fn on_would_vote(&mut self, cx: &mut Context<'_, Self>, from: NodeId, term: Term, granted: bool) {
         if !granted {
             return self.catch_up(cx, term);
         }
@@ -425,7 +413,7 @@ impl Raft {
         }
     }
 
-    fn on_vote(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, term: Term, granted: bool) {
+    fn on_vote(&mut self, cx: &mut Context<'_, Self>, from: NodeId, term: Term, granted: bool) {
         self.catch_up(cx, term);
         if let Role::Candidate(votes) = &mut self.role
             && granted
@@ -438,7 +426,7 @@ impl Raft {
 
     /// "If the leader's term […] is at least as large as the candidate's current term, then the candidate
     /// recognizes the leader as legitimate and returns to follower state" (5.2).
-    fn on_heartbeat(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, term: Term) {
+    fn on_heartbeat(&mut self, cx: &mut Context<'_, Self>, from: NodeId, term: Term) {
         let rival = term == self.term && matches!(self.role, Role::Leader(_));
         // The rival of a leader in its own term has not been elected: not with votes that were kept.
         if term >= self.term && !rival {
@@ -447,7 +435,7 @@ impl Raft {
         cx.send(from, Message::HeartbeatReply { term: self.term });
     }
 
-    fn follow(&mut self, cx: &mut Context<'_, impl Effects<Self>>, leader: NodeId, term: Term) {
+    fn follow(&mut self, cx: &mut Context<'_, Self>, leader: NodeId, term: Term) {
         let news = self.leader != Some(leader) || term > self.term;
         if term > self.term {
             self.enter(cx, term, None);
@@ -464,7 +452,7 @@ impl Raft {
         }
     }
 
-    fn on_heartbeat_reply(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, term: Term) {
+    fn on_heartbeat_reply(&mut self, cx: &mut Context<'_, Self>, from: NodeId, term: Term) {
         self.catch_up(cx, term);
         match &mut self.role {
             Role::Leader(heard) if term == self.term => drop(heard.insert(from)),
@@ -474,7 +462,7 @@ impl Raft {
 
     /// "The current leader then sends a TimeoutNow request to the target server. This request has the same
     /// effect as the target server's election timer firing" (thesis, 3.10).
-    fn on_timeout_now(&mut self, cx: &mut Context<'_, impl Effects<Self>>, term: Term) {
+    fn on_timeout_now(&mut self, cx: &mut Context<'_, Self>, term: Term) {
         self.catch_up(cx, term);
         if term == self.term {
             self.become_candidate(cx, true);
@@ -482,7 +470,7 @@ impl Raft {
     }
 
     /// Stands back for one time-out, the longest that others may have.
-    fn resign(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn resign(&mut self, cx: &mut Context<'_, Self>) {
         self.become_follower(cx);
         let after = self.minimum(cx) * 2 + self.extra(cx);
         cx.set_timer(Timer::Election, after);
@@ -493,8 +481,9 @@ impl Process for Raft {
     type Message = Message;
     type Timer = Timer;
     type Saved = Saved;
+    type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<Saved>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<Saved>) {
         match start {
             Start::Recovered(Some(Saved { term, vote, voter })) => {
                 (self.term, self.vote, self.voter) = (term, vote, voter);
@@ -508,7 +497,7 @@ impl Process for Raft {
         self.set_election_timer(cx);
     }
 
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         if from == cx.me() || !cx.view().contains(from) {
             return;
         }
@@ -523,7 +512,7 @@ impl Process for Raft {
         }
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Timer) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         match timer {
             Timer::Lease => {
                 self.lease = false;
@@ -541,7 +530,7 @@ impl Process for Raft {
         }
     }
 
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         let leads = matches!(self.role, Role::Leader(_));
         match command {
             Command::Campaign if self.role == Role::Follower => self.campaign(cx),

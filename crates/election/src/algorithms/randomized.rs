@@ -107,8 +107,8 @@ pub use vector::Vector;
 use rounds::{Tournament, sigma, sigma_last};
 
 use crate::{
-    Algorithm, Choice, Command, Context, Contract, Cost, Detection, Effects, Electorate, Figure, Formula,
-    NodeId, Parameter, Process, Safety, Start, Synchrony, Topology,
+    Algorithm, Choice, Command, Context, Contract, Cost, Detection, Electorate, Figure, Formula, NodeId,
+    Parameter, Process, Safety, Start, Synchrony, Topology,
 };
 
 /// A process of the randomized election.
@@ -199,27 +199,28 @@ impl Process for Randomized {
     type Message = Message;
     type Timer = Timer;
     type Saved = ();
+    type Command = Command;
 
-    fn on_start(&mut self, _: &mut Context<'_, impl Effects<Self>>, _: Start<()>) {}
+    fn on_start(&mut self, _: &mut Context<'_, Self>, _: Start<()>) {}
 
     #[inline]
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         self.0.on_message(cx, from, message);
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Timer) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         self.0.on_timer(cx, timer);
     }
 
-    fn on_suspect(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         self.0.on_suspect(cx, peer);
     }
 
-    fn on_restore(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         self.0.on_restore(cx, peer);
     }
 
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         self.0.on_command(cx, command);
     }
 }

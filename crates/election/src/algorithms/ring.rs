@@ -42,7 +42,7 @@ use serde::de::DeserializeOwned;
 use self::hops::Hops;
 use super::Outlook;
 use crate::{
-    Algorithm, Command, Context, Contract, Effects, Kind, NodeId, Parameter, Process, Rank, Start, Term, View,
+    Algorithm, Command, Context, Contract, Kind, NodeId, Parameter, Process, Rank, Start, Term, View,
 };
 
 mod hops;
@@ -77,7 +77,7 @@ pub trait Token:
     fn best(&self) -> Option<Rank>;
 
     /// What a process does with a token that is not outdated.
-    fn arrive(self, ring: &mut Ring<Self>, cx: &mut Context<'_, impl Effects<Ring<Self>>>, run: Run);
+    fn arrive(self, ring: &mut Ring<Self>, cx: &mut Context<'_, Ring<Self>>, run: Run);
 }
 
 /// A run whose `Election` a process has passed on, and whose outcome it waits for.
@@ -163,7 +163,7 @@ impl<T: Token> Ring<T> {
 
     /// Sends the token to the next process. It takes `on` to conclude the run.
     #[inline]
-    pub fn pass_on(&mut self, cx: &mut Context<'_, impl Effects<Self>>, run: Run, token: T, on: NodeId) {
+    pub fn pass_on(&mut self, cx: &mut Context<'_, Self>, run: Run, token: T, on: NodeId) {
         if self.trusts_only_the_detector() && self.suspects(on) {
             return self.give_up(cx, run);
         }
@@ -176,7 +176,7 @@ impl<T: Token> Ring<T> {
 
     /// The run is over: believes in its leader and has that go round. Not if ranks have changed
     /// meanwhile.
-    pub fn conclude(&mut self, cx: &mut Context<'_, impl Effects<Self>>, run: Run, leader: NodeId) {
+    pub fn conclude(&mut self, cx: &mut Context<'_, Self>, run: Run, leader: NodeId) {
         if cx.view().outranks(cx.me(), leader) {
             return self.give_up(cx, run);
         }
@@ -185,7 +185,7 @@ impl<T: Token> Ring<T> {
     }
 
     /// The run cannot end well: calls another, unless a greater one is under way.
-    pub fn give_up(&mut self, cx: &mut Context<'_, impl Effects<Self>>, run: Run) {
+    pub fn give_up(&mut self, cx: &mut Context<'_, Self>, run: Run) {
         if self.awaited().is_some_and(|awaited| awaited.run <= run) {
             self.phase = Phase::Idle;
         }
@@ -202,11 +202,11 @@ impl<T: Token> Ring<T> {
         }
     }
 
-    fn leads(&self, cx: &Context<'_, impl Effects<Self>>) -> bool {
+    fn leads(&self, cx: &Context<'_, Self>) -> bool {
         self.outlook.leader() == Some(cx.me())
     }
 
-    fn call_election(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn call_election(&mut self, cx: &mut Context<'_, Self>) {
         if self.awaited().is_some() {
             return;
         }
@@ -219,7 +219,7 @@ impl<T: Token> Ring<T> {
     /// this process is from the one that has to conclude it, whose predecessor is therefore the first
     /// to lose patience although the last to have passed the token on.
     #[inline]
-    fn await_outcome(&mut self, cx: &mut Context<'_, impl Effects<Self>>, awaited: Awaited) {
+    fn await_outcome(&mut self, cx: &mut Context<'_, Self>, awaited: Awaited) {
         self.phase = Phase::Awaiting(awaited);
         if self.repair.timeouts {
             let distance = cx.view().distance(awaited.on).unwrap_or(0) as u64;
@@ -229,7 +229,7 @@ impl<T: Token> Ring<T> {
         self.expect_leader(cx, 3);
     }
 
-    fn end_wait(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn end_wait(&mut self, cx: &mut Context<'_, Self>) {
         self.phase = Phase::Idle;
         if self.repair.timeouts {
             cx.cancel_timer(Timer::Outcome);
@@ -241,7 +241,7 @@ impl<T: Token> Ring<T> {
     }
 
     /// Adopts an outcome. It stands, unless the run this process waits for is greater.
-    fn accept(&mut self, cx: &mut Context<'_, impl Effects<Self>>, outcome: Outcome) {
+    fn accept(&mut self, cx: &mut Context<'_, Self>, outcome: Outcome) {
         let Outcome { run, leader, .. } = outcome;
         self.hear(run.term);
         self.concluded = Some(outcome);
@@ -262,7 +262,7 @@ impl<T: Token> Ring<T> {
     /// The outcome names a suspect: a late word of the dead, or the detector is wrong and will say
     /// so. Calling an election at once would repeat itself as long as the suspicion lasts ("new
     /// election runs initiated forever"), so a process that has time-outs waits for one.
-    fn doubt(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn doubt(&mut self, cx: &mut Context<'_, Self>) {
         self.outlook.forget(cx);
         self.expect_leader(cx, 3);
         if self.repair.timeouts {
@@ -273,7 +273,7 @@ impl<T: Token> Ring<T> {
     }
 
     /// Sends the outcome round, and expects it back.
-    fn circulate(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn circulate(&mut self, cx: &mut Context<'_, Self>) {
         let Some(outcome) = self.concluded else { return };
         self.hops.pass(cx, &self.outlook, Message::Elected { hop: 0, outcome });
         if self.awaited().is_some() {
@@ -285,7 +285,7 @@ impl<T: Token> Ring<T> {
         }
     }
 
-    fn circulate_again(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn circulate_again(&mut self, cx: &mut Context<'_, Self>) {
         if let Some(outcome) = &mut self.concluded {
             outcome.round = outcome.round.saturating_add(1);
         }
@@ -297,13 +297,13 @@ impl<T: Token> Ring<T> {
         self.outlook.leader().and(self.concluded).map(|outcome| Message::Elected { hop: 0, outcome })
     }
 
-    fn tell_successor(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn tell_successor(&mut self, cx: &mut Context<'_, Self>) {
         if let Some(belief) = self.belief() {
             self.hops.pass(cx, &self.outlook, belief);
         }
     }
 
-    fn schedule_reaffirm(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn schedule_reaffirm(&mut self, cx: &mut Context<'_, Self>) {
         if let Some(period) = self.reaffirm {
             cx.cancel_timer(Timer::Leader);
             cx.set_timer(Timer::Reaffirm, cx.delay_bound() * period);
@@ -312,7 +312,7 @@ impl<T: Token> Ring<T> {
 
     /// As a follower, allows the leader to miss two rounds, and this one some trips round the ring.
     #[inline]
-    fn expect_leader(&mut self, cx: &mut Context<'_, impl Effects<Self>>, trips: u64) {
+    fn expect_leader(&mut self, cx: &mut Context<'_, Self>, trips: u64) {
         if let Some(period) = self.reaffirm {
             cx.cancel_timer(Timer::Reaffirm);
             cx.set_timer(Timer::Leader, cx.delay_bound() * (3 * period + trips * self.hops.trip(cx.view())));
@@ -345,14 +345,14 @@ impl<T: Token> Ring<T> {
 
     /// Tells the one that passed it on that a run is of the past; not if a greater run is under way,
     /// lest every run be overtaken by the answer to the one before.
-    fn refuse(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, run: Run) {
+    fn refuse(&mut self, cx: &mut Context<'_, Self>, from: NodeId, run: Run) {
         if self.awaited().is_none() && from != cx.me() {
             cx.send(from, Message::Outdated { run, term: self.heard });
         }
     }
 
     #[inline]
-    fn on_election(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, run: Run, token: T) {
+    fn on_election(&mut self, cx: &mut Context<'_, Self>, from: NodeId, run: Run, token: T) {
         if self.is_outdated(run) {
             if self.concluded.is_none_or(|known| known.run != run) {
                 self.refuse(cx, from, run);
@@ -363,7 +363,7 @@ impl<T: Token> Ring<T> {
         }
     }
 
-    fn on_elected(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, outcome: Outcome) {
+    fn on_elected(&mut self, cx: &mut Context<'_, Self>, from: NodeId, outcome: Outcome) {
         let Outcome { run, round, leader } = outcome;
         match self.concluded {
             Some(known) if (known.run, known.leader) == (run, leader) && round <= known.round => {
@@ -388,7 +388,7 @@ impl<T: Token> Ring<T> {
     }
 
     /// Two elections at once agree, and a leader repeats the greater. If not, somebody was skipped.
-    fn on_lower(&mut self, cx: &mut Context<'_, impl Effects<Self>>, outcome: Outcome, known: Outcome) {
+    fn on_lower(&mut self, cx: &mut Context<'_, Self>, outcome: Outcome, known: Outcome) {
         let Outcome { run, round, leader } = outcome;
         if leader != known.leader || round > 0 {
             self.call_election(cx);
@@ -398,13 +398,13 @@ impl<T: Token> Ring<T> {
     }
 
     /// The outcome is back where it began, or is a duplicate.
-    fn on_return(&mut self, cx: &mut Context<'_, impl Effects<Self>>, outcome: Outcome) {
+    fn on_return(&mut self, cx: &mut Context<'_, Self>, outcome: Outcome) {
         if self.phase == Phase::Announcing && self.concluded == Some(outcome) {
             self.end_wait(cx);
         }
     }
 
-    fn on_outdated(&mut self, cx: &mut Context<'_, impl Effects<Self>>, run: Run, term: Term) {
+    fn on_outdated(&mut self, cx: &mut Context<'_, Self>, run: Run, term: Term) {
         let believes = self.concluded.is_some_and(|known| known.run == run) && run.term < term;
         if self.awaits(run).is_some() || believes {
             self.hear(term);
@@ -414,7 +414,7 @@ impl<T: Token> Ring<T> {
 
     /// A message has arrived from another process, or come round to this one, which is alone.
     #[inline]
-    fn arrive(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message<T>) {
+    fn arrive(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message<T>) {
         match message {
             Message::Election { run, token, .. } => self.on_election(cx, from, run, token),
             Message::Elected { outcome, .. } => self.on_elected(cx, from, outcome),
@@ -428,8 +428,9 @@ impl<T: Token> Process for Ring<T> {
     type Message = Message<T>;
     type Timer = Timer;
     type Saved = ();
+    type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<()>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<()>) {
         match start {
             Start::Fresh => self.expect_leader(cx, 1),
             Start::Recovered(_) => self.call_election(cx),
@@ -437,14 +438,14 @@ impl<T: Token> Process for Ring<T> {
     }
 
     #[inline]
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message<T>) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message<T>) {
         if let Some(hop) = message.hop() {
             cx.send(from, Message::Ack { hop });
         }
         self.arrive(cx, from, message);
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Timer) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         match timer {
             Timer::Hop => {
                 for message in self.hops.on_timer(cx, &self.outlook) {
@@ -470,7 +471,7 @@ impl<T: Token> Process for Ring<T> {
     }
 
     /// "Any process that discovers the old coordinator has failed initiates an Election message."
-    fn on_suspect(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         let was_successor = hops::successor(cx.view(), &self.outlook) == Some(peer);
         let leaderless = self.outlook.suspect(cx, peer);
         self.hops.on_suspect(cx, &self.outlook, peer);
@@ -490,7 +491,7 @@ impl<T: Token> Process for Ring<T> {
         }
     }
 
-    fn on_restore(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         self.outlook.restore(cx, peer);
         if let (true, Some(awaited)) = (self.trusts_only_the_detector(), self.awaited()) {
             // The token may have been lost where this one was thought dead.
@@ -512,13 +513,13 @@ impl<T: Token> Process for Ring<T> {
         }
     }
 
-    fn on_view_change(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
         if self.outlook.is_overtaken(cx) {
             self.call_election(cx);
         }
     }
 
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         // The best live process leads by definition: to resign is to lower one's rank.
         if command == Command::Campaign {
             self.call_election(cx);

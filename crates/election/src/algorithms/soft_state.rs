@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Announcement, BadParameter, Context, Effects, Kind, NodeId, Process, Span, Term};
+use crate::{Announcement, BadParameter, Context, Kind, NodeId, Process, Span, Term};
 
 /// What processes of these algorithms say, to all at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -129,7 +129,7 @@ impl SoftState {
 
     /// An election begins: this process will announce itself after a while, unless it hears somebody
     /// better before, and decide when it has listened long enough.
-    pub(crate) fn call_election<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, wait: Span)
+    pub(crate) fn call_election<P>(&mut self, cx: &mut Context<'_, P>, wait: Span)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -155,7 +155,7 @@ impl SoftState {
     }
 
     /// Announces itself, unless a better one has. One that knows nobody better need not listen.
-    fn stand<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>)
+    fn stand<P>(&mut self, cx: &mut Context<'_, P>)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -172,7 +172,7 @@ impl SoftState {
     }
 
     /// The election is over.
-    fn decide<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, best: NodeId)
+    fn decide<P>(&mut self, cx: &mut Context<'_, P>, best: NodeId)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -186,7 +186,7 @@ impl SoftState {
     }
 
     /// As the leader: repeats its announcement.
-    fn repeat<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>)
+    fn repeat<P>(&mut self, cx: &mut Context<'_, P>)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -197,7 +197,7 @@ impl SoftState {
     }
 
     /// As the leader: repeats its announcement, unless it is on its way to everybody.
-    pub(crate) fn remind<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>)
+    pub(crate) fn remind<P>(&mut self, cx: &mut Context<'_, P>)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -206,7 +206,7 @@ impl SoftState {
         }
     }
 
-    fn follow<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, leader: NodeId, term: Term)
+    fn follow<P>(&mut self, cx: &mut Context<'_, P>, leader: NodeId, term: Term)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -222,7 +222,7 @@ impl SoftState {
     }
 
     /// "On receiving an announcement, a process decides locally if the current leader must be changed."
-    pub(crate) fn hear<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, from: NodeId, term: Term)
+    pub(crate) fn hear<P>(&mut self, cx: &mut Context<'_, P>, from: NodeId, term: Term)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -244,7 +244,7 @@ impl SoftState {
     }
 
     /// A timer ran out. True if it is the leader's silence, and an election is to be called.
-    pub(crate) fn expire<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, timer: Timer) -> bool
+    pub(crate) fn expire<P>(&mut self, cx: &mut Context<'_, P>, timer: Timer) -> bool
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -260,7 +260,7 @@ impl SoftState {
 
     /// Whether ranks have changed so that this process should stand against the one it believes in, or
     /// is about to.
-    pub(crate) fn is_overtaken<P: Process>(&self, cx: &Context<'_, impl Effects<P>>) -> bool {
+    pub(crate) fn is_overtaken<P: Process>(&self, cx: &Context<'_, P>) -> bool {
         match self.phase {
             Phase::Electing { best: Some(leader) } | Phase::Following { leader } => {
                 cx.view().outranks(cx.me(), leader)

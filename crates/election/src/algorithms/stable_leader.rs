@@ -62,9 +62,8 @@ use serde::{Deserialize, Serialize};
 
 use super::parameters;
 use crate::{
-    Algorithm, Announcement, BadParameter, Choice, Command, Context, Contract, Cost, Detection, Effects,
-    Electorate, Formula, Kind, NodeId, Parameter, Process, Roster, Safety, Start, Synchrony, Term, Topology,
-    View,
+    Algorithm, Announcement, BadParameter, Choice, Command, Context, Contract, Cost, Detection, Electorate,
+    Formula, Kind, NodeId, Parameter, Process, Roster, Safety, Start, Synchrony, Term, Topology, View,
 };
 
 /// What processes of this algorithm say. Terms are rounds.
@@ -206,7 +205,7 @@ fn leader_of(round: Term, view: View<'_>) -> NodeId {
 impl StableLeader {
     /// "To start a round k, a process (1) sends (START, k) to […] the leader of round k, (2) sets r to k
     /// […] and (4) starts a timer."
-    fn start_round(&mut self, cx: &mut Context<'_, impl Effects<Self>>, round: Term) {
+    fn start_round(&mut self, cx: &mut Context<'_, Self>, round: Term) {
         if self.adopted {
             let led = leader_of(self.round, cx.view()) == cx.me();
             cx.announce(if led { Announcement::SteppedDown } else { Announcement::Undecided });
@@ -225,7 +224,7 @@ impl StableLeader {
 
     /// "The process checks if it is the leader of that round and if so sends (OK, r) to all every δ
     /// time": to itself too.
-    fn say_ok(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn say_ok(&mut self, cx: &mut Context<'_, Self>) {
         let odd = self.last == Some(false);
         for peer in cx.view().peers() {
             cx.send(peer, Message::Ok { round: self.round, odd });
@@ -234,12 +233,12 @@ impl StableLeader {
         cx.set_timer(Timer::Period, cx.delay_bound() * self.options.period);
     }
 
-    fn await_ok(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn await_ok(&mut self, cx: &mut Context<'_, Self>) {
         cx.set_timer(Timer::Ok, cx.delay_bound() * self.options.timeout);
     }
 
     /// After two consecutive ones, the leader of the round is the leader.
-    fn take_ok(&mut self, cx: &mut Context<'_, impl Effects<Self>>, odd: bool) {
+    fn take_ok(&mut self, cx: &mut Context<'_, Self>, odd: bool) {
         if !self.adopted && self.last == Some(!odd) {
             self.adopted = true;
             let leader = leader_of(self.round, cx.view());
@@ -256,7 +255,7 @@ impl StableLeader {
     }
 
     /// As the leader: hands over to the one that leads this round.
-    fn step_down(&mut self, cx: &mut Context<'_, impl Effects<Self>>, round: Term) {
+    fn step_down(&mut self, cx: &mut Context<'_, Self>, round: Term) {
         if leader_of(self.round, cx.view()) == cx.me() {
             self.start_round(cx, round);
         }
@@ -267,12 +266,13 @@ impl Process for StableLeader {
     type Message = Message;
     type Timer = Timer;
     type Saved = ();
+    type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, _: Start<()>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, _: Start<()>) {
         self.start_round(cx, Term::default());
     }
 
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         let (round, ok) = match message {
             Message::Start { round } => (round, None),
             Message::Ok { round, odd } => (round, Some(odd)),
@@ -291,7 +291,7 @@ impl Process for StableLeader {
         }
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Timer) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         match timer {
             Timer::Period => self.say_ok(cx),
             Timer::Ok => {
@@ -301,15 +301,15 @@ impl Process for StableLeader {
         }
     }
 
-    fn on_suspect(&mut self, _: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_suspect(&mut self, _: &mut Context<'_, Self>, peer: NodeId) {
         self.suspects.insert(peer);
     }
 
-    fn on_restore(&mut self, _: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_restore(&mut self, _: &mut Context<'_, Self>, peer: NodeId) {
         self.suspects.remove(&peer);
     }
 
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         match command {
             Command::Campaign => {}
             Command::Resign => {

@@ -61,7 +61,7 @@ impl<A: Algorithm> Subject<A> {
     }
 
     pub(crate) fn obeys(&mut self, command: Command) -> Done<A> {
-        self.input(|process, cx| process.on_command(cx, command))
+        self.input(|process, cx| process.on_command(cx, command.into()))
     }
 
     pub(crate) fn ranks(&mut self, peer: u64, attribute: Attribute) -> Done<A> {
@@ -74,7 +74,7 @@ impl<A: Algorithm> Subject<A> {
         self.now = self.now + Span::from_millis(delays);
     }
 
-    fn input(&mut self, handle: impl FnOnce(&mut A, &mut crate::Context<'_, &mut Recorder<A>>)) -> Done<A> {
+    fn input(&mut self, handle: impl FnOnce(&mut A, &mut crate::Context<'_, A>)) -> Done<A> {
         let slot = self.roster.slot(self.me).expect("it is a member");
         let mut recorder = Recorder::new(0);
         let view = self.roster.view(slot);

@@ -31,8 +31,8 @@
 use super::parameters;
 use super::soft_state::{LISTEN, Message, Pace, SoftState, Timer};
 use crate::{
-    Algorithm, BadParameter, Choice, Command, Context, Contract, Cost, Detection, Effects, Electorate,
-    Formula, NodeId, Parameter, Process, Roster, Safety, Start, Synchrony, Topology,
+    Algorithm, BadParameter, Choice, Command, Context, Contract, Cost, Detection, Electorate, Formula,
+    NodeId, Parameter, Process, Roster, Safety, Start, Synchrony, Topology,
 };
 
 /// How long a process waits before it announces itself.
@@ -149,7 +149,7 @@ impl Algorithm for Suppress {
 
 impl Suppress {
     /// An election begins; this process may know who is lost.
-    fn call_election(&mut self, cx: &mut Context<'_, impl Effects<Self>>, lost: Option<NodeId>) {
+    fn call_election(&mut self, cx: &mut Context<'_, Self>, lost: Option<NodeId>) {
         let wait = match self.window {
             Some(window) => {
                 let share = cx.rng().unit();
@@ -168,35 +168,36 @@ impl Process for Suppress {
     type Message = Message;
     type Timer = Timer;
     type Saved = ();
+    type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, _: Start<()>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, _: Start<()>) {
         self.call_election(cx, None);
     }
 
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         let Message::Announce { term } = message;
         self.state.hear(cx, from, term);
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Timer) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         if self.state.expire(cx, timer) {
             self.call_election(cx, self.state.follows());
         }
     }
 
-    fn on_suspect(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         if self.state.follows() == Some(peer) {
             self.call_election(cx, Some(peer));
         }
     }
 
-    fn on_view_change(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
         if self.state.is_overtaken(cx) {
             self.call_election(cx, None);
         }
     }
 
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         // The best live process leads by definition: to resign is to lower one's rank.
         if command != Command::Campaign || self.state.is_electing() {
             return;

@@ -1,7 +1,7 @@
 //! How a leader of the bully family keeps its followers, and how long its word is fresh.
 
 use super::Outlook;
-use crate::{Context, Effects, NodeId, Process, Span, Term, Time};
+use crate::{Context, NodeId, Process, Span, Term, Time};
 
 /// When the leader was last heard of, and what is done about its silence.
 ///
@@ -25,7 +25,7 @@ impl<T: Copy> Tenure<T> {
     }
 
     /// This process leads and has just said so: it will again.
-    pub(crate) fn lead<P: Process<Timer = T>>(&mut self, cx: &mut Context<'_, impl Effects<P>>) {
+    pub(crate) fn lead<P: Process<Timer = T>>(&mut self, cx: &mut Context<'_, P>) {
         self.hear(cx, cx.me());
         if let Some(period) = self.period {
             cx.cancel_timer(self.silence);
@@ -34,7 +34,7 @@ impl<T: Copy> Tenure<T> {
     }
 
     /// This process follows, or is ready to: it expects to hear the leader's word again.
-    pub(crate) fn follow<P: Process<Timer = T>>(&mut self, cx: &mut Context<'_, impl Effects<P>>) {
+    pub(crate) fn follow<P: Process<Timer = T>>(&mut self, cx: &mut Context<'_, P>) {
         if let Some(period) = self.period {
             cx.cancel_timer(self.reaffirm);
             cx.set_timer(self.silence, cx.delay_bound() * (3 * period));
@@ -42,22 +42,18 @@ impl<T: Copy> Tenure<T> {
     }
 
     /// Takes note of an announcement, believed or not.
-    pub(crate) fn hear<P: Process>(&mut self, cx: &Context<'_, impl Effects<P>>, leader: NodeId) {
+    pub(crate) fn hear<P: Process>(&mut self, cx: &Context<'_, P>, leader: NodeId) {
         self.heard = Some((leader, cx.now()));
     }
 
     /// Whether this process has announced itself so lately that not everybody need have heard it.
-    pub(crate) fn is_announcing<P: Process>(
-        &self,
-        cx: &Context<'_, impl Effects<P>>,
-        outlook: &Outlook,
-    ) -> bool {
+    pub(crate) fn is_announcing<P: Process>(&self, cx: &Context<'_, P>, outlook: &Outlook) -> bool {
         outlook.leader() == Some(cx.me()) && self.is_fresh(cx, outlook)
     }
 
     /// Whether the leader believed in, perhaps this process, was announced so lately that not everybody
     /// need have heard it: whoever asks for a leader now is about to.
-    pub(crate) fn is_fresh<P: Process>(&self, cx: &Context<'_, impl Effects<P>>, outlook: &Outlook) -> bool {
+    pub(crate) fn is_fresh<P: Process>(&self, cx: &Context<'_, P>, outlook: &Outlook) -> bool {
         let round_trip = cx.delay_bound() * 2;
         let news = |(leader, at)| outlook.leader() == Some(leader) && is_within(cx, at, round_trip);
         self.heard.is_some_and(news)
@@ -71,7 +67,7 @@ impl<T: Copy> Tenure<T> {
     /// done within a round trip; and what it has said before takes at most another delay.
     pub(crate) fn doubts<P: Process>(
         &self,
-        cx: &Context<'_, impl Effects<P>>,
+        cx: &Context<'_, P>,
         outlook: &Outlook,
         leader: NodeId,
         term: Term,
@@ -85,6 +81,6 @@ impl<T: Copy> Tenure<T> {
 }
 
 /// Whether it happened no longer ago than that. If the clock has jumped back since, nobody knows: it did not.
-fn is_within<P: Process>(cx: &Context<'_, impl Effects<P>>, at: Time, span: Span) -> bool {
+fn is_within<P: Process>(cx: &Context<'_, P>, at: Time, span: Span) -> bool {
     at <= cx.now() && cx.now().since(at) <= span
 }

@@ -41,7 +41,7 @@ use serde::{Deserialize, Serialize};
 
 use super::peers::Peers;
 use super::{Message, Saved, Timer, parse_period_and_limit};
-use crate::{Command, Context, Effects, NodeId, Process, Span, Start, Time};
+use crate::{Command, Context, NodeId, Process, Span, Start, Time};
 
 /// What can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,10 +79,7 @@ pub struct Beat {
 
 impl Beat {
     /// The counter of a process that starts: above all it has had before.
-    pub(super) fn start<P: Process<Saved = Saved>>(
-        cx: &mut Context<'_, impl Effects<P>>,
-        start: Start<Saved>,
-    ) -> Beat {
+    pub(super) fn start<P: Process<Saved = Saved>>(cx: &mut Context<'_, P>, start: Start<Saved>) -> Beat {
         let generation = match start {
             Start::Fresh => 1,
             Start::Recovered(Some(generation)) => generation.saturating_add(1),
@@ -130,7 +127,7 @@ impl Gossip {
         Some(self.options.fail - deadline.since(now) + now.since(deadline))
     }
 
-    fn gossip(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn gossip(&mut self, cx: &mut Context<'_, Self>) {
         self.own = self.own.next();
         let view = cx.view();
         if let Some(to) = view.random_peer(cx.rng()) {
@@ -151,14 +148,14 @@ impl Gossip {
     }
 
     /// Sends all counters of those it trusts, its own included.
-    fn tell(&self, cx: &mut Context<'_, impl Effects<Self>>, to: NodeId) {
+    fn tell(&self, cx: &mut Context<'_, Self>, to: NodeId) {
         let known = self.peers.iter().filter(|peer| !peer.suspected && peer.record > Beat::default());
         let counters = known.map(|peer| (peer.id, peer.record)).chain([(cx.me(), self.own)]);
         cx.send(to, Message::Gossip(counters.collect()));
     }
 
     /// Takes the greater of what was known and what is heard.
-    fn learn(&mut self, cx: &mut Context<'_, impl Effects<Self>>, place: usize, heard: Beat) {
+    fn learn(&mut self, cx: &mut Context<'_, Self>, place: usize, heard: Beat) {
         let peer = self.peers.get(place);
         let forgotten = peer.suspected && cx.now() >= peer.deadline + self.options.fail;
         if forgotten || heard > peer.record {
@@ -172,15 +169,16 @@ impl Process for Gossip {
     type Message = Message;
     type Timer = Timer;
     type Saved = Saved;
+    type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<Saved>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<Saved>) {
         self.own = Beat::start(cx, start);
         let phase = cx.rng().unit();
         cx.set_timer(Timer::Period, self.options.period.scale(phase));
         self.peers.watch(cx, &Beat::default(), self.options.fail);
     }
 
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, _: NodeId, message: Message) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, _: NodeId, message: Message) {
         let Message::Gossip(counters) = message else { return };
         self.peers.settle(cx);
         let mut guess = 0;
@@ -192,18 +190,18 @@ impl Process for Gossip {
         }
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Timer) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         match timer {
             Timer::Period => self.gossip(cx),
             Timer::Overdue => _ = self.peers.judge(cx),
         }
     }
 
-    fn on_view_change(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
         self.peers.watch(cx, &Beat::default(), self.options.fail);
     }
 
-    fn on_command(&mut self, _: &mut Context<'_, impl Effects<Self>>, _: Command) {}
+    fn on_command(&mut self, _: &mut Context<'_, Self>, _: Command) {}
 }
 
 #[cfg(test)]
@@ -232,7 +230,7 @@ mod tests {
         fn input(
             &mut self,
             at: u64,
-            handle: impl FnOnce(&mut Gossip, &mut Context<'_, &mut Recorder<Gossip>>),
+            handle: impl FnOnce(&mut Gossip, &mut Context<'_, Gossip>),
         ) -> Vec<Effect<Gossip>> {
             let now = Time::ZERO + Span::from_millis(at);
             handle(&mut self.detector, &mut self.recorder.context(now, self.roster.view(0), Span::UNIT));

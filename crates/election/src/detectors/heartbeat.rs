@@ -27,7 +27,7 @@ use std::str::FromStr;
 
 use super::peers::Peers;
 use super::{Message, Saved, Timer, parse_period_and_limit};
-use crate::{Command, Context, Effects, NodeId, Process, Span, Start};
+use crate::{Command, Context, NodeId, Process, Span, Start};
 
 /// What can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,7 +66,7 @@ impl Heartbeat {
         Heartbeat { options, peers: Peers::default() }
     }
 
-    fn beat(&self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn beat(&self, cx: &mut Context<'_, Self>) {
         cx.multicast(Message::Heartbeat);
         cx.set_timer(Timer::Period, self.options.period);
     }
@@ -76,29 +76,30 @@ impl Process for Heartbeat {
     type Message = Message;
     type Timer = Timer;
     type Saved = Saved;
+    type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, _: Start<Saved>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, _: Start<Saved>) {
         self.beat(cx);
         self.peers.watch(cx, &(), self.options.timeout);
     }
 
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         if let (Message::Heartbeat, Some(place)) = (message, self.peers.place(from, 0)) {
             self.peers.settle(cx);
             self.peers.hear(cx, place, self.options.timeout);
         }
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Timer) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         match timer {
             Timer::Period => self.beat(cx),
             Timer::Overdue => _ = self.peers.judge(cx),
         }
     }
 
-    fn on_view_change(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
         self.peers.watch(cx, &(), self.options.timeout);
     }
 
-    fn on_command(&mut self, _: &mut Context<'_, impl Effects<Self>>, _: Command) {}
+    fn on_command(&mut self, _: &mut Context<'_, Self>, _: Command) {}
 }

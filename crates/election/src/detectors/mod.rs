@@ -171,12 +171,11 @@ impl Any {
 }
 
 /// What any detector does is what [`Any`] does.
-struct Same<'a, E>(&'a mut E);
+struct Same<'a>(&'a mut (dyn Effects<Any> + 'a));
 
-impl<P, E> Effects<P> for Same<'_, E>
+impl<P> Effects<P> for Same<'_>
 where
     P: Process<Message = Message, Timer = Timer, Saved = Saved>,
-    E: Effects<Any>,
 {
     fn rng(&mut self) -> &mut Rng {
         self.0.rng()
@@ -210,19 +209,19 @@ where
     }
 }
 
-fn same<'a, 'v, E: Effects<Any>>(cx: &'a mut Context<'v, E>) -> Context<'v, Same<'a, E>> {
-    let (now, view, bound) = (cx.now(), cx.view(), cx.delay_bound());
-    Context::new(now, view, bound, Same(cx.effects()))
-}
-
 /// Hands an input to whichever detector it is.
 macro_rules! hand_on {
+    (to $detector:expr, $input:ident($cx:expr $(, $value:expr)*)) => {{
+        let (now, view, bound) = ($cx.now(), $cx.view(), $cx.delay_bound());
+        let mut same = Same($cx.effects());
+        $detector.$input(&mut Context::new(now, view, bound, &mut same) $(, $value)*)
+    }};
     ($any:expr, $input:ident($cx:expr $(, $value:expr)*)) => {
         match $any {
             Any::Off => {}
-            Any::Heartbeat(detector) => detector.$input(&mut same($cx) $(, $value)*),
-            Any::Phi(detector) => detector.$input(&mut same($cx) $(, $value)*),
-            Any::Gossip(detector) => detector.$input(&mut same($cx) $(, $value)*),
+            Any::Heartbeat(detector) => hand_on!(to detector, $input($cx $(, $value)*)),
+            Any::Phi(detector) => hand_on!(to detector, $input($cx $(, $value)*)),
+            Any::Gossip(detector) => hand_on!(to detector, $input($cx $(, $value)*)),
         }
     };
 }
@@ -231,24 +230,25 @@ impl Process for Any {
     type Message = Message;
     type Timer = Timer;
     type Saved = Saved;
+    type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<Saved>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<Saved>) {
         hand_on!(self, on_start(cx, start));
     }
 
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         hand_on!(self, on_message(cx, from, message));
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Timer) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         hand_on!(self, on_timer(cx, timer));
     }
 
-    fn on_view_change(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
         hand_on!(self, on_view_change(cx));
     }
 
-    fn on_command(&mut self, _: &mut Context<'_, impl Effects<Self>>, _: Command) {}
+    fn on_command(&mut self, _: &mut Context<'_, Self>, _: Command) {}
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Whom a detector watches, and until when each may be silent.
 
 use super::Timer;
-use crate::{Context, Effects, NodeId, Process, Span, Time, View};
+use crate::{Context, NodeId, Process, Span, Time, View};
 
 /// The peers of a detector. One timer, for the first deadline, serves all of them.
 ///
@@ -40,7 +40,7 @@ impl<T: Clone> Peers<T> {
     /// Watches everybody in the view: those it did not watch before are given this long.
     pub(super) fn watch<P: Process<Timer = Timer>>(
         &mut self,
-        cx: &mut Context<'_, impl Effects<P>>,
+        cx: &mut Context<'_, P>,
         record: &T,
         allowance: Span,
     ) {
@@ -86,10 +86,7 @@ impl<T: Clone> Peers<T> {
     /// about the peers. Either the timer is overdue, and then this process was held up, or its clock has
     /// jumped ahead; what the others have sent meanwhile may be about to be heard. Or the clock has gone back.
     /// Deadlines are then as far away as they were at the input before.
-    pub(super) fn settle<P: Process<Timer = Timer>>(
-        &mut self,
-        cx: &mut Context<'_, impl Effects<P>>,
-    ) -> bool {
+    pub(super) fn settle<P: Process<Timer = Timer>>(&mut self, cx: &mut Context<'_, P>) -> bool {
         let (now, grace) = (cx.now(), cx.delay_bound());
         let last = std::mem::replace(&mut self.last, now);
         if now < last {
@@ -115,7 +112,7 @@ impl<T: Clone> Peers<T> {
     /// A peer has shown that it lives, and may be silent for this long now. After [`Peers::settle`].
     pub(super) fn hear<P: Process<Timer = Timer>>(
         &mut self,
-        cx: &mut Context<'_, impl Effects<P>>,
+        cx: &mut Context<'_, P>,
         place: usize,
         allowance: Span,
     ) {
@@ -133,7 +130,7 @@ impl<T: Clone> Peers<T> {
 
     /// Suspects whoever is overdue, and says whether the time since the last input says anything about the
     /// peers, as [`Peers::settle`] does. Here it is known how long that was: until the timer was due.
-    pub(super) fn judge<P: Process<Timer = Timer>>(&mut self, cx: &mut Context<'_, impl Effects<P>>) -> bool {
+    pub(super) fn judge<P: Process<Timer = Timer>>(&mut self, cx: &mut Context<'_, P>) -> bool {
         let (now, grace) = (cx.now(), cx.delay_bound());
         let last = std::mem::replace(&mut self.last, now);
         let late = now.since(self.next);
@@ -159,7 +156,7 @@ impl<T: Clone> Peers<T> {
     }
 
     /// Sets the timer for the first deadline that is to come; if there is none, it does not run.
-    fn arm<P: Process<Timer = Timer>>(&mut self, cx: &mut Context<'_, impl Effects<P>>) {
+    fn arm<P: Process<Timer = Timer>>(&mut self, cx: &mut Context<'_, P>) {
         let deadlines = self.members.iter().filter(|peer| !peer.suspected).map(|peer| peer.deadline);
         self.next = deadlines.min().unwrap_or(Time::MAX);
         match self.next {

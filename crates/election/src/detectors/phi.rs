@@ -44,7 +44,7 @@ use std::str::FromStr;
 use super::gossip::Beat;
 use super::peers::Peers;
 use super::{Message, Saved, Timer, parse_period};
-use crate::{Command, Context, Effects, NodeId, Process, Span, Start, Time};
+use crate::{Command, Context, NodeId, Process, Span, Start, Time};
 
 /// How many inter-arrival times are remembered (WS of the paper, section 5.3).
 pub const WINDOW: usize = 1000;
@@ -237,7 +237,7 @@ impl Phi {
         Some(phi(now.since((*heard)?).as_nanos() as f64, mean, deviation))
     }
 
-    fn beat(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn beat(&mut self, cx: &mut Context<'_, Self>) {
         self.own = self.own.next();
         cx.multicast(Message::Numbered(self.own));
         cx.set_timer(Timer::Period, self.options.period(cx.delay_bound()));
@@ -251,7 +251,7 @@ impl Phi {
         }
     }
 
-    fn watch(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn watch(&mut self, cx: &mut Context<'_, Self>) {
         let bound = cx.delay_bound();
         let arrivals = Arrivals::expected(self.options.period(bound));
         let record = Record { beat: Beat::default(), heard: None, backlog: false, arrivals };
@@ -263,14 +263,15 @@ impl Process for Phi {
     type Message = Message;
     type Timer = Timer;
     type Saved = Saved;
+    type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<Saved>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<Saved>) {
         self.own = Beat::start(cx, start);
         self.beat(cx);
         self.watch(cx);
     }
 
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         let (Message::Numbered(beat), Some(place)) = (message, self.peers.place(from, 0)) else { return };
         if self.peers.settle(cx) {
             self.go_on(cx.now());
@@ -283,7 +284,7 @@ impl Process for Phi {
         }
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Timer) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         match timer {
             Timer::Period => self.beat(cx),
             Timer::Overdue => {
@@ -294,14 +295,14 @@ impl Process for Phi {
         }
     }
 
-    fn on_view_change(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
         if self.peers.settle(cx) {
             self.go_on(cx.now());
         }
         self.watch(cx);
     }
 
-    fn on_command(&mut self, _: &mut Context<'_, impl Effects<Self>>, _: Command) {}
+    fn on_command(&mut self, _: &mut Context<'_, Self>, _: Command) {}
 }
 
 #[cfg(test)]

@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Concatenation, Lists};
 use crate::{
-    Announcement, Command, Context, Effects, Kind, Message, NodeId, Process, Rng, Span, Start, Time, Timer,
-    View,
+    Announcement, Context, Effects, Kind, Message, NodeId, Process, Rng, Span, Start, Time, Timer, View,
 };
 
 /// A failure detector in front of an algorithm.
@@ -92,12 +91,12 @@ pub struct SavedParts<D, A> {
 }
 
 /// What the algorithm does is what both do.
-struct Behind<'a, D: Process, A: Process, E> {
+struct Behind<'a, D: Process, A: Process> {
     saved: &'a mut SavedParts<D::Saved, A::Saved>,
-    outer: &'a mut E,
+    outer: &'a mut (dyn Effects<Watched<D, A>> + 'a),
 }
 
-impl<D: Process, A: Process, E: Effects<Watched<D, A>>> Effects<A> for Behind<'_, D, A, E> {
+impl<D: Process, A: Process> Effects<A> for Behind<'_, D, A> {
     fn rng(&mut self) -> &mut Rng {
         self.outer.rng()
     }
@@ -138,23 +137,24 @@ impl<D: Process, A: Process, E: Effects<Watched<D, A>>> Effects<A> for Behind<'_
 }
 
 /// What the detector does, with the algorithm within its reach.
-struct InFront<'a, 'v, D: Process, A: Process, E> {
+struct InFront<'a, D: Process, A: Process> {
     algorithm: &'a mut A,
     saved: &'a mut SavedParts<D::Saved, A::Saved>,
-    outer: &'a mut E,
+    outer: &'a mut (dyn Effects<Watched<D, A>> + 'a),
     now: Time,
-    view: View<'v>,
+    view: View<'a>,
     bound: Span,
 }
 
-impl<'v, D: Process, A: Process, E> InFront<'_, 'v, D, A, E> {
-    fn behind(&mut self) -> (&mut A, Context<'v, Behind<'_, D, A, E>>) {
-        let effects = Behind { saved: self.saved, outer: self.outer };
-        (self.algorithm, Context::new(self.now, self.view, self.bound, effects))
+impl<D: Process, A: Process> InFront<'_, D, A> {
+    /// Hands an input to the algorithm.
+    fn elect(&mut self, input: impl FnOnce(&mut A, &mut Context<'_, A>)) {
+        let mut effects = Behind { saved: self.saved, outer: self.outer };
+        input(self.algorithm, &mut Context::new(self.now, self.view, self.bound, &mut effects));
     }
 }
 
-impl<D: Process, A: Process, E: Effects<Watched<D, A>>> Effects<D> for InFront<'_, '_, D, A, E> {
+impl<D: Process, A: Process> Effects<D> for InFront<'_, D, A> {
     fn rng(&mut self) -> &mut Rng {
         self.outer.rng()
     }
@@ -188,38 +188,28 @@ impl<D: Process, A: Process, E: Effects<Watched<D, A>>> Effects<D> for InFront<'
     }
     fn suspect(&mut self, peer: NodeId) {
         self.outer.suspect(peer);
-        let (algorithm, mut cx) = self.behind();
-        algorithm.on_suspect(&mut cx, peer);
+        self.elect(|algorithm, cx| algorithm.on_suspect(cx, peer));
     }
     fn restore(&mut self, peer: NodeId) {
         self.outer.restore(peer);
-        let (algorithm, mut cx) = self.behind();
-        algorithm.on_restore(&mut cx, peer);
+        self.elect(|algorithm, cx| algorithm.on_restore(cx, peer));
     }
 }
 
 impl<D: Process, A: Process> Watched<D, A> {
     /// Hands an input to the detector.
-    fn detect<'v, E: Effects<Self>>(
-        &mut self,
-        cx: &mut Context<'v, E>,
-        input: impl FnOnce(&mut D, &mut Context<'v, InFront<'_, 'v, D, A, E>>),
-    ) {
+    fn detect(&mut self, cx: &mut Context<'_, Self>, input: impl FnOnce(&mut D, &mut Context<'_, D>)) {
         let (now, view, bound) = (cx.now(), cx.view(), cx.delay_bound());
         let Watched { detector, algorithm, saved } = self;
-        let effects = InFront { algorithm, saved, outer: cx.effects(), now, view, bound };
-        input(detector, &mut Context::new(now, view, bound, effects));
+        let mut effects = InFront { algorithm, saved, outer: cx.effects(), now, view, bound };
+        input(detector, &mut Context::new(now, view, bound, &mut effects));
     }
 
     /// Hands an input to the algorithm.
-    fn elect<'v, E: Effects<Self>>(
-        &mut self,
-        cx: &mut Context<'v, E>,
-        input: impl FnOnce(&mut A, &mut Context<'v, Behind<'_, D, A, E>>),
-    ) {
+    fn elect(&mut self, cx: &mut Context<'_, Self>, input: impl FnOnce(&mut A, &mut Context<'_, A>)) {
         let (now, view, bound) = (cx.now(), cx.view(), cx.delay_bound());
-        let effects = Behind { saved: &mut self.saved, outer: cx.effects() };
-        input(&mut self.algorithm, &mut Context::new(now, view, bound, effects));
+        let mut effects = Behind { saved: &mut self.saved, outer: cx.effects() };
+        input(&mut self.algorithm, &mut Context::new(now, view, bound, &mut effects));
     }
 }
 
@@ -227,8 +217,9 @@ impl<D: Process, A: Process> Process for Watched<D, A> {
     type Message = Layered<D::Message, A::Message>;
     type Timer = LayeredTimer<D::Timer, A::Timer>;
     type Saved = SavedParts<D::Saved, A::Saved>;
+    type Command = A::Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<Self::Saved>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<Self::Saved>) {
         let (detector, algorithm) = match start {
             Start::Fresh => (Start::Fresh, Start::Fresh),
             Start::Recovered(None) => (Start::Recovered(None), Start::Recovered(None)),
@@ -242,34 +233,34 @@ impl<D: Process, A: Process> Process for Watched<D, A> {
         self.elect(cx, |part, cx| part.on_start(cx, algorithm));
     }
 
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Self::Message) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Self::Message) {
         match message {
             Layered::Detector(message) => self.detect(cx, |part, cx| part.on_message(cx, from, message)),
             Layered::Algorithm(message) => self.elect(cx, |part, cx| part.on_message(cx, from, message)),
         }
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Self::Timer) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Self::Timer) {
         match timer {
             LayeredTimer::Detector(timer) => self.detect(cx, |part, cx| part.on_timer(cx, timer)),
             LayeredTimer::Algorithm(timer) => self.elect(cx, |part, cx| part.on_timer(cx, timer)),
         }
     }
 
-    fn on_suspect(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         self.elect(cx, |part, cx| part.on_suspect(cx, peer));
     }
 
-    fn on_restore(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         self.elect(cx, |part, cx| part.on_restore(cx, peer));
     }
 
-    fn on_view_change(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
         self.detect(cx, |part, cx| part.on_view_change(cx));
         self.elect(cx, |part, cx| part.on_view_change(cx));
     }
 
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: A::Command) {
         self.elect(cx, |part, cx| part.on_command(cx, command));
     }
 }

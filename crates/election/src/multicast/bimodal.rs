@@ -39,7 +39,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::layers::{Concatenation, Lists};
-use crate::{Announcement, Command, Context, Effects, Kind, NodeId, Process, Rng, Span, Start, Time};
+use crate::{Announcement, Context, Effects, Kind, NodeId, Process, Rng, Span, Start, Time};
 
 /// How long a round is, in delay bounds: digest, solicitation and retransmission fit in.
 pub const PERIOD: u64 = 4;
@@ -218,15 +218,15 @@ impl<M: Clone> Buffer<M> {
 }
 
 /// What the algorithm does, with its multicasts kept.
-struct Inside<'a, A: Process, E> {
+struct Inside<'a, A: Process> {
     buffer: &'a mut Buffer<A::Message>,
     /// How long a round is; none if there is no gossip.
     round: Option<Span>,
     me: NodeId,
-    outer: &'a mut E,
+    outer: &'a mut (dyn Effects<Bimodal<A>> + 'a),
 }
 
-impl<A: Process, E: Effects<Bimodal<A>>> Effects<A> for Inside<'_, A, E> {
+impl<A: Process> Effects<A> for Inside<'_, A> {
     fn rng(&mut self) -> &mut Rng {
         self.outer.rng()
     }
@@ -290,25 +290,21 @@ impl<A: Process> Bimodal<A> {
     }
 
     /// Hands an input to the algorithm.
-    fn inner<'v, E: Effects<Self>>(
-        &mut self,
-        cx: &mut Context<'v, E>,
-        input: impl FnOnce(&mut A, &mut Context<'v, Inside<'_, A, E>>),
-    ) {
+    fn inner(&mut self, cx: &mut Context<'_, Self>, input: impl FnOnce(&mut A, &mut Context<'_, A>)) {
         let (now, view, bound, me) = (cx.now(), cx.view(), cx.delay_bound(), cx.me());
         let round = self.options.map(|_| bound * PERIOD);
-        let effects = Inside { buffer: &mut self.buffer, round, me, outer: cx.effects() };
-        input(&mut self.algorithm, &mut Context::new(now, view, bound, effects));
+        let mut effects = Inside { buffer: &mut self.buffer, round, me, outer: cx.effects() };
+        input(&mut self.algorithm, &mut Context::new(now, view, bound, &mut effects));
     }
 
-    fn keep_gossiping(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn keep_gossiping(&mut self, cx: &mut Context<'_, Self>) {
         if !std::mem::replace(&mut self.buffer.gossiping, true) {
             cx.set_timer(Timer::Round, cx.delay_bound() * PERIOD);
         }
     }
 
     /// A multicast has come, directly or not. Who sees it for the first time delivers it.
-    fn on_data(&mut self, cx: &mut Context<'_, impl Effects<Self>>, id: Id, age: u32, message: A::Message) {
+    fn on_data(&mut self, cx: &mut Context<'_, Self>, id: Id, age: u32, message: A::Message) {
         let Some(options) = self.options else { return };
         if age > options.rounds || !is_others(cx, &id) || !self.buffer.misses(&id) {
             return;
@@ -318,7 +314,7 @@ impl<A: Process> Bimodal<A> {
         self.inner(cx, |part, cx| part.on_message(cx, id.sender, message));
     }
 
-    fn on_digest(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, ids: Vec<Id>) {
+    fn on_digest(&mut self, cx: &mut Context<'_, Self>, from: NodeId, ids: Vec<Id>) {
         let news = |id: &Id| is_others(cx, id) && self.buffer.misses(id) && !self.buffer.wanted.contains(id);
         let missed: Vec<Id> = ids.into_iter().filter(news).collect();
         if !missed.is_empty() {
@@ -328,7 +324,7 @@ impl<A: Process> Bimodal<A> {
         }
     }
 
-    fn on_solicit(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, ids: Vec<Id>) {
+    fn on_solicit(&mut self, cx: &mut Context<'_, Self>, from: NodeId, ids: Vec<Id>) {
         for id in ids {
             if let Some(Held { age, message: Some(message) }) = self.buffer.held.get(&id) {
                 cx.send(from, Message::Retransmission { id, age: *age, message: message.clone() });
@@ -336,7 +332,7 @@ impl<A: Process> Bimodal<A> {
         }
     }
 
-    fn on_round(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn on_round(&mut self, cx: &mut Context<'_, Self>) {
         let Some(Options { fanout, rounds }) = self.options else { return };
         let digest = self.buffer.grow_older(rounds);
         if !digest.is_empty() {
@@ -353,12 +349,12 @@ impl<A: Process> Bimodal<A> {
 
 /// Whether a multicast is of another member: what a process sent itself, perhaps before it crashed, is
 /// no news to it.
-fn is_others<A: Process>(cx: &Context<'_, impl Effects<Bimodal<A>>>, id: &Id) -> bool {
+fn is_others<A: Process>(cx: &Context<'_, Bimodal<A>>, id: &Id) -> bool {
     id.sender != cx.me() && cx.view().is_member(id.sender)
 }
 
 /// Some peers, each at most once.
-fn random_peers<A: Process>(cx: &mut Context<'_, impl Effects<Bimodal<A>>>, count: usize) -> Vec<NodeId> {
+fn random_peers<A: Process>(cx: &mut Context<'_, Bimodal<A>>, count: usize) -> Vec<NodeId> {
     let view = cx.view();
     if count + 1 >= view.len() {
         return view.peers().collect();
@@ -377,15 +373,16 @@ impl<A: Process> Process for Bimodal<A> {
     type Message = Message<A::Message>;
     type Timer = Timer<A::Timer>;
     type Saved = A::Saved;
+    type Command = A::Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<A::Saved>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<A::Saved>) {
         if self.options.is_some() {
             self.buffer.boot = cx.rng().bits();
         }
         self.inner(cx, |part, cx| part.on_start(cx, start));
     }
 
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Self::Message) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Self::Message) {
         match message {
             Message::Plain(message) => self.inner(cx, |part, cx| part.on_message(cx, from, message)),
             Message::Data { id, message } if id.sender == from => self.on_data(cx, id, 0, message),
@@ -396,26 +393,26 @@ impl<A: Process> Process for Bimodal<A> {
         }
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Self::Timer) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Self::Timer) {
         match timer {
             Timer::Round => self.on_round(cx),
             Timer::Algorithm(timer) => self.inner(cx, |part, cx| part.on_timer(cx, timer)),
         }
     }
 
-    fn on_suspect(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         self.inner(cx, |part, cx| part.on_suspect(cx, peer));
     }
 
-    fn on_restore(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         self.inner(cx, |part, cx| part.on_restore(cx, peer));
     }
 
-    fn on_view_change(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
         self.inner(cx, |part, cx| part.on_view_change(cx));
     }
 
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: A::Command) {
         self.inner(cx, |part, cx| part.on_command(cx, command));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use election::{Command, Effects, Kind, Term};
+use election::{Command, Kind, Term};
 use serde::{Deserialize, Serialize};
 
 use super::*;
@@ -50,8 +50,9 @@ impl Process for Probe {
     type Message = Message;
     type Timer = Ring;
     type Saved = u64;
+    type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<u64>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<u64>) {
         if start == Start::Fresh {
             cx.save(0);
         }
@@ -59,25 +60,25 @@ impl Process for Probe {
         self.started = Some(start);
     }
 
-    fn on_message(&mut self, _: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Message) {
+    fn on_message(&mut self, _: &mut Context<'_, Self>, from: NodeId, message: Message) {
         if let Message::Say(number) = message {
             self.heard.push((from, number));
         }
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, Ring(number): Ring) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, Ring(number): Ring) {
         self.rang.push((cx.now(), number));
     }
 
-    fn on_suspect(&mut self, _: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_suspect(&mut self, _: &mut Context<'_, Self>, peer: NodeId) {
         self.suspects.push(peer);
     }
 
-    fn on_view_change(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
         self.views.push(cx.view().len());
     }
 
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         match command {
             Command::Campaign => {
                 cx.send(NodeId(2), Message::Say(1));

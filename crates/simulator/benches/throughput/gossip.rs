@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use election::{Command, Context, Effects, Kind, NodeId, Process, Rng, Roster, Span, Start, Time};
+use election::{Command, Context, Kind, NodeId, Process, Rng, Roster, Span, Start, Time};
 use serde::{Deserialize, Serialize};
 use simulator::{Latency, World};
 
@@ -44,17 +44,18 @@ impl Process for Gossip {
     type Message = Rumour;
     type Timer = Round;
     type Saved = ();
+    type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, _: Start<()>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, _: Start<()>) {
         let phase = cx.rng().below(ROUND.as_nanos());
         cx.set_timer(Round, Span::from_nanos(phase));
     }
 
-    fn on_message(&mut self, _: &mut Context<'_, impl Effects<Self>>, _: NodeId, message: Rumour) {
+    fn on_message(&mut self, _: &mut Context<'_, Self>, _: NodeId, message: Rumour) {
         self.knows |= message.known;
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, round: Round) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, round: Round) {
         let view = cx.view();
         if let Some(peer) = view.random_peer(cx.rng()) {
             cx.send(peer, Rumour { known: self.knows });
@@ -65,7 +66,7 @@ impl Process for Gossip {
         }
     }
 
-    fn on_command(&mut self, _: &mut Context<'_, impl Effects<Self>>, _: Command) {}
+    fn on_command(&mut self, _: &mut Context<'_, Self>, _: Command) {}
 }
 
 /// In the simulator, with everything it offers.

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use election::multicast::bimodal::Bimodal;
-use election::{Command, Context, Effects, Kind, NodeId, Process, Roster, Span, Start, Time};
+use election::{Command, Context, Kind, NodeId, Process, Roster, Span, Start, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::{Fault, Latency, Multicast, World};
@@ -110,18 +110,19 @@ impl Process for Shout {
     type Message = Hey;
     type Timer = Infallible;
     type Saved = ();
+    type Command = Command;
 
-    fn on_start(&mut self, _: &mut Context<'_, impl Effects<Self>>, _: Start<()>) {}
+    fn on_start(&mut self, _: &mut Context<'_, Self>, _: Start<()>) {}
 
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, _: NodeId, Hey: Hey) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, _: NodeId, Hey: Hey) {
         self.heard.get_or_insert(cx.now());
     }
 
-    fn on_timer(&mut self, _: &mut Context<'_, impl Effects<Self>>, timer: Infallible) {
+    fn on_timer(&mut self, _: &mut Context<'_, Self>, timer: Infallible) {
         match timer {}
     }
 
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, _: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, _: Command) {
         cx.multicast(Hey);
     }
 }

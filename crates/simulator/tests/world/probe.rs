@@ -1,9 +1,9 @@
 //! A process that does what it is told and writes down what it is told of.
 
 use election::{
-    Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Effects, Electorate,
-    Figure, Formula, Kind, Member, Message, NodeId, Parameter, Process, Safety, Span, Start, Synchrony, Term,
-    Time, Timer, Topology,
+    Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Electorate, Figure,
+    Formula, Kind, Member, Message, NodeId, Parameter, Process, Safety, Span, Start, Synchrony, Term, Time,
+    Timer, Topology,
 };
 use serde::{Deserialize, Serialize};
 
@@ -90,7 +90,7 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    fn write(&mut self, cx: &Context<'_, impl Effects<Self>>, line: String) {
+    fn write(&mut self, cx: &Context<'_, Self>, line: String) {
         assert!(self.started, "{line}: before the start");
         self.diary.push(format!("{} {line}", cx.now()));
         self.times.push(cx.now());
@@ -101,8 +101,9 @@ impl Process for Probe {
     type Message = Word;
     type Timer = Alarm;
     type Saved = u64;
+    type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, start: Start<u64>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<u64>) {
         assert!(!std::mem::replace(&mut self.started, true), "started twice");
         self.delay_bound = cx.delay_bound();
         let rank = cx.view().my_rank().attribute;
@@ -113,31 +114,31 @@ impl Process for Probe {
         }
     }
 
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, message: Word) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Word) {
         match message {
             Word::Said(word) => self.write(cx, format!("heard {word} from {from}")),
             Word::Whispered(word) => self.write(cx, format!("overheard {word} from {from}")),
         }
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, timer: Alarm) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Alarm) {
         self.write(cx, format!("alarm {}", timer.0));
     }
 
-    fn on_suspect(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         self.write(cx, format!("suspects {peer}"));
     }
 
-    fn on_restore(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         self.write(cx, format!("trusts {peer}"));
     }
 
-    fn on_view_change(&mut self, cx: &mut Context<'_, impl Effects<Self>>) {
+    fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
         let best = cx.view().iter().max_by_key(|&id| cx.view().rank(id)).expect("itself at least");
         self.write(cx, format!("sees {best} as the best"));
     }
 
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, command: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         let Command::Transfer(NodeId(act)) = command else {
             self.write(cx, format!("is told {command:?}"));
             if let Some(word) = self.slogan {

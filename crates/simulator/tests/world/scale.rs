@@ -1,8 +1,6 @@
 //! A world of a million.
 
-use election::{
-    Announcement, Command, Context, Effects, Kind, Message, NodeId, Process, Roster, Span, Start,
-};
+use election::{Announcement, Command, Context, Kind, Message, NodeId, Process, Roster, Span, Start};
 use election::{Term, Timer};
 use serde::{Deserialize, Serialize};
 use simulator::{End, World};
@@ -41,23 +39,24 @@ impl Process for Neighbour {
     type Message = Greeting;
     type Timer = Patience;
     type Saved = ();
+    type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, impl Effects<Self>>, _: Start<()>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, _: Start<()>) {
         if let Some(next) = cx.view().successors().next() {
             cx.send(next, Greeting);
         }
         cx.set_timer(Patience, Span::UNIT * 5);
     }
 
-    fn on_message(&mut self, _: &mut Context<'_, impl Effects<Self>>, _: NodeId, _: Greeting) {
+    fn on_message(&mut self, _: &mut Context<'_, Self>, _: NodeId, _: Greeting) {
         self.greetings += 1;
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, _: Patience) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, _: Patience) {
         cx.announce(Announcement::Elected { leader: NodeId(1), term: Term(1) });
     }
 
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, _: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, _: Command) {
         cx.multicast(Greeting);
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::lock::{Answers, Lock};
 use super::{GridQuorum, Message};
-use crate::{Context, Effects, NodeId, Term};
+use crate::{Context, NodeId, Term};
 
 /// What outlives a crash: the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct Saved {
 }
 
 impl GridQuorum {
-    pub(super) fn save(&self, cx: &mut Context<'_, impl Effects<Self>>) {
+    pub(super) fn save(&self, cx: &mut Context<'_, Self>) {
         let Lock { term, holder, grant, .. } = self.lock;
         if !self.options.forget_locks {
             cx.save(Saved { term, holder, grant, heard: self.heard, voter: self.voter });
@@ -40,7 +40,7 @@ impl GridQuorum {
     }
 
     /// Begins a term in which its lock is free.
-    pub(super) fn enter(&mut self, cx: &mut Context<'_, impl Effects<Self>>, term: Term) {
+    pub(super) fn enter(&mut self, cx: &mut Context<'_, Self>, term: Term) {
         self.lock = Lock::new(term, None, 0);
         self.save(cx);
     }
@@ -51,7 +51,7 @@ impl GridQuorum {
         Message::Outdated { refused, term: self.lock.term, elected }
     }
 
-    pub(super) fn on_request(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, term: Term) {
+    pub(super) fn on_request(&mut self, cx: &mut Context<'_, Self>, from: NodeId, term: Term) {
         if !self.voter {
             return;
         }
@@ -76,20 +76,14 @@ impl GridQuorum {
     }
 
     /// A lock is saved before it is granted.
-    fn answer(&mut self, cx: &mut Context<'_, impl Effects<Self>>, answers: Answers) {
+    fn answer(&mut self, cx: &mut Context<'_, Self>, answers: Answers) {
         if answers.iter().any(|(_, message)| matches!(message, Message::Locked { .. })) {
             self.save(cx);
         }
         answers.into_iter().for_each(|(to, message)| self.say(cx, to, message));
     }
 
-    pub(super) fn on_relinquish(
-        &mut self,
-        cx: &mut Context<'_, impl Effects<Self>>,
-        from: NodeId,
-        term: Term,
-        grant: u64,
-    ) {
+    pub(super) fn on_relinquish(&mut self, cx: &mut Context<'_, Self>, from: NodeId, term: Term, grant: u64) {
         if term == self.lock.term {
             let answers = self.lock.give_back(cx.view(), from, grant, true);
             self.answer(cx, answers);
@@ -98,7 +92,7 @@ impl GridQuorum {
 
     pub(super) fn on_release(
         &mut self,
-        cx: &mut Context<'_, impl Effects<Self>>,
+        cx: &mut Context<'_, Self>,
         from: NodeId,
         term: Term,
         grant: Option<u64>,

@@ -4,11 +4,11 @@
 use super::filter::About;
 use super::notes::include;
 use super::{FinalChoice, Gupta, Message, Phase, Round, Timer};
-use crate::{Context, Effects, NodeId};
+use crate::{Context, NodeId};
 
 impl Gupta {
     /// Tells somebody how things stand, if this is one of the few that are to.
-    pub(super) fn welcome(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    pub(super) fn welcome(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         let view = cx.view();
         let k = self.options.k(1, view.group_len());
         if !self.passes(view, About::Reply(peer), k) {
@@ -22,13 +22,13 @@ impl Gupta {
         }
     }
 
-    pub(super) fn tell(&mut self, cx: &mut Context<'_, impl Effects<Self>>, peer: NodeId) {
+    pub(super) fn tell(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         cx.send(peer, Message::Welcome { round: self.round, leader: self.leader() });
     }
 
     pub(super) fn on_welcome(
         &mut self,
-        cx: &mut Context<'_, impl Effects<Self>>,
+        cx: &mut Context<'_, Self>,
         from: NodeId,
         round: Round,
         leader: Option<NodeId>,

@@ -9,7 +9,7 @@ use super::message::{Message, Timer};
 use super::options::{Mode, OnFailure, Options, Tables, Walk};
 use super::panel::{Panel, Standing};
 use super::rounds::{Tournament, number_range, sigma_last};
-use crate::{Context, Effects, Process, Span, Time};
+use crate::{Context, Process, Span, Time};
 
 /// How long a contender waits for answers to its REQ, in tau, printed: "a maximum of 5 tau".
 const ANSWERS_AS_PRINTED: u64 = 5;
@@ -84,7 +84,7 @@ pub struct Contender {
 }
 
 impl Contender {
-    pub(super) fn new<P: Process>(cx: &mut Context<'_, impl Effects<P>>, options: &Options) -> Contender {
+    pub(super) fn new<P: Process>(cx: &mut Context<'_, P>, options: &Options) -> Contender {
         let group = cx.view().group_len() as u64;
         let (low, high) = options.estimate;
         let factor = match low == high {
@@ -149,7 +149,7 @@ impl Contender {
         sigma_last(self.tournament.size).min(group)
     }
 
-    pub(super) fn begin<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, game: Game<'_>)
+    pub(super) fn begin<P>(&mut self, cx: &mut Context<'_, P>, game: Game<'_>)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -160,7 +160,7 @@ impl Contender {
         self.next_round(cx, game);
     }
 
-    fn next_round<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, game: Game<'_>)
+    fn next_round<P>(&mut self, cx: &mut Context<'_, P>, game: Game<'_>)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -183,7 +183,7 @@ impl Contender {
         }
     }
 
-    fn second_phase<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, game: Game<'_>)
+    fn second_phase<P>(&mut self, cx: &mut Context<'_, P>, game: Game<'_>)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -194,7 +194,7 @@ impl Contender {
         self.ask_finally(cx, game, needed);
     }
 
-    fn ask_finally<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, game: Game<'_>, count: usize)
+    fn ask_finally<P>(&mut self, cx: &mut Context<'_, P>, game: Game<'_>, count: usize)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -208,13 +208,8 @@ impl Contender {
     }
 
     /// Asks so many more mediators, "picked uniformly at random", itself perhaps among them.
-    fn ask<P>(
-        &mut self,
-        cx: &mut Context<'_, impl Effects<P>>,
-        game: Game<'_>,
-        count: usize,
-        question: Message,
-    ) where
+    fn ask<P>(&mut self, cx: &mut Context<'_, P>, game: Game<'_>, count: usize, question: Message)
+    where
         P: Process<Message = Message, Timer = Timer>,
     {
         self.grace = false;
@@ -245,7 +240,7 @@ impl Contender {
     /// A mediator of the first phase says yes.
     pub(super) fn on_positive<P>(
         &mut self,
-        cx: &mut Context<'_, impl Effects<P>>,
+        cx: &mut Context<'_, P>,
         game: Game<'_>,
         slot: u32,
         round: u8,
@@ -268,12 +263,7 @@ impl Contender {
     }
 
     /// ACK: rows 2 and 3 of Table 5.
-    pub(super) fn on_ack<P>(
-        &mut self,
-        cx: &mut Context<'_, impl Effects<P>>,
-        game: Game<'_>,
-        slot: u32,
-    ) -> Step
+    pub(super) fn on_ack<P>(&mut self, cx: &mut Context<'_, P>, game: Game<'_>, slot: u32) -> Step
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -291,7 +281,7 @@ impl Contender {
     }
 
     /// Sends POTW to those who have said yes.
-    fn claim<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, game: Game<'_>)
+    fn claim<P>(&mut self, cx: &mut Context<'_, P>, game: Game<'_>)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -316,7 +306,7 @@ impl Contender {
         if news && self.panel.confirmed() >= self.needed(group) { Step::Won } else { Step::Stands }
     }
 
-    pub(super) fn on_timer<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, game: Game<'_>) -> Step
+    pub(super) fn on_timer<P>(&mut self, cx: &mut Context<'_, P>, game: Game<'_>) -> Step
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -350,7 +340,7 @@ impl Contender {
     /// Some do not answer: "every contender in the second phase needs to get a response from sqrt(n ln n)
     /// other mediators", so others are asked in their place. At the end of a synchronous round with all
     /// answers, it has won.
-    fn top_up<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, game: Game<'_>) -> Step
+    fn top_up<P>(&mut self, cx: &mut Context<'_, P>, game: Game<'_>) -> Step
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -381,12 +371,8 @@ impl Contender {
 
     /// It is out, and says so where that matters: in the second phase to all that may stand by it ("to the
     /// rest"; printed, Table 5 has "to all"), and in the first to those that hold it for later rounds.
-    pub(super) fn drop_out<P>(
-        &self,
-        cx: &mut Context<'_, impl Effects<P>>,
-        game: Game<'_>,
-        refused_by: Option<u32>,
-    ) where
+    pub(super) fn drop_out<P>(&self, cx: &mut Context<'_, P>, game: Game<'_>, refused_by: Option<u32>)
+    where
         P: Process<Message = Message, Timer = Timer>,
     {
         let informs = if self.is_finalist() { !game.is_sync() } else { game.options.reuse };

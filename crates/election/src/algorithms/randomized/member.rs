@@ -6,7 +6,7 @@ use super::mediator::{Answer, Claim, Mediator, Ruling};
 use super::message::{Message, Timer};
 use super::options::{Mode, Options, Tables};
 use super::vector::Vector;
-use crate::{Announcement, Command, Context, Effects, NodeId, Process, Span, Term};
+use crate::{Announcement, Command, Context, NodeId, Process, Span, Term};
 
 /// Whom a process believes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -110,12 +110,12 @@ impl Member {
         self.winner.is_some_and(|winner| winner.term == self.term)
     }
 
-    fn tau<P: Process>(&self, cx: &Context<'_, impl Effects<P>>) -> Span {
+    fn tau<P: Process>(&self, cx: &Context<'_, P>) -> Span {
         self.options.tau.unwrap_or(cx.delay_bound())
     }
 
     /// Moves on to a later election.
-    fn enter<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, term: u32)
+    fn enter<P>(&mut self, cx: &mut Context<'_, P>, term: u32)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -128,7 +128,7 @@ impl Member {
         }
     }
 
-    pub(crate) fn on_command<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, command: Command)
+    pub(crate) fn on_command<P>(&mut self, cx: &mut Context<'_, P>, command: Command)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -139,7 +139,7 @@ impl Member {
     }
 
     /// Stands in the present election if there is one it has not stood in yet, and in the next otherwise.
-    fn contend<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>)
+    fn contend<P>(&mut self, cx: &mut Context<'_, P>)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -153,7 +153,7 @@ impl Member {
         self.contender = Some(contender);
     }
 
-    pub(crate) fn on_suspect<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, peer: NodeId)
+    pub(crate) fn on_suspect<P>(&mut self, cx: &mut Context<'_, P>, peer: NodeId)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -171,7 +171,7 @@ impl Member {
     }
 
     /// A winner tells one that was out of reach.
-    pub(crate) fn on_restore<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, peer: NodeId)
+    pub(crate) fn on_restore<P>(&mut self, cx: &mut Context<'_, P>, peer: NodeId)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -183,12 +183,8 @@ impl Member {
     }
 
     #[inline]
-    pub(crate) fn on_message<P>(
-        &mut self,
-        cx: &mut Context<'_, impl Effects<P>>,
-        from: NodeId,
-        message: Message,
-    ) where
+    pub(crate) fn on_message<P>(&mut self, cx: &mut Context<'_, P>, from: NodeId, message: Message)
+    where
         P: Process<Message = Message, Timer = Timer>,
     {
         let term = message.term();
@@ -213,7 +209,7 @@ impl Member {
     }
 
     /// Of an election that is over: who stands in it learns that there is a later one.
-    fn on_late_message<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, from: NodeId, message: &Message)
+    fn on_late_message<P>(&mut self, cx: &mut Context<'_, P>, from: NodeId, message: &Message)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -225,7 +221,7 @@ impl Member {
         }
     }
 
-    fn on_answer<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, from: NodeId, answer: &Message)
+    fn on_answer<P>(&mut self, cx: &mut Context<'_, P>, from: NodeId, answer: &Message)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -247,7 +243,7 @@ impl Member {
     }
 
     /// Takes note of what became of the contender.
-    fn conclude<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, game: Game<'_>, step: Step)
+    fn conclude<P>(&mut self, cx: &mut Context<'_, P>, game: Game<'_>, step: Step)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -278,14 +274,14 @@ impl Member {
         self.believe(cx, Winner { term, number, id });
     }
 
-    fn believe<P: Process>(&mut self, cx: &mut Context<'_, impl Effects<P>>, winner: Winner) {
+    fn believe<P: Process>(&mut self, cx: &mut Context<'_, P>, winner: Winner) {
         if self.winner < Some(winner) {
             self.winner = Some(winner);
             cx.announce(Announcement::Elected { leader: winner.id, term: Term(winner.term.into()) });
         }
     }
 
-    fn on_elected<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, from: NodeId, number: u64)
+    fn on_elected<P>(&mut self, cx: &mut Context<'_, P>, from: NodeId, number: u64)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -297,7 +293,7 @@ impl Member {
         }
     }
 
-    pub(crate) fn on_timer<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, timer: Timer)
+    pub(crate) fn on_timer<P>(&mut self, cx: &mut Context<'_, P>, timer: Timer)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -349,7 +345,7 @@ impl Member {
     }
 
     /// A request of the first phase.
-    fn on_request<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, contender: NodeId, round: u8)
+    fn on_request<P>(&mut self, cx: &mut Context<'_, P>, contender: NodeId, round: u8)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -368,7 +364,7 @@ impl Member {
     }
 
     /// A request of the second phase.
-    fn on_final_request<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, claim: Claim)
+    fn on_final_request<P>(&mut self, cx: &mut Context<'_, P>, claim: Claim)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -382,7 +378,7 @@ impl Member {
     }
 
     /// Synchronously, a request is answered in the middle of the round, when all of the round are there.
-    fn enter_docket<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, petition: Petition)
+    fn enter_docket<P>(&mut self, cx: &mut Context<'_, P>, petition: Petition)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -395,7 +391,7 @@ impl Member {
         }
     }
 
-    fn on_decline<P>(&mut self, cx: &mut Context<'_, impl Effects<P>>, contender: NodeId)
+    fn on_decline<P>(&mut self, cx: &mut Context<'_, P>, contender: NodeId)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -412,11 +408,8 @@ impl Member {
     }
 
     /// Puts an input to the mediator of the asynchronous second phase, and carries its ruling out.
-    fn mediate<P>(
-        &mut self,
-        cx: &mut Context<'_, impl Effects<P>>,
-        input: impl FnOnce(&mut Mediator) -> Ruling,
-    ) where
+    fn mediate<P>(&mut self, cx: &mut Context<'_, P>, input: impl FnOnce(&mut Mediator) -> Ruling)
+    where
         P: Process<Message = Message, Timer = Timer>,
     {
         let (term, tau) = (self.term, self.tau(cx));

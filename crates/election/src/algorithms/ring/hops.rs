@@ -7,7 +7,7 @@
 
 use super::{Message, Ring, Timer, Token};
 use crate::algorithms::Outlook;
-use crate::{Context, Effects, NodeId, Time, View};
+use crate::{Context, NodeId, Time, View};
 
 /// The messages a process has sent on and whose arrival is not certain yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -59,12 +59,7 @@ impl<T: Token> Hops<T> {
 
     /// Sends a message to the next live process, or to this one if it is alone.
     #[inline(always)]
-    pub(super) fn pass(
-        &mut self,
-        cx: &mut Context<'_, impl Effects<Ring<T>>>,
-        outlook: &Outlook,
-        mut message: Message<T>,
-    ) {
+    pub(super) fn pass(&mut self, cx: &mut Context<'_, Ring<T>>, outlook: &Outlook, mut message: Message<T>) {
         let to = successor(cx.view(), outlook);
         if let (Some(to), None) = (to, self.timeout) {
             self.latest = Some(to);
@@ -78,7 +73,7 @@ impl<T: Token> Hops<T> {
     }
 
     /// A hop was acknowledged.
-    pub(super) fn on_ack(&mut self, cx: &mut Context<'_, impl Effects<Ring<T>>>, from: NodeId, hop: u32) {
+    pub(super) fn on_ack(&mut self, cx: &mut Context<'_, Ring<T>>, from: NodeId, hop: u32) {
         let earliest = self.earliest();
         self.outstanding.retain(|entry| entry.to != from || entry.message.hop() != Some(hop));
         self.reschedule(cx, earliest);
@@ -86,11 +81,7 @@ impl<T: Token> Hops<T> {
 
     /// An acknowledgement is overdue: tries the next process. Returns the messages that have come
     /// round to this process without finding another.
-    pub(super) fn on_timer(
-        &mut self,
-        cx: &mut Context<'_, impl Effects<Ring<T>>>,
-        outlook: &Outlook,
-    ) -> Vec<Message<T>> {
+    pub(super) fn on_timer(&mut self, cx: &mut Context<'_, Ring<T>>, outlook: &Outlook) -> Vec<Message<T>> {
         let (now, me) = (cx.now(), cx.me());
         let due = self.outstanding.extract_if(.., |entry| entry.deadline <= now).collect::<Vec<_>>();
         let (arrived, overdue): (Vec<_>, Vec<_>) = due.into_iter().partition(|entry| entry.to == me);
@@ -100,24 +91,14 @@ impl<T: Token> Hops<T> {
     }
 
     /// What was sent to a suspect goes to the next process at once.
-    pub(super) fn on_suspect(
-        &mut self,
-        cx: &mut Context<'_, impl Effects<Ring<T>>>,
-        outlook: &Outlook,
-        peer: NodeId,
-    ) {
+    pub(super) fn on_suspect(&mut self, cx: &mut Context<'_, Ring<T>>, outlook: &Outlook, peer: NodeId) {
         let earliest = self.earliest();
         let stranded = self.outstanding.extract_if(.., |entry| entry.to == peer).collect();
         self.try_next(cx, outlook, stranded);
         self.reschedule(cx, earliest);
     }
 
-    fn try_next(
-        &mut self,
-        cx: &mut Context<'_, impl Effects<Ring<T>>>,
-        outlook: &Outlook,
-        failed: Vec<Outstanding<T>>,
-    ) {
+    fn try_next(&mut self, cx: &mut Context<'_, Ring<T>>, outlook: &Outlook, failed: Vec<Outstanding<T>>) {
         let view = cx.view();
         for Outstanding { to: silent, message, .. } in failed {
             let beyond = |&peer: &NodeId| view.distance(peer) > view.distance(silent);
@@ -128,12 +109,7 @@ impl<T: Token> Hops<T> {
 
     /// A message to oneself takes a message delay like any other, so that even a message that
     /// nothing stops cannot keep a lonely process busy for ever.
-    fn attempt(
-        &mut self,
-        cx: &mut Context<'_, impl Effects<Ring<T>>>,
-        to: Option<NodeId>,
-        message: Message<T>,
-    ) {
+    fn attempt(&mut self, cx: &mut Context<'_, Ring<T>>, to: Option<NodeId>, message: Message<T>) {
         self.latest = to;
         let wait = match to {
             Some(to) => {
@@ -150,7 +126,7 @@ impl<T: Token> Hops<T> {
         self.outstanding.iter().map(|entry| entry.deadline).min()
     }
 
-    fn reschedule(&self, cx: &mut Context<'_, impl Effects<Ring<T>>>, before: Option<Time>) {
+    fn reschedule(&self, cx: &mut Context<'_, Ring<T>>, before: Option<Time>) {
         match self.earliest() {
             now if now == before => {}
             Some(deadline) => cx.set_timer(Timer::Hop, deadline.since(cx.now())),

@@ -53,10 +53,7 @@ impl<T: Token> One<T> {
         One { process, roster, now: Time::ZERO, slot, recorder: Recorder::new(1) }
     }
 
-    fn input(
-        &mut self,
-        act: impl FnOnce(&mut Ring<T>, &mut Context<'_, &mut Recorder<Ring<T>>>),
-    ) -> Vec<Effect<Ring<T>>> {
+    fn input(&mut self, act: impl FnOnce(&mut Ring<T>, &mut Context<'_, Ring<T>>)) -> Vec<Effect<Ring<T>>> {
         let mut cx = self.recorder.context(self.now, self.roster.view(self.slot), DELAY);
         act(&mut self.process, &mut cx);
         self.recorder.take()

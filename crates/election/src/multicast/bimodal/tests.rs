@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use super::*;
-use crate::{Announcement, Effect, Message as _, Recorder, Roster, Term, Time};
+use crate::{Announcement, Command, Effect, Message as _, Recorder, Roster, Term, Time};
 
 /// Multicasts its number on command; believes in whoever it hears from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -23,14 +23,15 @@ impl Process for Shout {
     type Message = Hey;
     type Timer = Infallible;
     type Saved = ();
-    fn on_start(&mut self, _: &mut Context<'_, impl Effects<Self>>, _: Start<()>) {}
-    fn on_message(&mut self, cx: &mut Context<'_, impl Effects<Self>>, from: NodeId, _: Hey) {
+    type Command = Command;
+    fn on_start(&mut self, _: &mut Context<'_, Self>, _: Start<()>) {}
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, _: Hey) {
         cx.announce(Announcement::Elected { leader: from, term: Term(1) });
     }
-    fn on_timer(&mut self, _: &mut Context<'_, impl Effects<Self>>, timer: Infallible) {
+    fn on_timer(&mut self, _: &mut Context<'_, Self>, timer: Infallible) {
         match timer {}
     }
-    fn on_command(&mut self, cx: &mut Context<'_, impl Effects<Self>>, _: Command) {
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, _: Command) {
         cx.multicast(Hey);
     }
 }
@@ -52,10 +53,7 @@ impl Bench {
     }
 
     /// Hands an input to process 1.
-    fn input(
-        &mut self,
-        handle: impl FnOnce(&mut Bimodal<Shout>, &mut Context<'_, &mut Recorder<Bimodal<Shout>>>),
-    ) -> Done {
+    fn input(&mut self, handle: impl FnOnce(&mut Bimodal<Shout>, &mut Context<'_, Bimodal<Shout>>)) -> Done {
         let view = self.roster.view(0);
         handle(&mut self.process, &mut self.recorder.context(Time::ZERO, view, Span::UNIT));
         self.recorder.take()
