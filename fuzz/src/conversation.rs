@@ -7,12 +7,13 @@
 use std::collections::BTreeMap;
 use std::mem;
 
-use election::catalog::{self, Visitor};
-use election::{
+use suffrage_algorithms::catalog;
+use suffrage_core::Visitor;
+use suffrage_core::{
     Algorithm, Announcement, Command, Context, Effect, NodeId, Recorder, Roster, Safety, Span, Start, Term,
     Time, Timer as _,
 };
-use runtime::codec::{Envelope, Protocol};
+use suffrage_net::codec::{Envelope, Protocol};
 
 use crate::Source;
 

@@ -6,12 +6,13 @@
 mod conversation;
 mod source;
 
-use election::catalog::{self, CONTRACTS, Visitor};
-use election::layers::Stack;
-use election::{Algorithm, NodeId, Process};
-use runtime::codec::{Envelope, Protocol};
-use runtime::seal::{Boot, OVERHEAD, Seal};
-use runtime::{Dropped, Key, Keyring};
+use suffrage_algorithms::catalog::{self, CONTRACTS};
+use suffrage_core::Visitor;
+use suffrage_core::layers::Stack;
+use suffrage_core::{Algorithm, NodeId, Process};
+use suffrage_net::codec::{Envelope, Protocol};
+use suffrage_net::seal::{Boot, OVERHEAD, Seal};
+use suffrage_node::{Dropped, Key, Keyring};
 
 pub use conversation::{conversation_of, converse};
 use source::Source;

@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::panic::catch_unwind;
 
-use election::Rng;
-use election::algorithms::quorum_lease::{Bug, Options, QuorumLease};
-use election::catalog::CONTRACTS;
+use suffrage_algorithms::catalog::CONTRACTS;
+use suffrage_core::Rng;
+use suffrage_lease::{Bug, Options, QuorumLease};
 
 /// Says which case it was, if it fails.
 struct Case<'a> {

@@ -1,8 +1,8 @@
 //! Whether the torture of quorum leases finds every mistake that can be made in them on purpose, and accuses
 //! nobody else.
 
-use election::algorithms::quorum_lease::Bug;
 use serde_json::Value;
+use suffrage_lease::Bug;
 
 use crate::command::{cargo, suffrage};
 

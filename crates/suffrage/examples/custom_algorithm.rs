@@ -19,12 +19,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use simulator::{Fault, Latency, World};
 use suffrage::custom::{
     Announcement, BootClock, Command, Config, Context, Error, Handle, Kind, MemoryDisk, Process, Protocol,
     Roster, Settings, Start, Term, Transport, Udp, spawn,
 };
 use suffrage::{Keyring, NodeId, Span, Time};
+use suffrage_sim::{Fault, Latency, World};
 use tokio::time::{Instant, sleep};
 
 const MEMBERS: usize = 5;

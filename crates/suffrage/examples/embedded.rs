@@ -5,8 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use runtime::transport::udp::Socket;
 use suffrage::{Election, Error, Keyring, Node};
+use suffrage_net::transport::udp::Socket;
 
 const TTL: Duration = Duration::from_millis(500);
 

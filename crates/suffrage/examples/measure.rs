@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use runtime::transport::udp::Socket;
 use suffrage::{Election, Error, Keyring, Leadership, Node};
+use suffrage_net::transport::udp::Socket;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), Error> {
@@ -183,8 +183,8 @@ async fn held(count: usize) -> Result<(), Error> {
     println!(
         "voters answer in {} ms; of the memory, {} bytes each at most are a voter's, and {} the candidate's",
         after.round_trip,
-        election::algorithms::quorum_lease::MEMORY,
-        runtime::lease::SEAT_MEMORY,
+        suffrage_lease::MEMORY,
+        suffrage_node::lease::SEAT_MEMORY,
     );
     Ok(())
 }

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use election::algorithms::quorum_lease::{Drift, Saved};
-use election::{NodeId, Span, Start, Time};
-use runtime::clock::BootClock;
-use runtime::lease::{self, Condition, Figures, Record, Settings, Status};
-use runtime::storage::{DataFolder, MemoryDisk, StateFile, Storage};
-use runtime::transport::udp::{Socket, Udp};
-use runtime::transport::{Config, Sealed, Transport};
-use runtime::{Keyring, Snapshot};
+use suffrage_core::{NodeId, Span, Start, Time};
+use suffrage_lease::{Drift, Saved};
+use suffrage_net::transport::udp::{Socket, Udp};
+use suffrage_net::transport::{Config, Sealed, Transport};
+use suffrage_net::{Keyring, Snapshot};
+use suffrage_node::clock::BootClock;
+use suffrage_node::lease::{self, Condition, Figures, Record, Settings, Status};
+use suffrage_node::storage::{DataFolder, MemoryDisk, StateFile, Storage};
 use tokio::sync::watch;
 
 use crate::{Error, Watch};
@@ -39,13 +39,13 @@ struct InFolder {
 }
 
 impl Storage<Saved> for InFolder {
-    fn start(&mut self) -> Result<Start<Saved>, runtime::Error> {
+    fn start(&mut self) -> Result<Start<Saved>, suffrage_node::Error> {
         self.file.start()
     }
-    fn save(&mut self, saved: &Saved) -> Result<(), runtime::Error> {
+    fn save(&mut self, saved: &Saved) -> Result<(), suffrage_node::Error> {
         Storage::save(&mut self.file, saved)
     }
-    fn mark_started(&mut self) -> Result<(), runtime::Error> {
+    fn mark_started(&mut self) -> Result<(), suffrage_node::Error> {
         self.file.mark_started()
     }
 }

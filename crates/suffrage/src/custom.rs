@@ -7,14 +7,15 @@
 //!
 //! What the rest of this crate promises is promised by its quorum leases, not by your algorithm.
 
-pub use ::election::{
+pub use suffrage_core::{
     Announcement, Attribute, Command, Context, Effects, Kind, Message, Process, Rng, Roster, Start, Term,
     Timer, View,
 };
-pub use runtime::clock::{BootClock, Clock};
-pub use runtime::codec::Protocol;
-pub use runtime::driver::{Belief, Event, Handle, Settings, spawn};
-pub use runtime::storage::{DataFolder, MemoryDisk, StateFile, Storage};
-pub use runtime::transport::udp::{Socket, Udp};
-pub use runtime::transport::{Config, Transport};
-pub use runtime::{Counters, Error};
+pub use suffrage_net::Counters;
+pub use suffrage_net::codec::Protocol;
+pub use suffrage_net::transport::udp::{Socket, Udp};
+pub use suffrage_net::transport::{Config, Transport};
+pub use suffrage_node::Error;
+pub use suffrage_node::clock::{BootClock, Clock};
+pub use suffrage_node::driver::{Belief, Event, Handle, Settings, spawn};
+pub use suffrage_node::storage::{DataFolder, MemoryDisk, StateFile, Storage};

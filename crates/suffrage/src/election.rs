@@ -4,9 +4,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use election::algorithms::quorum_lease::Token;
-use election::{NodeId, Span};
-use runtime::lease::{Belief, Part, Refused, Status, Terms, Unfit};
+use suffrage_core::{NodeId, Span};
+use suffrage_lease::Token;
+use suffrage_node::lease::{Belief, Part, Refused, Status, Terms, Unfit};
 use tokio::sync::{Mutex, watch};
 
 use crate::builder::span;
@@ -67,7 +67,7 @@ impl ElectionBuilder {
             return Err(Unfit::MarginTooLong(longest).into());
         }
         let part = node.lease.join(&self.name, self.terms).await.map_err(|error| match error {
-            runtime::Error::Refused(Refused::Taken) => Error::Joined(self.name.clone()),
+            suffrage_node::Error::Refused(Refused::Taken) => Error::Joined(self.name.clone()),
             other => other.into(),
         })?;
         let (part, turn, office) = (Arc::new(part), Arc::default(), Office::default());

@@ -1,6 +1,6 @@
 //! What can go wrong.
 
-use runtime::lease::{Refused, Unfit};
+use suffrage_node::lease::{Refused, Unfit};
 
 /// What can go wrong. Each says what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -29,18 +29,24 @@ pub enum Error {
     Command(std::io::Error),
     /// The network or the disk.
     #[error(transparent)]
-    Runtime(runtime::Error),
+    Runtime(suffrage_node::Error),
 }
 
-impl From<runtime::Error> for Error {
-    fn from(error: runtime::Error) -> Error {
+impl From<suffrage_node::Error> for Error {
+    fn from(error: suffrage_node::Error) -> Error {
         match error {
-            runtime::Error::Unfit(unfit) | runtime::Error::Refused(Refused::Unfit(unfit)) => {
+            suffrage_node::Error::Unfit(unfit) | suffrage_node::Error::Refused(Refused::Unfit(unfit)) => {
                 Error::Unfit(unfit)
             }
-            runtime::Error::Refused(Refused::TooMany) => Error::TooMany,
-            runtime::Error::Stopped => Error::Stopped,
+            suffrage_node::Error::Refused(Refused::TooMany) => Error::TooMany,
+            suffrage_node::Error::Stopped => Error::Stopped,
             other => Error::Runtime(other),
         }
+    }
+}
+
+impl From<suffrage_net::Error> for Error {
+    fn from(error: suffrage_net::Error) -> Error {
+        Error::Runtime(error.into())
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use election::algorithms::quorum_lease::Token;
+use suffrage_lease::Token;
 
 /// Somebody who leads no more, or has not noticed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

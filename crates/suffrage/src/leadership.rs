@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use election::algorithms::quorum_lease::Token;
-use election::{NodeId, Span, Time};
-use runtime::lease::{Belief, Part, Stint};
+use suffrage_core::{NodeId, Span, Time};
+use suffrage_lease::Token;
+use suffrage_node::lease::{Belief, Part, Stint};
 use tokio::sync::watch;
 
 /// Who leads of those in this program that have joined together: one at a time.

@@ -83,10 +83,12 @@ mod fence;
 mod leadership;
 mod supervisor;
 
-pub use ::election::algorithms::quorum_lease::Token;
-pub use ::election::{NodeId, Span, Time};
-pub use runtime::lease::{Condition, Figures, Record, Settings, Status, Tally, Unfit, VoterStatus, Why};
-pub use runtime::{Dropped, Key, Keyring, Snapshot};
+pub use suffrage_core::{NodeId, Span, Time};
+pub use suffrage_lease::Token;
+pub use suffrage_net::{Dropped, Key, Keyring, Snapshot};
+pub use suffrage_node::lease::{
+    Condition, Figures, Record, Settings, Status, Tally, Unfit, VoterStatus, Why,
+};
 
 pub use self::builder::{Memory, Node, NodeBuilder};
 pub use self::election::{Election, ElectionBuilder, Leader, Watch};

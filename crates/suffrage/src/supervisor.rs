@@ -6,10 +6,10 @@ use std::fmt;
 use std::mem::discriminant;
 use std::time::Duration;
 
-use election::{Span, Time};
-use runtime::clock::{BootClock, Clock};
-use runtime::lease::{Settings, Terms, Why};
-use runtime::supervise::{Ended, Limits, Spec, Ward};
+use suffrage_core::{Span, Time};
+use suffrage_node::clock::{BootClock, Clock};
+use suffrage_node::lease::{Settings, Terms, Why};
+use suffrage_node::supervise::{Ended, Limits, Spec, Ward};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
@@ -31,8 +31,8 @@ const A_WHILE: Duration = Duration::from_secs(10);
 /// When the lease could not be renewed, the command is stopped so early that the stop signal, the grace and the
 /// kill fit into what is left of it: when another can lead, it is gone, with all that it has started. When the
 /// lease is handed over, that is done only after. How that is made sure of, and what it does not cover, is told
-/// in [`runtime::supervise`]; a program that uses this hands over to [`runtime::supervise::main`] when its first
-/// argument is [`runtime::supervise::ENTRY`].
+/// in [`suffrage_node::supervise`]; a program that uses this hands over to [`suffrage_node::supervise::main`] when its first
+/// argument is [`suffrage_node::supervise::ENTRY`].
 #[derive(Clone, Debug)]
 pub struct Supervisor {
     /// The election.
@@ -350,7 +350,7 @@ async fn ending(signals: &mut mpsc::Receiver<i32>) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use election::NodeId;
+    use suffrage_core::NodeId;
 
     fn supervisor(ttl: u64, grace: u64) -> Supervisor {
         Supervisor {

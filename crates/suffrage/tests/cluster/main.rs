@@ -8,8 +8,8 @@ mod pauses;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use runtime::transport::udp::Socket;
 use suffrage::{Election, Keyring, Memory, Node, NodeBuilder};
+use suffrage_net::transport::udp::Socket;
 
 /// Three voters and their addresses, keys and disks.
 struct Cluster {

@@ -1,0 +1,452 @@
+//! The candidate/ordinary optimization of the bully algorithm (Murshed 2012; Database Internals,
+//! ch. 10, "Candidate/Ordinary Optimization").
+//!
+//! Model: synchronous, crash and recovery; everybody knows everybody, how each ranks, and who is a
+//! candidate: nobody else is ever elected. A failure detector tells when to call an election; without
+//! one, the application does (`Campaign`).
+//!
+//! ```text
+//!   4 ──Election──▶ 1, 2              the candidates that remain: 6 has failed
+//!   4 ◀──Alive───── 1, 2
+//!   4 ──Elected {2}──▶ 1, 2, 3, 5, 6  the best of them, to all processes
+//! ```
+//!
+//! Cost: `N - 1` messages if the best live candidate calls and knows that it is; if everybody is a
+//! candidate and the worst calls, `3N - 3`, and `3N - 4` if the best is dead. The latter takes 4 message
+//! times: the three above, and the caller's time-out for the reply of the dead one.
+//!
+//! Promises that some time after faults stop, the best live candidate of each component leads it, and
+//! that a component without candidates knows that it has no leader. Does not promise more: under
+//! partition every part elects a leader, and a late message or a wrong suspicion can make two leaders
+//! for a while.
+//!
+//! Readings: everybody is a candidate unless `candidates` are listed. A candidate that calls asks only
+//! those that rank above it; suspects are not asked by anybody, but told like all others. The
+//! tiebreaker δ is `delta` message delays times one more than the number of members that rank above,
+//! dead or alive; it precedes an election that a process calls because it detected something, not one
+//! the application asks for. A process that sees another's election while its tiebreaker runs waits
+//! for the result, and calls if there is none in time. The caller need not be right about the best: a
+//! better candidate that learns of the result holds an election itself, and the elected gives the
+//! better leader it believed in, if any, the chance to do so (`Deposed`, counted apart). If no
+//! candidate is alive, the caller says that it is undecided and tries again after another δ. What is
+//! said in `bully` of announcements that are repeated, overtaken and waited for holds here too; a
+//! leader that gives way to a better one passes on the news.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::bully::Bully;
+use super::{Outlook, Poll, Tenure};
+use suffrage_core::parameters;
+use suffrage_core::{
+    Algorithm, Announcement, BadParameter, Command, Context, Contract, Cost, Formula, Kind, NodeId,
+    Parameter, Process, Roster, Start, Term,
+};
+
+/// What processes of this algorithm say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Message {
+    /// "I call an election, and you are a candidate."
+    Election,
+    /// "I am alive."
+    Alive,
+    /// "That one leads": the result of an election, or the leader's own word.
+    Elected {
+        /// Who leads.
+        leader: NodeId,
+        /// In which term.
+        term: Term,
+    },
+    /// "I was told that I lead, though I believed you did."
+    Deposed {
+        /// In which term.
+        term: Term,
+    },
+}
+
+impl suffrage_core::Message for Message {
+    const KINDS: &'static [Kind] =
+        &[Kind::new("Election"), Kind::new("Alive"), Kind::new("Elected"), Kind::apart("Deposed")];
+
+    fn kind(&self) -> usize {
+        match self {
+            Message::Election => 0,
+            Message::Alive => 1,
+            Message::Elected { .. } => 2,
+            Message::Deposed { .. } => 3,
+        }
+    }
+}
+
+/// What a process waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Timer {
+    /// Its turn to call an election.
+    Tiebreaker,
+    /// The replies to its election.
+    Alive,
+    /// The result of another's election.
+    Elected,
+    /// As a leader: the next time to repeat the announcement.
+    Reaffirm,
+    /// As a follower: the leader's repeated announcement.
+    Leader,
+}
+
+impl suffrage_core::Timer for Timer {
+    const COUNT: usize = 5;
+
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// What can be set about the algorithm; times in message delays.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// Who may lead; everybody if empty. All processes must agree on it.
+    pub candidates: Arc<BTreeSet<NodeId>>,
+    /// The step of the tiebreaker from one rank to the next: more than an election takes.
+    pub delta: u64,
+    /// How long to wait for replies: more than a round trip.
+    pub alive_timeout: u64,
+    /// How long to wait for the result of another's election.
+    pub elected_timeout: u64,
+    /// How often a leader repeats its announcement.
+    pub reaffirm: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let candidates = Arc::default();
+        Options { candidates, delta: 4, alive_timeout: 3, elected_timeout: 6, reaffirm: None }
+    }
+}
+
+impl Options {
+    /// Whether this one may lead.
+    fn is_candidate(&self, id: NodeId) -> bool {
+        self.candidates.is_empty() || self.candidates.contains(&id)
+    }
+}
+
+/// Where a process is in its own election, or in seeing to it that there is one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    Idle,
+    /// It has detected that an election is due, and lets those of higher priority call it.
+    Tiebreaking,
+    /// It has seen that another called one, and waits for the result.
+    StandingBack,
+    /// It has called one.
+    Polling(Poll),
+}
+
+/// A process, candidate or ordinary.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CandidateOrdinary {
+    options: Options,
+    /// Whether this process is a candidate.
+    candidate: bool,
+    phase: Phase,
+    outlook: Outlook,
+    tenure: Tenure<Timer>,
+}
+
+impl Algorithm for CandidateOrdinary {
+    const CONTRACT: Contract = Contract {
+        name: "candidate-ordinary",
+        summary: "Only candidates can lead: whoever calls asks them who is alive and tells all the result.",
+        source: "Murshed 2012; Database Internals, figure 10-3",
+        knowledge: "all members, their ranks and which are candidates",
+        messages: Cost {
+            best: Formula { text: "N - 1", of: |n| n - 1 },
+            worst: Formula { text: "3N - 3", of: |n| 3 * (n - 1) },
+        },
+        time: Cost { best: Formula { text: "1", of: |_| 1 }, worst: Formula { text: "4", of: |_| 4 } },
+        ..Bully::CONTRACT
+    };
+
+    type Options = Options;
+
+    const PARAMETERS: &'static [Parameter<Options>] = &[
+        Parameter {
+            name: "candidates",
+            value: "IDS",
+            help: "Who may lead, like 1,2,6; everybody by default",
+            set: |options, text| {
+                parameters::ids(text).map(|ids| options.candidates = Arc::new(ids.into_iter().collect()))
+            },
+            show: |options| parameters::show_ids(options.candidates.iter()),
+        },
+        parameters::delays_parameter!(
+            "delta",
+            delta,
+            "The step of the tiebreaker from one rank to the next: more than an election takes"
+        ),
+        parameters::delays_parameter!(
+            "alive-timeout",
+            alive_timeout,
+            "How long to wait for the replies of candidates: more than a round trip"
+        ),
+        parameters::delays_parameter!(
+            "elected-timeout",
+            elected_timeout,
+            "How long to wait for the result of another's election before calling one"
+        ),
+        parameters::reaffirm_parameter!(),
+    ];
+
+    fn new(me: NodeId, options: &Options) -> CandidateOrdinary {
+        CandidateOrdinary {
+            options: options.clone(),
+            candidate: options.is_candidate(me),
+            phase: Phase::Idle,
+            outlook: Outlook::default(),
+            tenure: Tenure::new(options.reaffirm, Timer::Reaffirm, Timer::Leader),
+        }
+    }
+
+    fn may_lead(&self) -> bool {
+        self.candidate
+    }
+
+    fn check(options: &Options, roster: &Roster) -> Result<(), BadParameter> {
+        parameters::check_members("candidates", options.candidates.iter(), roster)
+    }
+}
+
+impl CandidateOrdinary {
+    /// An election is due: "a tiebreaker variable δ, a process-specific delay, […] allows one of the
+    /// nodes to initiate the election before the other ones. […] Nodes with higher priorities have a
+    /// lower δ, and vice versa."
+    fn detect(&mut self, cx: &mut Context<'_, Self>) {
+        if self.phase == Phase::Idle {
+            self.phase = Phase::Tiebreaking;
+            let places = 1 + cx.view().above().count() as u64;
+            cx.set_timer(Timer::Tiebreaker, cx.delay_bound() * (places * self.options.delta));
+        }
+    }
+
+    /// "The ordinary process initiates election by contacting candidate nodes".
+    fn call_election(&mut self, cx: &mut Context<'_, Self>) {
+        if let Phase::Polling(_) = self.phase {
+            return;
+        }
+        self.end_election(cx);
+        let rivals: Vec<NodeId> = self.rivals(cx).collect();
+        if rivals.is_empty() {
+            return self.conclude(cx, None);
+        }
+        for &rival in &rivals {
+            cx.send(rival, Message::Election);
+        }
+        self.phase = Phase::Polling(Poll::new(rivals.into_iter()));
+        self.await_replies(cx);
+    }
+
+    fn await_replies(&self, cx: &mut Context<'_, Self>) {
+        cx.set_timer(Timer::Alive, cx.delay_bound() * self.options.alive_timeout);
+    }
+
+    /// "[…] collecting responses from them, picking the highest-ranked alive candidate as a new leader,
+    /// and then notifying the rest of the nodes about the election results."
+    fn conclude(&mut self, cx: &mut Context<'_, Self>, best_rival: Option<NodeId>) {
+        self.end_election(cx);
+        let Some(leader) = best_rival.or(self.candidate.then_some(cx.me())) else {
+            return self.remain_undecided(cx);
+        };
+        self.believe(cx, leader, self.outlook.term().next());
+        self.announce(cx, leader);
+    }
+
+    fn remain_undecided(&mut self, cx: &mut Context<'_, Self>) {
+        match self.outlook.leader() {
+            Some(_) => self.outlook.forget(cx),
+            None => cx.announce(Announcement::Undecided),
+        }
+        self.detect(cx);
+    }
+
+    fn end_election(&mut self, cx: &mut Context<'_, Self>) {
+        match self.phase {
+            Phase::Idle => return,
+            Phase::Tiebreaking => cx.cancel_timer(Timer::Tiebreaker),
+            Phase::StandingBack => cx.cancel_timer(Timer::Elected),
+            Phase::Polling(_) => cx.cancel_timer(Timer::Alive),
+        }
+        self.phase = Phase::Idle;
+    }
+
+    fn believe(&mut self, cx: &mut Context<'_, Self>, leader: NodeId, term: Term) {
+        self.outlook.believe(cx, leader, term);
+        if leader == cx.me() {
+            self.tenure.lead(cx);
+        } else {
+            self.tenure.hear(cx, leader);
+            self.tenure.follow(cx);
+        }
+    }
+
+    fn announce(&self, cx: &mut Context<'_, Self>, leader: NodeId) {
+        for peer in cx.view().peers() {
+            cx.send(peer, Message::Elected { leader, term: self.outlook.term() });
+        }
+    }
+
+    /// Whether this one would be preferred to this process: any candidate to an ordinary process, a
+    /// better one to a candidate.
+    fn is_rival(&self, cx: &Context<'_, Self>, peer: NodeId) -> bool {
+        self.options.is_candidate(peer) && (!self.candidate || cx.view().outranks(peer, cx.me()))
+    }
+
+    /// Whether this process would be preferred to that candidate.
+    fn is_rival_of(&self, cx: &Context<'_, Self>, candidate: NodeId) -> bool {
+        self.candidate && cx.view().outranks(cx.me(), candidate)
+    }
+
+    /// The rivals that are not suspected.
+    fn rivals(&self, cx: &Context<'_, Self>) -> impl Iterator<Item = NodeId> {
+        cx.view().peers().filter(|&peer| self.is_rival(cx, peer) && !self.outlook.suspects(peer))
+    }
+
+    fn on_election(&mut self, cx: &mut Context<'_, Self>, from: NodeId) {
+        if self.candidate {
+            cx.send(from, Message::Alive);
+        }
+        if self.phase == Phase::Tiebreaking {
+            self.end_election(cx);
+            self.phase = Phase::StandingBack;
+            cx.set_timer(Timer::Elected, cx.delay_bound() * self.options.elected_timeout);
+        }
+    }
+
+    fn on_elected(&mut self, cx: &mut Context<'_, Self>, leader: NodeId, term: Term) {
+        if !self.options.is_candidate(leader) || !cx.view().contains(leader) {
+            return;
+        }
+        // One that is elected while it has something to find out asks those that could tell.
+        let unsure = leader == cx.me() && self.phase != Phase::Idle && self.rivals(cx).next().is_some();
+        if unsure || self.is_rival_of(cx, leader) {
+            self.outlook.hear(term);
+            self.call_election(cx);
+        } else if self.tenure.doubts(cx, &self.outlook, leader, term) {
+            self.detect(cx);
+        } else if self.outlook.suspects(leader) {
+            self.tenure.hear(cx, leader);
+            self.outlook.pass_over(leader);
+            if self.outlook.leader().is_none() {
+                self.detect(cx);
+            }
+        } else {
+            let former = self.outlook.leader().filter(|&former| former != leader);
+            self.end_election(cx);
+            self.believe(cx, leader, term);
+            match former {
+                Some(former) if former == cx.me() => self.announce(cx, leader),
+                Some(better) if leader == cx.me() => cx.send(better, Message::Deposed { term }),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Process for CandidateOrdinary {
+    type Message = Message;
+    type Timer = Timer;
+    type Saved = ();
+    type Command = Command;
+
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<()>) {
+        match start {
+            Start::Fresh => self.tenure.follow(cx),
+            Start::Recovered(_) => self.detect(cx),
+        }
+    }
+
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
+        match (message, &mut self.phase) {
+            (Message::Election, _) => self.on_election(cx, from),
+            (Message::Alive, Phase::Polling(poll)) => {
+                poll.on_alive(from);
+                if poll.is_complete() {
+                    let best = poll.best(cx.view());
+                    self.conclude(cx, best);
+                }
+            }
+            (Message::Alive, _) => {}
+            (Message::Elected { leader, term }, _) => self.on_elected(cx, leader, term),
+            (Message::Deposed { term }, _) => self.on_elected(cx, from, term),
+        }
+    }
+
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
+        match (timer, &self.phase) {
+            (Timer::Tiebreaker | Timer::Elected, _) => self.call_election(cx),
+            (Timer::Alive, Phase::Polling(poll)) => self.conclude(cx, poll.best(cx.view())),
+            (Timer::Alive, _) => {}
+            (Timer::Reaffirm, _) => {
+                self.announce(cx, cx.me());
+                self.tenure.lead(cx);
+            }
+            (Timer::Leader, _) => {
+                self.outlook.forget(cx);
+                self.detect(cx);
+            }
+        }
+    }
+
+    fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
+        if self.outlook.suspect(cx, peer) {
+            self.detect(cx);
+        }
+        if let Phase::Polling(poll) = &mut self.phase {
+            poll.on_suspect(peer);
+            if poll.is_complete() {
+                let best = poll.best(cx.view());
+                self.conclude(cx, best);
+            }
+        }
+    }
+
+    fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
+        let missed = self.outlook.restore(cx, peer) || self.outlook.outranks_leader(cx, peer);
+        let leads = self.outlook.leader() == Some(cx.me());
+        let rival = self.is_rival(cx, peer);
+        match &mut self.phase {
+            _ if leads && !rival => {
+                cx.send(peer, Message::Elected { leader: cx.me(), term: self.outlook.term() });
+            }
+            Phase::Polling(poll) if rival => {
+                poll.expect(peer);
+                cx.send(peer, Message::Election);
+                self.await_replies(cx);
+            }
+            _ if leads => self.call_election(cx),
+            _ if missed && self.options.is_candidate(peer) => self.detect(cx),
+            _ => {}
+        }
+    }
+
+    fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
+        let overtaken = match self.outlook.leader() {
+            Some(leader) if leader == cx.me() => self.rivals(cx).next().is_some(),
+            Some(leader) => self.is_rival_of(cx, leader),
+            None => false,
+        };
+        if overtaken {
+            self.call_election(cx);
+        }
+    }
+
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
+        if command == Command::Campaign {
+            self.call_election(cx);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,644 @@
+//! The protocol, section by section of the paper.
+
+use std::mem::size_of;
+
+use super::*;
+use suffrage_core::testing::{Done, Subject, elected, to};
+use suffrage_core::{Rng, Roster, Span};
+
+fn round(election: u32, number: u8) -> Round {
+    Round { election, number }
+}
+
+fn initiate(number: u8) -> Message {
+    Message::Initiate(round(1, number))
+}
+
+fn prefer(number: u8, leader: u64) -> Message {
+    Message::Preference { round: round(1, number), leader: NodeId(leader) }
+}
+
+fn choose(number: u8, leader: u64) -> Message {
+    Message::FinalChoice { round: round(1, number), leader: NodeId(leader) }
+}
+
+fn options(set: impl FnOnce(&mut Options)) -> Arc<Options> {
+    let mut options = Options::default();
+    set(&mut options);
+    Arc::new(options)
+}
+
+/// Member `me` of a group so small that everybody passes the filter.
+fn member(me: u64) -> Subject<Gupta> {
+    Subject::<Gupta>::new(me, 5, &Arc::default())
+}
+
+/// Of 50 members at K = 2, one that passes the filter of the round or one that does not.
+fn filtered(passes: bool, of: u8, set: impl FnOnce(&mut Options)) -> Subject<Gupta> {
+    let options = options(|options| {
+        (options.first_k, options.growth) = (2, 1);
+        set(options);
+    });
+    let roster = Roster::numbered(50);
+    let hash = hash(roster.view(0), round(1, of), About::Initiation);
+    let mut members = roster.iter().filter(|&id| (hash(id) * 50.0 < 2.0) == passes);
+    let me = members.next().expect("there is one").0;
+    Subject::<Gupta>::new(me, 50, &options)
+}
+
+/// The effects of a member that has heard these final choices and waits no longer for others.
+fn after_choices(subject: &mut Subject<Gupta>, choices: &[(u64, u64)]) -> Done<Gupta> {
+    subject.hears(50, initiate(1));
+    for &(from, leader) in choices {
+        assert!(subject.hears(from, choose(1, leader)).is_nothing());
+    }
+    subject.runs_out(Timer::RelayAndChoices)
+}
+
+// ------------------------------------------------------------- 3.1, Filter phase
+
+/// "Mi participates in the next phase [...] if and only if this filter value is less than a constant K;
+/// otherwise it waits until the completion of the Relay phase."
+#[test]
+fn a_member_relays_if_its_filter_value_is_below_k() {
+    let mut relay = filtered(true, 1, |_| {});
+    assert_eq!(relay.hears(50, initiate(1)).awaits(Timer::Relay), Some(3 + 2));
+    assert_eq!((relay.process.phase(), relay.process.relayed_in(1)), (Phase::Relay, true));
+    let mut other = filtered(false, 1, |_| {});
+    let done = other.hears(50, initiate(1));
+    assert_eq!((done.sent(), done.multicast()), (vec![], vec![]));
+    assert_eq!(done.awaits(Timer::RelayAndChoices), Some(3 + 2 + 4));
+    assert_eq!((other.process.phase(), other.process.relayed_in(1)), (Phase::Filter, false));
+}
+
+/// "The probability that the number of members throughout the Relay phase lies in an interval near K":
+/// binomial with mean 7 and a deviation of 2.64 in each of 2,000 groups, whatever their size. Their mean is
+/// 0.059 off, by standard deviation; six of those fail for two seeds in a thousand million.
+#[test]
+fn about_k_members_pass_however_many_there_are() {
+    let options = Options::default();
+    for members in [100, 1_000, 10_000] {
+        let groups = 2_000;
+        let passing: usize = (0..groups)
+            .map(|name| {
+                let roster = Roster::numbered(members).named(name);
+                let hash = hash(roster.view(0), round(1, 1), About::Initiation);
+                roster.iter().filter(|&id| options.passes(roster.view(0), hash(id), 7)).count()
+            })
+            .sum();
+        let mean = passing as f64 / groups as f64;
+        assert!((mean - 7.0).abs() < 6.0 * 0.059, "{members}: {mean}");
+    }
+}
+
+/// Other rounds, other elections, other groups and other messages choose others; all members agree.
+#[test]
+fn the_hash_depends_on_all_it_is_about_and_on_nothing_else() {
+    let (here, there) = (Roster::numbered(9), Roster::numbered(9).named(1));
+    let value = |roster: &Roster, slot, of, about| hash(roster.view(slot), of, about)(NodeId(4)).to_bits();
+    let first = value(&here, 0, round(1, 1), About::Initiation);
+    assert_eq!(first, value(&here, 8, round(1, 1), About::Initiation));
+    let others = [
+        value(&there, 0, round(1, 1), About::Initiation),
+        value(&here, 0, round(1, 2), About::Initiation),
+        value(&here, 0, round(2, 1), About::Initiation),
+        value(&here, 0, round(1, 1), About::Silence),
+        value(&here, 0, round(1, 1), About::Choice(NodeId(1))),
+        value(&here, 0, round(1, 1), About::Choice(NodeId(2))),
+        value(&here, 0, round(1, 1), About::Reply(NodeId(1))),
+    ];
+    for (place, other) in others.iter().enumerate() {
+        assert!(first != *other && !others[..place].contains(other));
+    }
+}
+
+/// `N_i` as printed, scaled and true; the filter does not count more of a view than it must, and comes to
+/// the same.
+#[test]
+fn the_filter_takes_n_from_the_view_if_it_is_to() {
+    let roster = Roster::numbered(400).acquainted(3, 0.25);
+    let mut rng = Rng::new(1);
+    for estimate in [Estimate::True, Estimate::Scaled, Estimate::View] {
+        let options = Options { n_estimate: estimate, ..Options::default() };
+        for slot in 0..400 {
+            let view = roster.view(slot);
+            let (hash, members) = (rng.unit(), options.members(view));
+            for k in [1, 7, 30, 100, 400] {
+                assert_eq!(
+                    options.passes(view, hash, k),
+                    hash * members < k as f64,
+                    "{estimate:?} {slot} {k}"
+                );
+            }
+        }
+        let members = options.members(roster.view(17));
+        let range = if estimate == Estimate::View { 60.0..140.0 } else { 240.0..560.0 };
+        assert!(range.contains(&members), "{estimate:?}: {members}");
+    }
+}
+
+// -------------------------------------------------------------- 3.1, Relay phase
+
+/// "Mi first sends ucast messages to all such members in the set {Mj}i specifying Mi's preferred choice for
+/// a leader from among its view members." The best of the whole view, not only of {Mj}.
+#[test]
+fn a_relay_member_tells_the_others_whom_it_prefers() {
+    let mut two = member(2);
+    assert_eq!(two.hears(1, initiate(1)).sent(), to([1, 3, 4, 5], prefer(1, 5)));
+    let mut relay = filtered(true, 1, |_| {});
+    let sent = relay.hears(50, initiate(1)).sent();
+    assert!(sent.len() < 10 && sent.iter().all(|(_, message)| *message == prefer(1, 50)), "{sent:?}");
+    assert!(relay.process.relays().iter().all(|relay| relay.0 != 50), "the best does not relay");
+}
+
+#[test]
+fn only_members_of_the_view_that_pass_the_filter_are_told() {
+    let roster = Roster::numbered(300).acquainted(1, 0.5);
+    let options = options(|options| options.first_k = 60);
+    let hash = hash(roster.view(0), round(1, 1), About::Initiation);
+    let passes = |id: &NodeId| hash(*id) * 300.0 < 60.0;
+    let me = roster.iter().find(passes).unwrap();
+    let mut relay = Subject::<Gupta>::new(me.0, 300, &options).of_group(roster.clone());
+    let told: Vec<u64> = relay.hears(300, initiate(1)).sent().iter().map(|(to, _)| *to).collect();
+    let known: Vec<u64> = relay.view().peers().filter(passes).map(|id| id.0).collect();
+    assert_eq!(told, known);
+    assert!(known.len() > 10 && roster.iter().filter(passes).count() > known.len() + 10);
+}
+
+/// "We require no restriction on the particular choice functions used".
+#[test]
+fn ranks_are_the_choice_function_and_may_change_between_rounds() {
+    let mut two = member(2);
+    two.ranks(3, 90);
+    assert_eq!(two.hears(1, initiate(1)).sent()[0].1, prefer(1, 3));
+    two.ranks(4, 91);
+    assert_eq!(two.hears(1, initiate(2)).sent()[0].1, prefer(2, 4));
+    let mut lowest = member(2).of_group(Roster::numbered(5).lowest_first());
+    assert_eq!(lowest.hears(1, initiate(1)).sent()[0].1, prefer(1, 1));
+}
+
+/// A relay member that prefers 3, since it takes 4 and 5 for dead.
+fn modest_two(set: impl FnOnce(&mut Options)) -> Subject<Gupta> {
+    let mut two = Subject::<Gupta>::new(2, 5, &options(set));
+    assert!(two.suspects(4).is_nothing() && two.suspects(5).is_nothing());
+    assert_eq!(two.hears(1, initiate(1)).sent(), to([1, 3], prefer(1, 3)));
+    two
+}
+
+/// "If Mk's choice is 'better' than its own [...], Mi relays this new choice to all the members in the set
+/// {Mj}i by ucast messages, and replaces its current best choice for leader."
+#[test]
+fn a_better_choice_is_adopted_and_relayed() {
+    let mut two = modest_two(|_| {});
+    assert_eq!(two.hears(1, prefer(1, 5)).sent(), to([3], prefer(1, 5)), "not to whom it came from");
+    assert_eq!(two.process.preference(), Some(NodeId(5)));
+    assert_eq!(two.hears(3, prefer(1, 4)).sent(), to([3], prefer(1, 5)));
+}
+
+/// The printed text sends it back, too.
+#[test]
+fn a_better_choice_is_sent_back_if_that_is_asked_for() {
+    let mut two = modest_two(|options| options.relay_back = true);
+    assert_eq!(two.hears(1, prefer(1, 5)).sent(), to([1, 3], prefer(1, 5)));
+    assert!(two.hears(1, prefer(1, 5)).is_nothing(), "which ends there");
+}
+
+/// "Otherwise, Mi replies back to Mk specifying its current best leader choice."
+#[test]
+fn a_worse_choice_is_answered_and_an_equal_one_is_not() {
+    let mut two = modest_two(|_| {});
+    assert_eq!(two.hears(3, prefer(1, 1)).sent(), to([3], prefer(1, 3)));
+    assert!(two.hears(3, prefer(1, 3)).is_nothing(), "or two would answer each other for ever");
+}
+
+/// "Whenever Mi is contacted by another member Mk in a similar manner, it includes Mk in its view (and adds
+/// it to {Mj}i)": for this round and later ones.
+#[test]
+fn who_contacts_a_relay_member_is_included() {
+    let roster = Roster::numbered(20).acquainted(1, 0.5);
+    let mut one = Subject::<Gupta>::new(1, 20, &options(|options| options.first_k = 20)).of_group(roster);
+    one.hears(2, initiate(1));
+    let stranger = (1..=20).map(NodeId).find(|&id| !one.view().contains(id)).unwrap();
+    assert!(!one.process.relays().contains(&stranger));
+    let best = one.process.preference().unwrap();
+    let worse = (1..best.0).next().unwrap();
+    assert_eq!(one.hears(stranger.0, prefer(1, worse)).sent(), to([stranger.0], prefer(1, best.0)));
+    assert!(one.process.relays().contains(&stranger));
+    let again = one.hears(2, initiate(2)).sent();
+    assert!(again.iter().any(|(to, _)| *to == stranger.0), "it is in the view from now on");
+    one.hears(2, Message::Initiate(round(2, 1)));
+    assert!(one.process.relays().contains(&stranger), "in later elections, too");
+}
+
+/// "Each member Mi participating in the Relay phase multicasts the identifier of the leader selected".
+#[test]
+fn the_relay_phase_ends_with_a_final_multicast_which_counts_for_its_sender_too() {
+    let mut two = modest_two(|_| {});
+    two.hears(1, prefer(1, 4));
+    let done = two.runs_out(Timer::Relay);
+    assert_eq!((done.multicast(), done.sent()), (vec![choose(1, 4)], vec![]));
+    assert_eq!(done.awaits(Timer::Choices), Some(4));
+    assert_eq!(two.process.first_choice(), Some(FinalChoice { from: NodeId(2), leader: NodeId(4) }));
+    assert!(two.process.spoke_in(1) && !two.process.spoke_in(2));
+    assert!(two.hears(3, choose(1, 3)).is_nothing());
+    assert!(two.process.heard_conflict());
+}
+
+// -------------------------------------------------- 3.1, Failure Detection phase
+
+/// "Declare received choice as elected leader", if nobody objects: Figure 3, step 3.
+#[test]
+fn one_choice_heard_and_no_objection_elects() {
+    let mut other = filtered(false, 1, |_| {});
+    let done = after_choices(&mut other, &[(3, 9), (4, 9)]);
+    assert_eq!(done.awaits(Timer::Objection), Some(2 * 2 + 10));
+    assert_eq!((done.announced(), other.process.leader()), (vec![], None));
+    assert_eq!(other.runs_out(Timer::Objection).announced(), [elected(9, 1)]);
+    assert_eq!(other.process.leader(), Some(NodeId(9)));
+    assert!(other.hears(5, choose(1, 8)).is_nothing(), "that phase is over");
+}
+
+#[test]
+fn the_leader_learns_of_it_from_the_final_choices() {
+    let mut five = member(5);
+    five.hears(1, initiate(1));
+    five.runs_out(Timer::Relay);
+    five.runs_out(Timer::Choices);
+    assert_eq!(five.runs_out(Timer::Objection).announced(), [elected(5, 1)]);
+}
+
+/// "If no re-initiating mcast received [...] else increment RoundNum and jump to step 1."
+#[test]
+fn an_objection_leads_to_the_next_round() {
+    let mut other = filtered(false, 2, |_| {});
+    after_choices(&mut other, &[(3, 9)]);
+    let done = other.hears(8, initiate(2));
+    assert_eq!(done.awaits(Timer::RelayAndChoices), Some(3 + 2 + 4));
+    assert_eq!((other.process.round(), other.process.first_choice()), (round(1, 2), None));
+}
+
+/// "Received none": Figure 3, step 3, in each reading.
+#[test]
+fn silence_is_met_as_the_option_says() {
+    let hear = |set: fn(&mut Options)| {
+        let mut other = filtered(false, 1, set);
+        let done = after_choices(&mut other, &[]);
+        (done, other)
+    };
+    let (done, mut delaying) = hear(|options| options.on_silence = OnSilence::Delay);
+    assert!(done.multicast().is_empty() && done.awaits(Timer::Turn).is_some_and(|delay| delay <= 10));
+    assert_eq!(delaying.runs_out(Timer::Turn).multicast(), [initiate(2)]);
+    assert_eq!(delaying.process.round(), round(1, 2), "it counts its own re-initiation");
+    let (_, mut suppressed) = hear(|options| options.on_silence = OnSilence::Delay);
+    assert_eq!(suppressed.hears(7, initiate(2)).multicast(), [], "somebody else was first");
+    assert_eq!(suppressed.process.round(), round(1, 2));
+    let (done, _) = hear(|options| options.on_silence = OnSilence::Always);
+    assert_eq!(done.multicast(), [initiate(2)]);
+    let (done, never) = hear(|options| options.on_silence = OnSilence::Never);
+    assert_eq!((done.multicast(), never.process.phase()), (vec![], Phase::Undecided));
+}
+
+/// The members of a group of 1,000 that re-initiate at once, having heard this, if K is 7.
+fn reinitiators(choices: &[(u64, u64)], set: fn(&mut Options)) -> usize {
+    let options = options(set);
+    let speaks = |me: &u64| {
+        let mut subject = Subject::<Gupta>::new(*me, 1_000, &options);
+        subject.hears(1, initiate(1));
+        if subject.process.phase() == Phase::Relay {
+            return false;
+        }
+        choices.iter().for_each(|&(from, leader)| drop(subject.hears(from, choose(1, leader))));
+        subject.runs_out(Timer::RelayAndChoices).multicast() == [initiate(2)]
+    };
+    (1..=1_000).filter(speaks).count()
+}
+
+/// "Calculate the hash (using H) of its own id concatenated with the message identifier of one of the
+/// resulting messages, and send out a re-initiating multicast only if this is lower than K/Ni. This would
+/// again give an expected constant number of re-initiating multicasts." Seven, of deviation 2.6: outside of
+/// 1..=20 for one in 900 groups; the group is fixed.
+#[test]
+fn of_those_that_hear_of_two_leaders_about_k_reinitiate() {
+    let conflict = reinitiators(&[(3, 9), (4, 8)], |_| {});
+    assert!((1..=20).contains(&conflict), "{conflict}");
+    let silence = reinitiators(&[], |options| options.on_silence = OnSilence::Hash);
+    assert!((1..=20).contains(&silence), "{silence}");
+    assert_eq!(reinitiators(&[(3, 9), (4, 9)], |_| {}), 0, "two words for one leader are no conflict");
+}
+
+/// "Alternatively, we could use a randomized delay before sending the request".
+#[test]
+fn conflicts_may_be_met_with_a_delay() {
+    let mut other = filtered(false, 1, |options| options.on_conflict = OnConflict::Delay);
+    let done = after_choices(&mut other, &[(3, 9), (4, 8)]);
+    assert!(done.multicast().is_empty() && done.awaits(Timer::Turn).is_some());
+    assert_eq!(other.runs_out(Timer::Turn).multicast(), [initiate(2)]);
+}
+
+#[test]
+fn a_conflict_that_shows_late_counts_and_a_late_choice_ends_silence() {
+    let mut other = filtered(false, 1, |options| options.on_conflict = OnConflict::Delay);
+    after_choices(&mut other, &[(3, 9)]);
+    assert!(other.hears(4, choose(1, 8)).awaits(Timer::Turn).is_some());
+    let mut silent = filtered(false, 1, |_| {});
+    after_choices(&mut silent, &[]);
+    assert_eq!(silent.hears(4, choose(1, 8)).awaits(Timer::Objection), Some(14));
+}
+
+// ------------------------------------------------------------------ 3.2, Strategy
+
+/// Section 5: "Kinit = 7; [...] for l <= 4, the value of K in round l is twice the value used in round
+/// l - 1; and at l = 5, K = N".
+#[test]
+fn the_strategy_of_section_5_is_the_default() {
+    let options = Options::default();
+    assert_eq!([1, 2, 3, 4, 5].map(|round| options.k(round, 2_000)), [7, 14, 28, 56, 2_000]);
+    assert_eq!(options.k(3, 20), 20, "nobody relays twice");
+    assert_eq!(Options { max_rounds: 1, ..options }.k(1, 2_000), 7);
+    assert_eq!(Options { last_k: LastK::Growth, ..options }.k(5, 2_000), 112);
+    let steep = Options { first_k: 1_000_000, growth: 1_000, max_rounds: 31, ..options };
+    assert_eq!(steep.k(30, usize::MAX), u64::MAX, "and does not overflow");
+}
+
+/// "3) the election protocol aborts after 5 rounds".
+#[test]
+fn after_the_last_round_nobody_reinitiates() {
+    for choices in [&[][..], &[(3, 9), (4, 8)]] {
+        let mut other = filtered(false, 1, |options| {
+            options.max_rounds = 1;
+            options.on_silence = OnSilence::Always;
+            options.on_conflict = OnConflict::Delay;
+        });
+        let done = after_choices(&mut other, choices);
+        assert_eq!((done.multicast(), done.awaits(Timer::Turn)), (vec![], None));
+        assert_eq!(other.process.phase(), Phase::Undecided);
+    }
+}
+
+/// "Time Out 2 can be taken to be the product of (3K/2) [...] and the maximum propagation and processing
+/// delay [...] Time Out 1 is the sum of [...] the values of Time Out 2 and Time Out 3." Here with a
+/// Time_Out_3 more for each where members wait for those who heard of the round last.
+#[test]
+fn time_outs_are_those_of_section_3_2() {
+    let options = Options { multicast_timeout: 20, ..Options::default() };
+    assert_eq!(
+        (options.time_out_3(), options.time_out_2(7), options.time_out_1(7)),
+        (20, 20 + 11, 20 + 11 + 40)
+    );
+    assert_eq!(options.time_out_2(1_000) - options.time_out_3(), 1_500);
+    assert_eq!(Options { relay_timeout: Some(4), ..options }.time_out_2(7), 24);
+    let prompt = Options { on_silence: OnSilence::Hash, ..options };
+    assert_eq!((options.objection(), prompt.objection()), (50, 40), "delays are waited for");
+}
+
+/// Of many that draw a delay, few do not hear the first in time: the tenth root of 100,000 is 3.2. The mean
+/// over 40 seeds is 4.6 with a standard error of 0.5 by measurement, and below 10 here; drawn evenly from the window it
+/// would be 10,000.
+#[test]
+fn random_delays_leave_few_to_speak_at_once() {
+    let (members, seeds) = (100_000, 40);
+    let mut speakers = 0;
+    for seed in 0..seeds {
+        let mut rng = Rng::new(seed);
+        let options = Options::default();
+        let delays: Vec<Span> = (0..members).map(|_| options.delay(Span::UNIT, members, &mut rng)).collect();
+        let first = *delays.iter().min().unwrap();
+        assert!(delays.iter().all(|&delay| delay <= Span::UNIT * 10));
+        speakers += delays.iter().filter(|&&delay| delay <= first + Span::UNIT).count();
+    }
+    assert!(speakers < 10 * seeds as usize, "{}", speakers as f64 / seeds as f64);
+}
+
+/// "A member ignores any messages from previous protocol rounds or phases".
+#[test]
+fn messages_of_earlier_rounds_and_phases_are_ignored() {
+    let mut two = modest_two(|_| {});
+    two.hears(1, initiate(2));
+    for message in [initiate(1), initiate(2), prefer(1, 5), choose(1, 5)] {
+        assert!(two.hears(1, message).is_nothing(), "{message:?}");
+    }
+    two.runs_out(Timer::Relay);
+    assert!(two.hears(1, prefer(2, 5)).is_nothing(), "the Relay phase is over");
+    assert_eq!(two.process.preference(), Some(NodeId(3)));
+}
+
+/// "And 'jumps ahead' on receiving a message from a future protocol round or phase."
+#[test]
+fn later_rounds_are_jumped_to() {
+    let mut two = modest_two(|_| {});
+    assert_eq!(two.hears(1, initiate(3)).sent(), to([1, 3], prefer(3, 3)));
+    let done = two.hears(1, choose(4, 5));
+    assert_eq!((done.awaits(Timer::Choices), two.process.round()), (Some(4), round(1, 4)));
+    assert!(!two.process.relayed_in(4), "it missed the filter");
+    let mut idle = member(1);
+    assert_eq!(idle.hears(2, choose(1, 5)).awaits(Timer::Choices), Some(4));
+    idle.runs_out(Timer::Choices);
+    assert_eq!(idle.runs_out(Timer::Objection).announced(), [elected(5, 1)]);
+}
+
+/// A relay unicast does not pull in a member that missed I; one that overtook it is not lost.
+#[test]
+fn a_preference_waits_for_the_initiating_message() {
+    let mut two = member(2);
+    assert!(two.suspects(5).is_nothing());
+    assert!(two.hears(1, prefer(1, 5)).is_nothing() && two.hears(3, prefer(2, 5)).is_nothing());
+    assert_eq!((two.process.phase(), two.process.round()), (Phase::Idle, round(0, 0)));
+    let sent = two.hears(4, initiate(1)).sent();
+    assert_eq!(sent, [to([1, 3, 4], prefer(1, 4)), to([3, 4], prefer(1, 5))].concat());
+}
+
+/// Somebody may elect while others re-initiate: a later round supersedes.
+#[test]
+fn a_later_round_supersedes_what_was_elected() {
+    for (me, said) in [(5, Announcement::SteppedDown), (1, Announcement::Undecided)] {
+        let mut subject = member(me);
+        subject.hears(2, choose(1, 5));
+        subject.runs_out(Timer::Choices);
+        subject.runs_out(Timer::Objection);
+        assert_eq!(subject.hears(3, initiate(2)).announced(), [said]);
+        assert_eq!(subject.process.leader(), None);
+    }
+}
+
+// ------------------------------------------------ 2.2: who initiates, and several
+
+#[test]
+fn whoever_is_asked_initiates_the_next_election_unless_one_is_under_way() {
+    let mut two = member(2);
+    assert_eq!(two.campaigns().multicast(), [initiate(1)]);
+    assert_eq!(two.process.phase(), Phase::Relay, "it takes part in it");
+    assert!(two.campaigns().is_nothing());
+    two.runs_out(Timer::Relay);
+    two.runs_out(Timer::Choices);
+    assert!(two.campaigns().is_nothing());
+    two.runs_out(Timer::Objection);
+    assert_eq!(two.campaigns().multicast(), [Message::Initiate(round(2, 1))]);
+    assert!(two.obeys(Command::Resign).is_nothing());
+}
+
+/// The initiating messages of two that call at once name the same round: the second changes nothing.
+#[test]
+fn several_initiating_messages_are_one() {
+    let mut two = member(2);
+    two.hears(1, initiate(1));
+    assert!(two.hears(3, initiate(1)).is_nothing());
+    let mut one = member(1);
+    one.campaigns();
+    assert!(one.hears(3, initiate(1)).is_nothing());
+}
+
+/// "One or more member(s) detecting a failure of a service or even the previous leader."
+#[test]
+fn who_suspects_the_leader_initiates_unless_another_does() {
+    let leaderless = || {
+        let mut two = member(2);
+        two.hears(3, choose(1, 5));
+        two.runs_out(Timer::Choices);
+        two.runs_out(Timer::Objection);
+        assert!(two.suspects(4).is_nothing(), "not the leader");
+        let done = two.suspects(5);
+        assert_eq!(done.announced(), [Announcement::Undecided]);
+        assert!(done.awaits(Timer::Turn).is_some_and(|delay| delay <= 10));
+        two
+    };
+    let next = |leader| Message::Preference { round: round(2, 1), leader: NodeId(leader) };
+    let done = leaderless().runs_out(Timer::Turn);
+    assert_eq!(done.multicast(), [Message::Initiate(round(2, 1))]);
+    assert_eq!(done.sent(), to([1, 3], next(3)), "suspects are not preferred, and not told");
+    let mut late = leaderless();
+    late.restores(4);
+    let done = late.hears(1, Message::Initiate(round(2, 1)));
+    assert_eq!((done.multicast(), done.sent()), (vec![], to([1, 3, 4], next(4))));
+}
+
+#[test]
+fn who_is_told_to_follow_a_suspect_calls_another_election() {
+    let mut two = member(2);
+    two.suspects(5);
+    two.hears(3, choose(1, 5));
+    two.runs_out(Timer::Choices);
+    let done = two.runs_out(Timer::Objection);
+    assert_eq!(done.announced(), [elected(5, 1), Announcement::Undecided]);
+    assert_eq!(two.runs_out(Timer::Turn).multicast(), [Message::Initiate(round(2, 1))]);
+}
+
+/// Reading 11: who knows that an election is due misses it.
+#[test]
+fn all_may_know_that_an_election_is_due() {
+    let all_know = options(|options| options.all_know = true);
+    let start = |me| {
+        let mut subject = Subject::<Gupta>::unstarted(me, 5, &all_know);
+        let done = subject.starts(Start::Fresh);
+        assert_eq!(done.awaits(Timer::Initiation), Some(2 + (8 + 2) + 4));
+        subject
+    };
+    assert!(start(2).runs_out(Timer::Initiation).awaits(Timer::Turn).is_some(), "it heard nothing");
+    assert_eq!(start(2).campaigns().multicast(), [initiate(1)]);
+    assert_eq!(start(2).hears(1, initiate(1)).sent().len(), 4);
+    assert_eq!(start(2).hears(1, choose(1, 5)).awaits(Timer::Choices), Some(4));
+    let mut early = start(2);
+    assert!(early.hears(1, prefer(1, 5)).is_nothing());
+    assert_eq!(early.hears(1, initiate(1)).sent(), to([1, 3, 4, 5], prefer(1, 5)));
+}
+
+// ------------------------------------------------------------------- 2.1, joining
+
+fn welcome(election: u32, leader: Option<u64>) -> Message {
+    Message::Welcome { round: round(election, 1), leader: leader.map(NodeId) }
+}
+
+/// "New processes can join the group by multicasting a message to it, and receiving a reply/state transfer
+/// from at least one member".
+#[test]
+fn who_comes_back_asks_and_believes_the_answer() {
+    let back = || {
+        let mut two = Subject::<Gupta>::unstarted(2, 5, &Arc::default());
+        assert_eq!(two.starts(Start::Recovered(None)).multicast(), [Message::Join]);
+        two
+    };
+    let mut told = back();
+    assert_eq!(told.hears(1, welcome(3, Some(5))).announced(), [elected(5, 3)]);
+    assert!(told.hears(3, welcome(3, Some(5))).is_nothing());
+    assert_eq!(back().runs_out(Timer::Welcome).multicast(), [initiate(1)], "nobody answers");
+    let mut waiting = back();
+    let done = waiting.hears(1, welcome(3, None));
+    assert_eq!(done.awaits(Timer::RelayAndChoices), Some(8 + 2 + 4), "they are at it");
+    assert_eq!(waiting.process.round(), round(3, 1));
+}
+
+#[test]
+fn newcomers_latecomers_and_those_heard_again_are_told_how_things_stand() {
+    let mut two = member(2);
+    assert!(two.hears(4, Message::Join).is_nothing(), "it does not know either");
+    two.hears(3, Message::FinalChoice { round: round(4, 1), leader: NodeId(5) });
+    two.runs_out(Timer::Choices);
+    two.runs_out(Timer::Objection);
+    assert_eq!(two.hears(4, Message::Join).sent(), to([4], welcome(4, Some(5))));
+    assert_eq!(two.hears(4, initiate(2)).sent(), to([4], welcome(4, Some(5))));
+    two.suspects(4);
+    assert_eq!(two.restores(4).sent(), to([4], welcome(4, Some(5))));
+    assert_eq!(two.hears(4, welcome(3, Some(1))).sent(), to([4], welcome(4, Some(5))), "it is behind");
+    assert_eq!(two.hears(4, welcome(4, Some(1))).announced(), [Announcement::Undecided], "two leaders");
+    assert_eq!(two.runs_out(Timer::Turn).multicast(), [Message::Initiate(round(5, 1))]);
+    assert_eq!(two.hears(4, welcome(9, Some(1))).announced(), [elected(1, 9)]);
+}
+
+/// Parts of the group that could not hear each other may elect two leaders in the same round.
+#[test]
+fn who_is_heard_again_during_an_election_is_told_its_outcome() {
+    let mut two = member(2);
+    two.suspects(4);
+    two.hears(3, choose(1, 5));
+    assert_eq!(two.restores(4).sent(), to([4], welcome(1, None)));
+    assert!(two.hears(1, welcome(1, Some(3))).is_nothing(), "it will see");
+    two.runs_out(Timer::Choices);
+    assert_eq!(two.runs_out(Timer::Objection).sent(), to([1, 4], welcome(1, Some(5))));
+}
+
+/// About K of many reply, not all.
+#[test]
+fn few_of_many_reply() {
+    let replies = |me: &u64| {
+        let mut subject = Subject::<Gupta>::new(*me, 1_000, &Arc::default());
+        subject.hears(1, choose(1, 5));
+        !subject.hears(7, Message::Join).sent().is_empty()
+    };
+    let count = (1..=1_000).filter(replies).count();
+    assert!((1..=20).contains(&count), "{count}; 7 are expected, see the test of conflicts");
+}
+
+// ------------------------------------------------------------------------- bounds
+
+#[test]
+fn nonsense_from_the_network_is_dropped() {
+    let mut two = member(2);
+    for message in [
+        Message::Initiate(round(0, 1)),
+        Message::Initiate(round(1, 0)),
+        Message::Initiate(round(1, 6)),
+        choose(9, 5),
+        choose(1, 77),
+        Message::Welcome { round: round(1, 1), leader: Some(NodeId(77)) },
+    ] {
+        let done = two.hears(1, message);
+        assert_eq!(
+            (done.sent(), done.multicast(), done.announced()),
+            (vec![], vec![], vec![]),
+            "{message:?}"
+        );
+    }
+    two.hears(1, initiate(5));
+    assert!(two.hears(1, prefer(5, 77)).is_nothing());
+    two.hears(1, Message::Initiate(round(u32::MAX, 5)));
+    two.runs_out(Timer::Relay);
+    two.runs_out(Timer::Choices);
+    two.runs_out(Timer::Objection);
+    assert_eq!(two.campaigns().multicast(), [Message::Initiate(round(u32::MAX, 1))]);
+}
+
+/// A million idle members are to weigh little, and their messages, too.
+#[test]
+fn members_and_messages_are_small() {
+    assert!(size_of::<Gupta>() <= 56, "{}", size_of::<Gupta>());
+    assert!(size_of::<Message>() <= 24, "{}", size_of::<Message>());
+}

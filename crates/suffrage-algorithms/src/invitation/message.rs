@@ -1,0 +1,104 @@
+//! What processes of the invitation algorithm say, and of which group.
+
+use serde::{Deserialize, Serialize};
+
+use suffrage_core::{Kind, NodeId, Rank, Term};
+
+/// The identity of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Group {
+    /// Who founded it and has led it ever since.
+    pub leader: NodeId,
+    /// Counts the groups that its founder has been in.
+    pub number: Term,
+    /// Tells the founder's numbers from those it may have used before it lost its disk.
+    pub life: u64,
+}
+
+/// What processes of this algorithm say.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Message {
+    /// "Join my group", from its leader.
+    Invitation {
+        /// Which.
+        group: Group,
+        /// How many are in it, the leader included.
+        size: u64,
+        /// How its leader ranks.
+        rank: Rank,
+    },
+    /// "We join", from the leader of another group.
+    Accept {
+        /// Which group they join.
+        group: Group,
+        /// Who follows the one that joins.
+        followers: Vec<NodeId>,
+    },
+    /// "You are in."
+    Ready {
+        /// In which group.
+        group: Group,
+    },
+    /// "Our group is part of another now", from its leader to its followers.
+    Merged {
+        /// The group that was.
+        from: Group,
+        /// The group it is part of.
+        into: Group,
+    },
+    /// "I do not lead, but belong to that group": the answer to an invitation.
+    Leader {
+        /// Which group, and thereby who leads it.
+        group: Group,
+    },
+    /// "Lead in my place", from a leader to one of its followers.
+    Handover {
+        /// Which group.
+        group: Group,
+    },
+    /// "Do you still lead this group?"
+    AreYouThere {
+        /// Which.
+        group: Group,
+    },
+    /// "I do."
+    Here {
+        /// Which.
+        group: Group,
+    },
+    /// "I do not any more": the other answer.
+    NotHere {
+        /// The group that was.
+        from: Group,
+        /// The group that this process is in now.
+        into: Group,
+    },
+}
+
+impl suffrage_core::Message for Message {
+    const KINDS: &'static [Kind] = &[
+        Kind::new("Invitation"),
+        Kind::new("Accept"),
+        Kind::new("Ready"),
+        Kind::new("Merged"),
+        Kind::new("Leader"),
+        Kind::new("Handover"),
+        Kind::apart("AreYouThere"),
+        Kind::apart("Here"),
+        Kind::apart("NotHere"),
+    ];
+
+    fn kind(&self) -> usize {
+        match self {
+            Message::Invitation { .. } => 0,
+            Message::Accept { .. } => 1,
+            Message::Ready { .. } => 2,
+            Message::Merged { .. } => 3,
+            Message::Leader { .. } => 4,
+            Message::Handover { .. } => 5,
+            Message::AreYouThere { .. } => 6,
+            Message::Here { .. } => 7,
+            Message::NotHere { .. } => 8,
+        }
+    }
+}

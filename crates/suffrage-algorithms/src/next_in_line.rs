@@ -1,0 +1,493 @@
+//! Next-in-line failover (Gholipour 2009; Database Internals, ch. 10, "Next-In-Line Failover").
+//!
+//! Model: synchronous, crash and recovery; everybody knows everybody and how each ranks. A failure
+//! detector tells when the leader has failed; without one, the application does (`Campaign`).
+//!
+//! ```text
+//!   6 ──Elected {5, 4}──▶ 1, 2, 3, 4, 5    a leader names its alternatives, and fails
+//!   3 ──Contact {6}──▶ 5                   to the best alternative
+//!   3 ◀──Alive──────── 5                   which keeps 3 from contacting 4
+//!   5 ──Elected {4, 3}──▶ 1, 2, 3, 4       to everybody but 6
+//! ```
+//!
+//! Cost: `N - 2` messages if the best alternative is the one that detects the failure; `N` if it is
+//! alive; one message and a time-out more for each alternative that is not. When no alternative is
+//! left, or none was ever named, the election is that of the modified bully algorithm: up to `3N - 2`.
+//!
+//! Promises that some time after faults stop, the best live process of each component leads it.
+//! Does not promise more: under partition every part elects a leader, and a late message or a wrong
+//! suspicion can make two leaders for a while.
+//!
+//! Readings: the alternatives are the best that the leader does not suspect, and are named anew with
+//! every announcement, not whenever one of them fails. A process that ranks above all of them does
+//! not contact them. Since the list may have aged, an alternative announces itself also to those that
+//! rank above it, which object by holding an election. It spares the leader that is said to have
+//! failed; but if it still believed in that leader itself, it gives it the chance to object
+//! (`Deposed`, counted apart). A process that was told the alternatives but not by whom
+//! (`alternatives`) takes it that they are those of the best-ranked member. What is said in `bully` of
+//! announcements that are repeated, overtaken, asked for and waited for holds here too.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::bully::Bully;
+pub use super::modified_bully::Timer;
+use super::{Outlook, Poll, Tenure};
+use suffrage_core::parameters;
+use suffrage_core::{
+    Algorithm, BadParameter, Command, Context, Contract, Cost, Formula, Kind, NodeId, Parameter, Process,
+    Rank, Roster, Start, Term,
+};
+
+/// What processes of this algorithm say.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Message {
+    /// "You are next in line."
+    Contact {
+        /// The leader that has failed, if known.
+        failed: Option<NodeId>,
+    },
+    /// "I am alive": to whoever contacted this process or called an election.
+    Alive,
+    /// "I lead."
+    Elected {
+        /// In which term.
+        term: Term,
+        /// Whom to contact should this leader fail, the best first.
+        alternatives: Vec<NodeId>,
+    },
+    /// "There is no alternative left, and you rank above me."
+    Election,
+    /// "You are the best that is left: take over."
+    Proceed,
+    /// "I was told to lead, though I believed you did."
+    Deposed {
+        /// In which term.
+        term: Term,
+    },
+}
+
+impl suffrage_core::Message for Message {
+    const KINDS: &'static [Kind] = &[
+        Kind::new("Contact"),
+        Kind::new("Alive"),
+        Kind::new("Elected"),
+        Kind::new("Election"),
+        Kind::new("Proceed"),
+        Kind::apart("Deposed"),
+    ];
+
+    fn kind(&self) -> usize {
+        match self {
+            Message::Contact { .. } => 0,
+            Message::Alive => 1,
+            Message::Elected { .. } => 2,
+            Message::Election => 3,
+            Message::Proceed => 4,
+            Message::Deposed { .. } => 5,
+        }
+    }
+}
+
+/// What can be set about the algorithm; times in message delays.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// How many alternatives a leader names.
+    pub spares: usize,
+    /// The alternatives named by the last leader, the best first: what a process knows at its start.
+    pub alternatives: Arc<[NodeId]>,
+    /// How long to wait for an alternative, or for the replies to an election: more than a round trip.
+    pub alive_timeout: u64,
+    /// How long to wait for the announcement of the one that is to take over.
+    pub elected_timeout: u64,
+    /// How often a leader repeats its announcement.
+    pub reaffirm: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let alternatives = Arc::new([]);
+        Options { spares: 2, alternatives, alive_timeout: 3, elected_timeout: 6, reaffirm: None }
+    }
+}
+
+/// Where a process is in its own election. It runs at most one at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    Idle,
+    /// The alternative in this place of the list has been contacted.
+    Contacting(usize),
+    /// No alternative is left: everybody above has been asked.
+    Polling(Poll),
+    /// This one is alive, and is to announce itself.
+    AwaitingElected(NodeId),
+}
+
+/// The failover nodes that a leader provided.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Line {
+    leader: Option<NodeId>,
+    alternatives: Vec<NodeId>,
+}
+
+/// A process of the bully algorithm with next-in-line failover.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NextInLine {
+    options: Options,
+    phase: Phase,
+    line: Line,
+    outlook: Outlook,
+    tenure: Tenure<Timer>,
+}
+
+impl Algorithm for NextInLine {
+    const CONTRACT: Contract = Contract {
+        name: "next-in-line",
+        summary: "A leader names its successors in advance; if it fails, the first one alive takes over.",
+        source: "Gholipour 2009; Database Internals, figure 10-2",
+        messages: Cost {
+            best: Formula { text: "N - 2", of: |n| n.saturating_sub(2) },
+            worst: Formula { text: "3N - 2", of: |n| 3 * n - 2 },
+        },
+        ..Bully::CONTRACT
+    };
+
+    type Options = Options;
+
+    const PARAMETERS: &'static [Parameter<Options>] = &[
+        Parameter {
+            name: "spares",
+            value: "K",
+            help: "How many alternatives a leader names",
+            set: |options, text| parameters::count(text).map(|count| options.spares = count),
+            show: |options| options.spares.to_string(),
+        },
+        Parameter {
+            name: "alternatives",
+            value: "IDS",
+            help: "The alternatives named by the last leader, the best first, like 5,4; nobody by default",
+            set: |options, text| parameters::ids(text).map(|ids| options.alternatives = ids.into()),
+            show: |options| parameters::show_ids(options.alternatives.iter()),
+        },
+        parameters::delays_parameter!(
+            "alive-timeout",
+            alive_timeout,
+            "How long to wait for an alternative or for replies: more than a round trip"
+        ),
+        parameters::delays_parameter!(
+            "elected-timeout",
+            elected_timeout,
+            "How long to wait for the announcement of the one that is to take over"
+        ),
+        parameters::reaffirm_parameter!(),
+    ];
+
+    fn new(_: NodeId, options: &Options) -> NextInLine {
+        NextInLine {
+            phase: Phase::Idle,
+            line: Line { leader: None, alternatives: options.alternatives.to_vec() },
+            outlook: Outlook::default(),
+            tenure: Tenure::new(options.reaffirm, Timer::Reaffirm, Timer::Leader),
+            options: options.clone(),
+        }
+    }
+
+    fn check(options: &Options, roster: &Roster) -> Result<(), BadParameter> {
+        parameters::check_members("alternatives", options.alternatives.iter(), roster)
+    }
+}
+
+impl NextInLine {
+    /// "When one of the processes detects a leader failure, it starts a new election round by sending
+    /// a message to the highest-ranked alternative from the list provided by the failed leader."
+    fn fail_over(&mut self, cx: &mut Context<'_, Self>) {
+        if self.phase == Phase::Idle {
+            self.contact(cx, 0);
+        }
+    }
+
+    /// Contacts the first alternative from this place on that does not seem to have failed.
+    fn contact(&mut self, cx: &mut Context<'_, Self>, place: usize) {
+        self.end_election(cx);
+        let failed = self.failed_leader(cx);
+        let mut rest = self.line.alternatives.iter().copied().enumerate().skip(place);
+        match rest.find(|&(_, next)| !self.outlook.suspects(next)) {
+            // "If the process that has detected the leader failure is itself the highest ranked
+            // process from the list, it can notify the processes about the new leader right away."
+            Some((_, next)) if next == cx.me() => self.take_over(cx, failed),
+            Some((place, next)) if cx.view().outranks(next, cx.me()) => {
+                cx.send(next, Message::Contact { failed });
+                self.phase = Phase::Contacting(place);
+                self.await_alive(cx);
+            }
+            Some(_) | None => self.call_election(cx),
+        }
+    }
+
+    fn await_alive(&self, cx: &mut Context<'_, Self>) {
+        cx.set_timer(Timer::Alive, cx.delay_bound() * self.options.alive_timeout);
+    }
+
+    /// Whose alternatives this process knows.
+    fn failed_leader(&self, cx: &Context<'_, Self>) -> Option<NodeId> {
+        let best = || cx.view().iter().max_by_key(|&member| cx.view().rank(member));
+        let presumed = || best().filter(|member| !self.line.alternatives.contains(member));
+        self.line.leader.or_else(presumed)
+    }
+
+    /// "If one of the proposed alternatives is up, it becomes a new leader without having to go
+    /// through the complete election round."
+    fn take_over(&mut self, cx: &mut Context<'_, Self>, failed: Option<NodeId>) {
+        let others = cx.view().peers().filter(|&peer| Some(peer) != failed && !self.outlook.suspects(peer));
+        let others = others.collect();
+        let deposed = self.better_leader(cx).filter(|&leader| Some(leader) == failed);
+        self.become_leader(cx, others);
+        self.depose(cx, deposed);
+    }
+
+    /// The complete election round, as in the modified bully algorithm.
+    fn call_election(&mut self, cx: &mut Context<'_, Self>) {
+        if self.phase != Phase::Idle {
+            return;
+        }
+        if self.outlook.is_best(cx) {
+            return self.become_leader(cx, cx.view().below().collect());
+        }
+        self.phase = Phase::Polling(Poll::above(cx, &self.outlook, Message::Election));
+        self.await_alive(cx);
+    }
+
+    fn call_again(&mut self, cx: &mut Context<'_, Self>) {
+        self.end_election(cx);
+        self.call_election(cx);
+    }
+
+    fn close_poll(&mut self, cx: &mut Context<'_, Self>, best: Option<NodeId>) {
+        match best {
+            None => self.become_leader(cx, cx.view().below().collect()),
+            Some(best) => {
+                cx.send(best, Message::Proceed);
+                self.await_elected(cx, best);
+            }
+        }
+    }
+
+    fn await_elected(&mut self, cx: &mut Context<'_, Self>, leader: NodeId) {
+        self.end_election(cx);
+        self.phase = Phase::AwaitingElected(leader);
+        cx.set_timer(Timer::Elected, cx.delay_bound() * self.options.elected_timeout);
+    }
+
+    fn become_leader(&mut self, cx: &mut Context<'_, Self>, told: Vec<NodeId>) {
+        self.end_election(cx);
+        self.outlook.believe(cx, cx.me(), self.outlook.term().next());
+        self.announce(cx, told);
+        self.tenure.lead(cx);
+    }
+
+    fn end_election(&mut self, cx: &mut Context<'_, Self>) {
+        match self.phase {
+            Phase::Idle => return,
+            Phase::Contacting(_) | Phase::Polling(_) => cx.cancel_timer(Timer::Alive),
+            Phase::AwaitingElected(_) => cx.cancel_timer(Timer::Elected),
+        }
+        self.phase = Phase::Idle;
+    }
+
+    /// Announces this process as the leader, with its alternatives.
+    fn announce(&self, cx: &mut Context<'_, Self>, told: Vec<NodeId>) {
+        let view = cx.view();
+        let below = view.below().filter(|&peer| !self.outlook.suspects(peer));
+        let mut ranks: Vec<Rank> = below.filter_map(|peer| view.rank(peer)).collect();
+        ranks.sort_unstable_by(|a, b| b.cmp(a));
+        let alternatives: Vec<NodeId> = ranks.iter().take(self.options.spares).map(|rank| rank.id).collect();
+        for peer in told {
+            cx.send(peer, Message::Elected { term: self.outlook.term(), alternatives: alternatives.clone() });
+        }
+    }
+
+    /// The leader this process believes in, if that one outranks it.
+    fn better_leader(&self, cx: &Context<'_, Self>) -> Option<NodeId> {
+        self.outlook.leader().filter(|&leader| cx.view().outranks(leader, cx.me()))
+    }
+
+    fn depose(&self, cx: &mut Context<'_, Self>, leader: Option<NodeId>) {
+        if let Some(leader) = leader {
+            cx.send(leader, Message::Deposed { term: self.outlook.term() });
+        }
+    }
+
+    /// Whether this process takes part in an election already, or has just announced the result.
+    fn is_engaged(&self, cx: &Context<'_, Self>) -> bool {
+        self.phase != Phase::Idle || self.tenure.is_announcing(cx, &self.outlook)
+    }
+
+    /// The one that this process expects to take over.
+    fn successor(&self) -> Option<NodeId> {
+        match self.phase {
+            Phase::Contacting(place) => self.line.alternatives.get(place).copied(),
+            Phase::AwaitingElected(leader) => Some(leader),
+            Phase::Idle | Phase::Polling(_) => None,
+        }
+    }
+
+    fn on_contact(&mut self, cx: &mut Context<'_, Self>, from: NodeId, failed: Option<NodeId>) {
+        cx.send(from, Message::Alive);
+        if !self.is_engaged(cx) {
+            self.take_over(cx, failed);
+        }
+    }
+
+    fn on_alive(&mut self, cx: &mut Context<'_, Self>, from: NodeId) {
+        match &mut self.phase {
+            // "5 responds to 3 that it's alive to prevent it from contacting other nodes from the
+            // alternatives list" (figure 10-2, b).
+            Phase::Contacting(place) if self.line.alternatives.get(*place) == Some(&from) => {
+                self.await_elected(cx, from);
+            }
+            Phase::Polling(poll) => {
+                poll.on_alive(from);
+                if poll.is_complete() {
+                    let best = poll.best(cx.view());
+                    self.close_poll(cx, best);
+                }
+            }
+            Phase::Idle | Phase::Contacting(_) | Phase::AwaitingElected(_) => {}
+        }
+    }
+
+    fn on_proceed(&mut self, cx: &mut Context<'_, Self>) {
+        if !self.is_engaged(cx) {
+            let deposed = self.better_leader(cx);
+            self.become_leader(cx, cx.view().below().collect());
+            self.depose(cx, deposed);
+        }
+    }
+
+    fn on_elected(
+        &mut self,
+        cx: &mut Context<'_, Self>,
+        leader: NodeId,
+        term: Term,
+        alternatives: Vec<NodeId>,
+    ) {
+        let doubtful = self.tenure.doubts(cx, &self.outlook, leader, term)
+            || matches!(self.phase, Phase::AwaitingElected(better) if cx.view().outranks(better, leader));
+        if cx.view().outranks(cx.me(), leader) || doubtful {
+            self.outlook.hear(term);
+            return self.call_election(cx);
+        }
+        self.tenure.hear(cx, leader);
+        if self.outlook.suspects(leader) {
+            return self.outlook.pass_over(leader);
+        }
+        if self.outlook.leader() == Some(cx.me()) {
+            cx.send(leader, Message::Proceed);
+        }
+        self.end_election(cx);
+        self.line = Line { leader: Some(leader), alternatives };
+        self.outlook.believe(cx, leader, term);
+        self.tenure.follow(cx);
+    }
+}
+
+impl Process for NextInLine {
+    type Message = Message;
+    type Timer = Timer;
+    type Saved = ();
+    type Command = Command;
+
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<()>) {
+        match start {
+            Start::Fresh => self.tenure.follow(cx),
+            Start::Recovered(_) => self.call_election(cx),
+        }
+    }
+
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
+        match message {
+            Message::Contact { failed } => self.on_contact(cx, from, failed),
+            Message::Alive => self.on_alive(cx, from),
+            Message::Elected { term, alternatives } => self.on_elected(cx, from, term, alternatives),
+            Message::Election if cx.view().outranks(cx.me(), from) => cx.send(from, Message::Alive),
+            Message::Election => {}
+            Message::Proceed => self.on_proceed(cx),
+            Message::Deposed { term } => self.on_elected(cx, from, term, Vec::new()),
+        }
+    }
+
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
+        match (timer, &self.phase) {
+            (Timer::Alive, Phase::Contacting(place)) => self.contact(cx, place + 1),
+            (Timer::Alive, Phase::Polling(poll)) => self.close_poll(cx, poll.best(cx.view())),
+            (Timer::Alive, Phase::Idle | Phase::AwaitingElected(_)) => {}
+            // What the alternatives failed to bring about, the complete round will.
+            (Timer::Elected, _) => self.call_again(cx),
+            (Timer::Reaffirm, _) => {
+                self.announce(cx, cx.view().below().collect());
+                self.tenure.lead(cx);
+            }
+            (Timer::Leader, _) => {
+                self.outlook.forget(cx);
+                self.fail_over(cx);
+            }
+        }
+    }
+
+    fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
+        let leaderless = self.outlook.suspect(cx, peer);
+        let successor = self.successor();
+        match &mut self.phase {
+            Phase::Idle if leaderless => self.fail_over(cx),
+            Phase::Polling(poll) => {
+                poll.on_suspect(peer);
+                if poll.is_complete() {
+                    let best = poll.best(cx.view());
+                    self.close_poll(cx, best);
+                }
+            }
+            Phase::Contacting(place) if successor == Some(peer) => {
+                let next = *place + 1;
+                self.contact(cx, next);
+            }
+            Phase::AwaitingElected(_) if successor == Some(peer) => self.call_again(cx),
+            Phase::Idle | Phase::Contacting(_) | Phase::AwaitingElected(_) => {}
+        }
+    }
+
+    fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
+        let missed = self.outlook.restore(cx, peer) || self.outlook.outranks_leader(cx, peer);
+        let leads = self.outlook.leader() == Some(cx.me());
+        let better = self.successor().is_some_and(|other| cx.view().outranks(peer, other));
+        match &mut self.phase {
+            _ if leads && cx.view().outranks(cx.me(), peer) => self.announce(cx, vec![peer]),
+            Phase::Idle if leads => self.call_election(cx),
+            Phase::Polling(poll) if cx.view().outranks(peer, cx.me()) => {
+                cx.send(peer, Message::Election);
+                poll.expect(peer);
+                self.await_alive(cx);
+            }
+            Phase::Idle if missed => self.await_elected(cx, peer),
+            Phase::Contacting(_) | Phase::AwaitingElected(_) if better => self.await_elected(cx, peer),
+            Phase::Idle | Phase::Contacting(_) | Phase::Polling(_) | Phase::AwaitingElected(_) => {}
+        }
+    }
+
+    fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
+        if self.outlook.is_overtaken(cx) {
+            self.call_election(cx);
+        }
+    }
+
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
+        match command {
+            Command::Campaign if self.outlook.leader() == Some(cx.me()) => self.call_election(cx),
+            Command::Campaign => self.fail_over(cx),
+            Command::Resign | Command::Transfer(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

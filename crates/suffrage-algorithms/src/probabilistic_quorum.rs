@@ -1,0 +1,146 @@
+//! Election by probabilistic quorums (PQ): the second phase of Ramanathan et al. 2007 alone (sections 7 and
+//! 8), after Malkhi, Reiter, Wool and Wright 2001.
+//!
+//! Model: as [`randomized`](super::randomized), of which it is the case without a first phase: every
+//! contender is a finalist, and asks the root of `n ln n` mediators. Two such sets have a member in common
+//! but for a chance of about `1/n`, and that mediator lets one of them pass.
+//!
+//! ```text
+//!   contender                    mediator, one of sqrt(n ln n)
+//!      ├───────────REQ──────────────▶│   idle: it says yes, and stands by it
+//!      │◀──────────ACK───────────────┤
+//!      ├───────────POTW─────────────▶│   all have said yes
+//!      │◀────────POTW-ACK────────────┤
+//!      ╞═══════════Elected══════════▶    to everybody, counted apart
+//! ```
+//!
+//! Cost: with one contender `4 sqrt(n ln n)`; with n of them `O(n sqrt(n ln n))`, "O(n sqrt n) and a single
+//! round" in the paper's Table 1. Time: 4 message delays at best, 10 at most, and one for the announcement.
+//!
+//! Promises one leader with probability `1 - O(1/n)`; see [`randomized`](super::randomized) for what that
+//! rests on, for the options, and for the readings, which are the same.
+
+use super::randomized::options::{self, Options as Settings, Rounds};
+use super::randomized::rounds::sigma_last;
+use super::randomized::{Member, Message, Timer, figures};
+use suffrage_core::{
+    Algorithm, Choice, Command, Context, Contract, Cost, Detection, Electorate, Figure, Formula, NodeId,
+    Parameter, Process, Safety, Start, Synchrony, Topology,
+};
+
+/// A process of PQ.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ProbabilisticQuorum(Member);
+
+impl ProbabilisticQuorum {
+    /// The process as contender and mediator.
+    pub fn member(&self) -> &Member {
+        &self.0
+    }
+}
+
+/// What can be set: as for `randomized`, as far as the second phase goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Options(pub Settings);
+
+impl Default for Options {
+    fn default() -> Options {
+        Options(Settings { rounds: Rounds::Fixed(0), ..Settings::default() })
+    }
+}
+
+/// A parameter of `randomized`, here.
+macro_rules! inherited {
+    ($parameter:path) => {
+        Parameter {
+            name: $parameter.name,
+            value: $parameter.value,
+            help: $parameter.help,
+            set: |options, text| ($parameter.set)(&mut options.0, text),
+            show: |options| ($parameter.show)(&options.0),
+        }
+    };
+}
+
+fn quorum(n: u64) -> u64 {
+    sigma_last(n) as u64
+}
+
+impl Algorithm for ProbabilisticQuorum {
+    const CONTRACT: Contract = Contract {
+        name: "probabilistic-quorum",
+        summary: "Whoever is let pass by all of sqrt(n ln n) random mediators leads.",
+        source: "Ramanathan et al. 2007, sections 7 and 8; Malkhi et al. 2001",
+        topology: Topology::Complete,
+        synchrony: Synchrony::Synchronous,
+        knowledge: "the size of the group, roughly, and how to choose members uniformly",
+        tolerates: "dead mediators, in whose place others are asked; a leader's death with a detector",
+        detection: Detection::Detector,
+        electorate: Electorate::Anybody,
+        needs_disk: false,
+        persists: false,
+        under_loss: &[],
+        safety: Safety::WithHighProbability,
+        choice: Choice::Any,
+        handover: false,
+        messages: Cost {
+            best: Formula { text: "4 sqrt(N ln N)", of: |n| 4 * quorum(n) },
+            worst: Formula { text: "5N sqrt(N ln N)", of: |n| 5 * n * quorum(n) },
+        },
+        time: Cost { best: Formula { text: "5", of: |_| 5 }, worst: Formula { text: "11", of: |_| 11 } },
+        upkeep: &[],
+    };
+
+    type Options = Options;
+
+    const PARAMETERS: &'static [Parameter<Options>] = &[
+        inherited!(options::MODE),
+        inherited!(options::ON_FAILURE),
+        inherited!(options::TABLES),
+        inherited!(options::TAU),
+        inherited!(options::ESTIMATE),
+        inherited!(options::WALK),
+        inherited!(options::STEPS),
+    ];
+
+    fn new(_: NodeId, options: &Options) -> ProbabilisticQuorum {
+        ProbabilisticQuorum(Member::new(&options.0))
+    }
+
+    fn figures(
+        options: &Options,
+        members: &mut dyn Iterator<Item = suffrage_core::Member<'_, Self>>,
+    ) -> Vec<Figure> {
+        figures::of(&options.0, members.map(|member| &member.process.0))
+    }
+}
+
+impl Process for ProbabilisticQuorum {
+    type Message = Message;
+    type Timer = Timer;
+    type Saved = ();
+    type Command = Command;
+
+    fn on_start(&mut self, _: &mut Context<'_, Self>, _: Start<()>) {}
+
+    #[inline]
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
+        self.0.on_message(cx, from, message);
+    }
+
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
+        self.0.on_timer(cx, timer);
+    }
+
+    fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
+        self.0.on_suspect(cx, peer);
+    }
+
+    fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
+        self.0.on_restore(cx, peer);
+    }
+
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
+        self.0.on_command(cx, command);
+    }
+}

@@ -1,0 +1,75 @@
+//! What servers of Raft say to each other.
+
+use serde::{Deserialize, Serialize};
+
+use suffrage_core::{Kind, Term};
+
+/// What servers say. Every message carries a term (5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Message {
+    /// "Would you vote for me?"
+    PreVote {
+        /// The term it would be in: the one after the sender's.
+        term: Term,
+    },
+    /// "I would", or "I would not".
+    WouldVote {
+        /// The term asked about if granted, the sender's if not.
+        term: Term,
+        /// Whether it would.
+        granted: bool,
+    },
+    /// "Vote for me."
+    RequestVote {
+        /// In which term.
+        term: Term,
+        /// Whether the leader wants it so.
+        transfer: bool,
+    },
+    /// "I do", or "I do not".
+    Vote {
+        /// The sender's term.
+        term: Term,
+        /// Whether it does.
+        granted: bool,
+    },
+    /// "I lead": the source's `AppendEntries` without entries.
+    Heartbeat {
+        /// In which term.
+        term: Term,
+    },
+    /// "I have heard you", or, from a later term, "you lead no more".
+    HeartbeatReply {
+        /// The sender's term.
+        term: Term,
+    },
+    /// "Stand for election at once: I want you to lead."
+    TimeoutNow {
+        /// The leader's term.
+        term: Term,
+    },
+}
+
+impl suffrage_core::Message for Message {
+    const KINDS: &'static [Kind] = &[
+        Kind::new("PreVote"),
+        Kind::new("WouldVote"),
+        Kind::new("RequestVote"),
+        Kind::new("Vote"),
+        Kind::new("Heartbeat"),
+        Kind::apart("HeartbeatReply"),
+        Kind::new("TimeoutNow"),
+    ];
+
+    fn kind(&self) -> usize {
+        match self {
+            Message::PreVote { .. } => 0,
+            Message::WouldVote { .. } => 1,
+            Message::RequestVote { .. } => 2,
+            Message::Vote { .. } => 3,
+            Message::Heartbeat { .. } => 4,
+            Message::HeartbeatReply { .. } => 5,
+            Message::TimeoutNow { .. } => 6,
+        }
+    }
+}

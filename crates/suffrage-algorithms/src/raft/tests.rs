@@ -1,0 +1,442 @@
+//! The election of Raft sentence by sentence: Ongaro and Ousterhout 2014, section 5.2, and the sections
+//! of Ongaro's thesis on what was added to it.
+
+use super::*;
+use suffrage_core::Announcement::{SteppedDown, Undecided};
+use suffrage_core::testing::{Done, Subject, elected, to};
+
+fn server(me: u64) -> Subject<Raft> {
+    Subject::new(me, 5, &Options::default())
+}
+
+/// Without pre-vote: the server of section 5.2.
+fn plain(me: u64) -> Subject<Raft> {
+    Subject::new(me, 5, &Options { pre_vote: false, ..Options::default() })
+}
+
+fn recovered(me: u64, saved: Option<Saved>) -> Subject<Raft> {
+    let mut server = Subject::unstarted(me, 5, &Options::default());
+    server.starts(Start::Recovered(saved));
+    server
+}
+
+fn pre_vote(term: u64) -> Message {
+    Message::PreVote { term: Term(term) }
+}
+
+fn would_vote(term: u64, granted: bool) -> Message {
+    Message::WouldVote { term: Term(term), granted }
+}
+
+fn request(term: u64) -> Message {
+    Message::RequestVote { term: Term(term), transfer: false }
+}
+
+fn for_transfer(term: u64) -> Message {
+    Message::RequestVote { term: Term(term), transfer: true }
+}
+
+fn vote(term: u64, granted: bool) -> Message {
+    Message::Vote { term: Term(term), granted }
+}
+
+fn heartbeat(term: u64) -> Message {
+    Message::Heartbeat { term: Term(term) }
+}
+
+fn reply(term: u64) -> Message {
+    Message::HeartbeatReply { term: Term(term) }
+}
+
+fn saved(term: u64, vote: Option<u64>) -> Saved {
+    Saved { term: Term(term), vote: vote.map(NodeId), voter: true }
+}
+
+/// Server `me`, elected for term 1 by 2 and 3.
+fn leader(me: u64) -> Subject<Raft> {
+    let mut leader = plain(me);
+    leader.runs_out(Timer::Election);
+    leader.hears(2, vote(1, true));
+    assert_eq!(leader.hears(3, vote(1, true)).announced(), [elected(me, 1)]);
+    leader
+}
+
+/// Server 3, which follows 1 in term 1 and has just heard it.
+fn follower() -> Subject<Raft> {
+    let mut follower = server(3);
+    assert_eq!(follower.hears(1, heartbeat(1)).announced(), [elected(1, 1)]);
+    follower
+}
+
+/// How long an election time-out was set, which must be from 20 to 40 delays.
+fn election_timeout(done: &Done<Raft>) -> u64 {
+    let delays = done.awaits(Timer::Election).expect("it set its election time-out");
+    assert!((20..40).contains(&delays), "{delays}");
+    delays
+}
+
+/// "When servers start up, they begin as followers."
+#[test]
+fn servers_begin_as_followers_and_save_that_they_exist() {
+    let mut server = Subject::<Raft>::unstarted(3, 5, &Options::default());
+    let done = server.starts(Start::Fresh);
+    assert_eq!(server.process.role, Role::Follower);
+    assert_eq!((done.sent(), done.announced(), done.saved()), (vec![], vec![], vec![saved(0, None)]));
+    election_timeout(&done);
+}
+
+/// "A server remains in follower state as long as it receives valid RPCs from a leader or candidate."
+#[test]
+fn word_from_a_leader_or_a_vote_for_a_candidate_starts_the_time_out_again() {
+    let mut server = server(3);
+    assert_eq!(server.hears(1, heartbeat(1)).awaits(Timer::Lease), Some(20));
+    assert_eq!(server.hears(1, heartbeat(1)).awaits(Timer::Lease), Some(20));
+    assert!(server.runs_out(Timer::Lease).awaits(Timer::Election).is_some_and(|rest| rest < 20));
+    election_timeout(&server.hears(2, request(2)));
+    assert!(server.hears(4, request(2)).awaits(Timer::Election).is_none(), "one it does not vote for");
+    assert_eq!(server.process.role, Role::Follower);
+}
+
+/// "Leaders send periodic heartbeats […] to all followers in order to maintain their authority."
+#[test]
+fn leaders_send_heartbeats_periodically() {
+    let mut leader = leader(1);
+    let done = leader.runs_out(Timer::Heartbeat);
+    assert_eq!(done.sent(), to(2..=5, heartbeat(1)));
+    assert_eq!(done.awaits(Timer::Heartbeat), Some(5));
+}
+
+/// "If a follower receives no communication over a period of time called the election timeout, then it
+/// assumes there is no viable leader and begins an election to choose a new leader."
+#[test]
+fn a_follower_that_hears_nothing_begins_an_election() {
+    let mut follower = follower();
+    follower.runs_out(Timer::Lease);
+    let done = follower.runs_out(Timer::Election);
+    assert_eq!(done.announced(), [Undecided]);
+    assert_eq!(done.sent(), to([1, 2, 4, 5], pre_vote(2)));
+}
+
+/// "To begin an election, a follower increments its current term and transitions to candidate state. It
+/// then votes for itself and issues RequestVote RPCs in parallel to each of the other servers."
+#[test]
+fn a_candidate_enters_a_new_term_votes_for_itself_and_asks_everybody() {
+    let mut server = plain(3);
+    let done = server.runs_out(Timer::Election);
+    assert_eq!(done.sent(), to([1, 2, 4, 5], request(1)));
+    assert_eq!(done.saved(), [saved(1, Some(3))]);
+    assert!(done.saved_before_it_sent());
+    election_timeout(&done);
+}
+
+/// "A candidate wins an election if it receives votes from a majority of the servers in the full cluster
+/// for the same term."
+#[test]
+fn a_majority_of_the_whole_group_elects_for_the_same_term_only() {
+    let mut candidate = plain(1);
+    candidate.runs_out(Timer::Election);
+    candidate.runs_out(Timer::Election);
+    assert!(candidate.hears(2, vote(1, true)).is_nothing(), "a vote for an earlier term");
+    assert!(candidate.hears(3, vote(1, true)).is_nothing());
+    assert!(candidate.hears(4, vote(2, true)).is_nothing(), "two of five");
+    assert!(candidate.hears(4, vote(2, true)).is_nothing(), "a doubled vote");
+    assert!(candidate.hears(99, vote(2, true)).is_nothing(), "a stranger's vote");
+    assert!(candidate.hears(3, vote(2, false)).is_nothing());
+    assert_eq!(candidate.hears(5, vote(2, true)).announced(), [elected(1, 2)]);
+    assert!(candidate.hears(3, vote(2, true)).is_nothing(), "a late vote");
+}
+
+#[test]
+fn a_majority_is_more_than_half() {
+    for (count, needed) in [(1, 0), (2, 1), (3, 1), (4, 2), (5, 2), (6, 3), (7, 3)] {
+        let options = Options { pre_vote: false, ..Options::default() };
+        let mut candidate = Subject::<Raft>::new(1, count, &options);
+        let mut leads = !candidate.runs_out(Timer::Election).announced().is_empty();
+        let mut votes = 0;
+        while !leads {
+            votes += 1;
+            leads = !candidate.hears(votes + 1, vote(1, true)).announced().is_empty();
+        }
+        assert_eq!(votes, needed, "of {count}");
+    }
+}
+
+/// "Each server will vote for at most one candidate in a given term, on a first-come-first-served basis."
+/// Figure 2: "Updated on stable storage before responding to RPCs".
+#[test]
+fn one_vote_a_term_saved_before_it_is_sent() {
+    let mut voter = server(3);
+    let done = voter.hears(2, request(1));
+    assert_eq!((done.sent(), done.saved()), (vec![(2, vote(1, true))], vec![saved(1, Some(2))]));
+    assert!(done.saved_before_it_sent());
+    assert_eq!(voter.hears(4, request(1)).sent(), [(4, vote(1, false))]);
+    assert_eq!(voter.hears(2, request(1)).sent(), [(2, vote(1, true))], "the answer may have been lost");
+    assert_eq!(voter.hears(4, request(2)).sent(), [(4, vote(2, true))], "another term, another vote");
+    assert_eq!(voter.hears(2, request(1)).sent(), [(2, vote(2, false))], "a term of the past");
+}
+
+#[test]
+fn a_vote_outlives_a_crash() {
+    let mut voter = recovered(3, Some(saved(1, Some(2))));
+    assert_eq!(voter.hears(4, request(1)).sent(), [(4, vote(1, false))]);
+    assert_eq!(voter.hears(2, request(1)).sent(), [(2, vote(1, true))]);
+    let mut candidate = recovered(3, Some(saved(1, Some(3))));
+    candidate.runs_out(Timer::Election);
+    assert_eq!(candidate.process.term, Term(1), "a promise is asked for first");
+    candidate.hears(1, would_vote(2, true));
+    assert_eq!(candidate.hears(2, would_vote(2, true)).sent(), to([1, 2, 4, 5], request(2)));
+}
+
+/// "Once a candidate wins an election, it becomes leader. It then sends heartbeat messages to all of the
+/// other servers to establish its authority and prevent new elections."
+#[test]
+fn a_new_leader_sends_heartbeats_at_once() {
+    let mut candidate = plain(1);
+    candidate.runs_out(Timer::Election);
+    candidate.hears(2, vote(1, true));
+    let done = candidate.hears(3, vote(1, true));
+    assert_eq!(done.sent(), to(2..=5, heartbeat(1)));
+    assert_eq!((done.awaits(Timer::Heartbeat), done.awaits(Timer::Quorum)), (Some(5), Some(20)));
+}
+
+/// "If the leader's term (included in its RPC) is at least as large as the candidate's current term, then
+/// the candidate recognizes the leader as legitimate and returns to follower state."
+#[test]
+fn a_candidate_recognises_a_leader_of_its_term_or_a_later_one() {
+    for term in [1, 2] {
+        let mut candidate = plain(3);
+        candidate.runs_out(Timer::Election);
+        let done = candidate.hears(1, heartbeat(term));
+        assert_eq!((done.announced(), done.sent()), (vec![elected(1, term)], vec![(1, reply(term))]));
+        assert_eq!(candidate.process.role, Role::Follower);
+    }
+}
+
+/// "If the term in the RPC is smaller than the candidate's current term, then the candidate rejects the
+/// RPC and continues in candidate state." The answer makes the old leader step down (5.1).
+#[test]
+fn a_candidate_rejects_a_leader_of_an_earlier_term() {
+    let mut candidate = plain(3);
+    candidate.hears(1, heartbeat(1));
+    candidate.runs_out(Timer::Lease);
+    candidate.runs_out(Timer::Election);
+    let done = candidate.hears(1, heartbeat(1));
+    assert_eq!((done.announced(), done.sent()), (vec![], vec![(1, reply(2))]));
+    assert!(matches!(candidate.process.role, Role::Candidate(_)));
+    let done = leader(1).hears(3, reply(2));
+    assert_eq!((done.announced(), done.saved()), (vec![SteppedDown], vec![saved(2, None)]));
+}
+
+/// "If many followers become candidates at the same time, votes could be split so that no candidate obtains
+/// a majority. When this happens, each candidate will time out and start a new election by incrementing
+/// its term and initiating another round of RequestVote RPCs."
+#[test]
+fn a_split_vote_is_followed_by_another_election() {
+    let mut candidate = plain(3);
+    candidate.runs_out(Timer::Election);
+    candidate.hears(2, vote(1, true));
+    candidate.hears(4, vote(1, false));
+    candidate.hears(5, vote(1, false));
+    let done = candidate.runs_out(Timer::Election);
+    assert_eq!(done.sent(), to([1, 2, 4, 5], request(2)));
+    assert!(candidate.hears(1, vote(2, true)).is_nothing(), "votes of the earlier term are forgotten");
+}
+
+/// "Election timeouts are chosen randomly from a fixed interval", and "each candidate restarts its
+/// randomized election timeout at the start of an election".
+#[test]
+fn election_time_outs_differ() {
+    let mut recorder = suffrage_core::Recorder::<Raft>::new(7);
+    let roster = Roster::numbered(5);
+    let mut server = Raft::new(NodeId(3), &Options::default());
+    let mut drawn = BTreeSet::new();
+    for _ in 0..100 {
+        server.on_timer(
+            &mut recorder.context(suffrage_core::Time::ZERO, roster.view(2), Span::UNIT),
+            Timer::Election,
+        );
+        drawn.insert(election_timeout(&Done::of(recorder.take())));
+    }
+    assert!(drawn.len() > 15, "all of 20 to 39 but a few: {drawn:?}");
+}
+
+/// "Current terms are exchanged whenever servers communicate; if one server's current term is smaller than
+/// the other's, then it updates its current term to the larger value" (5.1).
+#[test]
+fn a_later_term_is_taken_over_and_saved() {
+    for message in [heartbeat(7), request(7), vote(7, false), reply(7), would_vote(7, false)] {
+        let mut candidate = plain(3);
+        candidate.runs_out(Timer::Election);
+        let done = candidate.hears(1, message);
+        assert_eq!(done.saved().last().expect("it saved").term, Term(7), "{message:?}");
+        assert_eq!(candidate.process.role, Role::Follower, "{message:?}");
+    }
+}
+
+/// Thesis, 9.6: "a candidate only increments its term if it first learns from a majority of the cluster
+/// that they would be willing to grant the candidate their votes".
+#[test]
+fn without_promises_of_a_majority_the_term_stays() {
+    let mut server = server(3);
+    for _ in 0..10 {
+        let done = server.runs_out(Timer::Election);
+        assert_eq!((done.sent(), done.saved()), (to([1, 2, 4, 5], pre_vote(1)), vec![]));
+        election_timeout(&done);
+    }
+    assert!(server.hears(1, would_vote(0, false)).is_nothing());
+    assert!(server.hears(2, would_vote(1, true)).is_nothing());
+    let done = server.hears(4, would_vote(1, true));
+    assert_eq!((done.sent(), done.saved()), (to([1, 2, 4, 5], request(1)), vec![saved(1, Some(3))]));
+    assert!(server.hears(5, would_vote(1, true)).is_nothing(), "a promise is no vote");
+    assert_eq!(server.process.role, Role::Candidate(BTreeSet::new()));
+}
+
+/// Thesis, 9.6: promises are given if "the voters have not received heartbeats from a valid leader for at
+/// least a baseline election timeout"; they change nothing, and bind nobody.
+#[test]
+fn promises_are_given_once_the_lease_is_over_and_change_nothing() {
+    let mut voter = follower();
+    assert_eq!(voter.hears(2, pre_vote(2)).sent(), [(2, would_vote(1, false))]);
+    voter.runs_out(Timer::Lease);
+    let before = voter.process.clone();
+    for candidate in [2, 4] {
+        assert_eq!(voter.hears(candidate, pre_vote(2)).sent(), [(candidate, would_vote(2, true))]);
+    }
+    assert_eq!(voter.hears(2, pre_vote(1)).sent(), [(2, would_vote(1, false))], "this term has a leader");
+    assert_eq!(voter.process, before);
+    assert_eq!(leader(1).hears(3, pre_vote(2)).sent(), [(3, would_vote(1, false))]);
+}
+
+/// One that missed a term learns of it by the refusal, and asks for the next.
+#[test]
+fn a_refusal_from_a_later_term_is_caught_up_with() {
+    let mut server = server(3);
+    server.runs_out(Timer::Election);
+    assert_eq!(server.hears(1, would_vote(6, false)).saved(), [saved(6, None)]);
+    assert_eq!(server.runs_out(Timer::Election).sent(), to([1, 2, 4, 5], pre_vote(7)));
+}
+
+/// Thesis, 4.2.3: "If a server receives a RequestVote request within the minimum election timeout of
+/// hearing from a current leader, it does not update its term or grant its vote."
+#[test]
+fn a_disruptive_server_is_not_voted_for() {
+    let mut voter = follower();
+    let before = voter.process.clone();
+    assert_eq!(voter.hears(5, request(9)).sent(), [(5, vote(1, false))]);
+    assert_eq!(voter.process, before);
+    voter.runs_out(Timer::Lease);
+    let done = voter.hears(5, request(9));
+    assert_eq!((done.sent(), done.announced()), (vec![(5, vote(9, true))], vec![Undecided]));
+    let mut leader = leader(1);
+    assert_eq!(leader.hears(5, request(9)).sent(), [(5, vote(1, false))]);
+}
+
+/// Thesis, 6.2: "a leader in Raft steps down if an election timeout elapses without a successful round of
+/// heartbeats to a majority of its cluster".
+#[test]
+fn a_leader_that_hears_no_majority_steps_down() {
+    let mut leader = leader(1);
+    leader.hears(4, reply(1));
+    leader.hears(5, reply(1));
+    assert_eq!(leader.runs_out(Timer::Quorum).awaits(Timer::Quorum), Some(20));
+    leader.hears(4, reply(1));
+    leader.hears(4, reply(1));
+    leader.hears(99, reply(1));
+    leader.hears(5, reply(0));
+    let done = leader.runs_out(Timer::Quorum);
+    assert_eq!((done.announced(), done.sent()), (vec![SteppedDown], vec![]));
+    election_timeout(&done);
+}
+
+/// Thesis, 3.10: "The current leader then sends a TimeoutNow request to the target server", which "starts
+/// a new election". Its votes are asked for with "a special flag to indicate this behavior (“I have
+/// permission to disrupt the leader—it told me to!”)" (4.2.3).
+#[test]
+fn leadership_is_handed_over() {
+    let mut leader = leader(1);
+    let now = Message::TimeoutNow { term: Term(1) };
+    assert_eq!(leader.obeys(Command::Transfer(NodeId(3))).sent(), [(3, now)]);
+    assert!(leader.obeys(Command::Transfer(NodeId(1))).is_nothing());
+    let mut target = follower();
+    assert!(target.hears(2, Message::TimeoutNow { term: Term(0) }).is_nothing(), "a leader of the past");
+    let done = target.hears(1, now);
+    assert_eq!((done.sent(), done.saved()), (to([1, 2, 4, 5], for_transfer(2)), vec![saved(2, Some(3))]));
+    assert_eq!(leader.hears(3, for_transfer(2)).announced(), [SteppedDown]);
+    let mut other = server(4);
+    other.hears(1, heartbeat(1));
+    assert_eq!(other.hears(3, for_transfer(2)).sent(), [(3, vote(2, true))]);
+    assert!(other.obeys(Command::Transfer(NodeId(3))).is_nothing(), "it does not lead");
+}
+
+#[test]
+fn one_that_resigns_lets_the_others_go_first() {
+    let mut leader = leader(1);
+    let done = leader.obeys(Command::Resign);
+    assert_eq!((done.announced(), done.sent()), (vec![SteppedDown], vec![]));
+    assert!(done.awaits(Timer::Election).is_some_and(|delays| (40..60).contains(&delays)));
+    assert!(leader.obeys(Command::Resign).is_nothing());
+    assert_eq!(leader.hears(3, pre_vote(2)).sent(), [(3, would_vote(2, true))]);
+}
+
+/// A healthy leader is not deposed by a campaign, and the one that campaigned goes on believing in it.
+#[test]
+fn a_campaign_under_a_leader_comes_to_nothing() {
+    let mut follower = follower();
+    let done = follower.campaigns();
+    assert_eq!((done.sent(), done.announced()), (to([1, 2, 4, 5], pre_vote(2)), vec![]));
+    assert!(follower.campaigns().is_nothing(), "one election at a time");
+    follower.hears(2, would_vote(1, false));
+    assert!(follower.hears(1, heartbeat(1)).announced().is_empty());
+    assert_eq!(follower.process.role, Role::Follower);
+    assert!(leader(1).campaigns().is_nothing());
+}
+
+/// A server that never voted has saved that. One that has nothing saved may have voted.
+#[test]
+fn a_server_that_lost_its_disk_neither_votes_nor_stands_but_follows() {
+    let mut server = recovered(3, None);
+    assert_eq!(server.hears(2, pre_vote(4)).sent(), [(2, would_vote(0, false))]);
+    assert_eq!(server.hears(2, request(4)).sent(), [(2, vote(4, false))]);
+    assert!(server.campaigns().is_nothing());
+    assert!(server.runs_out(Timer::Election).is_nothing());
+    let done = server.hears(2, heartbeat(4));
+    assert_eq!((done.announced(), done.sent()), (vec![elected(2, 4)], vec![(2, reply(4))]));
+    assert!(server.hears(2, Message::TimeoutNow { term: Term(4) }).is_nothing());
+    server.runs_out(Timer::Lease);
+    assert_eq!(server.runs_out(Timer::Election).announced(), [Undecided]);
+    // Also after another crash, from which its new disk is kept.
+    let mut server = recovered(3, Some(Saved { voter: false, ..saved(4, None) }));
+    assert_eq!(server.hears(2, request(5)).sent(), [(2, vote(5, false))]);
+    assert!(server.runs_out(Timer::Election).is_nothing());
+}
+
+/// The deliberate mistake: two votes in one term.
+#[test]
+fn forgotten_votes_are_given_twice() {
+    let options = Options { forget_votes: true, ..Options::default() };
+    let mut voter = Subject::<Raft>::unstarted(3, 5, &options);
+    assert_eq!(voter.starts(Start::Fresh).saved(), []);
+    let done = voter.hears(2, request(1));
+    assert_eq!((done.sent(), done.saved()), (vec![(2, vote(1, true))], vec![]));
+    let mut voter = Subject::<Raft>::unstarted(3, 5, &options);
+    voter.starts(Start::Recovered(None));
+    assert_eq!(voter.hears(4, request(1)).sent(), [(4, vote(1, true))]);
+}
+
+/// Only a forger can have spoken of the last term: nobody could be elected after it.
+#[test]
+fn the_last_term_ends_all_campaigns() {
+    let mut server = plain(3);
+    server.hears(1, heartbeat(u64::MAX));
+    server.runs_out(Timer::Lease);
+    assert_eq!(server.runs_out(Timer::Election).sent(), []);
+}
+
+#[test]
+fn a_time_out_that_a_live_leader_cannot_keep_is_refused() {
+    let check = |heartbeat, election_timeout| {
+        Raft::check(&Options { heartbeat, election_timeout, ..Options::default() }, &Roster::numbered(3))
+    };
+    assert_eq!(check(5, 8), Ok(()));
+    assert_eq!(check(5, 7).unwrap_err().name, "election-timeout");
+}

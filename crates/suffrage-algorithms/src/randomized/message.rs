@@ -1,0 +1,151 @@
+//! What contenders and mediators say to each other, and what they wait for.
+
+use serde::{Deserialize, Serialize};
+
+use suffrage_core::Kind;
+
+/// What is said. The kinds name the phase: those of the first are words, those of the second are the
+/// paper's capitals (Tables 3 and 4).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Message {
+    /// First phase, contender to mediator: "a request, along with a round number".
+    Request {
+        /// Which election.
+        term: u32,
+        /// Which round of the first phase, from 1.
+        round: u8,
+    },
+    /// First phase, mediator to contender: go on.
+    Positive {
+        /// Which election.
+        term: u32,
+        /// Which round.
+        round: u8,
+    },
+    /// First phase, mediator to contender: the "decline message".
+    Negative {
+        /// Which election.
+        term: u32,
+        /// Which round.
+        round: u8,
+    },
+    /// "A request from a contender to make the mediator recognize it as a potential winner"; in the
+    /// synchronous protocol, the ordered pair of contender and number.
+    Req {
+        /// Which election.
+        term: u32,
+        /// The contender's random number.
+        number: u64,
+    },
+    /// "Positive Response for REQ".
+    Ack {
+        /// Which election.
+        term: u32,
+    },
+    /// "Negative Response for REQ, POTW messages".
+    Nak {
+        /// Which election.
+        term: u32,
+    },
+    /// "The requisite mediators have recognized it as a potential winner".
+    Potw {
+        /// Which election.
+        term: u32,
+    },
+    /// The positive response for POTW.
+    PotwAck {
+        /// Which election.
+        term: u32,
+    },
+    /// "To notify the mediator that the contender is dropping out as a contender."
+    Dec {
+        /// Which election.
+        term: u32,
+    },
+    /// The winner to everybody: the paper does not say how they learn of it.
+    Elected {
+        /// Which election.
+        term: u32,
+        /// The winner's random number: should there be two, the greater is believed in.
+        number: u64,
+    },
+}
+
+impl Message {
+    /// Which phase a kind of message belongs to: `first`, `second`, or the winner's `announcement`. None for
+    /// what is no kind of these.
+    pub fn phase(kind: &str) -> Option<&'static str> {
+        match kind {
+            "Request" | "Positive" | "Negative" => Some("first"),
+            "REQ" | "ACK" | "NAK" | "POTW" | "POTW-ACK" | "DEC" => Some("second"),
+            "Elected" => Some("announcement"),
+            _ => None,
+        }
+    }
+
+    /// Which election it belongs to.
+    #[inline]
+    pub fn term(&self) -> u32 {
+        match *self {
+            Message::Request { term, .. }
+            | Message::Positive { term, .. }
+            | Message::Negative { term, .. }
+            | Message::Req { term, .. }
+            | Message::Ack { term }
+            | Message::Nak { term }
+            | Message::Potw { term }
+            | Message::PotwAck { term }
+            | Message::Dec { term }
+            | Message::Elected { term, .. } => term,
+        }
+    }
+}
+
+impl suffrage_core::Message for Message {
+    const KINDS: &'static [Kind] = &[
+        Kind::new("Request"),
+        Kind::new("Positive"),
+        Kind::new("Negative"),
+        Kind::new("REQ"),
+        Kind::new("ACK"),
+        Kind::new("NAK"),
+        Kind::new("POTW"),
+        Kind::new("POTW-ACK"),
+        Kind::new("DEC"),
+        Kind::apart("Elected"),
+    ];
+
+    #[inline]
+    fn kind(&self) -> usize {
+        match self {
+            Message::Request { .. } => 0,
+            Message::Positive { .. } => 1,
+            Message::Negative { .. } => 2,
+            Message::Req { .. } => 3,
+            Message::Ack { .. } => 4,
+            Message::Nak { .. } => 5,
+            Message::Potw { .. } => 6,
+            Message::PotwAck { .. } => 7,
+            Message::Dec { .. } => 8,
+            Message::Elected { .. } => 9,
+        }
+    }
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Timer {
+    /// As a contender: answers, or the next round.
+    Contender,
+    /// As a mediator: the end of safe, post-safe or close-safe; synchronously, the moment to answer.
+    Mediator,
+}
+
+impl suffrage_core::Timer for Timer {
+    const COUNT: usize = 2;
+
+    #[inline]
+    fn index(self) -> usize {
+        self as usize
+    }
+}

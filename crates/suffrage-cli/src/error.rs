@@ -1,0 +1,172 @@
+//! What can go wrong, each told in one sentence that names the flag.
+
+use std::error::Error as _;
+use std::io::{self, ErrorKind as Io};
+use std::path::PathBuf;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use suffrage_core::BadParameter;
+use suffrage_node::config::Problems;
+
+use crate::Console;
+
+/// Why a command did not run, or not to its end.
+#[derive(Debug)]
+pub(crate) enum Error {
+    /// The value of a flag does not fit: correct it.
+    Flag {
+        /// With its dashes.
+        flag: String,
+        /// What is wrong and what to do, as the end of a sentence.
+        reason: String,
+    },
+    /// What is set does not fit, at several places: correct it.
+    Usage(String),
+    /// The machine or the cluster did not do its part.
+    Failed(String),
+    /// The command line itself is no command line of ours, or asks for help.
+    Clap(clap::Error),
+    /// Output could not be written.
+    Write(io::Error),
+    /// What a node is told is wrong, in several places perhaps.
+    Config(Problems),
+    /// A node cannot be, or cannot go on.
+    Node(suffrage_node::Error),
+    /// A node that was asked does not answer.
+    Unreachable(String),
+    /// A file could not be written: choose another place.
+    File(PathBuf, io::Error),
+}
+
+impl Error {
+    /// The value of `--flag` does not fit.
+    pub(crate) fn flag(flag: &str, reason: impl Into<String>) -> Error {
+        Error::Flag { flag: format!("--{flag}"), reason: reason.into() }
+    }
+
+    /// Tells the user, and returns the exit code. `path` is the command that was meant.
+    pub(crate) fn report(self, path: &str, console: &mut Console<'_>) -> u8 {
+        let (code, text) = match self {
+            // Who closes the pipe has seen enough.
+            Error::Write(error) | Error::File(_, error) if error.kind() == Io::BrokenPipe => return 0,
+            Error::Write(error) => (1, format!("error: cannot write the output: {error}\n")),
+            Error::File(file, error) => (1, format!("error: cannot write {}: {error}\n", file.display())),
+            Error::Config(problems) => (2, format!("{problems}\n")),
+            Error::Node(error) => (1, format!("error: {error}\n")),
+            Error::Unreachable(reason) => (3, format!("error: {reason}\n")),
+            Error::Flag { flag, reason } => (2, complaint(&format!("{flag}: {reason}"), path)),
+            Error::Usage(text) => (2, complaint(&text, path)),
+            Error::Failed(text) => (1, format!("error: {text}\n")),
+            Error::Clap(error) => match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                    let shown = write!(console.out, "{error}").and_then(|()| console.out.flush());
+                    return shown.map_or_else(|error| Error::Write(error).report(path, console), |()| 0);
+                }
+                ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => (2, error.to_string()),
+                _ => (2, complaint(&sentence(&error, path), path)),
+            },
+        };
+        // If even complaining fails, the exit code is all that is left to say it.
+        let _ = console.err.write_all(text.as_bytes());
+        code
+    }
+}
+
+impl From<BadParameter> for Error {
+    fn from(bad: BadParameter) -> Error {
+        Error::flag(bad.name, bad.reason)
+    }
+}
+
+impl From<Problems> for Error {
+    fn from(problems: Problems) -> Error {
+        Error::Config(problems)
+    }
+}
+
+impl From<suffrage_node::Error> for Error {
+    fn from(error: suffrage_node::Error) -> Error {
+        Error::Node(error)
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Error {
+        Error::Write(error)
+    }
+}
+
+impl From<clap::Error> for Error {
+    fn from(error: clap::Error) -> Error {
+        Error::Clap(error)
+    }
+}
+
+fn complaint(sentence: &str, path: &str) -> String {
+    format!("error: {sentence}\nhint: `{path} --help` explains every flag\n")
+}
+
+/// What clap has to say, in one sentence.
+fn sentence(error: &clap::Error, path: &str) -> String {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        // The likeliest suggestion is the last.
+        Some(ContextValue::Strings(texts)) => texts.last().cloned(),
+        _ => None,
+    };
+    let flag = || context(ContextKind::InvalidArg).unwrap_or_default();
+    let name = || flag().split([' ', '=']).next().unwrap_or_default().to_string();
+    let meant = |kind| context(kind).map_or(String::new(), |meant| format!("; did you mean `{meant}`?"));
+    match error.kind() {
+        ErrorKind::ValueValidation => {
+            let reason = error.source().map_or("is not understood".to_string(), ToString::to_string);
+            // A word without a flag speaks for itself.
+            if name().starts_with('-') { format!("{}: {reason}", name()) } else { reason }
+        }
+        ErrorKind::InvalidValue => format!("{}: a value is missing", name()),
+        ErrorKind::UnknownArgument if !flag().starts_with('-') => format!("`{}` is a word too many", flag()),
+        ErrorKind::UnknownArgument => {
+            format!("there is no flag `{}`{}", flag(), meant(ContextKind::SuggestedArg))
+        }
+        ErrorKind::InvalidSubcommand => {
+            let given = context(ContextKind::InvalidSubcommand).unwrap_or_default();
+            let of_algorithms =
+                ["simulate", "torture", "check"].iter().any(|command| path.ends_with(command));
+            let what = match path {
+                _ if of_algorithms => "algorithm",
+                path if path.ends_with("reproduce") => "paper",
+                _ => "command",
+            };
+            let list = "; `suffrage algorithms` lists them".to_string();
+            match meant(ContextKind::SuggestedSubcommand) {
+                nothing if nothing.is_empty() && what == "algorithm" => {
+                    format!("there is no {what} `{given}`{list}")
+                }
+                meant => format!("there is no {what} `{given}`{meant}"),
+            }
+        }
+        ErrorKind::MissingRequiredArgument => format!("{} is missing", flag()),
+        ErrorKind::MissingSubcommand if path.ends_with("reproduce") => {
+            "a paper is missing; `suffrage reproduce --help` lists them".to_string()
+        }
+        ErrorKind::MissingSubcommand if path.ends_with("config") => {
+            "a subcommand is missing: `suffrage config check`".to_string()
+        }
+        ErrorKind::MissingSubcommand => {
+            "an algorithm is missing; `suffrage algorithms` lists them".to_string()
+        }
+        ErrorKind::ArgumentConflict => match context(ContextKind::PriorArg) {
+            Some(prior) if prior == flag() => format!("{}: stands twice", name()),
+            Some(prior) => {
+                let prior = prior.split([' ', '=']).next().unwrap_or_default();
+                format!("{}: cannot be combined with {prior}", name())
+            }
+            None => format!("{}: cannot be combined with the other flags", name()),
+        },
+        _ => {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            first.strip_prefix("error: ").unwrap_or(first).to_string()
+        }
+    }
+}

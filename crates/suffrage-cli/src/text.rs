@@ -1,0 +1,136 @@
+//! How things are said.
+
+use suffrage_core::{Command, NodeId, Time};
+
+/// How many pieces a list of ids may have before the rest is only counted.
+const PIECES: usize = 10;
+
+/// Ids in increasing order, neighbours drawn together: `1-4, 7 and 9`.
+pub(crate) fn ids(ids: impl IntoIterator<Item = NodeId>) -> String {
+    let mut ids: Vec<u64> = ids.into_iter().map(|id| id.0).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let pieces = ids.chunk_by(|id, next| id + 1 == *next).flat_map(|run| match run {
+        [first, _, .., last] => vec![(format!("{first}-{last}"), run.len())],
+        _ => run.iter().map(|id| (id.to_string(), 1)).collect(),
+    });
+    let (mut pieces, told): (Vec<String>, Vec<usize>) = pieces.take(PIECES).unzip();
+    let untold = ids.len() - told.iter().sum::<usize>();
+    if untold > 0 {
+        pieces.push(format!("{untold} more"));
+    }
+    match pieces.split_last() {
+        None => "nobody".to_string(),
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+    }
+}
+
+/// A number with at most three decimals, and none that say nothing.
+pub(crate) fn number(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+/// A number with at most three decimals, or with a power of ten where those would say nothing.
+pub(crate) fn small_number(value: f64) -> String {
+    if value == 0.0 || value.abs() >= 0.01 { number(value) } else { format!("{value:.1e}") }
+}
+
+/// Rows of cells as columns, the first to the left and the others to the right.
+pub(crate) fn columns(rows: &[Vec<String>]) -> String {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..count).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (place, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            line += &if place == 0 { format!("  {cell:<width$}") } else { format!("   {cell:>width$}") };
+        }
+        text += line.trim_end();
+        text += "\n";
+    }
+    text
+}
+
+/// What the application asks for, as the end of a sentence.
+pub(crate) fn request(command: Command) -> String {
+    match command {
+        Command::Campaign => "to call an election".to_string(),
+        Command::Resign => "to resign".to_string(),
+        Command::Transfer(to) => format!("to hand over to {to}"),
+    }
+}
+
+/// A moment, in time units.
+pub(crate) fn time(time: Time) -> String {
+    number(time.as_units())
+}
+
+/// `1 process`, `2 processes`.
+pub(crate) fn count(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// A text as wide as it takes, cut at spaces, every line but the first indented.
+pub(crate) fn wrap(text: &str, width: usize, indent: usize) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is always a line");
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(word.to_string());
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines.join(&format!("\n{:indent$}", ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_drawn_together() {
+        let say = |list: &[u64]| ids(list.iter().map(|&id| NodeId(id)));
+        assert_eq!(say(&[]), "nobody");
+        assert_eq!(say(&[5]), "5");
+        assert_eq!(say(&[5, 4]), "4 and 5");
+        assert_eq!(say(&[3, 1, 2, 9, 7, 4]), "1-4, 7 and 9");
+        let odd: Vec<u64> = (0..40).map(|n| 2 * n + 1).collect();
+        assert_eq!(say(&odd), "1, 3, 5, 7, 9, 11, 13, 15, 17, 19 and 30 more");
+    }
+
+    #[test]
+    fn numbers_have_no_idle_decimals() {
+        assert_eq!(number(3.0), "3");
+        assert_eq!(number(0.5), "0.5");
+        assert_eq!(number(1.23456), "1.235");
+        assert_eq!(number(100.0), "100");
+    }
+
+    #[test]
+    fn small_numbers_keep_their_first_digits() {
+        assert_eq!(small_number(0.0), "0");
+        assert_eq!(small_number(0.25), "0.25");
+        assert_eq!(small_number(0.000123), "1.2e-4");
+    }
+
+    #[test]
+    fn cells_stand_in_columns() {
+        let rows = [vec!["a".to_string(), "10".to_string()], vec!["long".to_string(), "9".to_string()]];
+        assert_eq!(columns(&rows), "  a      10\n  long    9\n");
+    }
+
+    #[test]
+    fn long_lines_are_cut_at_spaces() {
+        assert_eq!(wrap("one two three", 7, 2), "one two\n  three");
+    }
+}

@@ -1,0 +1,216 @@
+//! One algorithm in one trial: its runs, and what comes of them together.
+
+use suffrage_algorithms::catalog;
+use suffrage_core::Visitor;
+use suffrage_core::{Algorithm, Contract, Detection};
+use serde::{Serialize, Serializer};
+use suffrage_sim::{
+    Course, Detector, Estimate, Outcome, Tally, Traffic, Trial, mean, proportion, quantile, runner,
+};
+
+use crate::error::Error;
+use crate::replay;
+
+/// One algorithm in one trial.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cell {
+    pub(super) trial: &'static Trial,
+    pub(super) contract: &'static Contract,
+    pub(super) nodes: usize,
+    pub(super) detector: Detector,
+}
+
+/// What came of one run.
+#[derive(Debug)]
+pub(super) struct Ran {
+    outcome: Outcome,
+    time_to_leader: Option<f64>,
+    first: Option<(f64, Traffic)>,
+}
+
+impl Cell {
+    fn course(&self, seed: u64) -> Course {
+        self.trial.course(self.contract, self.nodes, seed, self.detector)
+    }
+
+    /// Refuses a group that the algorithm does not take.
+    pub(super) fn check(&self, seed: u64) -> Result<(), Error> {
+        struct Check<'a>(&'a Cell, u64);
+        impl Visitor for Check<'_> {
+            type Output = Result<(), Error>;
+            fn visit<A: Algorithm>(self) -> Result<(), Error> {
+                let Check(cell, seed) = self;
+                A::check(&cell.options::<A>(), &cell.course(seed).scenario.roster).map_err(|bad| {
+                    let (name, nodes) = (cell.contract.name, cell.nodes);
+                    let reason = format!("{name} does not take {nodes} processes: {}", bad.reason);
+                    Error::flag("algorithms", reason)
+                })
+            }
+        }
+        self.visit(Check(self, seed))
+    }
+
+    pub(super) fn run(&self, seed: u64) -> Ran {
+        let runner = runner(self.contract.name, self.trial.settings(self.contract));
+        let course = self.course(seed);
+        let outcome = runner.expect("a contract names values that are taken").run(&course.scenario);
+        let time_to_leader = course.time_to_leader(&outcome);
+        let first = course.first_accord(&outcome);
+        Ran { outcome, time_to_leader, first }
+    }
+
+    fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
+        catalog::visit(self.contract.name, visitor).expect("a contract's name is in the catalog")
+    }
+
+    /// The algorithm's defaults, and what its contract says for this trial.
+    fn options<A: Algorithm>(&self) -> A::Options {
+        let mut options = A::Options::default();
+        for (name, value) in self.trial.settings(self.contract) {
+            A::set(&mut options, name, value).expect("a contract names values that are taken");
+        }
+        options
+    }
+
+    /// The command that makes the run with this seed happen again, to be looked at.
+    fn simulate(&self, seed: u64) -> String {
+        let settings: Vec<_> = self
+            .trial
+            .settings(self.contract)
+            .iter()
+            .map(|(name, value)| (*name, value.to_string()))
+            .collect();
+        replay::of_scenario(self.contract.name, &settings, &self.course(seed).scenario)
+    }
+}
+
+/// Sums over the runs taken in so far.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    runs: usize,
+    violated: usize,
+    firsts: Vec<f64>,
+    times: Vec<f64>,
+    accord: Tally,
+    leaderless: Tally,
+    split: Tally,
+    reigns: Tally,
+    wrong_suspicions: Tally,
+    messages: Tally,
+    bytes: Tally,
+    messages_to_first: Tally,
+    bytes_to_first: Tally,
+    hash: u64,
+}
+
+/// What came of all runs of an algorithm in a trial.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) algorithm: &'static str,
+    /// What was set about it.
+    #[serde(serialize_with = "as_map")]
+    pub(super) settings: &'static [(&'static str, &'static str)],
+    /// In how many runs all agreed at the end.
+    pub(super) settled_runs: usize,
+    /// The share of those.
+    agreed: Estimate,
+    /// Until the agreement of the end, over the runs that agreed; none if none did.
+    pub(super) time_to_leader: Option<Times>,
+    /// Until the first agreement, over the runs that had one.
+    pub(super) time_to_first_accord: Option<Times>,
+    /// What was sent until then.
+    pub(super) sent_to_first_accord: Option<Sent>,
+    /// The share of time in which all agreed on a live leader.
+    pub(super) accord: Estimate,
+    pub(super) leaderless: Estimate,
+    pub(super) split: Estimate,
+    reigns: Estimate,
+    /// None for an algorithm that has no detector to err.
+    pub(super) wrong_suspicions: Option<Estimate>,
+    pub(super) messages: Estimate,
+    pub(super) bytes: Estimate,
+    /// The share of runs in which a promise of the contract was broken. None where messages are lost to the
+    /// end: what holds in the end does so once faults have stopped.
+    pub(super) violations: Option<Estimate>,
+    trace_hash: String,
+    /// The command that shows the first run.
+    replay: String,
+}
+
+/// How long it took.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Times {
+    pub(super) median: f64,
+    pub(super) p99: f64,
+    longest: f64,
+    mean: Estimate,
+}
+
+impl Times {
+    /// None if there are none.
+    fn of(times: &[f64]) -> Option<Times> {
+        let at = |share| quantile(times, share);
+        Some(Times { median: at(0.5)?, p99: at(0.99)?, longest: at(1.0)?, mean: mean(times) })
+    }
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Sent {
+    pub(super) messages: Estimate,
+    bytes: Estimate,
+}
+
+impl Totals {
+    pub(super) fn take_in(&mut self, Ran { outcome, time_to_leader, first }: &Ran) {
+        let window = outcome.window.expect("a trial has a window");
+        self.runs += 1;
+        self.violated += usize::from(!outcome.violations.is_empty());
+        self.times.extend(time_to_leader);
+        if let Some((time, sent)) = *first {
+            self.firsts.push(time);
+            self.messages_to_first.add(sent.messages as f64);
+            self.bytes_to_first.add(sent.bytes as f64);
+        }
+        self.accord.add(window.accord / (window.to - window.from));
+        self.leaderless.add(window.leaderless);
+        self.split.add(window.split);
+        self.reigns.add(window.reigns as f64);
+        self.wrong_suspicions.add(window.wrong_suspicions as f64);
+        self.messages.add(window.sent.messages as f64);
+        self.bytes.add(window.sent.bytes as f64);
+        self.hash = suffrage_core::Hash::new(self.hash).word(outcome.trace_hash);
+    }
+
+    pub(super) fn row(self, cell: &Cell, seed: u64) -> Row {
+        Row {
+            algorithm: cell.contract.name,
+            settings: cell.trial.settings(cell.contract),
+            settled_runs: self.times.len(),
+            agreed: proportion(self.times.len(), self.runs),
+            time_to_leader: Times::of(&self.times),
+            time_to_first_accord: Times::of(&self.firsts),
+            sent_to_first_accord: (!self.firsts.is_empty()).then(|| Sent {
+                messages: self.messages_to_first.estimate(),
+                bytes: self.bytes_to_first.estimate(),
+            }),
+            accord: self.accord.estimate(),
+            leaderless: self.leaderless.estimate(),
+            split: self.split.estimate(),
+            reigns: self.reigns.estimate(),
+            wrong_suspicions: (cell.contract.detection == Detection::Detector)
+                .then(|| self.wrong_suspicions.estimate()),
+            messages: self.messages.estimate(),
+            bytes: self.bytes.estimate(),
+            violations: (cell.trial.loss == 0.0).then(|| proportion(self.violated, self.runs)),
+            trace_hash: format!("{:016x}", self.hash),
+            replay: cell.simulate(seed),
+        }
+    }
+}
+
+fn as_map<S: Serializer>(
+    settings: &[(&'static str, &'static str)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(settings.iter().copied())
+}

@@ -1,0 +1,328 @@
+//! `suffrage reproduce`: a paper's experiments again, and whether its claims hold.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{ArgMatches, Args, Command, FromArgMatches as _};
+use suffrage_papers::report::{Claim, Exhibit, Made, Report, Verdict, page};
+use suffrage_papers::reproduction::Reproduction;
+use suffrage_papers::study::{MOST_RUNS, Results, Study};
+use suffrage_papers::{gupta2000, ramanathan2007};
+
+use crate::error::Error;
+use crate::parallel::{self, Progress};
+use crate::{Console, args, simulate, words};
+
+const ABOUT: &str = "Makes a paper's experiments again and says which of its claims held.
+
+Writes one page with plots and tables, and each plot as SVG and CSV beside it. The protocol that is measured \
+is the one that `suffrage simulate` runs. Results are decided by --runs and --seed, and do not depend on \
+--jobs.";
+
+const GUPTA2000: &str = "Gupta, van Renesse, Birman: \"A Probabilistically Correct Leader Election Protocol \
+for Large Groups\" (DISC 2000).
+
+Figure 4 (the bounds of Theorem 1, beside measured rounds), Figure 5 a-i (success, rounds and messages over \
+loss, group size and views), Theorems 2 to 5 by measurement, messages over N up to a million, and readings \
+of what the paper leaves open.";
+
+const GUPTA2000_EXAMPLES: &str = "Examples:
+  suffrage reproduce gupta2000
+      everything, with 5000 runs a point; the page is reproduction/gupta2000/index.html
+  suffrage reproduce gupta2000 --runs 1000
+      as many runs as in the paper
+  suffrage reproduce gupta2000 --figure 4 --out /tmp/figures
+      one of its figures
+
+Exit codes: 0 it ran, whatever became of the claims; 1 a file could not be written; 2 the command line is
+wrong.";
+
+const RAMANATHAN2007: &str = "Ramanathan, Ferreira, Jagannathan, Grama, Szpankowski: \"Randomized Leader \
+Election\" (Distributed Computing, 2007).
+
+Table 1 (messages over n, beside PQ, gupta and a ring), Figure 9 (messages over the share of contenders, \
+with a power-law overlay), section 7.2 (how often one wins, with printed and with repaired tables), Lemma 1 \
+and Theorems 1 to 12 by measurement, up to a million processes, and what re-using mediators saves.";
+
+const RAMANATHAN2007_EXAMPLES: &str = "Examples:
+  suffrage reproduce ramanathan2007 --quick
+      with a tenth of the processes; the page is reproduction/ramanathan2007/index.html
+  suffrage reproduce ramanathan2007
+      as in the paper: 50,000 processes, and 10,000 runs of section 7.2
+  suffrage reproduce ramanathan2007 --runs 1000 --out /tmp/pages
+      a tenth of the runs
+  suffrage reproduce ramanathan2007 --figure 9
+      100 elections each of 50,000 processes, up to half of whom contend
+
+Exit codes: 0 it ran, whatever became of the claims; 1 a file could not be written; 2 the command line is
+wrong.";
+
+const ALL: &str = "All papers, each in its folder, and one page of them together.
+
+What it writes for a paper is what `suffrage reproduce PAPER` writes, runs and seeds included.";
+
+const ALL_EXAMPLES: &str = "Examples:
+  suffrage reproduce all --quick --runs 500
+      an impression, in minutes
+  suffrage reproduce all --out /tmp/pages
+      everything; the page is /tmp/pages/index.html
+
+Exit codes: 0 it ran, whatever became of the claims; 1 a file could not be written; 2 the command line is
+wrong.";
+
+/// How many runs there are of each point of gupta2000, if nothing is said.
+const GUPTA2000_RUNS: u64 = 5000;
+/// Of section 7.2 of ramanathan2007, as in the paper: other points have a part of them.
+const RAMANATHAN2007_RUNS: u64 = 10_000;
+
+/// How many processes --quick has.
+const QUICK_NODES: usize = 5000;
+
+/// Where pages go, unless --out says otherwise.
+const OUT: &str = "reproduction";
+
+#[derive(Args, Debug)]
+struct Flags {
+    /// How many runs of each point; those that are slow have fewer, as their tables say [default: 5000; of
+    /// ramanathan2007, 10000]
+    #[arg(long, value_name = "R", value_parser = runs)]
+    runs: Option<u64>,
+    /// The seed of the first run
+    #[arg(long, value_name = "SEED", default_value = "0", value_parser = args::seed)]
+    seed: u64,
+    /// The folder for the pages, in which each paper has its own
+    #[arg(long, value_name = "DIR", default_value = OUT)]
+    out: PathBuf,
+    /// How many runs go on at a time; results do not depend on it [default: one per core]
+    #[arg(long, value_name = "J", value_parser = args::jobs)]
+    jobs: Option<usize>,
+    /// Prints the results as JSON; files are written all the same
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+struct Gupta2000 {
+    /// One of the paper's figures, 4 or 5 [default: both, the theorems and the readings]
+    #[arg(long, value_name = "4|5", value_parser = figure)]
+    figure: Option<u8>,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+#[derive(Args, Debug)]
+struct Ramanathan2007 {
+    /// The paper's only measured figure, 9, by itself [default: all of the paper]
+    #[arg(long, value_name = "9", value_parser = only_figure)]
+    figure: Option<u8>,
+    #[command(flatten)]
+    sized: Sized,
+}
+
+#[derive(Args, Debug)]
+struct Sized {
+    /// How many processes there are in section 7 of ramanathan2007; up to twenty times as many where messages
+    /// are measured over their number
+    #[arg(long, value_name = "N", default_value = "50000", value_parser = nodes)]
+    nodes: usize,
+    /// The same as --nodes 5000
+    #[arg(long, conflicts_with = "nodes")]
+    quick: bool,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+fn runs(text: &str) -> Result<u64, String> {
+    args::number(text, "runs", 1, MOST_RUNS)
+}
+
+fn nodes(text: &str) -> Result<usize, String> {
+    args::number(text, "processes", 50, 500_000)
+}
+
+fn figure(text: &str) -> Result<u8, String> {
+    match text {
+        "4" => Ok(4),
+        "5" => Ok(5),
+        _ => Err(format!("there is no figure `{text}` to be measured; it is 4 or 5")),
+    }
+}
+
+fn only_figure(text: &str) -> Result<u8, String> {
+    match text {
+        "9" => Ok(9),
+        _ => Err(format!("there is no figure `{text}` to be measured; it is 9")),
+    }
+}
+
+pub(crate) fn command() -> Command {
+    let gupta2000 = Gupta2000::augment_args(Command::new("gupta2000"))
+        .about("A probabilistically correct leader election protocol for large groups (DISC 2000)")
+        .long_about(GUPTA2000)
+        .after_help(GUPTA2000_EXAMPLES);
+    let ramanathan2007 = Ramanathan2007::augment_args(Command::new("ramanathan2007"))
+        .about("Randomized leader election (Distributed Computing, 2007)")
+        .long_about(RAMANATHAN2007)
+        .after_help(RAMANATHAN2007_EXAMPLES);
+    let all = Sized::augment_args(Command::new("all"))
+        .about("All of them, and one page of them together")
+        .long_about(ALL)
+        .after_help(ALL_EXAMPLES);
+    Command::new("reproduce")
+        .about("Makes a paper's experiments again, and says which claims held")
+        .long_about(ABOUT)
+        .subcommand_required(true)
+        .subcommand_value_name("PAPER")
+        .subcommand_help_heading("Papers")
+        .disable_help_subcommand(true)
+        .subcommands([gupta2000, ramanathan2007, all])
+}
+
+pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<(), Error> {
+    match matches.subcommand() {
+        Some(("gupta2000", matches)) => {
+            let Gupta2000 { figure, flags } = Gupta2000::from_arg_matches(matches)?;
+            let paper = flags.gupta2000(figure);
+            flags.reproduce(&[paper], console)
+        }
+        Some(("ramanathan2007", matches)) => {
+            let Ramanathan2007 { figure, sized } = Ramanathan2007::from_arg_matches(matches)?;
+            let (paper, flags) = (sized.ramanathan2007(figure), &sized.flags);
+            flags.reproduce(&[paper], console)
+        }
+        Some(("all", matches)) => {
+            let sized = Sized::from_arg_matches(matches)?;
+            let flags = &sized.flags;
+            let papers = [flags.gupta2000(None), sized.ramanathan2007(None)];
+            flags.reproduce(&papers, console)
+        }
+        _ => unreachable!("clap demands a paper"),
+    }
+}
+
+/// A paper's experiments, and how they were asked for.
+struct Asked {
+    paper: Reproduction,
+    made: Made,
+}
+
+impl Flags {
+    fn asked(&self, paper: Reproduction, option: &str, runs: u64) -> Asked {
+        let seed = self.seed;
+        let command = format!("suffrage reproduce {}{option} --runs {runs} --seed {seed}", paper.name);
+        Asked { paper, made: Made { command, runs, seed, version: env!("CARGO_PKG_VERSION") } }
+    }
+
+    fn gupta2000(&self, figure: Option<u8>) -> Asked {
+        let runs = self.runs.unwrap_or(GUPTA2000_RUNS);
+        let option = figure.map_or(String::new(), |figure| format!(" --figure {figure}"));
+        let request = gupta2000::Request { figure, runs, seed: self.seed };
+        self.asked(gupta2000::reproduction(request), &option, runs)
+    }
+
+    fn reproduce(&self, papers: &[Asked], console: &mut Console<'_>) -> Result<(), Error> {
+        // Better now than after minutes of work.
+        for Asked { paper, .. } in papers {
+            let folder = self.out.join(paper.name);
+            fs::create_dir_all(&folder).map_err(|error| Error::File(folder, error))?;
+        }
+        let mut reports = Vec::new();
+        for Asked { paper, made } in papers {
+            let results = measure(&paper.study, self.jobs, console.err_is_terminal);
+            let report = paper.report(&results, made.clone());
+            let folder = self.out.join(report.name);
+            write(&folder, &report)?;
+            if !self.json {
+                console.out.write_all(summary(&report, &folder).as_bytes())?;
+            }
+            reports.push(report);
+        }
+        let text = match reports.as_slice() {
+            [report] if self.json => simulate::json(report),
+            [_] => String::new(),
+            several => {
+                let path = self.out.join("index.html");
+                let whole = page(&several.iter().collect::<Vec<_>>());
+                fs::write(&path, whole).map_err(|error| Error::File(path.clone(), error))?;
+                match self.json {
+                    true => simulate::json(&reports),
+                    false => format!("\nAll papers are on {}\n", path.display()),
+                }
+            }
+        };
+        Ok(console.out.write_all(text.as_bytes())?)
+    }
+}
+
+impl Sized {
+    fn ramanathan2007(&self, figure: Option<u8>) -> Asked {
+        let runs = self.flags.runs.unwrap_or(RAMANATHAN2007_RUNS);
+        let nodes = if self.quick { QUICK_NODES } else { self.nodes };
+        let request = ramanathan2007::Request::sized(nodes, runs, self.flags.seed);
+        let (paper, option) = match figure {
+            None => (ramanathan2007::reproduction(request), format!(" --nodes {nodes}")),
+            Some(figure) => {
+                (ramanathan2007::figure_9(request), format!(" --figure {figure} --nodes {nodes}"))
+            }
+        };
+        self.flags.asked(paper, &option, runs)
+    }
+}
+
+/// Makes the runs of a study on all cores.
+pub(crate) fn measure(study: &Study, jobs: Option<usize>, watched: bool) -> Results {
+    let progress = Progress::new(study.runs(), watched);
+    let mut results = study.results();
+    let run = |number| {
+        progress.name(&study.points()[study.point_of(number)].name);
+        study.run(number)
+    };
+    parallel::for_each(0..study.runs(), jobs, &progress, run, |number, figures| {
+        study.take_in(&mut results, number, figures);
+    });
+    results
+}
+
+fn write(folder: &Path, report: &Report) -> Result<(), Error> {
+    for file in report.files() {
+        let path = folder.join(&file.name);
+        fs::write(&path, file.text).map_err(|error| Error::File(path, error))?;
+    }
+    Ok(())
+}
+
+/// What a terminal shows: each claim, and whether it held.
+fn summary(report: &Report, folder: &Path) -> String {
+    let mut text = format!("{}\n{}\n", report.title, report.source);
+    for exhibit in &report.exhibits {
+        text += &told(exhibit);
+    }
+    let counts: Vec<String> = [Verdict::Held, Verdict::DidNotHold, Verdict::Unclear]
+        .into_iter()
+        .filter(|&verdict| report.count(verdict) > 0)
+        .map(|verdict| format!("{} {}", report.count(verdict), verdict.words()))
+        .collect();
+    let page = folder.join("index.html");
+    format!("{text}\nOf the paper's claims, {}. All of it is on {}\n", counts.join(", "), page.display())
+}
+
+fn told(exhibit: &Exhibit) -> String {
+    let mut text = format!("\n{}\n  {}\n", exhibit.title, words::wrap(&exhibit.setting, 96, 2));
+    for Claim { place, says, verdict, found } in &exhibit.claims {
+        let place = if place.is_empty() { String::new() } else { format!(" ({place})") };
+        let says = words::wrap(&format!("{says}{place}"), 82, 16);
+        text += &format!("  {:<13} {says}\n{:16}{}\n", verdict.words(), "", words::wrap(found, 82, 16));
+    }
+    for table in &exhibit.tables {
+        // Wider ones are for the page: means without intervals are enough here.
+        let brief = |cells: &Vec<String>| cells.iter().map(|cell| brief(cell)).collect();
+        let rows: Vec<Vec<String>> = std::iter::once(&table.head).chain(&table.rows).map(brief).collect();
+        text += &format!("\n{}", words::columns(&rows));
+    }
+    text
+}
+
+/// A cell without its interval.
+fn brief(cell: &str) -> String {
+    cell.split_once(" (").map_or(cell, |(mean, _)| mean).to_string()
+}

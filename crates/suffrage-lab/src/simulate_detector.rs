@@ -1,0 +1,271 @@
+//! `suffrage simulate-detector`: how soon failure detectors notice a crash, and how often they err.
+
+use std::str::FromStr as _;
+
+use clap::{ArgMatches, Args, Command, FromArgMatches as _};
+use suffrage_core::{Span, detectors};
+use serde::Serialize;
+use suffrage_sim::measure::{Detection, DetectionTrial, Noticed};
+use suffrage_sim::{Estimate, Latency, mean, quantile};
+
+use crate::args::{check_seeds, drift, jobs, kept_runs, probability, seed, several_nodes};
+use crate::error::Error;
+use crate::parallel::{self, Progress};
+use crate::{Console, simulate, words};
+
+const ABOUT: &str = "Measures failure detectors by themselves.
+
+In each run a group of detectors warms up, is watched for mistakes, and then loses one process at a \
+random moment. Printed is how long after the crash the others suspected it for good, how often \
+somebody suspected a live process and for how long, and what it cost. An observer that suspected \
+the process already when it crashed has erred and not been quick: it is counted, and has no time.
+
+A detector that waits longer errs less; the question is at which price. Several can be compared in \
+one table, on the same seeds.";
+
+const EXAMPLES: &str = "Examples:
+  suffrage simulate-detector heartbeat:1,3.5 --loss 0.1 --runs 20
+      time-outs of three heartbeats, of which one in ten is lost
+  suffrage simulate-detector phi:1,10 phi:2,10 phi:3,10 --latency lognormal:10,0.1 --watch 2000
+      thresholds compared: each step makes mistakes ten times rarer
+  suffrage simulate-detector heartbeat:1,8.5 gossip:1,8 gossip:1,16 --nodes 30 --loss 0.2 --runs 10
+      gossip sends one message a period, however many processes there are
+
+Exit codes: 0 it ran, 1 output could not be written, 2 the command line is wrong.";
+
+/// What is measured, and where.
+#[derive(Args, Debug)]
+struct Arguments {
+    /// heartbeat:PERIOD,TIMEOUT (silence for TIMEOUT is a failure), phi:THRESHOLD[,PERIOD] (silence
+    /// that comes once in 10^THRESHOLD is; without PERIOD there is one heartbeat per longest delay),
+    /// or gossip:PERIOD,T_FAIL (no news for T_FAIL is)
+    #[arg(value_name = "DETECTOR", required = true, num_args = 1..)]
+    #[arg(value_parser = detectors::Options::from_str)]
+    detectors: Vec<detectors::Options>,
+    /// How many processes
+    #[arg(long, value_name = "N", default_value = "5", value_parser = several_nodes)]
+    nodes: usize,
+    /// How long messages take, in time units: const:1, uniform:0.5,1.5, exp:1 (mean) or
+    /// lognormal:1,0.5 (median, spread)
+    #[arg(long, value_name = "LATENCY", default_value = "const:1", value_parser = Latency::from_str)]
+    latency: Latency,
+    /// How likely a message is lost
+    #[arg(long, value_name = "PROBABILITY", default_value = "0", value_parser = probability)]
+    loss: f64,
+    /// How likely a message arrives twice
+    #[arg(long, value_name = "PROBABILITY", default_value = "0", value_parser = probability)]
+    duplicate: f64,
+    /// How much clocks run fast or slow, as a fraction
+    #[arg(long, value_name = "FRACTION", default_value = "0", value_parser = drift)]
+    drift: f64,
+    /// How long the detectors run before anything is counted
+    #[arg(long, value_name = "TIME", default_value = "200", value_parser = Span::from_str)]
+    warm_up: Span,
+    /// For how long mistakes are counted before the crash
+    #[arg(long, value_name = "TIME", default_value = "200", value_parser = Span::from_str)]
+    watch: Span,
+    /// How many runs, with seeds from SEED on
+    #[arg(long, value_name = "R", default_value = "100", value_parser = kept_runs)]
+    runs: u64,
+    /// Decides everything that is left to chance
+    #[arg(long, value_name = "SEED", default_value = "0", value_parser = seed)]
+    seed: u64,
+    /// How many runs go on at a time; results do not depend on it [default: one per core]
+    #[arg(long, value_name = "J", value_parser = jobs)]
+    jobs: Option<usize>,
+    /// Prints the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn command() -> Command {
+    Arguments::augment_args(Command::new("simulate-detector"))
+        .about("Measures failure detectors: how soon, how wrong, at what cost")
+        .long_about(ABOUT)
+        .after_help(EXAMPLES)
+}
+
+pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<(), Error> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    if arguments.watch.is_zero() {
+        return Err(Error::flag("watch", "no time at all to count mistakes in"));
+    }
+    check_seeds(arguments.seed, arguments.runs)?;
+    if arguments.latency.bound().is_zero() {
+        return Err(Error::flag("latency", "messages must take some time"));
+    }
+    let progress = Progress::new(arguments.runs * arguments.detectors.len() as u64, console.err_is_terminal);
+    let figures = |&detector| arguments.measure(detector, &progress);
+    let figures: Vec<Figures> = arguments.detectors.iter().map(figures).collect();
+    drop(progress);
+    let text = match arguments.json {
+        true => simulate::json(&figures),
+        false => arguments.table(&figures),
+    };
+    Ok(console.out.write_all(text.as_bytes())?)
+}
+
+/// What came of one detector's runs. Times are in time units.
+#[derive(Debug, Serialize)]
+struct Figures {
+    detector: String,
+    nodes: usize,
+    runs: u64,
+    seed: u64,
+    /// Of observers that began to suspect the victim for good after the crash.
+    detection: Times,
+    /// Mean over the runs in which there are any, each of which counts once.
+    mean_detection: Option<Estimate>,
+    /// Observers, in all runs.
+    observers: usize,
+    /// Those that suspected the victim before the crash, and from then on.
+    already: usize,
+    /// Those that trusted the victim when a run was over.
+    missed: usize,
+    /// Wrong suspicions that began during the watch, per process and time unit.
+    mistake_rate: Estimate,
+    mistakes: usize,
+    /// Of those that ended.
+    mistake_duration: Times,
+    /// The share of the watch, over all pairs, in which the one suspected the other.
+    wrong: Estimate,
+    /// Per process and time unit.
+    messages: Estimate,
+}
+
+/// Of all that was measured.
+#[derive(Debug, Serialize)]
+struct Times {
+    median: Option<f64>,
+    p99: Option<f64>,
+    max: Option<f64>,
+}
+
+impl Times {
+    fn of(times: &[f64]) -> Times {
+        Times { median: quantile(times, 0.5), p99: quantile(times, 0.99), max: quantile(times, 1.0) }
+    }
+}
+
+impl Arguments {
+    fn measure(&self, detector: detectors::Options, progress: &Progress) -> Figures {
+        let trial = DetectionTrial {
+            latency: self.latency,
+            loss: self.loss,
+            duplicate: self.duplicate,
+            drift: self.drift,
+            warm_up: self.warm_up,
+            watch: self.watch,
+            ..DetectionTrial::new(detector, self.nodes)
+        };
+        let seeds = self.seed..self.seed + self.runs;
+        let run = |seed| DetectionTrial { seed, ..trial.clone() }.run();
+        let results = parallel::map(seeds, self.jobs, progress, run);
+        self.summarise(detector, &results)
+    }
+
+    fn summarise(&self, detector: detectors::Options, results: &[Detection]) -> Figures {
+        let noticed = |result: &Detection| -> Vec<f64> {
+            result.noticed.iter().copied().filter_map(Noticed::time).collect()
+        };
+        let times: Vec<Vec<f64>> = results.iter().map(noticed).filter(|times| !times.is_empty()).collect();
+        let means = times.iter().map(|times| times.iter().sum::<f64>() / times.len() as f64);
+        let means: Vec<f64> = means.collect();
+        let observers = || results.iter().flat_map(|result| &result.noticed);
+        let count = |wanted| observers().filter(|&&noticed| noticed == wanted).count();
+        let of = |value: &dyn Fn(&Detection) -> f64| mean(&results.iter().map(value).collect::<Vec<_>>());
+        let exposure = |result: &Detection| result.watched * self.nodes as f64;
+        let wrong = of(&|result| result.wrong);
+        let durations: Vec<f64> = results.iter().flat_map(|result| result.durations.clone()).collect();
+        Figures {
+            detector: detector.to_string(),
+            nodes: self.nodes,
+            runs: self.runs,
+            seed: self.seed,
+            detection: Times::of(&times.concat()),
+            mean_detection: (!means.is_empty()).then(|| mean(&means)),
+            observers: observers().count(),
+            already: count(Noticed::Already),
+            missed: count(Noticed::Missed),
+            mistake_rate: of(&|result| result.mistakes as f64 / exposure(result)),
+            mistakes: results.iter().map(|result| result.mistakes).sum(),
+            mistake_duration: Times::of(&durations),
+            wrong: Estimate { lo: wrong.lo.max(0.0), hi: wrong.hi.min(1.0), ..wrong },
+            messages: of(&|result| result.messages as f64 / exposure(result)),
+        }
+    }
+
+    fn table(&self, figures: &[Figures]) -> String {
+        let number = |value: Option<f64>| value.map_or("-".to_string(), words::number);
+        let heading = [
+            "detector", "median", "99%", "max", "mean", "already", "missed", "mistakes", "lasting", "wrong",
+            "messages",
+        ];
+        let mut rows = vec![heading.map(str::to_string).to_vec()];
+        rows.extend(figures.iter().map(|figures| {
+            vec![
+                figures.detector.clone(),
+                number(figures.detection.median),
+                number(figures.detection.p99),
+                number(figures.detection.max),
+                figures.mean_detection.map_or("-".to_string(), interval),
+                figures.already.to_string(),
+                figures.missed.to_string(),
+                interval(figures.mistake_rate),
+                number(figures.mistake_duration.median),
+                words::small_number(figures.wrong.mean),
+                words::number(figures.messages.mean),
+            ]
+        }));
+        format!(
+            "{} processes, latency {}, loss {}; {} of each detector from seed {}\n\n{}\n{}",
+            self.nodes,
+            self.latency,
+            self.loss,
+            words::count(self.runs as usize, "run", "runs"),
+            self.seed,
+            words::columns(&rows),
+            self.legend()
+        )
+    }
+
+    fn legend(&self) -> String {
+        format!(
+            "  median to mean: time from the crash until an observer suspects the victim for good\n  \
+             already: observers (of {}) that did from before the crash on, and so have no such time\n  \
+             missed: those that did not suspect the victim when the run was over\n  \
+             mistakes: wrong suspicions that began during the watch, per process and time unit\n  \
+             lasting: median of those mistakes that ended\n  \
+             wrong: share of the watch, over all pairs, in which the one suspected the other, whenever that\n  \
+             began and whether or not it ended\n  \
+             messages: per process and time unit; in brackets: 95% intervals\n",
+            self.runs * (self.nodes as u64 - 1)
+        )
+    }
+}
+
+/// A mean with its interval, unless there was nothing to tell its width from.
+fn interval(estimate: Estimate) -> String {
+    let mean = words::small_number(estimate.mean);
+    match estimate.lo == estimate.hi {
+        true => mean,
+        false => format!(
+            "{mean} ({} to {})",
+            words::small_number(estimate.lo.max(0.0)),
+            words::small_number(estimate.hi)
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_measured_values() {
+        let times = Times::of(&(1..=200).rev().map(f64::from).collect::<Vec<_>>());
+        assert_eq!((times.median, times.p99, times.max), (Some(100.0), Some(198.0), Some(200.0)));
+        let none = Times::of(&[]);
+        assert_eq!((none.median, none.max), (None, None));
+    }
+}

@@ -1,0 +1,321 @@
+//! `suffrage torture`: everything goes wrong, and promises must be kept.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use suffrage_algorithms::catalog::{self, CONTRACTS};
+use suffrage_core::Visitor;
+use suffrage_core::{Algorithm, BadParameter, Contract};
+use serde::Serialize;
+use suffrage_sim::{Fault, Scenario, Victim, Violation, runner, shrink};
+
+use crate::error::Error;
+use crate::parallel::{self, Progress};
+use crate::{Console, args, options, replay, words};
+
+const ABOUT: &str = "Puts an algorithm through random faults and checks what it promises.
+
+A seed decides a whole run: how many processes, how they rank, what the network is like, who crashes, \
+recovers, is paused, is cut off, whose clock drifts or jumps, who calls elections. What must never happen \
+is watched all the time. At time 300 the faults stop, but for the dead that stay dead and, in one run of \
+four, a last cut that stays; 1,000 message delays later what must hold in the end has to hold. An algorithm is spared what its contract does not claim to live through, and where it \
+allows several leaders for a while, that is no violation: `suffrage algorithms NAME` tells what it promises.
+
+A broken promise is reported with the command that replays it, and with a shorter one that breaks it too.";
+
+const EXAMPLES: &str = "Examples:
+  suffrage torture all --seeds 0..1000
+      every algorithm
+  suffrage torture raft --seeds 0..100000
+      never two leaders in one term
+  suffrage torture raft --forget-votes --seeds 0..10000 --expect-violation
+      the checker finds what it is there to find
+
+Exit codes: 0 all promises were kept, or one was broken and that was expected; 1 the contrary; 2 the
+command line is wrong.";
+
+/// How many events may be spent on finding a smaller ordeal: some seconds' worth.
+const BUDGET: u64 = 3_000_000;
+
+/// One subcommand for each algorithm, since each has options of its own, and one for all.
+pub(crate) fn command() -> Command {
+    let all = flags(Command::new("all")).about("Every algorithm, one after the other");
+    let of = |contract: &Contract| {
+        catalog::visit(contract.name, MakeSubcommand).expect("a contract's name is in the catalog")
+    };
+    Command::new("torture")
+        .about("Puts algorithms through random faults and checks what they promise")
+        .long_about(ABOUT)
+        .after_help(EXAMPLES)
+        .subcommand_required(true)
+        .subcommand_value_name("ALGORITHM|all")
+        .subcommand_help_heading("Algorithms")
+        .disable_help_subcommand(true)
+        .subcommand(all)
+        .subcommands(CONTRACTS.iter().map(of))
+}
+
+fn flags(command: Command) -> Command {
+    let flag = |name, help| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
+    command
+        .arg(
+            Arg::new("seeds")
+                .long("seeds")
+                .value_name("A..B")
+                .default_value("0..1000")
+                .value_parser(seeds)
+                .help("The seeds: from A on, up to but not including B"),
+        )
+        .arg(
+            Arg::new("nodes")
+                .long("nodes")
+                .value_name("N")
+                .value_parser(nodes)
+                .help("How many processes [default: the seed decides, from 1 to 9]"),
+        )
+        .arg(
+            Arg::new("jobs")
+                .long("jobs")
+                .value_name("J")
+                .value_parser(args::jobs)
+                .help("How many runs go on at a time; results do not depend on it [default: one per core]"),
+        )
+        .arg(Arg::new("drift").long("drift").value_name("FRACTION").value_parser(args::drift).help(
+            "How much clocks run fast or slow at most, of algorithms that lead by leases, instead of \
+                     what they count on",
+        ))
+        .arg(flag("expect-violation", "Fails if no promise is broken, and succeeds if one is"))
+        .arg(flag("json", "Prints the result as JSON"))
+        .after_help(EXAMPLES)
+}
+
+struct MakeSubcommand;
+
+impl Visitor for MakeSubcommand {
+    type Output = Command;
+
+    fn visit<A: Algorithm>(self) -> Command {
+        flags(Command::new(A::CONTRACT.name).args(options::flags::<A>())).about(A::CONTRACT.summary)
+    }
+}
+
+fn nodes(text: &str) -> Result<usize, String> {
+    args::number(text, "processes", 1, args::MOST_TALKATIVE)
+}
+
+/// Reads `0..1000`.
+fn seeds(text: &str) -> Result<Range<u64>, String> {
+    let range = text.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+    match range {
+        Some(range) if range.start < range.end => Ok(range),
+        Some(range) => Err(format!("there is no seed from {} up to {}", range.start, range.end)),
+        None => Err(format!("`{text}` is not a range of seeds like 0..1000")),
+    }
+}
+
+/// What all the tortures of one command have in common.
+struct Torture {
+    seeds: Range<u64>,
+    nodes: Option<usize>,
+    jobs: Option<usize>,
+    drift: Option<f64>,
+}
+
+pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<u8, Error> {
+    let (name, matches) = matches.subcommand().expect("clap demands an algorithm");
+    let torture = Torture {
+        seeds: matches.get_one::<Range<u64>>("seeds").expect("it has a default").clone(),
+        nodes: matches.get_one::<usize>("nodes").copied(),
+        jobs: matches.get_one::<usize>("jobs").copied(),
+        drift: matches.get_one::<f64>("drift").copied(),
+    };
+    let names: Vec<&str> = match name {
+        "all" => CONTRACTS.iter().map(|contract| contract.name).collect(),
+        name => vec![name],
+    };
+    let json = matches.get_flag("json");
+    let progress = Progress::new(
+        (torture.seeds.end - torture.seeds.start).saturating_mul(names.len() as u64),
+        console.err_is_terminal,
+    );
+    let mut reports = Vec::new();
+    for algorithm in names {
+        let own = (name != "all").then_some(matches);
+        let rack = Rack { torture: &torture, matches: own, progress: &progress };
+        let report = catalog::visit(algorithm, rack).expect("clap knows the names of the catalog")?;
+        if !json {
+            progress.hide_while(|| {
+                console.out.write_all(report.text().as_bytes()).and_then(|()| console.out.flush())
+            })?;
+        }
+        reports.push(report);
+    }
+    drop(progress);
+    if json {
+        let text = serde_json::to_string_pretty(&reports).expect("reports are plain data") + "\n";
+        console.out.write_all(text.as_bytes())?;
+    }
+    let expected = matches.get_flag("expect-violation");
+    Ok(u8::from(reports.iter().any(|report| !report.cases.is_empty()) != expected))
+}
+
+/// What came of torturing one algorithm.
+#[derive(Serialize)]
+struct Report {
+    algorithm: &'static str,
+    /// The first seed, and the one after the last.
+    seeds: [u64; 2],
+    events: u64,
+    /// How often somebody began to lead.
+    reigns: u64,
+    /// How many runs broke any promise.
+    accused: u64,
+    /// How often each promise was broken, counted by run.
+    broken: BTreeMap<&'static str, u64>,
+    /// For each promise that was broken, the first run that did.
+    cases: Vec<Case>,
+}
+
+#[derive(Serialize)]
+struct Case {
+    seed: u64,
+    violation: Violation,
+    /// The command that makes it happen again.
+    replay: String,
+    /// One with less in it that breaks the same promise.
+    shrunk: String,
+    /// How many faults and commands it takes, of how many.
+    faults: [usize; 2],
+    /// Whether none of them can be left out. If not, there was no time to try.
+    minimal: bool,
+}
+
+/// Of the settings of an ordeal.
+const TAKEN: &str = "they were taken before";
+
+struct Rack<'a> {
+    torture: &'a Torture,
+    matches: Option<&'a ArgMatches>,
+    progress: &'a Progress,
+}
+
+impl Visitor for Rack<'_> {
+    type Output = Result<Report, Error>;
+
+    fn visit<A: Algorithm>(self) -> Result<Report, Error> {
+        let Torture { seeds, nodes, jobs, drift } = self.torture;
+        let victim = Victim::<A> {
+            options: self.matches.map_or(Ok(Default::default()), options::read::<A>)?,
+            given: self.matches.map_or_else(Vec::new, options::given::<A>),
+            members: *nodes,
+            drift: *drift,
+        };
+        let mut report = Report {
+            algorithm: A::CONTRACT.name,
+            seeds: [seeds.start, seeds.end],
+            events: 0,
+            reigns: 0,
+            accused: 0,
+            broken: BTreeMap::new(),
+            cases: Vec::new(),
+        };
+        check(&victim)?;
+        let mut firsts = Vec::new();
+        self.progress.name(A::CONTRACT.name);
+        let run = |seed| {
+            let ordeal = victim.ordeal(seed);
+            runner(A::CONTRACT.name, &ordeal.settings).expect(TAKEN).run(&ordeal.scenario)
+        };
+        parallel::for_each(seeds.clone(), *jobs, self.progress, run, |seed, outcome| {
+            report.events += outcome.events;
+            report.reigns += outcome.reigns as u64;
+            report.accused += u64::from(!outcome.violations.is_empty());
+            for violation in outcome.violations {
+                let count = report.broken.entry(violation.invariant).or_default();
+                *count += 1;
+                if *count == 1 {
+                    firsts.push((seed, violation));
+                }
+            }
+        });
+        report.cases = firsts.into_iter().map(|(seed, violation)| case(&victim, seed, violation)).collect();
+        Ok(report)
+    }
+}
+
+/// Refuses options that do not fit every group there may be.
+fn check<A: Algorithm>(victim: &Victim<A>) -> Result<(), Error> {
+    victim.check().map_err(|BadParameter { name, reason }| {
+        let advice = match victim.members {
+            None => "; groups have from 1 to 9 members unless --nodes is given",
+            Some(_) => "",
+        };
+        Error::flag(name, format!("{reason}{advice}"))
+    })
+}
+
+fn case<A: Algorithm>(victim: &Victim<A>, seed: u64, violation: Violation) -> Case {
+    let ordeal = victim.ordeal(seed);
+    let runner = runner(A::CONTRACT.name, &ordeal.settings).expect(TAKEN);
+    let mut spent = 0;
+    let breaks = |scenario: &Scenario| {
+        if spent > BUDGET {
+            return false;
+        }
+        let outcome = runner.run(scenario);
+        spent += outcome.events;
+        outcome.violations.iter().any(|other| other.invariant == violation.invariant)
+    };
+    let shrunk = shrink(&ordeal.scenario, breaks);
+    let line = |scenario| replay::of_scenario(A::CONTRACT.name, &ordeal.settings, scenario);
+    // Calm is the end of what goes wrong.
+    let faults =
+        |scenario: &Scenario| scenario.plan.iter().filter(|(_, fault)| *fault != Fault::Calm).count();
+    let count = |scenario: &Scenario| faults(scenario) + scenario.commands.len();
+    Case {
+        seed,
+        replay: line(&ordeal.scenario),
+        shrunk: line(&shrunk),
+        faults: [count(&shrunk), count(&ordeal.scenario)],
+        minimal: spent <= BUDGET,
+        violation,
+    }
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let [from, to] = self.seeds;
+        let verdict = match self.cases.as_slice() {
+            [] => "all promises kept".to_string(),
+            _ => self
+                .broken
+                .iter()
+                .map(|(name, count)| format!("{name} BROKEN in {count}"))
+                .collect::<Vec<_>>()
+                .join(", "),
+        };
+        let (events, reigns) = (self.events, self.reigns);
+        let mut text = format!(
+            "{:<20} {:>9} seeds  {events:>12} events  {reigns:>9} reigns  {verdict}\n",
+            self.algorithm,
+            to - from
+        );
+        for Case { seed, violation, replay, shrunk, faults: [few, many], minimal } in &self.cases {
+            let at = words::time(violation.at);
+            let _ = writeln!(
+                text,
+                "\n  BROKEN  {} at {at} with seed {seed}: {}",
+                violation.invariant, violation.detail
+            );
+            let _ = writeln!(text, "  replay  {replay} --trace torture-{seed}.jsonl");
+            let hurried = if *minimal { "" } else { ", and more could perhaps be left out" };
+            let _ = writeln!(
+                text,
+                "  shrunk  to {few} of {many} faults and commands{hurried}:\n          {shrunk}\n"
+            );
+        }
+        text
+    }
+}

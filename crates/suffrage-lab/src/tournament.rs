@@ -1,0 +1,94 @@
+//! What `--json` adds for the randomized elections: their course by phases and rounds.
+
+use std::collections::BTreeMap;
+
+use suffrage_algorithms::randomized::Message;
+use suffrage_core::{Figure, Value};
+use serde::Serialize;
+use suffrage_sim::{Estimate, Outcome};
+
+use crate::sweep::Summary;
+
+/// A result, and the course of its tournament if it had one.
+#[derive(Serialize)]
+pub(crate) struct Told<'a, R: Serialize, V: Serialize> {
+    #[serde(flatten)]
+    result: &'a R,
+    #[serde(flatten)]
+    tournament: Option<Tournament<V>>,
+}
+
+/// The course of one run, or the means of many.
+#[derive(Serialize)]
+struct Tournament<V: Serialize> {
+    winners: Winners,
+    messages_by_phase: BTreeMap<&'static str, BTreeMap<&'static str, V>>,
+    contenders_by_round: Vec<V>,
+    /// Of the winner; none if nobody ever won.
+    rounds: Option<V>,
+    time_in_tau: Option<V>,
+}
+
+/// In how many runs so many have won.
+#[derive(Serialize)]
+struct Winners {
+    #[serde(rename = "0")]
+    none: u64,
+    #[serde(rename = "1")]
+    one: u64,
+    #[serde(rename = "2+")]
+    more: u64,
+}
+
+impl<V: Serialize> Tournament<V> {
+    /// None for algorithms that are no tournaments, which have no such figures.
+    fn of(
+        figure: impl Fn(&str) -> Option<V>,
+        runs_with: impl Fn(&str) -> Option<u64>,
+        messages: impl IntoIterator<Item = (&'static str, V)>,
+    ) -> Option<Tournament<V>> {
+        let winners = Winners {
+            none: runs_with("no winner")?,
+            one: runs_with("one winner")?,
+            more: runs_with("two winners or more")?,
+        };
+        let mut messages_by_phase = BTreeMap::<_, BTreeMap<_, _>>::new();
+        for (kind, count) in messages {
+            if let Some(phase) = Message::phase(kind) {
+                messages_by_phase.entry(phase).or_default().insert(kind, count);
+            }
+        }
+        let rounds = (1..).map_while(|round| figure(&format!("contenders in round {round}")));
+        Some(Tournament {
+            winners,
+            messages_by_phase,
+            contenders_by_round: rounds.collect(),
+            rounds: figure("rounds"),
+            time_in_tau: figure("time in tau"),
+        })
+    }
+}
+
+/// A run.
+pub(crate) fn of_run(outcome: &Outcome) -> Told<'_, Outcome, f64> {
+    let value = |name: &str| outcome.figures.iter().find(|figure| figure.name == name);
+    let amount = |name: &str| match value(name)? {
+        Figure { value: Value::Amount(amount), .. } => Some(*amount),
+        Figure { value: Value::Share(_), .. } => None,
+    };
+    let runs_with = |name: &str| match value(name)? {
+        Figure { value: Value::Share(held), .. } => Some(u64::from(*held)),
+        Figure { value: Value::Amount(_), .. } => None,
+    };
+    let messages = outcome.messages.by_kind.iter().chain(&outcome.messages.apart);
+    let messages = messages.map(|&(kind, count)| (kind, count as f64));
+    Told { result: outcome, tournament: Tournament::of(amount, runs_with, messages) }
+}
+
+/// Many runs.
+pub(crate) fn of_runs(summary: &Summary) -> Told<'_, Summary, Estimate> {
+    let mean = |name: &str| summary.figures.iter().find(|(known, _)| known == name).map(|(_, mean)| *mean);
+    let runs_with = |name: &str| mean(name).map(|share| (share.mean * summary.runs as f64).round() as u64);
+    let messages = summary.by_kind.iter().chain(&summary.apart).copied();
+    Told { result: summary, tournament: Tournament::of(mean, runs_with, messages) }
+}

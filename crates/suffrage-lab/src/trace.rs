@@ -1,0 +1,164 @@
+//! `--trace`: everything that happens, one JSON object a line.
+
+use std::io::{self, Write};
+
+use suffrage_core::{Announcement, NodeId, Term, Time};
+use serde::Serialize;
+use suffrage_sim::{Happening, Observer, Said, Scenario, Why};
+
+use crate::watch::Cuts;
+
+/// Writes a run down as it happens.
+pub(crate) struct Trace<W> {
+    out: W,
+    cuts: Cuts,
+    /// The first thing that went wrong with writing; nothing is written after it.
+    failure: Option<io::Error>,
+}
+
+/// The first line: who takes part.
+#[derive(Serialize)]
+struct Opening<'a> {
+    at: f64,
+    event: &'a str,
+    algorithm: &'a str,
+    seed: u64,
+    members: Vec<NodeId>,
+    dead: Vec<NodeId>,
+}
+
+/// Every other line. Ids, kinds and so on are there if they mean something for the event.
+#[derive(Default, Serialize)]
+struct Line {
+    at: f64,
+    event: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    who: Option<NodeId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<NodeId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<NodeId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer: Option<NodeId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    leader: Option<NodeId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    term: Option<Term>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arrives: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attribute: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    groups: Option<String>,
+}
+
+impl<W: Write> Trace<W> {
+    pub(crate) fn new(out: W, algorithm: &str, scenario: &Scenario, cuts: Cuts) -> Trace<W> {
+        let mut trace = Trace { out, cuts, failure: None };
+        trace.write(&Opening {
+            at: 0.0,
+            event: "opened",
+            algorithm,
+            seed: scenario.seed,
+            members: scenario.roster.iter().collect(),
+            dead: scenario.crashed.iter().map(|&slot| scenario.roster.id(slot)).collect(),
+        });
+        trace
+    }
+
+    fn write(&mut self, line: &impl Serialize) {
+        if self.failure.is_none() {
+            let written = serde_json::to_writer(&mut self.out, line).map_err(io::Error::from);
+            self.failure = written.and_then(|()| self.out.write_all(b"\n")).err();
+        }
+    }
+
+    /// What was written to, if all went well.
+    pub(crate) fn finish(mut self) -> io::Result<W> {
+        self.failure.map_or(Ok(()), Err)?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}
+
+impl<W: Write> Observer for Trace<W> {
+    fn observe(&mut self, at: Time, happening: Happening<'_>) {
+        let line = Line { at: at.as_units(), ..self.describe(at, happening) };
+        self.write(&line);
+    }
+}
+
+impl<W> Trace<W> {
+    fn describe(&mut self, at: Time, happening: Happening<'_>) -> Line {
+        match happening {
+            Happening::Sent { from, to, message, arrives } => {
+                Line { arrives: Some(arrives.as_units()), ..between("sent", from, to, message) }
+            }
+            Happening::Multicast { from, message } => {
+                Line { to: None, ..between("multicast", from, from, message) }
+            }
+            Happening::Delivered { from, to, message } => between("delivered", from, to, message),
+            Happening::Dropped { from, to, message, why } => {
+                Line { why: Some(reason(why)), ..between("dropped", from, to, message) }
+            }
+            Happening::Expired { who, timer } => {
+                Line { content: Some(format!("{timer:?}")), ..of("expired", who) }
+            }
+            Happening::Announced { who, announcement } => announced(who, announcement),
+            Happening::Commanded { who, command } => {
+                Line { content: Some(format!("{command:?}")), ..of("commanded", who) }
+            }
+            Happening::Suspected { who, peer } => Line { peer: Some(peer), ..of("suspected", who) },
+            Happening::Restored { who, peer } => Line { peer: Some(peer), ..of("restored", who) },
+            Happening::Crashed { who } => of("crashed", who),
+            Happening::Recovered { who } => of("recovered", who),
+            Happening::Paused { who } => of("paused", who),
+            Happening::Resumed { who } => of("resumed", who),
+            Happening::Jumped { who, by, back } => {
+                let sign = if back { "-" } else { "+" };
+                Line { content: Some(format!("{sign}{by}")), ..of("jumped", who) }
+            }
+            Happening::Ranked { who, attribute } => Line { attribute: Some(attribute), ..of("ranked", who) },
+            Happening::Cut => Line { event: "cut", groups: Some(self.cuts.cut()), ..Line::default() },
+            Happening::Calmed => {
+                self.cuts.calm(at);
+                Line { event: "calmed", ..Line::default() }
+            }
+            Happening::Healed => Line { event: "healed", groups: Some(self.cuts.heal()), ..Line::default() },
+        }
+    }
+}
+
+fn of(event: &'static str, who: NodeId) -> Line {
+    Line { event, who: Some(who), ..Line::default() }
+}
+
+fn between(event: &'static str, from: NodeId, to: NodeId, message: Said<'_>) -> Line {
+    let content = Some(format!("{:?}", message.content));
+    Line { event, from: Some(from), to: Some(to), kind: Some(message.kind), content, ..Line::default() }
+}
+
+fn announced(who: NodeId, announcement: Announcement) -> Line {
+    match announcement {
+        Announcement::Elected { leader, term } => {
+            Line { leader: Some(leader), term: Some(term), ..of("elected", who) }
+        }
+        Announcement::SteppedDown => of("stepped-down", who),
+        Announcement::Undecided => of("undecided", who),
+    }
+}
+
+fn reason(why: Why) -> &'static str {
+    match why {
+        Why::Lost => "lost",
+        Why::Cut => "cut",
+        Why::Dead => "dead",
+        Why::Stranger => "stranger",
+    }
+}

@@ -1,0 +1,440 @@
+//! The voter, corner by corner.
+
+use super::*;
+use crate::Options;
+
+const A: NodeId = NodeId(1);
+const B: NodeId = NodeId(2);
+const C: NodeId = NodeId(3);
+/// The length of a lease, in delays.
+const TTL: u64 = 30;
+const GAP: u64 = 6;
+
+#[derive(Default)]
+struct Record {
+    said: Vec<(NodeId, Reply)>,
+    saved: Vec<Saved>,
+    /// Whether something was said before the last save of the same input.
+    said_too_early: bool,
+}
+
+impl Effects for Record {
+    fn save(&mut self, saved: Saved) {
+        self.said_too_early |= !self.said.is_empty();
+        self.saved.push(saved);
+    }
+    fn reply(&mut self, to: NodeId, _: Name, reply: Reply) {
+        self.said.push((to, reply));
+    }
+}
+
+/// A voter, asked one thing after another.
+struct Booth {
+    voter: Voter,
+    now: Time,
+    requests: u64,
+    saved: Saved,
+    saves: usize,
+}
+
+fn name() -> Name {
+    Name::of("an election")
+}
+
+fn token(number: u64) -> Token {
+    Token::after(number - 1)
+}
+
+fn time(units: u64) -> Time {
+    Time::ZERO + Span::from_millis(units)
+}
+
+impl Booth {
+    fn new() -> Booth {
+        Booth::starting(Start::Fresh, time(0))
+    }
+
+    fn starting(start: Start<Saved>, now: Time) -> Booth {
+        let record = &mut Record::default();
+        let voter = Voter::start(Options::default().timings(Span::UNIT), record, now, start);
+        let saved = *record.saved.last().expect("it saves that it exists");
+        Booth { voter, now, requests: 0, saved, saves: 1 }
+    }
+
+    /// Crashes and comes back with its disk.
+    fn restart(&self) -> Booth {
+        Booth::starting(Start::Recovered(Some(self.saved)), self.now)
+    }
+
+    fn keep(&mut self, record: Record) -> Vec<(NodeId, Reply)> {
+        assert!(!record.said_too_early, "what is said rests on what is saved");
+        self.saves += record.saved.len();
+        self.saved = record.saved.last().copied().unwrap_or(self.saved);
+        record.said
+    }
+
+    fn ask_about(&mut self, name: Name, from: NodeId, ask: Ask) -> Vec<(NodeId, Reply)> {
+        let mut record = Record::default();
+        self.voter.on_ask(&mut record, self.now, from, name, ask);
+        self.keep(record)
+    }
+
+    /// The one answer to the one who asks.
+    fn answer(&mut self, name: Name, from: NodeId, ask: Ask) -> Option<Reply> {
+        let said = self.ask_about(name, from, ask);
+        assert!(said.len() <= 1 && said.iter().all(|(to, _)| *to == from), "{said:?}");
+        said.first().map(|(_, reply)| *reply)
+    }
+
+    fn request(&mut self) -> Request {
+        self.requests += 1;
+        Request(self.requests)
+    }
+
+    fn prepare(&mut self, from: NodeId, number: u64) -> Option<Reply> {
+        let request = self.request();
+        self.answer(name(), from, Ask::Prepare { request, token: token(number), attribute: 0 })
+    }
+
+    fn propose_for(&mut self, from: NodeId, number: u64, ttl: u64) -> Option<Reply> {
+        let (request, ttl) = (self.request(), Span::from_millis(ttl));
+        let ask = Ask::Propose { request, token: token(number), ttl, attribute: 0, renewal: false };
+        self.answer(name(), from, ask)
+    }
+
+    fn propose(&mut self, from: NodeId, number: u64) -> Option<Reply> {
+        self.propose_for(from, number, TTL)
+    }
+
+    fn release(&mut self, from: NodeId, number: u64, to: Option<NodeId>) -> Vec<NodeId> {
+        let said = self.ask_about(name(), from, Ask::Release { token: token(number), to });
+        woken(&said)
+    }
+
+    fn enquire(&mut self, from: NodeId, standing: Option<Attribute>) -> (u64, Option<Grant>) {
+        let request = self.request();
+        match self.answer(name(), from, Ask::Enquire { request, standing }) {
+            Some(Reply::Status { promised, grant, .. }) => (promised, grant),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Lets time pass, and what is due happen. Tells who is woken, and when.
+    fn wait(&mut self, units: u64) -> Vec<(u64, NodeId)> {
+        let end = self.now + Span::from_millis(units);
+        let mut all = Vec::new();
+        while let Some(due) = self.voter.next_due().filter(|due| *due <= end) {
+            self.now = due;
+            let mut record = Record::default();
+            self.voter.on_due(&mut record, due);
+            let at = due.as_nanos() / Span::UNIT.as_nanos();
+            all.extend(woken(&self.keep(record)).into_iter().map(|who| (at, who)));
+        }
+        self.now = end;
+        all
+    }
+}
+
+fn woken(said: &[(NodeId, Reply)]) -> Vec<NodeId> {
+    let vacant = |(to, reply): &(NodeId, Reply)| matches!(reply, Reply::Vacant { .. }).then_some(*to);
+    said.iter().filter_map(vacant).collect()
+}
+
+fn promised(reply: Option<Reply>) -> bool {
+    matches!(reply, Some(Reply::Promised { .. }))
+}
+
+fn accepted(reply: Option<Reply>) -> bool {
+    matches!(reply, Some(Reply::Accepted { .. }))
+}
+
+fn rejected(reply: Option<Reply>) -> Option<u64> {
+    match reply {
+        Some(Reply::Rejected { promised, .. }) => Some(promised),
+        _ => None,
+    }
+}
+
+fn holder(reply: Option<Reply>) -> Option<NodeId> {
+    match reply {
+        Some(Reply::Held { grant, .. }) => Some(grant.holder),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_token_is_promised_to_one_candidate_once_and_never_a_smaller_one() {
+    let mut booth = Booth::new();
+    assert!(promised(booth.prepare(A, 5)));
+    assert_eq!(rejected(booth.prepare(B, 5)), Some(5), "equal tokens");
+    assert_eq!(rejected(booth.prepare(A, 5)), Some(5), "not even to the same one");
+    assert_eq!(rejected(booth.prepare(B, 4)), Some(5));
+    assert!(promised(booth.prepare(B, 6)));
+    assert_eq!(rejected(booth.propose(A, 5)), Some(6));
+    assert!(accepted(booth.propose(B, 6)));
+}
+
+/// "Answers Held and changes nothing: a waiting candidate can never disturb a leader."
+#[test]
+fn while_it_is_held_nothing_changes_for_the_holder() {
+    let mut booth = Booth::new();
+    booth.prepare(A, 1);
+    assert!(accepted(booth.propose(A, 1)));
+    booth.wait(10);
+    let Some(Reply::Held { grant, remaining, .. }) = booth.prepare(B, 9) else { panic!("it is held") };
+    assert_eq!((grant.holder, grant.token, remaining), (A, token(1), Span::from_millis(TTL - 10)));
+    assert_eq!(holder(booth.propose(B, 9)), Some(A));
+    assert!(accepted(booth.propose(A, 1)), "a renewal with the same token");
+    assert_eq!(booth.enquire(C, None).0, 1);
+}
+
+#[test]
+fn a_grant_ends_when_its_time_is_over_by_the_voters_clock_whether_its_timer_has_run_or_not() {
+    let mut booth = Booth::new();
+    booth.prepare(A, 1);
+    booth.propose(A, 1);
+    booth.now = time(TTL) + Span::ZERO;
+    assert!(promised(booth.prepare(B, 2)));
+    let mut booth = Booth::new();
+    booth.prepare(A, 1);
+    booth.propose(A, 1);
+    booth.now = Time::from_nanos(time(TTL).as_nanos() - 1);
+    assert_eq!(holder(booth.prepare(B, 2)), Some(A));
+}
+
+#[test]
+fn the_holder_may_prepare_a_greater_token_and_holds_on() {
+    let mut booth = Booth::new();
+    booth.prepare(A, 1);
+    booth.propose(A, 1);
+    booth.wait(20);
+    assert!(promised(booth.prepare(A, 2)));
+    assert_eq!(holder(booth.prepare(B, 9)), Some(A), "what it holds is not given up by that");
+    booth.wait(9);
+    assert_eq!(holder(booth.prepare(B, 9)), Some(A));
+    assert_eq!(rejected(booth.propose(A, 1)), Some(2));
+    assert!(accepted(booth.propose(A, 2)));
+    booth.wait(29);
+    assert_eq!(booth.enquire(B, None).1.map(|grant| grant.token), Some(token(2)));
+}
+
+/// "A delayed or duplicated Propose after Release, or after expiry": at worst it delays others by one ttl, and
+/// only if nothing greater was promised.
+#[test]
+fn a_late_proposal_delays_others_by_one_ttl_at_most() {
+    for released in [true, false] {
+        let mut booth = Booth::new();
+        booth.prepare(A, 1);
+        booth.propose(A, 1);
+        if released {
+            booth.release(A, 1, None);
+        } else {
+            booth.wait(TTL);
+        }
+        assert!(accepted(booth.propose(A, 1)), "the late one");
+        assert_eq!(holder(booth.prepare(B, 2)), Some(A));
+        booth.wait(TTL);
+        assert!(promised(booth.prepare(B, 2)));
+        assert_eq!(rejected(booth.propose(A, 1)), Some(2), "and once more, later still");
+        assert!(accepted(booth.propose(B, 2)));
+        assert_eq!(holder(booth.propose(A, 1)), Some(B));
+    }
+}
+
+/// A lease that was granted is never shortened by what is granted later: the later one may not win a majority.
+#[test]
+fn a_shorter_lease_does_not_end_the_longer_one() {
+    let mut booth = Booth::new();
+    booth.prepare(A, 1);
+    booth.propose_for(A, 1, TTL);
+    booth.propose_for(A, 1, 1);
+    booth.wait(TTL - 1);
+    assert_eq!(holder(booth.prepare(B, 2)), Some(A));
+}
+
+#[test]
+fn a_late_release_does_not_touch_a_later_grant() {
+    let mut booth = Booth::new();
+    booth.prepare(A, 1);
+    booth.propose(A, 1);
+    assert_eq!(booth.release(A, 1, None), []);
+    booth.prepare(A, 2);
+    booth.propose(A, 2);
+    booth.enquire(B, Some(0));
+    for (who, number) in [(A, 1), (B, 2), (A, 3)] {
+        assert_eq!(booth.release(who, number, None), []);
+    }
+    assert_eq!(booth.enquire(C, None).1.map(|grant| grant.holder), Some(A));
+    assert_eq!(booth.release(A, 2, None), [B]);
+}
+
+/// "Silent until the longest ttl it may have granted has passed; tokens above the saved ceiling."
+#[test]
+fn after_a_restart_it_is_silent_and_promises_only_above_the_ceiling() {
+    let mut booth = Booth::new();
+    booth.prepare(A, 7);
+    booth.propose_for(A, 7, 3);
+    booth.propose_for(A, 7, 20);
+    booth.propose_for(A, 7, 10);
+    booth.wait(5);
+    let mut booth = booth.restart();
+    assert_eq!(booth.saved, Saved { ceiling: 7 + CHUNK, longest: Span::from_millis(20), voter: true });
+    for units in [0, 19] {
+        booth.wait(units);
+        assert_eq!(booth.prepare(B, 9_000), None);
+        assert_eq!(booth.propose(A, 7), None);
+        assert_eq!(booth.ask_about(name(), C, Ask::Enquire { request: Request(0), standing: Some(1) }), []);
+    }
+    booth.wait(1);
+    assert_eq!(rejected(booth.propose(A, 7)), Some(7 + CHUNK));
+    assert_eq!(rejected(booth.prepare(B, 7 + CHUNK)), Some(7 + CHUNK));
+    assert!(promised(booth.prepare(B, 8 + CHUNK)));
+}
+
+#[test]
+fn it_saves_in_chunks_and_when_a_lease_is_longer_than_any_before() {
+    let mut booth = Booth::new();
+    let saves = |booth: &mut Booth, number| {
+        let before = booth.saves;
+        assert!(promised(booth.prepare(A, number)));
+        booth.saves - before
+    };
+    assert_eq!(saves(&mut booth, 1), 1);
+    for number in 2..=1 + CHUNK {
+        assert_eq!(saves(&mut booth, number), 0, "{number}");
+    }
+    assert_eq!(saves(&mut booth, 2 + CHUNK), 1);
+    let before = booth.saves;
+    for ttl in [10, 10, 5, 20, 20] {
+        assert!(accepted(booth.propose_for(A, 2 + CHUNK, ttl)));
+    }
+    assert_eq!(booth.saves - before, 2, "for 10 and for 20: none on the way of renewals");
+}
+
+#[test]
+fn a_voter_that_lost_its_disk_says_nothing_for_good() {
+    let mut booth = Booth::starting(Start::Recovered(None), time(0));
+    booth.wait(1_000);
+    assert_eq!(booth.prepare(A, 1), None);
+    let mut booth = booth.restart();
+    booth.wait(1_000);
+    assert_eq!(booth.prepare(A, 1), None, "not after another restart either");
+}
+
+#[test]
+fn a_lease_of_nothing_or_of_years_is_not_granted() {
+    let mut booth = Booth::new();
+    booth.prepare(A, 1);
+    for ttl in [0, TTL + 1, u64::MAX / Span::UNIT.as_nanos()] {
+        assert_eq!(booth.propose_for(A, 1, ttl), None);
+    }
+    assert_eq!(booth.saved.longest, Span::ZERO);
+}
+
+/// "Names with no live grant are forgotten without ever letting a token go backwards."
+#[test]
+fn what_nobody_holds_is_forgotten_and_no_token_goes_backwards() {
+    let mut booth = Booth::new();
+    booth.prepare(A, 50);
+    booth.propose(A, 50);
+    let other = Name::of("another election");
+    let ask = |number| Ask::Prepare { request: Request(0), token: token(number), attribute: 0 };
+    assert!(promised(booth.answer(other, B, ask(3))), "names are independent");
+    assert_eq!(booth.voter.len(), 2);
+    booth.wait(GAP);
+    assert_eq!(booth.voter.len(), 1, "what was promised and never proposed");
+    booth.wait(TTL + GAP);
+    assert!(booth.voter.is_empty() && booth.voter.next_due().is_none());
+    assert_eq!(rejected(booth.prepare(B, 50)), Some(50));
+    assert_eq!(rejected(booth.answer(other, B, ask(4))), Some(50), "the greatest counts for all");
+    assert!(promised(booth.prepare(B, 51)));
+    assert!(promised(booth.answer(other, B, ask(51))));
+}
+
+#[test]
+fn an_enquiry_of_one_that_does_not_stand_leaves_no_trace() {
+    let mut booth = Booth::new();
+    assert_eq!(booth.enquire(A, None), (0, None));
+    assert!(booth.voter.is_empty());
+}
+
+/// "Release … wakes waiters in order": by rank, first come first served within one, a gap apart.
+#[test]
+fn waiters_are_woken_in_rank_order_one_after_the_other() {
+    let mut booth = Booth::new();
+    booth.prepare(A, 1);
+    booth.propose(A, 1);
+    for (who, attribute) in [(11, 1), (12, 5), (13, 3), (14, 3)] {
+        booth.enquire(NodeId(who), Some(attribute));
+    }
+    assert_eq!(booth.release(A, 1, None), [NodeId(12)]);
+    let order = [(GAP, NodeId(13)), (2 * GAP, NodeId(14)), (3 * GAP, NodeId(11))];
+    assert_eq!(booth.wait(10 * GAP), order);
+}
+
+#[test]
+fn on_expiry_the_best_is_woken_and_the_others_sleep_on_if_it_is_elected() {
+    let mut booth = Booth::new();
+    booth.prepare(A, 1);
+    booth.propose(A, 1);
+    booth.enquire(B, Some(2));
+    booth.enquire(C, Some(1));
+    assert_eq!(booth.wait(TTL), [(TTL, B)]);
+    booth.wait(2);
+    assert!(promised(booth.prepare(B, 2)));
+    assert_eq!(booth.wait(GAP - 1), [], "a promise is time to propose in");
+    assert!(accepted(booth.propose(B, 2)));
+    assert_eq!(booth.wait(TTL - 1), []);
+    assert_eq!(booth.wait(1), [(TTL + 2 + GAP - 1 + TTL, C)]);
+}
+
+#[test]
+fn a_transfer_wakes_the_one_that_was_named_and_falls_back_to_the_best() {
+    let mut booth = Booth::new();
+    booth.prepare(A, 1);
+    booth.propose(A, 1);
+    for (who, attribute) in [(B, 9), (C, 1)] {
+        booth.enquire(who, Some(attribute));
+    }
+    assert_eq!(booth.release(A, 1, Some(C)), [C]);
+    assert_eq!(booth.wait(GAP), [(GAP, B)]);
+    booth.propose(B, 1);
+    booth.enquire(C, Some(1));
+    assert_eq!(booth.release(B, 1, Some(NodeId(77))), [C], "a stranger is not waited for");
+}
+
+#[test]
+fn where_nobody_leads_those_who_enquire_are_woken_in_order_after_a_while() {
+    let mut booth = Booth::new();
+    booth.enquire(A, Some(1));
+    booth.wait(2);
+    booth.enquire(B, Some(2));
+    assert_eq!(booth.wait(3 * GAP), [(GAP, B), (2 * GAP, A)]);
+    assert!(booth.voter.is_empty());
+}
+
+/// "Memory per held election under 200 bytes", with the trees as thin as they get.
+#[test]
+fn a_held_election_takes_less_than_200_bytes() {
+    assert_eq!(size_of::<Election>(), 40);
+    const { assert!(MEMORY < 200) };
+    println!("{MEMORY} bytes at most");
+}
+
+/// One timer for all, whatever there are of them.
+#[test]
+fn a_hundred_thousand_elections_share_one_timer() {
+    let mut booth = Booth::new();
+    let names: Vec<Name> = (0..100_000).map(|number| Name::of(&format!("shard {number}"))).collect();
+    for (place, &name) in names.iter().enumerate() {
+        booth.now = Time::from_nanos(place as u64);
+        let ttl = Span::from_millis(TTL);
+        let propose =
+            Ask::Propose { request: Request(0), token: token(1), ttl, attribute: 0, renewal: false };
+        assert!(accepted(booth.answer(name, A, propose)));
+    }
+    assert_eq!(booth.voter.len(), names.len());
+    assert_eq!(booth.voter.next_due(), Some(time(TTL)));
+    booth.wait(TTL + 2 * GAP);
+    assert!(booth.voter.is_empty());
+}

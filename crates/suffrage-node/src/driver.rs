@@ -1,0 +1,304 @@
+//! Runs one process on a network, a clock and a disk: the outside of an election.
+//!
+//! ```text
+//!   Transport ─▶ messages ─┐  ┌─────────┐  ┌─▶ messages, by addressee ─▶ Transport
+//!   Clock ─────▶ timers ───┼─▶│ Process │──┼─▶ save ───────────────────▶ Storage
+//!   Handle ────▶ commands ─┘  └─────────┘  └─▶ announcements ──────────▶ Handle
+//! ```
+//!
+//! One task does it all, one input at a time. Effects are carried out in the order they were caused: what is
+//! to be saved is on the disk before anything that comes after it is seen by anybody, and if it cannot be
+//! saved, the node stops there. What is sent to one peer on account of one input, or of one datagram, shares a
+//! datagram. A message that fits into none is dropped and counted, like everything a network loses.
+//!
+//! Failure detectors and gossip are processes themselves: an algorithm that wants them is run as a
+//! [`Stack`](suffrage_core::layers::Stack).
+
+mod handle;
+mod timers;
+
+use std::collections::VecDeque;
+use std::io;
+
+use suffrage_core::{Announcement, Context, Effect, NodeId, Process, Recorder, Roster, Span, Start, Time};
+use tokio::runtime::{Handle as Runtime, RuntimeFlavor};
+use tokio::sync::{broadcast, mpsc, watch};
+use tokio::task;
+
+use self::handle::Order;
+pub use self::handle::{Belief, Event, Handle};
+use self::timers::Timers;
+use crate::clock::Clock;
+use crate::storage::Storage;
+use suffrage_net::codec::{Outbox, Protocol};
+use suffrage_net::{Counters, Dropped, Transport};
+
+use crate::Error;
+
+/// How many commands wait at most.
+const ORDERS: usize = 64;
+/// How many events a slow listener may be behind before it misses some.
+const EVENTS: usize = 1_024;
+
+/// What a process is told about its world.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The group.
+    pub roster: Roster,
+    /// The longest a message is expected to take: time-outs are multiples of it.
+    pub delay_bound: Span,
+    /// Which messages it understands: by convention that of the algorithm's name.
+    pub protocol: Protocol,
+    /// Decides the process's chance; none for one that the system draws.
+    pub seed: Option<u64>,
+}
+
+/// Starts a process of the transport's node. It runs until it is told to stop, until its handle is gone, or until
+/// the disk or the network fails. Needs a tokio runtime.
+pub fn spawn<P, T, C, S>(
+    process: P,
+    transport: T,
+    clock: C,
+    mut storage: S,
+    settings: Settings,
+) -> Result<Handle<P>, Error>
+where
+    P: Process,
+    T: Transport,
+    C: Clock,
+    S: Storage<P::Saved>,
+{
+    let me = transport.local();
+    let Settings { roster, delay_bound, protocol, seed } = settings;
+    let slot = roster.slot(me).ok_or(Error::NotAMember(me))?;
+    let seed = seed.map_or_else(getrandom::u64, Ok)?;
+    let start = storage.start()?;
+    let (orders, inbox) = mpsc::channel(ORDERS);
+    let belief = Belief { announcement: Announcement::Undecided, lead_until: None, since: clock.now() };
+    let (beliefs, events) = (watch::Sender::new(belief), broadcast::Sender::new(EVENTS));
+    let handle = (orders, beliefs.subscribe(), events.clone());
+    let driver = Driver {
+        me,
+        slot,
+        roster,
+        delay_bound,
+        process,
+        recorder: Recorder::new(seed),
+        protocol,
+        outbox: Outbox::new(protocol, transport.max_payload()),
+        to_itself: VecDeque::new(),
+        timers: Timers::new(),
+        known: false,
+        beliefs,
+        events,
+        transport,
+        clock,
+        storage,
+    };
+    Ok(Handle::new(me, handle, task::spawn(driver.run(start, inbox))))
+}
+
+struct Driver<P: Process, T, C, S> {
+    me: NodeId,
+    slot: usize,
+    roster: Roster,
+    delay_bound: Span,
+    process: P,
+    recorder: Recorder<P>,
+    protocol: Protocol,
+    outbox: Outbox,
+    /// What it has said to itself, which needs no network.
+    to_itself: VecDeque<P::Message>,
+    timers: Timers<P::Timer>,
+    /// Somebody may know that it exists: it must not be taken for a new one any more.
+    known: bool,
+    beliefs: watch::Sender<Belief>,
+    events: broadcast::Sender<Event>,
+    transport: T,
+    clock: C,
+    storage: S,
+}
+
+impl<P, T, C, S> Driver<P, T, C, S>
+where
+    P: Process,
+    T: Transport,
+    C: Clock,
+    S: Storage<P::Saved>,
+{
+    async fn run(mut self, start: Start<P::Saved>, mut orders: mpsc::Receiver<Order<P>>) -> Result<P, Error> {
+        self.input(|process, cx| process.on_start(cx, start))?;
+        self.become_known()?;
+        loop {
+            self.flush()?;
+            if let Some(message) = self.to_itself.pop_front() {
+                let me = self.me;
+                self.input(|process, cx| process.on_message(cx, me, message))?;
+                continue;
+            }
+            let due = self.timers.next_due();
+            tokio::select! {
+                // In this order, so that a flood of messages delays no timer and no command.
+                biased;
+                order = orders.recv() => match order {
+                    None | Some(Order::Stop) => return Ok(self.process),
+                    Some(order) => self.obey(order)?,
+                },
+                () = self.clock.sleep_until(due.unwrap_or(Time::MAX)), if due.is_some() => self.wake()?,
+                received = self.transport.receive() => self.hear(received)?,
+            }
+        }
+    }
+
+    /// Hands one input to the process, and carries out what it does about it.
+    fn input(&mut self, input: impl FnOnce(&mut P, &mut Context<'_, P>)) -> Result<(), Error> {
+        let now = self.clock.now();
+        let view = self.roster.view(self.slot);
+        input(&mut self.process, &mut self.recorder.context(now, view, self.delay_bound));
+        for effect in self.recorder.take() {
+            self.carry_out(now, effect)?;
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, now: Time, effect: Effect<P>) -> Result<(), Error> {
+        match effect {
+            Effect::Send { to, message } if to == self.me => self.to_itself.push_back(message),
+            Effect::Send { to, message } => return self.post(to, &message),
+            Effect::Multicast { message } => {
+                for slot in 0..self.roster.len() {
+                    if slot != self.slot {
+                        self.post(self.roster.id(slot), &message)?;
+                    }
+                }
+            }
+            Effect::SetTimer { timer, after } => self.timers.set(timer, now + after),
+            Effect::CancelTimer { timer } => self.timers.cancel(timer),
+            Effect::Save(state) => {
+                self.flush()?;
+                blocking(|| self.storage.save(&state))?;
+            }
+            Effect::Announce(announcement) => {
+                self.flush()?;
+                self.become_known()?;
+                let me = self.me;
+                self.beliefs.send_modify(|belief| belief.announce(me, announcement, now));
+                self.tell(Event::Announced { at: now, announcement });
+            }
+            Effect::LeadUntil(end) => self.beliefs.send_modify(|belief| belief.lead_until = Some(end)),
+            Effect::Suspect(peer) => self.tell(Event::Suspected { at: now, peer }),
+            Effect::Restore(peer) => self.tell(Event::Restored { at: now, peer }),
+        }
+        Ok(())
+    }
+
+    fn post(&mut self, to: NodeId, message: &P::Message) -> Result<(), Error> {
+        if self.roster.slot(to).is_none() {
+            self.transport.counters().count_drop(Dropped::UnknownPeer);
+            return Ok(());
+        }
+        let mut full = None;
+        let posted = self.outbox.push(to, message, |to, payload| full = Some((to, payload.to_vec())));
+        if posted.is_err() {
+            self.transport.counters().count_drop(Dropped::Oversized);
+        }
+        if let Some((to, payload)) = full {
+            self.become_known()?;
+            // What cannot be sent is counted by the transport, and lost to the process.
+            _ = self.transport.send(to, &payload);
+        }
+        Ok(())
+    }
+
+    /// Sends what has been posted.
+    fn flush(&mut self) -> Result<(), Error> {
+        if self.outbox.is_empty() {
+            return Ok(());
+        }
+        self.become_known()?;
+        let transport = &self.transport;
+        self.outbox.flush(|to, payload| _ = transport.send(to, payload));
+        Ok(())
+    }
+
+    fn become_known(&mut self) -> Result<(), Error> {
+        if !self.known {
+            blocking(|| self.storage.mark_started())?;
+            self.known = true;
+        }
+        Ok(())
+    }
+
+    fn tell(&self, event: Event) {
+        // Nobody may be listening.
+        _ = self.events.send(event);
+    }
+
+    fn obey(&mut self, order: Order<P>) -> Result<(), Error> {
+        match order {
+            Order::Stop => Ok(()),
+            Order::Command(command) => self.input(|process, cx| process.on_command(cx, command.into())),
+            Order::Suspect(peer) => self.input(|process, cx| process.on_suspect(cx, peer)),
+            Order::Restore(peer) => self.input(|process, cx| process.on_restore(cx, peer)),
+            Order::Attribute(id, attribute) => {
+                self.roster.set_attribute(id, attribute);
+                self.input(|process, cx| process.on_view_change(cx))
+            }
+            Order::Roster(roster) => {
+                self.slot = roster.slot(self.me).ok_or(Error::NotAMember(self.me))?;
+                self.roster = roster;
+                self.input(|process, cx| process.on_view_change(cx))
+            }
+            Order::Inspect(look) => {
+                look(&self.process, self.clock.now());
+                Ok(())
+            }
+        }
+    }
+
+    /// Whatever is due by now, in the order it was due.
+    fn wake(&mut self) -> Result<(), Error> {
+        let now = self.clock.now();
+        // What is set for at once on account of these gets its turn after messages have had theirs.
+        for timer in self.timers.due(now) {
+            if let Some(timer) = self.timers.take(timer) {
+                self.input(|process, cx| process.on_timer(cx, timer))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, received: io::Result<(NodeId, Vec<u8>)>) -> Result<(), Error> {
+        let failed =
+            |source| Error::Net(suffrage_net::Error::Network { doing: "receive".to_string(), source });
+        let (from, payload) = received.map_err(failed)?;
+        if from == self.me || self.roster.slot(from).is_none() {
+            self.counters().count_drop(Dropped::Stranger);
+            return Ok(());
+        }
+        match self.protocol.decode::<P::Message>(&payload) {
+            Err(reason) => self.counters().count_drop(reason),
+            Ok(messages) => {
+                for message in messages {
+                    self.input(|process, cx| process.on_message(cx, from, message))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn counters(&self) -> &Counters {
+        self.transport.counters()
+    }
+}
+
+/// Does what may take a while, and lets other tasks have another thread for the time, if there are any.
+fn blocking<R>(work: impl FnOnce() -> R) -> R {
+    match Runtime::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => task::block_in_place(work),
+        _ => work(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

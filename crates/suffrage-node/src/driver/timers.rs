@@ -1,0 +1,107 @@
+//! The timers of one process: at most one of each index.
+
+use std::mem;
+
+use suffrage_core::{Time, Timer};
+
+/// Timers that are set. There are few, so that looking at all of them is quick.
+#[derive(Debug)]
+pub(super) struct Timers<T> {
+    pending: Vec<Option<Pending<T>>>,
+    /// How many have been set.
+    set: u64,
+}
+
+/// Ordered by when it is due, and then by when it was set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending<T> {
+    due: Time,
+    number: u64,
+    timer: T,
+}
+
+impl<T: Timer> Timers<T> {
+    pub(super) fn new() -> Timers<T> {
+        Timers { pending: vec![None; T::COUNT], set: 0 }
+    }
+
+    pub(super) fn set(&mut self, timer: T, due: Time) {
+        self.set += 1;
+        self.pending[timer.index()] = Some(Pending { due, number: self.set, timer });
+    }
+
+    pub(super) fn cancel(&mut self, timer: T) {
+        self.pending[timer.index()] = None;
+    }
+
+    pub(super) fn next_due(&self) -> Option<Time> {
+        self.pending.iter().flatten().map(|pending| pending.due).min()
+    }
+
+    /// Those that are due at `now`, in their order.
+    pub(super) fn due(&self, now: Time) -> Vec<Pending<T>> {
+        let mut due: Vec<_> =
+            self.pending.iter().flatten().filter(|pending| pending.due <= now).copied().collect();
+        due.sort_unstable_by_key(|pending| (pending.due, pending.number));
+        due
+    }
+
+    /// Takes a timer that was due, unless it has been cancelled or set anew since.
+    pub(super) fn take(&mut self, pending: Pending<T>) -> Option<T> {
+        let place = &mut self.pending[pending.timer.index()];
+        match place {
+            Some(found) if found.number == pending.number => mem::take(place).map(|found| found.timer),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    enum Alarm {
+        Tea(u8),
+        Bread,
+    }
+
+    impl Timer for Alarm {
+        const COUNT: usize = 2;
+
+        fn index(self) -> usize {
+            usize::from(self == Alarm::Bread)
+        }
+    }
+
+    fn at(nanos: u64) -> Time {
+        Time::from_nanos(nanos)
+    }
+
+    #[test]
+    fn they_ring_in_order_and_once() {
+        let mut timers = Timers::new();
+        assert_eq!(timers.next_due(), None);
+        timers.set(Alarm::Bread, at(5));
+        timers.set(Alarm::Tea(1), at(5));
+        assert_eq!(timers.next_due(), Some(at(5)));
+        assert!(timers.due(at(4)).is_empty());
+        let due = timers.due(at(9));
+        assert_eq!(timers.take(due[0]), Some(Alarm::Bread));
+        assert_eq!(timers.take(due[1]), Some(Alarm::Tea(1)));
+        assert_eq!(timers.take(due[0]), None);
+        assert_eq!(timers.next_due(), None);
+    }
+
+    #[test]
+    fn one_that_is_set_anew_or_cancelled_is_stale() {
+        let mut timers = Timers::new();
+        timers.set(Alarm::Tea(1), at(1));
+        timers.set(Alarm::Bread, at(1));
+        let due = timers.due(at(1));
+        timers.set(Alarm::Tea(2), at(1));
+        timers.cancel(Alarm::Bread);
+        assert!(due.into_iter().all(|pending| timers.take(pending).is_none()));
+        assert_eq!(timers.take(timers.due(at(1))[0]), Some(Alarm::Tea(2)));
+    }
+}

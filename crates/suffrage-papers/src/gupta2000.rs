@@ -1,0 +1,160 @@
+//! Gupta, van Renesse, Birman: "A Probabilistically Correct Leader Election Protocol for Large Groups",
+//! DISC 2000.
+//!
+//! [`bounds`] and [`timeouts`] are the paper's mathematics; [`reproduction`] its experiments and those
+//! that put its theorems to the test; [`planner`] finds a strategy for a network.
+
+pub mod bounds;
+mod figure4;
+mod figure5;
+pub mod planner;
+mod readings;
+mod scale;
+mod theorem2;
+mod theorem3;
+pub mod timeouts;
+
+use suffrage_algorithms::gupta::{Gupta, Options};
+use suffrage_core::{Roster, Span};
+use suffrage_sim::{Estimate, Ranking, Scenario};
+
+use crate::reproduction::{Exhibitor, Reproduction};
+use crate::study::{Measured, Study};
+use crate::trial::Trial;
+use bounds::Setting;
+
+/// What is to be reproduced.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// One of the paper's figures; without, all of them, and the theorems.
+    pub figure: Option<u8>,
+    /// How many runs a point.
+    pub runs: u64,
+    /// The seed of the first.
+    pub seed: u64,
+}
+
+/// The paper's experiments.
+pub fn reproduction(request: Request) -> Reproduction {
+    let mut study = Study::new(request.seed);
+    let mut exhibitors: Vec<Box<dyn Exhibitor>> = Vec::new();
+    let wanted = |figure| request.figure.is_none_or(|only| only == figure);
+    if wanted(4) {
+        exhibitors.push(Box::new(figure4::Figure4::of(&mut study, request.runs)));
+    }
+    if request.figure.is_none() {
+        exhibitors.push(Box::new(theorem2::Theorem2::of(&mut study, request.runs)));
+        exhibitors.push(Box::new(theorem3::Theorem3::of(&mut study, request.runs)));
+    }
+    if wanted(5) {
+        for row in figure5::ROWS {
+            exhibitors.push(Box::new(figure5::Figure5::of(row, &mut study, request.runs)));
+        }
+    }
+    if request.figure.is_none() {
+        exhibitors.push(Box::new(scale::Scale::of(&mut study, request.runs)));
+        exhibitors.push(Box::new(readings::Readings::of(&mut study, request.runs)));
+    }
+    Reproduction {
+        name: "gupta2000",
+        title: "A Probabilistically Correct Leader Election Protocol for Large Groups",
+        source: "Indranil Gupta, Robbert van Renesse, Kenneth P. Birman; DISC 2000",
+        introduction: [
+            "An election is called by a multicast. A hash picks about K members, whatever the size of the \
+             group; they tell each other the best candidate they know and multicast the result. Whoever \
+             hears of no result, or of two, calls the next round, with a larger K.",
+            "Everything below is measured with the same protocol code that runs elsewhere in this program, in \
+             a simulated network in which a message takes one time unit. The curves of the paper\u{2019}s \
+             Figure 5 cannot be read off its text, only the axes and what is said of them; nothing was tuned \
+             to meet an axis.",
+        ]
+        .map(str::to_string)
+        .to_vec(),
+        study,
+        exhibitors,
+    }
+}
+
+/// A run of the protocol in a setting: one initiating multicast, the lowest id preferred (section 5).
+/// Members fail within the first round, as `p_fail` is defined.
+pub fn trial(setting: &Setting, strategy: Strategy) -> Trial {
+    let nodes = setting.nodes as usize;
+    let scenario = Scenario {
+        ranking: Ranking::LowestId,
+        view_prob: setting.view_prob,
+        loss: setting.ucast_loss,
+        multicast_loss: Some(setting.mcast_loss),
+        fail: setting.fail,
+        fail_within: if setting.fail > 0.0 { round_span(strategy.first_k, nodes) } else { Span::ZERO },
+        // Not the favourite, who would then be sure to know of its election.
+        initiators: vec![nodes - 1],
+        ..Scenario::new(Roster::numbered(nodes))
+    };
+    let trial = Trial::new::<Gupta>(scenario);
+    let trial = trial.set("first-k", strategy.first_k).set("growth", strategy.growth);
+    let trial = trial.set("max-rounds", strategy.max_rounds);
+    if strategy.ends_with_all { trial } else { trial.set("last-k", "growth") }
+}
+
+/// The mean of a figure. Weak success is a share of the members: its interval ends where shares do.
+fn mean(at: &Measured, figure: &str) -> Option<Estimate> {
+    let mean = at.mean(figure)?;
+    Some(if figure == "weak" { Estimate { hi: mean.hi.min(1.0), ..mean } } else { mean })
+}
+
+/// How long a first round takes, in a network in which messages take a time unit.
+fn round_span(first_k: u32, nodes: usize) -> Span {
+    let options = Options { first_k, ..Options::default() };
+    Span::UNIT * (options.time_out_1(options.k(1, nodes)) + options.objection())
+}
+
+/// The K of each round, and how many rounds there are (section 3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Strategy {
+    /// K in the first round.
+    pub first_k: u32,
+    /// What it is multiplied by from one round to the next.
+    pub growth: u32,
+    /// How many rounds there are at most.
+    pub max_rounds: u8,
+    /// Whether everybody takes part in the last round, if that is not the first.
+    pub ends_with_all: bool,
+}
+
+impl Strategy {
+    /// The strategy of section 5: 7, 14, 28, 56, and then everybody.
+    pub const SECTION_5: Strategy = Strategy { first_k: 7, growth: 2, max_rounds: 5, ends_with_all: true };
+
+    /// A single round.
+    pub fn one_round(k: u32) -> Strategy {
+        Strategy { first_k: k, growth: 2, max_rounds: 1, ends_with_all: false }
+    }
+
+    /// K in each round, in a group of so many.
+    pub fn ks(&self, nodes: f64) -> Vec<f64> {
+        let k = |round: u8| match self.ends_with_all && round > 1 && round == self.max_rounds {
+            true => nodes,
+            false => {
+                (f64::from(self.first_k) * libm::pow(self.growth.into(), f64::from(round - 1))).min(nodes)
+            }
+        };
+        (1..=self.max_rounds).map(k).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// "1) K_init = 7; 2) for l <= 4, the value of K in round l is twice the value used in round l - 1; and
+    /// at l = 5, K = N; and finally 3) the election protocol aborts after 5 rounds."
+    #[test]
+    fn the_strategy_of_section_5() {
+        assert_eq!(Strategy::SECTION_5.ks(2000.0), [7.0, 14.0, 28.0, 56.0, 2000.0]);
+        assert_eq!(Strategy::SECTION_5.ks(20.0), [7.0, 14.0, 20.0, 20.0, 20.0]);
+        assert_eq!(Strategy::one_round(40).ks(1e6), [40.0]);
+        let options = Options::default();
+        let ks: Vec<f64> = (1..=5).map(|round| options.k(round, 2000) as f64).collect();
+        assert_eq!(ks, Strategy::SECTION_5.ks(2000.0), "and it is the protocol's default");
+    }
+}

@@ -1,0 +1,414 @@
+//! Figure 5: the strategy of section 5 over loss, group size and views, a row of three plots each.
+
+use super::bounds::Setting;
+use super::{Strategy, mean, trial};
+use crate::plot::{Axis, Plot, Series};
+use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
+use crate::reproduction::Exhibitor;
+use crate::study::{Measured, Results, Study};
+use suffrage_sim::Estimate;
+
+/// A row of Figure 5: what is varied, and the rest as it is.
+pub(super) struct Row {
+    name: &'static str,
+    title: &'static str,
+    setting: &'static str,
+    /// The plots' letters.
+    letters: [&'static str; 3],
+    /// What is varied.
+    label: &'static str,
+    values: &'static [f64],
+    at: fn(f64) -> Setting,
+    claims: fn(&Figure5, &Results) -> Vec<Claim>,
+    /// Where the paper's axis of messages ends, and from which value on it has points.
+    axis: (f64, f64),
+}
+
+/// Losses and failures of section 5, where they are not varied.
+const CALM: f64 = 0.001;
+
+const fn setting(nodes: f64, view_prob: f64, loss: f64) -> Setting {
+    Setting { nodes, view_prob, ucast_loss: loss, mcast_loss: loss, fail: CALM }
+}
+
+/// The rows of Figure 5.
+pub(super) static ROWS: [&Row; 3] = [
+    &Row {
+        name: "figure-5-loss",
+        title: "Figure 5 (a-c): message loss",
+        setting: "N = 2000, p_fail 0.001, view_prob 0.5; K = 7, 14, 28, 56, N",
+        letters: ["5a", "5b", "5c"],
+        label: "p_ucastl = p_mcastl",
+        values: &[0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5],
+        at: |loss| setting(2000.0, 0.5, loss),
+        claims: loss_claims,
+        axis: (1000.0, 0.1),
+    },
+    &Row {
+        name: "figure-5-size",
+        title: "Figure 5 (d-f): group size",
+        setting: "p_ucastl = p_mcastl = p_fail = 0.001, view_prob 0.5; K = 7, 14, 28, 56, N",
+        letters: ["5d", "5e", "5f"],
+        label: "N, members",
+        values: &[1000.0, 2000.0, 3000.0, 4000.0, 5000.0, 6000.0],
+        at: |nodes| setting(nodes, 0.5, CALM),
+        claims: size_claims,
+        axis: (30.0, 1000.0),
+    },
+    &Row {
+        name: "figure-5-view",
+        title: "Figure 5 (g-i): view probability",
+        setting: "N = 5000, p_ucastl = p_mcastl = p_fail = 0.001; K = 7, 14, 28, 56, N",
+        letters: ["5g", "5h", "5i"],
+        label: "view_prob",
+        values: &[0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5],
+        at: |view_prob| setting(5000.0, view_prob, CALM),
+        claims: view_claims,
+        axis: (140.0, 0.2),
+    },
+];
+
+pub(super) struct Figure5 {
+    row: &'static Row,
+    /// What is varied, and the point's place.
+    points: Vec<(f64, usize)>,
+}
+
+impl Figure5 {
+    pub(super) fn of(row: &'static Row, study: &mut Study, runs: u64) -> Figure5 {
+        let points = row.values.iter().map(|&value| {
+            let trial = trial(&(row.at)(value), Strategy::SECTION_5);
+            (value, trial.add_to(study, &format!("{}, {} {value}", row.letters[0], row.label), runs))
+        });
+        Figure5 { row, points: points.collect() }
+    }
+
+    fn series(&self, results: &Results, name: &str, figure: &str) -> Series {
+        let of = |&(x, place): &(f64, usize)| Some((x, mean(results.at(place), figure)?));
+        Series::measured(name, self.points.iter().filter_map(of))
+    }
+
+    fn plots(&self, results: &Results) -> Vec<Plot> {
+        let plot = |column: usize, title: &str, y, series| Plot {
+            name: format!("figure-{}", self.row.letters[column]),
+            title: format!("{}. {title}", self.row.letters[column]),
+            x: Axis::linear(self.row.label),
+            y,
+            series,
+        };
+        let low = self.points.iter().filter_map(|&(_, place)| results.at(place).mean("strong"));
+        let low = low.map(|strong| strong.lo).fold(1.0, f64::min);
+        // The paper's axis starts at 0.5; ours shows what there is.
+        let floor = [0.9, 0.5, 0.0].into_iter().find(|&floor| floor <= low).unwrap_or(0.0);
+        let rounds = self.series(results, "rounds", "rounds");
+        let most = rounds.points.iter().map(|point| point.y.hi).fold(0.0, f64::max);
+        vec![
+            plot(
+                0,
+                "P(success)",
+                Axis::linear("P(success)").from(floor, 1.0 + 0.04 * (1.0 - floor)),
+                vec![self.series(results, "strong", "strong"), self.series(results, "weak", "weak")],
+            ),
+            plot(1, "Rounds", Axis::linear("rounds").from(0.0, most.ceil().max(2.0)), vec![rounds]),
+            plot(
+                2,
+                "Messages",
+                Axis::log("messages"),
+                vec![
+                    self.series(results, "unicasts", "unicasts"),
+                    self.series(results, "multicasts", "multicasts"),
+                ],
+            ),
+        ]
+    }
+
+    fn table(&self, results: &Results) -> Table {
+        let head = [
+            self.row.label,
+            "strong",
+            "weak",
+            "rounds",
+            "unicasts",
+            "multicasts",
+            "last round",
+            "dead leader",
+            "undecided",
+            "split",
+        ];
+        let title =
+            "Means with 95% intervals; shares of runs that reached the last round, and why runs failed";
+        let mut table = Table::new(&format!("{}-table", self.row.name), title, &head);
+        for &(x, place) in &self.points {
+            let at = results.at(place);
+            let told = |name: &str| mean(at, name).map_or(String::new(), interval);
+            let brief = |name: &str| mean(at, name).map_or(String::new(), |mean| number(mean.mean));
+            let mut cells = vec![number(x)];
+            cells.extend(["strong", "weak", "rounds", "unicasts", "multicasts"].map(told));
+            cells.extend(
+                ["reached_last_round", "failed_dead_leader", "failed_undecided", "failed_split"].map(brief),
+            );
+            table.push(cells);
+        }
+        table
+    }
+
+    fn at<'r>(&self, results: &'r Results, value: f64) -> Option<&'r Measured> {
+        let point = self.points.iter().find(|(x, _)| (x - value).abs() < 1e-9)?;
+        Some(results.at(point.1))
+    }
+
+    /// Every point's estimate of a figure.
+    fn all(&self, results: &Results, figure: &str) -> Vec<(f64, Estimate)> {
+        self.points.iter().filter_map(|&(x, place)| Some((x, mean(results.at(place), figure)?))).collect()
+    }
+
+    /// The paper calls success "very high" and weak success "close to 1" in a range, without a number: 0.9
+    /// of all runs and 0.95 of the members are taken for it here.
+    fn success(
+        &self,
+        results: &Results,
+        place: &'static str,
+        says: &str,
+        range: &dyn Fn(f64) -> bool,
+    ) -> [Claim; 2] {
+        let lowest = |figure: &str| {
+            let all = self.all(results, figure).into_iter().filter(|&(x, _)| range(x));
+            all.min_by(|a, b| a.1.mean.total_cmp(&b.1.mean))
+        };
+        let judge = |figure: &str, least: f64| match lowest(figure) {
+            None => (Verdict::Unclear, "Nothing was measured.".to_string()),
+            Some((x, value)) => {
+                let verdict = Verdict::at_least(value, least);
+                (
+                    verdict,
+                    format!(
+                        "The lowest is {}, where {} is {}; held means at least {least}.",
+                        interval(value),
+                        self.row.label,
+                        number(x)
+                    ),
+                )
+            }
+        };
+        let (strong, weak) = (judge("strong", 0.9), judge("weak", 0.95));
+        let above =
+            self.all(results, "strong").iter().zip(self.all(results, "weak")).all(|(s, w)| s.1.lo <= w.1.hi);
+        let says_weak = "Weak success is close to 1 in that range, and higher than strong success.";
+        let weak_verdict = if weak.0 == Verdict::Held { Verdict::of(above) } else { weak.0 };
+        [Claim::new(place, says, strong.0, strong.1), Claim::new(place, says_weak, weak_verdict, weak.1)]
+    }
+}
+
+fn loss_claims(figure: &Figure5, results: &Results) -> Vec<Claim> {
+    let says = "Strong success is very high even at high loss, up to 0.4.";
+    let mut claims = figure.success(results, "Figure 5(a)", says, &|loss| loss <= 0.4 + 1e-9).to_vec();
+    let strong = figure.all(results, "strong");
+    let found = match rise(&strong) {
+        None => "It falls, or stays within the intervals, as the loss grows.".to_string(),
+        Some((low, high)) => format!(
+            "No: it is {} at loss {} and {} at loss {}. At low loss it is rare that anybody misses everything; at high \
+             loss so many do that the next, larger round is called. In between, a single member may miss the call and \
+             every result, and nobody knows of it.",
+            interval(low.1),
+            low.0,
+            interval(high.1),
+            high.0
+        ),
+    };
+    let question = "Does strong success fall steadily with the loss, as one would expect?";
+    claims.push(Claim::new("", question, Verdict::OurQuestion, found));
+    if let (Some(calm), Some(rough)) = (figure.at(results, 0.0), figure.at(results, 0.5)) {
+        let told = |at: &Measured, name: &str| at.mean(name).map_or(String::new(), interval);
+        let question = "What does loss cost?";
+        let found = format!(
+            "From loss 0 to loss 0.5, rounds go from {} to {}, unicasts from {} to {}, multicasts from {} to {}. A run \
+             that reaches the last round, K = N, costs in the order of N^2 unicasts; {} of all do at loss 0.5.",
+            told(calm, "rounds"),
+            told(rough, "rounds"),
+            told(calm, "unicasts"),
+            told(rough, "unicasts"),
+            told(calm, "multicasts"),
+            told(rough, "multicasts"),
+            told(rough, "reached_last_round"),
+        );
+        claims.push(Claim::new("", question, Verdict::OurQuestion, found));
+    }
+    claims
+}
+
+/// The lowest point, and the highest after it, if that is higher beyond their intervals.
+fn rise(points: &[(f64, Estimate)]) -> Option<((f64, Estimate), (f64, Estimate))> {
+    let (place, low) = points.iter().enumerate().min_by(|a, b| a.1.1.mean.total_cmp(&b.1.1.mean))?;
+    let high = points[place..].iter().max_by(|a, b| a.1.mean.total_cmp(&b.1.mean))?;
+    (high.1.lo > low.1.hi).then_some((*low, *high))
+}
+
+fn size_claims(figure: &Figure5, results: &Results) -> Vec<Claim> {
+    let says = "Strong success is very high up to and beyond N = 6000.";
+    let mut claims = figure.success(results, "Figure 5(d)", says, &|_| true).to_vec();
+    let rounds = figure.all(results, "rounds");
+    let longest = rounds.iter().max_by(|a, b| a.1.mean.total_cmp(&b.1.mean));
+    claims.push(Claim::new(
+        "Figure 5(e)",
+        "Termination within 1 expected round for N up to 6000.",
+        Verdict::all(rounds.iter().map(|(_, rounds)| Verdict::at_most(*rounds, 1.1))),
+        longest.map_or(String::new(), |(_, rounds)| {
+            format!("The largest mean number of rounds is {}; held means at most 1.1.", interval(*rounds))
+        }),
+    ));
+    for name in ["unicasts", "multicasts"] {
+        let (verdict, found) = flat(&figure.all(results, name));
+        claims.push(Claim::new(
+            "Figure 5(f)",
+            &format!("The number of {name} does not vary with N."),
+            verdict,
+            found,
+        ));
+    }
+    claims
+}
+
+/// Whether a figure is the same at all points, by a chi-square test of their means at 1%; and what was
+/// found.
+pub(super) fn flat(points: &[(f64, Estimate)]) -> (Verdict, String) {
+    /// The two-sided 95% point of the standard normal distribution.
+    const Z: f64 = 1.959_963_984_540_054;
+    let errors: Vec<(f64, f64)> = points.iter().map(|(_, y)| (y.mean, (y.hi - y.lo) / 2.0 / Z)).collect();
+    if points.len() < 2 || errors.iter().any(|(_, error)| *error <= 0.0) {
+        return (Verdict::Unclear, "There are too few runs to tell.".to_string());
+    }
+    let weight: f64 = errors.iter().map(|(_, error)| 1.0 / (error * error)).sum();
+    let mean = errors.iter().map(|(value, error)| value / (error * error)).sum::<f64>() / weight;
+    let square: f64 =
+        errors.iter().map(|(value, error)| (value - mean) * (value - mean) / (error * error)).sum();
+    // The 99% points of chi-square with 1, 2, ... degrees of freedom.
+    const CRITICAL: [f64; 10] =
+        [6.635, 9.210, 11.345, 13.277, 15.086, 16.812, 18.475, 20.090, 21.666, 23.209];
+    let freedom = points.len() - 1;
+    let critical = CRITICAL[(freedom - 1).min(CRITICAL.len() - 1)];
+    let lowest = errors.iter().map(|(value, _)| *value).fold(f64::INFINITY, f64::min);
+    let highest = errors.iter().map(|(value, _)| *value).fold(f64::NEG_INFINITY, f64::max);
+    let found = format!(
+        "The means are between {} and {}; chi-square {} with {freedom} degrees of freedom, and above {critical} in \
+         1% of cases where all are the same.",
+        number(lowest),
+        number(highest),
+        number(square)
+    );
+    (Verdict::of(square <= critical), found)
+}
+
+fn view_claims(figure: &Figure5, results: &Results) -> Vec<Claim> {
+    let says = "Strong success is very high down to view_prob = 0.2.";
+    let mut claims = figure.success(results, "Figure 5(g)", says, &|_| true).to_vec();
+    if let (Some(few), Some(many)) = (figure.at(results, 0.2), figure.at(results, 0.5)) {
+        let told = |at: &Measured, name: &str| at.mean(name).map_or(String::new(), interval);
+        let found = format!(
+            "At view_prob 0.2 it takes {} rounds, {} unicasts and {} multicasts; at 0.5, {}, {} and {}.",
+            told(few, "rounds"),
+            told(few, "unicasts"),
+            told(few, "multicasts"),
+            told(many, "rounds"),
+            told(many, "unicasts"),
+            told(many, "multicasts"),
+        );
+        claims.push(Claim::new("", "What do small views cost?", Verdict::OurQuestion, found));
+    }
+    claims
+}
+
+impl Figure5 {
+    /// The paper's curves are not in its text, but the ends of its axes are.
+    fn within_axis(&self, results: &Results) -> Claim {
+        let (end, from) = self.row.axis;
+        let counts = ["unicasts", "multicasts"].map(|name| {
+            let all = self.all(results, name).into_iter().filter(|&(x, _)| x >= from - 1e-9);
+            let highest = all.max_by(|a, b| a.1.mean.total_cmp(&b.1.mean));
+            highest.map_or(String::new(), |(x, value)| {
+                format!("{name} up to {} (at {})", interval(value), number(x))
+            })
+        });
+        let question = format!(
+            "The axis of Figure {} ends at {end} messages. Do ours stay below it?",
+            self.row.letters[2].replace('5', "5(") + ")"
+        );
+        let below = ["unicasts", "multicasts"].iter().all(|name| {
+            self.all(results, name)
+                .iter()
+                .filter(|point| point.0 >= from - 1e-9)
+                .all(|point| point.1.mean <= end)
+        });
+        let yes = match below {
+            true => "Yes",
+            false => "No: ours sends more than that axis has room for, and the text does not say why",
+        };
+        Claim::new(
+            "",
+            &question,
+            Verdict::OurQuestion,
+            format!("{yes}. Measured are {}.", counts.join(" and ")),
+        )
+    }
+}
+
+impl Exhibitor for Figure5 {
+    fn exhibit(&self, _: &Study, results: &Results) -> Exhibit {
+        let mut claims = (self.row.claims)(self, results);
+        claims.push(self.within_axis(results));
+        Exhibit {
+            name: self.row.name.to_string(),
+            title: self.row.title.to_string(),
+            setting: self.row.setting.to_string(),
+            claims,
+            plots: self.plots(results),
+            tables: vec![self.table(results)],
+            notes: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(mean: f64, error: f64) -> Estimate {
+        Estimate { mean, lo: mean - 1.96 * error, hi: mean + 1.96 * error }
+    }
+
+    #[test]
+    fn flat_is_what_differs_by_no_more_than_chance() {
+        let same = [(1.0, near(10.0, 0.5)), (2.0, near(10.4, 0.5)), (3.0, near(9.7, 0.5))];
+        assert_eq!(flat(&same).0, Verdict::Held);
+        let grows = [(1.0, near(10.0, 0.5)), (2.0, near(12.0, 0.5)), (3.0, near(14.0, 0.5))];
+        assert_eq!(flat(&grows).0, Verdict::DidNotHold);
+        assert_eq!(flat(&same[..1]).0, Verdict::Unclear);
+        assert_eq!(flat(&[(1.0, near(3.0, 0.0)), (2.0, near(3.0, 0.0))]).0, Verdict::Unclear);
+    }
+
+    #[test]
+    fn a_rise_is_one_beyond_the_intervals() {
+        let dip = [(0.0, near(0.99, 0.001)), (0.2, near(0.95, 0.005)), (0.4, near(0.98, 0.002))];
+        assert_eq!(rise(&dip), Some((dip[1], dip[2])));
+        assert_eq!(rise(&dip[..2]), None);
+        assert_eq!(rise(&[dip[1], (0.4, near(0.955, 0.005))]), None);
+        assert_eq!(rise(&[]), None);
+    }
+
+    /// "In Figures 5(a-c) …"
+    #[test]
+    fn the_rows_are_those_of_section_5() {
+        let [loss, size, view] = ROWS.map(|row| (row.values, row.at));
+        assert_eq!((loss.0.first(), loss.0.last()), (Some(&0.0), Some(&0.5)));
+        let at = (loss.1)(0.3);
+        assert_eq!(
+            (at.nodes, at.fail, at.view_prob, at.ucast_loss, at.mcast_loss),
+            (2000.0, 0.001, 0.5, 0.3, 0.3)
+        );
+        assert_eq!((size.0.first(), size.0.last()), (Some(&1000.0), Some(&6000.0)));
+        let at = (size.1)(4000.0);
+        assert_eq!((at.nodes, at.fail, at.view_prob, at.ucast_loss), (4000.0, 0.001, 0.5, 0.001));
+        assert_eq!((view.0.first(), view.0.last()), (Some(&0.2), Some(&0.5)));
+        let at = (view.1)(0.2);
+        assert_eq!((at.nodes, at.fail, at.view_prob, at.mcast_loss), (5000.0, 0.001, 0.2, 0.001));
+    }
+}

@@ -1,0 +1,90 @@
+//! Counts that do not depend on the size of the group.
+
+use super::bounds::Setting;
+use super::figure5::flat;
+use super::{Strategy, trial};
+use crate::plot::{Axis, Plot, Series};
+use crate::report::{Claim, Exhibit, Table, interval, number};
+use crate::reproduction::Exhibitor;
+use crate::study::{Results, Study};
+
+/// Group sizes, and by what the number of runs is divided there: a run takes time in proportion to N.
+const SIZES: [(usize, u64); 4] = [(1_000, 1), (10_000, 1), (100_000, 5), (1_000_000, 25)];
+/// Fewer runs than this say nothing of a mean.
+const FEWEST: u64 = 10;
+
+pub(super) struct Scale {
+    points: Vec<(usize, u64, usize)>,
+}
+
+impl Scale {
+    pub(super) fn of(study: &mut Study, runs: u64) -> Scale {
+        let points = SIZES.into_iter().map(|(nodes, part)| {
+            let setting = Setting {
+                nodes: nodes as f64,
+                view_prob: 0.5,
+                ucast_loss: 0.001,
+                mcast_loss: 0.001,
+                fail: 0.001,
+            };
+            // The strategy of section 5 but for its last round, in which all of a million would talk to all.
+            let strategy = Strategy { max_rounds: 4, ends_with_all: false, ..Strategy::SECTION_5 };
+            let runs = (runs / part).max(FEWEST.min(runs));
+            (nodes, runs, trial(&setting, strategy).add_to(study, &format!("N = {nodes}"), runs))
+        });
+        Scale { points: points.collect() }
+    }
+
+    fn table(&self, results: &Results) -> Table {
+        let head =
+            ["N", "runs", "unicasts", "multicasts", "rounds", "relay members", "time", "strong", "weak"];
+        let title = "The same K in groups of any size: means with 95% intervals";
+        let mut table = Table::new("messages-over-n", title, &head);
+        for &(nodes, runs, place) in &self.points {
+            let at = results.at(place);
+            let told = |name: &str| at.mean(name).map_or(String::new(), interval);
+            let mean = |name: &str| at.mean(name).map_or(String::new(), |mean| number(mean.mean));
+            let mut cells = vec![nodes.to_string(), runs.to_string()];
+            cells.extend([told("unicasts"), told("multicasts"), mean("rounds"), mean("first_relay_members")]);
+            cells.extend([mean("decided"), told("strong"), mean("weak")]);
+            table.push(cells);
+        }
+        table
+    }
+
+    fn all(&self, results: &Results, figure: &str) -> Vec<(f64, suffrage_sim::Estimate)> {
+        let points = self.points.iter();
+        points
+            .filter_map(|&(nodes, _, place)| Some((nodes as f64, results.at(place).mean(figure)?)))
+            .collect()
+    }
+}
+
+impl Exhibitor for Scale {
+    fn exhibit(&self, _: &Study, results: &Results) -> Exhibit {
+        let claim = |says: &str, figure: &str| {
+            let (verdict, found) = flat(&self.all(results, figure));
+            Claim::new("Theorem 4", says, verdict, found)
+        };
+        let series =
+            ["unicasts", "multicasts"].map(|figure| Series::measured(figure, self.all(results, figure)));
+        Exhibit {
+            name: "scale".to_string(),
+            title: "Messages over N, from a thousand to a million".to_string(),
+            setting: "K = 7, 14, 28, 56; view_prob 0.5, losses and p_fail 0.001".to_string(),
+            claims: vec![
+                claim("For a fixed K, the number of unicasts does not depend on N.", "unicasts"),
+                claim("For a fixed K, the number of multicasts does not depend on N.", "multicasts"),
+            ],
+            plots: vec![Plot {
+                name: "messages-over-n-plot".to_string(),
+                title: "Messages of an election".to_string(),
+                x: Axis::log("N, members"),
+                y: Axis::linear("messages"),
+                series: series.to_vec(),
+            }],
+            tables: vec![self.table(results)],
+            notes: Vec::new(),
+        }
+    }
+}

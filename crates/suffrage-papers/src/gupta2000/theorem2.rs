@@ -1,0 +1,178 @@
+//! Theorem 2: a round that did not succeed is followed by another.
+
+use suffrage_core::{Figure, Value};
+
+use super::bounds::Setting;
+use super::{Strategy, trial};
+use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
+use crate::reproduction::Exhibitor;
+use crate::study::{Results, Study};
+
+/// Where rounds are made to fail: K, view_prob, loss, p_fail.
+const CASES: [(u32, f64, f64, f64); 8] = [
+    (7, 0.4, 0.01, 0.01),
+    (14, 0.4, 0.01, 0.01),
+    (40, 0.4, 0.01, 0.01),
+    (40, 0.4, 0.01, 0.05),
+    (40, 0.4, 0.0, 0.05),
+    (14, 0.4, 0.3, 0.0),
+    (14, 0.1, 0.01, 0.0),
+    (28, 0.06, 0.01, 0.0),
+];
+const NODES: f64 = 2000.0;
+
+pub(super) struct Theorem2 {
+    points: Vec<(u32, Setting, usize)>,
+}
+
+impl Theorem2 {
+    pub(super) fn of(study: &mut Study, runs: u64) -> Theorem2 {
+        let points = CASES.into_iter().map(|(k, view_prob, loss, fail)| {
+            let setting = Setting { nodes: NODES, view_prob, ucast_loss: loss, mcast_loss: loss, fail };
+            // A second round, so that there is one to be called.
+            let strategy = Strategy { max_rounds: 2, ..Strategy::one_round(k) };
+            let trial = trial(&setting, strategy);
+            let name = format!("Theorem 2, K = {k}, loss {loss}, p_fail {fail}");
+            let command = trial.command();
+            let place = study.add(name, runs, command, move |seed| first_round(trial.run(seed)));
+            (k, setting, place)
+        });
+        Theorem2 { points: points.collect() }
+    }
+
+    fn table(&self, results: &Results) -> Table {
+        let head = [
+            "K",
+            "view_prob",
+            "loss",
+            "p_fail",
+            "bound",
+            "failed",
+            "followed by another",
+            "of those, leader alive",
+        ];
+        let title = "Rounds that failed, as a share of all; how many of them were followed by another round; and \
+                     how many but for those in which all agree on a leader that is dead. Exact 95% intervals";
+        let mut table = Table::new("theorem-2-detection", title, &head);
+        for &(k, setting, place) in &self.points {
+            let at = results.at(place);
+            let told = |name: &str| at.exact(name).map_or("-".to_string(), interval);
+            table.push([
+                k.to_string(),
+                setting.view_prob.to_string(),
+                setting.mcast_loss.to_string(),
+                setting.fail.to_string(),
+                number(setting.detection(k.into())),
+                at.mean("failed").map_or("-".to_string(), |mean| number(mean.mean)),
+                told("detected"),
+                told("detected_alive"),
+            ]);
+        }
+        table
+    }
+
+    /// Whether the bound stands where it says something, judged by one of the figures.
+    fn judge(&self, results: &Results, figure: &str) -> (Verdict, String) {
+        let (mut refuted, mut judged) = (Vec::new(), 0);
+        for &(k, setting, place) in &self.points {
+            let Some(share) = results.at(place).exact(figure) else { continue };
+            judged += 1;
+            let bound = setting.detection(k.into());
+            if share.hi < bound {
+                let Setting { mcast_loss, fail, .. } = setting;
+                refuted.push(format!(
+                    "{} against {} at K = {k}, loss {mcast_loss}, p_fail {fail}",
+                    interval(share),
+                    number(bound)
+                ));
+            }
+        }
+        match (judged, refuted.is_empty()) {
+            (0, _) => (Verdict::Unclear, "No round failed.".to_string()),
+            (_, true) => {
+                (Verdict::Held, format!("In none of {judged} settings is the bound above the interval."))
+            }
+            (_, false) => (Verdict::DidNotHold, format!("Measured: {}.", refuted.join("; "))),
+        }
+    }
+}
+
+/// What a run with two rounds says of the first.
+fn first_round(figures: Vec<Figure>) -> Vec<Figure> {
+    let value = |name: &str| figures.iter().find(|figure| figure.name == name).map(|figure| figure.value);
+    let is = |name: &str| value(name) == Some(Value::Share(true));
+    // Whoever calls the next round has not agreed: the round has failed.
+    let another = matches!(value("rounds"), Some(Value::Amount(rounds)) if rounds >= 2.0);
+    let failed = another || !is("strong");
+    let mut first = vec![Figure::share("failed", failed)];
+    if failed {
+        first.push(Figure::share("detected", another));
+    }
+    if failed && (another || !is("failed_dead_leader")) {
+        first.push(Figure::share("detected_alive", another));
+    }
+    first
+}
+
+impl Exhibitor for Theorem2 {
+    fn exhibit(&self, _: &Study, results: &Results) -> Exhibit {
+        let says = "A round that does not succeed is followed by a re-initiating multicast at least as often as the \
+                    bound says, close to always for large K and N.";
+        let (verdict, found) = self.judge(results, "detected");
+        let mut claims = vec![Claim::new("Theorem 2", says, verdict, found)];
+        let question = "Does it hold if rounds that all agree in, on a leader that has died, are left out?";
+        let (verdict, found) = self.judge(results, "detected_alive");
+        claims.push(Claim::new(
+            "",
+            question,
+            Verdict::OurQuestion,
+            format!("It {}. {found}", verdict.words()),
+        ));
+        Exhibit {
+            name: "theorem-2".to_string(),
+            title: "Theorem 2: failed rounds are noticed".to_string(),
+            setting: "N = 2000, two rounds; the first is looked at".to_string(),
+            claims,
+            plots: Vec::new(),
+            tables: vec![self.table(results)],
+            notes: vec![
+                "Members call another round when they heard of no final choice, or of two. A leader that everybody \
+                 agreed on and that died during the round gives nobody a reason to; finding that out is the work of \
+                 a failure detector, which the protocol does not have. Nor does a member notice anything that \
+                 missed both the initiating multicast and every final choice."
+                    .to_string(),
+            ],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(rounds: f64, strong: bool, dead: bool) -> Vec<Figure> {
+        let figures = vec![
+            Figure::amount("rounds", rounds),
+            Figure::share("strong", strong),
+            Figure::share("failed_dead_leader", dead),
+        ];
+        first_round(figures)
+    }
+
+    #[test]
+    fn the_first_round_is_judged_by_what_followed() {
+        assert_eq!(run(1.0, true, false), [Figure::share("failed", false)]);
+        let noticed = [
+            Figure::share("failed", true),
+            Figure::share("detected", true),
+            Figure::share("detected_alive", true),
+        ];
+        assert_eq!(run(2.0, true, false), noticed);
+        assert_eq!(run(2.0, false, true), noticed, "whatever became of the second");
+        assert_eq!(run(1.0, false, true), [Figure::share("failed", true), Figure::share("detected", false)]);
+        assert_eq!(
+            run(1.0, false, false)[1..],
+            [Figure::share("detected", false), Figure::share("detected_alive", false)]
+        );
+    }
+}

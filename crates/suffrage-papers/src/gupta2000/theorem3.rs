@@ -1,0 +1,302 @@
+//! Theorems 3 to 5: what a round costs in messages and time, over K.
+
+use suffrage_core::{Figure, Value};
+
+use super::bounds::Setting;
+use super::{Strategy, trial};
+use crate::plot::{Axis, Look, Plot, Series};
+use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
+use crate::reproduction::Exhibitor;
+use crate::statistics;
+use crate::study::{Results, Study};
+
+const KS: [u32; 5] = [7, 14, 28, 56, 112];
+/// With few acquaintances there are many first choices, and more to relay.
+const VIEWS: [f64; 2] = [0.5, 0.1];
+
+pub(super) struct Theorem3 {
+    /// For each view_prob, K and the point's place.
+    points: Vec<(f64, Vec<(u32, usize)>)>,
+}
+
+fn setting(view_prob: f64) -> Setting {
+    Setting { nodes: 2000.0, view_prob, ucast_loss: 0.001, mcast_loss: 0.001, fail: 0.001 }
+}
+
+impl Theorem3 {
+    pub(super) fn of(study: &mut Study, runs: u64) -> Theorem3 {
+        // Counts vary less than successes: fewer runs say as much.
+        let runs = (runs / 2).max(1);
+        let mut add = |view_prob: f64, k: u32| {
+            let setting = setting(view_prob);
+            let trial = trial(&setting, Strategy::one_round(k));
+            let name = format!("Theorem 3, K = {k}, view_prob {view_prob}");
+            let command = trial.command();
+            (k, study.add(name, runs, command, move |seed| within(&setting, k, trial.run(seed))))
+        };
+        let points = VIEWS.map(|view_prob| (view_prob, KS.map(|k| add(view_prob, k)).to_vec()));
+        Theorem3 { points: points.to_vec() }
+    }
+
+    fn series(points: &[(u32, usize)], results: &Results, name: &str, figure: &str) -> Series {
+        let of = |&(k, place): &(u32, usize)| Some((f64::from(k), results.at(place).mean(figure)?));
+        Series::measured(name, points.iter().filter_map(of))
+    }
+
+    /// The power of K that a figure grows with.
+    fn power(points: &[(u32, usize)], results: &Results, figure: &str) -> Option<suffrage_sim::Estimate> {
+        let series = Theorem3::series(points, results, "", figure);
+        let points: Vec<_> = series.points.iter().map(|point| (point.x, point.y.mean)).collect();
+        statistics::exponent(&points)
+    }
+
+    fn plots(&self, results: &Results) -> Vec<Plot> {
+        let plot =
+            |name: &str, title: &str, axis: &str, figure: &str, bound: &dyn Fn(f64) -> f64, named: &str| {
+                let mut series =
+                    vec![Series::computed(named, Look::Bound, KS.map(|k| (f64::from(k), bound(k.into()))))];
+                for (view_prob, points) in &self.points {
+                    series.push(Theorem3::series(points, results, &format!("view_prob {view_prob}"), figure));
+                }
+                Plot {
+                    name: name.to_string(),
+                    title: title.to_string(),
+                    x: Axis::log("K"),
+                    y: Axis::log(axis),
+                    series,
+                }
+            };
+        let calm = setting(VIEWS[0]);
+        vec![
+            plot(
+                "theorem-3-unicasts",
+                "Unicasts of one round",
+                "unicasts",
+                "unicasts",
+                &|k| calm.most_unicasts(k),
+                "(3 K1/2)^3",
+            ),
+            plot(
+                "theorem-3-multicasts",
+                "Final multicasts of one round",
+                "final multicasts",
+                "finals",
+                &|k| calm.most_final_multicasts(k),
+                "3 K1/2",
+            ),
+            plot(
+                "theorem-5-time",
+                "Time of one round",
+                "time units",
+                "time",
+                &|k| 2000.0 * k + 2000.0,
+                "NK + N",
+            ),
+        ]
+    }
+
+    fn table(&self, results: &Results) -> Table {
+        let head = [
+            "view_prob",
+            "K",
+            "relay members",
+            "unicasts",
+            "final multicasts",
+            "time",
+            "Pr[E1] bound",
+            "E1",
+            "unicasts within",
+            "multicasts within",
+        ];
+        let title = "One round: means, and how often E1 holds (of relay members at the start) and counts are within (3 K1/2)^3 and 3 K1/2";
+        let mut table = Table::new("theorem-3-costs", title, &head);
+        for (view_prob, points) in &self.points {
+            for &(k, place) in points {
+                let at = results.at(place);
+                let mean = |name: &str| at.mean(name).map_or(String::new(), |mean| number(mean.mean));
+                let told = |name: &str| at.mean(name).map_or(String::new(), interval);
+                let mut cells = vec![view_prob.to_string(), k.to_string(), mean("first_relay_members")];
+                cells.extend([told("unicasts"), told("finals"), mean("time")]);
+                cells.push(number(setting(*view_prob).round(k.into()).e1));
+                cells.extend(["e1", "unicasts_within", "finals_within"].map(mean));
+                table.push(cells);
+            }
+        }
+        table
+    }
+
+    /// Whether a share is at least a bound at all points.
+    fn at_least(&self, results: &Results, share: &str, bound: &dyn Fn(&Setting, u32) -> f64) -> (bool, f64) {
+        let (mut held, mut lowest) = (true, 1.0_f64);
+        for (view_prob, points) in &self.points {
+            for &(k, place) in points {
+                let Some(measured) = results.at(place).exact(share) else { continue };
+                held &= measured.hi >= bound(&setting(*view_prob), k);
+                lowest = lowest.min(measured.mean);
+            }
+        }
+        (held, lowest)
+    }
+
+    fn theorem_3(&self, results: &Results) -> Vec<Claim> {
+        let (held, lowest) =
+            self.at_least(results, "unicasts_within", &|setting, k| setting.round(k.into()).e1);
+        let unicasts = Claim::new(
+            "Theorem 3",
+            "With probability Pr[E1] or more, a round takes O(K^3) unicasts.",
+            Verdict::of(held),
+            format!(
+                "They stay within (3 K1/2)^3 in a share of {} of the runs or more, at every K.",
+                number(lowest)
+            ),
+        );
+        let (held, lowest) = self.at_least(results, "finals_within", &|setting, k| {
+            let e1 = setting.round(k.into()).e1;
+            e1 * e1
+        });
+        let multicasts = Claim::new(
+            "Theorem 3",
+            "With probability Pr[E1]^2 or more, a round takes O(K) multicasts, also at one time.",
+            Verdict::of(held),
+            format!(
+                "The final multicasts, which come all at one time, are within 3 K1/2 in a share of {} of the runs or \
+                 more, at every K.",
+                number(lowest)
+            ),
+        );
+        vec![unicasts, multicasts]
+    }
+
+    /// Whether rounds are over within NK + N delays.
+    fn in_time(&self, results: &Results) -> Verdict {
+        Verdict::all(self.points.iter().flat_map(|(view_prob, points)| {
+            let nodes = setting(*view_prob).nodes;
+            let most = move |k: u32| nodes * f64::from(k) + nodes;
+            let time = |place: usize| results.at(place).mean("time");
+            points.iter().filter_map(move |&(k, place)| Some(Verdict::at_most(time(place)?, most(k))))
+        }))
+    }
+
+    fn powers(&self, results: &Results) -> Vec<Claim> {
+        let told = |figure: &str| -> (String, Vec<suffrage_sim::Estimate>) {
+            let powers = self.points.iter().filter_map(|(view_prob, points)| {
+                Theorem3::power(points, results, figure).map(|power| (view_prob, power))
+            });
+            let powers: Vec<_> = powers.collect();
+            let text: Vec<String> = powers
+                .iter()
+                .map(|(view_prob, power)| format!("{} at view_prob {view_prob}", interval(*power)))
+                .collect();
+            (text.join(", "), powers.into_iter().map(|(_, power)| power).collect())
+        };
+        let (unicasts, powers) = told("unicasts");
+        let cubic = powers.iter().any(|power| power.hi >= 3.0);
+        let (finals, linear) = told("finals");
+        let ones = linear.iter().all(|power| (power.mean - 1.0).abs() < 0.1);
+        let (time, _) = told("time");
+        vec![
+            Claim::new(
+                "Theorem 4",
+                "The expected number of unicasts is O(K^3).",
+                Verdict::all(powers.iter().map(|power| Verdict::at_most(*power, 3.0))),
+                format!("It grows with K to the power of {unicasts}: K^3 is an upper bound."),
+            ),
+            Claim::new(
+                "section 3.1",
+                "Unicasts are of the order m^3 for m relay members, since each one\u{2019}s best choice might be \
+                 communicated to every other.",
+                Verdict::of(cubic),
+                format!(
+                    "Measured is K to the power of {unicasts}. With the lowest id as the choice, \
+                     most members begin with the same one, and have nothing to relay."
+                ),
+            ),
+            Claim::new(
+                "Theorem 4",
+                "The expected number of multicasts is O(K).",
+                Verdict::of(ones && !linear.is_empty()),
+                format!(
+                    "Final multicasts grow with K to the power of {finals}; one initiating multicast comes to that."
+                ),
+            ),
+            Claim::new(
+                "Theorem 5",
+                "A round takes O(NK + N) time.",
+                self.in_time(results),
+                format!(
+                    "A round takes far less than NK + N delays. In a network where all are one delay apart, time grows \
+                     with K to the power of {time}, all of it time-outs of section 3.2, and not with N (see the table \
+                     over N below): the bound is for networks of N hops."
+                ),
+            ),
+        ]
+    }
+}
+
+/// Adds whether E1 held and the counts stayed within the bounds.
+fn within(setting: &Setting, k: u32, mut figures: Vec<Figure>) -> Vec<Figure> {
+    let amount = |name: &str| match figures.iter().find(|figure| figure.name == name)?.value {
+        Value::Amount(amount) => Some(amount),
+        Value::Share(_) => None,
+    };
+    let (Some(unicasts), Some(multicasts), Some(relay)) =
+        (amount("unicasts"), amount("multicasts"), amount("first_relay_members"))
+    else {
+        return figures;
+    };
+    let elected = figures.contains(&Figure::share("strong", true));
+    // A round in which nobody is elected has no end that could be seen.
+    let time = amount("decided").filter(|_| elected);
+    let k = f64::from(k);
+    // All but the initiating one.
+    let finals = multicasts - 1.0;
+    let k1 = setting.k1(k);
+    figures.extend(time.map(|time| Figure::amount("time", time)));
+    figures.push(Figure::amount("finals", finals));
+    figures.push(Figure::share("e1", (k1 / 2.0..=1.5 * k1).contains(&relay)));
+    figures.push(Figure::share("unicasts_within", unicasts <= setting.most_unicasts(k)));
+    figures.push(Figure::share("finals_within", finals <= setting.most_final_multicasts(k)));
+    figures
+}
+
+impl Exhibitor for Theorem3 {
+    fn exhibit(&self, _: &Study, results: &Results) -> Exhibit {
+        let mut claims = self.theorem_3(results);
+        claims.extend(self.powers(results));
+        Exhibit {
+            name: "theorems-3-to-5".to_string(),
+            title: "Theorems 3 to 5: what a round costs".to_string(),
+            setting: "N = 2000, losses and p_fail 0.001, one round".to_string(),
+            claims,
+            plots: self.plots(results),
+            tables: vec![self.table(results)],
+            notes: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_held_against_the_bounds() {
+        let figures = |unicasts, multicasts, relay| {
+            let figures =
+                [("unicasts", unicasts), ("multicasts", multicasts), ("first_relay_members", relay)];
+            let figures = figures.map(|(name, value)| Figure::amount(name, value)).to_vec();
+            within(&Setting { mcast_loss: 0.0, ..setting(0.5) }, 10, figures)
+        };
+        let shares = |figures: Vec<Figure>| -> Vec<bool> {
+            figures
+                .into_iter()
+                .filter_map(|figure| match figure.value {
+                    Value::Share(held) => Some(held),
+                    Value::Amount(_) => None,
+                })
+                .collect()
+        };
+        assert_eq!(shares(figures(3375.0, 16.0, 15.0)), [true, true, true]);
+        assert_eq!(shares(figures(3376.0, 17.0, 4.0)), [false, false, false]);
+    }
+}

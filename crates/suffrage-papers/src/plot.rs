@@ -1,0 +1,177 @@
+//! Plots that look like a paper's, as SVG text.
+//!
+//! A plot is data: axes and series of points with their intervals. [`Plot::svg`] draws it; [`Plot::csv`]
+//! writes the same numbers down. Colours are fit for people who do not see all of them, and there is a
+//! second set for dark pages, so that the text stands alone in a file as well as in a page.
+
+mod axis;
+mod draw;
+
+use serde::Serialize;
+use suffrage_sim::Estimate;
+
+pub use axis::{Axis, Scale};
+pub(crate) use draw::escape;
+
+/// A picture of some series over the same axes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plot {
+    /// What its files are called: letters, digits and dashes.
+    pub name: String,
+    /// What it shows, above it.
+    pub title: String,
+    /// To the right.
+    pub x: Axis,
+    /// Upwards.
+    pub y: Axis,
+    /// What is drawn, the first behind the others.
+    pub series: Vec<Series>,
+}
+
+/// Points that belong together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Series {
+    /// What the legend calls it.
+    pub name: String,
+    /// How it is drawn.
+    pub look: Look,
+    /// From left to right.
+    pub points: Vec<Point>,
+}
+
+/// How a series is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Look {
+    /// A curve: something computed.
+    Curve,
+    /// A dashed curve: a bound.
+    Bound,
+    /// Marks with their intervals, joined by a thin line: something measured.
+    Measured,
+}
+
+/// A point of a series.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// Where.
+    pub x: f64,
+    /// How much, and how sure that is. The ends of what is computed are the value itself.
+    pub y: Estimate,
+}
+
+impl Point {
+    /// A point that is known exactly.
+    pub fn exact(x: f64, y: f64) -> Point {
+        Point { x, y: Estimate { mean: y, lo: y, hi: y } }
+    }
+}
+
+impl Series {
+    /// A curve through points that are known exactly.
+    pub fn computed(name: &str, look: Look, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
+        let points = points.into_iter().map(|(x, y)| Point::exact(x, y)).collect();
+        Series { name: name.to_string(), look, points }
+    }
+
+    /// Marks of what was measured.
+    pub fn measured(name: &str, points: impl IntoIterator<Item = (f64, Estimate)>) -> Series {
+        let points = points.into_iter().map(|(x, y)| Point { x, y }).collect();
+        Series { name: name.to_string(), look: Look::Measured, points }
+    }
+}
+
+impl Plot {
+    /// The plot as SVG: a document of its own, which can also stand in a page as it is.
+    pub fn svg(&self) -> String {
+        draw::svg(self)
+    }
+
+    /// The plot's numbers: series, x, value, and the ends of the interval.
+    pub fn csv(&self) -> String {
+        let mut text = format!("series,{},{},low,high\n", csv_cell(&self.x.label), csv_cell(&self.y.label));
+        for series in &self.series {
+            for Point { x, y } in &series.points {
+                text += &format!("{},{x},{},{},{}\n", csv_cell(&series.name), y.mean, y.lo, y.hi);
+            }
+        }
+        text
+    }
+}
+
+/// A cell of a CSV file (RFC 4180): in quotes where it has to be.
+pub fn csv_cell(text: &str) -> String {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plot() -> Plot {
+        let y = |mean: f64| Estimate { mean, lo: mean - 0.1, hi: mean + 0.1 };
+        Plot {
+            name: "figure-1".to_string(),
+            title: "Success & <more>".to_string(),
+            x: Axis::linear("loss"),
+            y: Axis::linear("P(success)").from(0.0, 1.0),
+            series: vec![
+                Series::computed("bound, lower", Look::Bound, [(0.0, 0.2), (0.5, 0.1)]),
+                Series::measured("measured", [(0.0, y(0.9)), (0.25, y(0.8)), (0.5, y(0.7))]),
+            ],
+        }
+    }
+
+    #[test]
+    fn numbers_stand_in_the_csv() {
+        let csv = plot().csv();
+        let lines: Vec<&str> = csv.lines().collect();
+        assert_eq!(lines[0], "series,loss,P(success),low,high");
+        assert_eq!(lines[1], "\"bound, lower\",0,0.2,0.2,0.2");
+        assert_eq!(lines[3], "measured,0,0.9,0.8,1");
+        assert_eq!(lines.len(), 6);
+        assert_eq!(csv_cell("a \"b\""), "\"a \"\"b\"\"\"");
+    }
+
+    #[test]
+    fn a_drawing_has_everything_on_it() {
+        let svg = plot().svg();
+        assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
+        for text in ["viewBox=", "P(success)", "loss", "bound, lower", "Success &amp; &lt;more&gt;"] {
+            assert!(svg.contains(text), "{text} is missing in {svg}");
+        }
+        assert_eq!(svg.matches("class=\"mark").count(), 3 + 1, "three marks, and one in the legend");
+        assert_eq!(svg.matches("class=\"bar").count(), 3, "each with its interval");
+        assert!(svg.contains("stroke-dasharray"), "the bound is dashed");
+        let open = svg.matches("<g").count();
+        assert_eq!(open, svg.matches("</g>").count());
+        assert!(!svg.contains("NaN") && !svg.contains("inf"));
+    }
+
+    /// Whatever is drawn stays inside the frame: the ends of what leaves the axes are cut off.
+    #[test]
+    fn what_leaves_the_axes_is_cut_off() {
+        let mut plot = plot();
+        plot.series[1].points[0].y = Estimate { mean: 1.7, lo: 0.5, hi: 9.0 };
+        let svg = plot.svg();
+        assert_eq!(svg.matches("class=\"mark").count(), 2 + 1, "a mark outside is not drawn");
+        assert!(svg.contains("clip-path"));
+    }
+
+    #[test]
+    fn empty_and_flat_plots_can_be_drawn() {
+        let mut plot = plot();
+        plot.y = Axis::linear("y");
+        plot.series.truncate(1);
+        plot.series[0].points = vec![Point::exact(3.0, 3.0)];
+        assert!(!plot.svg().contains("NaN"));
+        plot.series.clear();
+        assert!(!plot.svg().contains("NaN"));
+        plot.y = Axis::log("y");
+        plot.x = Axis::log("x");
+        assert!(!plot.svg().contains("NaN"));
+    }
+}

@@ -1,0 +1,174 @@
+//! Section 7.2: how often there is exactly one winner.
+
+use suffrage_sim::Contenders;
+
+use super::{Request, add, add_in_bulk, quorums, randomized, share, synchronous};
+use crate::report::{Claim, Exhibit, Table, Verdict, interval};
+use crate::reproduction::Exhibitor;
+use crate::study::{Results, Study};
+use crate::trial::Trial;
+
+/// "we fix the percentage of contenders to 1%".
+const ONE_PERCENT: Contenders = Contenders::Share(0.01);
+
+/// A protocol that is put to the test.
+struct Case {
+    name: &'static str,
+    trial: fn(usize) -> Trial,
+    /// By what the number of runs is divided.
+    part: u64,
+    /// Whether its runs are made in [`bulk`](super::bulk).
+    bulk: bool,
+    kind: Kind,
+}
+
+/// Who says that there is always one winner.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The paper.
+    Claimed,
+    /// Nobody: a question.
+    Asked,
+}
+
+const CASES: [Case; 9] = [
+    Case {
+        name: "RE, printed tables, 1%",
+        trial: |nodes| randomized(nodes, ONE_PERCENT).set("tables", "printed"),
+        part: 1,
+        bulk: false,
+        kind: Kind::Claimed,
+    },
+    Case {
+        name: "RE, repaired tables, 1%",
+        trial: |nodes| randomized(nodes, ONE_PERCENT),
+        part: 1,
+        bulk: false,
+        kind: Kind::Claimed,
+    },
+    Case {
+        name: "PQ, printed tables, 1%",
+        trial: |nodes| quorums(nodes, ONE_PERCENT).set("tables", "printed"),
+        part: 50,
+        bulk: false,
+        kind: Kind::Claimed,
+    },
+    Case {
+        name: "PQ, repaired tables, 1%",
+        trial: |nodes| quorums(nodes, ONE_PERCENT),
+        part: 1,
+        bulk: true,
+        kind: Kind::Claimed,
+    },
+    Case {
+        name: "RE, letter by letter, 1%",
+        trial: |nodes| randomized(nodes, ONE_PERCENT).set("tables", "literal"),
+        part: 100,
+        bulk: false,
+        kind: Kind::Asked,
+    },
+    Case {
+        name: "RE, synchronous, 1%",
+        trial: |nodes| synchronous(randomized(nodes, ONE_PERCENT)),
+        part: 5,
+        bulk: false,
+        kind: Kind::Asked,
+    },
+    Case {
+        name: "RE, log2 n - 1 rounds, synchronous, 1%",
+        trial: |nodes| synchronous(randomized(nodes, ONE_PERCENT)).set("rounds", "figure1"),
+        part: 10,
+        bulk: false,
+        kind: Kind::Asked,
+    },
+    Case {
+        name: "RE, two contenders",
+        trial: |nodes| randomized(nodes, Contenders::Count(2)),
+        part: 10,
+        bulk: false,
+        kind: Kind::Asked,
+    },
+    Case {
+        name: "RE, two contenders, synchronous",
+        trial: |nodes| synchronous(randomized(nodes, Contenders::Count(2))),
+        part: 10,
+        bulk: false,
+        kind: Kind::Asked,
+    },
+];
+
+pub(super) struct Accuracy {
+    nodes: usize,
+    points: Vec<(&'static Case, u64, usize)>,
+}
+
+impl Accuracy {
+    pub(super) fn of(study: &mut Study, request: Request) -> Accuracy {
+        let points = CASES.iter().map(|case| {
+            let runs = request.part(case.part);
+            let name = format!("Section 7.2, {}", case.name);
+            let place = match case.bulk {
+                true => add_in_bulk(request.nodes, ONE_PERCENT, study, &name, runs),
+                false => add((case.trial)(request.nodes), study, &name, runs),
+            };
+            (case, runs, place)
+        });
+        Accuracy { nodes: request.nodes, points: points.collect() }
+    }
+
+    fn claim(case: &Case, place: usize, results: &Results) -> Option<Claim> {
+        let (once, runs) = results.at(place).tally("one winner")?;
+        let exact = results.at(place).exact("one winner")?;
+        let none = results.at(place).tally("no winner").map_or(0, |tally| tally.0);
+        let found = format!(
+            "One winner in {once} of {runs} runs, none in {none}, several in {}: {}.",
+            runs - once - none,
+            interval(exact)
+        );
+        Some(match case.kind {
+            Kind::Claimed => {
+                let says = format!("Always a unique leader, in ten thousand runs: {}.", case.name);
+                Claim::new("section 7.2", &says, Verdict::of(once == runs), found)
+            }
+            Kind::Asked => {
+                let question = format!("How often is there one: {}?", case.name);
+                Claim::new("", &question, Verdict::OurQuestion, found)
+            }
+        })
+    }
+
+    fn table(&self, results: &Results) -> Table {
+        let head = ["protocol", "runs", "one winner", "no winner", "two or more", "no finalist"];
+        let title =
+            "How many win, as a share of all runs, with the exact 95% intervals of Clopper and Pearson";
+        let mut table = Table::new("section-7-2", title, &head);
+        for &(case, runs, place) in &self.points {
+            let at = results.at(place);
+            let figures = ["one winner", "no winner", "two winners or more", "no finalist"];
+            let cells = [case.name.to_string(), runs.to_string()];
+            table.push(cells.into_iter().chain(figures.map(|figure| share(at, figure))));
+        }
+        table
+    }
+}
+
+impl Exhibitor for Accuracy {
+    fn exhibit(&self, _: &Study, results: &Results) -> Exhibit {
+        let claims = self.points.iter().filter_map(|&(case, _, place)| Accuracy::claim(case, place, results));
+        Exhibit {
+            name: "section-7-2".to_string(),
+            title: "Section 7.2: a unique leader".to_string(),
+            setting: format!("n = {}, delays uniform up to tau", self.nodes),
+            claims: claims.collect(),
+            plots: Vec::new(),
+            tables: vec![self.table(results)],
+            notes: vec![
+                "Printed are the tables without two slips of the pen that the text contradicts; letter by letter, an \
+                 idle mediator never says yes. A share of runs in which nobody is left by the first phase is the \
+                 price of its rounds: two contenders alone can kill each other. The rounds are chosen so that they \
+                 do in at most 1% of elections."
+                    .to_string(),
+            ],
+        }
+    }
+}

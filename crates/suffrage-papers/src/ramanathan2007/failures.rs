@@ -1,0 +1,365 @@
+//! Section 5, Theorems 11 and 12: dead mediators, and what contenders make of them.
+
+use suffrage_algorithms::randomized::options::{Mode, Rounds};
+use suffrage_sim::{Contenders, Estimate};
+
+use super::model::Model;
+use super::{Request, add, per, randomized, share, synchronous, told};
+use crate::plot::{Axis, Look, Plot, Series};
+use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
+use crate::reproduction::Exhibitor;
+use crate::study::{Results, Study};
+
+/// How likely a process is dead.
+const GAMMAS: [f64; 4] = [0.001, 0.01, 0.03, 0.1];
+/// The paper's second approach, which it adopts, and its first.
+const APPROACHES: [&str; 2] = ["all-positive", "no-negative"];
+const MODES: [Mode; 2] = [Mode::Sync, Mode::Async];
+/// With fewer contenders than this a mean over runs is not what the mean goes to.
+const ENOUGH: f64 = 100.0;
+/// How much less than the factor counts as the factor: `(1 - gamma)^sigma` is not quite its exponential.
+/// Asynchronously the calculation that others are put against is off by some percent, and not always by as
+/// much.
+fn tolerance(mode: Mode) -> f64 {
+    if mode == Mode::Sync { 0.01 } else { 0.05 }
+}
+
+/// How many contend.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Field {
+    One,
+    All,
+}
+
+struct Point {
+    mode: Mode,
+    gamma: f64,
+    approach: &'static str,
+    field: Field,
+    runs: u64,
+    place: usize,
+}
+
+pub(super) struct Failures {
+    nodes: u64,
+    points: Vec<Point>,
+    /// Where nobody is dead and all contend, in each mode.
+    sound: [usize; 2],
+}
+
+impl Failures {
+    pub(super) fn of(study: &mut Study, request: Request) -> Failures {
+        let nodes = request.nodes;
+        let trial = |mode, contenders| {
+            let trial = randomized(nodes, contenders);
+            if mode == Mode::Sync { synchronous(trial) } else { trial }
+        };
+        let mut points = Vec::new();
+        for mode in MODES {
+            for approach in APPROACHES {
+                for (field, part) in [(Field::One, 40), (Field::All, 500)] {
+                    for gamma in GAMMAS {
+                        let contenders = match field {
+                            Field::One => Contenders::Count(1),
+                            Field::All => Contenders::Share(1.0),
+                        };
+                        let mut trial = trial(mode, contenders).set("on-failure", approach);
+                        // Zero time to die in: before the start.
+                        trial.scenario.fail = gamma;
+                        let runs = request.part(part);
+                        let who = if field == Field::One { "one contends" } else { "all contend" };
+                        let name = format!("Theorem 11, {mode:?}, gamma {gamma}, {approach}, {who}");
+                        let place = add(trial, study, &name, runs);
+                        points.push(Point { mode, gamma, approach, field, runs, place });
+                    }
+                }
+            }
+        }
+        let sound = MODES.map(|mode| {
+            let name = format!("Theorem 11, {mode:?}, nobody dead");
+            add(trial(mode, Contenders::Share(1.0)), study, &name, request.part(500))
+        });
+        Failures { nodes: nodes as u64, points, sound }
+    }
+
+    fn model(&self, mode: Mode) -> Model {
+        Model::new(self.nodes, mode, Rounds::default())
+    }
+
+    fn some(&self, mode: Mode, approach: &str, field: Field) -> impl Iterator<Item = &Point> {
+        let points = self.points.iter();
+        points.filter(move |at| at.mode == mode && at.approach == approach && at.field == field)
+    }
+
+    /// Of those that would go on from a round by calculation, were nobody dead: what part does; and how many
+    /// there were before.
+    fn part(&self, mode: Mode, place: usize, round: u8, results: &Results) -> Option<(Estimate, f64)> {
+        let at = |round: u8| results.at(place).mean(&format!("contenders in round {round}"));
+        let (before, after) = (at(round)?, at(round + 1)?);
+        Some((per(after, self.model(mode).next(round, before.mean, 0.0)), before.mean))
+    }
+
+    /// What dead mediators leave of those that would go on from a round, and what the theorem says. It is
+    /// measured against a group with nobody dead, so that it is no matter how good the calculation is.
+    fn factors(&self, point: &Point, results: &Results) -> Vec<(u8, Estimate, f64)> {
+        let Point { mode, gamma, place, .. } = *point;
+        let model = self.model(mode);
+        let sound = self.sound[usize::from(mode == Mode::Async)];
+        (1..model.rounds)
+            .filter_map(|round| {
+                let (left, before) = self.part(mode, place, round, results)?;
+                let (usual, _) = self.part(mode, sound, round, results)?;
+                let factor =
+                    Estimate { mean: left.mean / usual.mean, lo: left.lo / usual.hi, hi: left.hi / usual.lo };
+                let exponent = gamma * model.mediators(round) as f64;
+                (before >= ENOUGH && exponent < 1.0).then(|| (round, factor, libm::exp(-exponent)))
+            })
+            .collect()
+    }
+
+    fn theorem_11(&self, results: &Results, mode: Mode) -> Claim {
+        let says = "Where all must say yes and gamma < 1/sigma_j, dead mediators leave no less than a factor of \
+                    exp(-gamma sigma_j) of those that would go on.";
+        let (mut judged, mut refuted, mut worst) = (0, Vec::new(), 0.0_f64);
+        for point in self.some(mode, "all-positive", Field::All) {
+            for (round, factor, claimed) in self.factors(point, results) {
+                judged += 1;
+                worst = worst.max((factor.mean / claimed - 1.0).abs());
+                if factor.hi < claimed * (1.0 - tolerance(mode)) {
+                    refuted.push(format!(
+                        "{} against {} at gamma {}, round {round}",
+                        interval(factor),
+                        number(claimed),
+                        point.gamma
+                    ));
+                }
+            }
+        }
+        let (verdict, found) = match (judged, refuted.is_empty()) {
+            (0, _) => (Verdict::Unclear, format!("{mode:?}: no round has contenders enough.")),
+            (_, true) => (
+                Verdict::Held,
+                format!(
+                    "{mode:?}: in {judged} rounds of {} values of gamma the factor is within {}% of that; {}% \
+                     less would have been put down to the calculation.",
+                    GAMMAS.len(),
+                    number(worst * 100.0),
+                    tolerance(mode) * 100.0
+                ),
+            ),
+            (_, false) => (
+                Verdict::DidNotHold,
+                format!("{mode:?}: of {judged} rounds, measured are {}.", refuted.join("; ")),
+            ),
+        };
+        Claim::new("Theorem 11", says, verdict, found)
+    }
+
+    /// The first approach lets through whom no living mediator stops: no factor is lost, and some is gained.
+    fn first_approach_factor(&self, results: &Results, mode: Mode) -> Option<String> {
+        let points = self.some(mode, "no-negative", Field::All);
+        let factors = points.flat_map(|point| self.factors(point, results));
+        let (least, most) = factors.fold((f64::INFINITY, 0.0_f64), |(least, most), (_, factor, _)| {
+            (least.min(factor.mean), most.max(factor.mean))
+        });
+        (most > 0.0).then(|| format!("{mode:?}: between {} and {}", number(least), number(most)))
+    }
+
+    fn theorem_11_of_the_first_approach(&self, results: &Results) -> Claim {
+        let question =
+            "And where it is enough that nobody says no, what factor of those that would go on is left?";
+        let found: Vec<String> =
+            MODES.into_iter().filter_map(|mode| self.first_approach_factor(results, mode)).collect();
+        let found = match found.is_empty() {
+            true => "No round has contenders enough.".to_string(),
+            false => format!(
+                "{}, over all rounds and values of gamma. The dead refuse nobody, so that nobody is lost by them.",
+                found.join("; ")
+            ),
+        };
+        Claim::new("", question, Verdict::OurQuestion, found)
+    }
+
+    fn theorem_12(&self, results: &Results, mode: Mode, field: Field) -> Claim {
+        let model = self.model(mode);
+        let last = model.mediators(model.rounds) as f64;
+        let log = libm::pow(libm::log2(self.nodes as f64), 6.0);
+        let says = "If gamma sigma_(w-1) < 1, a single leader is elected but for a chance of O(exp(gamma \
+                    sigma_(w-1)) / log^6 n).";
+        let (mut verdicts, mut told) = (Vec::new(), Vec::new());
+        let within = |point: &&Point| point.gamma * last < 1.0;
+        for point in self.some(mode, "all-positive", field).filter(within) {
+            let Some(once) = results.at(point.place).exact("one winner") else { continue };
+            let least = 1.0 - libm::exp(point.gamma * last) / log;
+            verdicts.push(if once.hi < least { Verdict::DidNotHold } else { Verdict::Held });
+            told.push(format!("{} at gamma {}", interval(once), point.gamma));
+        }
+        let who = match field {
+            Field::All => "All contend".to_string(),
+            Field::One => format!(
+                "One contends, whom the proof leaves out: it needs each of its {} mediators of the first phase \
+                 alive",
+                model.asked()
+            ),
+        };
+        let first: Vec<String> = self
+            .some(mode, "no-negative", field)
+            .filter(within)
+            .map(|point| format!("{} at gamma {}", share(results.at(point.place), "one winner"), point.gamma))
+            .collect();
+        let found = format!(
+            "{mode:?}. {who}: one winner in {}; the chance, its constant taken to be one, is nothing. With the \
+             first approach, in {}.",
+            told.join(", "),
+            first.join(", ")
+        );
+        Claim::new("Theorem 12", says, Verdict::all(verdicts), found)
+    }
+
+    fn alone(&self, results: &Results, mode: Mode) -> Claim {
+        let question =
+            "Does a single contender fail to win as often as calculated, 1 - (1 - gamma)^(sum of sigma_j)?";
+        let told: Vec<String> = self
+            .some(mode, "all-positive", Field::One)
+            .map(|point| {
+                let none = share(results.at(point.place), "no winner");
+                format!(
+                    "{none} at gamma {}, {} by calculation",
+                    point.gamma,
+                    number(self.model(mode).nobody_alone(point.gamma))
+                )
+            })
+            .collect();
+        Claim::new("", question, Verdict::OurQuestion, format!("{mode:?}: it fails in {}.", told.join("; ")))
+    }
+
+    fn first_approach(&self, results: &Results, mode: Mode) -> Claim {
+        let says = "The first approach, to go on unless a mediator says no, lets more contenders go on, which affects \
+                    the bounds on messages and rounds; the second keeps them.";
+        let (mut verdicts, mut told) = (Vec::new(), Vec::new());
+        let points = APPROACHES.map(|approach| self.some(mode, approach, Field::All));
+        let [second, first] = points;
+        for (second, first) in second.zip(first) {
+            let finalists = [second, first].map(|point| results.at(point.place).mean("finalists"));
+            let messages = [second, first].map(|point| results.at(point.place).mean("messages"));
+            let ([Some(few), Some(many)], [Some(cheap), Some(dear)]) = (finalists, messages) else {
+                continue;
+            };
+            verdicts.push(match many {
+                many if many.lo > few.hi => Verdict::Held,
+                many if many.hi < few.lo => Verdict::DidNotHold,
+                _ => Verdict::Unclear,
+            });
+            told.push(format!(
+                "{} finalists and {} messages against {} and {} at gamma {}",
+                number(many.mean),
+                number(dear.mean),
+                number(few.mean),
+                number(cheap.mean),
+                second.gamma
+            ));
+        }
+        // Too small a gamma makes no difference that could be seen.
+        let seen: Vec<Verdict> =
+            verdicts.into_iter().filter(|verdict| *verdict != Verdict::Unclear).collect();
+        let found = format!("{mode:?}, first against second: {}.", told.join("; "));
+        Claim::new("section 5", says, Verdict::all(seen), found)
+    }
+
+    fn claims(&self, results: &Results) -> Vec<Claim> {
+        let mut claims: Vec<Claim> = MODES.map(|mode| self.theorem_11(results, mode)).to_vec();
+        claims.push(self.theorem_11_of_the_first_approach(results));
+        for mode in MODES {
+            claims.extend([Field::All, Field::One].map(|field| self.theorem_12(results, mode, field)));
+        }
+        claims.extend(MODES.map(|mode| self.first_approach(results, mode)));
+        claims.extend(MODES.map(|mode| self.alone(results, mode)));
+        claims
+    }
+
+    fn table(&self, results: &Results) -> Table {
+        let head = [
+            "mode",
+            "approach",
+            "contenders",
+            "gamma",
+            "runs",
+            "one winner",
+            "no winner",
+            "finalists",
+            "messages",
+        ];
+        let title =
+            "Elections in which processes are dead with probability gamma; exact intervals of the shares";
+        let mut table = Table::new("failures", title, &head);
+        for point in &self.points {
+            let at = results.at(point.place);
+            table.push([
+                format!("{:?}", point.mode),
+                point.approach.to_string(),
+                if point.field == Field::One { "one" } else { "all" }.to_string(),
+                point.gamma.to_string(),
+                point.runs.to_string(),
+                share(at, "one winner"),
+                share(at, "no winner"),
+                told(at, "finalists"),
+                told(at, "messages"),
+            ]);
+        }
+        table
+    }
+
+    fn plot(&self, results: &Results) -> Plot {
+        let mut series = Vec::new();
+        for mode in MODES {
+            let model = self.model(mode);
+            let name = format!("1 - (1 - gamma)^{}, {mode:?}", model.asked());
+            let computed = GAMMAS.map(|gamma| (gamma, model.nobody_alone(gamma)));
+            series.push(Series::computed(&name, Look::Curve, computed));
+            for approach in APPROACHES {
+                let points = self.some(mode, approach, Field::One);
+                let points = points
+                    .filter_map(|point| Some((point.gamma, results.at(point.place).exact("no winner")?)));
+                series.push(Series::measured(&format!("{approach}, {mode:?}"), points));
+            }
+        }
+        Plot {
+            name: "no-leader".to_string(),
+            title: "A single contender without success".to_string(),
+            x: Axis::log("gamma"),
+            y: Axis::linear("P(no leader)").from(0.0, 1.0),
+            series,
+        }
+    }
+}
+
+impl Exhibitor for Failures {
+    fn exhibit(&self, _: &Study, results: &Results) -> Exhibit {
+        Exhibit {
+            name: "failures".to_string(),
+            title: "Section 5, Theorems 11 and 12: dead mediators".to_string(),
+            setting: format!(
+                "n = {}; {}; processes are dead from the start with probability gamma, and contenders are alive",
+                self.nodes,
+                MODES
+                    .map(|mode| {
+                        let model = self.model(mode);
+                        let last = model.mediators(model.rounds);
+                        format!("{mode:?}: {} rounds in the first phase, sigma_(w-1) = {last}", model.rounds)
+                    })
+                    .join("; ")
+            ),
+            claims: self.claims(results),
+            plots: vec![self.plot(results)],
+            tables: vec![self.table(results)],
+            notes: vec![
+                "The number of rounds is that of n processes; the paper would use n - n gamma, which changes it by \
+                 none or one here. The paper has the theorems for the synchronous protocol; asynchronously there \
+                 are more rounds, so that more mediators have to be alive. There one that a dead mediator does \
+                 not answer waits for it for ever with the second approach, and goes on after two tau with the \
+                 first."
+                    .to_string(),
+            ],
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Figure 9: messages against the share of contenders, the randomized election (RE) against PQ.
+
+use suffrage_sim::{Contenders, Estimate};
+
+use super::{Request, add, add_in_bulk, per, quorums, randomized, told};
+use crate::plot::{Axis, Plot, Series};
+use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
+use crate::reproduction::Exhibitor;
+use crate::study::{Results, Study};
+use crate::trial::Trial;
+
+/// "We vary beta from 1% to 50%."
+const SHARES: [f64; 7] = [0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5];
+/// "with power-law parameter alpha = 0.8".
+const ALPHA: f64 = 0.8;
+
+/// A curve of the figure.
+struct Curve {
+    name: &'static str,
+    trial: fn(usize, Contenders) -> Trial,
+    overlaid: bool,
+    /// Whether its runs are made in [`bulk`](super::bulk).
+    bulk: bool,
+    /// By what the number of runs is divided.
+    part: u64,
+    shares: &'static [f64],
+}
+
+const CURVES: [Curve; 4] = [
+    Curve { name: "RE", trial: randomized, overlaid: false, bulk: false, part: 100, shares: &SHARES },
+    Curve {
+        name: "RE, power-law overlay",
+        trial: randomized,
+        overlaid: true,
+        bulk: false,
+        part: 2_000,
+        shares: &SHARES,
+    },
+    Curve { name: "PQ", trial: quorums, overlaid: false, bulk: true, part: 500, shares: &SHARES },
+    // A walk for each of its mediators: the other shares take minutes a run, and say the same.
+    Curve {
+        name: "PQ, power-law overlay",
+        trial: quorums,
+        overlaid: true,
+        bulk: false,
+        part: 5_000,
+        shares: &[0.01],
+    },
+];
+
+struct Point {
+    curve: &'static Curve,
+    share: f64,
+    runs: u64,
+    place: usize,
+}
+
+pub(super) struct Figure9 {
+    nodes: usize,
+    points: Vec<Point>,
+}
+
+impl Figure9 {
+    pub(super) fn of(study: &mut Study, request: Request) -> Figure9 {
+        let mut points = Vec::new();
+        for curve in &CURVES {
+            for &share in curve.shares {
+                // Of the hardest point there are as many as of the quick ones.
+                let part = if share == 0.5 && curve.bulk { 100 } else { curve.part };
+                let runs = request.part(part);
+                let (nodes, contenders) = (request.nodes, Contenders::Share(share));
+                let name = format!("Figure 9, {}, {}% contend", curve.name, share * 100.0);
+                let trial = || (curve.trial)(nodes, contenders);
+                let place = match (curve.bulk, curve.overlaid) {
+                    (true, _) => add_in_bulk(nodes, contenders, study, &name, runs),
+                    (false, true) => add(trial().over_power_law(ALPHA), study, &name, runs),
+                    (false, false) => add(trial(), study, &name, runs),
+                };
+                points.push(Point { curve, share, runs, place });
+            }
+        }
+        Figure9 { nodes: request.nodes, points }
+    }
+
+    fn at(&self, results: &Results, curve: &str, share: f64, figure: &str) -> Option<Estimate> {
+        let point = self.points.iter().find(|point| point.curve.name == curve && point.share == share)?;
+        results.at(point.place).mean(figure)
+    }
+
+    fn curve(&self, results: &Results, curve: &str) -> Vec<(f64, Estimate)> {
+        let points = SHARES.into_iter();
+        points
+            .filter_map(|share| Some((share * 100.0, self.at(results, curve, share, "messages")?)))
+            .collect()
+    }
+
+    /// How many times as many messages PQ takes.
+    fn ratio(&self, results: &Results, share: f64) -> Option<Estimate> {
+        let (few, many) =
+            (self.at(results, "RE", share, "messages")?, self.at(results, "PQ", share, "messages")?);
+        Some(Estimate { mean: many.mean / few.mean, lo: many.lo / few.hi, hi: many.hi / few.lo })
+    }
+
+    fn claims(&self, results: &Results) -> Vec<Claim> {
+        let mut claims = Vec::new();
+        let says = "With 50% contenders, PQ takes more than ten times as many messages as RE.";
+        if let Some(ratio) = self.ratio(results, 0.5) {
+            let found = format!("It takes {} times as many.", interval(ratio));
+            claims.push(Claim::new("section 7.1", says, Verdict::at_least(ratio, 10.0), found));
+        }
+        let growth = |curve: &str| {
+            let ends = [0.01, 0.5].map(|share| self.at(results, curve, share, "messages"));
+            Some(ends[1]?.mean / ends[0]?.mean)
+        };
+        if let (Some(quorums), Some(rounds)) = (growth("PQ"), growth("RE")) {
+            let says = "PQ does not scale well when the share of contenders grows.";
+            let found = format!(
+                "From 1% to 50% its messages grow {}-fold, those of RE {}-fold.",
+                number(quorums),
+                number(rounds)
+            );
+            claims.push(Claim::new("section 7.1", says, Verdict::of(quorums > rounds), found));
+        }
+        claims.extend(self.overlay(results));
+        claims
+    }
+
+    /// What it costs to find mediators by walks.
+    fn overlay(&self, results: &Results) -> Option<Claim> {
+        let plain = self.at(results, "RE", 0.5, "messages")?;
+        let walked = self.at(results, "RE, power-law overlay", 0.5, "messages")?;
+        let hops = self.at(results, "RE, power-law overlay", 0.5, "hops of walks")?;
+        let question = "What does it cost to find mediators by Metropolis-Hastings walks in the overlay?";
+        let found = format!(
+            "At 50% it takes {} messages with them and {} without; the walks themselves go over {} edges, {} for \
+             each message, which the paper does not count.",
+            interval(walked),
+            interval(plain),
+            number(hops.mean),
+            number(hops.mean / walked.mean),
+        );
+        Some(Claim::new("", question, Verdict::OurQuestion, found))
+    }
+
+    fn table(&self, results: &Results) -> Table {
+        let head = [
+            "protocol",
+            "contenders",
+            "runs",
+            "messages",
+            "messages / n",
+            "first phase",
+            "second phase",
+            "finalists",
+            "one winner",
+            "hops",
+        ];
+        let title =
+            format!("Messages of an election among {} processes: means with 95% intervals", self.nodes);
+        let mut table = Table::new("figure-9-numbers", &title, &head);
+        for point in &self.points {
+            let at = results.at(point.place);
+            let mean = |name: &str| at.mean(name).map_or("-".to_string(), |mean| number(mean.mean));
+            let each = at.mean("messages").map(|mean| number(per(mean, self.nodes as f64).mean));
+            table.push([
+                point.curve.name.to_string(),
+                format!("{}%", point.share * 100.0),
+                point.runs.to_string(),
+                told(at, "messages"),
+                each.unwrap_or_default(),
+                mean("first phase"),
+                mean("second phase"),
+                mean("finalists"),
+                mean("one winner"),
+                mean("hops of walks"),
+            ]);
+        }
+        table
+    }
+}
+
+impl Exhibitor for Figure9 {
+    fn exhibit(&self, _: &Study, results: &Results) -> Exhibit {
+        let series = CURVES.iter().map(|curve| Series::measured(curve.name, self.curve(results, curve.name)));
+        Exhibit {
+            name: "figure-9".to_string(),
+            title: "Figure 9: messages against the share of contenders".to_string(),
+            setting: format!(
+                "n = {}, asynchronous, delays uniform up to tau; mediators uniform, or found by walks in a \
+                 power-law overlay of alpha {ALPHA}",
+                self.nodes
+            ),
+            claims: self.claims(results),
+            plots: vec![Plot {
+                name: "figure-9".to_string(),
+                title: format!("Messages, n = {}", self.nodes),
+                x: Axis::linear("contenders, % of processes"),
+                y: Axis::log("messages"),
+                series: series.collect(),
+            }],
+            tables: vec![self.table(results)],
+            notes: Vec::new(),
+        }
+    }
+}

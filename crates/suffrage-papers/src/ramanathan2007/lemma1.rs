@@ -1,0 +1,304 @@
+//! Lemma 1 and Theorems 1 and 2: contenders fall by half in each round, and some are left.
+
+use suffrage_algorithms::randomized::options::{Mode, Rounds};
+use suffrage_core::Figure;
+use suffrage_core::Value;
+use suffrage_sim::{Contenders, Estimate};
+
+use super::model::Model;
+use super::{Request, add, per, randomized, share, synchronous, told};
+use crate::plot::{Axis, Look, Plot, Series};
+use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
+use crate::reproduction::Exhibitor;
+use crate::study::{Measured, Results, Study};
+use crate::trial::Trial;
+
+pub(super) struct Lemma1 {
+    model: Model,
+    runs: u64,
+    ceil: usize,
+    random: usize,
+    asynchronous: usize,
+    /// Theorem 1 with two contenders: how many runs, and where.
+    two: [(Mode, u64, usize); 2],
+}
+
+fn name(round: usize) -> String {
+    format!("contenders in round {round}")
+}
+
+/// Besides what a run is measured by: whether the contenders of each round are within a fraction of what is
+/// to be expected.
+fn concentrated(figures: Vec<Figure>, expected: &[f64], epsilon: f64) -> Vec<Figure> {
+    let mut figures = figures;
+    for (place, &mean) in expected.iter().enumerate().skip(1) {
+        let round = name(place + 1);
+        let Some(Value::Amount(contenders)) =
+            figures.iter().find(|figure| figure.name == round).map(|figure| figure.value)
+        else {
+            continue;
+        };
+        let near = (contenders - mean).abs() < epsilon * mean;
+        figures.push(Figure::share(format!("round {} near", place + 1), near));
+    }
+    figures
+}
+
+impl Lemma1 {
+    pub(super) fn of(study: &mut Study, request: Request) -> Lemma1 {
+        let nodes = request.nodes;
+        let all = Contenders::Share(1.0);
+        let model = Model::new(nodes as u64, Mode::Sync, Rounds::default());
+        let runs = request.part(200);
+        let lemma = |trial: Trial, name: &str, study: &mut Study| {
+            let expected = model.contenders(nodes as f64, 0.0);
+            let (command, epsilon) = (trial.command(), epsilon(nodes));
+            study.add(name.to_string(), runs, command, move |seed| {
+                concentrated(super::figures(trial.outcome(seed)), &expected, epsilon)
+            })
+        };
+        let sync = || synchronous(randomized(nodes, all));
+        let ceil = lemma(sync(), "Lemma 1, sigma rounded up", study);
+        let random = lemma(sync().set("rounding", "random"), "Lemma 1, sigma rounded by chance", study);
+        let asynchronous = add(randomized(nodes, all), study, "Lemma 1, asynchronous", runs);
+        let two = [Mode::Sync, Mode::Async].map(|mode| {
+            let trial = randomized(nodes, Contenders::Count(2));
+            let trial = if mode == Mode::Sync { synchronous(trial) } else { trial };
+            let runs = request.part(4);
+            (mode, runs, add(trial, study, &format!("Theorem 1, two contenders, {mode:?}"), runs))
+        });
+        Lemma1 { model, runs, ceil, random, asynchronous, two }
+    }
+
+    /// The ratio of one round's contenders to those of the round before. The interval is that of the later
+    /// ones: what the earlier were is known as well, and they vary together.
+    fn ratios(&self, at: &Measured) -> Vec<(usize, Estimate)> {
+        let of = |round: usize| at.mean(&name(round));
+        let rounds = 2..=usize::from(self.model.rounds);
+        rounds.filter_map(|round| Some((round, per(of(round)?, of(round - 1)?.mean)))).collect()
+    }
+
+    /// Whether measured contenders lie in the interval of the lemma, its constants taken to be one.
+    fn halving(&self, at: &Measured) -> (Verdict, String) {
+        let nodes = self.model.nodes as f64;
+        let epsilon = epsilon(self.model.nodes as usize);
+        let mut outside = Vec::new();
+        let mut seen = 0;
+        for round in 2..=usize::from(self.model.rounds) {
+            let Some(contenders) = at.mean(&name(round)) else { continue };
+            seen += 1;
+            let steps = (round - 1) as f64;
+            let half = nodes / libm::exp2(steps);
+            let ends = [half * libm::pow(1.0 - epsilon, steps), half * libm::pow(1.0 + epsilon, steps)];
+            if contenders.hi < ends[0] || contenders.lo > ends[1] {
+                outside.push(format!(
+                    "{} in round {round} against {} to {}",
+                    number(contenders.mean),
+                    number(ends[0]),
+                    number(ends[1])
+                ));
+            }
+        }
+        match (seen, outside.is_empty()) {
+            (0, _) => (Verdict::Unclear, "There is no second round.".to_string()),
+            (_, true) => (Verdict::Held, "The means of all rounds are within the interval.".to_string()),
+            (_, false) => (Verdict::DidNotHold, format!("Measured are {}.", outside.join("; "))),
+        }
+    }
+
+    fn claims(&self, results: &Results) -> Vec<Claim> {
+        let says = "On average contenders fall by half in each round: E[X_i] is n/2^(i-1) within factors of \
+                    (1 - 1/log^2 n)^(i-1) and (1 + 1/log^2 n)^(i-1).";
+        let mut claims = Vec::new();
+        for (place, rounding) in [(self.ceil, "up"), (self.random, "up or down by chance")] {
+            let (verdict, found) = self.halving(results.at(place));
+            let found = format!(
+                "Sigma rounded {rounding}. {found} One mediator is the least there can be, for 0.83 in the first \
+                 round: so it lets 1/e pass and not 1/2, and rounding up halves faster later on, too."
+            );
+            claims.push(Claim::new("Lemma 1", says, verdict, found));
+        }
+        claims.push(self.predicted(results));
+        claims.push(self.concentration(results));
+        claims.extend(self.theorem_1(results));
+        claims.push(self.theorem_2(results));
+        claims
+    }
+
+    fn predicted(&self, results: &Results) -> Claim {
+        let at = results.at(self.ceil);
+        let contenders = self.model.contenders(self.model.nodes as f64, 0.0);
+        let off = (2..=usize::from(self.model.rounds)).filter_map(|round| {
+            let mean = at.mean(&name(round))?.mean;
+            Some((mean / contenders[round - 1] - 1.0).abs())
+        });
+        let worst = off.fold(0.0, f64::max);
+        let question = "Are the contenders those of the lemma\u{2019}s own recursion, with sigma as it is after \
+                        rounding: X_(j+1) = X_j (1 - p_j)^(X_j - 1)?";
+        let found = format!("It is off by {}% at most, in any round.", number(worst * 100.0));
+        Claim::new("", question, Verdict::OurQuestion, found)
+    }
+
+    fn concentration(&self, results: &Results) -> Claim {
+        let at = results.at(self.ceil);
+        let log = libm::log2(self.model.nodes as f64);
+        let least = 1.0 - 1.0 / libm::pow(log, 6.0);
+        let rounds = 2..=usize::from(self.model.rounds);
+        let shares: Vec<(usize, Estimate)> =
+            rounds.filter_map(|round| Some((round, at.exact(&format!("round {round} near"))?))).collect();
+        let worst = shares.iter().min_by(|a, b| a.1.mean.total_cmp(&b.1.mean));
+        let says = "The contenders of a round are within a fraction of 1/log^2 n of their mean with probability \
+                    1 - 1/log^6 n.";
+        let (verdict, found) = match worst {
+            None => (Verdict::Unclear, "There is no second round.".to_string()),
+            Some(&(round, worst)) => (
+                Verdict::at_least(worst, least),
+                format!(
+                    "In round {round} they are within {}% in {} of runs; {} is claimed. A number about m varies by \
+                     about sqrt(m), which is more than that where few are left.",
+                    number(epsilon(self.model.nodes as usize) * 100.0),
+                    interval(worst),
+                    number(least)
+                ),
+            ),
+        };
+        Claim::new("Lemma 1", says, verdict, found)
+    }
+
+    fn theorem_1(&self, results: &Results) -> Vec<Claim> {
+        let says = "At the end of the first phase there is a contender, but for a chance of O(1/log^6 n).";
+        let mut claims = Vec::new();
+        for (place, mode) in [(self.ceil, "synchronous"), (self.asynchronous, "asynchronous")] {
+            let Some((none, runs)) = results.at(place).tally("no finalist") else { continue };
+            let finalists = told(results.at(place), "finalists");
+            let found = format!(
+                "All contend, {mode}: none was left in {none} of {runs} runs, {finalists} on average."
+            );
+            claims.push(Claim::new("Theorem 1", says, Verdict::of(none == 0), found));
+        }
+        let question = "And of two contenders alone, which the proof leaves out?";
+        let found = self.two.map(|(mode, _, place)| {
+            let expected = Model::new(self.model.nodes, mode, Rounds::default()).no_finalist_of_two();
+            let measured = share(results.at(place), "no finalist");
+            let most = if mode == Mode::Async { "at most " } else { "" };
+            format!(
+                "{mode:?}: none is left in {measured} of elections, {most}{} by calculation",
+                number(expected)
+            )
+        });
+        claims.push(Claim::new("", question, Verdict::OurQuestion, found.join(". ") + "."));
+        claims
+    }
+
+    fn theorem_2(&self, results: &Results) -> Claim {
+        let log = libm::log2(self.model.nodes as f64);
+        let most = 0.5 * (1.0 + 1.0 / (log * log)) * libm::pow(log, 6.0);
+        let says = "At the end of the first phase at most (1 + epsilon)/2 log^6 n contenders are left.";
+        let finalists = results.at(self.ceil).mean("finalists");
+        let verdict = finalists.map_or(Verdict::Unclear, |finalists| Verdict::at_most(finalists, most));
+        let found = format!(
+            "{} are left on average. The bound is {}, {} than there are processes.",
+            told(results.at(self.ceil), "finalists"),
+            number(most),
+            if most > self.model.nodes as f64 { "more" } else { "less" }
+        );
+        Claim::new("Theorem 2", says, verdict, found)
+    }
+
+    fn table(&self, results: &Results) -> Table {
+        let head = [
+            "round",
+            "sigma_j",
+            "n / 2^(j-1)",
+            "recursion",
+            "rounded up",
+            "of the round before",
+            "rounded by chance",
+            "asynchronous",
+        ];
+        let title = format!("Contenders of each round, all contending: means of {} runs", self.runs);
+        let mut table = Table::new("lemma-1-contenders", &title, &head);
+        let at = |place| results.at(place);
+        let expected = self.model.contenders(self.model.nodes as f64, 0.0);
+        let ratios = self.ratios(at(self.ceil));
+        for round in 1..=usize::from(self.model.rounds) {
+            let ratio = ratios.iter().find(|(of, _)| *of == round);
+            table.push([
+                round.to_string(),
+                self.model.mediators(round as u8).to_string(),
+                number(self.model.nodes as f64 / libm::exp2(round as f64 - 1.0)),
+                number(expected[round - 1]),
+                told(at(self.ceil), &name(round)),
+                ratio.map_or("-".to_string(), |(_, ratio)| number(ratio.mean)),
+                told(at(self.random), &name(round)),
+                told(at(self.asynchronous), &name(round)),
+            ]);
+        }
+        table
+    }
+
+    fn plot(&self, results: &Results) -> Plot {
+        let measured = |title: &str, place: usize| {
+            let rounds = 1..=usize::from(self.model.rounds);
+            let at = results.at(place);
+            Series::measured(title, rounds.filter_map(|round| Some((round as f64, at.mean(&name(round))?))))
+        };
+        let halves = (1..=self.model.rounds)
+            .map(|round| (f64::from(round), self.model.nodes as f64 / libm::exp2(f64::from(round) - 1.0)));
+        let expected = self.model.contenders(self.model.nodes as f64, 0.0);
+        let expected = expected.into_iter().enumerate().take(self.model.rounds.into());
+        let expected = expected.map(|(place, contenders)| (place as f64 + 1.0, contenders));
+        Plot {
+            name: "lemma-1".to_string(),
+            title: format!("Contenders, n = {}", self.model.nodes),
+            x: Axis::linear("round"),
+            y: Axis::log("contenders"),
+            series: vec![
+                Series::computed("n / 2^(j-1)", Look::Bound, halves),
+                Series::computed("recursion", Look::Curve, expected),
+                measured("rounded up", self.ceil),
+                measured("rounded by chance", self.random),
+                measured("asynchronous", self.asynchronous),
+            ],
+        }
+    }
+}
+
+/// The paper's epsilon, `O(1/log^2 n)`, its constant taken to be one.
+fn epsilon(nodes: usize) -> f64 {
+    let log = libm::log2(nodes as f64);
+    1.0 / (log * log)
+}
+
+impl Exhibitor for Lemma1 {
+    fn exhibit(&self, _: &Study, results: &Results) -> Exhibit {
+        Exhibit {
+            name: "lemma-1".to_string(),
+            title: "Lemma 1, Theorems 1 and 2: half of them go on".to_string(),
+            setting: format!(
+                "n = {}, all contend, synchronous with {} rounds in the first phase",
+                self.model.nodes, self.model.rounds
+            ),
+            claims: self.claims(results),
+            plots: vec![self.plot(results)],
+            tables: vec![self.table(results)],
+            notes: vec![
+                "The lemma has constants hidden in O(1/log^2 n); they are taken to be one, and logarithms to be to \
+                 the base 2."
+                    .to_string(),
+            ],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_are_near_what_is_expected_or_not() {
+        let figures = vec![Figure::amount(name(2), 104.0), Figure::amount(name(3), 60.0)];
+        let near = concentrated(figures, &[200.0, 100.0, 50.0, 25.0], 0.05);
+        assert_eq!(near[2..], [Figure::share("round 2 near", true), Figure::share("round 3 near", false)]);
+    }
+}

@@ -1,0 +1,193 @@
+//! Section 5: contenders that die on the way; and messages that are lost, of which the paper does not speak.
+
+use suffrage_core::{Span, Time};
+use suffrage_sim::{Contenders, Fault, Scenario};
+
+use super::{Request, add, randomized, share, synchronous, told};
+use crate::report::{Claim, Exhibit, Table, Verdict};
+use crate::reproduction::Exhibitor;
+use crate::study::{Results, Study};
+use crate::trial::Trial;
+
+/// How many messages are lost.
+const LOSSES: [f64; 4] = [0.0, 0.001, 0.01, 0.05];
+const MODES: [&str; 2] = ["sync", "async"];
+const APPROACHES: [&str; 2] = ["all-positive", "no-negative"];
+/// How many contend where contenders die. All but one do, one after the other.
+const MORTALS: usize = 10;
+/// How long they take to die, in tau: about as long as an election takes.
+const WITHIN: f64 = 20.0;
+
+/// What goes wrong.
+#[derive(Clone, Copy, PartialEq)]
+enum Trouble {
+    /// Messages are lost with this probability.
+    Loss(f64),
+    /// All contenders but the last die, one after the other.
+    Deaths,
+}
+
+struct Point {
+    trouble: Trouble,
+    mode: &'static str,
+    approach: &'static str,
+    runs: u64,
+    place: usize,
+}
+
+pub(super) struct Losses {
+    nodes: usize,
+    points: Vec<Point>,
+}
+
+impl Losses {
+    pub(super) fn of(study: &mut Study, request: Request) -> Losses {
+        let nodes = (request.nodes / 10).max(50);
+        let troubles = LOSSES.map(Trouble::Loss).into_iter().chain([Trouble::Deaths]);
+        let mut points = Vec::new();
+        for trouble in troubles {
+            for mode in MODES {
+                for approach in APPROACHES {
+                    let trial = Losses::trial(nodes, trouble);
+                    let trial = if mode == "sync" { synchronous(trial) } else { trial };
+                    let trial = trial.set("on-failure", approach);
+                    let runs = request.part(40);
+                    let name = match trouble {
+                        Trouble::Loss(loss) => format!("Messages lost: {loss}, {mode}, {approach}"),
+                        Trouble::Deaths => format!("Contenders die, {mode}, {approach}"),
+                    };
+                    points.push(Point {
+                        trouble,
+                        mode,
+                        approach,
+                        runs,
+                        place: add(trial, study, &name, runs),
+                    });
+                }
+            }
+        }
+        Losses { nodes, points }
+    }
+
+    fn trial(nodes: usize, trouble: Trouble) -> Trial {
+        match trouble {
+            Trouble::Loss(loss) => {
+                let mut trial = randomized(nodes, Contenders::Share(0.01));
+                trial.scenario.loss = loss;
+                // The winner's word reaches everybody: who else has heard of it is not the question.
+                trial.scenario.multicast_loss = Some(0.0);
+                trial
+            }
+            Trouble::Deaths => {
+                // Mediators are chosen by chance, so that it may always be the same that contend and die.
+                let mut trial = randomized(nodes, Contenders::Count(0));
+                let Scenario { contenders, initiators, plan, .. } = &mut trial.scenario;
+                (*contenders, *initiators) = (None, (0..MORTALS).collect());
+                *plan = (1..MORTALS)
+                    .map(|slot| {
+                        let at = WITHIN * slot as f64 / MORTALS as f64;
+                        (Time::ZERO + Span::from_units(at), Fault::Crash(slot))
+                    })
+                    .collect();
+                trial
+            }
+        }
+    }
+
+    fn some(&self, trouble: Trouble) -> impl Iterator<Item = &Point> {
+        self.points.iter().filter(move |point| point.trouble == trouble)
+    }
+
+    fn deaths(&self, results: &Results) -> Claim {
+        let says = "Contenders can also fail, but as long as there is at least one who has not failed, a leader gets \
+                    elected.";
+        let (mut verdicts, mut found) = (Vec::new(), Vec::new());
+        for point in self.some(Trouble::Deaths) {
+            let Some((none, runs)) = results.at(point.place).tally("no winner") else { continue };
+            verdicts.push(Verdict::of(none == 0));
+            found.push(format!("{none} of {runs} ({}, {})", point.mode, point.approach));
+        }
+        let found = format!(
+            "{MORTALS} contend, and all but one die within {WITHIN} tau, one after the other. Nobody won in {} \
+             elections. There one died that had beaten the rest and had not won yet: whoever has lost does not try \
+             again, and the one that lives is among those.",
+            found.join(", ")
+        );
+        Claim::new("section 5", says, Verdict::all(verdicts), found)
+    }
+
+    fn lost(&self, results: &Results) -> Claim {
+        let question = "How often is there one winner where messages are lost, which the paper leaves out?";
+        let told: Vec<String> = LOSSES
+            .into_iter()
+            .map(|loss| {
+                let each: Vec<String> = self
+                    .some(Trouble::Loss(loss))
+                    .map(|point| {
+                        let once = share(results.at(point.place), "one winner");
+                        format!("{once} ({}, {})", point.mode, point.approach)
+                    })
+                    .collect();
+                format!("with {}% lost in {}", loss * 100.0, each.join(", "))
+            })
+            .collect();
+        let found = format!(
+            "1% contend; {}. Nothing is sent again, so that the second approach takes a lost message for a dead \
+             mediator, and the first lets both of two go on where a refusal is lost.",
+            told.join("; ")
+        );
+        Claim::new("", question, Verdict::OurQuestion, found)
+    }
+
+    fn table(&self, results: &Results) -> Table {
+        let head = [
+            "trouble",
+            "mode",
+            "approach",
+            "runs",
+            "one winner",
+            "no winner",
+            "two or more",
+            "agreed",
+            "messages",
+        ];
+        let title = "Shares of all runs with the exact 95% intervals of Clopper and Pearson";
+        let mut table = Table::new("losses", title, &head);
+        for point in &self.points {
+            let at = results.at(point.place);
+            table.push([
+                match point.trouble {
+                    Trouble::Loss(loss) => format!("{}% lost", loss * 100.0),
+                    Trouble::Deaths => "contenders die".to_string(),
+                },
+                point.mode.to_string(),
+                point.approach.to_string(),
+                point.runs.to_string(),
+                share(at, "one winner"),
+                share(at, "no winner"),
+                share(at, "two winners or more"),
+                share(at, "agreed"),
+                told(at, "messages"),
+            ]);
+        }
+        table
+    }
+}
+
+impl Exhibitor for Losses {
+    fn exhibit(&self, _: &Study, results: &Results) -> Exhibit {
+        Exhibit {
+            name: "losses".to_string(),
+            title: "Section 5: contenders that die, and messages that are lost".to_string(),
+            setting: format!("n = {}", self.nodes),
+            claims: vec![self.deaths(results), self.lost(results)],
+            plots: Vec::new(),
+            tables: vec![self.table(results)],
+            notes: vec![
+                "Agreed are elections at whose end all that live believe in the same live leader. One that has won \
+                 and died is a winner all the same: to replace it is the application's concern, says the paper."
+                    .to_string(),
+            ],
+        }
+    }
+}

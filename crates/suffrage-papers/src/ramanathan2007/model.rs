@@ -1,0 +1,196 @@
+//! What the protocol should do, calculated: exactly where that is possible, else by mean field.
+//!
+//! The chances that sets of mediators meet, and the number of rounds, are the protocol's own
+//! ([`suffrage_algorithms::randomized::rounds`]); here is what follows from them. `sigma_j` is rounded up,
+//! as it is by default.
+
+use serde::Serialize;
+use suffrage_algorithms::randomized::options::{Mode, Rounds};
+use suffrage_algorithms::randomized::rounds::{
+    Tournament, meet, nobody_of_two, sigma, sigma_last, survivors,
+};
+
+/// A group, and how many rounds its first phase has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Model {
+    /// n.
+    pub nodes: u64,
+    /// Synchronous or not.
+    pub mode: Mode,
+    /// How many rounds the first phase has.
+    pub rounds: u8,
+}
+
+/// How many messages are to be expected.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Expected {
+    /// Requests and answers of the first phase.
+    pub first_phase: f64,
+    /// All of the second.
+    pub second_phase: f64,
+}
+
+impl Expected {
+    /// Both phases.
+    pub fn total(self) -> f64 {
+        self.first_phase + self.second_phase
+    }
+}
+
+impl Model {
+    /// The protocol with this rule for the number of rounds.
+    pub fn new(nodes: u64, mode: Mode, rounds: Rounds) -> Model {
+        Model { nodes, mode, rounds: Tournament { size: nodes, mode, rounds }.first_phase() }
+    }
+
+    /// How many mediators a contender asks in a round of the first phase; the first is number 1.
+    pub fn mediators(&self, round: u8) -> u64 {
+        sigma(self.nodes, round).ceil() as u64
+    }
+
+    /// How many it asks in all rounds of the first phase.
+    pub fn asked(&self) -> u64 {
+        (1..=self.rounds).map(|round| self.mediators(round)).sum()
+    }
+
+    /// `sigma_w`: how many it asks in the second.
+    pub fn quorum(&self) -> u64 {
+        sigma_last(self.nodes) as u64
+    }
+
+    /// How many of so many contenders go on from a round, if mediators are dead with probability `gamma`
+    /// and all must answer (section 5, second approach).
+    pub fn next(&self, round: u8, contenders: f64, gamma: f64) -> f64 {
+        let mediators = self.mediators(round) as f64;
+        survivors(self.nodes, self.mode, mediators, contenders) * libm::pow(1.0 - gamma, mediators)
+    }
+
+    /// `E[X_j]` by mean field: the contenders of each round of the first phase, and then the finalists.
+    pub fn contenders(&self, first: f64, gamma: f64) -> Vec<f64> {
+        let mut all = vec![first];
+        for round in 1..=self.rounds {
+            all.push(self.next(round, all[usize::from(round) - 1], gamma));
+        }
+        all
+    }
+
+    /// The messages of an election with so many contenders. Every request is answered. In the second phase
+    /// a finalist that loses says so to its mediators if there is no common clock, and the winner asks all
+    /// of its own a second time.
+    pub fn messages(&self, first: f64) -> Expected {
+        let contenders = self.contenders(first, 0.0);
+        let rounds = (1..=self.rounds)
+            .map(|round| 2.0 * contenders[usize::from(round) - 1] * self.mediators(round) as f64);
+        let (finalists, quorum) = (contenders[usize::from(self.rounds)], self.quorum() as f64);
+        let second_phase = match self.mode {
+            Mode::Sync => 2.0 * finalists * quorum,
+            Mode::Async => (3.0 * finalists + 1.0) * quorum,
+        };
+        Expected { first_phase: rounds.sum(), second_phase }
+    }
+
+    /// The chance that of two contenders none is a finalist: what limits the number of rounds.
+    /// Synchronously it is exact. Asynchronously it is the most it can be: mediators that both ask see them in
+    /// random order. If one is ahead of the other, as it is after a round or two, they agree more often.
+    pub fn no_finalist_of_two(&self) -> f64 {
+        nobody_of_two(self.nodes, self.mode, self.rounds)
+    }
+
+    /// The most that the chance of a second winner can be, whatever the number of finalists.
+    ///
+    /// Synchronously a finalist wins beside those of greater numbers only if it has no mediator in common
+    /// with any of them: for the k-th, `q^(k-1)`, where two sets lie apart with chance q. Their sum is
+    /// below `q / (1 - q)`. Asynchronously it is an estimate: there the order of arrival counts as well.
+    pub fn two_winners(&self) -> f64 {
+        let apart = 1.0 - meet(self.nodes, self.quorum());
+        (apart / (1.0 - apart)).min(1.0)
+    }
+
+    /// The chance that a single contender does not win for want of live mediators: `1 - (1-gamma)^(sum of
+    /// sigma_j)`. In the second phase others are asked in the place of the dead.
+    pub fn nobody_alone(&self, gamma: f64) -> f64 {
+        1.0 - libm::pow(1.0 - gamma, self.asked() as f64)
+    }
+
+    /// The chance of exactly one winner at the number of contenders that is the worst: two of them, or, where
+    /// mediators are dead, one.
+    pub fn success(&self, gamma: f64) -> f64 {
+        let nobody = self.no_finalist_of_two().max(self.nobody_alone(gamma));
+        (1.0 - nobody - self.two_winners()).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(value: f64, known: f64, share: f64) {
+        assert!((value - known).abs() <= share * known.abs(), "{value} is not {known}");
+    }
+
+    /// Section 3.1: `sigma_w` is the root of n ln n: 736 of 50,000.
+    #[test]
+    fn sigma_w_is_the_root_of_n_ln_n() {
+        let model = Model::new(50_000, Mode::Sync, Rounds::default());
+        let exact = libm::sqrt(50_000.0 * libm::log(50_000.0));
+        assert_eq!((model.quorum(), exact.ceil() as u64), (736, 736));
+    }
+
+    /// Theorem 3: two sets of that size lie apart with a chance of "approximately 1/n".
+    #[test]
+    fn theorem_3_quorums_lie_apart_about_once_in_n() {
+        for nodes in [1_000, 50_000, 1_000_000] {
+            let apart = Model::new(nodes, Mode::Sync, Rounds::default()).two_winners();
+            assert!(apart < 1.0 / nodes as f64, "without putting back it is less often still: {apart}");
+            assert!(apart > 0.2 / nodes as f64, "{apart}");
+        }
+    }
+
+    /// Lemma 1: `E[X_2 | X_1 = n] = n (1 - sigma/n)^(sigma (n-1))`, which is n/e for the one ball that 0.83
+    /// is rounded up to, and would be n/2 without rounding.
+    #[test]
+    fn lemma_1_rounding_up_halves_faster() {
+        let model = Model::new(1_000_000, Mode::Sync, Rounds::default());
+        let contenders = model.contenders(1e6, 0.0);
+        near(contenders[1], 1e6 / std::f64::consts::E, 1e-5);
+        let ratios: Vec<f64> = contenders.windows(2).map(|pair| pair[1] / pair[0]).collect();
+        assert!(ratios[0] < 0.5 && ratios[1] < 0.5, "{ratios:?}");
+        // Fewer contenders than were expected meet less often: it evens out.
+        let rounds = f64::from(model.rounds);
+        let whole = libm::pow(contenders.last().unwrap() / 1e6, 1.0 / rounds);
+        assert!((0.4..0.6).contains(&whole), "{whole} per round");
+    }
+
+    /// ALGORITHMS.md: P(no finalist | two contenders) = 1 - prod (1 - p_j), by hand for n = 8, where the
+    /// rounds of Figure 1 ask one and two: they meet with chances 1/8 and 1 - (6*5)/(8*7) = 13/28.
+    #[test]
+    fn two_contenders_kill_each_other_as_calculated() {
+        let model = Model { nodes: 8, mode: Mode::Sync, rounds: 2 };
+        assert_eq!((model.mediators(1), model.mediators(2), model.asked()), (1, 2, 3));
+        near(model.no_finalist_of_two(), 1.0 - (7.0 / 8.0) * (15.0 / 28.0), 1e-12);
+    }
+
+    /// Theorem 5: `O(n)`: the messages for each process do not grow with n. They fall, as the second phase,
+    /// of which small groups have proportionally more, becomes the smaller part.
+    #[test]
+    fn theorem_5_messages_per_process_do_not_grow() {
+        for mode in [Mode::Sync, Mode::Async] {
+            let at = |nodes: u64| {
+                Model::new(nodes, mode, Rounds::default()).messages(nodes as f64).total() / nodes as f64
+            };
+            let each = [1_000, 100_000, 10_000_000].map(at);
+            // A round more or less, and rounding up, make a difference of a few percent.
+            assert!(each[1] < 1.05 * each[0] && each[2] < 1.05 * each[1], "{mode:?} {each:?}");
+        }
+    }
+
+    /// Section 5: with the second approach a single contender needs all of its mediators alive.
+    #[test]
+    fn a_single_contender_needs_every_mediator() {
+        let model = Model { nodes: 1_000, mode: Mode::Sync, rounds: 2 };
+        assert_eq!(model.asked(), 3);
+        near(model.nobody_alone(0.1), 1.0 - 0.9 * 0.9 * 0.9, 1e-12);
+        assert_eq!(model.nobody_alone(0.0), 0.0);
+        assert!(model.success(0.1) < model.success(0.0));
+    }
+}

@@ -1,0 +1,100 @@
+//! Section 3.2: what is saved where mediators of earlier rounds take part in the later ones.
+
+use suffrage_sim::{Contenders, Estimate};
+
+use super::{Request, add, randomized, share, synchronous, told};
+use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
+use crate::reproduction::Exhibitor;
+use crate::study::{Results, Study};
+
+const SHARES: [f64; 2] = [0.01, 1.0];
+
+struct Point {
+    mode: &'static str,
+    share: f64,
+    /// Without, and with.
+    places: [usize; 2],
+}
+
+pub(super) struct Reuse {
+    nodes: usize,
+    runs: u64,
+    points: Vec<Point>,
+}
+
+impl Reuse {
+    pub(super) fn of(study: &mut Study, request: Request) -> Reuse {
+        let runs = request.part(400);
+        let mut points = Vec::new();
+        for mode in ["sync", "async"] {
+            for share in SHARES {
+                let places = [false, true].map(|reuse| {
+                    let trial = randomized(request.nodes, Contenders::Share(share));
+                    let trial = if mode == "sync" { synchronous(trial) } else { trial };
+                    let trial = if reuse { trial.set("reuse-mediators", "on") } else { trial };
+                    add(trial, study, &format!("Mediators used again: {reuse}, {mode}, {share}"), runs)
+                });
+                points.push(Point { mode, share, places });
+            }
+        }
+        Reuse { nodes: request.nodes, runs, points }
+    }
+
+    /// The messages with mediators used again, as a part of those without.
+    fn part(point: &Point, results: &Results, figure: &str) -> Option<Estimate> {
+        let [without, with] = point.places.map(|place| results.at(place).mean(figure));
+        let (without, with) = (without?, with?);
+        Some(Estimate { mean: with.mean / without.mean, lo: with.lo / without.hi, hi: with.hi / without.lo })
+    }
+}
+
+impl Exhibitor for Reuse {
+    fn exhibit(&self, _: &Study, results: &Results) -> Exhibit {
+        let parts: Vec<(&Point, Estimate)> = self
+            .points
+            .iter()
+            .filter_map(|point| Some((point, Reuse::part(point, results, "messages")?)))
+            .collect();
+        // Strictly less: an interval that ends at one says nothing.
+        let verdicts = parts.iter().map(|(_, part)| Verdict::at_most(*part, 1.0));
+        let found: Vec<String> = parts
+            .iter()
+            .map(|(point, part)| {
+                format!("{}, {}% contend: {}", point.mode, number(point.share * 100.0), interval(*part))
+            })
+            .collect();
+        let says = "Asking only the mediators that are missing, with those of earlier rounds taking part, reduces \
+                    the messages by a constant factor.";
+        let found = format!("Messages as a part of those without it: {}.", found.join("; "));
+        let head = ["mode", "contenders", "used again", "messages", "first phase", "finalists", "one winner"];
+        let title = format!("Means of {} runs", self.runs);
+        let mut table = Table::new("mediators-used-again", &title, &head);
+        for point in &self.points {
+            for (place, reuse) in point.places.into_iter().zip(["no", "yes"]) {
+                let at = results.at(place);
+                table.push([
+                    point.mode.to_string(),
+                    format!("{}%", point.share * 100.0),
+                    reuse.to_string(),
+                    told(at, "messages"),
+                    told(at, "first phase"),
+                    told(at, "finalists"),
+                    share(at, "one winner"),
+                ]);
+            }
+        }
+        Exhibit {
+            name: "reuse".to_string(),
+            title: "Section 3.2: mediators used again".to_string(),
+            setting: format!("n = {}", self.nodes),
+            claims: vec![Claim::new("section 3.2", says, Verdict::all(verdicts), found)],
+            plots: Vec::new(),
+            tables: vec![table],
+            notes: vec![
+                "Our reading: a mediator holds whom it has accepted until that one drops out, for which a loser has \
+                 to say so. That message is counted, and takes part of the saving back."
+                    .to_string(),
+            ],
+        }
+    }
+}

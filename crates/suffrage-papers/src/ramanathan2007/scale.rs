@@ -1,0 +1,193 @@
+//! Theorems 4 to 7 and 9: rounds, messages and time over n.
+
+use suffrage_algorithms::randomized::options::{Mode, Rounds};
+use suffrage_sim::{Contenders, Estimate};
+
+use super::model::Model;
+use super::{Request, add, per, randomized, share, synchronous, told};
+use crate::plot::{Axis, Look, Plot, Series};
+use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
+use crate::reproduction::Exhibitor;
+use crate::statistics::{exponent, line};
+use crate::study::{Results, Study};
+
+/// Group sizes, and by what the number of runs is divided: a run takes time in proportion to n.
+const SIZES: [(usize, u64); 7] = [
+    (1_000, 10),
+    (3_000, 30),
+    (10_000, 100),
+    (30_000, 300),
+    (100_000, 1_000),
+    (300_000, 3_000),
+    (1_000_000, 5_000),
+];
+/// What an exponent may be above one for the linear law to have held: rounding up costs small and large
+/// groups differently.
+const TOLERANCE: f64 = 0.05;
+/// How long the second phase takes at most with the repaired tables, in tau.
+const SECOND_PHASE: f64 = 10.0;
+
+struct Point {
+    mode: Mode,
+    nodes: usize,
+    runs: u64,
+    place: usize,
+}
+
+pub(super) struct Scale {
+    points: Vec<Point>,
+}
+
+impl Scale {
+    pub(super) fn of(study: &mut Study, request: Request) -> Scale {
+        let mut points = Vec::new();
+        for mode in [Mode::Sync, Mode::Async] {
+            for (nodes, part) in SIZES.into_iter().filter(|&(nodes, _)| nodes <= request.most_nodes) {
+                let trial = randomized(nodes, Contenders::Share(1.0));
+                let trial = if mode == Mode::Sync { synchronous(trial) } else { trial };
+                let runs = request.part(part);
+                let name = format!("Theorems 4 to 7, {mode:?}, n = {nodes}");
+                points.push(Point { mode, nodes, runs, place: add(trial, study, &name, runs) });
+            }
+        }
+        Scale { points }
+    }
+
+    fn of_mode(&self, mode: Mode) -> impl Iterator<Item = &Point> {
+        self.points.iter().filter(move |point| point.mode == mode)
+    }
+
+    fn all(&self, results: &Results, mode: Mode, figure: &str) -> Vec<(f64, Estimate)> {
+        let points = self.of_mode(mode);
+        points.filter_map(|at| Some((at.nodes as f64, results.at(at.place).mean(figure)?))).collect()
+    }
+
+    fn messages(&self, results: &Results, mode: Mode, place: &'static str) -> Claim {
+        let says = "The total number of messages is O(n), however many contend.";
+        let points = self.all(results, mode, "messages");
+        let means: Vec<(f64, f64)> = points.iter().map(|(nodes, value)| (*nodes, value.mean)).collect();
+        let (Some(power), Some(fit)) = (exponent(&means), line(&means)) else {
+            return Claim::new(place, says, Verdict::Unclear, "There are too few sizes.".to_string());
+        };
+        let each: Vec<f64> = means.iter().map(|(nodes, messages)| messages / nodes).collect();
+        let found = format!(
+            "{mode:?}: they grow as n to the power of {}, where {} and less counts as linear; the straight line \
+             is {} n + {}; a process causes between {} and {}.",
+            interval(power),
+            1.0 + TOLERANCE,
+            number(fit.slope.mean),
+            number(fit.intercept),
+            number(each.iter().copied().fold(f64::INFINITY, f64::min)),
+            number(each.iter().copied().fold(0.0, f64::max)),
+        );
+        Claim::new(place, says, Verdict::at_most(power, 1.0 + TOLERANCE), found)
+    }
+
+    fn rounds(&self, results: &Results, mode: Mode, place: &'static str) -> Claim {
+        let says = "The number of rounds is O(log n).";
+        let points = self.all(results, mode, "rounds");
+        let verdicts =
+            points.iter().map(|(nodes, rounds)| Verdict::at_most(*rounds, libm::log2(*nodes) + 1.0));
+        let told: Vec<String> =
+            points.iter().map(|(nodes, rounds)| format!("{} at n = {nodes}", number(rounds.mean))).collect();
+        let logs: Vec<(f64, f64)> =
+            points.iter().map(|(nodes, rounds)| (libm::log2(*nodes), rounds.mean)).collect();
+        let fit = line(&logs).map_or(String::new(), |fit| {
+            format!(" The straight line is {} log2 n + {}.", number(fit.slope.mean), number(fit.intercept))
+        });
+        let found = format!("{mode:?}: at most log2 n + 1 of them: {}.{fit}", told.join(", "));
+        Claim::new(place, says, Verdict::all(verdicts), found)
+    }
+
+    fn time(&self, results: &Results) -> Claim {
+        let says = "A contender knows whether it has won within O(tau log n): two tau a round, and the second phase.";
+        let (mut verdicts, mut told) = (Vec::new(), Vec::new());
+        for point in self.of_mode(Mode::Async) {
+            let Some(time) = results.at(point.place).mean("time in tau") else { continue };
+            let rounds = Model::new(point.nodes as u64, Mode::Async, Rounds::default()).rounds;
+            let most = 2.0 * f64::from(rounds) + SECOND_PHASE;
+            verdicts.push(Verdict::at_most(time, most));
+            told.push(format!("{} of {most} at n = {}", number(time.mean), point.nodes));
+        }
+        let found = format!("The winner knows after so many tau, of so many at most: {}.", told.join(", "));
+        Claim::new("Theorem 9", says, Verdict::all(verdicts), found)
+    }
+
+    fn table(&self, results: &Results) -> Table {
+        let head = [
+            "mode",
+            "n",
+            "runs",
+            "messages",
+            "messages / n",
+            "calculated / n",
+            "rounds",
+            "time in tau",
+            "finalists",
+            "one winner",
+        ];
+        let title = "All contend: means with 95% intervals; of one winner, the exact one";
+        let mut table = Table::new("messages-over-n", title, &head);
+        for &Point { mode, nodes, runs, place } in &self.points {
+            let at = results.at(place);
+            let size = nodes as f64;
+            let expected = Model::new(nodes as u64, mode, Rounds::default()).messages(size).total();
+            let each = at.mean("messages").map_or(String::new(), |mean| number(per(mean, size).mean));
+            table.push([
+                format!("{mode:?}"),
+                nodes.to_string(),
+                runs.to_string(),
+                told(at, "messages"),
+                each,
+                number(expected / size),
+                told(at, "rounds"),
+                told(at, "time in tau"),
+                told(at, "finalists"),
+                share(at, "one winner"),
+            ]);
+        }
+        table
+    }
+
+    fn plot(&self, results: &Results) -> Plot {
+        let mut series = Vec::new();
+        for mode in [Mode::Sync, Mode::Async] {
+            let model = |nodes: usize| {
+                let size = nodes as f64;
+                (size, Model::new(nodes as u64, mode, Rounds::default()).messages(size).total() / size)
+            };
+            let computed = self.of_mode(mode).map(|point| model(point.nodes));
+            series.push(Series::computed(&format!("{mode:?}, calculated"), Look::Curve, computed));
+            let measured = self.all(results, mode, "messages").into_iter();
+            let measured = measured.map(|(nodes, value)| (nodes, per(value, nodes)));
+            series.push(Series::measured(&format!("{mode:?}"), measured));
+        }
+        Plot {
+            name: "messages-per-process".to_string(),
+            title: "Messages for each process, all contending".to_string(),
+            x: Axis::log("n, processes"),
+            y: Axis::linear("messages / n"),
+            series,
+        }
+    }
+}
+
+impl Exhibitor for Scale {
+    fn exhibit(&self, _: &Study, results: &Results) -> Exhibit {
+        Exhibit {
+            name: "scale".to_string(),
+            title: "Theorems 4 to 7 and 9: rounds, messages and time over n".to_string(),
+            setting: "All processes contend".to_string(),
+            claims: vec![
+                self.rounds(results, Mode::Sync, "Theorem 4"),
+                self.messages(results, Mode::Sync, "Theorem 5"),
+                self.rounds(results, Mode::Async, "Theorem 6"),
+                self.messages(results, Mode::Async, "Theorem 7"),
+                self.time(results),
+            ],
+            plots: vec![self.plot(results)],
+            tables: vec![self.table(results)],
+            notes: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Theorem 8: how long the second phase takes at most.
+
+use suffrage_sim::{Contenders, Latency};
+
+use super::{Request, add, quorums, randomized, share, told};
+use crate::report::{Claim, Exhibit, Table, Verdict, interval};
+use crate::reproduction::Exhibitor;
+use crate::study::{Results, Study};
+use crate::trial::Trial;
+use suffrage_core::Span;
+
+/// The rules of the second phase, and the longest that it may take with them: by Theorem 8, and because the
+/// repaired mediators keep whoever waits until close-safe ends.
+const TABLES: [(&str, &str); 2] = [("printed", "within 7 tau"), ("repaired", "within 10 tau")];
+
+struct Point {
+    tables: &'static str,
+    within: &'static str,
+    protocol: &'static str,
+    latency: Latency,
+    runs: u64,
+    place: usize,
+}
+
+pub(super) struct Times {
+    points: Vec<Point>,
+}
+
+impl Times {
+    pub(super) fn of(study: &mut Study, request: Request) -> Times {
+        let runs = request.part(20);
+        let latencies = [Latency::Const(Span::UNIT), Latency::Uniform(Span::ZERO, Span::UNIT)];
+        let small = (request.nodes / 50).max(20);
+        let protocols: [(&str, Trial); 2] = [
+            // As many finalists as contenders: mediators have somebody waiting all the time.
+            ("PQ, 10% contend", quorums(small, Contenders::Share(0.1))),
+            ("RE, all contend", randomized(small, Contenders::Share(1.0))),
+        ];
+        let mut points = Vec::new();
+        for (tables, within) in TABLES {
+            for (protocol, trial) in &protocols {
+                for latency in latencies {
+                    let mut trial = trial.clone().set("tables", tables);
+                    trial.scenario.latency = latency;
+                    let name = format!("Theorem 8, {protocol}, {tables}, {latency}");
+                    let place = add(trial, study, &name, runs);
+                    points.push(Point { tables, within, protocol, latency, runs, place });
+                }
+            }
+        }
+        Times { points }
+    }
+
+    fn judge(&self, results: &Results, tables: &str) -> (Verdict, String) {
+        let mut late = Vec::new();
+        let mut runs = 0;
+        for point in self.points.iter().filter(|point| point.tables == tables) {
+            let at = results.at(point.place);
+            let Some((within, of)) = at.tally(point.within) else { continue };
+            runs += of;
+            if within < of {
+                let share = at.exact(point.within).map_or(String::new(), interval);
+                late.push(format!("{} with delays {}: {share} of runs", point.protocol, point.latency));
+            }
+        }
+        match late.is_empty() {
+            true => (Verdict::of(runs > 0), format!("Nobody took longer in any of {runs} runs.")),
+            false => (Verdict::DidNotHold, format!("All were in time only in: {}.", late.join("; "))),
+        }
+    }
+}
+
+impl Exhibitor for Times {
+    fn exhibit(&self, _: &Study, results: &Results) -> Exhibit {
+        let says = "A contender in the second phase knows within 7 tau whether it has won.";
+        let (verdict, found) = self.judge(results, "printed");
+        let (repaired, also) = self.judge(results, "repaired");
+        let question = "With the repaired tables, does it know within 10 tau?";
+        let head =
+            ["protocol", "tables", "delays", "runs", "longest in tau", "within 7 tau", "within 10 tau"];
+        let title = "The longest that anybody took in the second phase: the mean over runs, and how often all were \
+                     in time";
+        let mut table = Table::new("theorem-8-times", title, &head);
+        for point in &self.points {
+            let at = results.at(point.place);
+            table.push([
+                point.protocol.to_string(),
+                point.tables.to_string(),
+                point.latency.to_string(),
+                point.runs.to_string(),
+                told(at, "longest second phase in tau"),
+                share(at, "within 7 tau"),
+                share(at, "within 10 tau"),
+            ]);
+        }
+        Exhibit {
+            name: "theorem-8".to_string(),
+            title: "Theorem 8: the second phase is short".to_string(),
+            setting: "Delays of tau, and uniform up to tau; all contenders begin at the same time".to_string(),
+            claims: vec![
+                Claim::new("Theorem 8", says, verdict, found),
+                Claim::new("", question, Verdict::OurQuestion, match repaired {
+                    Verdict::Held => format!("Yes. {also}"),
+                    _ => format!("No. {also}"),
+                }),
+            ],
+            plots: Vec::new(),
+            tables: vec![table],
+            notes: vec![
+                "As printed, a waiter is refused as soon as a potential winner reports: that is quick, and is why \
+                 sometimes nobody wins. As repaired it is kept: an answer takes up to 8 tau, one each way, three for \
+                 safe and three for close-safe; and POTW another two."
+                    .to_string(),
+            ],
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Reports: what a paper claims, what we found, and whether the claim held.
+//!
+//! A [`Report`] is data; [`page`] makes one self-contained page of one or several, and [`Report::files`]
+//! the page, the plots and the tables as files to be written somewhere.
+
+mod html;
+mod table;
+
+use serde::Serialize;
+use suffrage_sim::Estimate;
+
+use crate::plot::Plot;
+
+pub use html::page;
+pub use table::{Table, interval, number};
+
+/// What became of a paper's claims.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// What its folder and its command are called, like `gupta2000`.
+    pub name: &'static str,
+    /// The paper's title.
+    pub title: &'static str,
+    /// Who wrote it, and where it stands.
+    pub source: &'static str,
+    /// What it is about, and what was done here, a paragraph each.
+    pub introduction: Vec<String>,
+    /// What is shown, in the paper's order.
+    pub exhibits: Vec<Exhibit>,
+    /// Every point that was measured, with its seeds and the command that runs it by itself.
+    pub points: Table,
+    /// How it was made.
+    pub made: Made,
+}
+
+/// How a report was made: enough to make it again.
+#[derive(Clone, Debug, Serialize)]
+pub struct Made {
+    /// The command.
+    pub command: String,
+    /// How many runs there are at most points.
+    pub runs: u64,
+    /// The seed of the first run.
+    pub seed: u64,
+    /// The version of this program.
+    pub version: &'static str,
+}
+
+/// A figure, a theorem or a comparison: claims with what shows whether they hold.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Exhibit {
+    /// What links to it are called: letters, digits and dashes.
+    pub name: String,
+    /// What it is.
+    pub title: String,
+    /// What was set, in a sentence.
+    pub setting: String,
+    /// What the paper says of it, and what was found.
+    pub claims: Vec<Claim>,
+    /// What it looks like.
+    pub plots: Vec<Plot>,
+    /// And in numbers.
+    pub tables: Vec<Table>,
+    /// What else there is to say, a paragraph each.
+    pub notes: Vec<String>,
+}
+
+/// What the paper says, and what was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Claim {
+    /// Where it says so.
+    pub place: &'static str,
+    /// What it says, in a sentence.
+    pub says: String,
+    /// Whether it held.
+    pub verdict: Verdict,
+    /// What was measured, in a sentence.
+    pub found: String,
+}
+
+/// Whether a claim held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It did.
+    Held,
+    /// It did not.
+    DidNotHold,
+    /// There were too few runs to tell.
+    Unclear,
+    /// The paper does not claim it: a question of ours.
+    OurQuestion,
+}
+
+impl Verdict {
+    /// Held, or did not.
+    pub fn of(held: bool) -> Verdict {
+        if held { Verdict::Held } else { Verdict::DidNotHold }
+    }
+
+    /// Whether a measured value is at most so much, as far as its interval can tell.
+    pub fn at_most(value: Estimate, most: f64) -> Verdict {
+        match value {
+            value if value.hi <= most => Verdict::Held,
+            value if value.lo > most => Verdict::DidNotHold,
+            _ => Verdict::Unclear,
+        }
+    }
+
+    /// Whether a measured value is at least so much, as far as its interval can tell.
+    pub fn at_least(value: Estimate, least: f64) -> Verdict {
+        match value {
+            value if value.lo >= least => Verdict::Held,
+            value if value.hi < least => Verdict::DidNotHold,
+            _ => Verdict::Unclear,
+        }
+    }
+
+    /// Of several that a claim needs all: it did not hold if one did not, and is unclear if one is.
+    pub fn all(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
+        let verdicts: Vec<Verdict> = verdicts.into_iter().collect();
+        let any = |verdict| verdicts.contains(&verdict);
+        match (any(Verdict::DidNotHold), any(Verdict::Unclear) || verdicts.is_empty()) {
+            (true, _) => Verdict::DidNotHold,
+            (_, true) => Verdict::Unclear,
+            _ => Verdict::Held,
+        }
+    }
+
+    /// As people are told.
+    pub fn words(self) -> &'static str {
+        match self {
+            Verdict::Held => "held",
+            Verdict::DidNotHold => "did not hold",
+            Verdict::Unclear => "unclear",
+            Verdict::OurQuestion => "our question",
+        }
+    }
+}
+
+impl Claim {
+    /// A claim, what became of it, and what was measured.
+    pub fn new(place: &'static str, says: &str, verdict: Verdict, found: String) -> Claim {
+        Claim { place, says: says.to_string(), verdict, found }
+    }
+}
+
+/// A file to be written, in a folder of the caller's choice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Its name.
+    pub name: String,
+    /// What is in it.
+    pub text: String,
+}
+
+impl Report {
+    /// The page, and every plot and table as a file of its own.
+    pub fn files(&self) -> Vec<File> {
+        let mut files = vec![File { name: "index.html".to_string(), text: page(&[self]) }];
+        for exhibit in &self.exhibits {
+            for plot in &exhibit.plots {
+                files.push(File { name: format!("{}.svg", plot.name), text: plot.svg() });
+                files.push(File { name: format!("{}.csv", plot.name), text: plot.csv() });
+            }
+            for table in &exhibit.tables {
+                files.push(File { name: format!("{}.csv", table.name), text: table.csv() });
+            }
+        }
+        files.push(File { name: format!("{}.csv", self.points.name), text: self.points.csv() });
+        files
+    }
+
+    /// How many claims came out so.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        let claims = self.exhibits.iter().flat_map(|exhibit| &exhibit.claims);
+        claims.filter(|claim| claim.verdict == verdict).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plot::{Axis, Series};
+
+    pub(super) fn report() -> Report {
+        let plot = Plot {
+            name: "figure-1".to_string(),
+            title: "Counts".to_string(),
+            x: Axis::linear("x"),
+            y: Axis::linear("y"),
+            series: vec![Series::measured("all", [(1.0, suffrage_sim::proportion(1, 2))])],
+        };
+        let table = Table::new("counts", "How many", &["n", "messages"]).row(["3", "7 <8>"]);
+        Report {
+            name: "example2026",
+            title: "An Example & More",
+            source: "Somebody, somewhere, 2026",
+            introduction: vec!["It is <short>.".to_string()],
+            exhibits: vec![Exhibit {
+                name: "counts".to_string(),
+                title: "Figure 1".to_string(),
+                setting: "n = 3".to_string(),
+                claims: vec![
+                    Claim::new("section 1", "It is cheap.", Verdict::Held, "7 messages.".to_string()),
+                    Claim::new("section 2", "It is quick.", Verdict::DidNotHold, "It took 9.".to_string()),
+                ],
+                plots: vec![plot],
+                tables: vec![table],
+                notes: vec!["That is all.".to_string()],
+            }],
+            points: Table::new("points", "Every point", &["point"]).row(["first"]),
+            made: Made { command: "suffrage x".to_string(), runs: 2, seed: 0, version: "0" },
+        }
+    }
+
+    #[test]
+    fn every_plot_and_table_has_a_file() {
+        let files = report().files();
+        let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+        assert_eq!(names, ["index.html", "figure-1.svg", "figure-1.csv", "counts.csv", "points.csv"]);
+        assert_eq!(files[3].text, "n,messages\n3,7 <8>\n");
+    }
+
+    #[test]
+    fn the_page_stands_alone_and_says_what_held() {
+        let page = page(&[&report(), &report()]);
+        for text in [
+            "An Example &amp; More",
+            "It is &lt;short&gt;.",
+            "7 &lt;8&gt;",
+            "did not hold",
+            "<svg ",
+            "suffrage x",
+        ] {
+            assert!(page.contains(text), "{text}");
+        }
+        for outside in ["<script", "<link", "src=", "@import", "url(http"] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+        assert!(page.contains("id=\"clip-example2026-figure-1\"") && !page.contains("clip-figure-1"));
+    }
+
+    #[test]
+    fn intervals_decide() {
+        let value = Estimate { mean: 0.5, lo: 0.4, hi: 0.6 };
+        let most = [0.6, 0.5, 0.3].map(|most| Verdict::at_most(value, most));
+        assert_eq!(most, [Verdict::Held, Verdict::Unclear, Verdict::DidNotHold]);
+        let least = [0.4, 0.5, 0.7].map(|least| Verdict::at_least(value, least));
+        assert_eq!(least, most);
+        assert_eq!(Verdict::all(most), Verdict::DidNotHold);
+        assert_eq!(Verdict::all(most[..2].to_vec()), Verdict::Unclear);
+        assert_eq!(Verdict::all([Verdict::Held]), Verdict::Held);
+        assert_eq!(Verdict::all([]), Verdict::Unclear);
+    }
+
+    #[test]
+    fn claims_are_counted() {
+        let report = report();
+        assert_eq!(
+            [Verdict::Held, Verdict::DidNotHold, Verdict::Unclear].map(|v| report.count(v)),
+            [1, 1, 0]
+        );
+    }
+}

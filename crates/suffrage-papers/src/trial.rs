@@ -1,0 +1,202 @@
+//! A run of an algorithm, measured.
+
+use std::fmt;
+use std::sync::Arc;
+
+use suffrage_core::{Algorithm, BadParameter, Figure, Overlay};
+use suffrage_sim::{Fault, Latency, Multicast, Outcome, Ranking, Scenario};
+
+use crate::study::Study;
+
+/// The name of a parameter, and its value.
+pub type Setting = (&'static str, String);
+
+/// A scenario, an algorithm, and how it is set. A seed makes a run of it.
+#[derive(Clone)]
+pub struct Trial {
+    /// The algorithm's name.
+    pub algorithm: &'static str,
+    /// Its parameters, as on the command line; the others are as they are by default.
+    pub settings: Vec<Setting>,
+    /// What it is put to. The seed in it does not matter.
+    pub scenario: Scenario,
+    /// The exponent of the power-law overlay that processes find each other in, if there is one.
+    power_law: Option<f64>,
+    run: fn(&Scenario, &[Setting]) -> Result<Outcome, BadParameter>,
+}
+
+impl fmt::Debug for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Trial").field(&self.command()).finish()
+    }
+}
+
+/// Runs a scenario with an algorithm that is set so.
+fn run<A: Algorithm>(scenario: &Scenario, settings: &[Setting]) -> Result<Outcome, BadParameter> {
+    let mut options = A::Options::default();
+    for (name, value) in settings {
+        A::set(&mut options, name, value)?;
+    }
+    A::check(&options, &scenario.roster)?;
+    Ok(scenario.run::<A>(&options))
+}
+
+impl Trial {
+    /// An algorithm in a scenario, set as it is by default. The algorithm is a type and not a name: only
+    /// those that are used have to be compiled here.
+    pub fn new<A: Algorithm>(scenario: Scenario) -> Trial {
+        Trial { algorithm: A::CONTRACT.name, settings: Vec::new(), scenario, power_law: None, run: run::<A> }
+    }
+
+    /// The trial in a power-law overlay, the same one as on the command line.
+    pub fn over_power_law(mut self, alpha: f64) -> Trial {
+        let overlay = Overlay::power_law(self.scenario.roster.len(), alpha, 0);
+        self.scenario.roster = self.scenario.roster.overlaid(Arc::new(overlay));
+        self.power_law = Some(alpha);
+        self
+    }
+
+    /// The trial with another parameter set.
+    pub fn set(mut self, name: &'static str, value: impl ToString) -> Trial {
+        self.settings.push((name, value.to_string()));
+        self
+    }
+
+    /// Runs it.
+    ///
+    /// # Panics
+    /// If the algorithm does not take the settings: they are ours.
+    pub fn outcome(&self, seed: u64) -> Outcome {
+        let scenario = Scenario { seed, ..self.scenario.clone() };
+        let outcome = (self.run)(&scenario, &self.settings);
+        outcome.unwrap_or_else(|bad| panic!("{} --{}: {}", self.algorithm, bad.name, bad.reason))
+    }
+
+    /// Runs it and measures: the algorithm's own figures; `unicasts` and `multicasts`; whether all
+    /// `agreed` on a live leader; and when the last belief changed (`decided`, in time units).
+    pub fn run(&self, seed: u64) -> Vec<Figure> {
+        let outcome = self.outcome(seed);
+        let mut figures = outcome.figures;
+        figures.push(Figure::amount("unicasts", outcome.messages.total as f64));
+        figures.push(Figure::amount("multicasts", outcome.messages.multicasts as f64));
+        figures.push(Figure::share("agreed", outcome.agreed));
+        figures.push(Figure::amount("decided", outcome.decided));
+        figures
+    }
+
+    /// The command that runs it, but for `--seed`.
+    pub fn command(&self) -> String {
+        let Scenario { roster, ranking, view_prob, latency, loss, multicast_loss, .. } = &self.scenario;
+        let mut line = format!("suffrage simulate {} --nodes {}", self.algorithm, roster.len());
+        let mut flag = |name: &str, value: &dyn ToString| line += &format!(" --{name} {}", value.to_string());
+        if *ranking != Ranking::Id {
+            flag("rank", ranking);
+        }
+        for &slot in &self.scenario.initiators {
+            flag("initiator", &roster.id(slot));
+        }
+        self.scenario.contenders.iter().for_each(|contenders| flag("contenders", contenders));
+        self.power_law.iter().for_each(|alpha| flag("topology", &format!("power-law:{alpha}")));
+        if *view_prob < 1.0 {
+            flag("view-prob", view_prob);
+        }
+        if *latency != Scenario::new(roster.clone()).latency {
+            flag("latency", latency);
+        }
+        match multicast_loss {
+            None if *loss > 0.0 => flag("loss", loss),
+            None => {}
+            Some(mcast_loss) => {
+                flag("ucast-loss", loss);
+                flag("mcast-loss", mcast_loss);
+            }
+        }
+        if self.scenario.fail > 0.0 {
+            flag("fail", &self.scenario.fail);
+            flag("fail-within", &self.scenario.fail_within);
+        }
+        for (at, fault) in &self.scenario.plan {
+            if let Fault::Crash(slot) = fault {
+                flag("crash", &format!("{}@{at}", roster.id(*slot)));
+            }
+        }
+        if self.scenario.multicast != Multicast::Broadcast {
+            flag("multicast", &self.scenario.multicast);
+        }
+        self.settings.iter().for_each(|(name, value)| flag(name, value));
+        line
+    }
+
+    /// Adds so many runs of it to a study; its place there.
+    pub fn add_to(self, study: &mut Study, name: &str, runs: u64) -> usize {
+        let command = self.command();
+        study.add(name.to_string(), runs, command, move |seed| self.run(seed))
+    }
+
+    /// How long messages take at most, in time units.
+    pub fn delay_bound(&self) -> f64 {
+        let latency: Latency = self.scenario.latency;
+        self.scenario.delay_bound.unwrap_or(latency.bound()).as_units()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use suffrage_core::Roster;
+
+    fn trial() -> Trial {
+        let scenario = Scenario { initiators: vec![0], ..Scenario::new(Roster::numbered(4)) };
+        Trial::new::<suffrage_algorithms::bully::Bully>(scenario)
+    }
+
+    /// All alive and the lowest calls: Election and Answer are N (N - 1), and N - 1 announcements.
+    #[test]
+    fn a_trial_is_the_run_it_says() {
+        let figures = trial().run(1);
+        let unicasts = figures.iter().find(|figure| figure.name == "unicasts").unwrap();
+        assert_eq!(unicasts, &Figure::amount("unicasts", 15.0));
+        assert!(figures.contains(&Figure::share("agreed", true)));
+    }
+
+    #[test]
+    fn its_command_says_what_is_unusual() {
+        let mut trial = trial().set("reaffirm", 10);
+        assert_eq!(trial.command(), "suffrage simulate bully --nodes 4 --initiator 1 --reaffirm 10");
+        trial.scenario.loss = 0.1;
+        trial.scenario.multicast_loss = Some(0.2);
+        trial.scenario.view_prob = 0.5;
+        trial.scenario.fail = 0.01;
+        trial.scenario.fail_within = "7".parse().unwrap();
+        assert_eq!(
+            trial.command(),
+            "suffrage simulate bully --nodes 4 --initiator 1 --view-prob 0.5 --ucast-loss 0.1 \
+             --mcast-loss 0.2 --fail 0.01 --fail-within 7 --reaffirm 10"
+        );
+    }
+
+    #[test]
+    fn its_command_says_who_contends_and_where() {
+        let mut trial = trial().over_power_law(0.8);
+        trial.scenario.initiators.clear();
+        trial.scenario.contenders = Some(suffrage_sim::Contenders::Share(1.0));
+        let command = "suffrage simulate bully --nodes 4 --contenders 1.0 --topology power-law:0.8";
+        assert_eq!(trial.command(), command);
+    }
+
+    #[test]
+    fn its_command_says_who_dies() {
+        let mut trial = trial();
+        trial.scenario.plan =
+            vec![(suffrage_core::Time::ZERO + suffrage_core::Span::from_units(2.5), Fault::Crash(3))];
+        assert_eq!(trial.command(), "suffrage simulate bully --nodes 4 --initiator 1 --crash 4@2.5");
+    }
+
+    #[test]
+    fn a_study_runs_trials() {
+        let mut study = Study::new(3);
+        let place = trial().add_to(&mut study, "four", 5);
+        let results = study.run_all();
+        assert_eq!(results.at(place).tally("agreed"), Some((5, 5)));
+    }
+}

@@ -1,0 +1,88 @@
+//! How many call an election at the start, where chance decides who.
+
+use std::fmt;
+use std::str::FromStr;
+
+use suffrage_core::{Hash, Rng};
+
+/// So many processes, chosen uniformly by the seed of the run, call an election at time zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Contenders {
+    /// This share of those that are alive.
+    Share(f64),
+    /// So many, or all if there are fewer.
+    Count(usize),
+}
+
+impl Contenders {
+    /// Those of the live slots that call, in the order in which they do.
+    pub fn draw(self, seed: u64, mut live: Vec<usize>) -> Vec<usize> {
+        let count = match self {
+            Contenders::Share(share) => (share * live.len() as f64).round() as usize,
+            Contenders::Count(count) => count,
+        };
+        let mut rng = Rng::new(Hash::new(seed).word(6));
+        let count = count.min(live.len());
+        for place in 0..count {
+            let other = place + rng.below((live.len() - place) as u64) as usize;
+            live.swap(place, other);
+        }
+        live.truncate(count);
+        live
+    }
+}
+
+impl fmt::Display for Contenders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Contenders::Share(share) if share.fract() == 0.0 => write!(f, "{share:.1}"),
+            Contenders::Share(share) => share.fmt(f),
+            Contenders::Count(count) => count.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Contenders {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Contenders, String> {
+        if let Ok(count) = text.parse() {
+            return Ok(Contenders::Count(count));
+        }
+        match text.parse() {
+            Ok(share) if (0.0..=1.0).contains(&share) => Ok(Contenders::Share(share)),
+            _ => Err(format!("`{text}` is neither a share from 0.0 to 1.0 nor a number of processes")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_and_counts_are_read_as_they_are_shown() {
+        for text in ["0.01", "500", "1.0", "1", "0"] {
+            assert_eq!(text.parse::<Contenders>().unwrap().to_string(), text);
+        }
+        for text in ["", "-1", "1.5", "50%", "nan"] {
+            assert!(text.parse::<Contenders>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_seed_draws_as_many_as_asked_of_those_alive() {
+        let live: Vec<usize> = (0..100).filter(|slot| slot % 2 == 0).collect();
+        for (contenders, count) in
+            [(Contenders::Share(0.1), 5), (Contenders::Count(7), 7), (Contenders::Count(99), 50)]
+        {
+            let mut drawn = contenders.draw(1, live.clone());
+            assert_eq!(drawn, contenders.draw(1, live.clone()));
+            assert_ne!(drawn, contenders.draw(2, live.clone()));
+            drawn.sort_unstable();
+            drawn.dedup();
+            assert_eq!(drawn.len(), count);
+            assert!(drawn.iter().all(|slot| live.contains(slot)));
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The truth about the world at a moment, as an onlooker who sees everything would tell it.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use suffrage_core::{NodeId, Roster, Time};
+
+use crate::Ledger;
+use crate::clocks::Clocks;
+use crate::ledger::Belief;
+use crate::network::Network;
+
+/// Whether a process takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    Up,
+    Paused,
+    Down,
+}
+
+/// The truth about the world at a moment. Processes are named by slot.
+#[derive(Clone, Copy)]
+pub struct Facts<'a> {
+    pub(crate) now: Time,
+    pub(crate) roster: &'a Roster,
+    pub(crate) statuses: &'a [Status],
+    pub(crate) network: &'a Network,
+    pub(crate) clocks: &'a Clocks,
+    pub(crate) ledger: &'a Ledger,
+    pub(crate) ineligible: &'a BTreeSet<usize>,
+}
+
+impl<'a> Facts<'a> {
+    /// True time, which no process sees.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// The group.
+    pub fn roster(&self) -> &'a Roster {
+        self.roster
+    }
+
+    /// Whether a process lives. A paused one does.
+    pub fn is_up(&self, slot: usize) -> bool {
+        self.statuses[slot] != Status::Down
+    }
+
+    /// Whether a process lives but does not run for a while.
+    pub fn is_paused(&self, slot: usize) -> bool {
+        self.statuses[slot] == Status::Paused
+    }
+
+    /// The processes that live.
+    pub fn up(&self) -> impl Iterator<Item = usize> + use<'a> {
+        let statuses = self.statuses;
+        (0..statuses.len()).filter(move |&slot| statuses[slot] != Status::Down)
+    }
+
+    /// Whom a process believes to lead.
+    pub fn belief(&self, slot: usize) -> Option<Belief> {
+        self.ledger.belief(slot)
+    }
+
+    /// What a process's own clock shows.
+    pub fn clock(&self, slot: usize) -> Time {
+        self.clocks.show(slot, self.now)
+    }
+
+    /// Whether a process lives and believes itself the leader: one that said until when it leads, only as
+    /// long as its own clock does not show that moment, whether it has looked at the clock or not.
+    pub fn leads(&self, slot: usize) -> bool {
+        let me = self.roster.id(slot);
+        self.is_up(slot)
+            && self.belief(slot).is_some_and(|belief| belief.leader == me)
+            && self.ledger.lease(slot).is_none_or(|end| self.clock(slot) < end)
+    }
+
+    /// The live process that most live processes believe in: who leads, if anybody does. Of several
+    /// with as many believers, the one of the lowest id.
+    pub fn leader(&self) -> Option<usize> {
+        let mut believers = BTreeMap::<NodeId, usize>::new();
+        for belief in self.up().filter_map(|slot| self.belief(slot)) {
+            *believers.entry(belief.leader).or_default() += 1;
+        }
+        let live = |id| self.roster.slot(id).filter(|&slot| self.is_up(slot));
+        let (slot, _) = believers
+            .into_iter()
+            .filter_map(|(id, count)| Some((live(id)?, (count, Reverse(id)))))
+            .max_by_key(|&(_, standing)| standing)?;
+        Some(slot)
+    }
+
+    /// Whether a process may be elected at all.
+    pub fn may_lead(&self, slot: usize) -> bool {
+        !self.ineligible.contains(&slot)
+    }
+
+    /// Whether two processes can talk to each other, both ways.
+    pub fn connected(&self, slot: usize, other: usize) -> bool {
+        self.network.is_whole() || !self.network.is_cut(slot, other) && !self.network.is_cut(other, slot)
+    }
+
+    /// The live processes, grouped by who can reach whom, perhaps over others.
+    pub fn components(&self) -> Vec<Vec<usize>> {
+        // Processes on the same sides of every cut are connected; so only the sides are compared.
+        let mut by_sides = BTreeMap::<Vec<u16>, Vec<usize>>::new();
+        for slot in self.up() {
+            by_sides.entry(self.network.sides(slot)).or_default().push(slot);
+        }
+        let mut components: Vec<Vec<usize>> = Vec::new();
+        for group in by_sides.into_values() {
+            let (joined, apart) = components.into_iter().partition::<Vec<_>, _>(|component| {
+                component.iter().any(|&slot| self.connected(slot, group[0]))
+            });
+            components = apart;
+            let mut component: Vec<usize> = joined.into_iter().flatten().chain(group).collect();
+            component.sort_unstable();
+            components.push(component);
+        }
+        components.sort_unstable();
+        components
+    }
+
+    /// The best of the processes that may lead.
+    pub fn best(&self, slots: &[usize]) -> Option<NodeId> {
+        let ids = slots.iter().filter(|&&slot| self.may_lead(slot)).map(|&slot| self.roster.id(slot));
+        ids.max_by_key(|&id| self.roster.rank(id))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::{Cut, Latency};
+    use suffrage_core::{Announcement, Span, Term};
+
+    /// A world made up for tests of the onlookers.
+    pub(crate) struct Stage {
+        pub(crate) now: Time,
+        pub(crate) roster: Roster,
+        pub(crate) statuses: Vec<Status>,
+        pub(crate) network: Network,
+        pub(crate) clocks: Clocks,
+        pub(crate) ledger: Ledger,
+        pub(crate) ineligible: BTreeSet<usize>,
+    }
+
+    impl Stage {
+        pub(crate) fn new(count: usize) -> Stage {
+            Stage {
+                now: Time::ZERO,
+                roster: Roster::numbered(count),
+                statuses: vec![Status::Up; count],
+                network: Network::new(Latency::Const(Span::UNIT), 0),
+                clocks: Clocks::new(0),
+                ledger: Ledger::of(count, 0),
+                ineligible: BTreeSet::new(),
+            }
+        }
+
+        /// Cuts the first `left` processes from the others.
+        pub(crate) fn cut(&mut self, left: usize) {
+            let count = self.roster.len();
+            let groups = [(0..left).collect(), (left..count).collect()];
+            self.network.cut(0, Cut::new(count, &groups, false));
+        }
+
+        pub(crate) fn believe(&mut self, slot: usize, leader: u64, term: u64) -> Announcement {
+            let announcement = Announcement::Elected { leader: NodeId(leader), term: Term(term) };
+            let who = self.roster.id(slot);
+            self.ledger.believe(slot, who, announcement, Time::ZERO, Span::ZERO);
+            announcement
+        }
+
+        pub(crate) fn facts(&self) -> Facts<'_> {
+            Facts {
+                now: self.now,
+                roster: &self.roster,
+                statuses: &self.statuses,
+                network: &self.network,
+                clocks: &self.clocks,
+                ledger: &self.ledger,
+                ineligible: &self.ineligible,
+            }
+        }
+    }
+
+    #[test]
+    fn components_follow_the_cuts_and_the_dead() {
+        let mut stage = Stage::new(5);
+        assert_eq!(stage.facts().components(), [vec![0, 1, 2, 3, 4]]);
+        stage.cut(2);
+        stage.statuses[3] = Status::Down;
+        assert_eq!(stage.facts().components(), [vec![0, 1], vec![2, 4]]);
+        assert_eq!(stage.facts().best(&[2, 4]), Some(NodeId(5)));
+        stage.ineligible.insert(4);
+        assert_eq!(stage.facts().best(&[2, 4]), Some(NodeId(3)));
+    }
+
+    #[test]
+    fn the_leader_lives_and_has_the_most_believers() {
+        let mut stage = Stage::new(5);
+        assert_eq!(stage.facts().leader(), None);
+        for (slot, leader) in [(0, 5), (1, 5), (2, 5), (3, 4), (4, 2)] {
+            stage.believe(slot, leader, 1);
+        }
+        assert_eq!(stage.facts().leader(), Some(4), "even if it does not know");
+        stage.statuses[4] = Status::Down;
+        assert_eq!(stage.facts().leader(), Some(3), "the dead neither lead nor believe");
+        stage.believe(0, 9, 2);
+        stage.believe(1, 2, 2);
+        assert_eq!(stage.facts().leader(), Some(1), "the lower id of two; a stranger does not lead");
+    }
+
+    #[test]
+    fn one_that_is_on_no_side_joins_the_sides() {
+        let mut stage = Stage::new(3);
+        stage.network.cut(0, Cut::new(3, &[vec![0], vec![2]], false));
+        assert_eq!(stage.facts().components(), [vec![0, 1, 2]]);
+    }
+}

@@ -1,0 +1,49 @@
+//! A term has at most one leader, ever: for algorithms whose terms are epochs.
+
+use std::collections::BTreeMap;
+
+use suffrage_core::{Announcement, NodeId, Term};
+
+use super::{Change, Invariant};
+use crate::Facts;
+
+/// Nobody believes itself the leader of a term in which another one did.
+#[derive(Clone, Debug, Default)]
+pub struct OneLeaderPerTerm {
+    leaders: BTreeMap<Term, NodeId>,
+}
+
+impl Invariant for OneLeaderPerTerm {
+    fn name(&self) -> &'static str {
+        "one-leader-per-term"
+    }
+
+    fn on_change(&mut self, facts: &Facts<'_>, change: Change) -> Result<(), String> {
+        let Change::Announced(slot, Announcement::Elected { leader, term }) = change else { return Ok(()) };
+        if leader != facts.roster().id(slot) {
+            return Ok(());
+        }
+        match *self.leaders.entry(term).or_insert(leader) {
+            first if first == leader => Ok(()),
+            first => Err(format!("{first} and {leader} both led in term {term}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::tests::Stage;
+
+    #[test]
+    fn fires_on_a_second_leader_of_the_term_however_late() {
+        let mut stage = Stage::new(3);
+        let mut invariant = OneLeaderPerTerm::default();
+        for (slot, leader, term, fine) in
+            [(0, 1, 1, true), (1, 2, 2, true), (2, 1, 1, true), (2, 3, 1, false)]
+        {
+            let change = Change::Announced(slot, stage.believe(slot, leader, term));
+            assert_eq!(invariant.on_change(&stage.facts(), change).is_ok(), fine, "{change:?}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! At the end, everybody knows a leader.
+
+use suffrage_core::Electorate;
+
+use super::Invariant;
+use crate::Facts;
+
+/// At the end, every live process believes in some leader, unless nobody it can reach may lead or those
+/// it can reach are too few to elect one.
+#[derive(Clone, Copy, Debug)]
+pub struct Termination {
+    electorate: Electorate,
+}
+
+impl Termination {
+    /// For algorithms that need this electorate.
+    pub fn of(electorate: Electorate) -> Termination {
+        Termination { electorate }
+    }
+}
+
+impl Invariant for Termination {
+    fn name(&self) -> &'static str {
+        "termination"
+    }
+
+    fn at_end(&mut self, facts: &Facts<'_>) -> Result<(), String> {
+        for component in facts.components() {
+            let mut present = vec![false; facts.roster().len()];
+            component.iter().for_each(|&slot| present[slot] = true);
+            if facts.best(&component).is_none() || !self.electorate.suffices(&present) {
+                continue;
+            }
+            if let Some(&slot) = component.iter().find(|&&slot| facts.belief(slot).is_none()) {
+                return Err(format!("{} knows of no leader", facts.roster().id(slot)));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::{Status, tests::Stage};
+
+    const ANYBODY: Termination = Termination { electorate: Electorate::Anybody };
+
+    #[test]
+    fn fires_when_a_live_process_knows_no_leader() {
+        let mut stage = Stage::new(2);
+        stage.believe(0, 1, 1);
+        assert!({ ANYBODY }.at_end(&stage.facts()).unwrap_err().contains("2 knows of no leader"));
+        stage.statuses[1] = Status::Down;
+        assert_eq!({ ANYBODY }.at_end(&stage.facts()), Ok(()));
+    }
+
+    #[test]
+    fn nobody_to_elect_is_no_failure() {
+        let mut stage = Stage::new(2);
+        stage.ineligible.extend([0, 1]);
+        assert_eq!({ ANYBODY }.at_end(&stage.facts()), Ok(()));
+        stage.ineligible.remove(&1);
+        assert!({ ANYBODY }.at_end(&stage.facts()).is_err());
+    }
+
+    #[test]
+    fn too_few_to_elect_are_no_failure() {
+        let mut stage = Stage::new(5);
+        stage.cut(2);
+        for slot in 2..5 {
+            stage.believe(slot, 5, 1);
+        }
+        let mut majority = Termination::of(Electorate::Majority);
+        assert_eq!(majority.at_end(&stage.facts()), Ok(()));
+        assert!({ ANYBODY }.at_end(&stage.facts()).is_err());
+        stage.statuses[0] = Status::Down;
+        stage.network.heal(0);
+        assert!(majority.at_end(&stage.facts()).unwrap_err().contains("2 knows of no leader"));
+    }
+}

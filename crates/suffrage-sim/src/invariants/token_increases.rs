@@ -1,0 +1,57 @@
+//! Whoever begins to lead has a greater token than everybody before.
+
+use suffrage_core::{Announcement, NodeId, Term};
+
+use super::{Change, Invariant};
+use crate::Facts;
+
+/// A process that announces itself the leader does so in a greater term than anybody has before, itself
+/// included: terms are fencing tokens, which tell an earlier leader from a later one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TokenIncreases {
+    greatest: Option<(Term, NodeId)>,
+}
+
+impl Invariant for TokenIncreases {
+    fn name(&self) -> &'static str {
+        "token-increases"
+    }
+
+    fn on_change(&mut self, facts: &Facts<'_>, change: Change) -> Result<(), String> {
+        let Change::Announced(slot, Announcement::Elected { leader, term }) = change else { return Ok(()) };
+        if leader != facts.roster().id(slot) {
+            return Ok(());
+        }
+        match self.greatest.filter(|&(greatest, _)| term <= greatest) {
+            Some((greatest, earlier)) => Err(format!("{leader} leads with {term}, {earlier} had {greatest}")),
+            None => {
+                self.greatest = Some((term, leader));
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::tests::Stage;
+
+    #[test]
+    fn fires_on_an_equal_and_on_a_smaller_token_of_a_leader() {
+        let mut stage = Stage::new(3);
+        let mut invariant = TokenIncreases::default();
+        for (slot, leader, term, fine) in [
+            (0, 1, 5, true),
+            (1, 1, 5, true),
+            (1, 2, 5, false),
+            (2, 3, 4, false),
+            (0, 1, 5, false),
+            (0, 1, 6, true),
+            (2, 3, 8, true),
+        ] {
+            let change = Change::Announced(slot, stage.believe(slot, leader, term));
+            assert_eq!(invariant.on_change(&stage.facts(), change).is_ok(), fine, "{change:?}");
+        }
+    }
+}

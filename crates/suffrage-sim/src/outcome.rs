@@ -1,0 +1,280 @@
+//! What came of a run.
+
+use std::collections::BTreeSet;
+
+use serde::{Serialize, Serializer};
+use suffrage_core::{Algorithm, Figure, Member, Message as _, NodeId, Time, Value};
+
+use crate::{Accord, End, Ledger, Traffic, Violation, World};
+
+/// What came of a run. Times are in time units.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// The algorithm's name.
+    pub algorithm: &'static str,
+    /// How many processes there were, dead or alive.
+    pub nodes: usize,
+    /// What decided the run.
+    pub seed: u64,
+    /// The leader that all live processes believe in, if they agree.
+    pub leader: Option<NodeId>,
+    /// Whether all live processes believe in the same leader, and it lives.
+    pub agreed: bool,
+    /// The leaders that live processes believe in.
+    pub leaders: BTreeSet<NodeId>,
+    /// How many live processes believe in no leader.
+    pub undecided: usize,
+    /// What was sent.
+    pub messages: Messages,
+    /// When the last message that counts was handled, or the last announcement made.
+    pub time: f64,
+    /// When the last belief changed, be it only in the term.
+    pub decided: f64,
+    /// Since when all live processes have believed in this leader; none if they do not agree.
+    pub settled: Option<f64>,
+    /// Whether nothing was left to happen when the run ended.
+    pub quiet: bool,
+    /// How often somebody began to lead.
+    pub reigns: usize,
+    /// For how long nobody believed to lead, up to the run's horizon.
+    pub leaderless: f64,
+    /// For how long more than one did, up to the run's horizon.
+    pub split: f64,
+    /// Suspicions of processes that could be heard.
+    pub wrong_suspicions: u64,
+    /// Inputs handled.
+    pub events: u64,
+    /// The fingerprint of everything that happened.
+    #[serde(serialize_with = "as_hex")]
+    pub trace_hash: u64,
+    /// Promises of the contract that were broken.
+    pub violations: Vec<Violation>,
+    /// When all live processes believed in the same live leader, and in whom.
+    #[serde(skip)]
+    pub accords: Vec<Accord>,
+    /// What was measured from [`Scenario::window`](crate::Scenario::window) on, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
+    /// What this algorithm is measured by besides.
+    #[serde(serialize_with = "as_values", skip_serializing_if = "Vec::is_empty")]
+    pub figures: Vec<Figure>,
+}
+
+/// What was measured from a moment on, to the run's horizon.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Window {
+    /// The moment.
+    pub from: f64,
+    /// The horizon.
+    pub to: f64,
+    /// What had been sent before.
+    pub before: Traffic,
+    /// What was sent.
+    pub sent: Traffic,
+    /// For how long nobody believed to lead.
+    pub leaderless: f64,
+    /// For how long more than one did.
+    pub split: f64,
+    /// For how long all live processes believed in the same live leader.
+    pub accord: f64,
+    /// Suspicions of processes that could be heard.
+    pub wrong_suspicions: u64,
+    /// How often somebody began to lead.
+    pub reigns: usize,
+}
+
+/// What the ledger said when a window was opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Before {
+    from: Time,
+    sent: Traffic,
+    wrong_suspicions: u64,
+    reigns: usize,
+}
+
+impl Before {
+    /// Lets the world come up to that moment, which is the first one of the window.
+    pub(crate) fn of<A: Algorithm>(world: &mut World<A>, from: Time) -> Before {
+        if let Some(last) = from.as_nanos().checked_sub(1) {
+            world.run(Time::from_nanos(last));
+        }
+        let ledger = world.ledger();
+        Before {
+            from,
+            sent: ledger.traffic(),
+            wrong_suspicions: ledger.wrong_suspicions,
+            reigns: ledger.reigns.len(),
+        }
+    }
+
+    fn window(self, ledger: &Ledger, horizon: Time) -> Window {
+        let (from, to) = (self.from.as_units(), horizon.as_units());
+        let reigns = ledger.reigns.iter().map(|reign| (reign.from, reign.to));
+        let accords = ledger.accords.iter().map(|accord| (accord.from, accord.to));
+        let [leaderless, _, split] = coverage(reigns, from, to);
+        Window {
+            from,
+            to,
+            before: self.sent,
+            sent: ledger.traffic() - self.sent,
+            leaderless,
+            split,
+            accord: coverage(accords, from, to)[1],
+            wrong_suspicions: ledger.wrong_suspicions - self.wrong_suspicions,
+            reigns: ledger.reigns.len() - self.reigns,
+        }
+    }
+}
+
+/// What was sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Messages {
+    /// Messages that count, to one addressee each.
+    pub total: u64,
+    /// The same by kind.
+    #[serde(serialize_with = "as_map")]
+    pub by_kind: Vec<(&'static str, u64)>,
+    /// Messages that the source leaves out of its count, by kind. One to everybody counts once.
+    #[serde(serialize_with = "as_map")]
+    pub apart: Vec<(&'static str, u64)>,
+    /// Messages to everybody that count, each once.
+    pub multicasts: u64,
+    /// All that was sent, to one addressee each; one to everybody counts for each of them.
+    pub sent: u64,
+    /// The bytes of all that was sent, to each addressee, in the wire format, if they were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// Messages that never arrived.
+    pub undelivered: u64,
+}
+
+impl Messages {
+    /// How many of a kind were sent.
+    pub fn of(&self, kind: &str) -> u64 {
+        self.by_kind.iter().chain(&self.apart).find(|(name, _)| *name == kind).map_or(0, |(_, count)| *count)
+    }
+}
+
+impl Outcome {
+    /// The horizon is how long a world that has fallen quiet stays as it is.
+    pub(crate) fn of<A: Algorithm>(
+        world: &World<A>,
+        options: &A::Options,
+        seed: u64,
+        end: End,
+        horizon: Time,
+        before: Option<Before>,
+    ) -> Outcome {
+        let (facts, ledger) = (world.facts(), world.ledger());
+        let believed: BTreeSet<Option<NodeId>> =
+            facts.up().map(|slot| facts.belief(slot).map(|belief| belief.leader)).collect();
+        let common = if believed.len() == 1 { believed.iter().next().copied().flatten() } else { None };
+        let leader =
+            common.filter(|&leader| world.roster().slot(leader).is_some_and(|slot| facts.is_up(slot)));
+        let kinds = A::Message::KINDS.iter().zip(ledger.sent.iter().zip(&ledger.multicasts));
+        let kinds_of = |counted| kinds.clone().filter(move |(kind, _)| kind.counted == counted);
+        let reigns = ledger.reigns.iter().map(|reign| (reign.from, reign.to));
+        let [leaderless, _, split] = coverage(reigns, 0.0, horizon.as_units());
+        let settled = ledger.accords.last().filter(|accord| accord.to.is_none());
+        Outcome {
+            algorithm: A::CONTRACT.name,
+            nodes: world.roster().len(),
+            seed,
+            leader,
+            agreed: leader.is_some(),
+            undecided: facts.up().filter(|&slot| facts.belief(slot).is_none()).count(),
+            leaders: believed.into_iter().flatten().collect(),
+            messages: Messages {
+                sent: ledger.traffic().messages,
+                bytes: world.weighs().then_some(ledger.bytes),
+                total: kinds_of(true).map(|(_, (sent, _))| sent).sum(),
+                by_kind: kinds_of(true).map(|(kind, (sent, _))| (kind.name, *sent)).collect(),
+                apart: kinds_of(false).map(|(kind, (sent, all))| (kind.name, sent + all)).collect(),
+                multicasts: kinds_of(true).map(|(_, (_, all))| all).sum(),
+                undelivered: ledger.lost + ledger.cut + ledger.dead + ledger.strange,
+            },
+            time: ledger.active.as_units(),
+            decided: ledger.decided.as_units(),
+            settled: settled.map(|accord| accord.from.as_units()),
+            quiet: end == End::Quiet,
+            reigns: ledger.reigns.len(),
+            leaderless,
+            split,
+            wrong_suspicions: ledger.wrong_suspicions,
+            events: ledger.events,
+            trace_hash: ledger.trace_hash(),
+            violations: ledger.violations.clone(),
+            accords: ledger.accords.clone(),
+            window: before.map(|before| before.window(ledger, horizon)),
+            figures: figures(world, options),
+        }
+    }
+}
+
+fn figures<A: Algorithm>(world: &World<A>, options: &A::Options) -> Vec<Figure> {
+    let facts = world.facts();
+    let mut members = (0..world.roster().len()).map(|slot| Member {
+        id: world.roster().id(slot),
+        up: facts.is_up(slot),
+        leader: facts.belief(slot).map(|belief| belief.leader),
+        process: world.process(slot),
+    });
+    A::figures(options, &mut members)
+}
+
+/// For how long there was no span, one, and several, between two moments. A span without an end goes on.
+fn coverage(spans: impl Iterator<Item = (Time, Option<Time>)>, from: f64, to: f64) -> [f64; 3] {
+    let mut turns: Vec<(f64, i32)> = vec![(to, 0)];
+    for (begin, end) in spans {
+        turns.push((begin.as_units().clamp(from, to), 1));
+        turns.push((end.map_or(to, |end| end.as_units()).clamp(from, to), -1));
+    }
+    turns.sort_by(|a, b| a.partial_cmp(b).expect("times are numbers"));
+    let (mut lengths, mut spans, mut since) = ([0.0; 3], 0, from);
+    for (at, change) in turns {
+        lengths[spans.clamp(0, 2) as usize] += at - since;
+        spans += change;
+        since = at;
+    }
+    lengths
+}
+
+fn as_hex<S: Serializer>(hash: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{hash:016x}"))
+}
+
+fn as_map<S: Serializer>(counts: &[(&'static str, u64)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(counts.iter().copied())
+}
+
+fn as_values<S: Serializer>(figures: &[Figure], serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    #[serde(untagged)]
+    enum Number {
+        Share(bool),
+        Amount(f64),
+    }
+    serializer.collect_map(figures.iter().map(|Figure { name, value }| match *value {
+        Value::Share(held) => (name, Number::Share(held)),
+        Value::Amount(amount) => (name, Number::Amount(amount)),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_without_and_with_several_leaders() {
+        let time = |units: u64| units.to_string().parse::<Time>().unwrap();
+        let spans = |spans: &[(u64, Option<u64>)], from, to| {
+            coverage(spans.iter().map(|&(begin, end)| (time(begin), end.map(time))), from, to)
+        };
+        assert_eq!(spans(&[], 0.0, 5.0), [5.0, 0.0, 0.0]);
+        let some = [(1, Some(3)), (2, Some(4)), (7, None)];
+        assert_eq!(spans(&some, 0.0, 10.0), [1.0 + 3.0, 1.0 + 1.0 + 3.0, 1.0]);
+        assert_eq!(spans(&some, 2.5, 10.0), [3.0, 1.0 + 3.0, 0.5], "what was before is cut off");
+        assert_eq!(spans(&some, 8.0, 10.0), [0.0, 2.0, 0.0]);
+        assert_eq!(spans(&[(0, None), (0, None), (0, None)], 0.0, 2.0), [0.0, 0.0, 2.0]);
+    }
+}

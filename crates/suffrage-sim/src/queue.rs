@@ -1,0 +1,422 @@
+//! The event queue: what is to happen, in order of time, first come first served at equal times.
+//!
+//! A calendar: the present *year* is cut into buckets of equal width, an event goes to the end of
+//! its bucket, and a bucket is put in order only when its turn comes. Later years are unsorted
+//! heaps, cut up when they begin. The width follows the load, so that a bucket holds some dozens of
+//! events, or at most some thousands, whether a million processes are busy or one message circles. An
+//! event is written twice or three times and compared a few times; nothing is allocated once the
+//! buffers have grown.
+//!
+//! Two invariants carry the order. *Nothing is scheduled in the past.* *Events of equal time stand
+//! in the order they were scheduled*: they always share a bucket or a year, those only grow at the
+//! end, and a later year is not cut up before it begins.
+
+use std::collections::BTreeMap;
+
+/// Buckets in a year.
+const BUCKETS: usize = 4096;
+const BUCKET_BITS: u32 = BUCKETS.trailing_zeros();
+const WORDS: usize = BUCKETS / 64;
+/// The order of the open bucket is kept in single words: the offset of an event's time within the
+/// bucket above, its index below.
+const INDEX_BITS: u32 = 28;
+const INDEX: u64 = (1 << INDEX_BITS) - 1;
+const WIDEST: u32 = 64 - INDEX_BITS;
+/// How many events a year should hold, and what is put up with: some dozens or a thousand in a bucket
+/// cost about the same, one because buckets are opened and the other because they are sorted.
+const YEARLY: u64 = 64 * BUCKETS as u64;
+const FEW: u64 = YEARLY / 4;
+const MANY: u64 = 8192 * BUCKETS as u64;
+/// How often each waiting event could have been moved for what squeezing others in has cost, before it
+/// is worth sorting everything anew.
+const PATIENCE: u64 = 8;
+/// From how many events in the open bucket on those that had their turn are no longer kept beside a
+/// smaller number that wait.
+const ROOM: usize = 1 << 16;
+
+/// A queue of events by time.
+#[derive(Debug)]
+pub struct Queue<E> {
+    /// Buckets are `2^width` ticks wide.
+    width: u32,
+    year: u64,
+    buckets: Vec<Vec<Event<E>>>,
+    /// Buffers of drained buckets, for the next ones to be filled: the last one is still in the cache.
+    spare: Vec<Vec<Event<E>>>,
+    /// Which buckets are not empty, and which words of that are not zero.
+    filled: [u64; WORDS],
+    filled_words: u64,
+
+    /// How many buckets since time zero have been opened: later ones take unsorted events.
+    opened: u64,
+    /// When the last opened bucket starts.
+    start: u64,
+    /// Its events as they came; an event that had its turn is gone.
+    events: Vec<Event<E>>,
+    /// Their order, and how many had their turn.
+    order: Vec<u64>,
+    turns: usize,
+
+    next_year: Vec<Event<E>>,
+    later_years: BTreeMap<u64, Vec<Event<E>>>,
+    len: usize,
+    /// Events that had their turn this year, and events put off to the year after next or later.
+    served: u64,
+    postponed: u64,
+    /// How many places in the order have been moved this year to squeeze events in.
+    shoved: u64,
+    /// The time of the last event that had its turn.
+    now: u64,
+}
+
+#[derive(Debug)]
+struct Event<E> {
+    time: u64,
+    what: Option<E>,
+}
+
+impl<E> Default for Queue<E> {
+    fn default() -> Self {
+        Queue {
+            width: 10,
+            year: 0,
+            buckets: std::iter::repeat_with(Vec::new).take(BUCKETS).collect(),
+            spare: Vec::new(),
+            filled: [0; WORDS],
+            filled_words: 0,
+            opened: 0,
+            start: 0,
+            events: Vec::new(),
+            order: Vec::new(),
+            turns: 0,
+            next_year: Vec::new(),
+            later_years: BTreeMap::new(),
+            len: 0,
+            served: 0,
+            postponed: 0,
+            shoved: 0,
+            now: 0,
+        }
+    }
+}
+
+impl<E> Queue<E> {
+    /// How many events are to happen.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing is to happen.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Schedules an event. A time before the last event's counts as that event's.
+    #[inline(always)] // Otherwise the event is written to the stack first, and every write stalls.
+    pub fn push(&mut self, time: u64, what: E) {
+        let time = time.max(self.now);
+        let event = Event { time, what: Some(what) };
+        self.len += 1;
+        let bucket = time >> self.width;
+        if bucket >= self.opened {
+            if bucket >> BUCKET_BITS == self.year { self.fill(bucket, event) } else { self.put_off(event) }
+        } else if time >= self.start
+            && self.events.len() < ROOM
+            && self.order.last().is_none_or(|&last| last < self.key(time))
+        {
+            // The usual case in the open bucket: later than everything in it.
+            self.order.push(self.key(time));
+            self.events.push(event);
+        } else {
+            self.squeeze_in(event);
+        }
+    }
+
+    /// The place in the order of an event that is added to the open bucket now.
+    #[inline(always)]
+    fn key(&self, time: u64) -> u64 {
+        ((time - self.start) << INDEX_BITS) | self.events.len() as u64
+    }
+
+    /// Adds to a bucket of this year whose turn is yet to come.
+    #[inline(always)]
+    fn fill(&mut self, bucket: u64, event: Event<E>) {
+        let bucket = bucket as usize % BUCKETS;
+        let events = &mut self.buckets[bucket];
+        if events.capacity() == 0 {
+            *events = self.spare.pop().unwrap_or_default();
+        }
+        events.push(event);
+        self.filled[bucket / 64] |= 1 << (bucket % 64);
+        self.filled_words |= 1 << (bucket / 64);
+    }
+
+    /// Adds to the open bucket, before others, or to a bucket that was passed by.
+    fn squeeze_in(&mut self, event: Event<E>) {
+        if event.time < self.start {
+            // Somebody looked ahead and then scheduled something sooner.
+            self.rebuild(self.width, self.now);
+            return self.place(event);
+        }
+        // A bucket that is too wide for what has come since it was opened would grow without end.
+        if self.events.len() >= ROOM && self.turns > self.events.len() / 2 {
+            self.rebuild(self.width.saturating_sub(6), self.now);
+            return self.place(event);
+        }
+        assert!((self.events.len() as u64) < INDEX, "more than 2^{INDEX_BITS} events at about the same time");
+        let key = self.key(event.time);
+        let place = self.turns + self.order[self.turns..].partition_point(|&other| other < key);
+        self.shoved += (self.order.len() - place) as u64;
+        if self.shoved > PATIENCE * (self.len + BUCKETS) as u64 {
+            self.rebuild(self.width.saturating_sub(6), self.now);
+            return self.place(event);
+        }
+        self.order.insert(place, key);
+        self.events.push(event);
+    }
+
+    /// Adds to a bucket whose turn is yet to come, or to a later year.
+    #[inline]
+    fn place(&mut self, event: Event<E>) {
+        let bucket = event.time >> self.width;
+        if bucket >> BUCKET_BITS == self.year { self.fill(bucket, event) } else { self.put_off(event) }
+    }
+
+    /// Adds to a later year.
+    #[inline(always)]
+    fn put_off(&mut self, event: Event<E>) {
+        let year = event.time >> self.width >> BUCKET_BITS;
+        if year == self.year + 1 {
+            self.next_year.push(event);
+        } else {
+            self.later_years.entry(year).or_default().push(event);
+            self.postponed += 1;
+        }
+    }
+
+    /// The next event, if it happens no later than `limit`.
+    pub fn pop(&mut self, limit: u64) -> Option<(u64, E)> {
+        if self.turns == self.order.len() {
+            self.open();
+        }
+        self.pop_open(limit)
+    }
+
+    /// The next event of the open bucket, if it happens no later than `limit`. None does not mean
+    /// that there is nothing in other buckets.
+    #[inline]
+    pub(crate) fn pop_open(&mut self, limit: u64) -> Option<(u64, E)> {
+        let key = *self.order.get(self.turns)?;
+        let event = &mut self.events[(key & INDEX) as usize];
+        if event.time > limit {
+            return None;
+        }
+        let what = event.what.take().expect("an event has its turn once");
+        self.now = event.time;
+        self.turns += 1;
+        self.len -= 1;
+        self.served += 1;
+        if self.turns == self.order.len() {
+            self.events.clear();
+            self.order.clear();
+            self.turns = 0;
+        }
+        Some((self.now, what))
+    }
+
+    /// What is in the open bucket.
+    pub(crate) fn opened(&self) -> impl Iterator<Item = &E> {
+        self.events.iter().filter_map(|event| event.what.as_ref())
+    }
+
+    /// Opens the bucket of the next event, if there is any, and none is open that has one.
+    pub(crate) fn open(&mut self) {
+        if self.turns < self.order.len() || self.len == 0 {
+            return;
+        }
+        if self.filled_words == 0 {
+            self.fit_width();
+        }
+        if self.filled_words == 0 {
+            self.begin_next_year();
+        }
+        let word = self.filled_words.trailing_zeros() as usize;
+        let bucket = word * 64 + self.filled[word].trailing_zeros() as usize;
+        self.filled[word] &= self.filled[word] - 1;
+        if self.filled[word] == 0 {
+            self.filled_words &= self.filled_words - 1;
+        }
+        let open = (self.year << BUCKET_BITS) + bucket as u64;
+        self.opened = open + 1;
+        self.start = open << self.width;
+        let drained = std::mem::replace(&mut self.events, std::mem::take(&mut self.buckets[bucket]));
+        if drained.capacity() > 0 {
+            self.spare.push(drained);
+        }
+        assert!(self.events.len() as u64 <= INDEX, "more than 2^{INDEX_BITS} events at about the same time");
+        let key = |(index, event): (u64, &Event<E>)| ((event.time - self.start) << INDEX_BITS) | index;
+        self.order.extend((0..).zip(&self.events).map(key));
+        self.order.sort_unstable();
+    }
+
+    /// Cuts up the next year that has events. The present one has none left.
+    fn begin_next_year(&mut self) {
+        let mut events = std::mem::take(&mut self.next_year);
+        self.year += 1;
+        if events.is_empty() {
+            let (year, later) = self.later_years.pop_first().expect("the events are somewhere");
+            (self.year, events) = (year, later);
+        }
+        self.next_year = self.later_years.remove(&(self.year + 1)).unwrap_or_default();
+        for event in events.drain(..) {
+            self.place(event);
+        }
+        if self.next_year.capacity() == 0 {
+            self.next_year = events;
+        }
+    }
+
+    /// Makes the buckets as wide as would have suited the year that is over.
+    fn fit_width(&mut self) {
+        let served = self.served.max(1);
+        let width = match served {
+            ..FEW => (self.width + (YEARLY / served).ilog2()).min(WIDEST),
+            MANY.. => self.width.saturating_sub((served / MANY).ilog2() + 1),
+            // Most events were handled twice: a longer year would have saved that.
+            _ if self.postponed > served / 2 && served < MANY / 8 => (self.width + 2).min(WIDEST),
+            _ => self.width,
+        };
+        (self.served, self.postponed, self.shoved) = (0, 0, 0);
+        if width != self.width {
+            self.rebuild(width, self.now);
+        }
+    }
+
+    /// Sorts everything anew into buckets of another width, of which none before `from` is needed.
+    fn rebuild(&mut self, width: u32, from: u64) {
+        // In order of time, so that events of equal time stay in the order they came.
+        let mut pending = std::mem::take(&mut self.events);
+        pending.retain(|event| event.what.is_some());
+        for bucket in &mut self.buckets {
+            pending.append(bucket);
+        }
+        pending.append(&mut self.next_year);
+        for (_, mut year) in std::mem::take(&mut self.later_years) {
+            pending.append(&mut year);
+        }
+        self.order.clear();
+        self.turns = 0;
+        self.filled = [0; WORDS];
+        self.filled_words = 0;
+        self.width = width;
+        self.opened = from >> width;
+        self.year = self.opened >> BUCKET_BITS;
+        for event in pending {
+            self.place(event);
+        }
+        (self.served, self.postponed, self.shoved) = (0, 0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use suffrage_core::Rng;
+
+    /// Against the plainest possible queue: a list kept sorted by time, stable.
+    fn agrees_with_a_sorted_list(seed: u64, delay: impl Fn(&mut Rng, u64) -> u64) {
+        let mut rng = Rng::new(seed);
+        let (mut queue, mut list) = (Queue::default(), Vec::<(u64, u64)>::new());
+        let mut now = 0;
+        for number in 0..30_000 {
+            if rng.chance(0.52) || list.is_empty() {
+                let time = now + delay(&mut rng, number);
+                queue.push(time, number);
+                let place = list.partition_point(|&(other, _)| other <= time);
+                list.insert(place, (time, number));
+            } else {
+                let limit = if rng.chance(0.1) { now + rng.below(1000) } else { u64::MAX };
+                let expected = (list[0].0 <= limit).then(|| list.remove(0));
+                let popped = queue.pop(limit);
+                assert_eq!(popped, expected, "seed {seed}, step {number}");
+                now = popped.map_or(now, |(time, _)| time);
+            }
+            assert_eq!(queue.len(), list.len());
+        }
+        let rest: Vec<_> = std::iter::from_fn(|| queue.pop(u64::MAX)).collect();
+        assert_eq!(rest, list, "seed {seed}");
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn order_is_by_time_then_first_come_first_served() {
+        for seed in 0..5 {
+            agrees_with_a_sorted_list(seed, |_, _| 1_000_000);
+            agrees_with_a_sorted_list(seed, |rng, _| rng.below(3));
+            agrees_with_a_sorted_list(seed, |rng, _| rng.below(1_000_000));
+            agrees_with_a_sorted_list(seed, |rng, _| rng.below(4) * 500_000);
+            agrees_with_a_sorted_list(seed, |rng, _| 1 << rng.below(50));
+        }
+    }
+
+    #[test]
+    fn the_width_follows_a_load_that_changes() {
+        for seed in 0..5 {
+            // Sparse, then crowded, then sparse.
+            agrees_with_a_sorted_list(seed, |rng, number| match number / 10_000 {
+                1 => rng.below(5_000),
+                _ => rng.below(1 << 40),
+            });
+        }
+    }
+
+    /// Were the buckets ever wider than their order can tell, events far apart would change places.
+    #[test]
+    fn the_width_has_its_limit_however_far_ahead_everything_is_scheduled() {
+        let (mut rng, mut queue, mut now) = (Rng::new(1), Queue::default(), 0);
+        for _ in 0..20 {
+            queue.push(now + (1 << 49), ());
+            (now, ()) = queue.pop(u64::MAX).unwrap();
+        }
+        (0..20_000).for_each(|number| queue.push(now + (number << 32), ()));
+        for _ in 0..60_000 {
+            let (time, ()) = queue.pop(u64::MAX).unwrap();
+            assert!(time >= now, "{time} after {now}");
+            now = time;
+            queue.push(now + (1 << 51) + rng.below(1 << 49), ());
+        }
+    }
+
+    /// The buckets have grown wide in a quiet time, and then one of them sees a busy one.
+    #[test]
+    fn a_bucket_does_not_keep_what_had_its_turn() {
+        let mut queue = Queue::default();
+        for number in 0..100 {
+            queue.push(number << 40, 0);
+            queue.pop(u64::MAX);
+        }
+        assert_eq!(queue.width, WIDEST);
+        let start = 100 << 40;
+        queue.push(start, 0);
+        queue.push(start + 5, 0);
+        for number in 1..20 * ROOM as u64 {
+            let (time, _) = queue.pop(u64::MAX).unwrap();
+            assert_eq!(time, start + 5 * (number - 1));
+            queue.push(time + 10, number);
+            assert!(queue.events.len() <= ROOM, "{number}");
+        }
+        assert!(queue.width < WIDEST);
+    }
+
+    #[test]
+    fn what_is_scheduled_after_looking_ahead_still_comes_in_time() {
+        let mut queue = Queue::default();
+        queue.push(1 << 45, 'c');
+        assert_eq!(queue.pop(10), None);
+        queue.push(20, 'a');
+        queue.push(1 << 45, 'd');
+        queue.push(30, 'b');
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop(u64::MAX)).map(|(_, what)| what).collect();
+        assert_eq!(order, ['a', 'b', 'c', 'd']);
+    }
+}

@@ -1,0 +1,76 @@
+//! Running an algorithm that is known by its name.
+//!
+//! A world for each algorithm, alone and behind layers, is most of what there is to compile. It is compiled
+//! here, once for all programs that go by names.
+
+use suffrage_algorithms::catalog;
+use suffrage_core::Visitor;
+use suffrage_core::{Algorithm, BadParameter};
+
+use crate::{Observer, Outcome, Scenario};
+
+/// An algorithm with its options, to be put through scenarios.
+pub trait Runner: Send + Sync {
+    /// Its name.
+    fn name(&self) -> &'static str;
+    /// See [`Scenario::run`].
+    fn run(&self, scenario: &Scenario) -> Outcome;
+    /// See [`Scenario::run_observed`].
+    fn run_observed(&self, scenario: &Scenario, observer: Box<dyn Observer>) -> Outcome;
+}
+
+/// The algorithm of that name, with its parameters set to these values.
+///
+/// # Panics
+/// If there is no such algorithm, or no such parameter.
+pub fn runner(name: &str, settings: &[(&str, &str)]) -> Result<Box<dyn Runner>, BadParameter> {
+    catalog::visit(name, Make(settings)).unwrap_or_else(|| panic!("there is no algorithm {name}"))
+}
+
+struct Contestant<A: Algorithm>(A::Options);
+
+impl<A: Algorithm> Runner for Contestant<A> {
+    fn name(&self) -> &'static str {
+        A::CONTRACT.name
+    }
+
+    fn run(&self, scenario: &Scenario) -> Outcome {
+        scenario.run::<A>(&self.0)
+    }
+
+    fn run_observed(&self, scenario: &Scenario, observer: Box<dyn Observer>) -> Outcome {
+        scenario.run_observed::<A>(&self.0, observer)
+    }
+}
+
+struct Make<'a>(&'a [(&'a str, &'a str)]);
+
+impl Visitor for Make<'_> {
+    type Output = Result<Box<dyn Runner>, BadParameter>;
+
+    fn visit<A: Algorithm>(self) -> Result<Box<dyn Runner>, BadParameter> {
+        let mut options = A::Options::default();
+        for (name, value) in self.0 {
+            A::set(&mut options, name, value)?;
+        }
+        Ok(Box::new(Contestant::<A>(options)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use suffrage_algorithms::bully::Bully;
+    use suffrage_core::Roster;
+
+    #[test]
+    fn a_runner_does_what_its_algorithm_does_with_these_settings() {
+        let scenario = Scenario { initiators: vec![0], ..Scenario::new(Roster::numbered(5)) };
+        let run = |settings: &[(&str, &str)]| runner("bully", settings).unwrap().run(&scenario).trace_hash;
+        let plain = scenario.run::<Bully>(&Default::default()).trace_hash;
+        assert_eq!(run(&[]), plain);
+        assert_ne!(run(&[("reaffirm", "5")]), plain);
+        let bad = runner("bully", &[("reaffirm", "often")]).err().unwrap();
+        assert_eq!(bad.name, "reaffirm");
+    }
+}

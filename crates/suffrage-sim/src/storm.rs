@@ -1,0 +1,113 @@
+//! Random faults, decided by a seed.
+
+use suffrage_core::{Rng, Span, Time};
+
+use crate::{Cut, Fault, Plan};
+
+/// What a storm may do, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Storm {
+    /// How many processes there are.
+    pub members: usize,
+    /// When the faults begin.
+    pub from: Time,
+    /// When they have stopped.
+    pub to: Time,
+    /// Whether messages are lost and doubled too.
+    pub lossy: bool,
+    /// How long a cut lasts at least: shorter ones lose messages before a detector notices anything.
+    pub shortest_cut: Span,
+}
+
+/// Random crashes, recoveries, pauses, cuts and, if wanted, lost and doubled messages, at any moment
+/// of the storm. When it is over the network is calm but for, in one of four storms, a last cut that
+/// stays; of the dead, most have recovered.
+pub fn storm(seed: u64, storm: Storm) -> Plan {
+    let rng = &mut Rng::new(seed);
+    let mut plan = Plan::new();
+    let length = storm.to.since(storm.from);
+    let moment = |rng: &mut Rng| storm.from + length.scale(rng.unit());
+
+    let flaps = rng.below(storm.members as u64 + 1);
+    for _ in 0..flaps {
+        let slot = rng.below(storm.members as u64) as usize;
+        let (one, other) = (moment(rng), moment(rng));
+        match rng.below(4) {
+            0 => plan.push((one.min(other), Fault::Pause(slot, one.max(other)))),
+            1 => plan.push((one, Fault::Crash(slot))),
+            _ => {
+                plan.push((one.min(other), Fault::Crash(slot)));
+                plan.push((one.max(other), Fault::Recover { slot, disk: rng.chance(0.5) }));
+            }
+        }
+    }
+    for name in 1..=rng.below(4) as usize {
+        let (one, other) = (moment(rng), moment(rng));
+        let healed = one.max(other).max(one.min(other) + storm.shortest_cut);
+        plan.push((one.min(other), Fault::Cut(name, random_cut(rng, storm.members))));
+        if healed < storm.to {
+            plan.push((healed, Fault::Heal(name)));
+        }
+    }
+    if storm.lossy {
+        plan.push((storm.from, Fault::Loss(rng.unit() * 0.5)));
+        plan.push((storm.from, Fault::Duplicate(rng.unit() * 0.3)));
+    }
+    plan.push((storm.to, Fault::Calm));
+    for slot in 0..storm.members {
+        if rng.chance(0.7) {
+            plan.push((storm.to, Fault::Recover { slot, disk: rng.chance(0.5) }));
+        }
+    }
+    if rng.chance(0.25) {
+        let sides: Vec<_> = (0..storm.members).map(|_| rng.below(2)).collect();
+        let side = |which| (0..storm.members).filter(|&slot| sides[slot] == which).collect();
+        plan.push((storm.to, Fault::Cut(0, Cut::new(storm.members, &[side(0), side(1)], false))));
+    }
+    plan.sort_by_key(|(at, _)| *at);
+    plan
+}
+
+/// Has every process that comes back find what it had saved: for algorithms that rely on it.
+pub fn keep_disks(plan: &mut Plan) {
+    for (_, fault) in plan {
+        if let Fault::Recover { disk, .. } = fault {
+            *disk = true;
+        }
+    }
+}
+
+/// Two or three sides, perhaps one way only, perhaps with some that are on no side.
+fn random_cut(rng: &mut Rng, members: usize) -> Cut {
+    let sides = 2 + rng.below(2) as usize;
+    let mut groups = vec![Vec::new(); sides + 1];
+    for slot in 0..members {
+        let choices = sides as u64 + u64::from(rng.chance(0.2));
+        groups[rng.below(choices) as usize].push(slot);
+    }
+    Cut::new(members, &groups[..sides], rng.chance(0.25))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_storm_is_decided_by_its_seed_and_ends_in_time() {
+        let weather = Storm {
+            members: 6,
+            from: "10".parse().unwrap(),
+            to: "90".parse().unwrap(),
+            lossy: true,
+            shortest_cut: Span::from_millis(4),
+        };
+        assert_eq!(storm(1, weather), storm(1, weather));
+        assert_ne!(storm(1, weather), storm(2, weather));
+        for seed in 0..200 {
+            let plan = storm(seed, weather);
+            assert!(plan.is_sorted_by_key(|(at, _)| *at));
+            assert!(plan.iter().all(|(at, _)| (weather.from..=weather.to).contains(at)));
+            assert!(plan.contains(&(weather.to, Fault::Calm)), "seed {seed}");
+        }
+    }
+}

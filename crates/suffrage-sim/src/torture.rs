@@ -1,0 +1,460 @@
+//! Torture: a whole scenario decided by a seed, with everything that can go wrong going wrong, then
+//! healing, and then time enough for an algorithm to keep its promises.
+
+mod leases;
+
+use suffrage_core::detectors::{self, gossip, heartbeat, phi};
+use suffrage_core::multicast::bimodal;
+use suffrage_core::{
+    Algorithm, Attribute, BadParameter, Command, Contract, Detection, NodeId, Rng, Roster, Settings, Span,
+    Time, Topology,
+};
+
+use crate::{Detector, Fault, Latency, Multicast, Plan, Ranking, Scenario, Storm, keep_disks, order, storm};
+
+/// When the faults stop, in time units.
+const STORM: u64 = 300;
+/// For how many delay bounds after that the run goes on, unless an algorithm claims to need fewer: within
+/// that time promises that hold "in the end" must have come true.
+const PATIENCE: u64 = 1_000;
+/// How many events are put up with for each pair of processes: several times what any run should take, as
+/// detectors have everybody send to everybody. Small groups are allowed as many as nine.
+const LIMIT: u64 = 2_000;
+/// Moments are in tenths of a time unit.
+const TENTH: u64 = Span::UNIT.as_nanos() / 10;
+/// The largest group, unless another size is asked for.
+pub const MOST_MEMBERS: usize = 9;
+
+/// An algorithm that is to be tortured, and what is not left to the seed.
+#[derive(Clone, Debug)]
+pub struct Victim<A: Algorithm> {
+    /// Its options.
+    pub options: A::Options,
+    /// Those that were asked for, by name: they are never set otherwise.
+    pub given: Vec<(&'static str, String)>,
+    /// How many processes there are.
+    pub members: Option<usize>,
+    /// How much clocks drift at most, instead of what the algorithm claims to live through.
+    pub drift: Option<f64>,
+}
+
+/// What an algorithm is put through.
+#[derive(Clone, Debug)]
+pub struct Ordeal<A: Algorithm> {
+    /// Who takes part, and what befalls them.
+    pub scenario: Scenario,
+    /// The algorithm's options.
+    pub options: A::Options,
+    /// What is set about them, by name.
+    pub settings: Vec<(&'static str, String)>,
+}
+
+impl<A: Algorithm> Default for Victim<A> {
+    fn default() -> Victim<A> {
+        Victim { options: A::Options::default(), given: Vec::new(), members: None, drift: None }
+    }
+}
+
+impl<A: Algorithm> Victim<A> {
+    /// Refuses options that do not fit every group there may be.
+    pub fn check(&self) -> Result<(), BadParameter> {
+        let members = self.members.or(A::members(&self.options));
+        let sizes = members.map_or(1..=MOST_MEMBERS, |members| members..=members);
+        sizes.map(Roster::numbered).try_for_each(|roster| A::check(&self.options, &roster))
+    }
+
+    /// The ordeal of this seed: loss, doubling, reordering, crashes, recoveries, pauses, cuts of all kinds,
+    /// drifting and jumping clocks, changing ranks, wrong suspicions, commands at any time. What the
+    /// algorithm does not claim to live through is left out.
+    pub fn ordeal(&self, seed: u64) -> Ordeal<A> {
+        let own = &mut Rng::new(suffrage_core::Hash::new(seed).word(8));
+        let variants: Vec<Settings> =
+            A::VARIANTS.iter().copied().filter(|variant| self.fits(variant)).collect();
+        let variant = own.pick(&variants).copied().unwrap_or(&[]);
+        let members = self.members.or(A::members(&self.set(variant).0));
+        let (mut scenario, lossy) = general(seed, &A::CONTRACT, members);
+        let needed = if lossy { A::CONTRACT.under_loss } else { &[] };
+        let (options, settings) = self.set(&[needed, variant].concat());
+        let patience = match A::leases(&options) {
+            None => PATIENCE,
+            Some(leases) => {
+                let members = 0..scenario.roster.len();
+                let roles = leases::Roles {
+                    voters: A::electorate(&options).voters(members.len()),
+                    candidates: members.filter(|&slot| A::may_stand(&options, slot)).collect(),
+                };
+                leases::strain(own, &mut scenario, &leases, roles, self.drift.unwrap_or(leases.drift));
+                leases.healed
+            }
+        };
+        let members = scenario.roster.len();
+        round(&mut scenario);
+        scenario.plan = effective(&scenario.plan, members);
+        scenario.limit = Some(LIMIT * (members.max(MOST_MEMBERS) as u64).pow(2));
+        scenario.until = Some(Time::ZERO + Span::from_millis(STORM) + scenario.latency.bound() * patience);
+        Ordeal { scenario, options, settings }
+    }
+
+    /// The options with these besides what was asked for.
+    fn set(&self, wanted: &[(&'static str, &'static str)]) -> (A::Options, Vec<(&'static str, String)>) {
+        let (mut options, mut settings) = (self.options.clone(), self.given.clone());
+        for (name, value) in wanted {
+            if !self.given.iter().any(|(given, _)| given == name) {
+                A::set(&mut options, name, value).expect("an algorithm names values that it takes");
+                settings.push((*name, value.to_string()));
+            }
+        }
+        (options, settings)
+    }
+
+    /// Whether a variant goes together with what was asked for.
+    fn fits(&self, variant: Settings) -> bool {
+        Victim::<A> { options: self.set(variant).0, ..self.clone() }.check().is_ok()
+    }
+}
+
+/// What befalls any algorithm of this contract, and whether messages are lost.
+fn general(seed: u64, contract: &Contract, members: Option<usize>) -> (Scenario, bool) {
+    let rng = &mut Rng::new(suffrage_core::Hash::new(seed).word(7));
+    let members = members.unwrap_or_else(|| 1 + rng.below(MOST_MEMBERS as u64) as usize);
+    let mut ids: Vec<NodeId> = (1..=members as u64).map(NodeId).collect();
+    rng.shuffle(&mut ids);
+    let mut scenario = Scenario::new(Roster::listed(ids).expect("ids are unique"));
+    scenario.seed = seed;
+    scenario.ranking = rng
+        .pick(&[Ranking::Id, Ranking::LowestId, Ranking::Random, Ranking::Quality])
+        .cloned()
+        .expect("there are some");
+    scenario.latency = latency(rng);
+    scenario.drift = if rng.chance(0.5) { 0.0 } else { thousandths(rng, 0.05) };
+    scenario.initiators = (0..members).collect();
+
+    // One that lives through loss by itself is never spared it; one that must be set up for it is, in
+    // half of the ordeals, put through those of a network that loses nothing.
+    let alone = contract.detection == Detection::Timeout;
+    let lossy = alone || !contract.under_loss.is_empty() && rng.chance(0.5);
+    scenario.detector = detector(rng, scenario.latency.bound(), alone || lossy);
+    if contract.topology == Topology::Multicast {
+        scenario.multicast = multicast(rng);
+    }
+    if lossy {
+        scenario.loss = thousandths(rng, 0.5);
+        scenario.duplicate = thousandths(rng, 0.3);
+    }
+    let unnoticed = scenario.detector.delay().unwrap_or(Span::ZERO) + scenario.latency.bound();
+    let weather = Storm {
+        members,
+        from: Time::ZERO,
+        to: Time::ZERO + Span::from_millis(STORM),
+        lossy: false,
+        shortest_cut: if lossy { Span::ZERO } else { unnoticed },
+    };
+    scenario.plan = storm(rng.bits(), weather);
+    scenario.plan.extend(jumps(rng, members));
+    scenario.plan.extend(reranks(rng, members));
+    scenario.commands = requests(rng, &scenario.roster);
+    if contract.needs_disk {
+        keep_disks(&mut scenario.plan);
+    }
+    (scenario, lossy)
+}
+
+fn latency(rng: &mut Rng) -> Latency {
+    match rng.below(4) {
+        0 => Latency::Const(Span::UNIT),
+        1 => Latency::Uniform(Span::ZERO, Span::UNIT),
+        2 => Latency::Exponential(Span::from_units(0.3)),
+        _ => Latency::LogNormal(Span::from_units(0.3), 0.7),
+    }
+}
+
+/// A detector: one that knows the truth and, where an algorithm can do without that, a real one or none.
+fn detector(rng: &mut Rng, bound: Span, dispensable: bool) -> Detector {
+    let delay = Span::from_millis(2 + rng.below(5));
+    // What is heard within the delay bound is heard in time, by clocks that drift as much as they do here.
+    let period = Span::from_millis(1) + bound * (3 + rng.below(4));
+    match rng.below(if dispensable { 6 } else { 2 }) {
+        0 => Detector::Ideal { delay },
+        1 => Detector::Parametric { delay, false_rate: thousandths(rng, 0.02) },
+        2 => {
+            Detector::Real(detectors::Options::Heartbeat(heartbeat::Options { period, timeout: period * 3 }))
+        }
+        3 => Detector::Real(detectors::Options::Phi(phi::Options::new(
+            8.0 + rng.below(5) as f64,
+            Some(period),
+        ))),
+        4 => Detector::Real(detectors::Options::Gossip(gossip::Options { period, fail: period * 15 })),
+        _ => Detector::None,
+    }
+}
+
+/// How multicasts go, where there are any.
+fn multicast(rng: &mut Rng) -> Multicast {
+    match rng.below(3) {
+        0 => Multicast::Broadcast,
+        1 => Multicast::Ideal(1.0 - thousandths(rng, 0.5)),
+        _ => {
+            let (fanout, rounds) = (1 + rng.below(2) as u32, 2 + rng.below(4) as u32);
+            Multicast::Bimodal(bimodal::Options { fanout, rounds })
+        }
+    }
+}
+
+fn jumps(rng: &mut Rng, members: usize) -> Plan {
+    let count = if rng.chance(0.5) { 0 } else { rng.below(4) };
+    let jump = |_| {
+        let at = Time::ZERO + Span::from_millis(rng.below(STORM));
+        let slot = rng.below(members as u64) as usize;
+        (at, Fault::Jump { slot, by: Span::from_millis(1 + rng.below(200)), back: rng.chance(0.5) })
+    };
+    (0..count).map(jump).collect()
+}
+
+fn reranks(rng: &mut Rng, members: usize) -> Plan {
+    let count = if rng.chance(0.7) { 0 } else { 1 + rng.below(3) };
+    let rerank = |_| {
+        let at = Time::ZERO + Span::from_millis(rng.below(STORM));
+        let attribute = rng.below(2 * members as u64 + 2) as Attribute - members as Attribute;
+        (at, Fault::Rank(rng.below(members as u64) as usize, attribute))
+    };
+    (0..count).map(rerank).collect()
+}
+
+/// What the application asks: for elections, and of those who happen to lead to let go.
+fn requests(rng: &mut Rng, roster: &Roster) -> Vec<(Time, usize, Command)> {
+    let count = rng.below(6);
+    let members = roster.len() as u64;
+    let request = |_| {
+        let at = Time::ZERO + Span::from_millis(rng.below(STORM));
+        let command = match rng.below(4) {
+            0 => Command::Resign,
+            1 => Command::Transfer(roster.id(rng.below(members) as usize)),
+            _ => Command::Campaign,
+        };
+        (at, rng.below(members) as usize, command)
+    };
+    (0..count).map(request).collect()
+}
+
+/// A random number up to this, with three decimals: readers will meet it on a command line.
+fn thousandths(rng: &mut Rng, most: f64) -> f64 {
+    (rng.unit() * most * 1000.0).round() / 1000.0
+}
+
+/// Moves faults to tenths of a time unit, for the same reason. What begins does so a little earlier and what
+/// ends a little later, so that nothing gets shorter; and what begins stays before the calm, but for what is
+/// planned for that very moment.
+fn round(scenario: &mut Scenario) {
+    let down = |at: Time| Time::from_nanos(at.as_nanos() / TENTH * TENTH);
+    let up = |at: Time| Time::from_nanos(at.as_nanos().div_ceil(TENTH) * TENTH);
+    for (at, fault) in &mut scenario.plan {
+        *at = match fault {
+            Fault::Heal(_) | Fault::Recover { .. } => up(*at),
+            _ => down(*at),
+        };
+        if let Fault::Pause(_, until) = fault {
+            *until = up(*until).max(*at + Span::from_nanos(TENTH));
+        }
+    }
+}
+
+/// The plan without what would come to nothing, in order: crashes of the dead, recoveries of the living,
+/// pauses of the dead, cuts that separate nobody, the healing of what is whole. Cuts are numbered as they
+/// come.
+pub fn effective(plan: &Plan, members: usize) -> Plan {
+    let mut plan = plan.clone();
+    order(&mut plan);
+    let mut dead = vec![false; members];
+    let mut cuts = Vec::new();
+    let mut names = 0..;
+    plan.retain_mut(|(_, fault)| match fault {
+        Fault::Crash(slot) => !std::mem::replace(&mut dead[*slot], true),
+        Fault::Recover { slot, .. } => std::mem::replace(&mut dead[*slot], false),
+        Fault::Pause(slot, _) => !dead[*slot],
+        Fault::Cut(name, cut) => {
+            cut.drop_empty_sides();
+            if cut.groups().0.len() < 2 {
+                return false;
+            }
+            let new = names.next().expect("there are always more");
+            cuts.push((std::mem::replace(name, new), new));
+            true
+        }
+        Fault::Heal(name) => match cuts.iter().position(|(old, _)| old == name) {
+            Some(place) => {
+                *name = cuts.remove(place).1;
+                true
+            }
+            None => false,
+        },
+        Fault::Calm => {
+            cuts.clear();
+            true
+        }
+        Fault::CrashLeader | Fault::RecoverLeader { .. } => true,
+        Fault::Jump { .. } | Fault::Rank(..) | Fault::Loss(_) | Fault::Duplicate(_) => true,
+    });
+    plan
+}
+
+/// A smaller ordeal that still does it: faults, commands and flaws of the network are left out, more and
+/// then less of them at a time, for as long as `does_it` says so (delta debugging: Zeller 1999).
+pub fn shrink(scenario: &Scenario, mut does_it: impl FnMut(&Scenario) -> bool) -> Scenario {
+    let mut shrunk = scenario.clone();
+    let mut ask = |candidate: Scenario, shrunk: &mut Scenario| {
+        let better = does_it(&candidate);
+        if better {
+            *shrunk = candidate;
+        }
+        better
+    };
+    let mut count = len(&shrunk);
+    loop {
+        let before = size(&shrunk);
+        for flaw in [no_loss, no_doubling, no_drift, no_chance] {
+            let candidate = flaw(&shrunk);
+            if size(&candidate) < size(&shrunk) {
+                ask(candidate, &mut shrunk);
+            }
+        }
+        let mut from = 0;
+        while from < len(&shrunk) {
+            let candidate = without(&shrunk, from, count.max(1));
+            if len(&candidate) == len(&shrunk) || !ask(candidate, &mut shrunk) {
+                from += count.max(1);
+            }
+        }
+        // One at a time until nothing changes any more.
+        if count <= 1 && size(&shrunk) == before {
+            return shrunk;
+        }
+        count /= 2;
+    }
+}
+
+fn len(scenario: &Scenario) -> usize {
+    scenario.plan.len() + scenario.commands.len()
+}
+
+/// How much goes wrong: faults, commands, and flaws of the network.
+fn size(scenario: &Scenario) -> usize {
+    let flaws = [
+        scenario.loss > 0.0,
+        scenario.duplicate > 0.0,
+        scenario.drift > 0.0,
+        scenario.latency != Latency::Const(Span::UNIT),
+    ];
+    len(scenario) + flaws.iter().filter(|&&flaw| flaw).count()
+}
+
+fn no_loss(scenario: &Scenario) -> Scenario {
+    Scenario { loss: 0.0, ..scenario.clone() }
+}
+
+fn no_doubling(scenario: &Scenario) -> Scenario {
+    Scenario { duplicate: 0.0, ..scenario.clone() }
+}
+
+fn no_drift(scenario: &Scenario) -> Scenario {
+    Scenario { drift: 0.0, ..scenario.clone() }
+}
+
+fn no_chance(scenario: &Scenario) -> Scenario {
+    Scenario { latency: Latency::Const(Span::UNIT), ..scenario.clone() }
+}
+
+/// The scenario without `count` of its faults and commands, from the given place on. Calm stays: it is
+/// not a fault.
+fn without(scenario: &Scenario, from: usize, count: usize) -> Scenario {
+    let left_out = |place: usize| (from..from + count).contains(&place);
+    let faults = scenario.plan.len();
+    let plan = scenario.plan.iter().enumerate();
+    let plan = plan.filter(|(place, (_, fault))| !left_out(*place) || *fault == Fault::Calm);
+    let commands = scenario.commands.iter().enumerate().filter(|(place, _)| !left_out(faults + place));
+    Scenario {
+        plan: effective(&plan.map(|(_, fault)| fault.clone()).collect(), scenario.roster.len()),
+        commands: commands.map(|(_, command)| *command).collect(),
+        ..scenario.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Cut;
+    use suffrage_algorithms::bully::Bully;
+
+    fn ordeal(seed: u64, members: Option<usize>) -> Ordeal<Bully> {
+        Victim { members, ..Victim::default() }.ordeal(seed)
+    }
+
+    fn time(units: u64) -> Time {
+        Time::ZERO + Span::from_millis(units)
+    }
+
+    #[test]
+    fn an_ordeal_is_decided_by_its_seed_ends_in_calm_and_holds_nothing_idle() {
+        let mut kinds = std::collections::BTreeSet::new();
+        for seed in 0..500 {
+            let Ordeal { scenario, settings, .. } = ordeal(seed, None);
+            assert_eq!(format!("{scenario:?}"), format!("{:?}", ordeal(seed, None).scenario));
+            assert!(scenario.plan.iter().all(|(at, _)| *at <= time(STORM)), "seed {seed}");
+            assert_eq!(scenario.plan, effective(&scenario.plan, scenario.roster.len()), "seed {seed}");
+            assert!(scenario.plan.contains(&(time(STORM), Fault::Calm)), "seed {seed}");
+            let late = scenario.plan.iter().filter(|(at, _)| *at == time(STORM));
+            let last = |fault: &Fault| matches!(fault, Fault::Calm | Fault::Recover { .. } | Fault::Cut(..));
+            assert!(late.clone().all(|(_, fault)| last(fault)), "seed {seed}");
+            assert!(late.filter(|(_, fault)| matches!(fault, Fault::Cut(..))).count() <= 1, "seed {seed}");
+            assert!(scenario.loss == 0.0 || !settings.is_empty(), "seed {seed}: loss needs its settings");
+            kinds.extend(
+                scenario
+                    .plan
+                    .iter()
+                    .map(|(_, fault)| std::mem::discriminant(fault))
+                    .map(|d| format!("{d:?}")),
+            );
+        }
+        assert_eq!(kinds.len(), 8, "every kind of fault but loss and doubling, which are not planned");
+    }
+
+    #[test]
+    fn what_comes_to_nothing_is_left_out() {
+        let cut = |sides: [Vec<usize>; 2]| Cut::new(3, &sides, false);
+        let recover = |slot| Fault::Recover { slot, disk: true };
+        let plan = vec![
+            (time(1), Fault::Crash(0)),
+            (time(2), Fault::Crash(0)),
+            (time(3), Fault::Pause(0, time(9))),
+            (time(4), recover(0)),
+            (time(5), recover(0)),
+            (time(6), Fault::Cut(1, cut([vec![0, 1], vec![]]))),
+            (time(7), Fault::Heal(1)),
+            (time(7), Fault::Cut(2, cut([vec![0], vec![1]]))),
+            (time(8), Fault::Calm),
+            (time(9), Fault::Heal(2)),
+        ];
+        let kept: Vec<u64> =
+            effective(&plan, 3).iter().map(|(at, _)| at.as_nanos() / Span::UNIT.as_nanos()).collect();
+        assert_eq!(kept, [1, 4, 7, 8]);
+    }
+
+    #[test]
+    fn shrinking_finds_the_faults_that_matter() {
+        let Ordeal { mut scenario, .. } = ordeal(1, Some(6));
+        let culprits = [(time(50), Fault::Crash(4)), (time(120), Fault::Rank(2, 77))];
+        scenario.plan = effective(&scenario.plan, 6);
+        scenario.plan.retain(|(_, fault)| *fault != Fault::Crash(4));
+        scenario.plan.extend(culprits.clone());
+        scenario.plan = effective(&scenario.plan, 6);
+        let before = scenario.plan.len();
+        let shrunk =
+            shrink(&scenario, |candidate| culprits.iter().all(|culprit| candidate.plan.contains(culprit)));
+        let mut faults = shrunk.plan;
+        faults.retain(|(_, fault)| *fault != Fault::Calm);
+        assert!(before > 5, "{before}");
+        assert_eq!(faults, culprits);
+        assert!(shrunk.commands.is_empty() && shrunk.loss == 0.0 && shrunk.drift == 0.0);
+        let unshrunk = shrink(&scenario, |_| false);
+        assert_eq!(unshrunk.plan, scenario.plan, "if nothing smaller does it, nothing is left out");
+    }
+}

@@ -1,0 +1,395 @@
+//! What is hard on leases: to lose touch for about as long as one lasts, and somebody who is waiting for that.
+//!
+//! Everything here is within what such algorithms claim to live through: disks are kept, but for those of a
+//! minority of the voters in ordeals of their own; clocks drift up to the bound; the clock of one that does
+//! not vote may jump ahead, which only makes it believe in less.
+
+use suffrage_core::{Command, Leases, Rng, Span, Time};
+
+use super::{STORM, TENTH};
+use crate::{Cut, Detector, Fault, Latency, Plan, Scenario};
+
+/// Who does what, by slot.
+pub(super) struct Roles {
+    /// The first so many vote.
+    pub(super) voters: usize,
+    /// These may lead.
+    pub(super) candidates: Vec<usize>,
+}
+
+/// Makes a scenario hard on leases.
+pub(super) fn strain(rng: &mut Rng, scenario: &mut Scenario, leases: &Leases, roles: Roles, drift: f64) {
+    // It learns of failures by its clocks alone.
+    scenario.detector = Detector::None;
+    scenario.drift = *rng.pick(&[0.0, drift / 2.0, drift, drift]).expect("there are some");
+    // In a network that loses every other message nobody ever holds a lease.
+    let most = *rng.pick(&[0.0, 0.1, 0.5]).expect("there are some");
+    scenario.loss = super::thousandths(rng, most);
+    scenario.plan.retain(|(_, fault)| !matches!(fault, Fault::Jump { .. }));
+    let kind = rng.below(6);
+    let mut strain = Strain {
+        rng,
+        members: scenario.roster.len(),
+        voters: roles.voters,
+        candidates: roles.candidates,
+        delay: scenario.latency.bound(),
+        lease: scenario.latency.bound() * leases.length,
+        plan: Plan::new(),
+        commands: Vec::new(),
+        cuts: 0,
+    };
+    match kind {
+        0 if leases.stable => strain.envy(scenario),
+        1 if strain.voters > 2 => strain.lose_disks(scenario),
+        _ => strain.storm(scenario),
+    }
+    scenario.plan.extend(strain.plan);
+    scenario.commands.extend(strain.commands);
+}
+
+struct Strain<'r> {
+    rng: &'r mut Rng,
+    members: usize,
+    voters: usize,
+    candidates: Vec<usize>,
+    /// How long a message takes at most.
+    delay: Span,
+    lease: Span,
+    plan: Plan,
+    commands: Vec<(Time, usize, Command)>,
+    /// How many cuts there are so far.
+    cuts: usize,
+}
+
+impl Strain<'_> {
+    /// Somewhere in the storm, with a while left for what comes of it.
+    fn moment(&mut self) -> Time {
+        Time::ZERO + Span::from_units(self.rng.unit() * (STORM - 20) as f64)
+    }
+
+    /// So many times this span after that moment, from the first number to the second; not after the storm.
+    fn later(&mut self, at: Time, span: Span, least: f64, most: f64) -> Time {
+        let times = least + self.rng.unit() * (most - least);
+        (at + span.scale(times)).min(Time::ZERO + Span::from_millis(STORM))
+    }
+
+    fn anybody(&mut self) -> usize {
+        self.rng.below(self.members as u64) as usize
+    }
+
+    /// One that does not vote, if there is one.
+    fn outsider(&mut self) -> Option<usize> {
+        let outsiders = self.members - self.voters;
+        (outsiders > 0).then(|| self.voters + self.rng.below(outsiders as u64) as usize)
+    }
+
+    /// Somebody wants to lead: this one, or if it may not, another.
+    fn campaign(&mut self, at: Time, slot: usize) {
+        let stands = self.candidates.contains(&slot);
+        let slot = if stands { slot } else { *self.rng.pick(&self.candidates).expect("somebody may lead") };
+        // To a tenth: readers will meet it on a command line.
+        let at = Time::from_nanos(at.as_nanos() / TENTH * TENTH);
+        self.commands.push((at, slot, Command::Campaign));
+    }
+
+    /// A cut for one to a few leases.
+    fn cut(&mut self, at: Time, cuts: impl IntoIterator<Item = Cut>) -> Time {
+        let healed = self.later(at, self.lease, 0.7, 4.0);
+        cuts.into_iter().for_each(|cut| self.cut_until(at, healed, cut));
+        healed
+    }
+
+    fn cut_until(&mut self, at: Time, healed: Time, cut: Cut) {
+        if at >= Time::ZERO + Span::from_millis(STORM) {
+            return;
+        }
+        // Away from the numbers of the cuts that are there already.
+        let name = 1_000 + self.cuts;
+        self.cuts += 1;
+        self.plan.push((at, Fault::Cut(name, cut)));
+        if healed < Time::ZERO + Span::from_millis(STORM) {
+            self.plan.push((healed, Fault::Heal(name)));
+        }
+    }
+
+    /// All that goes wrong, one after the other or at once.
+    fn storm(&mut self, scenario: &mut Scenario) {
+        // What lasts for half of the storm leaves too few to be hard on anybody; so, not always.
+        if self.rng.chance(0.6) {
+            let end = Time::ZERO + Span::from_millis(STORM);
+            scenario.plan.retain(|(at, fault)| *at == end || matches!(fault, Fault::Rank(..)));
+        }
+        match self.rng.below(4) {
+            0 => self.open(scenario),
+            1 => scenario.initiators.retain(|_| self.rng.chance(0.4)),
+            _ => {}
+        }
+        for _ in 0..2 + self.rng.below(3 * self.members as u64) {
+            match self.rng.below(9) {
+                0 | 1 => self.flap(),
+                2 => self.pause(),
+                3 => self.interrupt(),
+                4 => self.black_out(),
+                5 => self.duel(),
+                6 => self.succeed(),
+                7 => self.cut_partly(),
+                _ => self.jump_ahead(),
+            }
+        }
+    }
+
+    /// A crash so short that what was granted before is not over yet.
+    fn flap(&mut self) {
+        let (slot, at) = (self.anybody(), self.moment());
+        let back = self.later(at, self.lease, 0.0, 0.8);
+        self.plan.push((at, Fault::Crash(slot)));
+        self.plan.push((back, Fault::Recover { slot, disk: true }));
+        if self.rng.chance(0.5) {
+            self.campaign(back, slot);
+        }
+    }
+
+    /// A pause about as long as a lease, or longer.
+    fn pause(&mut self) {
+        let (slot, at) = (self.anybody(), self.moment());
+        let until = self.later(at, self.lease, 0.5, 3.0);
+        self.plan.push((at, Fault::Pause(slot, until)));
+    }
+
+    /// A pause in the middle of a contest: what was granted meanwhile is old when it is heard of.
+    fn interrupt(&mut self) {
+        let (slot, at) = (self.anybody(), self.moment());
+        let from = self.later(at, self.delay, 0.5, 4.0);
+        let until = self.later(from, self.lease, 0.5, 2.0);
+        self.plan.push((from, Fault::Pause(slot, until)));
+        self.campaign(at, slot);
+    }
+
+    /// Two begin, with the same token. One is paused when it is about to ask for a lease; the other leads and
+    /// lets go, and just then the first goes on.
+    fn open(&mut self, scenario: &mut Scenario) {
+        let [one, other] = [(); 2].map(|()| *self.rng.pick(&self.candidates).expect("somebody may lead"));
+        scenario.initiators.retain(|&slot| slot == one || slot == other);
+        let from = self.later(Time::ZERO, self.delay, 0.2, 2.2);
+        let done = self.later(Time::ZERO, self.delay, 3.0, 8.0);
+        let until = self.later(done, self.delay, 0.2, 2.0);
+        self.plan.push((from, Fault::Pause(one, until)));
+        self.commands.push((Time::from_nanos(done.as_nanos() / TENTH * TENTH), other, Command::Resign));
+    }
+
+    /// Power fails for most of the voters, and comes back soon; somebody sees a chance.
+    fn black_out(&mut self) {
+        let at = self.moment();
+        let back = self.later(at, self.lease, 0.0, 0.5);
+        let rival = self.anybody();
+        for slot in 0..self.voters {
+            if self.rng.chance(0.8) {
+                self.plan.push((at, Fault::Crash(slot)));
+                self.plan.push((back, Fault::Recover { slot, disk: true }));
+            }
+        }
+        let soon = self.later(back, self.delay, 0.0, 3.0);
+        self.campaign(soon, rival);
+    }
+
+    /// Several want to lead at the same moment.
+    fn duel(&mut self) {
+        let at = self.moment();
+        for _ in 0..2 + self.rng.below(3) {
+            let slot = self.anybody();
+            self.campaign(at, slot);
+        }
+    }
+
+    /// Somebody, who may lead, is alone for a while, and another wants to lead from the first moment on at
+    /// which that can be.
+    fn succeed(&mut self) {
+        let (slot, at) = (self.anybody(), self.moment());
+        let healed = self.cut(at, [Cut::isolating(self.members, slot)]);
+        let rival = self.anybody();
+        for part in 1..=6 {
+            let next = at + self.lease.scale(f64::from(part) / 4.0);
+            if next < healed {
+                self.campaign(next, rival);
+            }
+        }
+    }
+
+    /// The partial partitions of the OmniPaxos paper (Ng, Haridi, Carbone 2023, section 2), and one that is
+    /// heard but hears nobody, or the other way round.
+    fn cut_partly(&mut self) {
+        let members = self.members;
+        let mut slots: Vec<usize> = (0..members).collect();
+        self.rng.shuffle(&mut slots);
+        let (one, other) = (slots[0], slots[members - 1]);
+        let cuts = match self.rng.below(4) {
+            0 => vec![Cut::chained(members, one, other)],
+            1 => vec![Cut::hub(members, one)],
+            2 => vec![Cut::hub(members, one), Cut::isolating(members, other)],
+            _ => {
+                let mut sides = [vec![one], slots[1..].to_vec()];
+                sides.rotate_left(self.rng.below(2) as usize);
+                vec![Cut::new(members, &sides, true)]
+            }
+        };
+        let at = self.moment();
+        self.cut(at, cuts);
+    }
+
+    /// The clock of one that does not vote jumps ahead: it takes its lease for shorter than it is.
+    fn jump_ahead(&mut self) {
+        let at = self.moment();
+        if let Some(slot) = self.outsider() {
+            let by = Span::from_millis(1 + self.rng.below(100));
+            self.plan.push((at, Fault::Jump { slot, by, back: false }));
+        }
+    }
+
+    /// Nothing goes wrong with voters and messages; but others come and go, and all want to lead. Whoever
+    /// leads and is well must not notice.
+    fn envy(&mut self, scenario: &mut Scenario) {
+        let end = Time::ZERO + Span::from_millis(STORM);
+        scenario.plan = vec![(end, Fault::Calm)];
+        scenario.commands.clear();
+        scenario.loss = 0.0;
+        // In time for sure; and so slow a renewal as to be missed is nobody's.
+        if !matches!(scenario.latency, Latency::Const(_) | Latency::Uniform(..)) {
+            scenario.latency = Latency::Uniform(Span::ZERO, Span::UNIT);
+        }
+        // By then whoever leads has renewed its lease, and if a voter that could not hear it has promised
+        // another meanwhile, has prepared again: a renewal, its rejection, a preparation and a proposal, which
+        // may be longer than a short lease.
+        scenario.stable = Some(self.lease * 2);
+        for _ in 0..10 + self.rng.below(20) {
+            let (slot, at) = (self.anybody(), self.moment());
+            self.campaign(at, slot);
+        }
+        for _ in 0..self.rng.below(4) {
+            let Some(slot) = self.outsider() else { return };
+            let at = self.moment();
+            let until = self.later(at, self.lease, 0.3, 3.0);
+            match self.rng.below(3) {
+                0 => self.plan.push((at, Fault::Pause(slot, until))),
+                1 => {
+                    self.plan.push((at, Fault::Crash(slot)));
+                    self.plan.push((until, Fault::Recover { slot, disk: true }));
+                }
+                _ => {
+                    let other = self.anybody();
+                    self.cut(at, [Cut::chained(self.members, slot, other)]);
+                }
+            }
+        }
+    }
+
+    /// A storm in which some of the voters, though fewer than half, lose their disks with every crash. All
+    /// the others are there in the end, and reach each other: they are a majority.
+    fn lose_disks(&mut self, scenario: &mut Scenario) {
+        self.storm(scenario);
+        let lost: Vec<usize> = {
+            let mut slots: Vec<usize> = (0..self.voters).collect();
+            self.rng.shuffle(&mut slots);
+            slots[..1 + self.rng.below((self.voters as u64 - 1) / 2) as usize].to_vec()
+        };
+        let end = Time::ZERO + Span::from_millis(STORM);
+        scenario.plan.retain(|(at, fault)| *at < end || !matches!(fault, Fault::Cut(..)));
+        for _ in 0..1 + self.rng.below(3) {
+            self.forget(&lost);
+        }
+        self.plan.extend((0..self.voters).map(|slot| (end, Fault::Recover { slot, disk: true })));
+        for (_, fault) in scenario.plan.iter_mut().chain(&mut self.plan) {
+            if let Fault::Recover { slot, disk } = fault {
+                *disk = !lost.contains(slot);
+            }
+        }
+    }
+
+    /// Voters lose their disks at the moment when it matters most: some others have been away, and know nothing
+    /// of the latest leader; now they are back, those who do know are cut off with it, and somebody wants to
+    /// lead. With those who forgot, the others would be a majority.
+    fn forget(&mut self, lost: &[usize]) {
+        let mut kept: Vec<usize> = (0..self.voters).filter(|slot| !lost.contains(slot)).collect();
+        self.rng.shuffle(&mut kept);
+        let (away, loyal) = kept.split_at((self.voters / 2 + 1 - lost.len()).min(kept.len()));
+        let at = self.moment();
+        let turn = self.later(at, self.lease, 1.2, 2.0);
+        let back = self.later(turn, self.delay, 0.0, 2.0);
+        let members = self.members;
+        let rest = |side: &[usize]| (0..members).filter(|slot| !side.contains(slot)).collect();
+        let before = Cut::new(members, &[away.to_vec(), rest(away)], false);
+        // The leader may be any of those who do not vote.
+        let mut court = loyal.to_vec();
+        court.extend((self.voters..self.members).filter(|_| self.rng.chance(0.5)));
+        let after = Cut::new(members, &[court.clone(), rest(&court)], false);
+        self.cut_until(at, turn, before);
+        let healed = self.later(turn, self.lease, 0.5, 1.5);
+        self.cut_until(turn, healed, after);
+        for &slot in lost {
+            self.plan.extend([(turn, Fault::Crash(slot)), (back, Fault::Recover { slot, disk: false })]);
+        }
+        let rivals: Vec<usize> = rest(&court);
+        for _ in 0..3 {
+            let rival = *self.rng.pick(&rivals).expect("those who forgot are among them");
+            let soon = self.later(back, self.delay, 0.0, 6.0);
+            self.campaign(soon, rival);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ordeal, Victim};
+    use std::collections::BTreeSet;
+    use suffrage_core::Algorithm;
+    use suffrage_lease::QuorumLease;
+
+    /// Nothing is asked of leases that they do not claim: the rules of the module's text, for every ordeal.
+    #[test]
+    fn what_befalls_leases_is_within_what_they_claim() {
+        let (mut stable, mut wiped, mut jumped, mut several) = (0, 0, 0, 0);
+        for seed in 0..3_000 {
+            let Ordeal { scenario, options, .. } = Victim::<QuorumLease>::default().ordeal(seed);
+            let voters = options.voters.min(scenario.roster.len());
+            assert!(scenario.drift <= options.drift.fraction(), "seed {seed}");
+            let mut lost = BTreeSet::new();
+            for (at, fault) in &scenario.plan {
+                assert!(*at <= Time::ZERO + Span::from_millis(STORM), "seed {seed}");
+                match fault {
+                    Fault::Jump { slot, back, .. } => {
+                        assert!(*slot >= voters && !back, "seed {seed}");
+                        jumped += 1;
+                    }
+                    Fault::Recover { slot, disk: false } => {
+                        assert!(*slot < voters, "seed {seed}");
+                        lost.insert(*slot);
+                    }
+                    Fault::Crash(slot) if scenario.stable.is_some() => {
+                        assert!(*slot >= voters, "seed {seed}")
+                    }
+                    _ => {}
+                }
+            }
+            assert!(lost.len() <= (voters.max(1) - 1) / 2, "seed {seed}: a minority");
+            wiped += usize::from(!lost.is_empty());
+            several += usize::from(QuorumLease::elections(&options) > 1);
+            if scenario.stable.is_some() {
+                stable += 1;
+                assert!(scenario.loss == 0.0 && options.failback.is_none(), "seed {seed}");
+                let commands = &scenario.commands;
+                assert!(commands.iter().all(|&(_, _, command)| command == Command::Campaign), "seed {seed}");
+            }
+        }
+        for count in [stable, wiped, jumped, several] {
+            assert!(count > 100, "{stable} {wiped} {jumped} {several}");
+        }
+    }
+
+    /// Clocks that drift beyond the bound are used only if somebody asks for it.
+    #[test]
+    fn drift_is_as_asked() {
+        let victim = Victim::<QuorumLease> { drift: Some(0.3), ..Victim::default() };
+        let drifts: Vec<f64> = (0..50).map(|seed| victim.ordeal(seed).scenario.drift).collect();
+        assert!(drifts.contains(&0.3) && drifts.iter().all(|&drift| drift <= 0.3));
+    }
+}

@@ -1,0 +1,327 @@
+//! Failures during an election: whatever happens, once it stops every component that can elect a leader
+//! ends with exactly one, its best live member if the contract says so; and what a contract promises of
+//! the time before that holds all along.
+
+use suffrage_algorithms::catalog::{self, CONTRACTS};
+use suffrage_core::Visitor;
+use suffrage_core::{Algorithm, Attribute, Choice, Contract, Detection, NodeId, Rng, Roster, Span, Time};
+use suffrage_sim::invariants::{Agreement, Termination};
+use suffrage_sim::{Detector, Fault, Latency, Outcome, Ranking, Scenario, Storm, keep_disks, storm};
+
+/// How processes are to get through a storm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Means {
+    /// A failure detector reports every silence that can cost a message, and its end.
+    Detector,
+    /// The same, and the detector errs now and then while the storm lasts.
+    ErringDetector,
+    /// Messages are lost and doubled, there is no detector, and what the contract asks for under loss is
+    /// set: leaders reaffirm themselves.
+    Reaffirm,
+    /// All of it at once.
+    Both,
+}
+
+const STORM: u64 = 300;
+
+fn stormy(seed: u64, means: Means) -> Scenario {
+    let members = 2 + (seed % 7) as usize;
+    let mut order: Vec<NodeId> = (1..=members as u64).map(NodeId).collect();
+    let chance = &mut Rng::new(seed);
+    chance.shuffle(&mut order);
+    let mut scenario = Scenario::new(Roster::listed(order).expect("ids are unique"));
+    scenario.seed = seed;
+    scenario.ranking = if chance.chance(0.5) { Ranking::Id } else { Ranking::Random };
+    scenario.drift = if chance.chance(0.5) { 0.0 } else { 0.01 };
+    scenario.latency = match seed % 3 {
+        0 => Latency::Const(Span::UNIT),
+        1 => Latency::Uniform(Span::ZERO, Span::UNIT),
+        _ => Latency::Exponential(Span::from_units(0.3)),
+    };
+    // Everybody calls: one that never had a leader and is not told to call has nothing to miss.
+    scenario.initiators = (0..members).collect();
+    let delay = Span::from_units(2.0 + (seed % 5) as f64);
+    scenario.detector = match means {
+        Means::Reaffirm => Detector::None,
+        Means::Detector => Detector::Ideal { delay },
+        Means::ErringDetector | Means::Both => Detector::Parametric { delay, false_rate: 0.01 },
+    };
+    let (from, to) = (Time::ZERO, Time::ZERO + Span::from_millis(STORM));
+    let lossy = matches!(means, Means::Reaffirm | Means::Both);
+    // What no detector notices is a lost message, and those are for reaffirmation to mend.
+    let shortest_cut = if lossy { Span::ZERO } else { delay + Span::UNIT };
+    scenario.plan = storm(seed, Storm { members, from, to, lossy, shortest_cut });
+    if chance.chance(0.3) {
+        let rank = Fault::Rank(chance.below(members as u64) as usize, chance.bits() as Attribute);
+        scenario.plan.push((from + (to.since(from)).scale(chance.unit()), rank));
+    }
+    scenario.until = Some(to + Span::from_millis(6_000));
+    scenario
+}
+
+/// The same as far as the contract is meant for it: where safety rests on what was saved, disks are
+/// kept; and one that never falls quiet is not watched for longer than it needs.
+fn stormy_for(contract: &Contract, seed: u64, means: Means) -> Scenario {
+    let mut scenario = stormy(seed, means);
+    if contract.needs_disk {
+        keep_disks(&mut scenario.plan);
+    }
+    if contract.detection == Detection::Timeout {
+        return ending(scenario, 1_000);
+    }
+    scenario
+}
+
+/// The same, over so many message delays after the storm.
+fn ending(scenario: Scenario, delays: u64) -> Scenario {
+    let after = scenario.latency.bound() * delays;
+    Scenario { until: Some(Time::ZERO + Span::from_millis(STORM) + after), ..scenario }
+}
+
+struct Weather {
+    scenario: Scenario,
+    settings: &'static [(&'static str, &'static str)],
+}
+
+impl Visitor for Weather {
+    type Output = Outcome;
+
+    fn visit<A: Algorithm>(self) -> Outcome {
+        let mut options = A::Options::default();
+        for (name, value) in self.settings {
+            A::set(&mut options, name, value).expect("it takes that value");
+        }
+        self.scenario.run::<A>(&options)
+    }
+}
+
+/// Whether a run ends with a component that has not one leader: of what is promised with a probability, that
+/// is the part which can be seen in a single run, and which it alone does not break.
+struct Disagreement(Scenario);
+
+impl Visitor for Disagreement {
+    type Output = bool;
+
+    fn visit<A: Algorithm>(self) -> bool {
+        let options = A::Options::default();
+        let mut world = self.0.world::<A>(&options);
+        world.check(Box::new(Agreement));
+        world.check(Box::new(Termination::of(A::electorate(&options))));
+        world.run(self.0.horizon());
+        world.finish();
+        !world.ledger().violations.is_empty()
+    }
+}
+
+fn outcome(contract: &Contract, seed: u64, means: Means) -> Outcome {
+    let settings = match means {
+        Means::Detector | Means::ErringDetector => &[],
+        Means::Reaffirm | Means::Both => contract.under_loss,
+    };
+    let weather = Weather { scenario: stormy_for(contract, seed, means), settings };
+    catalog::visit(contract.name, weather).expect("it is in the catalog")
+}
+
+/// How many storms each algorithm goes through: `SUFFRAGE_SEEDS`, or enough for every day.
+#[allow(clippy::disallowed_methods, reason = "a longer watch is asked for from outside")]
+fn seeds() -> u64 {
+    std::env::var("SUFFRAGE_SEEDS").map_or(2_000, |seeds| seeds.parse().expect("SUFFRAGE_SEEDS is a number"))
+}
+
+/// Whether these means are any to this algorithm: one that rests on a detector, and whose contract names
+/// nothing that makes up for it, never learns that its leader is dead.
+fn helps(means: Means, contract: &Contract) -> bool {
+    let blind = contract.detection == Detection::Detector && contract.under_loss.is_empty();
+    means != Means::Reaffirm || !blind
+}
+
+/// How many storms in a hundred may end without one leader where that is promised with a probability only,
+/// and not for storms: a word that is lost need not be said again.
+fn pardoned(means: Means) -> u64 {
+    if means == Means::Both { 5 } else { 1 }
+}
+
+fn survive(means: Means) {
+    let seeds = seeds();
+    let mut failures = Vec::new();
+    let (mut stirred, mut runs) = (0, 0);
+    for contract in CONTRACTS.iter().filter(|contract| helps(means, contract)) {
+        let probable = !contract.is_certain() && contract.persists;
+        let mut disagreements = 0;
+        for seed in 0..seeds {
+            let outcome = outcome(contract, seed, means);
+            stirred += usize::from(contract.persists && outcome.reigns > 1);
+            runs += usize::from(contract.persists);
+            if probable {
+                let run = Disagreement(stormy_for(contract, seed, means));
+                disagreements += u64::from(catalog::visit(contract.name, run).expect("it is there"));
+            }
+            if let Some(violation) = outcome.violations.first() {
+                failures.push(format!("{} {means:?} seed {seed}: {violation:?}", contract.name));
+            }
+        }
+        if disagreements > (seeds * pardoned(means)).div_ceil(100) {
+            failures.push(format!("{} {means:?}: {disagreements} of {seeds} disagree", contract.name));
+        }
+    }
+    assert!(
+        failures.is_empty(),
+        "{} of them:\n{}",
+        failures.len(),
+        failures[..failures.len().min(20)].join("\n")
+    );
+    // The storms are not empty: in most of them leadership changes, where somebody sees to it.
+    assert!(stirred * 2 > runs, "only {stirred} of {runs} runs were stirred");
+}
+
+#[test]
+fn with_a_detector_and_no_loss_the_best_of_each_component_leads() {
+    survive(Means::Detector);
+}
+
+#[test]
+fn with_a_detector_that_errs_the_best_of_each_component_leads() {
+    survive(Means::ErringDetector);
+}
+
+#[test]
+fn with_loss_and_reaffirmation_the_best_of_each_component_leads() {
+    survive(Means::Reaffirm);
+}
+
+#[test]
+fn with_everything_at_once_the_best_of_each_component_leads() {
+    survive(Means::Both);
+}
+
+/// Those that promise a leader only with some probability promise none in a storm; but they come to rest,
+/// with a leader or without.
+#[test]
+fn where_nothing_is_certain_storms_end_in_silence() {
+    for contract in CONTRACTS.iter().filter(|contract| !contract.is_certain()) {
+        for seed in 0..seeds().min(300) {
+            for means in [Means::Detector, Means::Reaffirm] {
+                let outcome = outcome(contract, seed, means);
+                assert!(outcome.quiet, "{} {means:?} seed {seed}", contract.name);
+            }
+        }
+    }
+}
+
+/// It does not take these long: each of seven dead leaders in a row costs a time-out at most.
+#[test]
+fn soft_state_and_stable_leaders_settle_within_250_delays() {
+    for contract in CONTRACTS.iter().filter(|it| ["stable-leader", "announce", "suppress"].contains(&it.name))
+    {
+        for seed in 0..seeds() {
+            let scenario = ending(stormy(seed, Means::Reaffirm), 250);
+            let weather = Weather { scenario, settings: contract.under_loss };
+            let outcome = catalog::visit(contract.name, weather).expect("it is there");
+            assert_eq!(outcome.violations, [], "{} seed {seed}", contract.name);
+        }
+    }
+}
+
+/// LE-S lives through everything where ranks decide who speaks, too.
+#[test]
+fn suppression_by_rank_ends_with_the_best_of_each_component() {
+    for seed in 0..seeds() {
+        let scenario = ending(stormy(seed, Means::Both), 250);
+        let weather = Weather { scenario, settings: &[("wake", "rank")] };
+        let outcome = catalog::visit("suppress", weather).expect("it is there");
+        assert_eq!(outcome.violations, [], "seed {seed}");
+    }
+}
+
+/// The bully and ring families assume that messages are not lost. Without reaffirmation that assumption is
+/// needed.
+#[test]
+fn without_reaffirmation_lost_messages_leave_some_without_the_right_leader() {
+    for contract in CONTRACTS.iter().filter(|contract| !contract.under_loss.is_empty()) {
+        let fails = |seed: &u64| {
+            let weather = Weather { scenario: stormy_for(contract, *seed, Means::Reaffirm), settings: &[] };
+            !catalog::visit(contract.name, weather).expect("it is there").violations.is_empty()
+        };
+        assert!((0..50).any(|seed| fails(&seed)), "{}", contract.name);
+    }
+}
+
+/// Six processes in a ring; one dies on the way of the election that 1 has called.
+fn ring_that_loses(id: u64, at: &str) -> Scenario {
+    let mut scenario = Scenario::new(Roster::numbered(6));
+    scenario.initiators = vec![0];
+    scenario.plan = vec![(at.parse().expect("a time"), Fault::Crash(id as usize - 1))];
+    scenario.until = Some(Time::ZERO + Span::from_millis(5_000));
+    scenario
+}
+
+/// cs425 slide 28: "Election: 80 will circulate around the ring forever => Liveness violated". For the
+/// rings that end at their initiator, it is the initiator's death that does it.
+#[test]
+fn without_repair_a_ring_whose_best_member_or_initiator_dies_loops() {
+    for (name, victim, at) in
+        [("chang-roberts", 6, "7"), ("collecting-ring", 1, "3"), ("maximum-ring", 1, "3")]
+    {
+        let run = |settings| {
+            let weather = Weather { scenario: ring_that_loses(victim, at), settings };
+            catalog::visit(name, weather).expect("it is in the catalog")
+        };
+        let looping = run(&[("repair", "none")]);
+        assert!(!looping.quiet && looping.leader.is_none(), "{name}");
+        assert!(looping.messages.of("Election") > 500, "{name}: {:?}", looping.messages);
+        assert_eq!(looping.violations[0].invariant, "termination", "{name}");
+
+        let repaired = run(&[]);
+        assert!(repaired.quiet, "{name}");
+        assert_eq!(repaired.leader.map(|leader| leader.0), Some(if victim == 6 { 5 } else { 6 }), "{name}");
+    }
+}
+
+/// cs425 slides 29 and 30: each of the two repairs is enough on its own.
+#[test]
+fn each_repair_of_the_slides_mends_the_ring_on_its_own() {
+    for (name, victim, at) in
+        [("chang-roberts", 6, "7"), ("collecting-ring", 1, "3"), ("maximum-ring", 1, "3")]
+    {
+        let timeout: &'static [(&str, &str)] =
+            if name == "chang-roberts" { &[("repair", "predecessor")] } else { &[("repair", "timeout")] };
+        for (settings, detector) in [
+            (timeout, Detector::None),
+            (&[("repair", "detector")] as &[(&str, &str)], Detector::Ideal { delay: Span::from_millis(2) }),
+        ] {
+            let mut scenario = ring_that_loses(victim, at);
+            scenario.detector = detector;
+            let outcome = catalog::visit(name, Weather { scenario, settings }).expect("it is there");
+            assert_eq!(outcome.violations, [], "{name} {settings:?}");
+            assert!(outcome.quiet, "{name} {settings:?}");
+        }
+    }
+}
+
+/// Database Internals, ch. 10: "An unstable high-ranked node proposes itself as a leader, fails shortly
+/// thereafter, wins reelection, fails again"; "solved by distributing host quality metrics".
+#[test]
+fn an_unstable_favourite_is_re_elected_for_ever_unless_quality_counts() {
+    for contract in CONTRACTS.iter().filter(|contract| contract.choice == Choice::Best) {
+        let mut scenario = Scenario::new(Roster::numbered(5));
+        scenario.initiators = vec![0];
+        scenario.detector = Detector::Ideal { delay: Span::from_millis(2) };
+        let cycles = 10;
+        for cycle in 0..cycles {
+            let start = Time::ZERO + Span::from_millis(200 + 400 * cycle);
+            scenario.plan.push((start, Fault::Crash(4)));
+            scenario.plan.push((start + Span::from_millis(200), Fault::Recover { slot: 4, disk: true }));
+        }
+        let run = |ranking| {
+            let scenario = Scenario { ranking, ..scenario.clone() };
+            catalog::visit(contract.name, Weather { scenario, settings: &[] }).expect("it is there")
+        };
+        let plain = run(Ranking::Id);
+        assert_eq!(plain.leader.map(|leader| leader.0), Some(5), "{}", contract.name);
+        assert!(plain.reigns as u64 > 2 * cycles, "{}: {} reigns", contract.name, plain.reigns);
+        let wiser = run(Ranking::Quality);
+        assert_eq!(wiser.leader.map(|leader| leader.0), Some(4), "{}", contract.name);
+        assert_eq!(wiser.reigns, 2, "{}: the favourite, then a steady one", contract.name);
+        assert_eq!((plain.violations, wiser.violations), (vec![], vec![]), "{}", contract.name);
+    }
+}

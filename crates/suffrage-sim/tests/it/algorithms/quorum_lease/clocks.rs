@@ -1,0 +1,117 @@
+//! What safety rests on: rates within the bound, and clocks that do not jump. What the bound allows is safe,
+//! and what it does not allow is found.
+
+use suffrage_core::{Command, NodeId, Roster, Span};
+use suffrage_lease::{Options, QuorumLease};
+use suffrage_sim::{Cut, Fault, Outcome, Scenario};
+
+use crate::algorithms::quorum_lease::weather::{drift, seeds, stormy, time};
+
+fn two_at_once(outcome: &Outcome) -> bool {
+    outcome.violations.iter().any(|violation| violation.invariant == "at-most-one-leader")
+}
+
+/// Leaders are cut off from the voters at any time, and others take over as soon as they can: leases are used
+/// up to the last moment, by clocks of all rates within the drift.
+fn succession(seed: u64, clocks: f64) -> Scenario {
+    let mut scenario = Scenario::new(Roster::numbered(7));
+    scenario.seed = seed;
+    scenario.drift = clocks;
+    // Short delays: little time passes between the end of one lease and the beginning of the next.
+    scenario.latency = suffrage_sim::Latency::Const(Span::from_units(0.01));
+    scenario.delay_bound = Some(Span::UNIT);
+    scenario.initiators = vec![5];
+    let cut =
+        |slot: usize| Cut::new(7, &[vec![slot], (0..7).filter(|&other| other != slot).collect()], false);
+    scenario.plan = vec![
+        (time(40), Fault::Cut(1, cut(5))),
+        (time(100), Fault::Heal(1)),
+        (time(120), Fault::Cut(2, cut(6))),
+        (time(180), Fault::Heal(2)),
+    ];
+    scenario.until = Some(time(300));
+    scenario
+}
+
+#[test]
+fn drift_up_to_the_bound_is_safe() {
+    for seed in 0..seeds() {
+        for (clocks, bound) in [(0.01, "1%"), (0.1, "10%"), (0.2, "20%")] {
+            let options = Options { voters: 3, drift: drift(bound), ..Options::default() };
+            let outcome = succession(seed, clocks).run::<QuorumLease>(&options);
+            assert_eq!(outcome.violations, [], "seed {seed} {bound}");
+        }
+    }
+}
+
+/// A bound of nothing, and clocks that drift: the checker has teeth.
+#[test]
+fn drift_beyond_the_bound_makes_two_leaders() {
+    let options = Options { voters: 3, drift: drift("0%"), ..Options::default() };
+    let count = |clocks| {
+        (0..500).filter(|&seed| two_at_once(&succession(seed, clocks).run::<QuorumLease>(&options))).count()
+    };
+    let counts = [0.0, 0.05, 0.1, 0.2].map(count);
+    println!("two leaders in {counts:?} of 500 for clocks that drift 0, 5, 10 and 20% and a bound of 0");
+    assert_eq!(counts[0], 0);
+    assert!(counts[3] >= 50, "{counts:?}");
+}
+
+/// 6 leads and is cut off at 40. Then somebody's clock jumps, and 7 wants to lead.
+fn jump(slot: usize, by: u64, back: bool) -> Outcome {
+    let mut scenario = succession(1, 0.0);
+    scenario.plan.truncate(2);
+    scenario.plan.push((time(42), Fault::Jump { slot, by: Span::from_millis(by), back }));
+    if slot < 3 {
+        scenario.plan.push((time(42), Fault::Jump { slot: (slot + 1) % 3, by: Span::from_millis(by), back }));
+    }
+    scenario.commands = (43..80).map(|at| (time(at), 6, Command::Campaign)).collect();
+    scenario.run::<QuorumLease>(&Options { voters: 3, ..Options::default() })
+}
+
+/// CLOCK_BOOTTIME never jumps, so that these lie outside of what is assumed. A leader's clock that jumps
+/// forward only shortens its lease; but a majority of voters whose clocks do forget what they granted, and
+/// a leader whose clock jumps back takes its lease for longer than it is.
+#[test]
+fn clocks_that_jump_break_it_forward_at_voters_and_backward_at_leaders() {
+    assert_eq!(jump(5, 100, false).violations, []);
+    assert_eq!(jump(0, 100, true).violations.iter().filter(|it| it.invariant.contains("leader")).count(), 0);
+    assert!(two_at_once(&jump(0, 100, false)), "voters");
+    assert!(two_at_once(&jump(5, 30, true)), "the leader");
+}
+
+/// A leader's clock may jump forward at any moment of any storm.
+#[test]
+fn forward_jumps_of_candidates_are_safe() {
+    for seed in 0..seeds() {
+        let (mut scenario, options) = stormy(seed);
+        let members = scenario.roster.len();
+        let candidates = options.voters.min(members)..members;
+        for (place, slot) in candidates.enumerate() {
+            let at = time((seed * 37 + 80 * place as u64) % 280);
+            scenario.plan.push((at, Fault::Jump { slot, by: Span::from_millis(5 + seed % 90), back: false }));
+        }
+        let outcome = scenario.run::<QuorumLease>(&options);
+        assert_eq!(outcome.violations, [], "seed {seed}");
+    }
+}
+
+/// A suspended machine: its process does not run, and its clock goes on. When it is back it knows at once that
+/// it does not lead.
+#[test]
+fn a_suspended_leader_knows_that_time_has_passed() {
+    let mut scenario = Scenario::new(Roster::numbered(5));
+    scenario.initiators = vec![4];
+    scenario.plan = vec![(time(20), Fault::Pause(4, time(100)))];
+    let mut world = scenario.world::<QuorumLease>(&Options::default());
+    world.run(time(30));
+    assert!(world.facts().leads(4));
+    world.run(time(99));
+    assert_eq!(world.facts().belief(4).map(|belief| belief.leader), Some(NodeId(5)), "it has not looked yet");
+    assert!(!world.facts().leads(4), "but if it looks at its clock, it knows");
+    world.run(time(100));
+    assert_eq!(world.facts().belief(4), None);
+    let reigns = &world.ledger().reigns;
+    assert_eq!(reigns.len(), 2);
+    assert!(reigns[0].to.unwrap() < reigns[1].from, "{reigns:?}");
+}

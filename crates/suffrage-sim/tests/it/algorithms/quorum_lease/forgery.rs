@@ -1,0 +1,51 @@
+//! What happens if messages are forged: the protocol trusts the transport to say who sent them.
+
+use suffrage_core::{NodeId, Span, Start};
+use suffrage_lease::{Ask, Name, Options, Reply, Request, Saved, Token, Voter, VoterEffects};
+
+use crate::algorithms::quorum_lease::weather::time;
+
+const A: NodeId = NodeId(8);
+const B: NodeId = NodeId(9);
+
+#[derive(Default)]
+struct Answers(Vec<Reply>);
+
+impl VoterEffects for Answers {
+    fn save(&mut self, _: Saved) {}
+    fn reply(&mut self, _: NodeId, _: Name, reply: Reply) {
+        self.0.push(reply);
+    }
+}
+
+/// How many of three voters grant B a lease at 5, which A has held since 0, if at 4 somebody says this.
+fn grants(said: Option<(NodeId, Ask)>) -> usize {
+    let timings = Options::default().timings(Span::UNIT);
+    let (name, request, ttl, attribute) = (Name::of("x"), Request(0), timings.ttl, 0);
+    let propose = |token| Ask::Propose { request, token, ttl, attribute, renewal: false };
+    let prepare = |token| Ask::Prepare { request, token, attribute };
+    let (first, second) = (Token::after(0), Token::after(1));
+    let granted = (0..3).filter(|_| {
+        let mut answers = Answers::default();
+        let mut voter = Voter::start(timings, &mut answers, time(0), Start::Fresh);
+        voter.on_ask(&mut answers, time(0), A, name, propose(first));
+        assert!(matches!(answers.0[..], [Reply::Accepted { .. }]));
+        if let Some((from, ask)) = said {
+            voter.on_ask(&mut answers, time(4), from, name, ask);
+        }
+        voter.on_ask(&mut answers, time(5), B, name, prepare(second));
+        voter.on_ask(&mut answers, time(5), B, name, propose(second));
+        matches!(answers.0.last(), Some(Reply::Accepted { .. }))
+    });
+    assert!(time(5) < time(0) + timings.drift.validity(ttl), "A believes to lead all the while");
+    granted.count()
+}
+
+/// A word in B's own name is not taken; one in A's name is, by all.
+#[test]
+fn a_forged_release_makes_two_leaders() {
+    let release = Ask::Release { token: Token::after(0), to: None };
+    assert_eq!(grants(None), 0);
+    assert_eq!(grants(Some((B, release))), 0);
+    assert_eq!(grants(Some((A, release))), 3);
+}

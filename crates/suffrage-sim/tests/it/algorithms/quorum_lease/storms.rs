@@ -1,0 +1,57 @@
+//! Storms, and what holds all along and after them.
+
+use suffrage_lease::QuorumLease;
+use suffrage_sim::invariants::FencedRegister;
+
+use crate::algorithms::quorum_lease::weather::{STORM, electable, leaders, reranked, seeds, stormy, time};
+
+/// Within how many delay bounds after the last fault somebody leads: a lease and a restart's silence run out
+/// at the same time (`ttl`); whoever lost its place in the queue, or has just been defeated, comes back
+/// (another `ttl`); the dead in the queue each cost a `gap`; and there may be a few duels.
+const HEALED: u64 = 200;
+
+/// In true time, with everybody's own clock: the invariants are those of the contract.
+#[test]
+fn never_two_leaders_tokens_increase_and_there_is_a_leader_soon_after() {
+    let (mut reigns, mut slowest) = (0, 0.0_f64);
+    for seed in 0..seeds() {
+        let (mut scenario, options) = stormy(seed);
+        if seed % 3 == 0 {
+            reranked(&mut scenario);
+        }
+        let mut world = scenario.world::<QuorumLease>(&options);
+        world.run(time(STORM));
+        let mut waited = 0;
+        while electable(&world, &options) && leaders(&world).is_empty() {
+            waited += 1;
+            assert!(waited <= HEALED, "seed {seed}: nobody leads");
+            world.run(time(STORM) + scenario.latency.bound() * waited);
+        }
+        slowest = slowest.max(waited as f64);
+        world.run(scenario.horizon());
+        world.finish();
+        assert_eq!(world.ledger().violations, [], "seed {seed}");
+        reigns += world.ledger().reigns.len() as u64;
+    }
+    println!("{reigns} reigns in {} storms; a leader at most {slowest} delays after the last", seeds());
+    assert!(reigns > 2 * seeds(), "the storms change leaders: {reigns}");
+}
+
+/// The same storms: what does not look at tokens takes writes of leaders of the past.
+#[test]
+fn a_register_that_does_not_look_at_tokens_takes_late_writes() {
+    let mut taken = 0;
+    for seed in 0..200 {
+        let (scenario, options) = stormy(seed);
+        let mut world = scenario.world::<QuorumLease>(&options);
+        world.check(Box::new(FencedRegister::trusting()));
+        world.run(scenario.horizon());
+        let violations = &world.ledger().violations;
+        assert!(
+            violations.iter().all(|it| it.invariant == "trusting-register"),
+            "seed {seed}: {violations:?}"
+        );
+        taken += usize::from(!violations.is_empty());
+    }
+    assert!(taken > 100, "only in {taken} of 200");
+}

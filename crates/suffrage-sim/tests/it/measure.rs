@@ -1,0 +1,206 @@
+//! Detectors and multicasts by themselves, measured against what their sources say of them.
+//!
+//! Bounds on what is left to chance are at least four standard errors wide, so that over all seeds
+//! fewer than one in ten thousand would fail; the seeds are fixed.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+mod bimodal;
+mod gossip;
+mod heartbeat;
+mod phi;
+
+use suffrage_core::detectors::{self, Any};
+use suffrage_core::{NodeId, Roster, Span, Time};
+use suffrage_sim::measure::{Detection, DetectionTrial, Noticed};
+use suffrage_sim::{Fault, Happening, Latency, Observer, Plan, World};
+
+/// A process that was paused finds what the others have sent meanwhile, and suspects nobody; the others
+/// are right to suspect it.
+#[test]
+fn one_that_was_paused_does_not_blame_the_others() {
+    for detector in ["heartbeat:1,3.5", "phi:8,1", "gossip:1,12"] {
+        let options: detectors::Options = detector.parse().unwrap();
+        let make = move |_| Any::new(Some(options));
+        let mut world = World::new(Roster::numbered(5), 1, Latency::Const(Span::UNIT), make);
+        let time = |units: u64| Time::ZERO + Span::from_millis(units);
+        world.befall(time(30), Fault::Pause(2, time(80)));
+        world.befall(time(110), Fault::Pause(2, time(112)));
+        world.run(time(200));
+        assert_eq!(world.ledger().wrong_suspicions, 0, "{detector}");
+    }
+}
+
+/// What process 1 thinks.
+#[derive(Clone, Default)]
+struct Opinion {
+    /// When it suspected 3, if it did not take that back.
+    of_3: Rc<Cell<Option<f64>>>,
+    /// How often it suspected 2.
+    of_2: Rc<Cell<usize>>,
+}
+
+impl Observer for Opinion {
+    fn observe(&mut self, at: Time, happening: Happening<'_>) {
+        match happening {
+            Happening::Suspected { who: NodeId(1), peer: NodeId(2) } => self.of_2.set(self.of_2.get() + 1),
+            Happening::Suspected { who: NodeId(1), peer: NodeId(3) } => self.of_3.set(Some(at.as_units())),
+            Happening::Restored { who: NodeId(1), peer: NodeId(3) } => self.of_3.set(None),
+            _ => {}
+        }
+    }
+}
+
+/// Of three processes, with a delay of 1: when the first suspected the last for good, and how often it
+/// suspected the second.
+fn opinion(detector: &str, plan: Plan, until: f64) -> (Option<f64>, usize) {
+    let options: detectors::Options = detector.parse().unwrap();
+    let latency = Latency::Const(Span::UNIT);
+    let mut world = World::new(Roster::numbered(3), 1, latency, move |_| Any::new(Some(options)));
+    let opinion = Opinion::default();
+    world.set_observer(Box::new(opinion.clone()));
+    plan.into_iter().for_each(|(at, fault)| world.befall(at, fault));
+    world.run(at(until));
+    (opinion.of_3.get(), opinion.of_2.get())
+}
+
+fn at(units: f64) -> Time {
+    Time::ZERO + Span::from_units(units)
+}
+
+/// What was sent during a pause comes all at once when it is over. Heartbeats are like clockwork here, so
+/// that none is ever late but by the pause.
+#[test]
+fn phi_learns_nothing_from_its_own_pause() {
+    for detector in ["phi:1,1", "phi:3,1", "phi:8,1"] {
+        for pause in [1.2, 2.0, 5.5, 15.0, 19.0, 21.3, 50.0, 200.0, 1300.0, 2000.0] {
+            let plan = vec![(at(20.0), Fault::Pause(0, at(20.0 + pause)))];
+            let (_, wrong) = opinion(detector, plan.clone(), 120.0 + pause);
+            assert_eq!(wrong, 0, "{detector}, paused for {pause}");
+            // Nor is it more patient than before, unless the pause cannot be told from a late heartbeat.
+            if pause < 3.0 {
+                continue;
+            }
+            let crash = 60.0 + pause;
+            let crashed = [plan, vec![(at(crash + 0.5), Fault::Crash(2))]].concat();
+            let (suspected, wrong) = opinion(detector, crashed, 200.0 + pause);
+            let usual = opinion(detector, vec![(at(crash + 0.5), Fault::Crash(2))], 200.0 + pause).0;
+            let (suspected, usual) = (suspected.expect("noticed"), usual.expect("noticed"));
+            assert!((suspected - usual).abs() < 0.1, "{detector}, {pause}: {suspected} {usual}");
+            assert_eq!(wrong, 0);
+        }
+    }
+}
+
+/// On one seed everything but the doubles is the same.
+#[test]
+fn phi_learns_nothing_from_doubles() {
+    for detector in ["phi:1,1", "phi:3,1", "phi:8,1"] {
+        let once = trial(detector, 4, "const:1");
+        let twice = DetectionTrial { duplicate: 1.0, ..once.clone() };
+        let (once, twice) = (run(&once, 5), run(&twice, 5));
+        assert_eq!((noticed(&once), mistakes(&once)), (noticed(&twice), 0.0), "{detector}");
+        assert_eq!(mistakes(&twice), 0.0, "{detector}");
+    }
+}
+
+/// A peer dies just before or while the process is paused: it is missed a time-out after the pause, and
+/// a delay of grace, whether or not its last heartbeats were waiting.
+#[test]
+fn a_death_during_a_pause_is_noticed_soon_after_it() {
+    for (detector, patience) in [("heartbeat:1,3.5", 3.5), ("phi:8,1", 2.5), ("gossip:1,15", 15.0)] {
+        for half in 0..7 {
+            let pause = 20.0 + f64::from(half) / 2.0;
+            for crash in [19.1, 20.6, 21.1, 21.6, 22.1, 22.6, 23.1, 100.0] {
+                let plan = vec![(at(pause), Fault::Pause(0, at(320.0))), (at(crash), Fault::Crash(2))];
+                let (suspected, wrong) = opinion(detector, plan, 1000.0);
+                let case = format!("{detector}, pause {pause}, crash {crash}: {suspected:?}");
+                assert!(suspected.is_some_and(|at| at <= 320.0 + patience + 1.0), "{case}");
+                assert_eq!(wrong, 0, "{case}");
+            }
+        }
+    }
+}
+
+/// The clock jumps about when a peer dies. Back: the time since the last heartbeat of anybody, a period at
+/// most if somebody else lives, is counted anew, or the jump, if it is shorter. Ahead: so is that, or the jump, if it is shorter than the time-out and a delay, and
+/// a delay of grace.
+#[test]
+fn a_clock_that_jumps_blinds_nobody() {
+    let timeout = 3.5;
+    for by in [0.3, 0.7, 1.5, 3.0, 4.4, 10.0, 300.0] {
+        for tenth in 0..30 {
+            for back in [true, false] {
+                let jump = Fault::Jump { slot: 0, by: Span::from_units(by), back };
+                let when = 318.0 + f64::from(tenth) / 10.0;
+                let plan = vec![(at(when), jump.clone()), (at(319.05), Fault::Crash(2))];
+                let (suspected, wrong) = opinion("heartbeat:1,3.5", plan, 1000.0);
+                let case = format!("jump at {when} by {by}, back: {back}: {suspected:?}");
+                let more = if back { 1.0 } else { 1.0 + f64::max(1.0, by.min(timeout + 1.0)) };
+                let window = 319.05 + timeout - 1.0..=320.05 + timeout + more;
+                assert!(suspected.is_some_and(|at| window.contains(&at)), "{case}, not in {window:?}");
+                assert_eq!(wrong, 0, "{case}");
+                // With nobody else to hear of, the timer tells how far the clock has gone back, if that is
+                // before the last heartbeat.
+                let more = if by < timeout { f64::max(more, by) } else { more };
+                let alone =
+                    vec![(at(when), jump), (at(250.05), Fault::Crash(1)), (at(317.05), Fault::Crash(2))];
+                let (suspected, _) = opinion("heartbeat:1,3.5", alone, 1000.0);
+                let window = 317.05 + timeout - 1.0..=318.05 + timeout + more;
+                assert!(suspected.is_some_and(|at| window.contains(&at)), "{case}, alone: {suspected:?}");
+            }
+        }
+    }
+}
+
+/// The same trial with many seeds.
+fn run(trial: &DetectionTrial, seeds: u64) -> Vec<Detection> {
+    (0..seeds).map(|seed| DetectionTrial { seed, ..trial.clone() }.run()).collect()
+}
+
+fn trial(detector: &str, nodes: usize, latency: &str) -> DetectionTrial {
+    let latency = latency.parse().unwrap();
+    DetectionTrial { latency, ..DetectionTrial::new(detector.parse().unwrap(), nodes) }
+}
+
+fn mistakes(results: &[Detection]) -> f64 {
+    results.iter().map(|result| result.mistakes as f64).sum()
+}
+
+fn watched(results: &[Detection]) -> f64 {
+    results.iter().map(|result| result.watched).sum()
+}
+
+/// When the crash was noticed, by run and observer.
+fn opinions(results: &[Detection]) -> Vec<Noticed> {
+    results.iter().flat_map(|result| result.noticed.iter().copied()).collect()
+}
+
+/// How long after the crash it was noticed, by all that did not suspect the victim already; nobody missed
+/// it.
+fn noticed(results: &[Detection]) -> Vec<f64> {
+    let opinions = opinions(results);
+    assert!(!opinions.contains(&Noticed::Missed));
+    opinions.into_iter().filter_map(Noticed::time).collect()
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn units(units: f64) -> Span {
+    Span::from_units(units)
+}
+
+/// The slope of the straight line through the points by least squares, and how far the furthest of
+/// them is from it.
+fn line(points: &[(f64, f64)]) -> (f64, f64) {
+    let count = points.len() as f64;
+    let (x, y) =
+        (points.iter().map(|p| p.0).sum::<f64>() / count, points.iter().map(|p| p.1).sum::<f64>() / count);
+    let slope = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum::<f64>()
+        / points.iter().map(|p| (p.0 - x) * (p.0 - x)).sum::<f64>();
+    let off = |p: &(f64, f64)| (p.1 - y - slope * (p.0 - x)).abs();
+    (slope, points.iter().map(off).fold(0.0, f64::max))
+}

@@ -1,0 +1,148 @@
+//! One seed decides everything, and nothing else does.
+
+use std::rc::Rc;
+
+use suffrage_algorithms::bully::Bully;
+use suffrage_algorithms::chang_roberts::ChangRoberts;
+use suffrage_core::{Algorithm, Roster, Span, Time};
+use suffrage_sim::{Detector, Fault, Latency, Ranking, Scenario, Storm, World, storm};
+
+use crate::world::probe::Act::{Say, Set};
+use crate::world::probe::Alarm;
+use crate::world::stage::{Stage, Watcher, span, time};
+
+const STORM: Storm = Storm {
+    members: 6,
+    from: Time::ZERO,
+    to: Time::from_nanos(200 * Span::UNIT.as_nanos()),
+    lossy: true,
+    shortest_cut: Span::ZERO,
+};
+
+/// A scenario in which everything that can happen does.
+fn weather(seed: u64) -> Scenario {
+    Scenario {
+        seed,
+        latency: Latency::Uniform(span(0.1), span(1.5)),
+        drift: 0.05,
+        ranking: Ranking::Random,
+        detector: Detector::Parametric { delay: span(3.0), false_rate: 0.01 },
+        initiators: (0..STORM.members).collect(),
+        plan: storm(seed, STORM),
+        until: Some(time(1_000.0)),
+        ..Scenario::new(Roster::numbered(STORM.members))
+    }
+}
+
+/// Everything a run leaves behind.
+fn account<A: Algorithm>(world: &World<A>) -> String {
+    let processes: Vec<_> = (0..world.roster().len()).map(|slot| world.process(slot)).collect();
+    format!("{} {:?} {:?}", world.now(), world.ledger(), processes)
+}
+
+fn alike<A: Algorithm>() {
+    let hash = |seed| weather(seed).run::<A>(&Default::default()).trace_hash;
+    let mut hashes: Vec<u64> = (0..20).map(hash).collect();
+    assert!((0..20).map(hash).eq(hashes.iter().copied()), "the same seed, the same run");
+    hashes.sort_unstable();
+    hashes.dedup();
+    assert_eq!(hashes.len(), 20, "another seed, another run");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_and_another_seed_another() {
+    alike::<Bully>();
+    alike::<ChangRoberts>();
+}
+
+#[test]
+fn the_seed_matters_even_if_only_the_latency_is_left_to_chance() {
+    let hash = |seed| {
+        let latency = Latency::Uniform(span(0.1), span(1.5));
+        let scenario = Scenario { seed, latency, initiators: vec![0], ..Scenario::new(Roster::numbered(4)) };
+        scenario.run::<Bully>(&Default::default()).trace_hash
+    };
+    assert_eq!(hash(1), hash(1));
+    assert_ne!(hash(1), hash(2));
+}
+
+#[test]
+fn an_onlooker_changes_nothing() {
+    for seed in 0..20 {
+        let seen = Rc::default();
+        let watcher = Box::new(Watcher(Rc::clone(&seen)));
+        let watched = weather(seed).run_observed::<Bully>(&Default::default(), watcher);
+        let unwatched = weather(seed).run::<Bully>(&Default::default());
+        assert_eq!(format!("{watched:?}"), format!("{unwatched:?}"));
+        assert!(seen.borrow().len() > 100);
+    }
+}
+
+#[test]
+fn a_run_in_slices_is_the_run_at_once() {
+    for seed in 0..20 {
+        let mut whole = weather(seed).world::<Bully>(&Default::default());
+        whole.run(time(1_000.0));
+        for slice in [0.3, 1.0, 33.3] {
+            let mut sliced = weather(seed).world::<Bully>(&Default::default());
+            let mut until = 0.0;
+            while until < 1_000.0 {
+                until = f64::min(until + slice, 1_000.0);
+                sliced.run(time(until));
+            }
+            assert_eq!(account(&sliced), account(&whole), "seed {seed}, slices of {slice}");
+        }
+    }
+}
+
+#[test]
+fn what_is_scheduled_on_the_way_happens_as_if_it_had_been_scheduled_before() {
+    for seed in 0..20 {
+        let mut scenario = weather(seed);
+        let plan = std::mem::take(&mut scenario.plan);
+        let mut before = scenario.world::<Bully>(&Default::default());
+        plan.iter().for_each(|(at, fault)| before.befall(*at, fault.clone()));
+        before.run(time(1_000.0));
+        let mut after = scenario.world::<Bully>(&Default::default());
+        for (at, fault) in plan {
+            // To the last moment before it; then it is the last to be scheduled for its moment, as
+            // it would have been the first: with random latency nothing else happens then.
+            after.run(Time::from_nanos(at.as_nanos().saturating_sub(1)));
+            after.befall(at, fault);
+        }
+        after.run(time(1_000.0));
+        assert_eq!(account(&after), account(&before), "seed {seed}");
+    }
+}
+
+#[test]
+fn what_is_scheduled_sooner_than_what_the_world_waits_for_comes_sooner() {
+    let mut stage = Stage::new(2);
+    stage.at(1.0, 2, Set(Alarm(0), 1e6));
+    stage.run(10.0);
+    stage.at(20.0, 1, Say(2, 1));
+    stage.run(30.0);
+    stage.at(31.0, 1, Say(2, 2));
+    stage.run_out();
+    assert_eq!(stage.diary(2), ["21 heard 1 from 1", "32 heard 2 from 1", "1000001 alarm 0"]);
+}
+
+#[test]
+fn what_is_scheduled_for_the_past_happens_now() {
+    let mut stage = Stage::new(2);
+    stage.at(100.0, 2, Set(Alarm(0), 1.0));
+    stage.run(50.0);
+    stage.at(20.0, 1, Say(2, 1));
+    stage.befall(30.0, Fault::Duplicate(1.0));
+    stage.run_out();
+    assert_eq!(stage.diary(2), ["51 heard 1 from 1", "101 alarm 0"]);
+}
+
+#[test]
+fn time_does_not_run_backwards() {
+    let mut stage = Stage::new(2);
+    stage.at(100.0, 1, Say(2, 1));
+    stage.run(50.0);
+    stage.run(20.0);
+    assert_eq!(stage.world.now(), time(50.0));
+}

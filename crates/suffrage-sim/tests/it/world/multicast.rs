@@ -1,0 +1,150 @@
+//! Messages to everybody: the network has a shorter way of carrying them when all arrive at once,
+//! which must not show.
+
+use suffrage_core::{NodeId, Roster, Span};
+use suffrage_sim::{Fault, Latency, Scenario};
+
+use crate::world::probe::Act::{Say, Shout};
+use crate::world::probe::Probe;
+use crate::world::stage::{CHANCE_ONE, ONE, Stage, span};
+
+/// Plays the same scene with a constant latency and with a random one that happens to be constant;
+/// both must come to the same. The stage of the first.
+fn either_way(roster: &Roster, scene: impl Fn(&mut Stage)) -> Stage {
+    let [constant, random] = [ONE, CHANCE_ONE].map(|latency| {
+        let mut stage = Stage::with(roster.clone(), 1, latency);
+        scene(&mut stage);
+        stage.run_out();
+        stage
+    });
+    assert_eq!(constant.diaries(), random.diaries());
+    assert_eq!(constant.counts(), random.counts());
+    assert_eq!(constant.world.ledger().trace_hash(), random.world.ledger().trace_hash());
+    constant
+}
+
+#[test]
+fn a_multicast_reaches_everybody_but_its_sender() {
+    let stage = either_way(&Roster::numbered(4), |stage| stage.at(5.0, 2, Shout(7)));
+    let heard: &[String] = &["6 heard 7 from 2".into()];
+    assert_eq!(stage.diaries(), [heard, &[], heard, heard]);
+}
+
+#[test]
+fn a_multicast_reaches_the_whole_group_whomever_its_sender_knows() {
+    let roster = Roster::numbered(40).acquainted(3, 0.4);
+    let stage = either_way(&roster, |stage| stage.at(5.0, 2, Shout(7)));
+    let missed = roster.iter().filter(|id| stage.diary(id.0).is_empty());
+    assert!(missed.eq([NodeId(2)]));
+    let known = roster.view(1).peers().count();
+    assert!((5..35).contains(&known), "the view is partial: {known}");
+}
+
+#[test]
+fn a_multicast_keeps_its_place_among_other_messages() {
+    let stage = either_way(&Roster::numbered(3), |stage| {
+        stage.at(5.0, 1, Say(2, 1));
+        stage.at(5.0, 3, Shout(2));
+        stage.at(5.0, 1, Say(2, 3));
+        stage.at(5.5, 1, Shout(4));
+    });
+    let heard = ["6 heard 1 from 1", "6 heard 2 from 3", "6 heard 3 from 1", "6.5 heard 4 from 1"];
+    assert_eq!(stage.diary(2), heard);
+}
+
+#[test]
+fn a_multicast_misses_the_dead_and_waits_for_the_paused() {
+    let stage = either_way(&Roster::numbered(5), |stage| {
+        stage.crash(1.0, 2);
+        stage.crash(5.5, 3);
+        stage.pause(5.5, 8.0, 4);
+        stage.at(5.0, 1, Shout(7));
+    });
+    assert_eq!(stage.counts(), [0, 0, 2, 0, 0]);
+    assert_eq!(stage.diary(4), ["8 heard 7 from 1"]);
+    assert_eq!(stage.diary(5), ["6 heard 7 from 1"]);
+}
+
+#[test]
+fn a_multicast_meets_cuts_on_sending_and_on_the_way_like_any_message() {
+    let stage = either_way(&Roster::numbered(5), |stage| {
+        stage.cut(4.0, 5.5, &[&[1], &[2]]);
+        stage.cut(5.4, 9.0, &[&[1], &[3]]);
+        stage.cut(5.2, 5.8, &[&[1], &[4]]);
+        stage.at(5.0, 1, Shout(7));
+    });
+    let heard: &[String] = &["6 heard 7 from 1".into()];
+    assert_eq!(stage.diaries(), [&[], &[], &[], heard, heard]);
+    assert_eq!(stage.counts(), [0, 2, 0, 0, 0]);
+}
+
+/// 2,000 addressees: six standard deviations, two seeds in a thousand million would fail.
+#[test]
+fn a_multicast_is_lost_and_doubled_for_each_addressee_on_its_own() {
+    let (addressees, loss, duplicate) = (2_000.0, 0.3, 0.4);
+    for latency in [ONE, CHANCE_ONE, Latency::Uniform(Span::ZERO, span(2.0))] {
+        for doubling in [0.0, duplicate] {
+            let mut stage = Stage::with(Roster::numbered(2_001), 1, latency);
+            stage.world.set_loss(loss);
+            stage.world.set_duplicate(doubling);
+            stage.at(5.0, 1, Shout(7));
+            stage.run_out();
+            let heard = |times: usize| {
+                (1..2_001).filter(|&slot| stage.world.process(slot).diary.len() == times).count() as f64
+            };
+            let [lost, cut, dead, doubled, strange] = stage.counts();
+            assert_eq!((cut, dead, strange), (0, 0, 0));
+            assert_eq!((heard(0), heard(2)), (lost as f64, doubled as f64), "{latency} {doubling}");
+            assert_eq!(heard(0) + heard(1) + heard(2), addressees);
+            let near = |count: f64, share: f64| {
+                let deviation = (addressees * share * (1.0 - share)).sqrt();
+                (count - addressees * share).abs() <= 6.0 * deviation
+            };
+            assert!(near(heard(0), loss) && near(heard(2), (1.0 - loss) * doubling), "{latency} {doubling}");
+        }
+    }
+}
+
+/// As for every message, what counts is the moment of sending. A doubled one is sent one by one.
+#[test]
+fn doubling_that_begins_while_a_multicast_is_under_way_does_not_touch_it() {
+    let stage = either_way(&Roster::numbered(3), |stage| {
+        stage.at(5.0, 1, Shout(7));
+        stage.befall(5.5, Fault::Duplicate(1.0));
+    });
+    assert_eq!(stage.diary(3), ["6 heard 7 from 1"]);
+    assert_eq!(stage.counts(), [0; 5]);
+}
+
+#[test]
+fn a_multicast_counts_once_whatever_becomes_of_it() {
+    let mut scenario = Scenario::new(Roster::numbered(10));
+    scenario.initiators = vec![0, 4];
+    scenario.crashed = vec![7, 8];
+    for latency in [ONE, Latency::Uniform(Span::ZERO, span(2.0))] {
+        for loss in [0.0, 1.0] {
+            let scenario = Scenario { latency, loss, duplicate: 0.0, ..scenario.clone() };
+            let messages = scenario.run::<Probe>(&Some(7)).messages;
+            assert_eq!((messages.multicasts, messages.total), (2, 0), "{latency} {loss}");
+            assert_eq!(messages.undelivered, if loss == 0.0 { 4 } else { 18 }, "{latency} {loss}");
+        }
+    }
+}
+
+#[test]
+fn a_multicast_of_one_that_is_alone_reaches_nobody() {
+    let stage = either_way(&Roster::numbered(1), |stage| stage.at(5.0, 1, Shout(7)));
+    assert_eq!(stage.diary(1), [""; 0]);
+}
+
+/// Loss belongs to the moment of sending, whether the multicast is one entry in the queue or many.
+#[test]
+fn loss_that_sets_in_while_a_multicast_is_under_way_does_not_touch_it() {
+    let stage = either_way(&Roster::numbered(3), |stage| {
+        stage.at(5.0, 2, Shout(7));
+        stage.befall(5.5, Fault::Loss(1.0));
+        stage.at(7.0, 2, Shout(8));
+    });
+    assert_eq!(stage.diary(1), ["6 heard 7 from 2"]);
+    assert_eq!(stage.diary(3), ["6 heard 7 from 2"]);
+}

@@ -1,0 +1,209 @@
+//! A process that does what it is told and writes down what it is told of.
+
+use serde::{Deserialize, Serialize};
+use suffrage_core::{
+    Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Electorate, Figure,
+    Formula, Kind, Member, Message, NodeId, Parameter, Process, Safety, Span, Start, Synchrony, Term, Time,
+    Timer, Topology,
+};
+
+/// Something a probe can be told to do. Processes are named by id.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Act {
+    /// Sends a word.
+    Say(u64, u64),
+    /// Sends a word that is counted apart.
+    Whisper(u64, u64),
+    /// Sends a word to everybody.
+    Shout(u64),
+    /// Sets an alarm, so many units from now.
+    Set(Alarm, f64),
+    Cancel(Alarm),
+    Save(u64),
+    /// Believes in a leader, in a term.
+    Follow(u64, u64),
+    StepDown,
+    Doubt,
+}
+
+const OPERATION: u32 = 60;
+const FIRST: u32 = 40;
+
+impl Act {
+    /// The act as a command: a world passes on nothing else, so it travels as a number.
+    pub(crate) fn command(self) -> Command {
+        let nanos = |units| Span::from_units(units).as_nanos();
+        let (operation, first, second): (u64, u64, u64) = match self {
+            Act::Say(to, word) => (1, to, word),
+            Act::Whisper(to, word) => (2, to, word),
+            Act::Shout(word) => (3, 0, word),
+            Act::Set(alarm, after) => (4, alarm.0.into(), nanos(after)),
+            Act::Cancel(alarm) => (5, alarm.0.into(), 0),
+            Act::Save(value) => (6, 0, value),
+            Act::Follow(leader, term) => (7, leader, term),
+            Act::StepDown => (8, 0, 0),
+            Act::Doubt => (9, 0, 0),
+        };
+        assert!(first < 1 << (OPERATION - FIRST) && second < 1 << FIRST, "{self:?}");
+        Command::Transfer(NodeId(operation << OPERATION | first << FIRST | second))
+    }
+}
+
+/// Words probes exchange.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum Word {
+    Said(u64),
+    Whispered(u64),
+}
+
+impl Message for Word {
+    const KINDS: &'static [Kind] = &[Kind::new("Said"), Kind::apart("Whispered")];
+
+    fn kind(&self) -> usize {
+        matches!(self, Word::Whispered(_)).into()
+    }
+}
+
+/// Even alarms share one timer, odd ones the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Alarm(pub(crate) u8);
+
+impl Timer for Alarm {
+    const COUNT: usize = 2;
+
+    fn index(self) -> usize {
+        usize::from(self.0 % 2)
+    }
+}
+
+/// A process that does what it is told and writes down what it is told of, with the time its own
+/// clock shows. It insists on being started once and before all else.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Probe {
+    started: bool,
+    pub(crate) diary: Vec<String>,
+    /// When, by its own clock, each line was written.
+    pub(crate) times: Vec<Time>,
+    pub(crate) delay_bound: Span,
+    /// What it says to everybody when told to campaign.
+    slogan: Option<u64>,
+}
+
+impl Probe {
+    fn write(&mut self, cx: &Context<'_, Self>, line: String) {
+        assert!(self.started, "{line}: before the start");
+        self.diary.push(format!("{} {line}", cx.now()));
+        self.times.push(cx.now());
+    }
+}
+
+impl Process for Probe {
+    type Message = Word;
+    type Timer = Alarm;
+    type Saved = u64;
+    type Command = Command;
+
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<u64>) {
+        assert!(!std::mem::replace(&mut self.started, true), "started twice");
+        self.delay_bound = cx.delay_bound();
+        let rank = cx.view().my_rank().attribute;
+        match start {
+            Start::Fresh => {}
+            Start::Recovered(None) => self.write(cx, format!("recovered with nothing, ranks {rank}")),
+            Start::Recovered(Some(value)) => self.write(cx, format!("recovered with {value}, ranks {rank}")),
+        }
+    }
+
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Word) {
+        match message {
+            Word::Said(word) => self.write(cx, format!("heard {word} from {from}")),
+            Word::Whispered(word) => self.write(cx, format!("overheard {word} from {from}")),
+        }
+    }
+
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Alarm) {
+        self.write(cx, format!("alarm {}", timer.0));
+    }
+
+    fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
+        self.write(cx, format!("suspects {peer}"));
+    }
+
+    fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
+        self.write(cx, format!("trusts {peer}"));
+    }
+
+    fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
+        let best = cx.view().iter().max_by_key(|&id| cx.view().rank(id)).expect("itself at least");
+        self.write(cx, format!("sees {best} as the best"));
+    }
+
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
+        let Command::Transfer(NodeId(act)) = command else {
+            self.write(cx, format!("is told {command:?}"));
+            if let Some(word) = self.slogan {
+                cx.multicast(Word::Said(word));
+            }
+            return;
+        };
+        let (first, second) = (act >> FIRST & ((1 << (OPERATION - FIRST)) - 1), act & ((1 << FIRST) - 1));
+        let alarm = Alarm(first as u8);
+        match act >> OPERATION {
+            1 => cx.send(NodeId(first), Word::Said(second)),
+            2 => cx.send(NodeId(first), Word::Whispered(second)),
+            3 => cx.multicast(Word::Said(second)),
+            4 => cx.set_timer(alarm, Span::from_nanos(second)),
+            5 => cx.cancel_timer(alarm),
+            6 => cx.save(second),
+            7 => cx.announce(Announcement::Elected { leader: NodeId(first), term: Term(second) }),
+            8 => cx.announce(Announcement::SteppedDown),
+            9 => cx.announce(Announcement::Undecided),
+            other => panic!("no act has the number {other}"),
+        }
+    }
+}
+
+const FREE: Cost = Cost { best: Formula { text: "0", of: |_| 0 }, worst: Formula { text: "0", of: |_| 0 } };
+
+impl Algorithm for Probe {
+    const CONTRACT: Contract = Contract {
+        name: "probe",
+        summary: "Elects nobody.",
+        source: "none",
+        topology: Topology::Complete,
+        synchrony: Synchrony::Asynchronous,
+        knowledge: "nothing",
+        tolerates: "everything",
+        detection: Detection::Detector,
+        electorate: Electorate::Anybody,
+        needs_disk: false,
+        persists: true,
+        under_loss: &[],
+        safety: Safety::Eventual,
+        choice: Choice::Any,
+        handover: false,
+        messages: FREE,
+        time: FREE,
+        upkeep: &[],
+    };
+
+    /// The slogan.
+    type Options = Option<u64>;
+
+    const PARAMETERS: &'static [Parameter<Option<u64>>] = &[];
+
+    fn new(_: NodeId, slogan: &Option<u64>) -> Probe {
+        Probe { slogan: *slogan, ..Probe::default() }
+    }
+
+    fn figures(slogan: &Option<u64>, members: &mut dyn Iterator<Item = Member<'_, Probe>>) -> Vec<Figure> {
+        let members: Vec<_> = members.collect();
+        let lines = members.iter().map(|member| member.process.diary.len()).sum::<usize>();
+        let dead = members.iter().filter(|member| !member.up).map(|member| member.id.0).sum::<u64>();
+        vec![
+            Figure::share("slogan", slogan.is_some()),
+            Figure::amount("lines", lines as f64),
+            Figure::amount("dead", dead as f64),
+        ]
+    }
+}

@@ -1,0 +1,77 @@
+//! A world of a million.
+
+use serde::{Deserialize, Serialize};
+use suffrage_core::{Announcement, Command, Context, Kind, Message, NodeId, Process, Roster, Span, Start};
+use suffrage_core::{Term, Timer};
+use suffrage_sim::{End, World};
+
+use crate::world::stage::{ONE, time};
+
+/// Greets its successor and waits; told to, greets everybody.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Neighbour {
+    greetings: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct Greeting;
+
+impl Message for Greeting {
+    const KINDS: &'static [Kind] = &[Kind::new("Greeting")];
+
+    fn kind(&self) -> usize {
+        0
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Patience;
+
+impl Timer for Patience {
+    const COUNT: usize = 1;
+
+    fn index(self) -> usize {
+        0
+    }
+}
+
+impl Process for Neighbour {
+    type Message = Greeting;
+    type Timer = Patience;
+    type Saved = ();
+    type Command = Command;
+
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, _: Start<()>) {
+        if let Some(next) = cx.view().successors().next() {
+            cx.send(next, Greeting);
+        }
+        cx.set_timer(Patience, Span::UNIT * 5);
+    }
+
+    fn on_message(&mut self, _: &mut Context<'_, Self>, _: NodeId, _: Greeting) {
+        self.greetings += 1;
+    }
+
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, _: Patience) {
+        cx.announce(Announcement::Elected { leader: NodeId(1), term: Term(1) });
+    }
+
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, _: Command) {
+        cx.multicast(Greeting);
+    }
+}
+
+const MILLION: usize = 1_000_000;
+
+#[test]
+fn a_million_processes_are_built_and_greet_each_other_in_no_time() {
+    let mut world = World::new(Roster::numbered(MILLION), 1, ONE, |_| Neighbour { greetings: 0 });
+    world.command(time(3.0), 0, Command::Campaign);
+    assert_eq!(world.run(time(10.0)), End::Quiet);
+    assert_eq!(world.process(0).greetings, 1);
+    assert!((1..MILLION).all(|slot| world.process(slot).greetings == 2));
+    let ledger = world.ledger();
+    assert_eq!(ledger.events, 1 + 3 * MILLION as u64 - 1, "a command, two messages and a timer each");
+    assert_eq!(ledger.reigns.len(), 1);
+    assert_eq!(ledger.decided, time(5.0));
+}

@@ -1,0 +1,149 @@
+//! A world of probes, with times in units and processes named by id.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use suffrage_core::{NodeId, Roster, Span, Time};
+use suffrage_sim::{Cut, Detector, End, Fault, Happening, Latency, Observer, World};
+
+use crate::world::probe::{Act, Probe};
+
+/// So many units after the start.
+pub(crate) fn time(units: f64) -> Time {
+    Time::ZERO + Span::from_units(units)
+}
+
+pub(crate) fn span(units: f64) -> Span {
+    Span::from_units(units)
+}
+
+/// Every message takes one unit.
+pub(crate) const ONE: Latency = Latency::Const(Span::UNIT);
+/// The same, though the network takes it for chance.
+pub(crate) const CHANCE_ONE: Latency = Latency::Uniform(Span::UNIT, Span::UNIT);
+
+/// A world of probes.
+pub(crate) struct Stage {
+    pub(crate) world: World<Probe>,
+}
+
+impl Stage {
+    /// So many processes, each message taking one unit.
+    pub(crate) fn new(count: usize) -> Stage {
+        Stage::with(Roster::numbered(count), 1, ONE)
+    }
+
+    pub(crate) fn with(roster: Roster, seed: u64, latency: Latency) -> Stage {
+        Stage { world: World::new(roster, seed, latency, |_| Probe::default()) }
+    }
+
+    pub(crate) fn detected(count: usize, detector: Detector) -> Stage {
+        let mut stage = Stage::new(count);
+        stage.world.set_detector(detector);
+        stage
+    }
+
+    fn slot(&self, id: u64) -> usize {
+        self.world.roster().slot(NodeId(id)).expect("a member")
+    }
+
+    /// Has a process do something then.
+    pub(crate) fn at(&mut self, at: f64, id: u64, act: Act) {
+        self.world.command(time(at), self.slot(id), act.command());
+    }
+
+    pub(crate) fn befall(&mut self, at: f64, fault: Fault) {
+        self.world.befall(time(at), fault);
+    }
+
+    pub(crate) fn crash(&mut self, at: f64, id: u64) {
+        self.befall(at, Fault::Crash(self.slot(id)));
+    }
+
+    pub(crate) fn recover(&mut self, at: f64, id: u64, disk: bool) {
+        self.befall(at, Fault::Recover { slot: self.slot(id), disk });
+    }
+
+    pub(crate) fn pause(&mut self, from: f64, to: f64, id: u64) {
+        self.befall(from, Fault::Pause(self.slot(id), time(to)));
+    }
+
+    /// Cuts the groups from each other, both ways. The first time is the cut's name.
+    pub(crate) fn cut(&mut self, from: f64, to: f64, groups: &[&[u64]]) {
+        self.cut_ways(from, to, groups, false);
+    }
+
+    /// Keeps later groups from hearing earlier ones.
+    pub(crate) fn cut_one_way(&mut self, from: f64, to: f64, groups: &[&[u64]]) {
+        self.cut_ways(from, to, groups, true);
+    }
+
+    fn cut_ways(&mut self, from: f64, to: f64, groups: &[&[u64]], one_way: bool) {
+        let slots = |group: &&[u64]| group.iter().map(|&id| self.slot(id)).collect();
+        let groups: Vec<Vec<usize>> = groups.iter().map(slots).collect();
+        let name = time(from).as_nanos() as usize;
+        self.befall(from, Fault::Cut(name, Cut::new(self.world.roster().len(), &groups, one_way)));
+        self.befall(to, Fault::Heal(name));
+    }
+
+    pub(crate) fn run(&mut self, until: f64) -> End {
+        self.world.run(time(until))
+    }
+
+    pub(crate) fn run_out(&mut self) {
+        assert_eq!(self.world.run(Time::MAX), End::Quiet);
+    }
+
+    /// What a process has written down since it last started.
+    pub(crate) fn diary(&self, id: u64) -> &[String] {
+        &self.world.process(self.slot(id)).diary
+    }
+
+    /// Everybody's diary.
+    pub(crate) fn diaries(&self) -> Vec<&[String]> {
+        self.world.roster().iter().map(|id| self.diary(id.0)).collect()
+    }
+
+    /// Lost, cut, dead, doubled, strange.
+    pub(crate) fn counts(&self) -> [u64; 5] {
+        let ledger = self.world.ledger();
+        [ledger.lost, ledger.cut, ledger.dead, ledger.doubled, ledger.strange]
+    }
+
+    /// Has somebody watch; what is seen can be read afterwards.
+    pub(crate) fn watch(&mut self) -> Rc<RefCell<Vec<String>>> {
+        let seen = Rc::default();
+        self.world.set_observer(Box::new(Watcher(Rc::clone(&seen))));
+        seen
+    }
+}
+
+pub(crate) struct Watcher(pub(crate) Rc<RefCell<Vec<String>>>);
+
+impl Observer for Watcher {
+    fn observe(&mut self, at: Time, happening: Happening<'_>) {
+        let line = match happening {
+            Happening::Sent { from, to, arrives, .. } => format!("{from} to {to}, due {arrives}"),
+            Happening::Multicast { from, .. } => format!("{from} to all"),
+            Happening::Delivered { from, to, .. } => format!("{to} hears {from}"),
+            Happening::Dropped { from, to, why, .. } => format!("{from} to {to}: {why:?}"),
+            Happening::Expired { who, timer } => format!("{who}: {timer:?}"),
+            Happening::Announced { who, announcement } => format!("{who}: {announcement:?}"),
+            Happening::Commanded { who, .. } => format!("{who} commanded"),
+            Happening::Suspected { who, peer } => format!("{who} suspects {peer}"),
+            Happening::Restored { who, peer } => format!("{who} trusts {peer}"),
+            Happening::Crashed { who } => format!("{who} crashed"),
+            Happening::Recovered { who } => format!("{who} recovered"),
+            Happening::Paused { who } => format!("{who} paused"),
+            Happening::Resumed { who } => format!("{who} resumed"),
+            Happening::Jumped { who, by, back } => {
+                format!("{who} jumps {}{by}", if back { "-" } else { "+" })
+            }
+            Happening::Ranked { who, attribute } => format!("{who} ranks {attribute}"),
+            Happening::Cut => "cut".into(),
+            Happening::Healed => "healed".into(),
+            Happening::Calmed => "calmed".into(),
+        };
+        self.0.borrow_mut().push(format!("{at} {line}"));
+    }
+}

@@ -1,0 +1,92 @@
+//! The bytes of what is sent.
+
+use suffrage_core::Roster;
+use suffrage_sim::Scenario;
+
+use crate::world::probe::Act::{Say, Shout, Whisper};
+use crate::world::probe::Probe;
+use crate::world::stage::{CHANCE_ONE, ONE, Stage, time};
+
+/// Sends words to others, to strangers and to all.
+fn talk(stage: &mut Stage) {
+    stage.at(1.0, 1, Say(2, 7));
+    stage.at(2.0, 1, Whisper(2, 200));
+    stage.at(3.0, 1, Say(9, 7));
+    stage.at(4.0, 1, Shout(20_000));
+}
+
+/// Postcard takes a byte for the kind of word, and one for every seven bits of what is said.
+const BYTES: u64 = 2 + 3 + 2 + 3 * 4;
+
+#[test]
+fn every_copy_is_weighed_in_the_wire_format() {
+    for latency in [ONE, CHANCE_ONE] {
+        let mut stage = Stage::with(Roster::numbered(4), 1, latency);
+        stage.world.weigh();
+        talk(&mut stage);
+        stage.run_out();
+        let traffic = stage.world.ledger().traffic();
+        assert_eq!((traffic.messages, traffic.bytes), (3 + 3, BYTES));
+    }
+}
+
+#[test]
+fn what_is_lost_or_cut_was_sent_and_what_the_network_doubles_was_not() {
+    let mut stage = Stage::new(4);
+    stage.world.weigh();
+    stage.world.set_loss(1.0);
+    talk(&mut stage);
+    stage.run_out();
+    assert_eq!(stage.world.ledger().traffic().bytes, BYTES);
+    let mut stage = Stage::new(4);
+    stage.world.weigh();
+    stage.world.set_duplicate(1.0);
+    stage.cut(0.0, 90.0, &[&[1], &[2]]);
+    talk(&mut stage);
+    stage.run_out();
+    assert_eq!(stage.world.ledger().traffic().bytes, BYTES);
+}
+
+#[test]
+fn weighing_changes_nothing_else() {
+    let [weighed, unweighed] = [true, false].map(|weigh| {
+        let mut stage = Stage::with(Roster::numbered(4), 1, CHANCE_ONE);
+        if weigh {
+            stage.world.weigh();
+        }
+        talk(&mut stage);
+        stage.run_out();
+        (stage.world.ledger().trace_hash(), stage.world.ledger().bytes)
+    });
+    assert_eq!((weighed.0, weighed.1, unweighed.1), (unweighed.0, BYTES, 0));
+}
+
+#[test]
+fn an_outcome_has_bytes_if_asked_for_and_addressees_always() {
+    for (roster, copies) in [(Roster::numbered(3), 2), (Roster::numbered(1), 0)] {
+        let scenario = Scenario { initiators: vec![0], ..Scenario::new(roster) };
+        let light = scenario.run::<Probe>(&Some(7)).messages;
+        assert_eq!((light.multicasts, light.sent, light.bytes), (1, copies, None));
+        let heavy = Scenario { weigh: true, ..scenario }.run::<Probe>(&Some(7)).messages;
+        assert_eq!((heavy.sent, heavy.bytes), (copies, Some(2 * copies)));
+    }
+}
+
+#[test]
+fn a_window_counts_from_its_first_moment_on_and_changes_nothing() {
+    let scenario = Scenario {
+        initiators: vec![0],
+        plan: vec![(time(5.0), suffrage_sim::Fault::Crash(2))],
+        until: Some(time(10.0)),
+        ..Scenario::new(Roster::numbered(3))
+    };
+    let whole = scenario.run::<Probe>(&Some(7));
+    assert!(whole.window.is_none());
+    for (from, messages) in [(0.0, 2), (0.000_001, 0), (5.0, 0), (10.0, 0)] {
+        let outcome = Scenario { window: Some(time(from)), ..scenario.clone() }.run::<Probe>(&Some(7));
+        let window = outcome.window.expect("asked for");
+        assert_eq!(outcome.trace_hash, whole.trace_hash);
+        assert_eq!((window.sent.messages, window.before.messages), (messages, 2 - messages), "{from}");
+        assert_eq!((window.leaderless, window.split, window.accord), (10.0 - from, 0.0, 0.0), "{from}");
+    }
+}
