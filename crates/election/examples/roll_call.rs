@@ -14,30 +14,14 @@ enum Message {
     Elected { leader: NodeId },
 }
 
-impl election::Message for Message {
-    const KINDS: &'static [Kind] = &[Kind::new("RollCall"), Kind::new("Here"), Kind::new("Elected")];
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::RollCall => 0,
-            Message::Here => 1,
-            Message::Elected { .. } => 2,
-        }
-    }
-}
+election::message_kinds!(Message { RollCall, Here, Elected });
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Timer {
     Roll,
 }
 
-impl election::Timer for Timer {
-    const COUNT: usize = 1;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+election::timer_indices!(Timer { Roll });
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct RollCall {

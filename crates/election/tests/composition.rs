@@ -230,12 +230,7 @@ struct Claim;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct Claimed;
 
-impl election::Message for Claimed {
-    const KINDS: &'static [Kind] = &[Kind::new("Claimed")];
-    fn kind(&self) -> usize {
-        0
-    }
-}
+election::message_kinds!(Claimed);
 
 impl Process for Claim {
     type Message = Claimed;

@@ -11,6 +11,7 @@ pub use ::election::{
     Announcement, Attribute, Command, Context, Effects, Kind, Message, Process, Rng, Roster, Start, Term,
     Timer, View,
 };
+pub use ::election::{message_kinds, timer_indices};
 pub use runtime::clock::{BootClock, Clock};
 pub use runtime::codec::Protocol;
 pub use runtime::driver::{Belief, Event, Handle, Settings, spawn};

@@ -52,17 +52,7 @@ pub enum Message {
     },
 }
 
-impl crate::Message for Message {
-    const KINDS: &'static [Kind] = &[Kind::new("Election"), Kind::new("Answer"), Kind::new("Coordinator")];
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::Election => 0,
-            Message::Answer => 1,
-            Message::Coordinator { .. } => 2,
-        }
-    }
-}
+crate::message_kinds!(Message { Election, Answer, Coordinator });
 
 /// What a process waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,13 +67,7 @@ pub enum Timer {
     Leader,
 }
 
-impl crate::Timer for Timer {
-    const COUNT: usize = 4;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+crate::timer_indices!(Timer { Answer, Coordinator, Reaffirm, Leader });
 
 /// What can be set about the algorithm; times in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -65,19 +65,7 @@ pub enum Message {
     },
 }
 
-impl crate::Message for Message {
-    const KINDS: &'static [Kind] =
-        &[Kind::new("Election"), Kind::new("Alive"), Kind::new("Elected"), Kind::apart("Deposed")];
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::Election => 0,
-            Message::Alive => 1,
-            Message::Elected { .. } => 2,
-            Message::Deposed { .. } => 3,
-        }
-    }
-}
+crate::message_kinds!(Message { Election, Alive, Elected, Deposed: apart });
 
 /// What a process waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,13 +82,7 @@ pub enum Timer {
     Leader,
 }
 
-impl crate::Timer for Timer {
-    const COUNT: usize = 5;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+crate::timer_indices!(Timer { Tiebreaker, Alive, Elected, Reaffirm, Leader });
 
 /// What can be set about the algorithm; times in message delays.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -66,8 +66,7 @@ impl Token for Election {
         },
         upkeep: &[],
     };
-    const KINDS: &'static [Kind] =
-        &[Kind::new("Election"), Kind::new("Elected"), Kind::apart("Outdated"), Kind::apart("Ack")];
+    const OUTCOME: &'static str = "Elected";
     const REPAIRS: &'static str = "both|predecessor|detector|none";
     const SUPPRESSES: bool = true;
 

@@ -76,13 +76,7 @@ pub enum Timer {
     Leader,
 }
 
-impl crate::Timer for Timer {
-    const COUNT: usize = 4;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+crate::timer_indices!(Timer { Answers, Patience, Reaffirm, Leader });
 
 /// What can be set about the algorithm; times in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -91,13 +91,7 @@ pub enum Timer {
     Silence,
 }
 
-impl crate::Timer for Timer {
-    const COUNT: usize = 5;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+crate::timer_indices!(Timer { Look, Roll, Ready, Ask, Silence });
 
 /// What outlives a crash: of the last group a process founded, what tells it from all others of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

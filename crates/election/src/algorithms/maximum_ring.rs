@@ -65,8 +65,7 @@ impl Token for Election {
         },
         upkeep: &[],
     };
-    const KINDS: &'static [Kind] =
-        &[Kind::new("Election"), Kind::new("Coordinator"), Kind::apart("Outdated"), Kind::apart("Ack")];
+    const OUTCOME: &'static str = "Coordinator";
     const REPAIRS: &'static str = "both|timeout|detector|none";
     const SUPPRESSES: bool = false;
 

@@ -56,25 +56,7 @@ pub enum Message {
     },
 }
 
-impl crate::Message for Message {
-    const KINDS: &'static [Kind] = &[
-        Kind::new("Election"),
-        Kind::new("Alive"),
-        Kind::new("Proceed"),
-        Kind::new("Elected"),
-        Kind::apart("Deposed"),
-    ];
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::Election => 0,
-            Message::Alive => 1,
-            Message::Proceed => 2,
-            Message::Elected { .. } => 3,
-            Message::Deposed { .. } => 4,
-        }
-    }
-}
+crate::message_kinds!(Message { Election, Alive, Proceed, Elected, Deposed: apart });
 
 /// What a process waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,13 +71,7 @@ pub enum Timer {
     Leader,
 }
 
-impl crate::Timer for Timer {
-    const COUNT: usize = Timer::Leader as usize + 1;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+crate::timer_indices!(Timer { Alive, Elected, Reaffirm, Leader });
 
 /// What can be set about the algorithm; times in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

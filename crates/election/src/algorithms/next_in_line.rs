@@ -67,27 +67,7 @@ pub enum Message {
     },
 }
 
-impl crate::Message for Message {
-    const KINDS: &'static [Kind] = &[
-        Kind::new("Contact"),
-        Kind::new("Alive"),
-        Kind::new("Elected"),
-        Kind::new("Election"),
-        Kind::new("Proceed"),
-        Kind::apart("Deposed"),
-    ];
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::Contact { .. } => 0,
-            Message::Alive => 1,
-            Message::Elected { .. } => 2,
-            Message::Election => 3,
-            Message::Proceed => 4,
-            Message::Deposed { .. } => 5,
-        }
-    }
-}
+crate::message_kinds!(Message { Contact, Alive, Elected, Election, Proceed, Deposed: apart });
 
 /// What can be set about the algorithm; times in message delays.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -65,13 +65,7 @@ pub enum Timer {
     Quorum,
 }
 
-impl crate::Timer for Timer {
-    const COUNT: usize = 4;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+crate::timer_indices!(Timer { Lease, Election, Heartbeat, Quorum });
 
 /// What outlives a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

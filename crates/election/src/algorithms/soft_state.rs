@@ -20,13 +20,7 @@ pub enum Message {
     },
 }
 
-impl crate::Message for Message {
-    const KINDS: &'static [Kind] = &[Kind::new("Announce")];
-
-    fn kind(&self) -> usize {
-        0
-    }
-}
+crate::message_kinds!(Message { Announce });
 
 /// What a process waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,13 +36,7 @@ pub enum Timer {
     Silence,
 }
 
-impl crate::Timer for Timer {
-    const COUNT: usize = 4;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+crate::timer_indices!(Timer { Wake, Listen, Period, Silence });
 
 /// How long to listen for a better announcement once all have had their turn: more than a round trip,
 /// within which one that is better and leads has answered. In message delays.

@@ -84,16 +84,7 @@ pub enum Message {
     },
 }
 
-impl crate::Message for Message {
-    const KINDS: &'static [Kind] = &[Kind::new("Start"), Kind::new("Ok")];
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::Start { .. } => 0,
-            Message::Ok { .. } => 1,
-        }
-    }
-}
+crate::message_kinds!(Message { Start, Ok });
 
 /// What a process waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -104,13 +95,7 @@ pub enum Timer {
     Ok,
 }
 
-impl crate::Timer for Timer {
-    const COUNT: usize = 2;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+crate::timer_indices!(Timer { Period, Ok });
 
 /// What can be set about the algorithm; times in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -17,22 +17,12 @@ struct Rumour {
     known: bool,
 }
 
-impl election::Message for Rumour {
-    const KINDS: &'static [Kind] = &[Kind::new("Rumour")];
-    fn kind(&self) -> usize {
-        0
-    }
-}
+election::message_kinds!(Rumour);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Round;
 
-impl election::Timer for Round {
-    const COUNT: usize = 1;
-    fn index(self) -> usize {
-        0
-    }
-}
+election::timer_indices!(Round);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Gossip {

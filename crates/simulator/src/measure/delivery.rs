@@ -98,13 +98,7 @@ struct Shout {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct Hey;
 
-impl election::Message for Hey {
-    const KINDS: &'static [Kind] = &[Kind::new("Hey")];
-
-    fn kind(&self) -> usize {
-        0
-    }
-}
+election::message_kinds!(Hey);
 
 impl Process for Shout {
     type Message = Hey;

@@ -56,13 +56,7 @@ pub(crate) enum Word {
     Whispered(u64),
 }
 
-impl Message for Word {
-    const KINDS: &'static [Kind] = &[Kind::new("Said"), Kind::apart("Whispered")];
-
-    fn kind(&self) -> usize {
-        matches!(self, Word::Whispered(_)).into()
-    }
-}
+election::message_kinds!(Word { Said, Whispered: apart });
 
 /// Even alarms share one timer, odd ones the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

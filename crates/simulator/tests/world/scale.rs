@@ -18,24 +18,12 @@ struct Neighbour {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct Greeting;
 
-impl Message for Greeting {
-    const KINDS: &'static [Kind] = &[Kind::new("Greeting")];
-
-    fn kind(&self) -> usize {
-        0
-    }
-}
+election::message_kinds!(Greeting);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Patience;
 
-impl Timer for Patience {
-    const COUNT: usize = 1;
-
-    fn index(self) -> usize {
-        0
-    }
-}
+election::timer_indices!(Patience);
 
 impl Process for Neighbour {
     type Message = Greeting;

@@ -56,25 +56,7 @@ pub enum Message {
     },
 }
 
-impl crate::Message for Message {
-    const KINDS: &'static [Kind] = &[
-        Kind::new("Initiate"),
-        Kind::new("Preference"),
-        Kind::new("FinalChoice"),
-        Kind::apart("Join"),
-        Kind::apart("Welcome"),
-    ];
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::Initiate(_) => 0,
-            Message::Preference { .. } => 1,
-            Message::FinalChoice { .. } => 2,
-            Message::Join => 3,
-            Message::Welcome { .. } => 4,
-        }
-    }
-}
+crate::message_kinds!(Message { Initiate, Preference, FinalChoice, Join: apart, Welcome: apart });
 
 /// What a member waits for: one thing at a time, so that all are one timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,10 +77,4 @@ pub enum Timer {
     Welcome,
 }
 
-impl crate::Timer for Timer {
-    const COUNT: usize = 1;
-
-    fn index(self) -> usize {
-        0
-    }
-}
+crate::timer_indices!(Timer);

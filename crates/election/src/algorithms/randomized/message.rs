@@ -101,36 +101,18 @@ impl Message {
     }
 }
 
-impl crate::Message for Message {
-    const KINDS: &'static [Kind] = &[
-        Kind::new("Request"),
-        Kind::new("Positive"),
-        Kind::new("Negative"),
-        Kind::new("REQ"),
-        Kind::new("ACK"),
-        Kind::new("NAK"),
-        Kind::new("POTW"),
-        Kind::new("POTW-ACK"),
-        Kind::new("DEC"),
-        Kind::apart("Elected"),
-    ];
-
-    #[inline]
-    fn kind(&self) -> usize {
-        match self {
-            Message::Request { .. } => 0,
-            Message::Positive { .. } => 1,
-            Message::Negative { .. } => 2,
-            Message::Req { .. } => 3,
-            Message::Ack { .. } => 4,
-            Message::Nak { .. } => 5,
-            Message::Potw { .. } => 6,
-            Message::PotwAck { .. } => 7,
-            Message::Dec { .. } => 8,
-            Message::Elected { .. } => 9,
-        }
-    }
-}
+crate::message_kinds!(Message {
+    Request,
+    Positive,
+    Negative,
+    Req as "REQ",
+    Ack as "ACK",
+    Nak as "NAK",
+    Potw as "POTW",
+    PotwAck as "POTW-ACK",
+    Dec as "DEC",
+    Elected: apart,
+});
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -141,11 +123,4 @@ pub enum Timer {
     Mediator,
 }
 
-impl crate::Timer for Timer {
-    const COUNT: usize = 2;
-
-    #[inline]
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+crate::timer_indices!(Timer { Contender, Mediator });

@@ -75,18 +75,12 @@ impl<T> Message<T> {
     }
 }
 
-impl<T: Token> crate::Message for Message<T> {
-    const KINDS: &'static [Kind] = T::KINDS;
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::Election { .. } => 0,
-            Message::Elected { .. } => 1,
-            Message::Outdated { .. } => 2,
-            Message::Ack { .. } => 3,
-        }
-    }
-}
+crate::message_kinds!(<T: Token> Message<T> {
+    Election,
+    Elected as (T::OUTCOME),
+    Outdated: apart,
+    Ack: apart,
+});
 
 /// What a process waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,10 +95,4 @@ pub enum Timer {
     Leader,
 }
 
-impl crate::Timer for Timer {
-    const COUNT: usize = 4;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+crate::timer_indices!(Timer { Hop, Outcome, Reaffirm, Leader });
