@@ -2,7 +2,7 @@
 
 use election::{
     Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Effects, Electorate,
-    Formula, Kind, NodeId, Parameter, Process, Roster, Safety, Start, Synchrony, Term, Topology,
+    Formula, NodeId, Parameter, Process, Roster, Safety, Start, Synchrony, Term, Topology,
 };
 use serde::{Deserialize, Serialize};
 use simulator::Scenario;

@@ -8,8 +8,8 @@ use election::catalog::{self, CONTRACTS, Visitor};
 use election::detectors::{self, Any};
 use election::layers::{Layered, LayeredTimer, SavedParts, Stack, Watched};
 use election::{
-    Algorithm, Announcement, Command, Context, Detection, Effect, Effects, Kind, Message as _, NodeId,
-    Process, Recorder, Roster, Span, Start, Term, Time,
+    Algorithm, Announcement, Command, Context, Detection, Effect, Effects, Message as _, NodeId, Process,
+    Recorder, Roster, Span, Start, Term, Time,
 };
 use serde::{Deserialize, Serialize};
 use simulator::invariants::{Agreement, Termination};

@@ -21,8 +21,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use simulator::{Fault, Latency, World};
 use suffrage::custom::{
-    Announcement, BootClock, Command, Config, Context, Effects, Error, Handle, Kind, MemoryDisk, Process,
-    Protocol, Roster, Settings, Start, Term, Transport, Udp, spawn,
+    Announcement, BootClock, Command, Config, Context, Effects, Error, Handle, MemoryDisk, Process, Protocol,
+    Roster, Settings, Start, Term, Transport, Udp, spawn,
 };
 use suffrage::{Keyring, NodeId, Span, Time};
 use tokio::time::{Instant, sleep};

@@ -34,8 +34,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Outlook, Tenure, parameters};
 use crate::{
-    Algorithm, Choice, Command, Context, Contract, Cost, Detection, Effects, Electorate, Formula, Kind,
-    NodeId, Parameter, Process, Safety, Start, Synchrony, Term, Topology,
+    Algorithm, Choice, Command, Context, Contract, Cost, Detection, Effects, Electorate, Formula, NodeId,
+    Parameter, Process, Safety, Start, Synchrony, Term, Topology,
 };
 
 /// What processes of this algorithm say.

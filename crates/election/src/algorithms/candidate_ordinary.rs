@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize};
 use super::bully::Bully;
 use super::{Outlook, Poll, Tenure, parameters};
 use crate::{
-    Algorithm, Announcement, BadParameter, Command, Context, Contract, Cost, Effects, Formula, Kind, NodeId,
+    Algorithm, Announcement, BadParameter, Command, Context, Contract, Cost, Effects, Formula, NodeId,
     Parameter, Process, Roster, Start, Term,
 };
 

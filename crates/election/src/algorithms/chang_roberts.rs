@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ring::{Ring, Run, Token};
 use crate::{
-    Choice, Context, Contract, Cost, Detection, Effects, Electorate, Formula, Kind, Rank, Safety, Synchrony,
+    Choice, Context, Contract, Cost, Detection, Effects, Electorate, Formula, Rank, Safety, Synchrony,
     Topology, View,
 };
 

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ring::{Ring, Run, Token};
 use crate::{
-    Choice, Context, Contract, Cost, Detection, Effects, Electorate, Formula, Kind, NodeId, Rank, Safety,
+    Choice, Context, Contract, Cost, Detection, Effects, Electorate, Formula, NodeId, Rank, Safety,
     Synchrony, Topology, View,
 };
 

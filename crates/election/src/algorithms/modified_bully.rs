@@ -31,8 +31,7 @@ use serde::{Deserialize, Serialize};
 use super::bully::Bully;
 use super::{Outlook, Poll, Tenure, parameters};
 use crate::{
-    Algorithm, Command, Context, Contract, Cost, Effects, Formula, Kind, NodeId, Parameter, Process, Start,
-    Term,
+    Algorithm, Command, Context, Contract, Cost, Effects, Formula, NodeId, Parameter, Process, Start, Term,
 };
 
 /// What processes of this algorithm say.

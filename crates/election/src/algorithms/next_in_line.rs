@@ -35,8 +35,8 @@ use super::bully::Bully;
 pub use super::modified_bully::Timer;
 use super::{Outlook, Poll, Tenure, parameters};
 use crate::{
-    Algorithm, BadParameter, Command, Context, Contract, Cost, Effects, Formula, Kind, NodeId, Parameter,
-    Process, Rank, Roster, Start, Term,
+    Algorithm, BadParameter, Command, Context, Contract, Cost, Effects, Formula, NodeId, Parameter, Process,
+    Rank, Roster, Start, Term,
 };
 
 /// What processes of this algorithm say.

@@ -42,7 +42,7 @@ use serde::de::DeserializeOwned;
 use self::hops::Hops;
 use super::Outlook;
 use crate::{
-    Algorithm, Command, Context, Contract, Effects, Kind, NodeId, Parameter, Process, Rank, Start, Term, View,
+    Algorithm, Command, Context, Contract, Effects, NodeId, Parameter, Process, Rank, Start, Term, View,
 };
 
 mod hops;

@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Announcement, BadParameter, Context, Effects, Kind, NodeId, Process, Span, Term};
+use crate::{Announcement, BadParameter, Context, Effects, NodeId, Process, Span, Term};
 
 /// What processes of these algorithms say, to all at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

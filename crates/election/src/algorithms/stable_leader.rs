@@ -63,8 +63,7 @@ use serde::{Deserialize, Serialize};
 use super::parameters;
 use crate::{
     Algorithm, Announcement, BadParameter, Choice, Command, Context, Contract, Cost, Detection, Effects,
-    Electorate, Formula, Kind, NodeId, Parameter, Process, Roster, Safety, Start, Synchrony, Term, Topology,
-    View,
+    Electorate, Formula, NodeId, Parameter, Process, Roster, Safety, Start, Synchrony, Term, Topology, View,
 };
 
 /// What processes of this algorithm say. Terms are rounds.

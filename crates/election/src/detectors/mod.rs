@@ -19,7 +19,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Announcement, Command, Context, Effects, Kind, NodeId, Process, Rng, Span, Start, Time};
+use crate::{Announcement, Command, Context, Effects, NodeId, Process, Rng, Span, Start, Time};
 
 /// What detectors say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

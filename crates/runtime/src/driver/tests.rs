@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use election::{Command, Effects, Kind, Term};
+use election::{Command, Effects, Term};
 use serde::{Deserialize, Serialize};
 
 use super::*;

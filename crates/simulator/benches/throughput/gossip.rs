@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use election::{Command, Context, Effects, Kind, NodeId, Process, Rng, Roster, Span, Start, Time};
+use election::{Command, Context, Effects, NodeId, Process, Rng, Roster, Span, Start, Time};
 use serde::{Deserialize, Serialize};
 use simulator::{Latency, World};
 

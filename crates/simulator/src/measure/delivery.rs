@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use election::multicast::bimodal::Bimodal;
-use election::{Command, Context, Effects, Kind, NodeId, Process, Roster, Span, Start, Time};
+use election::{Command, Context, Effects, NodeId, Process, Roster, Span, Start, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::{Fault, Latency, Multicast, World};

@@ -2,8 +2,8 @@
 
 use election::{
     Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Effects, Electorate,
-    Figure, Formula, Kind, Member, Message, NodeId, Parameter, Process, Safety, Span, Start, Synchrony, Term,
-    Time, Timer, Topology,
+    Figure, Formula, Member, NodeId, Parameter, Process, Safety, Span, Start, Synchrony, Term, Time, Timer,
+    Topology,
 };
 use serde::{Deserialize, Serialize};
 

@@ -1,9 +1,6 @@
 //! A world of a million.
 
-use election::{
-    Announcement, Command, Context, Effects, Kind, Message, NodeId, Process, Roster, Span, Start,
-};
-use election::{Term, Timer};
+use election::{Announcement, Command, Context, Effects, NodeId, Process, Roster, Span, Start, Term};
 use serde::{Deserialize, Serialize};
 use simulator::{End, World};
 

@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::{Attribute, Kind, NodeId, Span, Term};
+use crate::{Attribute, NodeId, Span, Term};
 
 /// Which election: the hash of the name that people give it. Among a trillion names two share one with a
 /// chance below one in 10^14.

@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Kind;
-
 /// What is said. The kinds name the phase: those of the first are words, those of the second are the
 /// paper's capitals (Tables 3 and 4).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

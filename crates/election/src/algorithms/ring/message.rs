@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Token;
-use crate::{Kind, NodeId, Term};
+use crate::{NodeId, Term};
 
 /// One election: greater if of a later term, or of the same and called by a higher id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
