@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 use super::{Outlook, Tenure};
 use suffrage_core::parameters;
 use suffrage_core::{
-    Algorithm, Choice, Command, Context, Contract, Cost, Detection, Electorate, Formula, Kind, NodeId,
+    Algorithm, Choice, Command, Context, Contract, Cost, Detection, Electorate, Formula, NodeId,
     Parameter, Process, Safety, Start, Synchrony, Term, Topology,
 };
 
@@ -53,17 +53,7 @@ pub enum Message {
     },
 }
 
-impl suffrage_core::Message for Message {
-    const KINDS: &'static [Kind] = &[Kind::new("Election"), Kind::new("Answer"), Kind::new("Coordinator")];
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::Election => 0,
-            Message::Answer => 1,
-            Message::Coordinator { .. } => 2,
-        }
-    }
-}
+suffrage_core::message_kinds!(Message { Election, Answer, Coordinator });
 
 /// What a process waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,13 +68,7 @@ pub enum Timer {
     Leader,
 }
 
-impl suffrage_core::Timer for Timer {
-    const COUNT: usize = 4;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+suffrage_core::timer_indices!(Timer { Answer, Coordinator, Reaffirm, Leader });
 
 /// What can be set about the algorithm; times in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

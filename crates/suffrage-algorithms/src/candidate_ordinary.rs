@@ -41,7 +41,7 @@ use super::bully::Bully;
 use super::{Outlook, Poll, Tenure};
 use suffrage_core::parameters;
 use suffrage_core::{
-    Algorithm, Announcement, BadParameter, Command, Context, Contract, Cost, Formula, Kind, NodeId,
+    Algorithm, Announcement, BadParameter, Command, Context, Contract, Cost, Formula, NodeId,
     Parameter, Process, Roster, Start, Term,
 };
 
@@ -66,19 +66,7 @@ pub enum Message {
     },
 }
 
-impl suffrage_core::Message for Message {
-    const KINDS: &'static [Kind] =
-        &[Kind::new("Election"), Kind::new("Alive"), Kind::new("Elected"), Kind::apart("Deposed")];
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::Election => 0,
-            Message::Alive => 1,
-            Message::Elected { .. } => 2,
-            Message::Deposed { .. } => 3,
-        }
-    }
-}
+suffrage_core::message_kinds!(Message { Election, Alive, Elected, Deposed: apart });
 
 /// What a process waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,13 +83,7 @@ pub enum Timer {
     Leader,
 }
 
-impl suffrage_core::Timer for Timer {
-    const COUNT: usize = 5;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+suffrage_core::timer_indices!(Timer { Tiebreaker, Alive, Elected, Reaffirm, Leader });
 
 /// What can be set about the algorithm; times in message delays.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

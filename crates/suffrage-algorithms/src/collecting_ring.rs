@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ring::{Ring, Run, Token};
 use suffrage_core::{
-    Choice, Context, Contract, Cost, Detection, Electorate, Formula, Kind, NodeId, Rank, Safety, Synchrony,
+    Choice, Context, Contract, Cost, Detection, Electorate, Formula, NodeId, Rank, Safety, Synchrony,
     Topology, View,
 };
 
@@ -66,8 +66,7 @@ impl Token for Election {
         },
         upkeep: &[],
     };
-    const KINDS: &'static [Kind] =
-        &[Kind::new("Election"), Kind::new("Coordinator"), Kind::apart("Outdated"), Kind::apart("Ack")];
+    const OUTCOME: &'static str = "Coordinator";
     const REPAIRS: &'static str = "both|timeout|detector|none";
     const SUPPRESSES: bool = false;
 

@@ -77,13 +77,7 @@ pub enum Timer {
     Leader,
 }
 
-impl suffrage_core::Timer for Timer {
-    const COUNT: usize = 4;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+suffrage_core::timer_indices!(Timer { Answers, Patience, Reaffirm, Leader });
 
 /// What can be set about the algorithm; times in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

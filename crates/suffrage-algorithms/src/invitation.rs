@@ -90,13 +90,7 @@ pub enum Timer {
     Silence,
 }
 
-impl suffrage_core::Timer for Timer {
-    const COUNT: usize = 5;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+suffrage_core::timer_indices!(Timer { Look, Roll, Ready, Ask, Silence });
 
 /// What outlives a crash: of the last group a process founded, what tells it from all others of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ring::{Ring, Run, Token};
 use suffrage_core::{
-    Choice, Context, Contract, Cost, Detection, Electorate, Formula, Kind, Rank, Safety, Synchrony, Topology,
+    Choice, Context, Contract, Cost, Detection, Electorate, Formula, Rank, Safety, Synchrony, Topology,
     View,
 };
 
@@ -65,8 +65,7 @@ impl Token for Election {
         },
         upkeep: &[],
     };
-    const KINDS: &'static [Kind] =
-        &[Kind::new("Election"), Kind::new("Coordinator"), Kind::apart("Outdated"), Kind::apart("Ack")];
+    const OUTCOME: &'static str = "Coordinator";
     const REPAIRS: &'static str = "both|timeout|detector|none";
     const SUPPRESSES: bool = false;
 

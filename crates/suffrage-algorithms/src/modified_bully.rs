@@ -32,7 +32,7 @@ use super::bully::Bully;
 use super::{Outlook, Poll, Tenure};
 use suffrage_core::parameters;
 use suffrage_core::{
-    Algorithm, Command, Context, Contract, Cost, Formula, Kind, NodeId, Parameter, Process, Start, Term,
+    Algorithm, Command, Context, Contract, Cost, Formula, NodeId, Parameter, Process, Start, Term,
 };
 
 /// What processes of this algorithm say.
@@ -56,25 +56,7 @@ pub enum Message {
     },
 }
 
-impl suffrage_core::Message for Message {
-    const KINDS: &'static [Kind] = &[
-        Kind::new("Election"),
-        Kind::new("Alive"),
-        Kind::new("Proceed"),
-        Kind::new("Elected"),
-        Kind::apart("Deposed"),
-    ];
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::Election => 0,
-            Message::Alive => 1,
-            Message::Proceed => 2,
-            Message::Elected { .. } => 3,
-            Message::Deposed { .. } => 4,
-        }
-    }
-}
+suffrage_core::message_kinds!(Message { Election, Alive, Proceed, Elected, Deposed: apart });
 
 /// What a process waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,13 +71,7 @@ pub enum Timer {
     Leader,
 }
 
-impl suffrage_core::Timer for Timer {
-    const COUNT: usize = Timer::Leader as usize + 1;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+suffrage_core::timer_indices!(Timer { Alive, Elected, Reaffirm, Leader });
 
 /// What can be set about the algorithm; times in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

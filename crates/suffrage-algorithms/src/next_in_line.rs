@@ -36,7 +36,7 @@ pub use super::modified_bully::Timer;
 use super::{Outlook, Poll, Tenure};
 use suffrage_core::parameters;
 use suffrage_core::{
-    Algorithm, BadParameter, Command, Context, Contract, Cost, Formula, Kind, NodeId, Parameter, Process,
+    Algorithm, BadParameter, Command, Context, Contract, Cost, Formula, NodeId, Parameter, Process,
     Rank, Roster, Start, Term,
 };
 
@@ -68,27 +68,7 @@ pub enum Message {
     },
 }
 
-impl suffrage_core::Message for Message {
-    const KINDS: &'static [Kind] = &[
-        Kind::new("Contact"),
-        Kind::new("Alive"),
-        Kind::new("Elected"),
-        Kind::new("Election"),
-        Kind::new("Proceed"),
-        Kind::apart("Deposed"),
-    ];
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::Contact { .. } => 0,
-            Message::Alive => 1,
-            Message::Elected { .. } => 2,
-            Message::Election => 3,
-            Message::Proceed => 4,
-            Message::Deposed { .. } => 5,
-        }
-    }
-}
+suffrage_core::message_kinds!(Message { Contact, Alive, Elected, Election, Proceed, Deposed: apart });
 
 /// What can be set about the algorithm; times in message delays.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -65,13 +65,7 @@ pub enum Timer {
     Quorum,
 }
 
-impl suffrage_core::Timer for Timer {
-    const COUNT: usize = 4;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+suffrage_core::timer_indices!(Timer { Lease, Election, Heartbeat, Quorum });
 
 /// What outlives a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -42,7 +42,7 @@ use serde::de::DeserializeOwned;
 use self::hops::Hops;
 use super::Outlook;
 use suffrage_core::{
-    Algorithm, Command, Context, Contract, Kind, NodeId, Parameter, Process, Rank, Start, Term, View,
+    Algorithm, Command, Context, Contract, NodeId, Parameter, Process, Rank, Start, Term, View,
 };
 
 mod hops;
@@ -62,8 +62,8 @@ pub trait Token:
 {
     /// What the algorithm assumes, promises and costs.
     const CONTRACT: Contract;
-    /// What the source calls the messages `Election`, `Elected`, `Outdated` and `Ack`.
-    const KINDS: &'static [Kind];
+    /// The source's name for the message `Elected`.
+    const OUTCOME: &'static str;
     /// What the repairs are called, in the order both, time-out, detector, none.
     const REPAIRS: &'static str;
     /// Whether "each process suppresses Election/Elected messages of any lower-id initiators" (cs425,

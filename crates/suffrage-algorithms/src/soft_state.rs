@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use suffrage_core::{Announcement, BadParameter, Context, Kind, NodeId, Process, Span, Term};
+use suffrage_core::{Announcement, BadParameter, Context, NodeId, Process, Span, Term};
 
 /// What processes of these algorithms say, to all at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -20,13 +20,7 @@ pub enum Message {
     },
 }
 
-impl suffrage_core::Message for Message {
-    const KINDS: &'static [Kind] = &[Kind::new("Announce")];
-
-    fn kind(&self) -> usize {
-        0
-    }
-}
+suffrage_core::message_kinds!(Message { Announce });
 
 /// What a process waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,13 +36,7 @@ pub enum Timer {
     Silence,
 }
 
-impl suffrage_core::Timer for Timer {
-    const COUNT: usize = 4;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+suffrage_core::timer_indices!(Timer { Wake, Listen, Period, Silence });
 
 /// How long to listen for a better announcement once all have had their turn: more than a round trip,
 /// within which one that is better and leads has answered. In message delays.

@@ -63,7 +63,7 @@ use serde::{Deserialize, Serialize};
 use suffrage_core::parameters;
 use suffrage_core::{
     Algorithm, Announcement, BadParameter, Choice, Command, Context, Contract, Cost, Detection, Electorate,
-    Formula, Kind, NodeId, Parameter, Process, Roster, Safety, Start, Synchrony, Term, Topology, View,
+    Formula, NodeId, Parameter, Process, Roster, Safety, Start, Synchrony, Term, Topology, View,
 };
 
 /// What processes of this algorithm say. Terms are rounds.
@@ -83,16 +83,7 @@ pub enum Message {
     },
 }
 
-impl suffrage_core::Message for Message {
-    const KINDS: &'static [Kind] = &[Kind::new("Start"), Kind::new("Ok")];
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::Start { .. } => 0,
-            Message::Ok { .. } => 1,
-        }
-    }
-}
+suffrage_core::message_kinds!(Message { Start, Ok });
 
 /// What a process waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -103,13 +94,7 @@ pub enum Timer {
     Ok,
 }
 
-impl suffrage_core::Timer for Timer {
-    const COUNT: usize = 2;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+suffrage_core::timer_indices!(Timer { Period, Ok });
 
 /// What can be set about the algorithm; times in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

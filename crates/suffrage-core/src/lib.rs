@@ -11,7 +11,8 @@
 //!   on_timer, on_suspect, …     └───────────┘      save, announce
 //! ```
 //!
-//! - What a process is: [`Process`], [`Message`], [`Timer`], [`Context`].
+//! - What a process is: [`Process`], [`Message`], [`Timer`], [`Context`]. The macros [`message_kinds`] and
+//!   [`timer_indices`] implement `Message` and `Timer`.
 //! - What it knows of the others: [`View`] over a [`Roster`], ordered by [`Rank`].
 //! - What the world sees of it: [`Announcement`].
 //! - What it promises, as data: [`Contract`].
@@ -25,6 +26,7 @@ mod figure;
 mod grid;
 mod hash;
 pub mod layers;
+mod macros;
 pub mod multicast;
 mod overlay;
 pub mod parameters;

@@ -90,13 +90,7 @@ pub enum Timer {
     Candidate,
 }
 
-impl suffrage_core::Timer for Timer {
-    const COUNT: usize = 2;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+suffrage_core::timer_indices!(Timer { Voter, Candidate });
 
 /// What can be set about the algorithm; times in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
-use suffrage_core::{Attribute, Kind, NodeId, Span, Term};
+use suffrage_core::{Attribute, NodeId, Span, Term};
 
 /// Which election: the hash of the name that people give it. Among a trillion names two share one with a
 /// chance below one in 10^14.
@@ -199,45 +199,22 @@ pub struct Message {
     pub body: Body,
 }
 
-impl suffrage_core::Message for Message {
-    /// Renewals and enquiries go on all the time, and are counted apart from what a change of leaders costs.
-    const KINDS: &'static [Kind] = &[
-        Kind::new("Prepare"),
-        Kind::new("Promised"),
-        Kind::new("Propose"),
-        Kind::new("Accepted"),
-        Kind::new("Held"),
-        Kind::new("Rejected"),
-        Kind::new("Release"),
-        Kind::new("Vacant"),
-        Kind::new("Claim"),
-        Kind::apart("Renew"),
-        Kind::apart("Renewed"),
-        Kind::apart("Enquire"),
-        Kind::apart("Status"),
-        Kind::apart("Watch"),
-        Kind::apart("Watched"),
-        Kind::apart("Changed"),
-    ];
-
-    fn kind(&self) -> usize {
-        match self.body {
-            Body::Ask(Ask::Prepare { .. }) => 0,
-            Body::Reply(Reply::Promised { .. }) => 1,
-            Body::Ask(Ask::Propose { renewal: false, .. }) => 2,
-            Body::Reply(Reply::Accepted { renewal: false, .. }) => 3,
-            Body::Reply(Reply::Held { .. }) => 4,
-            Body::Reply(Reply::Rejected { .. }) => 5,
-            Body::Ask(Ask::Release { .. }) => 6,
-            Body::Reply(Reply::Vacant { .. }) => 7,
-            Body::Claim { .. } => 8,
-            Body::Ask(Ask::Propose { renewal: true, .. }) => 9,
-            Body::Reply(Reply::Accepted { renewal: true, .. }) => 10,
-            Body::Ask(Ask::Enquire { .. }) => 11,
-            Body::Reply(Reply::Status { .. }) => 12,
-            Body::Ask(Ask::Watch { .. }) => 13,
-            Body::Reply(Reply::Watched { .. }) => 14,
-            Body::Reply(Reply::Changed { .. }) => 15,
-        }
-    }
-}
+// Renewals and enquiries go on all the time, and are counted apart from what a change of leaders costs.
+suffrage_core::message_kinds!(Message.body {
+    Prepare = Body::Ask(Ask::Prepare { .. }),
+    Promised = Body::Reply(Reply::Promised { .. }),
+    Propose = Body::Ask(Ask::Propose { renewal: false, .. }),
+    Accepted = Body::Reply(Reply::Accepted { renewal: false, .. }),
+    Held = Body::Reply(Reply::Held { .. }),
+    Rejected = Body::Reply(Reply::Rejected { .. }),
+    Release = Body::Ask(Ask::Release { .. }),
+    Vacant = Body::Reply(Reply::Vacant { .. }),
+    Claim = Body::Claim { .. },
+    Renew: apart = Body::Ask(Ask::Propose { renewal: true, .. }),
+    Renewed: apart = Body::Reply(Reply::Accepted { renewal: true, .. }),
+    Enquire: apart = Body::Ask(Ask::Enquire { .. }),
+    Status: apart = Body::Reply(Reply::Status { .. }),
+    Watch: apart = Body::Ask(Ask::Watch { .. }),
+    Watched: apart = Body::Reply(Reply::Watched { .. }),
+    Changed: apart = Body::Reply(Reply::Changed { .. }),
+});

@@ -11,7 +11,7 @@ use suffrage_net::seal::{Boot, OVERHEAD, Seal};
 use suffrage_net::transport::memory::{Network, Port};
 use suffrage_net::transport::udp::Socket;
 use suffrage_net::transport::{Config, Sealed, Wire};
-use suffrage_node::{Dropped, Error, Key, Keyring, SendError, Transport};
+use suffrage_net::{Dropped, Error, Key, Keyring, SendError, Transport};
 
 /// A network to try a transport on.
 trait World {

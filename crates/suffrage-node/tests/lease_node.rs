@@ -9,7 +9,8 @@ use suffrage_net::transport::memory::Network;
 use suffrage_node::clock::{Clock, TokioClock};
 use suffrage_node::lease::{Node, Part, Saved, Settings, Stint, Terms};
 use suffrage_node::storage::{MemoryDisk, Storage};
-use suffrage_node::{Error, Transport};
+use suffrage_net::Transport;
+use suffrage_node::Error;
 
 const TTL: Span = Span::from_millis(1_000);
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use suffrage_core::{
-    Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Electorate, Formula, Kind,
+    Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Electorate, Formula,
     NodeId, Parameter, Process, Roster, Safety, Start, Synchrony, Term, Topology,
 };
 use suffrage_sim::Scenario;
@@ -14,30 +14,14 @@ enum Message {
     Elected { leader: NodeId },
 }
 
-impl suffrage_core::Message for Message {
-    const KINDS: &'static [Kind] = &[Kind::new("RollCall"), Kind::new("Here"), Kind::new("Elected")];
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::RollCall => 0,
-            Message::Here => 1,
-            Message::Elected { .. } => 2,
-        }
-    }
-}
+suffrage_core::message_kinds!(Message { RollCall, Here, Elected });
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Timer {
     Roll,
 }
 
-impl suffrage_core::Timer for Timer {
-    const COUNT: usize = 1;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+suffrage_core::timer_indices!(Timer { Roll });
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct RollCall {

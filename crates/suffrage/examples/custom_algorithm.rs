@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use suffrage::custom::{
-    Announcement, BootClock, Command, Config, Context, Error, Handle, Kind, MemoryDisk, Process, Protocol,
+    Announcement, BootClock, Command, Config, Context, Error, Handle, MemoryDisk, Process, Protocol,
     Roster, Settings, Start, Term, Transport, Udp, spawn,
 };
 use suffrage::{Keyring, NodeId, Span, Time};
@@ -37,28 +37,13 @@ enum Message {
     Leads { draw: u64 },
 }
 
-impl suffrage::custom::Message for Message {
-    const KINDS: &'static [Kind] = &[Kind::new("Lot"), Kind::new("Leads")];
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::Lot { .. } => 0,
-            Message::Leads { .. } => 1,
-        }
-    }
-}
+suffrage::custom::message_kinds!(Message { Lot, Leads });
 
 /// There is but one: what is due depends on the stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Timer;
 
-impl suffrage::custom::Timer for Timer {
-    const COUNT: usize = 1;
-
-    fn index(self) -> usize {
-        0
-    }
-}
+suffrage::custom::timer_indices!(Timer);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stage {

@@ -19,3 +19,4 @@ pub use suffrage_node::Error;
 pub use suffrage_node::clock::{BootClock, Clock};
 pub use suffrage_node::driver::{Belief, Event, Handle, Settings, spawn};
 pub use suffrage_node::storage::{DataFolder, MemoryDisk, StateFile, Storage};
+pub use suffrage_core::{message_kinds, timer_indices};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use suffrage_core::{Kind, NodeId, Term};
+use suffrage_core::{NodeId, Term};
 
 /// What processes of this algorithm say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -32,34 +32,16 @@ pub enum Message {
     Stand { term: Term },
 }
 
-impl suffrage_core::Message for Message {
-    const KINDS: &'static [Kind] = &[
-        Kind::new("Request"),
-        Kind::new("Locked"),
-        Kind::new("Failed"),
-        Kind::new("Inquire"),
-        Kind::new("Relinquish"),
-        Kind::new("Release"),
-        Kind::new("Elected"),
-        Kind::apart("Pending"),
-        Kind::apart("Outdated"),
-        Kind::apart("Ask"),
-        Kind::apart("Stand"),
-    ];
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::Request { .. } => 0,
-            Message::Locked { .. } => 1,
-            Message::Failed { .. } => 2,
-            Message::Inquire { .. } => 3,
-            Message::Relinquish { .. } => 4,
-            Message::Release { .. } => 5,
-            Message::Elected { .. } => 6,
-            Message::Pending { .. } => 7,
-            Message::Outdated { .. } => 8,
-            Message::Ask => 9,
-            Message::Stand { .. } => 10,
-        }
-    }
-}
+suffrage_core::message_kinds!(Message {
+    Request,
+    Locked,
+    Failed,
+    Inquire,
+    Relinquish,
+    Release,
+    Elected,
+    Pending: apart,
+    Outdated: apart,
+    Ask: apart,
+    Stand: apart,
+});

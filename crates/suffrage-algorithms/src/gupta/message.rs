@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use suffrage_core::{Kind, NodeId};
+use suffrage_core::{NodeId};
 
 /// Which round of which election: the paper's `A_I`, the pair of (election #, round #). Later ones are
 /// greater.
@@ -56,25 +56,7 @@ pub enum Message {
     },
 }
 
-impl suffrage_core::Message for Message {
-    const KINDS: &'static [Kind] = &[
-        Kind::new("Initiate"),
-        Kind::new("Preference"),
-        Kind::new("FinalChoice"),
-        Kind::apart("Join"),
-        Kind::apart("Welcome"),
-    ];
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::Initiate(_) => 0,
-            Message::Preference { .. } => 1,
-            Message::FinalChoice { .. } => 2,
-            Message::Join => 3,
-            Message::Welcome { .. } => 4,
-        }
-    }
-}
+suffrage_core::message_kinds!(Message { Initiate, Preference, FinalChoice, Join: apart, Welcome: apart });
 
 /// What a member waits for: one thing at a time, so that all are one timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,10 +77,4 @@ pub enum Timer {
     Welcome,
 }
 
-impl suffrage_core::Timer for Timer {
-    const COUNT: usize = 1;
-
-    fn index(self) -> usize {
-        0
-    }
-}
+suffrage_core::timer_indices!(Timer);

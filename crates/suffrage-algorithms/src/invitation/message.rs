@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use suffrage_core::{Kind, NodeId, Rank, Term};
+use suffrage_core::{NodeId, Rank, Term};
 
 /// The identity of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -75,30 +75,14 @@ pub enum Message {
     },
 }
 
-impl suffrage_core::Message for Message {
-    const KINDS: &'static [Kind] = &[
-        Kind::new("Invitation"),
-        Kind::new("Accept"),
-        Kind::new("Ready"),
-        Kind::new("Merged"),
-        Kind::new("Leader"),
-        Kind::new("Handover"),
-        Kind::apart("AreYouThere"),
-        Kind::apart("Here"),
-        Kind::apart("NotHere"),
-    ];
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::Invitation { .. } => 0,
-            Message::Accept { .. } => 1,
-            Message::Ready { .. } => 2,
-            Message::Merged { .. } => 3,
-            Message::Leader { .. } => 4,
-            Message::Handover { .. } => 5,
-            Message::AreYouThere { .. } => 6,
-            Message::Here { .. } => 7,
-            Message::NotHere { .. } => 8,
-        }
-    }
-}
+suffrage_core::message_kinds!(Message {
+    Invitation,
+    Accept,
+    Ready,
+    Merged,
+    Leader,
+    Handover,
+    AreYouThere: apart,
+    Here: apart,
+    NotHere: apart,
+});

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use suffrage_core::{Kind, Term};
+use suffrage_core::{Term};
 
 /// What servers say. Every message carries a term (5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -50,26 +50,12 @@ pub enum Message {
     },
 }
 
-impl suffrage_core::Message for Message {
-    const KINDS: &'static [Kind] = &[
-        Kind::new("PreVote"),
-        Kind::new("WouldVote"),
-        Kind::new("RequestVote"),
-        Kind::new("Vote"),
-        Kind::new("Heartbeat"),
-        Kind::apart("HeartbeatReply"),
-        Kind::new("TimeoutNow"),
-    ];
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::PreVote { .. } => 0,
-            Message::WouldVote { .. } => 1,
-            Message::RequestVote { .. } => 2,
-            Message::Vote { .. } => 3,
-            Message::Heartbeat { .. } => 4,
-            Message::HeartbeatReply { .. } => 5,
-            Message::TimeoutNow { .. } => 6,
-        }
-    }
-}
+suffrage_core::message_kinds!(Message {
+    PreVote,
+    WouldVote,
+    RequestVote,
+    Vote,
+    Heartbeat,
+    HeartbeatReply: apart,
+    TimeoutNow,
+});

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use suffrage_core::Kind;
 
 /// What is said. The kinds name the phase: those of the first are words, those of the second are the
 /// paper's capitals (Tables 3 and 4).
@@ -101,36 +100,18 @@ impl Message {
     }
 }
 
-impl suffrage_core::Message for Message {
-    const KINDS: &'static [Kind] = &[
-        Kind::new("Request"),
-        Kind::new("Positive"),
-        Kind::new("Negative"),
-        Kind::new("REQ"),
-        Kind::new("ACK"),
-        Kind::new("NAK"),
-        Kind::new("POTW"),
-        Kind::new("POTW-ACK"),
-        Kind::new("DEC"),
-        Kind::apart("Elected"),
-    ];
-
-    #[inline]
-    fn kind(&self) -> usize {
-        match self {
-            Message::Request { .. } => 0,
-            Message::Positive { .. } => 1,
-            Message::Negative { .. } => 2,
-            Message::Req { .. } => 3,
-            Message::Ack { .. } => 4,
-            Message::Nak { .. } => 5,
-            Message::Potw { .. } => 6,
-            Message::PotwAck { .. } => 7,
-            Message::Dec { .. } => 8,
-            Message::Elected { .. } => 9,
-        }
-    }
-}
+suffrage_core::message_kinds!(Message {
+    Request,
+    Positive,
+    Negative,
+    Req as "REQ",
+    Ack as "ACK",
+    Nak as "NAK",
+    Potw as "POTW",
+    PotwAck as "POTW-ACK",
+    Dec as "DEC",
+    Elected: apart,
+});
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -141,11 +122,4 @@ pub enum Timer {
     Mediator,
 }
 
-impl suffrage_core::Timer for Timer {
-    const COUNT: usize = 2;
-
-    #[inline]
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+suffrage_core::timer_indices!(Timer { Contender, Mediator });

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Token;
-use suffrage_core::{Kind, NodeId, Term};
+use suffrage_core::{NodeId, Term};
 
 /// One election: greater if of a later term, or of the same and called by a higher id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -75,18 +75,12 @@ impl<T> Message<T> {
     }
 }
 
-impl<T: Token> suffrage_core::Message for Message<T> {
-    const KINDS: &'static [Kind] = T::KINDS;
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::Election { .. } => 0,
-            Message::Elected { .. } => 1,
-            Message::Outdated { .. } => 2,
-            Message::Ack { .. } => 3,
-        }
-    }
-}
+suffrage_core::message_kinds!(<T: Token> Message<T> {
+    Election,
+    Elected as (T::OUTCOME),
+    Outdated: apart,
+    Ack: apart,
+});
 
 /// What a process waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,10 +95,4 @@ pub enum Timer {
     Leader,
 }
 
-impl suffrage_core::Timer for Timer {
-    const COUNT: usize = 4;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+suffrage_core::timer_indices!(Timer { Hop, Outcome, Reaffirm, Leader });

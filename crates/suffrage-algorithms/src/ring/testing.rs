@@ -95,6 +95,10 @@ impl<T: Token> One<T> {
     }
 }
 
+fn kind_of<T: Token>(message: &Message<T>) -> Kind {
+    <Message<T> as crate::Message>::KINDS[crate::Message::kind(message)]
+}
+
 pub(crate) fn send<T: Token>(to: u64, message: Message<T>) -> Effect<Ring<T>> {
     Effect::Send { to: NodeId(to), message }
 }
@@ -164,18 +168,13 @@ impl<T: Token> Table<T> {
 
     /// How many messages were sent: those the sources count, and the others.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        let counted = |message: &&Message<T>| T::KINDS[suffrage_core::Message::kind(*message)].counted;
-        let count = self.sent.iter().filter(counted).count();
+        let count = self.sent.iter().filter(|message| kind_of(message).counted).count();
         (count, self.sent.len() - count)
     }
 
     /// How many messages of this name were sent.
     pub(crate) fn count(&self, name: &str) -> usize {
-        let named = |message: &&Message<T>| -> bool {
-            let Kind { name: kind, .. } = T::KINDS[suffrage_core::Message::kind(*message)];
-            kind == name
-        };
-        self.sent.iter().filter(named).count()
+        self.sent.iter().filter(|message| kind_of(message).name == name).count()
     }
 
     pub(crate) fn is_quiet(&self) -> bool {

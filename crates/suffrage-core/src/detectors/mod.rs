@@ -19,7 +19,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Announcement, Command, Context, Effects, Kind, NodeId, Process, Rng, Span, Start, Time};
+use crate::{Announcement, Command, Context, Effects, NodeId, Process, Rng, Span, Start, Time};
 
 /// What detectors say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -32,16 +32,10 @@ pub enum Message {
     Numbered(gossip::Beat),
 }
 
-impl crate::Message for Message {
-    const KINDS: &'static [Kind] = &[Kind::apart("Heartbeat"), Kind::apart("Gossip")];
-
-    fn kind(&self) -> usize {
-        match self {
-            Message::Heartbeat | Message::Numbered(_) => 0,
-            Message::Gossip(_) => 1,
-        }
-    }
-}
+crate::message_kinds!(Message {
+    Heartbeat: apart = Message::Heartbeat | Message::Numbered(_),
+    Gossip: apart,
+});
 
 /// What a detector waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,13 +46,7 @@ pub enum Timer {
     Overdue,
 }
 
-impl crate::Timer for Timer {
-    const COUNT: usize = 2;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+crate::timer_indices!(Timer { Period, Overdue });
 
 /// What of a detector outlives a crash: how often it has started.
 pub type Saved = u64;

@@ -17,13 +17,7 @@ enum Message {
     Long(String),
 }
 
-impl suffrage_core::Message for Message {
-    const KINDS: &'static [Kind] = &[Kind::new("Say"), Kind::new("Long")];
-
-    fn kind(&self) -> usize {
-        usize::from(matches!(self, Message::Long(_)))
-    }
-}
+suffrage_core::message_kinds!(Message { Say, Long });
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Ring(u64);

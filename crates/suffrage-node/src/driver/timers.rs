@@ -66,13 +66,7 @@ mod tests {
         Bread,
     }
 
-    impl Timer for Alarm {
-        const COUNT: usize = 2;
-
-        fn index(self) -> usize {
-            usize::from(self == Alarm::Bread)
-        }
-    }
+    suffrage_core::timer_indices!(Alarm { Tea, Bread });
 
     fn at(nanos: u64) -> Time {
         Time::from_nanos(nanos)

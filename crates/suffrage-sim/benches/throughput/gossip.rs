@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
-use suffrage_core::{Command, Context, Kind, NodeId, Process, Rng, Roster, Span, Start, Time};
+use suffrage_core::{Command, Context, NodeId, Process, Rng, Roster, Span, Start, Time};
 use suffrage_sim::{Latency, World};
 
 use crate::Work;
@@ -17,22 +17,12 @@ struct Rumour {
     known: bool,
 }
 
-impl suffrage_core::Message for Rumour {
-    const KINDS: &'static [Kind] = &[Kind::new("Rumour")];
-    fn kind(&self) -> usize {
-        0
-    }
-}
+suffrage_core::message_kinds!(Rumour);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Round;
 
-impl suffrage_core::Timer for Round {
-    const COUNT: usize = 1;
-    fn index(self) -> usize {
-        0
-    }
-}
+suffrage_core::timer_indices!(Round);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Gossip {

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use serde::{Deserialize, Serialize};
 use suffrage_core::multicast::bimodal::Bimodal;
-use suffrage_core::{Command, Context, Kind, NodeId, Process, Roster, Span, Start, Time};
+use suffrage_core::{Command, Context, NodeId, Process, Roster, Span, Start, Time};
 
 use crate::{Fault, Latency, Multicast, World};
 
@@ -98,13 +98,7 @@ struct Shout {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct Hey;
 
-impl suffrage_core::Message for Hey {
-    const KINDS: &'static [Kind] = &[Kind::new("Hey")];
-
-    fn kind(&self) -> usize {
-        0
-    }
-}
+suffrage_core::message_kinds!(Hey);
 
 impl Process for Shout {
     type Message = Hey;

@@ -12,12 +12,7 @@ struct Shout;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct Hey;
 
-impl crate::Message for Hey {
-    const KINDS: &'static [Kind] = &[Kind::new("Hey")];
-    fn kind(&self) -> usize {
-        0
-    }
-}
+crate::message_kinds!(Hey);
 
 impl Process for Shout {
     type Message = Hey;

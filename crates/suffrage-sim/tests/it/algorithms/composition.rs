@@ -10,7 +10,7 @@ use suffrage_core::Visitor;
 use suffrage_core::detectors::{self, Any};
 use suffrage_core::layers::{Layered, LayeredTimer, SavedParts, Stack, Watched};
 use suffrage_core::{
-    Algorithm, Announcement, Command, Context, Detection, Effect, Kind, Message as _, NodeId, Process,
+    Algorithm, Announcement, Command, Context, Detection, Effect, Message as _, NodeId, Process,
     Recorder, Roster, Span, Start, Term, Time,
 };
 use suffrage_sim::invariants::{Agreement, Termination};
@@ -231,12 +231,7 @@ struct Claim;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct Claimed;
 
-impl suffrage_core::Message for Claimed {
-    const KINDS: &'static [Kind] = &[Kind::new("Claimed")];
-    fn kind(&self) -> usize {
-        0
-    }
-}
+suffrage_core::message_kinds!(Claimed);
 
 impl Process for Claim {
     type Message = Claimed;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use suffrage_core::{
     Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Electorate, Figure,
-    Formula, Kind, Member, Message, NodeId, Parameter, Process, Safety, Span, Start, Synchrony, Term, Time,
+    Formula, Member, NodeId, Parameter, Process, Safety, Span, Start, Synchrony, Term, Time,
     Timer, Topology,
 };
 
@@ -56,13 +56,7 @@ pub(crate) enum Word {
     Whispered(u64),
 }
 
-impl Message for Word {
-    const KINDS: &'static [Kind] = &[Kind::new("Said"), Kind::apart("Whispered")];
-
-    fn kind(&self) -> usize {
-        matches!(self, Word::Whispered(_)).into()
-    }
-}
+suffrage_core::message_kinds!(Word { Said, Whispered: apart });
 
 /// Even alarms share one timer, odd ones the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

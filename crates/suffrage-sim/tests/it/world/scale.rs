@@ -1,8 +1,8 @@
 //! A world of a million.
 
 use serde::{Deserialize, Serialize};
-use suffrage_core::{Announcement, Command, Context, Kind, Message, NodeId, Process, Roster, Span, Start};
-use suffrage_core::{Term, Timer};
+use suffrage_core::{Announcement, Command, Context, NodeId, Process, Roster, Span, Start};
+use suffrage_core::{Term};
 use suffrage_sim::{End, World};
 
 use crate::world::stage::{ONE, time};
@@ -16,24 +16,12 @@ struct Neighbour {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct Greeting;
 
-impl Message for Greeting {
-    const KINDS: &'static [Kind] = &[Kind::new("Greeting")];
-
-    fn kind(&self) -> usize {
-        0
-    }
-}
+suffrage_core::message_kinds!(Greeting);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Patience;
 
-impl Timer for Patience {
-    const COUNT: usize = 1;
-
-    fn index(self) -> usize {
-        0
-    }
-}
+suffrage_core::timer_indices!(Patience);
 
 impl Process for Neighbour {
     type Message = Greeting;

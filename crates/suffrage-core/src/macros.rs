@@ -1,0 +1,154 @@
+//! Implementations of [`Message`](crate::Message) and [`Timer`](crate::Timer) from a list of variants.
+
+/// Implements [`Message`](crate::Message) for an enum from the list of its variants.
+///
+/// Each entry is a kind of message: `KINDS` has them in the order of the list. A variant that is missing from the
+/// list, or listed twice, is a compile error.
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use election::{Kind, Message as _};
+///
+/// #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// enum Message {
+///     Election,
+///     PotentialWinner { number: u64 },
+///     Heartbeat,
+///     NumberedHeartbeat(u64),
+/// }
+///
+/// suffrage_core::message_kinds!(Message {
+///     Election,
+///     // The source's name, where it is not the variant's.
+///     PotentialWinner as "POTW",
+///     // Counted apart from the messages of the protocol; and a pattern, where it is not that of one variant.
+///     Heartbeat: apart = Message::Heartbeat | Message::NumberedHeartbeat(_),
+/// });
+///
+/// assert_eq!(Message::KINDS, [Kind::new("Election"), Kind::new("POTW"), Kind::apart("Heartbeat")]);
+/// assert_eq!(Message::PotentialWinner { number: 7 }.kind(), 1);
+/// assert_eq!(Message::NumberedHeartbeat(7).kind(), 2);
+/// ```
+///
+/// The other forms:
+///
+/// - `message_kinds!(Message)`: all messages are of one kind, with the name of the type. For a struct, for example.
+/// - `message_kinds!(Message.body { … })`: the patterns, which every entry then has, are those of a field.
+/// - `message_kinds!(<T: Token> Message<T> { … })`: the type has a parameter. A name may then be a constant in
+///   parentheses, such as `(T::NAME)`.
+///
+/// A message without a kind does not compile:
+///
+/// ```compile_fail,E0004
+/// # use serde::{Deserialize, Serialize};
+/// #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// enum Message {
+///     Election,
+///     Answer,
+/// }
+///
+/// suffrage_core::message_kinds!(Message { Election });
+/// ```
+#[macro_export]
+macro_rules! message_kinds {
+    ($message:ident) => {
+        $crate::message_kinds!($message { $message = _ });
+    };
+    (
+        $(<$parameter:ident: $bound:path>)? $message:ident $(<$argument:ident>)? $(.$field:ident)* {
+            $($kind:ident $(as $name:tt)? $(: $mark:ident)? $(= $pattern:pat)?),+ $(,)?
+        }
+    ) => {
+        impl$(<$parameter: $bound>)? $crate::Message for $message$(<$argument>)? {
+            const KINDS: &'static [$crate::Kind] =
+                &[$($crate::message_kinds!(@kind $kind, $($name)?; $($mark)?)),+];
+
+            #[inline]
+            fn kind(&self) -> usize {
+                enum KindIndex {
+                    $($kind),+
+                }
+                match &self$(.$field)* {
+                    $($crate::message_kinds!(@pattern $kind, $($pattern)?) => KindIndex::$kind as usize),+
+                }
+            }
+        }
+    };
+    (@kind $kind:ident, ; $($mark:ident)?) => {
+        $crate::message_kinds!(@kind $kind, (stringify!($kind)); $($mark)?)
+    };
+    (@kind $kind:ident, $name:tt; ) => {
+        $crate::Kind::new($name)
+    };
+    (@kind $kind:ident, $name:tt; apart) => {
+        $crate::Kind::apart($name)
+    };
+    (@pattern $kind:ident, ) => {
+        Self::$kind { .. }
+    };
+    (@pattern $kind:ident, $pattern:pat) => {
+        $pattern
+    };
+}
+
+/// Implements [`Timer`](crate::Timer) for an enum from the list of its variants.
+///
+/// Each entry is a timer; its index is its place in the list. A variant that is missing from the list, or listed
+/// twice, is a compile error.
+///
+/// ```
+/// use suffrage_core::Timer as _;
+///
+/// #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// enum Timer {
+///     Answer,
+///     Heartbeat(u64),
+/// }
+///
+/// suffrage_core::timer_indices!(Timer { Answer, Heartbeat });
+///
+/// assert_eq!(Timer::COUNT, 2);
+/// assert_eq!(Timer::Heartbeat(7).index(), 1);
+/// ```
+///
+/// `timer_indices!(Timer)`, without a list, gives all values of the type one index: at most one of them is pending.
+///
+/// A timer without an index does not compile:
+///
+/// ```compile_fail,E0004
+/// #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// enum Timer {
+///     Answer,
+///     Heartbeat,
+/// }
+///
+/// suffrage_core::timer_indices!(Timer { Answer });
+/// ```
+#[macro_export]
+macro_rules! timer_indices {
+    ($timer:ident) => {
+        impl $crate::Timer for $timer {
+            const COUNT: usize = 1;
+
+            #[inline]
+            fn index(self) -> usize {
+                0
+            }
+        }
+    };
+    ($timer:ident { $($variant:ident),+ $(,)? }) => {
+        impl $crate::Timer for $timer {
+            const COUNT: usize = [$(stringify!($variant)),+].len();
+
+            #[inline]
+            fn index(self) -> usize {
+                enum TimerIndex {
+                    $($variant),+
+                }
+                match self {
+                    $(Self::$variant { .. } => TimerIndex::$variant as usize),+
+                }
+            }
+        }
+    };
+}
