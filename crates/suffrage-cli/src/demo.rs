@@ -22,7 +22,7 @@ use suffrage_node::clock::{BootClock, Clock as _};
 
 use crate::demo_cast::{Cast, Told};
 use crate::error::Error;
-use crate::{Console, words};
+use crate::{Console, text};
 
 /// How long a leader is left to be looked at before it is killed, and what follows before the demo ends.
 const LOOK: Span = Span::from_millis(1_500);
@@ -167,7 +167,7 @@ impl<'a, 'c> Show<'a, 'c> {
         let vacant = Some((start, "the start".to_string()));
         if let Some(prologue) = cast.prologue() {
             for line in prologue.lines() {
-                writeln!(console.out, "{}", words::wrap(line, 100, 2))?;
+                writeln!(console.out, "{}", text::wrap(line, 100, 2))?;
             }
             writeln!(console.out)?;
         }
@@ -355,7 +355,7 @@ impl<'a, 'c> Show<'a, 'c> {
         let leaders: Vec<suffrage_core::NodeId> =
             leaders.map(|place| suffrage_core::NodeId(place as u64 + 1)).collect();
         if leaders.len() == 2 {
-            self.event_at(at, &format!("nodes {} believe to lead, at once", words::ids(leaders)))?;
+            self.event_at(at, &format!("nodes {} believe to lead, at once", text::ids(leaders)))?;
         }
         Ok(())
     }
@@ -441,7 +441,7 @@ impl<'a, 'c> Show<'a, 'c> {
             let more = match (&self.cast, row.role) {
                 (Cast::Leases, Role::Leads(_)) => row.until.since(now).on_the_clock_ms(),
                 (Cast::Members(_), _) if !row.suspects.is_empty() => {
-                    words::ids(row.suspects.iter().map(|&place| suffrage_core::NodeId(place as u64 + 1)))
+                    text::ids(row.suspects.iter().map(|&place| suffrage_core::NodeId(place as u64 + 1)))
                 }
                 _ => String::new(),
             };

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use self::http::{Answer, Node};
 use crate::error::Error;
-use crate::{Console, words};
+use crate::{Console, text};
 
 const SETTINGS: &str = "Instead of --node, --token-file and --ca, SUFFRAGE_NODE, SUFFRAGE_TOKEN_FILE and SUFFRAGE_CA can be set in \
 the environment.";
@@ -194,7 +194,7 @@ impl Session<'_, '_> {
                 duration(&election["since_ms"]),
             ]);
         }
-        let text = words::columns(&rows);
+        let text = text::columns(&rows);
         self.say(&told, text.trim_end())?;
         Ok(0)
     }

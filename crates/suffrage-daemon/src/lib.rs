@@ -34,12 +34,12 @@ mod simulate;
 mod simulate_detector;
 mod simulate_multicast;
 mod sweep;
+mod text;
 mod torture;
 mod tournament;
 mod trace;
 mod validate;
 mod watch;
-mod words;
 
 use std::ffi::OsString;
 

@@ -12,7 +12,7 @@ use suffrage_sim::{Latency, quantile};
 use crate::args::{MOST_TALKATIVE, check_seeds, jobs, kept_runs, number, seed};
 use crate::error::Error;
 use crate::parallel::{self, Progress};
-use crate::{Console, simulate, words};
+use crate::{Console, simulate, text};
 
 const ABOUT: &str = "Says what the timings of a quorum lease are worth.
 
@@ -385,7 +385,7 @@ impl Arguments {
             clock(self.renew),
             clock(self.rtt),
             self.drift,
-            words::count(self.voters, "voter", "voters"),
+            text::count(self.voters, "voter", "voters"),
             clock(self.stop_grace),
             clock(self.kill),
         )
@@ -394,14 +394,14 @@ impl Arguments {
     fn refusal(&self, broken: &[Violation]) -> String {
         let mut text = self.given() + "\nThese timings cannot work:\n";
         for violation in broken {
-            text += &format!("  {}: {}\n", violation.rule(), words::wrap(&violation.to_string(), 90, 4));
+            text += &format!("  {}: {}\n", violation.rule(), text::wrap(&violation.to_string(), 90, 4));
         }
         text
     }
 
     fn account(&self, report: &Report) -> String {
         let budget = &report.budget;
-        let lost = |count| words::count(count as usize, "renewal", "renewals");
+        let lost = |count| text::count(count as usize, "renewal", "renewals");
         let facts = [
             ("nobody leads for", format!("{} at most after a crash of the leader", clock(budget.crash))),
             ("", format!("and {} more each time that those who wait defeat each other", clock(budget.duel))),
@@ -449,19 +449,19 @@ impl Arguments {
     }
 
     fn costs(&self, per_second: &PerSecond) -> String {
-        let amount = words::number;
+        let amount = text::number;
         format!(
             "\n  in a second, for {} with {} waiting for each:\n    \
              {} messages of renewals: 2 a voter, every {}, for each election\n    \
              {} packets with them, per peer and not per election: for each of {}\n      \
              what goes to the same voter goes together, {} renewals in {PACKET_BYTES} bytes\n    \
              {} messages of those who wait, on average\n",
-            words::count(self.names as usize, "election", "elections"),
+            text::count(self.names as usize, "election", "elections"),
             self.waiting,
             amount(per_second.renewal_messages),
             clock(self.renew),
             amount(per_second.renewal_packets),
-            words::count(per_second.leaders as usize, "process that leads", "processes that lead"),
+            text::count(per_second.leaders as usize, "process that leads", "processes that lead"),
             PACKET_BYTES / RENEWAL_BYTES,
             amount(per_second.enquiry_messages),
         )
@@ -479,7 +479,7 @@ impl Arguments {
             0 => "no run took longer than computed".to_string(),
             runs => format!(
                 "{} took longer than computed for one that waits alone",
-                words::count(runs, "run", "runs")
+                text::count(runs, "run", "runs")
             ),
         };
         format!(
@@ -487,7 +487,7 @@ impl Arguments {
             simulated.nodes,
             simulated.seed,
             simulated.seed + (simulated.runs - 1),
-            words::columns(&rows)
+            text::columns(&rows)
         )
     }
 }

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 
 use suffrage_algorithms::catalog::CONTRACTS;
 use suffrage_core::{Attribute, Command, Figure, NodeId, Quality, Safety, Time, Value};
-use suffrage_sim::{Happening, Messages, Observer, Outcome, Ranking, Scenario};
+use suffrage_sim::{Messages, Observer, Outcome, Ranking, Scenario, TraceEvent};
 
 use crate::belief::{Beliefs, News};
+use crate::text;
 use crate::watch::Cuts;
-use crate::words;
 
 /// How many lines of a long course of events are shown: its beginning and its end.
 const HEAD: usize = 30;
@@ -50,7 +50,7 @@ enum Deed {
     Ranks(String),
     Cut(String),
     Healed(String),
-    Calm,
+    HealAll,
     Belief(News),
 }
 
@@ -95,7 +95,7 @@ impl Account {
     fn rank(&self, attribute: Attribute) -> String {
         match Quality::of(attribute).failures {
             failures if self.counts_failures && failures > 0 => {
-                format!("has {} to its name", words::count(failures as usize, "crash", "crashes"))
+                format!("has {} to its name", text::count(failures as usize, "crash", "crashes"))
             }
             _ => format!("has attribute {attribute} from now on"),
         }
@@ -125,7 +125,7 @@ impl Account {
                 }
                 continue;
             }
-            let _ = writeln!(text, "  {moment:>width$}  {}", words::wrap(&entry.sentence(), 90, width + 4));
+            let _ = writeln!(text, "  {moment:>width$}  {}", text::wrap(&entry.sentence(), 90, width + 4));
         }
         text
     }
@@ -146,7 +146,7 @@ impl Account {
         }
         let parts = groups.into_iter().map(|(leader, who)| {
             let many = who.len() > 1;
-            let who = words::ids(who);
+            let who = text::ids(who);
             match (leader, many) {
                 (Some(leader), true) => format!("{who} believe in {leader}"),
                 (Some(leader), false) => format!("{who} believes in {leader}"),
@@ -159,48 +159,48 @@ impl Account {
 }
 
 impl Observer for Account {
-    fn observe(&mut self, at: Time, happening: Happening<'_>) {
-        let (deed, who) = match happening {
-            Happening::Commanded { who, command: Command::Campaign } => (Deed::Calls, who),
-            Happening::Commanded { who, command } => (Deed::Asked(words::request(command)), who),
-            Happening::Suspected { who, peer } => (Deed::Suspects(vec![peer]), who),
-            Happening::Restored { who, peer } => (Deed::Hears(vec![peer]), who),
-            Happening::Crashed { who } => {
+    fn observe(&mut self, at: Time, event: TraceEvent<'_>) {
+        let (deed, who) = match event {
+            TraceEvent::Commanded { who, command: Command::Campaign } => (Deed::Calls, who),
+            TraceEvent::Commanded { who, command } => (Deed::Asked(text::request(command)), who),
+            TraceEvent::Suspected { who, peer } => (Deed::Suspects(vec![peer]), who),
+            TraceEvent::Restored { who, peer } => (Deed::Hears(vec![peer]), who),
+            TraceEvent::Crashed { who } => {
                 self.beliefs.crash(who);
                 (Deed::Crashes, who)
             }
-            Happening::Recovered { who } => {
+            TraceEvent::Recovered { who } => {
                 self.beliefs.recover(who);
                 (Deed::Recovers, who)
             }
-            Happening::Paused { who } => (Deed::Pauses, who),
-            Happening::Resumed { who } => (Deed::GoesOn, who),
-            Happening::Jumped { who, by, back } => {
+            TraceEvent::Paused { who } => (Deed::Pauses, who),
+            TraceEvent::Resumed { who } => (Deed::GoesOn, who),
+            TraceEvent::Jumped { who, by, back } => {
                 let way = if back { "back" } else { "ahead" };
                 (Deed::Jumps(format!("{way} by {by}")), who)
             }
-            Happening::Ranked { who, attribute } => (Deed::Ranks(self.rank(attribute)), who),
-            Happening::Announced { who, announcement } => {
+            TraceEvent::Ranked { who, attribute } => (Deed::Ranks(self.rank(attribute)), who),
+            TraceEvent::Announced { who, announcement } => {
                 let Some(news) = self.beliefs.announce(who, announcement) else { return };
                 (Deed::Belief(news), who)
             }
-            Happening::Cut => {
+            TraceEvent::Cut => {
                 let deed = Deed::Cut(self.cuts.cut());
                 return self.enter(at, deed, None);
             }
-            Happening::Healed => {
+            TraceEvent::Healed => {
                 let deed = Deed::Healed(self.cuts.heal());
                 return self.enter(at, deed, None);
             }
-            Happening::Calmed => {
-                self.cuts.calm(at);
-                return self.enter(at, Deed::Calm, None);
+            TraceEvent::HealedAll => {
+                self.cuts.heal_all(at);
+                return self.enter(at, Deed::HealAll, None);
             }
-            Happening::Sent { .. }
-            | Happening::Multicast { .. }
-            | Happening::Delivered { .. }
-            | Happening::Dropped { .. }
-            | Happening::Expired { .. } => return,
+            TraceEvent::Sent { .. }
+            | TraceEvent::Multicast { .. }
+            | TraceEvent::Delivered { .. }
+            | TraceEvent::Dropped { .. }
+            | TraceEvent::Expired { .. } => return,
         };
         self.enter(at, deed, Some(who));
     }
@@ -224,13 +224,13 @@ impl Entry {
 
     fn moment(&self) -> String {
         match self.from == self.to {
-            true => words::time(self.from),
-            false => format!("{}..{}", words::time(self.from), words::time(self.to)),
+            true => text::time(self.from),
+            false => format!("{}..{}", text::time(self.from), text::time(self.to)),
         }
     }
 
     fn sentence(&self) -> String {
-        let list = |ids: &[NodeId]| words::ids(ids.iter().copied());
+        let list = |ids: &[NodeId]| text::ids(ids.iter().copied());
         let who = list(&self.who);
         let verb = |one: &str, many: &str| {
             let verb = if self.who.len() == 1 { one } else { many };
@@ -249,7 +249,7 @@ impl Entry {
             Deed::Ranks(rank) => verb(rank, rank),
             Deed::Cut(groups) => format!("the network is cut: {groups}"),
             Deed::Healed(groups) => format!("the cut is healed: {groups}"),
-            Deed::Calm => "from now on nothing goes wrong".to_string(),
+            Deed::HealAll => "from now on nothing goes wrong".to_string(),
             Deed::Belief(News::Leads(term)) => format!("{} (term {term})", verb("leads", "lead")),
             Deed::Belief(News::Follows(leader, term) | News::KeepsFollowing(leader, term)) => {
                 format!("{} {leader} (term {term})", verb("follows", "follow"))
@@ -266,14 +266,14 @@ pub(crate) fn opening(algorithm: &str, scenario: &Scenario) -> String {
     let roster = &scenario.roster;
     let order: Vec<NodeId> = roster.iter().take(13).collect();
     let group = match order.is_sorted() || roster.len() > 12 {
-        true => words::ids(roster.iter()),
+        true => text::ids(roster.iter()),
         false => order.iter().map(NodeId::to_string).collect::<Vec<_>>().join(", "),
     };
     let dead = match scenario.crashed.as_slice() {
         [] => String::new(),
-        slots => format!("; dead from the start: {}", words::ids(slots.iter().map(|&slot| roster.id(slot)))),
+        slots => format!("; dead from the start: {}", text::ids(slots.iter().map(|&slot| roster.id(slot)))),
     };
-    format!("{algorithm}, {}: {group}{dead}", words::count(roster.len(), "process", "processes"))
+    format!("{algorithm}, {}: {group}{dead}", text::count(roster.len(), "process", "processes"))
 }
 
 /// What came of the run, a line each.
@@ -295,14 +295,14 @@ pub(crate) fn result(scenario: &Scenario, outcome: &Outcome, verdict: &str, repl
     match outcome.violations.as_slice() {
         [] => facts.push(("promises", kept(outcome).to_string())),
         violations => facts.extend(violations.iter().map(|violation| {
-            let (invariant, at) = (violation.invariant, words::time(violation.at));
+            let (invariant, at) = (violation.invariant, text::time(violation.at));
             ("BROKEN", format!("{invariant} at {at}: {}", violation.detail))
         })),
     }
     facts.push(("trace", format!("{:016x}, {} events", outcome.trace_hash, outcome.events)));
     let mut text = String::new();
     for (name, fact) in facts {
-        let _ = writeln!(text, "  {name:<9} {}", words::wrap(&fact, 88, 12));
+        let _ = writeln!(text, "  {name:<9} {}", text::wrap(&fact, 88, 12));
     }
     let _ = writeln!(text, "  {:<9} {replay}", "replay");
     text
@@ -322,7 +322,7 @@ fn kinds(counts: &[(&str, u64)]) -> String {
 fn figures(figures: &[Figure]) -> String {
     let tell = |Figure { name, value }: &Figure| match *value {
         Value::Share(held) => format!("{name} {}", if held { "yes" } else { "no" }),
-        Value::Amount(amount) => format!("{name} {}", words::number(amount)),
+        Value::Amount(amount) => format!("{name} {}", text::number(amount)),
     };
     figures.iter().map(tell).collect::<Vec<_>>().join(", ")
 }
@@ -352,7 +352,7 @@ fn kept(outcome: &Outcome) -> &'static str {
 
 fn times(outcome: &Outcome) -> String {
     let end = if outcome.quiet { "then quiet" } else { "not quiet when time was up" };
-    let (decided, last) = (words::number(outcome.decided), words::number(outcome.time));
+    let (decided, last) = (text::number(outcome.decided), text::number(outcome.time));
     if decided == last {
         return format!("{decided}, {end}");
     }
@@ -360,9 +360,9 @@ fn times(outcome: &Outcome) -> String {
 }
 
 fn reigns(outcome: &Outcome) -> String {
-    let mut text = format!("{}; nobody led for {}", outcome.reigns, words::number(outcome.leaderless));
+    let mut text = format!("{}; nobody led for {}", outcome.reigns, text::number(outcome.leaderless));
     if outcome.split > 0.0 {
-        text += &format!(", more than one for {}", words::number(outcome.split));
+        text += &format!(", more than one for {}", text::number(outcome.split));
     }
     if outcome.wrong_suspicions > 0 {
         text += &format!("; {} wrong suspicions", outcome.wrong_suspicions);

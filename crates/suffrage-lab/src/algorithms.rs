@@ -5,7 +5,7 @@ use suffrage_algorithms::catalog::CONTRACTS;
 use suffrage_core::{Choice, Contract, Cost, Detection, Electorate, Safety, Synchrony, Topology};
 
 use crate::error::Error;
-use crate::{Console, words};
+use crate::{Console, text};
 
 const EXAMPLES: &str = "Examples:
   suffrage algorithms
@@ -101,9 +101,9 @@ pub(crate) fn details(contract: &Contract) -> String {
         let messages = range(expense.messages);
         ("upkeep", format!("{}: {messages}", expense.what))
     });
-    let mut text = format!("{}\n{}\n\n", contract.name, words::wrap(contract.summary, 90, 0));
+    let mut text = format!("{}\n{}\n\n", contract.name, text::wrap(contract.summary, 90, 0));
     for (name, fact) in facts.into_iter().chain(upkeep) {
-        text += &format!("  {name:<10} {}\n", words::wrap(&fact, 80, 13));
+        text += &format!("  {name:<10} {}\n", text::wrap(&fact, 80, 13));
     }
     text
 }

@@ -106,7 +106,7 @@ pub(crate) struct FaultArgs {
     pub(crate) one_way: bool,
     /// From then on nothing goes wrong any more: no loss, doubling, cut or wrong suspicion
     #[arg(long, value_name = "TIME", value_parser = Time::from_str)]
-    pub(crate) calm: Option<Time>,
+    pub(crate) heal_all_at: Option<Time>,
 }
 
 #[derive(Args, Debug)]

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::parallel::Stopwatch;
-use crate::{Console, args, options, words};
+use crate::{Console, args, options, text};
 
 const ABOUT: &str = "Takes every schedule of a small world, and checks what the algorithm promises in all of them.
 
@@ -30,7 +30,7 @@ const EXAMPLES: &str = "Examples:
       three voters of which two stand, drifting clocks, a restart, a copy: never two leaders, and tokens increase
   suffrage check quorum-lease --bug skip-silence --expect-violation
       a deliberate mistake is found
-  suffrage check quorum-lease --voters 2 --begin start --restarts 0 --duplicates 0
+  suffrage check quorum-lease --voters 2 --start-state initial --restarts 0 --duplicates 0
       from the very beginning
   suffrage check quorum-lease --timers 1 --restarts 0 --duplicates 0
       with a renewal, or a second attempt
@@ -121,9 +121,9 @@ fn flags(usual: &Bounds) -> Vec<Arg> {
             .value_parser(some)
             .help(format!("How many of them call elections: the last C [default: {}]", usual.candidates)),
     ];
-    let begin = if usual.elected { "elected" } else { "start" };
-    flags.push(flag("begin", "start|elected").value_parser(beginning).help(format!(
-        "Begins before anything has happened, or when the last process has called an election and all messages about it have arrived [default: {begin}]"
+    let state = if usual.elected { "elected" } else { "initial" };
+    flags.push(flag("start-state", "initial|elected").value_parser(start_state).help(format!(
+        "Begins before anything has happened, or when the last process has called an election and all messages about it have arrived [default: {state}]"
     )));
     for (name, help) in COUNTS {
         let help = format!("{help} [default: {}]", count_of(&mut usual.clone(), name));
@@ -159,11 +159,11 @@ fn flags(usual: &Bounds) -> Vec<Arg> {
 }
 
 /// Whether somebody is elected when it begins.
-fn beginning(text: &str) -> Result<bool, String> {
+fn start_state(text: &str) -> Result<bool, String> {
     match text {
-        "start" => Ok(false),
+        "initial" => Ok(false),
         "elected" => Ok(true),
-        _ => Err(format!("`{text}` is neither start nor elected")),
+        _ => Err(format!("`{text}` is neither initial nor elected")),
     }
 }
 
@@ -257,7 +257,7 @@ impl Search<'_> {
         bounds.nodes = self.matches.get_one("nodes").copied().unwrap_or(bounds.nodes);
         let candidates = self.matches.get_one::<usize>("candidates").copied();
         bounds.candidates = candidates.unwrap_or(bounds.candidates.min(bounds.nodes));
-        bounds.elected = self.matches.get_one("begin").copied().unwrap_or(bounds.elected);
+        bounds.elected = self.matches.get_one("start-state").copied().unwrap_or(bounds.elected);
         if bounds.candidates > bounds.nodes {
             let reason = format!("there are {} processes; --nodes makes more", bounds.nodes);
             return Err(Error::flag("candidates", reason));
@@ -317,7 +317,7 @@ impl Found {
         for verdict in verdicts {
             let _ = writeln!(text, "  {:<8} {}{}", outcome(verdict.outcome), verdict.name, remark(verdict));
         }
-        let (extent, seconds) = (extent_in_words(*extent), words::number(self.seconds));
+        let (extent, seconds) = (extent_in_words(*extent), text::number(self.seconds));
         let _ = writeln!(
             text,
             "\n  {states} states ({visits} visits), up to {depth} steps from the beginning, in {seconds} s\n  {extent}"
@@ -325,10 +325,10 @@ impl Found {
         for verdict in verdicts.iter().filter(|verdict| verdict.outcome == Outcome::Broken) {
             let _ = writeln!(text, "\n  BROKEN: {}. The shortest schedule that does it:\n", verdict.name);
             for (number, line) in verdict.schedule.iter().enumerate() {
-                let _ = writeln!(text, "  {:>3}. {}", number + 1, words::wrap(line, 92, 7));
+                let _ = writeln!(text, "  {:>3}. {}", number + 1, text::wrap(line, 92, 7));
             }
             let moral = verdict.moral.as_deref().unwrap_or_default();
-            let _ = writeln!(text, "\n       So {}.", words::wrap(moral, 88, 7));
+            let _ = writeln!(text, "\n       So {}.", text::wrap(moral, 88, 7));
         }
         text
     }
@@ -349,7 +349,7 @@ fn remark(verdict: &Verdict) -> String {
             " (which it promises only where delays are bounded: see --synchronous)".to_string()
         }
         Outcome::Broken | Outcome::Held => String::new(),
-        Outcome::Seen => format!(", after {}", words::count(verdict.schedule.len(), "step", "steps")),
+        Outcome::Seen => format!(", after {}", text::count(verdict.schedule.len(), "step", "steps")),
         Outcome::Unseen => " (this world is too small for it, or was not looked at far enough)".to_string(),
     }
 }
@@ -366,9 +366,9 @@ fn extent_in_words(extent: Extent) -> &'static str {
 /// What may happen, in one sentence.
 fn world(bounds: &Bounds) -> String {
     let mut bounds = bounds.clone();
-    let mut parts = vec![words::count(bounds.nodes, "process", "processes")];
+    let mut parts = vec![text::count(bounds.nodes, "process", "processes")];
     if bounds.candidates > 0 {
-        let times = words::count(bounds.campaigns.into(), "time", "times");
+        let times = text::count(bounds.campaigns.into(), "time", "times");
         parts.push(format!(
             "the last {} of which are told up to {times} to call an election",
             bounds.candidates
@@ -387,7 +387,7 @@ fn world(bounds: &Bounds) -> String {
             name => name,
         };
         if count > 0 && !(name == "timers" && bounds.clocks.is_synchronous()) {
-            parts.push(format!("up to {}", words::count(count, one, many)));
+            parts.push(format!("up to {}", text::count(count, one, many)));
         }
     }
     if bounds.elected {
@@ -397,12 +397,12 @@ fn world(bounds: &Bounds) -> String {
         Clocks::Still => "timers at any moment".to_string(),
         Clocks::Own => "clocks that have nothing to do with each other".to_string(),
         Clocks::True { ticks, tick, synchronous: true, .. } => {
-            format!("messages and timers on time, for {ticks} ticks of {}", words::number(tick.as_units()))
+            format!("messages and timers on time, for {ticks} ticks of {}", text::number(tick.as_units()))
         }
         Clocks::True { ticks, tick, drift, .. } => format!(
             "{ticks} ticks of {}, clocks that drift by {}%",
-            words::number(tick.as_units()),
-            words::number(f64::from(drift) / 1e4)
+            text::number(tick.as_units()),
+            text::number(f64::from(drift) / 1e4)
         ),
     });
     parts.join(", ")

@@ -183,7 +183,7 @@ fn compare(flags: &Flags, show_progress: bool) -> Result<Comparison, Error> {
 
     let mut rows = cells.iter().zip(totals).map(|(cell, totals)| totals.row(cell, seed));
     let table = |&trial: &&'static Trial| {
-        let course = trial.course(contracts[0], nodes, seed, detector);
+        let run = trial.draw(contracts[0], nodes, seed, detector);
         let given = |name: &str, default: &str, value: &dyn ToString| match value.to_string() {
             value if value == default => String::new(),
             value => format!(" --{name} {value}"),
@@ -200,7 +200,7 @@ fn compare(flags: &Flags, show_progress: bool) -> Result<Comparison, Error> {
             story: trial.story,
             clock: trial.clock,
             loss: trial.loss,
-            lasts: course.scenario.horizon().since(course.clock).as_units(),
+            lasts: run.scenario.horizon().since(run.clock).as_units(),
             replay,
             algorithms: rows.by_ref().take(contracts.len()).collect(),
         }

@@ -20,7 +20,7 @@ use crate::demo_cast::{self, Cast};
 use crate::diagram::{self, Diagram};
 use crate::error::Error;
 use crate::watch::{Cuts, Shared};
-use crate::{Console, algorithms, args, demo_cluster, words};
+use crate::{Console, algorithms, args, demo_cluster, text};
 
 const EXAMPLES: &str = "Examples:
   suffrage demo
@@ -156,7 +156,7 @@ impl<'a, 'c> Stage<'a, 'c> {
         if self.is_stopped() {
             return Ok(());
         }
-        self.say(&format!("\n{}\n", words::wrap(sentence, 100, 0)))?;
+        self.say(&format!("\n{}\n", text::wrap(sentence, 100, 0)))?;
         self.wait(ACT);
         for line in lines {
             if self.is_stopped() {
@@ -205,7 +205,7 @@ impl Visitor for Play<'_, '_, '_> {
         };
 
         let stage = self.stage;
-        let (name, crash_at) = (A::CONTRACT.name, words::time(crash));
+        let (name, crash_at) = (A::CONTRACT.name, text::time(crash));
         stage.say(&format!("{name}: {}", A::CONTRACT.summary))?;
         let first = scenario.roster.id(0);
         stage.act(
@@ -224,7 +224,7 @@ impl Visitor for Play<'_, '_, '_> {
         if stage.is_stopped() {
             return Ok(());
         }
-        let back = words::time(crash + Span::from_millis(30));
+        let back = text::time(crash + Span::from_millis(30));
         stage.say(&closing(name, leader, &outcome, &crash_at, &back))
     }
 }

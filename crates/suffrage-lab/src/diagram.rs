@@ -1,12 +1,12 @@
 //! The space-time diagram: a lifeline for each process, time downwards, an arrow for each message.
 
 use suffrage_core::{Command, NodeId, Time};
-use suffrage_sim::{Happening, Observer, Said, Scenario, Why};
+use suffrage_sim::{Observer, Said, Scenario, TraceEvent, Why};
 
 use crate::belief::{Beliefs, News};
 use crate::diagram::canvas::{Canvas, Life, Shape};
+use crate::text;
 use crate::watch::Cuts;
-use crate::words;
 
 mod canvas;
 
@@ -168,11 +168,11 @@ impl Diagram {
                 rows.push(row.clone());
             }
         }
-        let canvas = Canvas::new(&self.ids, rows.iter().map(|row| words::time(row.at).len()).max());
+        let canvas = Canvas::new(&self.ids, rows.iter().map(|row| text::time(row.at).len()).max());
         let mut lines = Vec::new();
         let mut last = None;
         for row in &rows {
-            let time = if last == Some(row.at) { String::new() } else { words::time(row.at) };
+            let time = if last == Some(row.at) { String::new() } else { text::time(row.at) };
             last = Some(row.at);
             lines.push((row.at, canvas.line(&time, &row.lives, &row.shape, &row.note())));
         }
@@ -192,58 +192,58 @@ impl Diagram {
 }
 
 impl Observer for Diagram {
-    fn observe(&mut self, at: Time, happening: Happening<'_>) {
-        match happening {
-            Happening::Sent { from, .. } | Happening::Multicast { from, .. } => self.tell_expiry(at, from),
-            Happening::Delivered { from, to, message } => self.arrow(at, from, to, message, None),
-            Happening::Dropped { from, to, message, why } => {
+    fn observe(&mut self, at: Time, event: TraceEvent<'_>) {
+        match event {
+            TraceEvent::Sent { from, .. } | TraceEvent::Multicast { from, .. } => self.tell_expiry(at, from),
+            TraceEvent::Delivered { from, to, message } => self.arrow(at, from, to, message, None),
+            TraceEvent::Dropped { from, to, message, why } => {
                 self.tell_expiry(at, from);
                 self.arrow(at, from, to, message, Some(why));
             }
-            Happening::Expired { who, timer } => self.expired = Some((at, who, format!("{timer:?}"))),
-            Happening::Announced { who, announcement } => {
+            TraceEvent::Expired { who, timer } => self.expired = Some((at, who, format!("{timer:?}"))),
+            TraceEvent::Announced { who, announcement } => {
                 if let Some(news) = self.beliefs.announce(who, announcement) {
                     self.announce(at, who, news);
                 }
             }
-            Happening::Commanded { who, command: Command::Campaign } => {
+            TraceEvent::Commanded { who, command: Command::Campaign } => {
                 self.together(at, who, '●', Topic::Calls(Vec::new()));
             }
-            Happening::Commanded { who, command } => {
-                self.deed(at, who, '●', format!("{who} is asked {}", words::request(command)));
+            TraceEvent::Commanded { who, command } => {
+                self.deed(at, who, '●', format!("{who} is asked {}", text::request(command)));
             }
-            Happening::Suspected { who, peer } => {
+            TraceEvent::Suspected { who, peer } => {
                 self.together(at, who, '?', Topic::Suspects(vec![peer], Vec::new()));
             }
-            Happening::Restored { who, peer } => {
+            TraceEvent::Restored { who, peer } => {
                 self.together(at, who, '!', Topic::Hears(vec![peer], Vec::new()))
             }
-            Happening::Crashed { who } => {
+            TraceEvent::Crashed { who } => {
                 self.beliefs.crash(who);
                 self.live(at, who, '✗', "crashes", Life::Down);
             }
-            Happening::Recovered { who } => {
+            TraceEvent::Recovered { who } => {
                 self.beliefs.recover(who);
                 self.live(at, who, '◇', "recovers", Life::Up);
             }
-            Happening::Paused { who } => self.live(at, who, '‖', "pauses", Life::Paused),
-            Happening::Resumed { who } => self.live(at, who, '◇', "goes on", Life::Up),
-            Happening::Jumped { who, by, back } => {
+            TraceEvent::Paused { who } => self.live(at, who, '‖', "pauses", Life::Paused),
+            TraceEvent::Resumed { who } => self.live(at, who, '◇', "goes on", Life::Up),
+            TraceEvent::Jumped { who, by, back } => {
                 let way = if back { "back" } else { "ahead" };
                 self.deed(at, who, '↷', format!("{who}'s clock jumps {way} by {by}"));
             }
-            Happening::Ranked { who, .. } => self.deed(at, who, '±', format!("{who}'s rank changes")),
-            Happening::Cut => {
+            TraceEvent::Ranked { who, .. } => self.deed(at, who, '±', format!("{who}'s rank changes")),
+            TraceEvent::Cut => {
                 let groups = self.cuts.cut();
                 self.rule(at, format!("cut: {groups}"));
             }
-            Happening::Healed => {
+            TraceEvent::Healed => {
                 let groups = self.cuts.heal();
                 self.rule(at, format!("healed: {groups}"));
             }
-            Happening::Calmed => {
-                self.cuts.calm(at);
-                self.rule(at, "calm".to_string());
+            TraceEvent::HealedAll => {
+                self.cuts.heal_all(at);
+                self.rule(at, "all healed".to_string());
             }
         }
     }
@@ -294,16 +294,16 @@ impl Row {
     fn note(&self) -> String {
         let say = |all: &[NodeId], one: &str, many: &str| {
             let verb = if all.len() == 1 { one } else { many };
-            format!("{} {verb}", words::ids(all.iter().copied()))
+            format!("{} {verb}", text::ids(all.iter().copied()))
         };
         let topic = match &self.topic {
             Topic::Calls(all) => Some(say(all, "calls an election", "call elections")),
             Topic::Suspects(peers, all) => {
-                let peers = words::ids(peers.iter().copied());
+                let peers = text::ids(peers.iter().copied());
                 Some(format!("{} {peers}", say(all, "suspects", "suspect")))
             }
             Topic::Hears(peers, all) => {
-                let peers = words::ids(peers.iter().copied());
+                let peers = text::ids(peers.iter().copied());
                 Some(format!("{} {peers} again", say(all, "hears", "hear")))
             }
             Topic::Dead(all) => Some(say(all, "is dead from the start", "are dead from the start")),

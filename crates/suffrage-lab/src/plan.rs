@@ -15,7 +15,7 @@ use suffrage_sim::Contenders;
 use std::str::FromStr as _;
 
 use crate::error::Error;
-use crate::{Console, args, plan_randomized, reproduce, simulate, words};
+use crate::{Console, args, plan_randomized, reproduce, simulate, text};
 
 const ABOUT: &str = "Plans a probabilistic election for a network: that of Gupta et al. (2000), or with \
 --algorithm randomized that of Ramanathan et al. (2007).
@@ -340,12 +340,12 @@ fn time_outs(strategy: &Strategy, rounds: &[(f64, TimeOuts)]) -> String {
     for (place, (k, time_outs)) in rounds.iter().enumerate() {
         let TimeOuts { time_out_1, time_out_2, time_out_3, round } = *time_outs;
         let mut row = vec![format!("{}", place + 1)];
-        row.extend([*k, time_out_1, time_out_2, time_out_3, round].map(words::number));
+        row.extend([*k, time_out_1, time_out_2, time_out_3, round].map(text::number));
         rows.push(row);
     }
     format!(
         "  time-outs of section 3.2 for first K = {}, in time units\n{}",
         strategy.first_k,
-        words::columns(&rows)
+        text::columns(&rows)
     )
 }

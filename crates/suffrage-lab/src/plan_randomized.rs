@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::plan::{Clock, Flags};
-use crate::{Console, reproduce, simulate, words};
+use crate::{Console, reproduce, simulate, text};
 
 /// What is planned.
 #[derive(Debug, Serialize)]
@@ -165,7 +165,7 @@ impl Answer {
                 let (few, many) = (self.sent.min(rival.sent), self.sent.max(rival.sent));
                 match (matches!(rival.reaches, Reach::Yes | Reach::Likely), self.plan.reaches) {
                     (true, true) => {
-                        format!("  {name} is cheaper, by {}%\n", words::number(percent(few, many)))
+                        format!("  {name} is cheaper, by {}%\n", text::number(percent(few, many)))
                     }
                     _ => format!("  only {name} reaches the target\n"),
                 }

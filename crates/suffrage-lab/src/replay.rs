@@ -133,7 +133,7 @@ impl Flags {
             }
             // With its cut.
             Fault::Heal(_) => {}
-            Fault::Calm => self.add("calm", at),
+            Fault::HealAll => self.add("heal-all-at", at),
             // A run begins with these, and they end with calm.
             Fault::Loss(_) | Fault::Duplicate(_) => unreachable!("no flag changes {fault:?} during a run"),
         }
@@ -164,9 +164,8 @@ mod tests {
     use crate::{scenario, simulate};
     use clap::FromArgMatches as _;
     use suffrage_core::Algorithm;
-    use suffrage_algorithms::catalog::{self, CONTRACTS};
-use suffrage_core::Visitor;
-    use suffrage_sim::{Victim, order};
+    use suffrage_algorithms::catalog::{self, CONTRACTS, Visitor};
+    use suffrage_sim::{TortureTarget, order};
 
     #[test]
     fn what_decides_the_run_is_kept_and_the_rest_is_not() {
@@ -188,8 +187,8 @@ use suffrage_core::Visitor;
 
         fn visit<A: Algorithm>(self) {
             for seed in 0..200 {
-                let ordeal = Victim::<A>::default().ordeal(seed);
-                let line = of_scenario(A::CONTRACT.name, &ordeal.settings, &ordeal.scenario);
+                let case = TortureTarget::<A>::default().case(seed);
+                let line = of_scenario(A::CONTRACT.name, &case.settings, &case.scenario);
                 let words: Vec<String> = line.split(' ').map(|word| word.replace('\'', "")).collect();
                 let matches = simulate::command().try_get_matches_from(&words[1..]);
                 let matches = matches.unwrap_or_else(|error| panic!("{line}: {error}"));
@@ -199,16 +198,16 @@ use suffrage_core::Visitor;
                     scenario::build(&common).unwrap_or_else(|error| panic!("{line}: {error:?}"));
                 order(&mut built.plan);
                 built.commands.sort();
-                let mut expected = ordeal.scenario.clone();
+                let mut expected = case.scenario.clone();
                 expected.commands.sort();
                 assert_eq!(format!("{built:#?}"), format!("{expected:#?}"), "{line}");
                 let options = crate::options::read::<A>(matches).unwrap();
-                assert_eq!(format!("{options:?}"), format!("{:?}", ordeal.options), "{line}");
+                assert_eq!(format!("{options:?}"), format!("{:?}", case.options), "{line}");
             }
         }
     }
 
-    /// Every ordeal can be told as flags, and the flags describe that ordeal.
+    /// Every case can be told as flags, and the flags describe that case.
     #[test]
     fn a_scenario_and_its_command_line_are_the_same() {
         for contract in CONTRACTS {

@@ -11,7 +11,7 @@ use suffrage_papers::{gupta2000, ramanathan2007};
 
 use crate::error::Error;
 use crate::parallel::{self, Progress};
-use crate::{Console, args, simulate, words};
+use crate::{Console, args, simulate, text};
 
 const ABOUT: &str = "Makes a paper's experiments again and says which of its claims held.
 
@@ -307,17 +307,17 @@ fn summary(report: &Report, folder: &Path) -> String {
 }
 
 fn told(exhibit: &Exhibit) -> String {
-    let mut text = format!("\n{}\n  {}\n", exhibit.title, words::wrap(&exhibit.setting, 96, 2));
+    let mut text = format!("\n{}\n  {}\n", exhibit.title, text::wrap(&exhibit.setting, 96, 2));
     for Claim { place, says, verdict, found } in &exhibit.claims {
         let place = if place.is_empty() { String::new() } else { format!(" ({place})") };
-        let says = words::wrap(&format!("{says}{place}"), 82, 16);
-        text += &format!("  {:<13} {says}\n{:16}{}\n", verdict.words(), "", words::wrap(found, 82, 16));
+        let says = text::wrap(&format!("{says}{place}"), 82, 16);
+        text += &format!("  {:<13} {says}\n{:16}{}\n", verdict.words(), "", text::wrap(found, 82, 16));
     }
     for table in &exhibit.tables {
         // Wider ones are for the page: means without intervals are enough here.
         let brief = |cells: &Vec<String>| cells.iter().map(|cell| brief(cell)).collect();
         let rows: Vec<Vec<String>> = std::iter::once(&table.head).chain(&table.rows).map(brief).collect();
-        text += &format!("\n{}", words::columns(&rows));
+        text += &format!("\n{}", text::columns(&rows));
     }
     text
 }

@@ -8,8 +8,8 @@ use suffrage_sim::{Cut, Fault, Multicast, Partition, Plan, Ranking, Scenario, Wh
 
 use crate::args::{CommandArgs, Common, FaultArgs, GroupArgs, Initiators, Links, NetworkArgs};
 use crate::error::Error;
+use crate::text;
 use crate::watch::Cuts;
-use crate::words;
 
 /// The scenario that the flags describe, and what to call its cuts.
 pub(crate) fn build(common: &Common) -> Result<(Scenario, Cuts), Error> {
@@ -92,7 +92,7 @@ fn stands_twice(flag: &str, id: NodeId) -> Error {
 
 fn slot(flag: &str, roster: &Roster, id: NodeId) -> Result<usize, Error> {
     slot_of(roster, id).map_err(|stranger| {
-        Error::flag(flag, format!("{stranger}; the group is {}", words::ids(roster.iter())))
+        Error::flag(flag, format!("{stranger}; the group is {}", text::ids(roster.iter())))
     })
 }
 
@@ -139,24 +139,24 @@ fn check_ranks(roster: &Roster, group: &GroupArgs) -> Result<(), Error> {
     group.rerank.iter().try_for_each(|(id, ..)| slot("rerank", roster, *id).map(drop))
 }
 
-/// Refuses what would go wrong after --calm, and what would happen after --until: it would not, or
+/// Refuses what would go wrong after --heal-all-at, and what would happen after --until: it would not, or
 /// contradict the flag.
 fn check_times(common: &Common) -> Result<(), Error> {
-    let FaultArgs { crash, recover, recover_wiped, pause, jump, partition, calm, .. } = &common.faults;
+    let FaultArgs { crash, recover, recover_wiped, pause, jump, partition, heal_all_at, .. } = &common.faults;
     let mut times: Vec<(&str, Time)> = crash.iter().map(|&(_, at)| ("crash", at)).collect();
     times.extend(recover.iter().map(|&(_, at)| ("recover", at)));
     times.extend(recover_wiped.iter().map(|&(_, at)| ("recover-wiped", at)));
     times.extend(pause.iter().map(|&(_, from, _)| ("pause", from)));
     times.extend(jump.iter().map(|&(_, at, ..)| ("jump", at)));
     times.extend(partition.iter().map(|partition| ("partition", partition.from)));
-    if let Some(calm) = calm
-        && let Some((flag, at)) = times.iter().find(|(_, at)| at > calm)
+    if let Some(heal_all_at) = heal_all_at
+        && let Some((flag, at)) = times.iter().find(|(_, at)| at > heal_all_at)
     {
-        let reason = format!("nothing goes wrong after {calm}, but --{flag} comes at {at}");
-        return Err(Error::flag("calm", reason));
+        let reason = format!("nothing goes wrong after {heal_all_at}, but --{flag} comes at {at}");
+        return Err(Error::flag("heal-all-at", reason));
     }
     times.extend(common.group.rerank.iter().map(|&(.., at)| ("rerank", at)));
-    times.extend(calm.map(|at| ("calm", at)));
+    times.extend(heal_all_at.map(|at| ("heal-all-at", at)));
     times.extend(common.commands.campaign.iter().map(|&(_, at)| ("campaign", at)));
     times.extend(common.commands.resign.iter().map(|&(_, at)| ("resign", at)));
     times.extend(common.commands.transfer.iter().map(|&(.., at)| ("transfer", at)));
@@ -272,7 +272,7 @@ fn plan(roster: &Roster, common: &Common) -> Result<(Plan, Cuts), Error> {
         }
         cuts.push((describe(groups, one_way), *from, *to));
     }
-    plan.extend(faults.calm.map(|at| (at, Fault::Calm)));
+    plan.extend(faults.heal_all_at.map(|at| (at, Fault::HealAll)));
     Ok((plan, Cuts::new(cuts)))
 }
 
@@ -292,6 +292,6 @@ fn commands(roster: &Roster, asked: &CommandArgs) -> Result<Vec<(Time, usize, Co
 }
 
 fn describe(groups: &[Vec<NodeId>], one_way: bool) -> String {
-    let groups: Vec<String> = groups.iter().map(|group| words::ids(group.iter().copied())).collect();
+    let groups: Vec<String> = groups.iter().map(|group| text::ids(group.iter().copied())).collect();
     groups.join(if one_way { ", unheard by " } else { " | " })
 }

@@ -11,7 +11,7 @@ use suffrage_sim::{Estimate, Latency, mean, quantile};
 use crate::args::{check_seeds, drift, jobs, kept_runs, probability, seed, several_nodes};
 use crate::error::Error;
 use crate::parallel::{self, Progress};
-use crate::{Console, simulate, words};
+use crate::{Console, simulate, text};
 
 const ABOUT: &str = "Measures failure detectors by themselves.
 
@@ -196,7 +196,7 @@ impl Arguments {
     }
 
     fn table(&self, figures: &[Figures]) -> String {
-        let number = |value: Option<f64>| value.map_or("-".to_string(), words::number);
+        let number = |value: Option<f64>| value.map_or("-".to_string(), text::number);
         let heading = [
             "detector", "median", "99%", "max", "mean", "already", "missed", "mistakes", "lasting", "wrong",
             "messages",
@@ -213,8 +213,8 @@ impl Arguments {
                 figures.missed.to_string(),
                 interval(figures.mistake_rate),
                 number(figures.mistake_duration.median),
-                words::small_number(figures.wrong.mean),
-                words::number(figures.messages.mean),
+                text::small_number(figures.wrong.mean),
+                text::number(figures.messages.mean),
             ]
         }));
         format!(
@@ -222,9 +222,9 @@ impl Arguments {
             self.nodes,
             self.latency,
             self.loss,
-            words::count(self.runs as usize, "run", "runs"),
+            text::count(self.runs as usize, "run", "runs"),
             self.seed,
-            words::columns(&rows),
+            text::columns(&rows),
             self.legend()
         )
     }
@@ -246,13 +246,13 @@ impl Arguments {
 
 /// A mean with its interval, unless there was nothing to tell its width from.
 fn interval(estimate: Estimate) -> String {
-    let mean = words::small_number(estimate.mean);
+    let mean = text::small_number(estimate.mean);
     match estimate.lo == estimate.hi {
         true => mean,
         false => format!(
             "{mean} ({} to {})",
-            words::small_number(estimate.lo.max(0.0)),
-            words::small_number(estimate.hi)
+            text::small_number(estimate.lo.max(0.0)),
+            text::small_number(estimate.hi)
         ),
     }
 }

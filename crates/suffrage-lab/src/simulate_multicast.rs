@@ -10,7 +10,7 @@ use suffrage_sim::{Estimate, Latency, Multicast, mean, proportion};
 use crate::args::{check_seeds, jobs, kept_runs, probability, seed, several_nodes};
 use crate::error::Error;
 use crate::parallel::{self, Progress};
-use crate::{Console, simulate, words};
+use crate::{Console, simulate, text};
 
 const ABOUT: &str = "Measures multicasts by themselves.
 
@@ -166,7 +166,7 @@ impl Arguments {
         if self.sender_crashes {
             opening += ", the sender dies at once";
         }
-        let runs = words::count(self.runs as usize, "run", "runs");
+        let runs = text::count(self.runs as usize, "run", "runs");
         format!(
             "{opening}; {runs} of each multicast from seed {}\n\n{}\n{}\n  reached: mean share of the others; \
              everybody, up to 10%, between (10% and 90%): share of runs;\n  messages: per process; last: \
@@ -180,7 +180,7 @@ impl Arguments {
 
     fn summary(&self, figures: &[Figures]) -> String {
         let interval = |estimate: Estimate| match self.runs {
-            1 => words::number(estimate.mean),
+            1 => text::number(estimate.mean),
             _ => format!("{:.3} ({:.3} to {:.3})", estimate.mean, estimate.lo, estimate.hi),
         };
         let heading =
@@ -193,12 +193,12 @@ impl Arguments {
                 interval(figures.everybody),
                 interval(figures.almost_nobody),
                 interval(figures.between),
-                words::number(figures.messages.mean),
-                figures.last.map_or("-".to_string(), |last| words::number(last.mean)),
-                words::number(figures.quiet.mean),
+                text::number(figures.messages.mean),
+                figures.last.map_or("-".to_string(), |last| text::number(last.mean)),
+                text::number(figures.quiet.mean),
             ]
         }));
-        words::columns(&rows)
+        text::columns(&rows)
     }
 }
 
@@ -226,7 +226,7 @@ fn histogram(figures: &[Figures]) -> String {
         let counts = figures.iter().map(|figures| figures.histogram[bin].to_string());
         rows.push([label].into_iter().chain(counts).collect());
     }
-    words::columns(&rows)
+    text::columns(&rows)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use suffrage_sim::{Estimate, Outcome, Runner, Scenario, Tally, Violation, proportion};
 
 use crate::parallel::{self, Progress};
-use crate::words;
+use crate::text;
 
 /// A value for each kind of message, in the order in which the protocol names them.
 type Kinds<T> = Vec<(&'static str, T)>;
@@ -212,7 +212,7 @@ fn as_named<S: Serializer>(
 
 /// The means with their intervals, a line each, and how to see one of the runs.
 pub(crate) fn table(opening: &str, summary: &Summary, replay: impl Fn(u64) -> String) -> String {
-    let runs = words::count(summary.runs as usize, "run", "runs");
+    let runs = text::count(summary.runs as usize, "run", "runs");
     let seeds = match summary.runs {
         1 => format!("seed {}", summary.seed),
         runs => format!("seeds {} to {}", summary.seed, summary.seed.wrapping_add(runs - 1)),
@@ -252,7 +252,7 @@ pub(crate) fn table(opening: &str, summary: &Summary, replay: impl Fn(u64) -> St
     let _ = writeln!(text, "\n  trace   {}, all runs together", summary.trace_hash);
     let mut shown = summary.seed;
     if let Some(Broken { seed, violation }) = &summary.first_violation {
-        let (invariant, at) = (violation.invariant, words::time(violation.at));
+        let (invariant, at) = (violation.invariant, text::time(violation.at));
         let _ = writeln!(text, "  BROKEN  {invariant} at {at} with seed {seed}: {}", violation.detail);
         shown = *seed;
     }

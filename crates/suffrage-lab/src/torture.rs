@@ -9,11 +9,11 @@ use suffrage_algorithms::catalog::{self, CONTRACTS};
 use suffrage_core::Visitor;
 use suffrage_core::{Algorithm, BadParameter, Contract};
 use serde::Serialize;
-use suffrage_sim::{Fault, Scenario, Victim, Violation, runner, shrink};
+use suffrage_sim::{Fault, Scenario, TortureTarget, Violation, runner, shrink};
 
 use crate::error::Error;
 use crate::parallel::{self, Progress};
-use crate::{Console, args, options, replay, words};
+use crate::{Console, args, options, replay, text};
 
 const ABOUT: &str = "Puts an algorithm through random faults and checks what it promises.
 
@@ -36,7 +36,7 @@ const EXAMPLES: &str = "Examples:
 Exit codes: 0 all promises were kept, or one was broken and that was expected; 1 the contrary; 2 the
 command line is wrong.";
 
-/// How many events may be spent on finding a smaller ordeal: some seconds' worth.
+/// How many events may be spent on finding a smaller case: some seconds' worth.
 const BUDGET: u64 = 3_000_000;
 
 /// One subcommand for each algorithm, since each has options of its own, and one for all.
@@ -143,8 +143,8 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
     let mut reports = Vec::new();
     for algorithm in names {
         let own = (name != "all").then_some(matches);
-        let rack = Rack { torture: &torture, matches: own, progress: &progress };
-        let report = catalog::visit(algorithm, rack).expect("clap knows the names of the catalog")?;
+        let run = TortureRun { torture: &torture, matches: own, progress: &progress };
+        let report = catalog::visit(algorithm, run).expect("clap knows the names of the catalog")?;
         if !json {
             progress.hide_while(|| {
                 console.out.write_all(report.text().as_bytes()).and_then(|()| console.out.flush())
@@ -192,21 +192,21 @@ struct Case {
     minimal: bool,
 }
 
-/// Of the settings of an ordeal.
+/// Of the settings of a case.
 const TAKEN: &str = "they were taken before";
 
-struct Rack<'a> {
+struct TortureRun<'a> {
     torture: &'a Torture,
     matches: Option<&'a ArgMatches>,
     progress: &'a Progress,
 }
 
-impl Visitor for Rack<'_> {
+impl Visitor for TortureRun<'_> {
     type Output = Result<Report, Error>;
 
     fn visit<A: Algorithm>(self) -> Result<Report, Error> {
         let Torture { seeds, nodes, jobs, drift } = self.torture;
-        let victim = Victim::<A> {
+        let target = TortureTarget::<A> {
             options: self.matches.map_or(Ok(Default::default()), options::read::<A>)?,
             given: self.matches.map_or_else(Vec::new, options::given::<A>),
             members: *nodes,
@@ -221,12 +221,12 @@ impl Visitor for Rack<'_> {
             broken: BTreeMap::new(),
             cases: Vec::new(),
         };
-        check(&victim)?;
+        check(&target)?;
         let mut firsts = Vec::new();
         self.progress.name(A::CONTRACT.name);
         let run = |seed| {
-            let ordeal = victim.ordeal(seed);
-            runner(A::CONTRACT.name, &ordeal.settings).expect(TAKEN).run(&ordeal.scenario)
+            let case = target.case(seed);
+            runner(A::CONTRACT.name, &case.settings).expect(TAKEN).run(&case.scenario)
         };
         parallel::for_each(seeds.clone(), *jobs, self.progress, run, |seed, outcome| {
             report.events += outcome.events;
@@ -240,15 +240,15 @@ impl Visitor for Rack<'_> {
                 }
             }
         });
-        report.cases = firsts.into_iter().map(|(seed, violation)| case(&victim, seed, violation)).collect();
+        report.cases = firsts.into_iter().map(|(seed, violation)| case(&target, seed, violation)).collect();
         Ok(report)
     }
 }
 
 /// Refuses options that do not fit every group there may be.
-fn check<A: Algorithm>(victim: &Victim<A>) -> Result<(), Error> {
-    victim.check().map_err(|BadParameter { name, reason }| {
-        let advice = match victim.members {
+fn check<A: Algorithm>(target: &TortureTarget<A>) -> Result<(), Error> {
+    target.check().map_err(|BadParameter { name, reason }| {
+        let advice = match target.members {
             None => "; groups have from 1 to 9 members unless --nodes is given",
             Some(_) => "",
         };
@@ -256,9 +256,9 @@ fn check<A: Algorithm>(victim: &Victim<A>) -> Result<(), Error> {
     })
 }
 
-fn case<A: Algorithm>(victim: &Victim<A>, seed: u64, violation: Violation) -> Case {
-    let ordeal = victim.ordeal(seed);
-    let runner = runner(A::CONTRACT.name, &ordeal.settings).expect(TAKEN);
+fn case<A: Algorithm>(target: &TortureTarget<A>, seed: u64, violation: Violation) -> Case {
+    let case = target.case(seed);
+    let runner = runner(A::CONTRACT.name, &case.settings).expect(TAKEN);
     let mut spent = 0;
     let breaks = |scenario: &Scenario| {
         if spent > BUDGET {
@@ -268,17 +268,17 @@ fn case<A: Algorithm>(victim: &Victim<A>, seed: u64, violation: Violation) -> Ca
         spent += outcome.events;
         outcome.violations.iter().any(|other| other.invariant == violation.invariant)
     };
-    let shrunk = shrink(&ordeal.scenario, breaks);
-    let line = |scenario| replay::of_scenario(A::CONTRACT.name, &ordeal.settings, scenario);
+    let shrunk = shrink(&case.scenario, breaks);
+    let line = |scenario| replay::of_scenario(A::CONTRACT.name, &case.settings, scenario);
     // Calm is the end of what goes wrong.
     let faults =
-        |scenario: &Scenario| scenario.plan.iter().filter(|(_, fault)| *fault != Fault::Calm).count();
+        |scenario: &Scenario| scenario.plan.iter().filter(|(_, fault)| *fault != Fault::HealAll).count();
     let count = |scenario: &Scenario| faults(scenario) + scenario.commands.len();
     Case {
         seed,
-        replay: line(&ordeal.scenario),
+        replay: line(&case.scenario),
         shrunk: line(&shrunk),
-        faults: [count(&shrunk), count(&ordeal.scenario)],
+        faults: [count(&shrunk), count(&case.scenario)],
         minimal: spent <= BUDGET,
         violation,
     }
@@ -303,7 +303,7 @@ impl Report {
             to - from
         );
         for Case { seed, violation, replay, shrunk, faults: [few, many], minimal } in &self.cases {
-            let at = words::time(violation.at);
+            let at = text::time(violation.at);
             let _ = writeln!(
                 text,
                 "\n  BROKEN  {} at {at} with seed {seed}: {}",

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use suffrage_core::{Announcement, NodeId, Term, Time};
 use serde::Serialize;
-use suffrage_sim::{Happening, Observer, Said, Scenario, Why};
+use suffrage_sim::{Observer, Said, Scenario, TraceEvent, Why};
 
 use crate::watch::Cuts;
 
@@ -88,49 +88,49 @@ impl<W: Write> Trace<W> {
 }
 
 impl<W: Write> Observer for Trace<W> {
-    fn observe(&mut self, at: Time, happening: Happening<'_>) {
-        let line = Line { at: at.as_units(), ..self.describe(at, happening) };
+    fn observe(&mut self, at: Time, event: TraceEvent<'_>) {
+        let line = Line { at: at.as_units(), ..self.describe(at, event) };
         self.write(&line);
     }
 }
 
 impl<W> Trace<W> {
-    fn describe(&mut self, at: Time, happening: Happening<'_>) -> Line {
-        match happening {
-            Happening::Sent { from, to, message, arrives } => {
+    fn describe(&mut self, at: Time, event: TraceEvent<'_>) -> Line {
+        match event {
+            TraceEvent::Sent { from, to, message, arrives } => {
                 Line { arrives: Some(arrives.as_units()), ..between("sent", from, to, message) }
             }
-            Happening::Multicast { from, message } => {
+            TraceEvent::Multicast { from, message } => {
                 Line { to: None, ..between("multicast", from, from, message) }
             }
-            Happening::Delivered { from, to, message } => between("delivered", from, to, message),
-            Happening::Dropped { from, to, message, why } => {
+            TraceEvent::Delivered { from, to, message } => between("delivered", from, to, message),
+            TraceEvent::Dropped { from, to, message, why } => {
                 Line { why: Some(reason(why)), ..between("dropped", from, to, message) }
             }
-            Happening::Expired { who, timer } => {
+            TraceEvent::Expired { who, timer } => {
                 Line { content: Some(format!("{timer:?}")), ..of("expired", who) }
             }
-            Happening::Announced { who, announcement } => announced(who, announcement),
-            Happening::Commanded { who, command } => {
+            TraceEvent::Announced { who, announcement } => announced(who, announcement),
+            TraceEvent::Commanded { who, command } => {
                 Line { content: Some(format!("{command:?}")), ..of("commanded", who) }
             }
-            Happening::Suspected { who, peer } => Line { peer: Some(peer), ..of("suspected", who) },
-            Happening::Restored { who, peer } => Line { peer: Some(peer), ..of("restored", who) },
-            Happening::Crashed { who } => of("crashed", who),
-            Happening::Recovered { who } => of("recovered", who),
-            Happening::Paused { who } => of("paused", who),
-            Happening::Resumed { who } => of("resumed", who),
-            Happening::Jumped { who, by, back } => {
+            TraceEvent::Suspected { who, peer } => Line { peer: Some(peer), ..of("suspected", who) },
+            TraceEvent::Restored { who, peer } => Line { peer: Some(peer), ..of("restored", who) },
+            TraceEvent::Crashed { who } => of("crashed", who),
+            TraceEvent::Recovered { who } => of("recovered", who),
+            TraceEvent::Paused { who } => of("paused", who),
+            TraceEvent::Resumed { who } => of("resumed", who),
+            TraceEvent::Jumped { who, by, back } => {
                 let sign = if back { "-" } else { "+" };
                 Line { content: Some(format!("{sign}{by}")), ..of("jumped", who) }
             }
-            Happening::Ranked { who, attribute } => Line { attribute: Some(attribute), ..of("ranked", who) },
-            Happening::Cut => Line { event: "cut", groups: Some(self.cuts.cut()), ..Line::default() },
-            Happening::Calmed => {
-                self.cuts.calm(at);
-                Line { event: "calmed", ..Line::default() }
+            TraceEvent::Ranked { who, attribute } => Line { attribute: Some(attribute), ..of("ranked", who) },
+            TraceEvent::Cut => Line { event: "cut", groups: Some(self.cuts.cut()), ..Line::default() },
+            TraceEvent::HealedAll => {
+                self.cuts.heal_all(at);
+                Line { event: "healed-all", ..Line::default() }
             }
-            Happening::Healed => Line { event: "healed", groups: Some(self.cuts.heal()), ..Line::default() },
+            TraceEvent::Healed => Line { event: "healed", groups: Some(self.cuts.heal()), ..Line::default() },
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use suffrage_core::Time;
-use suffrage_sim::{Happening, Observer};
+use suffrage_sim::{Observer, TraceEvent};
 
 /// What to call the cuts of a run as they come and go: the simulator only says that there was one.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +38,7 @@ impl Cuts {
     }
 
     /// All cuts have ended; only those that begin at this very moment come after it.
-    pub(crate) fn calm(&mut self, at: Time) {
+    pub(crate) fn heal_all(&mut self, at: Time) {
         self.heals.retain(|(from, _)| *from >= at);
     }
 }
@@ -62,8 +62,8 @@ impl<T> Shared<T> {
 }
 
 impl<T: Observer> Observer for Shared<T> {
-    fn observe(&mut self, at: Time, happening: Happening<'_>) {
-        self.0.borrow_mut().observe(at, happening);
+    fn observe(&mut self, at: Time, event: TraceEvent<'_>) {
+        self.0.borrow_mut().observe(at, event);
     }
 }
 
@@ -72,8 +72,8 @@ impl<T: Observer> Observer for Shared<T> {
 pub(crate) struct Several(pub(crate) Vec<Box<dyn Observer>>);
 
 impl Observer for Several {
-    fn observe(&mut self, at: Time, happening: Happening<'_>) {
-        self.0.iter_mut().for_each(|observer| observer.observe(at, happening));
+    fn observe(&mut self, at: Time, event: TraceEvent<'_>) {
+        self.0.iter_mut().for_each(|observer| observer.observe(at, event));
     }
 }
 
@@ -92,10 +92,14 @@ mod tests {
             ("first".into(), time("7.5"), Some(time("10"))),
         ]);
         assert_eq!([(); 5].map(|()| cuts.cut()), ["early", "late", "lasting", "first", "second"]);
-        let mut calmed = cuts.clone();
+        let mut healed_all = cuts.clone();
         let healed = [(); 4].map(|()| cuts.heal());
         assert_eq!(healed, ["late", "early", "second", "first"], "at the same time, as planned");
-        calmed.calm(time("8"));
-        assert_eq!([calmed.heal(), calmed.heal()], ["second", ""], "what calm has ended is not healed later");
+        healed_all.heal_all(time("8"));
+        assert_eq!(
+            [healed_all.heal(), healed_all.heal()],
+            ["second", ""],
+            "a cut that ended with all others is not healed later"
+        );
     }
 }

@@ -63,7 +63,7 @@ fn flags_that_do_not_fit_are_named() {
         ("bully --ticks 3", "--ticks: there is no true time here; --synchronous makes one"),
         ("bully --synchronous --drift 0.1", "--drift"),
         ("bully --synchronous --tick 0", "--tick"),
-        ("bully --begin late", "--begin"),
+        ("bully --start-state late", "--start-state"),
         ("quorum-lease --rates some", "--rates"),
         ("quorum-lease --ttl 5", "--ttl"),
         ("raft --timers 300", "--timers"),

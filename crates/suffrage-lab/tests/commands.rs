@@ -52,10 +52,10 @@ const BAD_INPUT: &[(&str, &str)] = &[
     ("--partition '1,2@3'", "--partition"),
     ("--partition '1|2@5..2'", "--partition: `1|2@5..2` ends before it begins"),
     ("--one-way", "--one-way"),
-    ("--calm 20 --crash 5@30", "--calm: nothing goes wrong after 20, but --crash comes at 30"),
-    ("--calm 20 --crash 5@10 --recover 5@30", "--calm"),
-    ("--calm 20 --pause 5@30..40", "--calm"),
-    ("--calm 20 --partition '1|2@30'", "--calm"),
+    ("--heal-all-at 20 --crash 5@30", "--heal-all-at: nothing goes wrong after 20, but --crash comes at 30"),
+    ("--heal-all-at 20 --crash 5@10 --recover 5@30", "--heal-all-at"),
+    ("--heal-all-at 20 --pause 5@30..40", "--heal-all-at"),
+    ("--heal-all-at 20 --partition '1|2@30'", "--heal-all-at"),
     ("--latency 1", "--latency"),
     ("--latency const:0", "--latency"),
     ("--delay-bound 0", "--delay-bound"),
@@ -84,7 +84,7 @@ const BAD_INPUT: &[(&str, &str)] = &[
     ("--until 20 --crash 5@30", "--until: the run is over at 20, but --crash comes at 30"),
     ("--until 20 --rerank 5=1@30", "--until"),
     ("--until 20 --partition '1|2@30..40'", "--until"),
-    ("--until 20 --calm 30", "--until"),
+    ("--until 20 --heal-all-at 30", "--until"),
     ("--diagram --runs 2", "--diagram"),
     ("--diagram --json", "--diagram"),
     ("--diagram --nodes 17", "--diagram"),
@@ -305,17 +305,17 @@ fn a_single_run_has_no_interval() {
     assert!(help.split_whitespace().collect::<Vec<_>>().join(" ").contains("an interval needs at least two"));
 }
 
-/// What `--calm` has ended is not said to end again.
+/// What `--heal-all-at` has ended is not said to end again.
 #[test]
-fn calm_ends_a_partition_once() {
-    let line = "suffrage simulate bully --partition '1,2|3,4,5@10..90' --calm 50 --detector ideal:2";
-    for (flags, calm, healed) in [
+fn heal_all_at_ends_a_partition_once() {
+    let line = "suffrage simulate bully --partition '1,2|3,4,5@10..90' --heal-all-at 50 --detector ideal:2";
+    for (flags, all_healed, healed) in [
         ("", "from now on nothing goes wrong", "healed"),
-        ("--diagram", "calm", "healed"),
-        ("--trace -", "\"calmed\"", "\"healed\""),
+        ("--diagram", "all healed", "healed:"),
+        ("--trace -", "\"healed-all\"", "\"healed\""),
     ] {
         let out = succeed(&format!("{line} {flags}"));
-        assert!(out.contains(calm) && !out.contains(healed), "{flags}: {out}");
+        assert!(out.contains(all_healed) && !out.contains(healed), "{flags}: {out}");
     }
     let reranked = succeed(&format!("{line} --rerank 2=9@60"));
     assert!(reranked.contains("60  2 has attribute 9 from now on"), "{reranked}");

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn calm_ends_the_mistakes_that_are_the_simulator_s() {
+    fn heal_all_ends_the_wrong_suspicions_of_the_simulator() {
         for (before, after) in
             [("none", "none"), ("ideal:2", "ideal:2"), ("parametric:2,0.1", "ideal:2"), ("phi:8", "phi:8")]
         {

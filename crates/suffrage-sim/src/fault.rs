@@ -49,7 +49,7 @@ pub enum Fault {
     /// How good a leader a process would be changes.
     Rank(usize, Attribute),
     /// All that is wrong ends: cuts, loss, doubling, wrong suspicions. The dead stay dead.
-    Calm,
+    HealAll,
 }
 
 /// Faults and their times.
@@ -64,7 +64,7 @@ pub fn order(plan: &mut Plan) {
 impl Fault {
     fn precedence(&self) -> (u8, usize) {
         match self {
-            Fault::Calm => (0, 0),
+            Fault::HealAll => (0, 0),
             Fault::Heal(name) => (1, *name),
             Fault::Loss(_) => (2, 0),
             Fault::Duplicate(_) => (3, 0),
@@ -228,12 +228,15 @@ mod tests {
             (time(5), recover.clone()),
             (time(5), Fault::Crash(2)),
             (time(5), crash.clone()),
-            (time(5), Fault::Calm),
+            (time(5), Fault::HealAll),
             (time(1), Fault::Heal(0)),
         ];
         order(&mut plan);
         let faults: Vec<Fault> = plan.into_iter().map(|(_, fault)| fault).collect();
-        assert_eq!(faults, [Fault::Heal(0), Fault::Calm, crash, Fault::Crash(2), recover, Fault::Rank(0, 3)]);
+        assert_eq!(
+            faults,
+            [Fault::Heal(0), Fault::HealAll, crash, Fault::Crash(2), recover, Fault::Rank(0, 3)]
+        );
     }
 
     #[test]

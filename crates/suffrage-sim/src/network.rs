@@ -173,7 +173,7 @@ impl Network {
         self.cuts.len() < before
     }
 
-    pub(crate) fn calm(&mut self) {
+    pub(crate) fn heal_all(&mut self) {
         (self.loss, self.multicast_loss, self.duplicate) = (0.0, None, 0.0);
         self.cuts.clear();
     }

@@ -6,7 +6,7 @@ use suffrage_core::{Announcement, Attribute, Command, NodeId, Span, Time};
 
 /// Something that happened.
 #[derive(Clone, Copy)]
-pub enum Happening<'a> {
+pub enum TraceEvent<'a> {
     /// A message left; it will arrive then, if nothing comes in between.
     Sent {
         /// The sender.
@@ -121,7 +121,7 @@ pub enum Happening<'a> {
     /// A cut was healed.
     Healed,
     /// Everything that was wrong ended.
-    Calmed,
+    HealedAll,
 }
 
 /// A message, without its type.
@@ -151,5 +151,5 @@ pub enum Why {
 /// Watches a run.
 pub trait Observer {
     /// Something happened.
-    fn observe(&mut self, at: Time, happening: Happening<'_>);
+    fn observe(&mut self, at: Time, event: TraceEvent<'_>);
 }

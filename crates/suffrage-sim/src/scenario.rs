@@ -1,4 +1,4 @@
-//! A run described as data: who takes part, what befalls them, and when it is over.
+//! A run described as data: who takes part, which faults happen, and when it is over.
 
 use std::fmt;
 use std::str::FromStr;
@@ -155,13 +155,13 @@ impl Scenario {
 
     /// When the run is over at the latest: as set, or long after the last fault.
     pub fn horizon(&self) -> Time {
-        let calm = |(at, fault): &(Time, Fault)| match fault {
+        let end = |(at, fault): &(Time, Fault)| match fault {
             Fault::Pause(_, until) => *until,
             _ => *at,
         };
         let commands = self.commands.iter().map(|(at, ..)| *at);
         let failed = (self.fail > 0.0).then_some(Time::ZERO + self.fail_within);
-        let last = self.plan.iter().map(calm).chain(commands).chain(failed).max().unwrap_or(Time::ZERO);
+        let last = self.plan.iter().map(end).chain(commands).chain(failed).max().unwrap_or(Time::ZERO);
         let bound = self.delay_bound.unwrap_or(self.latency.bound());
         let noticed = self.detector.patience(bound);
         self.until.unwrap_or(last + noticed + bound * (1_000 + 20 * self.roster.len() as u64))
@@ -243,7 +243,7 @@ impl Scenario {
         let (mut plan, mut commands) = (self.plan.clone(), self.commands.clone());
         order(&mut plan);
         commands.sort_by_key(|&(at, slot, _)| (at, slot));
-        plan.into_iter().for_each(|(at, fault)| world.befall(at, fault));
+        plan.into_iter().for_each(|(at, fault)| world.schedule_fault(at, fault));
         commands.into_iter().for_each(|(at, slot, command)| world.command(at, slot, command));
         let members = 0..self.roster.len();
         let may_lead = |slot: usize| world.process(slot).may_lead() && A::may_stand(options, slot);
@@ -280,7 +280,7 @@ impl Scenario {
             }
             match self.fail_within.as_nanos() {
                 0 => world.kill(slot),
-                within => world.befall(Time::from_nanos(1 + rng.below(within)), Fault::Crash(slot)),
+                within => world.schedule_fault(Time::from_nanos(1 + rng.below(within)), Fault::Crash(slot)),
             }
         }
     }
@@ -320,9 +320,12 @@ impl Scenario {
         let before = self.window.map(|from| Before::of(&mut world, from));
         let end = world.run(horizon);
         match self.limit {
-            Some(limit) if end == End::Runaway => world.accuse(
+            Some(limit) if end == End::Runaway => world.record_violation(
                 "bounded-work",
-                format!("more than {limit} events by then, and {} still to come", world.outside.queue.len()),
+                format!(
+                    "more than {limit} events by then, and {} still to come",
+                    world.environment.queue.len()
+                ),
             ),
             _ => world.finish(),
         }

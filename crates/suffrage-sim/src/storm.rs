@@ -20,7 +20,7 @@ pub struct Storm {
 }
 
 /// Random crashes, recoveries, pauses, cuts and, if wanted, lost and doubled messages, at any moment
-/// of the storm. When it is over the network is calm but for, in one of four storms, a last cut that
+/// of the storm. When it is over the network is healed but for, in one of four storms, a last cut that
 /// stays; of the dead, most have recovered.
 pub fn storm(seed: u64, storm: Storm) -> Plan {
     let rng = &mut Rng::new(seed);
@@ -53,7 +53,7 @@ pub fn storm(seed: u64, storm: Storm) -> Plan {
         plan.push((storm.from, Fault::Loss(rng.unit() * 0.5)));
         plan.push((storm.from, Fault::Duplicate(rng.unit() * 0.3)));
     }
-    plan.push((storm.to, Fault::Calm));
+    plan.push((storm.to, Fault::HealAll));
     for slot in 0..storm.members {
         if rng.chance(0.7) {
             plan.push((storm.to, Fault::Recover { slot, disk: rng.chance(0.5) }));
@@ -107,7 +107,7 @@ mod tests {
             let plan = storm(seed, weather);
             assert!(plan.is_sorted_by_key(|(at, _)| *at));
             assert!(plan.iter().all(|(at, _)| (weather.from..=weather.to).contains(at)));
-            assert!(plan.contains(&(weather.to, Fault::Calm)), "seed {seed}");
+            assert!(plan.contains(&(weather.to, Fault::HealAll)), "seed {seed}");
         }
     }
 }

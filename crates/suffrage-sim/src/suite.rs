@@ -1,6 +1,6 @@
 //! The trials that all algorithms are put to, so that they can be compared.
 //!
-//! A trial is data: what happens, and from when on time counts. Its course is decided by the number of
+//! A trial is data: what happens, and from when on time counts. A run of it is decided by the number of
 //! processes and a seed, and not by the algorithm, but for whom a crash of the leader hits. So that
 //! algorithms have a leader before it is taken from them, trouble comes only after a while.
 
@@ -24,10 +24,10 @@ pub struct Trial {
     trouble: fn(&mut Chance) -> (Time, Time, Plan),
 }
 
-/// The course that a trial takes: the run, and when its clock starts.
+/// One run of a trial: its scenario, and when its clock starts.
 #[derive(Clone, Debug)]
-pub struct Course {
-    /// The run. Its window opens when trouble begins.
+pub struct TrialRun {
+    /// The scenario. Its window opens when trouble begins.
     pub scenario: Scenario,
     /// When the time to a new leader begins to count.
     pub clock: Time,
@@ -83,12 +83,12 @@ impl Trial {
         if self.loss > 0.0 { contract.under_loss } else { &[] }
     }
 
-    /// The course that the trial takes with this seed. The detector is for those algorithms that do
+    /// Draws the trial's run of this seed. The detector is for those algorithms that do
     /// not find out by themselves that the leader has failed.
     ///
     /// # Panics
     /// If there are fewer than two processes: there would be nobody to lead.
-    pub fn course(&self, contract: &Contract, nodes: usize, seed: u64, detector: Detector) -> Course {
+    pub fn draw(&self, contract: &Contract, nodes: usize, seed: u64, detector: Detector) -> TrialRun {
         assert!(nodes >= 2, "a trial needs two processes");
         let mut chance = Chance { rng: Rng::new(suffrage_core::Hash::new(seed).word(4)), nodes };
         let roster = chance.roster();
@@ -108,11 +108,11 @@ impl Trial {
             window: Some(trouble),
             ..Scenario::new(roster)
         };
-        Course { scenario, clock }
+        TrialRun { scenario, clock }
     }
 }
 
-impl Course {
+impl TrialRun {
     /// The time from the start of the clock until all had settled on the leader that they agree on at
     /// the end; none if they do not agree.
     pub fn time_to_leader(&self, outcome: &Outcome) -> Option<f64> {
@@ -132,7 +132,7 @@ impl Course {
     }
 }
 
-/// What the seed decides about a course.
+/// What the seed decides about a run.
 struct Chance {
     rng: Rng,
     nodes: usize,

@@ -25,9 +25,9 @@ const TENTH: u64 = Span::UNIT.as_nanos() / 10;
 /// The largest group, unless another size is asked for.
 pub const MOST_MEMBERS: usize = 9;
 
-/// An algorithm that is to be tortured, and what is not left to the seed.
+/// An algorithm to torture, and the settings that the seed does not decide.
 #[derive(Clone, Debug)]
-pub struct Victim<A: Algorithm> {
+pub struct TortureTarget<A: Algorithm> {
     /// Its options.
     pub options: A::Options,
     /// Those that were asked for, by name: they are never set otherwise.
@@ -38,10 +38,10 @@ pub struct Victim<A: Algorithm> {
     pub drift: Option<f64>,
 }
 
-/// What an algorithm is put through.
+/// One seed's torture of an algorithm.
 #[derive(Clone, Debug)]
-pub struct Ordeal<A: Algorithm> {
-    /// Who takes part, and what befalls them.
+pub struct TortureCase<A: Algorithm> {
+    /// The processes, the network and the faults.
     pub scenario: Scenario,
     /// The algorithm's options.
     pub options: A::Options,
@@ -49,13 +49,13 @@ pub struct Ordeal<A: Algorithm> {
     pub settings: Vec<(&'static str, String)>,
 }
 
-impl<A: Algorithm> Default for Victim<A> {
-    fn default() -> Victim<A> {
-        Victim { options: A::Options::default(), given: Vec::new(), members: None, drift: None }
+impl<A: Algorithm> Default for TortureTarget<A> {
+    fn default() -> TortureTarget<A> {
+        TortureTarget { options: A::Options::default(), given: Vec::new(), members: None, drift: None }
     }
 }
 
-impl<A: Algorithm> Victim<A> {
+impl<A: Algorithm> TortureTarget<A> {
     /// Refuses options that do not fit every group there may be.
     pub fn check(&self) -> Result<(), BadParameter> {
         let members = self.members.or(A::members(&self.options));
@@ -63,10 +63,10 @@ impl<A: Algorithm> Victim<A> {
         sizes.map(Roster::numbered).try_for_each(|roster| A::check(&self.options, &roster))
     }
 
-    /// The ordeal of this seed: loss, doubling, reordering, crashes, recoveries, pauses, cuts of all kinds,
+    /// The case of this seed: loss, doubling, reordering, crashes, recoveries, pauses, cuts of all kinds,
     /// drifting and jumping clocks, changing ranks, wrong suspicions, commands at any time. What the
     /// algorithm does not claim to live through is left out.
-    pub fn ordeal(&self, seed: u64) -> Ordeal<A> {
+    pub fn case(&self, seed: u64) -> TortureCase<A> {
         let own = &mut Rng::new(suffrage_core::Hash::new(seed).word(8));
         let variants: Vec<Settings> =
             A::VARIANTS.iter().copied().filter(|variant| self.fits(variant)).collect();
@@ -92,7 +92,7 @@ impl<A: Algorithm> Victim<A> {
         scenario.plan = effective(&scenario.plan, members);
         scenario.limit = Some(LIMIT * (members.max(MOST_MEMBERS) as u64).pow(2));
         scenario.until = Some(Time::ZERO + Span::from_millis(STORM) + scenario.latency.bound() * patience);
-        Ordeal { scenario, options, settings }
+        TortureCase { scenario, options, settings }
     }
 
     /// The options with these besides what was asked for.
@@ -109,11 +109,11 @@ impl<A: Algorithm> Victim<A> {
 
     /// Whether a variant goes together with what was asked for.
     fn fits(&self, variant: Settings) -> bool {
-        Victim::<A> { options: self.set(variant).0, ..self.clone() }.check().is_ok()
+        TortureTarget::<A> { options: self.set(variant).0, ..self.clone() }.check().is_ok()
     }
 }
 
-/// What befalls any algorithm of this contract, and whether messages are lost.
+/// The faults of any algorithm of this contract, and whether messages are lost.
 fn general(seed: u64, contract: &Contract, members: Option<usize>) -> (Scenario, bool) {
     let rng = &mut Rng::new(suffrage_core::Hash::new(seed).word(7));
     let members = members.unwrap_or_else(|| 1 + rng.below(MOST_MEMBERS as u64) as usize);
@@ -130,7 +130,7 @@ fn general(seed: u64, contract: &Contract, members: Option<usize>) -> (Scenario,
     scenario.initiators = (0..members).collect();
 
     // One that lives through loss by itself is never spared it; one that must be set up for it is, in
-    // half of the ordeals, put through those of a network that loses nothing.
+    // half of the cases, put through those of a network that loses nothing.
     let alone = contract.detection == Detection::Timeout;
     let lossy = alone || !contract.under_loss.is_empty() && rng.chance(0.5);
     scenario.detector = detector(rng, scenario.latency.bound(), alone || lossy);
@@ -242,7 +242,7 @@ fn thousandths(rng: &mut Rng, most: f64) -> f64 {
 }
 
 /// Moves faults to tenths of a time unit, for the same reason. What begins does so a little earlier and what
-/// ends a little later, so that nothing gets shorter; and what begins stays before the calm, but for what is
+/// ends a little later, so that nothing gets shorter; and what begins stays before all is healed, but for what is
 /// planned for that very moment.
 fn round(scenario: &mut Scenario) {
     let down = |at: Time| Time::from_nanos(at.as_nanos() / TENTH * TENTH);
@@ -287,7 +287,7 @@ pub fn effective(plan: &Plan, members: usize) -> Plan {
             }
             None => false,
         },
-        Fault::Calm => {
+        Fault::HealAll => {
             cuts.clear();
             true
         }
@@ -297,7 +297,7 @@ pub fn effective(plan: &Plan, members: usize) -> Plan {
     plan
 }
 
-/// A smaller ordeal that still does it: faults, commands and flaws of the network are left out, more and
+/// A smaller case that still does it: faults, commands and flaws of the network are left out, more and
 /// then less of them at a time, for as long as `does_it` says so (delta debugging: Zeller 1999).
 pub fn shrink(scenario: &Scenario, mut does_it: impl FnMut(&Scenario) -> bool) -> Scenario {
     let mut shrunk = scenario.clone();
@@ -369,7 +369,7 @@ fn without(scenario: &Scenario, from: usize, count: usize) -> Scenario {
     let left_out = |place: usize| (from..from + count).contains(&place);
     let faults = scenario.plan.len();
     let plan = scenario.plan.iter().enumerate();
-    let plan = plan.filter(|(place, (_, fault))| !left_out(*place) || *fault == Fault::Calm);
+    let plan = plan.filter(|(place, (_, fault))| !left_out(*place) || *fault == Fault::HealAll);
     let commands = scenario.commands.iter().enumerate().filter(|(place, _)| !left_out(faults + place));
     Scenario {
         plan: effective(&plan.map(|(_, fault)| fault.clone()).collect(), scenario.roster.len()),
@@ -384,8 +384,8 @@ mod tests {
     use crate::Cut;
     use suffrage_algorithms::bully::Bully;
 
-    fn ordeal(seed: u64, members: Option<usize>) -> Ordeal<Bully> {
-        Victim { members, ..Victim::default() }.ordeal(seed)
+    fn case(seed: u64, members: Option<usize>) -> TortureCase<Bully> {
+        TortureTarget { members, ..TortureTarget::default() }.case(seed)
     }
 
     fn time(units: u64) -> Time {
@@ -393,16 +393,17 @@ mod tests {
     }
 
     #[test]
-    fn an_ordeal_is_decided_by_its_seed_ends_in_calm_and_holds_nothing_idle() {
+    fn a_case_is_decided_by_its_seed_ends_healed_and_holds_nothing_idle() {
         let mut kinds = std::collections::BTreeSet::new();
         for seed in 0..500 {
-            let Ordeal { scenario, settings, .. } = ordeal(seed, None);
-            assert_eq!(format!("{scenario:?}"), format!("{:?}", ordeal(seed, None).scenario));
+            let TortureCase { scenario, settings, .. } = case(seed, None);
+            assert_eq!(format!("{scenario:?}"), format!("{:?}", case(seed, None).scenario));
             assert!(scenario.plan.iter().all(|(at, _)| *at <= time(STORM)), "seed {seed}");
             assert_eq!(scenario.plan, effective(&scenario.plan, scenario.roster.len()), "seed {seed}");
-            assert!(scenario.plan.contains(&(time(STORM), Fault::Calm)), "seed {seed}");
+            assert!(scenario.plan.contains(&(time(STORM), Fault::HealAll)), "seed {seed}");
             let late = scenario.plan.iter().filter(|(at, _)| *at == time(STORM));
-            let last = |fault: &Fault| matches!(fault, Fault::Calm | Fault::Recover { .. } | Fault::Cut(..));
+            let last =
+                |fault: &Fault| matches!(fault, Fault::HealAll | Fault::Recover { .. } | Fault::Cut(..));
             assert!(late.clone().all(|(_, fault)| last(fault)), "seed {seed}");
             assert!(late.filter(|(_, fault)| matches!(fault, Fault::Cut(..))).count() <= 1, "seed {seed}");
             assert!(scenario.loss == 0.0 || !settings.is_empty(), "seed {seed}: loss needs its settings");
@@ -430,7 +431,7 @@ mod tests {
             (time(6), Fault::Cut(1, cut([vec![0, 1], vec![]]))),
             (time(7), Fault::Heal(1)),
             (time(7), Fault::Cut(2, cut([vec![0], vec![1]]))),
-            (time(8), Fault::Calm),
+            (time(8), Fault::HealAll),
             (time(9), Fault::Heal(2)),
         ];
         let kept: Vec<u64> =
@@ -440,7 +441,7 @@ mod tests {
 
     #[test]
     fn shrinking_finds_the_faults_that_matter() {
-        let Ordeal { mut scenario, .. } = ordeal(1, Some(6));
+        let TortureCase { mut scenario, .. } = case(1, Some(6));
         let culprits = [(time(50), Fault::Crash(4)), (time(120), Fault::Rank(2, 77))];
         scenario.plan = effective(&scenario.plan, 6);
         scenario.plan.retain(|(_, fault)| *fault != Fault::Crash(4));
@@ -450,7 +451,7 @@ mod tests {
         let shrunk =
             shrink(&scenario, |candidate| culprits.iter().all(|culprit| candidate.plan.contains(culprit)));
         let mut faults = shrunk.plan;
-        faults.retain(|(_, fault)| *fault != Fault::Calm);
+        faults.retain(|(_, fault)| *fault != Fault::HealAll);
         assert!(before > 5, "{before}");
         assert_eq!(faults, culprits);
         assert!(shrunk.commands.is_empty() && shrunk.loss == 0.0 && shrunk.drift == 0.0);

@@ -1,4 +1,4 @@
-//! The world: processes, the network between them, and what befalls both.
+//! The world: processes, the network between them, and the faults of both.
 
 use std::collections::BTreeSet;
 use std::hash::Hash as _;
@@ -8,11 +8,11 @@ use suffrage_core::{
 };
 
 use crate::detector::Suspicions;
+use crate::environment::{Environment, Event, EventKind, Other, Turn};
 use crate::facts::Status;
 use crate::observer::Why;
-use crate::occurrence::Occurrence;
-use crate::outside::{Event, Other, Outside, Turn, What};
-use crate::{Detector, Facts, Fault, Happening, Invariant, Latency, Ledger, Observer, Violation};
+use crate::schedule::ScheduledAction;
+use crate::{Detector, Facts, Fault, Invariant, Latency, Ledger, Observer, TraceEvent, Violation};
 
 /// A simulated world of processes of one algorithm. One seed decides everything that happens.
 ///
@@ -22,9 +22,9 @@ pub struct World<P: Process> {
     pub(crate) roster: Roster,
     pub(crate) processes: Vec<P>,
     pub(crate) make: Box<dyn Fn(NodeId) -> P>,
-    pub(crate) outside: Outside<P>,
-    /// What is scheduled to befall the world; the queue holds the places in this list.
-    pub(crate) occurrences: Vec<Occurrence>,
+    pub(crate) environment: Environment<P>,
+    /// The scheduled actions; the queue holds the places in this list.
+    pub(crate) actions: Vec<ScheduledAction>,
     pub(crate) detector: Detector,
     pub(crate) suspicions: Suspicions,
     /// How many events are put up with.
@@ -54,48 +54,48 @@ impl<P: Process> World<P> {
         latency: Latency,
         make: impl Fn(NodeId) -> P + 'static,
     ) -> World<P> {
-        let outside = Outside::new(roster.len(), seed, latency);
+        let environment = Environment::new(roster.len(), seed, latency);
         let processes = roster.iter().map(&make).collect();
         let mut world = World {
             roster,
             processes,
             make: Box::new(make),
-            outside,
-            occurrences: Vec::new(),
+            environment,
+            actions: Vec::new(),
             detector: Detector::None,
             suspicions: Suspicions::default(),
             limit: u64::MAX,
             fallen: None,
             qualities: None,
         };
-        world.schedule(Time::ZERO, Occurrence::Start);
+        world.schedule(Time::ZERO, ScheduledAction::Start);
         world
     }
 
     /// Has messages lost with this probability.
     pub fn set_loss(&mut self, probability: f64) {
-        self.outside.network.loss = probability;
+        self.environment.network.loss = probability;
     }
 
     /// Has each addressee of a multicast miss it with this probability, whatever the loss of other
     /// messages.
     pub fn set_multicast_loss(&mut self, probability: f64) {
-        self.outside.network.multicast_loss = Some(probability);
+        self.environment.network.multicast_loss = Some(probability);
     }
 
     /// Has messages doubled with this probability.
     pub fn set_duplicate(&mut self, probability: f64) {
-        self.outside.network.duplicate = probability;
+        self.environment.network.duplicate = probability;
     }
 
     /// Lets every clock run at a constant rate of its own, up to this fraction fast or slow.
     pub fn set_drift(&mut self, drift: f64) {
-        self.outside.clocks.drift = drift;
+        self.environment.clocks.drift = drift;
     }
 
     /// Tells processes to expect messages to take at most this long, instead of the latency's bound.
     pub fn set_delay_bound(&mut self, bound: Span) {
-        self.outside.delay_bound = bound;
+        self.environment.delay_bound = bound;
     }
 
     /// Chooses how processes learn of failures. Once, and before any process is killed. A real detector
@@ -107,8 +107,8 @@ impl<P: Process> World<P> {
 
     /// Counts the bytes of what is sent, in the wire format. It costs about as much again as sending.
     pub fn weigh(&mut self) {
-        self.outside.weighs = true;
-        self.outside.looked_at = true;
+        self.environment.weighs = true;
+        self.environment.looked_at = true;
     }
 
     /// Counts every crash against the one that crashed: ranks become [`Quality`]s, with the present
@@ -134,49 +134,49 @@ impl<P: Process> World<P> {
 
     /// Names processes that may not lead, for the invariants.
     pub fn set_ineligible(&mut self, slots: BTreeSet<usize>) {
-        self.outside.ineligible = slots;
+        self.environment.ineligible = slots;
     }
 
     /// Watches the run.
     pub fn set_observer(&mut self, observer: Box<dyn Observer>) {
-        self.outside.observer = Some(observer);
-        self.outside.looked_at = true;
+        self.environment.observer = Some(observer);
+        self.environment.looked_at = true;
     }
 
     /// Checks an invariant during the run and at its end.
     pub fn check(&mut self, invariant: Box<dyn Invariant>) {
-        self.outside.invariants.push(invariant);
+        self.environment.invariants.push(invariant);
     }
 
     /// Has processes take part in one more election, of which this must hold. Call before anything happens.
     pub fn add_election(&mut self, invariants: Vec<Box<dyn Invariant>>) {
         let ledger = Ledger::of(self.roster.len(), 0);
-        self.outside.others.push(Other { ledger, invariants });
+        self.environment.others.push(Other { ledger, invariants });
     }
 
     /// Has a process dead from the start. Call before the first [`run`](World::run).
     pub fn kill(&mut self, slot: usize) {
-        self.outside.set_status(slot, Status::Down);
-        self.look_later(Occurrence::Look(slot));
+        self.environment.set_status(slot, Status::Down);
+        self.look_later(ScheduledAction::Look(slot));
     }
 
     /// Schedules a fault. If the time is past, it happens now.
-    pub fn befall(&mut self, at: Time, fault: Fault) {
-        self.schedule(at, Occurrence::Fault(fault));
+    pub fn schedule_fault(&mut self, at: Time, fault: Fault) {
+        self.schedule(at, ScheduledAction::Fault(fault));
     }
 
     /// Schedules a command. If the time is past, it is given now.
     pub fn command(&mut self, at: Time, slot: usize, command: Command) {
-        self.schedule(at, Occurrence::Command(slot, command));
+        self.schedule(at, ScheduledAction::Command(slot, command));
     }
 
     pub(crate) fn weighs(&self) -> bool {
-        self.outside.weighs
+        self.environment.weighs
     }
 
     /// True time.
     pub fn now(&self) -> Time {
-        self.outside.now
+        self.environment.now
     }
 
     /// The group.
@@ -191,12 +191,12 @@ impl<P: Process> World<P> {
 
     /// What has been counted so far.
     pub fn ledger(&self) -> &Ledger {
-        &self.outside.ledger
+        &self.environment.ledger
     }
 
     /// The truth at this moment.
     pub fn facts(&self) -> Facts<'_> {
-        self.outside.facts(&self.roster)
+        self.environment.facts(&self.roster)
     }
 
     /// The truth at this moment about one of several elections, which are counted from 0.
@@ -206,29 +206,29 @@ impl<P: Process> World<P> {
     pub fn facts_in(&self, election: usize) -> Facts<'_> {
         match election.checked_sub(1) {
             None => self.facts(),
-            Some(place) => self.outside.facts_in(&self.roster, &self.outside.others[place].ledger),
+            Some(place) => self.environment.facts_in(&self.roster, &self.environment.others[place].ledger),
         }
     }
 
     /// Lets time pass, up to and including the given moment.
     pub fn run(&mut self, until: Time) -> End {
         loop {
-            self.outside.queue.open();
-            self.outside.warm_up();
+            self.environment.queue.open();
+            self.environment.warm_up();
             let mut idle = true;
-            while let Some((time, event)) = self.outside.queue.pop_open(until.as_nanos()) {
-                self.outside.now = Time::from_nanos(time);
+            while let Some((time, event)) = self.environment.queue.pop_open(until.as_nanos()) {
+                self.environment.now = Time::from_nanos(time);
                 self.happen(event);
                 idle = false;
-                if self.outside.ledger.events > self.limit {
+                if self.environment.ledger.events > self.limit {
                     return End::Runaway;
                 }
             }
-            if self.outside.queue.is_empty() {
+            if self.environment.queue.is_empty() {
                 return End::Quiet;
             }
             if idle {
-                self.outside.now = self.outside.now.max(until);
+                self.environment.now = self.environment.now.max(until);
                 return End::TimeUp;
             }
         }
@@ -236,50 +236,50 @@ impl<P: Process> World<P> {
 
     /// Checks what must hold at the end.
     pub fn finish(&mut self) {
-        self.outside.at_end(&self.roster);
+        self.environment.at_end(&self.roster);
     }
 
     /// Writes a broken promise down.
-    pub(crate) fn accuse(&mut self, invariant: &'static str, detail: String) {
-        let at = self.outside.now;
-        self.outside.ledger.violations.push(Violation { invariant, at, detail });
+    pub(crate) fn record_violation(&mut self, invariant: &'static str, detail: String) {
+        let at = self.environment.now;
+        self.environment.ledger.violations.push(Violation { invariant, at, detail });
     }
 
-    pub(crate) fn schedule(&mut self, at: Time, occurrence: Occurrence) {
-        let event = self.file(occurrence);
-        self.outside.queue.push(at.max(self.outside.now).as_nanos(), event);
+    pub(crate) fn schedule(&mut self, at: Time, action: ScheduledAction) {
+        let event = self.file(action);
+        self.environment.queue.push(at.max(self.environment.now).as_nanos(), event);
     }
 
-    pub(crate) fn file(&mut self, occurrence: Occurrence) -> Event<P> {
-        let place = self.occurrences.len() as u32;
-        self.occurrences.push(occurrence);
-        Event { whom: place, mark: 0, what: What::Occurrence }
+    pub(crate) fn file(&mut self, action: ScheduledAction) -> Event<P> {
+        let place = self.actions.len() as u32;
+        self.actions.push(action);
+        Event { target: place, tag: 0, kind: EventKind::ScheduledAction }
     }
 
     #[inline(always)]
     pub(crate) fn happen(&mut self, event: Event<P>) {
-        let slot = event.whom as usize;
-        match event.what {
-            What::Message(message) => self.deliver(event.mark as usize, slot, message),
-            What::Timer(timer) => self.expire(slot, timer, event.mark),
-            What::Multicast(message) => self.fan_out(slot, f32::from_bits(event.mark), &message),
-            What::Occurrence => self.occur(self.occurrences[slot].clone()),
+        let slot = event.target as usize;
+        match event.kind {
+            EventKind::Message(message) => self.deliver(event.tag as usize, slot, message),
+            EventKind::Timer(timer) => self.expire(slot, timer, event.tag),
+            EventKind::Multicast(message) => self.fan_out(slot, f32::from_bits(event.tag), &message),
+            EventKind::ScheduledAction => self.perform(self.actions[slot].clone()),
         }
     }
 
     #[inline(always)]
     fn expire(&mut self, slot: usize, timer: P::Timer, generation: u32) {
-        if !self.outside.is_current(slot, timer, generation) {
+        if !self.environment.is_current(slot, timer, generation) {
             return;
         }
-        if self.outside.status(slot) == Status::Paused {
-            let event = Event { whom: slot as u32, mark: generation, what: What::Timer(timer) };
-            return self.outside.defer(slot, event);
+        if self.environment.status(slot) == Status::Paused {
+            let event = Event { target: slot as u32, tag: generation, kind: EventKind::Timer(timer) };
+            return self.environment.defer(slot, event);
         }
-        self.outside.note(slot as u64, timer.index() as u64);
-        if self.outside.observer.is_some() {
+        self.environment.note(slot as u64, timer.index() as u64);
+        if self.environment.observer.is_some() {
             let who = self.roster.id(slot);
-            self.outside.observe(Happening::Expired { who, timer: &timer });
+            self.environment.observe(TraceEvent::Expired { who, timer: &timer });
         }
         self.input(slot, |process, cx| process.on_timer(cx, timer));
     }
@@ -287,8 +287,8 @@ impl<P: Process> World<P> {
     fn fan_out(&mut self, from: usize, loss: f32, message: &P::Message) {
         for to in 0..self.roster.len() {
             if to != from {
-                if self.outside.network.loses_at(loss.into()) {
-                    self.outside.drop_message(&self.roster, from, to, message.clone(), Why::Lost);
+                if self.environment.network.loses_at(loss.into()) {
+                    self.environment.drop_message(&self.roster, from, to, message.clone(), Why::Lost);
                 } else {
                     self.deliver(from, to, message.clone());
                 }
@@ -298,16 +298,16 @@ impl<P: Process> World<P> {
 
     #[inline(always)]
     fn deliver(&mut self, from: usize, to: usize, message: P::Message) {
-        let status = self.outside.status(to);
+        let status = self.environment.status(to);
         if status == Status::Down {
-            return self.outside.drop_message(&self.roster, from, to, message, Why::Dead);
+            return self.environment.drop_message(&self.roster, from, to, message, Why::Dead);
         }
-        if !self.outside.network.is_whole() && self.outside.network.is_cut(from, to) {
-            return self.outside.drop_message(&self.roster, from, to, message, Why::Cut);
+        if !self.environment.network.is_whole() && self.environment.network.is_cut(from, to) {
+            return self.environment.drop_message(&self.roster, from, to, message, Why::Cut);
         }
         if status == Status::Paused {
-            let event = Event { whom: to as u32, mark: from as u32, what: What::Message(message) };
-            return self.outside.defer(to, event);
+            let event = Event { target: to as u32, tag: from as u32, kind: EventKind::Message(message) };
+            return self.environment.defer(to, event);
         }
         self.hear(from, to, message);
     }
@@ -316,14 +316,14 @@ impl<P: Process> World<P> {
     #[inline(always)]
     pub(crate) fn hear(&mut self, from: usize, to: usize, message: P::Message) {
         let kind = message.kind();
-        self.outside.note(to as u64 | (from as u64) << 32, 1 << 32);
-        message.hash(&mut self.outside.ledger.fingerprint);
+        self.environment.note(to as u64 | (from as u64) << 32, 1 << 32);
+        message.hash(&mut self.environment.ledger.fingerprint);
         if P::Message::KINDS[kind].counted {
-            self.outside.ledger.active = self.outside.now;
+            self.environment.ledger.active = self.environment.now;
         }
         let sender = self.roster.id(from);
-        if self.outside.observer.is_some() {
-            self.outside.observe_delivery(sender, self.roster.id(to), message.clone());
+        if self.environment.observer.is_some() {
+            self.environment.observe_delivery(sender, self.roster.id(to), message.clone());
         }
         self.input(to, |process, cx| process.on_message(cx, sender, message));
     }
@@ -331,9 +331,9 @@ impl<P: Process> World<P> {
     /// Hands an input to a process.
     #[inline(always)]
     pub(crate) fn input(&mut self, slot: usize, handle: impl FnOnce(&mut P, &mut Context<'_, P>)) {
-        let now = self.outside.clock(slot);
-        let bound = self.outside.delay_bound;
-        let mut turn = Turn::new(slot, &self.roster, &mut self.outside);
+        let now = self.environment.clock(slot);
+        let bound = self.environment.delay_bound;
+        let mut turn = Turn::new(slot, &self.roster, &mut self.environment);
         handle(&mut self.processes[slot], &mut Context::new(now, self.roster.view(slot), bound, &mut turn));
     }
 }

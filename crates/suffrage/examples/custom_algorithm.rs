@@ -162,9 +162,9 @@ fn simulate(seed: u64) -> (NodeId, NodeId) {
     let mut world = World::new(Roster::numbered(MEMBERS), seed, latency, |_| Lots::new());
     world.run(at(30));
     let first = world.facts().leader().unwrap_or_else(|| panic!("seed {seed}: nobody leads"));
-    world.befall(at(30), Fault::Loss(0.1));
-    world.befall(at(31), Fault::Crash(first));
-    world.befall(at(100), Fault::Loss(0.0));
+    world.schedule_fault(at(30), Fault::Loss(0.1));
+    world.schedule_fault(at(31), Fault::Crash(first));
+    world.schedule_fault(at(100), Fault::Loss(0.0));
     world.run(at(170));
     let facts = world.facts();
     let leaders: Vec<usize> = facts.up().filter(|&slot| facts.leads(slot)).collect();

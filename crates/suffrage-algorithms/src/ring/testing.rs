@@ -96,7 +96,7 @@ impl<T: Token> One<T> {
 }
 
 fn kind_of<T: Token>(message: &Message<T>) -> Kind {
-    <Message<T> as crate::Message>::KINDS[crate::Message::kind(message)]
+    <Message<T> as suffrage_core::Message>::KINDS[suffrage_core::Message::kind(message)]
 }
 
 pub(crate) fn send<T: Token>(to: u64, message: Message<T>) -> Effect<Ring<T>> {

@@ -5,7 +5,7 @@ use suffrage_core::Visitor;
 use suffrage_core::{Algorithm, Contract, Detection};
 use serde::{Serialize, Serializer};
 use suffrage_sim::{
-    Course, Detector, Estimate, Outcome, Tally, Traffic, Trial, mean, proportion, quantile, runner,
+    Detector, Estimate, Outcome, Tally, Traffic, Trial, TrialRun, mean, proportion, quantile, runner,
 };
 
 use crate::error::Error;
@@ -29,8 +29,8 @@ pub(super) struct Ran {
 }
 
 impl Cell {
-    fn course(&self, seed: u64) -> Course {
-        self.trial.course(self.contract, self.nodes, seed, self.detector)
+    fn draw(&self, seed: u64) -> TrialRun {
+        self.trial.draw(self.contract, self.nodes, seed, self.detector)
     }
 
     /// Refuses a group that the algorithm does not take.
@@ -40,7 +40,7 @@ impl Cell {
             type Output = Result<(), Error>;
             fn visit<A: Algorithm>(self) -> Result<(), Error> {
                 let Check(cell, seed) = self;
-                A::check(&cell.options::<A>(), &cell.course(seed).scenario.roster).map_err(|bad| {
+                A::check(&cell.options::<A>(), &cell.draw(seed).scenario.roster).map_err(|bad| {
                     let (name, nodes) = (cell.contract.name, cell.nodes);
                     let reason = format!("{name} does not take {nodes} processes: {}", bad.reason);
                     Error::flag("algorithms", reason)
@@ -52,10 +52,10 @@ impl Cell {
 
     pub(super) fn run(&self, seed: u64) -> Ran {
         let runner = runner(self.contract.name, self.trial.settings(self.contract));
-        let course = self.course(seed);
-        let outcome = runner.expect("a contract names values that are taken").run(&course.scenario);
-        let time_to_leader = course.time_to_leader(&outcome);
-        let first = course.first_accord(&outcome);
+        let run = self.draw(seed);
+        let outcome = runner.expect("a contract names values that are taken").run(&run.scenario);
+        let time_to_leader = run.time_to_leader(&outcome);
+        let first = run.first_accord(&outcome);
         Ran { outcome, time_to_leader, first }
     }
 
@@ -80,7 +80,7 @@ impl Cell {
             .iter()
             .map(|(name, value)| (*name, value.to_string()))
             .collect();
-        replay::of_scenario(self.contract.name, &settings, &self.course(seed).scenario)
+        replay::of_scenario(self.contract.name, &settings, &self.draw(seed).scenario)
     }
 }
 

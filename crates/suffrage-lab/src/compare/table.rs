@@ -6,7 +6,7 @@ use suffrage_sim::Estimate;
 
 use super::measure::Row;
 use super::{Comparison, Table};
-use crate::words;
+use crate::text;
 
 /// What the columns are called, and what they mean.
 const COLUMNS: &[(&str, &str)] = &[
@@ -108,16 +108,16 @@ fn unit(comparison: &Comparison) -> String {
         "Times are in time units; a message takes half to one. What is no median and no P99 is the mean over \
          all runs, from the first trouble to the end of the run, {} time units after the moment from which \
          time counts.",
-        words::number(lasts)
+        text::number(lasts)
     )
 }
 
 pub(super) fn text(comparison: &Comparison) -> String {
     let mut text = format!("{}\n", opening(comparison));
     for table in &comparison.scenarios {
-        let _ = write!(text, "\n{}\n  {}\n", table.name, words::wrap(&story(table), 96, 2));
+        let _ = write!(text, "\n{}\n  {}\n", table.name, text::wrap(&story(table), 96, 2));
         if let Some(settings) = settings(table) {
-            let _ = writeln!(text, "  {}", words::wrap(&settings, 96, 2));
+            let _ = writeln!(text, "  {}", text::wrap(&settings, 96, 2));
         }
         text += &format!("\n{}\n", aligned(table, comparison.runs));
         for broken in broken(table) {
@@ -127,9 +127,9 @@ pub(super) fn text(comparison: &Comparison) -> String {
     }
     text += "\n";
     for (name, meaning) in COLUMNS {
-        let _ = writeln!(text, "{name:<11} {}", words::wrap(meaning, 88, 12));
+        let _ = writeln!(text, "{name:<11} {}", text::wrap(meaning, 88, 12));
     }
-    let _ = writeln!(text, "\n{}", words::wrap(&unit(comparison), 100, 0));
+    let _ = writeln!(text, "\n{}", text::wrap(&unit(comparison), 100, 0));
     text += "One run alone: --algorithms NAME --runs 1 --seed SEED; --json has the `suffrage simulate` line \
              to look at it.\n";
     text
@@ -140,7 +140,7 @@ fn aligned(table: &Table, runs: u64) -> String {
     let named = |name: &str, cells: Vec<String>| [vec![name.to_string()], cells].concat();
     let mut rows = vec![named("ALGORITHM", COLUMNS.iter().map(|(name, _)| name.to_string()).collect())];
     rows.extend(table.algorithms.iter().map(|row| named(row.algorithm, cells(row, runs))));
-    words::columns(&rows)
+    text::columns(&rows)
 }
 
 pub(super) fn markdown(comparison: &Comparison) -> String {

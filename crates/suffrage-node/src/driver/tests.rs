@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
-use suffrage_core::{Command, Kind, Term};
+use suffrage_core::{Command, Term};
 
 use super::*;
 use crate::clock::ManualClock;

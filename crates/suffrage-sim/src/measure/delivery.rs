@@ -74,7 +74,7 @@ impl DeliveryTrial {
         }
         world.command(Time::ZERO, 0, Command::Campaign);
         if self.sender_crashes {
-            world.befall(Time::ZERO, Fault::Crash(0));
+            world.schedule_fault(Time::ZERO, Fault::Crash(0));
         }
         world.run(Time::MAX);
         let heard = || (1..self.nodes).filter_map(|slot| world.process(slot).algorithm().heard);

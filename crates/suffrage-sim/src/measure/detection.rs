@@ -8,7 +8,7 @@ use std::rc::Rc;
 use suffrage_core::detectors::{self, Any};
 use suffrage_core::{Hash, NodeId, Rng, Roster, Span, Time};
 
-use crate::{Fault, Happening, Latency, Observer, World};
+use crate::{Fault, Latency, Observer, TraceEvent, World};
 
 /// A world of nothing but detectors, in which one process crashes at a random moment.
 #[derive(Clone, Debug)]
@@ -101,7 +101,7 @@ impl DetectionTrial {
         let opinions = Opinions::default();
         let mut world = self.world();
         world.set_observer(Box::new(opinions.clone()));
-        world.befall(crash, Fault::Crash(subject));
+        world.schedule_fault(crash, Fault::Crash(subject));
         let sent = |world: &World<Any>| world.ledger().traffic().messages;
         world.run(start);
         let before = sent(&world);
@@ -136,10 +136,10 @@ struct Opinion {
 }
 
 impl Observer for Opinions {
-    fn observe(&mut self, at: Time, happening: Happening<'_>) {
-        let (who, peer, suspected) = match happening {
-            Happening::Suspected { who, peer } => (who, peer, true),
-            Happening::Restored { who, peer } => (who, peer, false),
+    fn observe(&mut self, at: Time, event: TraceEvent<'_>) {
+        let (who, peer, suspected) = match event {
+            TraceEvent::Suspected { who, peer } => (who, peer, true),
+            TraceEvent::Restored { who, peer } => (who, peer, false),
             _ => return,
         };
         self.0.borrow_mut().push(Opinion { at, who, peer, suspected });

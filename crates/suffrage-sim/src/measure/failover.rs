@@ -58,7 +58,7 @@ impl FailoverTrial {
         let leader = (0..self.members).find(|&slot| world.facts().leads(slot));
         let leader = leader.expect("nothing has gone wrong yet");
         match ending {
-            Ending::Crash => world.befall(end, Fault::Crash(leader)),
+            Ending::Crash => world.schedule_fault(end, Fault::Crash(leader)),
             Ending::Release => world.command(end, leader, Command::Resign),
         }
         Failover { took: self.next(&mut world).map(|next| next.since(end)), renewing }

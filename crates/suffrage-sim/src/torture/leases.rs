@@ -1,7 +1,7 @@
 //! What is hard on leases: to lose touch for about as long as one lasts, and somebody who is waiting for that.
 //!
 //! Everything here is within what such algorithms claim to live through: disks are kept, but for those of a
-//! minority of the voters in ordeals of their own; clocks drift up to the bound; the clock of one that does
+//! minority of the voters in cases of their own; clocks drift up to the bound; the clock of one that does
 //! not vote may jump ahead, which only makes it believe in less.
 
 use suffrage_core::{Command, Leases, Rng, Span, Time};
@@ -249,7 +249,7 @@ impl Strain<'_> {
     /// leads and is well must not notice.
     fn envy(&mut self, scenario: &mut Scenario) {
         let end = Time::ZERO + Span::from_millis(STORM);
-        scenario.plan = vec![(end, Fault::Calm)];
+        scenario.plan = vec![(end, Fault::HealAll)];
         scenario.commands.clear();
         scenario.loss = 0.0;
         // In time for sure; and so slow a renewal as to be missed is nobody's.
@@ -339,17 +339,17 @@ impl Strain<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Ordeal, Victim};
-    use std::collections::BTreeSet;
+    use crate::{TortureCase, TortureTarget};
     use suffrage_core::Algorithm;
     use suffrage_lease::QuorumLease;
+    use std::collections::BTreeSet;
 
-    /// Nothing is asked of leases that they do not claim: the rules of the module's text, for every ordeal.
+    /// Nothing is asked of leases that they do not claim: the rules of the module's text, for every case.
     #[test]
-    fn what_befalls_leases_is_within_what_they_claim() {
+    fn faults_stay_within_what_leases_claim() {
         let (mut stable, mut wiped, mut jumped, mut several) = (0, 0, 0, 0);
         for seed in 0..3_000 {
-            let Ordeal { scenario, options, .. } = Victim::<QuorumLease>::default().ordeal(seed);
+            let TortureCase { scenario, options, .. } = TortureTarget::<QuorumLease>::default().case(seed);
             let voters = options.voters.min(scenario.roster.len());
             assert!(scenario.drift <= options.drift.fraction(), "seed {seed}");
             let mut lost = BTreeSet::new();
@@ -388,8 +388,8 @@ mod tests {
     /// Clocks that drift beyond the bound are used only if somebody asks for it.
     #[test]
     fn drift_is_as_asked() {
-        let victim = Victim::<QuorumLease> { drift: Some(0.3), ..Victim::default() };
-        let drifts: Vec<f64> = (0..50).map(|seed| victim.ordeal(seed).scenario.drift).collect();
+        let target = TortureTarget::<QuorumLease> { drift: Some(0.3), ..TortureTarget::default() };
+        let drifts: Vec<f64> = (0..50).map(|seed| target.case(seed).scenario.drift).collect();
         assert!(drifts.contains(&0.3) && drifts.iter().all(|&drift| drift <= 0.3));
     }
 }

@@ -14,7 +14,7 @@ mod phi;
 use suffrage_core::detectors::{self, Any};
 use suffrage_core::{NodeId, Roster, Span, Time};
 use suffrage_sim::measure::{Detection, DetectionTrial, Noticed};
-use suffrage_sim::{Fault, Happening, Latency, Observer, Plan, World};
+use suffrage_sim::{Fault, Latency, Observer, Plan, TraceEvent, World};
 
 /// A process that was paused finds what the others have sent meanwhile, and suspects nobody; the others
 /// are right to suspect it.
@@ -25,8 +25,8 @@ fn one_that_was_paused_does_not_blame_the_others() {
         let make = move |_| Any::new(Some(options));
         let mut world = World::new(Roster::numbered(5), 1, Latency::Const(Span::UNIT), make);
         let time = |units: u64| Time::ZERO + Span::from_millis(units);
-        world.befall(time(30), Fault::Pause(2, time(80)));
-        world.befall(time(110), Fault::Pause(2, time(112)));
+        world.schedule_fault(time(30), Fault::Pause(2, time(80)));
+        world.schedule_fault(time(110), Fault::Pause(2, time(112)));
         world.run(time(200));
         assert_eq!(world.ledger().wrong_suspicions, 0, "{detector}");
     }
@@ -42,11 +42,11 @@ struct Opinion {
 }
 
 impl Observer for Opinion {
-    fn observe(&mut self, at: Time, happening: Happening<'_>) {
-        match happening {
-            Happening::Suspected { who: NodeId(1), peer: NodeId(2) } => self.of_2.set(self.of_2.get() + 1),
-            Happening::Suspected { who: NodeId(1), peer: NodeId(3) } => self.of_3.set(Some(at.as_units())),
-            Happening::Restored { who: NodeId(1), peer: NodeId(3) } => self.of_3.set(None),
+    fn observe(&mut self, at: Time, event: TraceEvent<'_>) {
+        match event {
+            TraceEvent::Suspected { who: NodeId(1), peer: NodeId(2) } => self.of_2.set(self.of_2.get() + 1),
+            TraceEvent::Suspected { who: NodeId(1), peer: NodeId(3) } => self.of_3.set(Some(at.as_units())),
+            TraceEvent::Restored { who: NodeId(1), peer: NodeId(3) } => self.of_3.set(None),
             _ => {}
         }
     }
@@ -60,7 +60,7 @@ fn opinion(detector: &str, plan: Plan, until: f64) -> (Option<f64>, usize) {
     let mut world = World::new(Roster::numbered(3), 1, latency, move |_| Any::new(Some(options)));
     let opinion = Opinion::default();
     world.set_observer(Box::new(opinion.clone()));
-    plan.into_iter().for_each(|(at, fault)| world.befall(at, fault));
+    plan.into_iter().for_each(|(at, fault)| world.schedule_fault(at, fault));
     world.run(at(until));
     (opinion.of_3.get(), opinion.of_2.get())
 }

@@ -10,7 +10,7 @@ use super::*;
 use crate::ramanathan2007::{add, add_in_bulk, quorums};
 use crate::study::Study;
 
-enum Happening {
+enum TraceEvent {
     Begin,
     Hear { from: usize, message: Message },
     Expire { timer: Timer, generation: u64 },
@@ -24,7 +24,7 @@ struct Played {
     recorders: Vec<Recorder<ProbabilisticQuorum>>,
     generations: Vec<[u64; Timer::COUNT]>,
     /// By time, then first come first served.
-    agenda: BTreeMap<(Time, u64), (usize, Happening)>,
+    agenda: BTreeMap<(Time, u64), (usize, TraceEvent)>,
     scheduled: u64,
     refusals: BTreeMap<(usize, usize), u32>,
     counts: Counts,
@@ -50,25 +50,25 @@ impl Played {
         };
         let mut slots = contenders.draw(seed, (0..nodes).collect());
         slots.sort_unstable();
-        slots.into_iter().for_each(|slot| played.schedule(Time::ZERO, slot, Happening::Begin));
+        slots.into_iter().for_each(|slot| played.schedule(Time::ZERO, slot, TraceEvent::Begin));
         played
     }
 
-    fn schedule(&mut self, at: Time, slot: usize, happening: Happening) {
+    fn schedule(&mut self, at: Time, slot: usize, event: TraceEvent) {
         self.scheduled += 1;
-        self.agenda.insert((at, self.scheduled), (slot, happening));
+        self.agenda.insert((at, self.scheduled), (slot, event));
     }
 
     fn play(&mut self) {
-        while let Some(((now, _), (slot, happening))) = self.agenda.pop_first() {
+        while let Some(((now, _), (slot, event))) = self.agenda.pop_first() {
             let mut cx = self.recorders[slot].context(now, self.roster.view(slot), Span::UNIT);
             let process = &mut self.processes[slot];
-            match happening {
-                Happening::Begin => process.on_command(&mut cx, Command::Campaign),
-                Happening::Hear { from, message } => {
+            match event {
+                TraceEvent::Begin => process.on_command(&mut cx, Command::Campaign),
+                TraceEvent::Hear { from, message } => {
                     process.on_message(&mut cx, self.roster.id(from), message);
                 }
-                Happening::Expire { timer, generation } => {
+                TraceEvent::Expire { timer, generation } => {
                     if self.generations[slot][timer.index()] != generation {
                         continue;
                     }
@@ -95,7 +95,7 @@ impl Played {
                 Effect::SetTimer { timer, after } => {
                     self.generations[slot][timer.index()] += 1;
                     let generation = self.generations[slot][timer.index()];
-                    self.schedule(now + after, slot, Happening::Expire { timer, generation });
+                    self.schedule(now + after, slot, TraceEvent::Expire { timer, generation });
                 }
                 Effect::CancelTimer { timer } => self.generations[slot][timer.index()] += 1,
                 Effect::Announce(_) => self.decided = now,
@@ -106,7 +106,7 @@ impl Played {
 
     fn send(&mut self, now: Time, leg: Leg, from: usize, to: usize, message: Message) {
         let takes = Span::from_nanos(self.chance.delay(leg, from, to));
-        self.schedule(now + takes, to, Happening::Hear { from, message });
+        self.schedule(now + takes, to, TraceEvent::Hear { from, message });
     }
 
     /// Counts a message, and says what it is.

@@ -41,11 +41,11 @@ fn bully_behind_each_detector_replaces_a_dead_leader_and_takes_it_back() {
             world.run(time(40));
             assert_eq!(leaders(&world), [Some(5); 5], "{detector}");
 
-            world.befall(time(40), Fault::Crash(4));
+            world.schedule_fault(time(40), Fault::Crash(4));
             world.run(time(90));
             assert_eq!(leaders(&world), [Some(4), Some(4), Some(4), Some(4), None], "{detector}");
 
-            world.befall(time(90), Fault::Recover { slot: 4, disk });
+            world.schedule_fault(time(90), Fault::Recover { slot: 4, disk });
             world.run(time(140));
             assert_eq!(leaders(&world), [Some(5); 5], "{detector}");
             assert_eq!(world.ledger().wrong_suspicions, 0, "{detector}");

@@ -8,7 +8,7 @@ use suffrage_algorithms::bully::Bully;
 use suffrage_algorithms::invitation::{First, Invitation, Options};
 use suffrage_core::{Algorithm, Command, NodeId, Rng, Roster, Span, Time};
 use suffrage_sim::{
-    Cut, Detector, Fault, Happening, Latency, Observer, Outcome, Ranking, Scenario, Storm, storm,
+    Cut, Detector, Fault, Latency, Observer, Outcome, Ranking, Scenario, Storm, TraceEvent, storm,
 };
 
 fn at(units: u64) -> Time {
@@ -54,8 +54,8 @@ impl Post {
 }
 
 impl Observer for Post {
-    fn observe(&mut self, at: Time, happening: Happening<'_>) {
-        if let Happening::Sent { from, to, message, .. } = happening
+    fn observe(&mut self, at: Time, event: TraceEvent<'_>) {
+        if let TraceEvent::Sent { from, to, message, .. } = event
             && message.counted
         {
             self.0.borrow_mut().push((at, message.kind, from.0, to.0));

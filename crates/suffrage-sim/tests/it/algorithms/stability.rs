@@ -10,7 +10,7 @@ use suffrage_algorithms::stable_leader::{Options, StableLeader};
 use suffrage_core::{Algorithm, Attribute, Command, NodeId, Rng, Roster, Span, Term, Time};
 use suffrage_sim::invariants::Stability;
 use suffrage_sim::{
-    Cut, Detector, Fault, Happening, Latency, Observer, Ranking, Scenario, Storm, World, storm,
+    Cut, Detector, Fault, Latency, Observer, Ranking, Scenario, Storm, TraceEvent, World, storm,
 };
 
 /// For how many storms the properties are tried; each has its own seed, which a failure names.
@@ -37,7 +37,7 @@ fn troubled(seed: u64) -> Scenario {
     let (from, to) = (Time::ZERO, Time::ZERO + Span::from_millis(300));
     scenario.plan = storm(seed, Storm { members, from, to, lossy: true, shortest_cut: Span::ZERO });
     // All of it ends but the wrong suspicions, the last cut of some storms included.
-    scenario.plan.retain(|(_, fault)| !matches!(fault, Fault::Calm | Fault::Cut(0, _)));
+    scenario.plan.retain(|(_, fault)| !matches!(fault, Fault::HealAll | Fault::Cut(0, _)));
     scenario.plan.extend([(to, Fault::Loss(0.0)), (to, Fault::Duplicate(0.0))]);
     scenario.plan.extend((1..4).map(|name| (to, Fault::Heal(name))));
     scenario
@@ -57,23 +57,26 @@ fn harass<A: Algorithm>(world: &mut World<A>, rng: &mut Rng, leader: usize, leng
         let disk = rng.chance(0.5);
         match rng.below(6) {
             0 | 1 => {
-                world.befall(one.min(other), Fault::Crash(slot));
-                world.befall(one.max(other), Fault::Recover { slot, disk });
+                world.schedule_fault(one.min(other), Fault::Crash(slot));
+                world.schedule_fault(one.max(other), Fault::Recover { slot, disk });
             }
-            2 => world.befall(one.min(other), Fault::Pause(slot, one.max(other))),
+            2 => world.schedule_fault(one.min(other), Fault::Pause(slot, one.max(other))),
             3 => {
                 let mut sides = [Vec::new(), Vec::new()];
                 others.iter().for_each(|&slot| sides[rng.below(2) as usize].push(slot));
                 let cut = Cut::new(members, &sides, rng.chance(0.5));
-                world.befall(one.min(other), Fault::Cut(100 + name, cut));
-                world.befall(one.max(other), Fault::Heal(100 + name));
+                world.schedule_fault(one.min(other), Fault::Cut(100 + name, cut));
+                world.schedule_fault(one.max(other), Fault::Heal(100 + name));
             }
-            4 => world.befall(one, Fault::Rank(rng.below(members as u64) as usize, rng.bits() as Attribute)),
+            4 => world.schedule_fault(
+                one,
+                Fault::Rank(rng.below(members as u64) as usize, rng.bits() as Attribute),
+            ),
             _ => world.command(one, slot, Command::Campaign),
         }
     }
-    world.befall(begin, Fault::Duplicate(rng.unit() * 0.3));
-    world.befall(begin + length, Fault::Calm);
+    world.schedule_fault(begin, Fault::Duplicate(rng.unit() * 0.3));
+    world.schedule_fault(begin + length, Fault::HealAll);
 }
 
 /// A group that has gone through a storm and settled, and its leader. None if nobody lives, or if they do
@@ -86,7 +89,7 @@ fn settled<A: Algorithm>(seed: u64) -> Option<(World<A>, usize)> {
     // From here on no message is lost. That the network is rewired, by a cut that separates nobody, has
     // the invariant look at it.
     world.check(Box::new(Stability::after(bound * SETTLING)));
-    world.befall(world.now(), Fault::Cut(9, Cut::new(world.roster().len(), &[], false)));
+    world.schedule_fault(world.now(), Fault::Cut(9, Cut::new(world.roster().len(), &[], false)));
     world.run(world.now() + bound * SETTLING);
     let facts = world.facts();
     let leader = facts.up().find(|&slot| facts.leads(slot))?;
@@ -147,8 +150,8 @@ struct Links {
 }
 
 impl Observer for Links {
-    fn observe(&mut self, at: Time, happening: Happening<'_>) {
-        if let Happening::Sent { from, to, .. } | Happening::Dropped { from, to, .. } = happening
+    fn observe(&mut self, at: Time, event: TraceEvent<'_>) {
+        if let TraceEvent::Sent { from, to, .. } | TraceEvent::Dropped { from, to, .. } = event
             && at >= self.since
         {
             self.seen.borrow_mut().insert((from, to));

@@ -113,13 +113,13 @@ fn an_accord_knows_what_was_sent_before() {
 #[test]
 fn the_leader_that_crashes_is_the_one_that_most_believe_in_at_that_moment() {
     let mut stage = Stage::new(4);
-    stage.befall(0.5, Fault::CrashLeader);
+    stage.schedule_fault(0.5, Fault::CrashLeader);
     follow(&mut stage, 1.0, &[1, 2, 4], 4, 1);
     follow(&mut stage, 1.0, &[3], 3, 1);
-    stage.befall(5.0, Fault::CrashLeader);
-    stage.befall(6.0, Fault::CrashLeader);
-    stage.befall(7.0, Fault::CrashLeader);
-    stage.befall(8.0, Fault::RecoverLeader { disk: true });
+    stage.schedule_fault(5.0, Fault::CrashLeader);
+    stage.schedule_fault(6.0, Fault::CrashLeader);
+    stage.schedule_fault(7.0, Fault::CrashLeader);
+    stage.schedule_fault(8.0, Fault::RecoverLeader { disk: true });
     let seen = stage.watch();
     stage.run_out();
     let fates: Vec<String> = seen.borrow().iter().filter(|line| line.ends_with("ed")).cloned().collect();
@@ -134,10 +134,10 @@ fn the_leader_that_crashed_last_is_the_one_that_comes_back() {
     let mut stage = Stage::new(3);
     follow(&mut stage, 1.0, &[1, 2, 3], 3, 1);
     stage.at(1.0, 3, crate::world::probe::Act::Save(5));
-    stage.befall(4.0, Fault::CrashLeader);
+    stage.schedule_fault(4.0, Fault::CrashLeader);
     follow(&mut stage, 5.0, &[1, 2], 2, 2);
-    stage.befall(8.0, Fault::RecoverLeader { disk: true });
-    stage.befall(9.0, Fault::RecoverLeader { disk: true });
+    stage.schedule_fault(8.0, Fault::RecoverLeader { disk: true });
+    stage.schedule_fault(9.0, Fault::RecoverLeader { disk: true });
     stage.run_out();
     assert!(stage.diary(3)[0].starts_with("8 "), "{:?}", stage.diary(3));
     assert_eq!(stage.world.facts().leader().map(|slot| stage.world.roster().id(slot)), Some(NodeId(2)));

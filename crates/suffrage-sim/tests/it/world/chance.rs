@@ -68,10 +68,10 @@ fn what_is_lost_is_not_doubled() {
 #[test]
 fn loss_and_doubling_can_begin_and_end_during_a_run() {
     let mut stage = Stage::new(2);
-    stage.befall(2.0, Fault::Loss(1.0));
-    stage.befall(4.0, Fault::Loss(0.0));
-    stage.befall(6.0, Fault::Duplicate(1.0));
-    stage.befall(8.0, Fault::Duplicate(0.0));
+    stage.schedule_fault(2.0, Fault::Loss(1.0));
+    stage.schedule_fault(4.0, Fault::Loss(0.0));
+    stage.schedule_fault(6.0, Fault::Duplicate(1.0));
+    stage.schedule_fault(8.0, Fault::Duplicate(0.0));
     for (at, word) in [(1.5, 1), (3.0, 2), (5.0, 3), (7.0, 4), (9.0, 5)] {
         stage.at(at, 1, Say(2, word));
     }
@@ -95,7 +95,7 @@ fn calm_ends_all_that_is_wrong_but_death() {
     stage.crash(1.0, 4);
     stage.cut(5.0, 1_000.0, &[&[1], &[2, 3]]);
     stage.cut_one_way(6.0, 1_000.0, &[&[2], &[3]]);
-    stage.befall(50.0, Fault::Calm);
+    stage.schedule_fault(50.0, Fault::HealAll);
     stage.run(52.0);
     let wrong = stage.world.ledger().wrong_suspicions;
     assert!(wrong > 0);

@@ -186,7 +186,7 @@ fn only_new_suspicions_of_those_who_can_be_heard_count_as_wrong() {
     assert_eq!(wrong, suspicions(&stage));
 
     let mut stage = Stage::detected(2, Detector::Parametric { delay: span(10.0), false_rate: 0.5 });
-    stage.befall(0.0, Fault::Cut(0, Cut::new(2, &[vec![0], vec![1]], false)));
+    stage.schedule_fault(0.0, Fault::Cut(0, Cut::new(2, &[vec![0], vec![1]], false)));
     stage.run(1_000.0);
     assert_eq!((stage.world.ledger().wrong_suspicions, suspicions(&stage)), (0, 2));
 }

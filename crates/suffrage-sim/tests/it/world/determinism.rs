@@ -101,14 +101,14 @@ fn what_is_scheduled_on_the_way_happens_as_if_it_had_been_scheduled_before() {
         let mut scenario = weather(seed);
         let plan = std::mem::take(&mut scenario.plan);
         let mut before = scenario.world::<Bully>(&Default::default());
-        plan.iter().for_each(|(at, fault)| before.befall(*at, fault.clone()));
+        plan.iter().for_each(|(at, fault)| before.schedule_fault(*at, fault.clone()));
         before.run(time(1_000.0));
         let mut after = scenario.world::<Bully>(&Default::default());
         for (at, fault) in plan {
             // To the last moment before it; then it is the last to be scheduled for its moment, as
             // it would have been the first: with random latency nothing else happens then.
             after.run(Time::from_nanos(at.as_nanos().saturating_sub(1)));
-            after.befall(at, fault);
+            after.schedule_fault(at, fault);
         }
         after.run(time(1_000.0));
         assert_eq!(account(&after), account(&before), "seed {seed}");
@@ -133,7 +133,7 @@ fn what_is_scheduled_for_the_past_happens_now() {
     stage.at(100.0, 2, Set(Alarm(0), 1.0));
     stage.run(50.0);
     stage.at(20.0, 1, Say(2, 1));
-    stage.befall(30.0, Fault::Duplicate(1.0));
+    stage.schedule_fault(30.0, Fault::Duplicate(1.0));
     stage.run_out();
     assert_eq!(stage.diary(2), ["51 heard 1 from 1", "101 alarm 0"]);
 }

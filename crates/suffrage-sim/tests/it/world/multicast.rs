@@ -110,7 +110,7 @@ fn a_multicast_is_lost_and_doubled_for_each_addressee_on_its_own() {
 fn doubling_that_begins_while_a_multicast_is_under_way_does_not_touch_it() {
     let stage = either_way(&Roster::numbered(3), |stage| {
         stage.at(5.0, 1, Shout(7));
-        stage.befall(5.5, Fault::Duplicate(1.0));
+        stage.schedule_fault(5.5, Fault::Duplicate(1.0));
     });
     assert_eq!(stage.diary(3), ["6 heard 7 from 1"]);
     assert_eq!(stage.counts(), [0; 5]);
@@ -142,7 +142,7 @@ fn a_multicast_of_one_that_is_alone_reaches_nobody() {
 fn loss_that_sets_in_while_a_multicast_is_under_way_does_not_touch_it() {
     let stage = either_way(&Roster::numbered(3), |stage| {
         stage.at(5.0, 2, Shout(7));
-        stage.befall(5.5, Fault::Loss(1.0));
+        stage.schedule_fault(5.5, Fault::Loss(1.0));
         stage.at(7.0, 2, Shout(8));
     });
     assert_eq!(stage.diary(1), ["6 heard 7 from 2"]);

@@ -115,7 +115,7 @@ fn what_meets_a_cut_is_gone_and_what_has_arrived_stays_though_the_addressee_paus
 fn commands_and_changes_of_rank_wait_too() {
     let mut stage = Stage::new(3);
     stage.pause(10.0, 20.0, 2);
-    stage.befall(12.0, Fault::Rank(0, 99));
+    stage.schedule_fault(12.0, Fault::Rank(0, 99));
     stage.world.command(time(13.0), 1, Command::Resign);
     stage.at(13.5, 3, Say(2, 7));
     stage.run_out();

@@ -9,8 +9,8 @@ use crate::world::stage::{Stage, time};
 fn a_change_of_rank_reaches_everybody_at_once() {
     let mut stage = Stage::new(3);
     let seen = stage.watch();
-    stage.befall(5.0, Fault::Rank(0, 99));
-    stage.befall(6.0, Fault::Rank(0, -99));
+    stage.schedule_fault(5.0, Fault::Rank(0, 99));
+    stage.schedule_fault(6.0, Fault::Rank(0, -99));
     stage.run_out();
     assert_eq!(stage.diaries(), [["5 sees 1 as the best", "6 sees 3 as the best"]; 3]);
     assert_eq!(*seen.borrow(), ["5 1 ranks 99", "6 1 ranks -99"]);
@@ -21,7 +21,7 @@ fn a_change_of_rank_reaches_everybody_at_once() {
 fn one_that_was_dead_finds_the_rank_changed_when_it_recovers() {
     let mut stage = Stage::new(2);
     stage.crash(4.0, 1);
-    stage.befall(5.0, Fault::Rank(0, 99));
+    stage.schedule_fault(5.0, Fault::Rank(0, 99));
     stage.recover(6.0, 1, true);
     stage.run_out();
     assert_eq!(stage.diary(1), ["6 recovered with nothing, ranks 99"]);

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use suffrage_core::{NodeId, Roster, Span, Time};
-use suffrage_sim::{Cut, Detector, End, Fault, Happening, Latency, Observer, World};
+use suffrage_sim::{Cut, Detector, End, Fault, Latency, Observer, TraceEvent, World};
 
 use crate::world::probe::{Act, Probe};
 
@@ -52,20 +52,20 @@ impl Stage {
         self.world.command(time(at), self.slot(id), act.command());
     }
 
-    pub(crate) fn befall(&mut self, at: f64, fault: Fault) {
-        self.world.befall(time(at), fault);
+    pub(crate) fn schedule_fault(&mut self, at: f64, fault: Fault) {
+        self.world.schedule_fault(time(at), fault);
     }
 
     pub(crate) fn crash(&mut self, at: f64, id: u64) {
-        self.befall(at, Fault::Crash(self.slot(id)));
+        self.schedule_fault(at, Fault::Crash(self.slot(id)));
     }
 
     pub(crate) fn recover(&mut self, at: f64, id: u64, disk: bool) {
-        self.befall(at, Fault::Recover { slot: self.slot(id), disk });
+        self.schedule_fault(at, Fault::Recover { slot: self.slot(id), disk });
     }
 
     pub(crate) fn pause(&mut self, from: f64, to: f64, id: u64) {
-        self.befall(from, Fault::Pause(self.slot(id), time(to)));
+        self.schedule_fault(from, Fault::Pause(self.slot(id), time(to)));
     }
 
     /// Cuts the groups from each other, both ways. The first time is the cut's name.
@@ -82,8 +82,8 @@ impl Stage {
         let slots = |group: &&[u64]| group.iter().map(|&id| self.slot(id)).collect();
         let groups: Vec<Vec<usize>> = groups.iter().map(slots).collect();
         let name = time(from).as_nanos() as usize;
-        self.befall(from, Fault::Cut(name, Cut::new(self.world.roster().len(), &groups, one_way)));
-        self.befall(to, Fault::Heal(name));
+        self.schedule_fault(from, Fault::Cut(name, Cut::new(self.world.roster().len(), &groups, one_way)));
+        self.schedule_fault(to, Fault::Heal(name));
     }
 
     pub(crate) fn run(&mut self, until: f64) -> End {
@@ -121,28 +121,28 @@ impl Stage {
 pub(crate) struct Watcher(pub(crate) Rc<RefCell<Vec<String>>>);
 
 impl Observer for Watcher {
-    fn observe(&mut self, at: Time, happening: Happening<'_>) {
-        let line = match happening {
-            Happening::Sent { from, to, arrives, .. } => format!("{from} to {to}, due {arrives}"),
-            Happening::Multicast { from, .. } => format!("{from} to all"),
-            Happening::Delivered { from, to, .. } => format!("{to} hears {from}"),
-            Happening::Dropped { from, to, why, .. } => format!("{from} to {to}: {why:?}"),
-            Happening::Expired { who, timer } => format!("{who}: {timer:?}"),
-            Happening::Announced { who, announcement } => format!("{who}: {announcement:?}"),
-            Happening::Commanded { who, .. } => format!("{who} commanded"),
-            Happening::Suspected { who, peer } => format!("{who} suspects {peer}"),
-            Happening::Restored { who, peer } => format!("{who} trusts {peer}"),
-            Happening::Crashed { who } => format!("{who} crashed"),
-            Happening::Recovered { who } => format!("{who} recovered"),
-            Happening::Paused { who } => format!("{who} paused"),
-            Happening::Resumed { who } => format!("{who} resumed"),
-            Happening::Jumped { who, by, back } => {
+    fn observe(&mut self, at: Time, event: TraceEvent<'_>) {
+        let line = match event {
+            TraceEvent::Sent { from, to, arrives, .. } => format!("{from} to {to}, due {arrives}"),
+            TraceEvent::Multicast { from, .. } => format!("{from} to all"),
+            TraceEvent::Delivered { from, to, .. } => format!("{to} hears {from}"),
+            TraceEvent::Dropped { from, to, why, .. } => format!("{from} to {to}: {why:?}"),
+            TraceEvent::Expired { who, timer } => format!("{who}: {timer:?}"),
+            TraceEvent::Announced { who, announcement } => format!("{who}: {announcement:?}"),
+            TraceEvent::Commanded { who, .. } => format!("{who} commanded"),
+            TraceEvent::Suspected { who, peer } => format!("{who} suspects {peer}"),
+            TraceEvent::Restored { who, peer } => format!("{who} trusts {peer}"),
+            TraceEvent::Crashed { who } => format!("{who} crashed"),
+            TraceEvent::Recovered { who } => format!("{who} recovered"),
+            TraceEvent::Paused { who } => format!("{who} paused"),
+            TraceEvent::Resumed { who } => format!("{who} resumed"),
+            TraceEvent::Jumped { who, by, back } => {
                 format!("{who} jumps {}{by}", if back { "-" } else { "+" })
             }
-            Happening::Ranked { who, attribute } => format!("{who} ranks {attribute}"),
-            Happening::Cut => "cut".into(),
-            Happening::Healed => "healed".into(),
-            Happening::Calmed => "calmed".into(),
+            TraceEvent::Ranked { who, attribute } => format!("{who} ranks {attribute}"),
+            TraceEvent::Cut => "cut".into(),
+            TraceEvent::Healed => "healed".into(),
+            TraceEvent::HealedAll => "healed all".into(),
         };
         self.0.borrow_mut().push(format!("{at} {line}"));
     }

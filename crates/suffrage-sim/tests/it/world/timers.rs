@@ -88,9 +88,9 @@ fn a_jump_moves_what_the_clock_shows_and_no_timer() {
     let mut stage = Stage::new(2);
     let seen = stage.watch();
     let jump = |units: f64, back| Fault::Jump { slot: 0, by: Span::from_units(units), back };
-    stage.befall(2.0, jump(30.0, false));
-    stage.befall(6.0, jump(31.5, true));
-    stage.befall(8.0, jump(100.0, true));
+    stage.schedule_fault(2.0, jump(30.0, false));
+    stage.schedule_fault(6.0, jump(31.5, true));
+    stage.schedule_fault(8.0, jump(100.0, true));
     for (id, alarm) in [(1, 0), (2, 0)] {
         stage.at(1.0, id, Set(Alarm(alarm), 3.0));
         stage.at(4.5, id, Set(Alarm(alarm), 3.0));

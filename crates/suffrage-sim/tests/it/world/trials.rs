@@ -5,20 +5,20 @@ use std::collections::BTreeSet;
 use suffrage_algorithms::bully::Bully;
 use suffrage_algorithms::chang_roberts::ChangRoberts;
 use suffrage_core::{Algorithm, NodeId, Time};
-use suffrage_sim::{Course, Detector, Fault, Outcome, TRIALS, Trial};
+use suffrage_sim::{Detector, Fault, Outcome, TRIALS, Trial, TrialRun};
 
 use crate::world::stage::{span, time};
 
-fn course<A: Algorithm>(name: &str, nodes: usize, seed: u64) -> Course {
+fn draw<A: Algorithm>(name: &str, nodes: usize, seed: u64) -> TrialRun {
     let trial = Trial::named(name).expect("there is such a trial");
-    trial.course(&A::CONTRACT, nodes, seed, Detector::Ideal { delay: span(3.0) })
+    trial.draw(&A::CONTRACT, nodes, seed, Detector::Ideal { delay: span(3.0) })
 }
 
 /// Runs the trial; what happened, a line each, and what came of it.
-fn watch<A: Algorithm>(course: &Course) -> (Vec<String>, Outcome) {
+fn watch<A: Algorithm>(run: &TrialRun) -> (Vec<String>, Outcome) {
     let seen = std::rc::Rc::default();
     let watcher = crate::world::stage::Watcher(std::rc::Rc::clone(&seen));
-    let outcome = course.scenario.run_observed::<A>(&A::Options::default(), Box::new(watcher));
+    let outcome = run.scenario.run_observed::<A>(&A::Options::default(), Box::new(watcher));
     let seen = seen.borrow().clone();
     (seen, outcome)
 }
@@ -37,11 +37,11 @@ fn leader_before(outcome: &Outcome, at: Time) -> Option<NodeId> {
 
 #[test]
 fn a_course_is_decided_by_its_seed_and_its_window_opens_with_the_trouble() {
-    let mut courses = BTreeSet::new();
+    let mut runs = BTreeSet::new();
     for trial in TRIALS {
         for seed in 0..20 {
-            let one = course::<Bully>(trial.name, 9, seed);
-            let same = course::<Bully>(trial.name, 9, seed);
+            let one = draw::<Bully>(trial.name, 9, seed);
+            let same = draw::<Bully>(trial.name, 9, seed);
             assert_eq!((&one.scenario.plan, one.clock), (&same.scenario.plan, same.clock));
             assert!(one.scenario.roster.iter().eq(same.scenario.roster.iter()));
             let first = one.scenario.plan.first().map_or(Time::ZERO, |(at, _)| *at);
@@ -49,27 +49,27 @@ fn a_course_is_decided_by_its_seed_and_its_window_opens_with_the_trouble() {
             let last = one.scenario.plan.last().map_or(Time::ZERO, |(at, _)| *at);
             assert_eq!((one.clock, one.scenario.horizon()), (last, last + span(680.0)));
             let order: Vec<NodeId> = one.scenario.roster.iter().collect();
-            courses.insert((trial.name, order, first));
+            runs.insert((trial.name, order, first));
         }
     }
-    assert_eq!(courses.len(), 20 * TRIALS.len(), "seeds matter");
+    assert_eq!(runs.len(), 20 * TRIALS.len(), "seeds matter");
 }
 
 #[test]
 fn the_leader_that_all_believe_in_crashes_and_somebody_else_leads_then() {
     fn check<A: Algorithm>(seed: u64) {
-        let course = course::<A>("leader-crash", 9, seed);
-        let (seen, outcome) = watch::<A>(&course);
-        let leader = leader_before(&outcome, course.clock);
+        let run = draw::<A>("leader-crash", 9, seed);
+        let (seen, outcome) = watch::<A>(&run);
+        let leader = leader_before(&outcome, run.clock);
         assert_eq!(leader, Some(NodeId(9)), "seed {seed}");
         assert_eq!(fates(&seen, " crashed"), [NodeId(9)], "seed {seed}");
         assert_eq!(outcome.leader, Some(NodeId(8)), "seed {seed}");
         let window = outcome.window.expect("a trial has one");
-        let wait = course.time_to_leader(&outcome).expect("they agree");
+        let wait = run.time_to_leader(&outcome).expect("they agree");
         // Nobody misses it before the detector does, and nobody leads before somebody misses it.
         assert!(window.leaderless >= 3.0 && wait >= window.leaderless, "{wait} {window:?}");
         assert_eq!((window.reigns, outcome.reigns), (1, 2), "seed {seed}");
-        assert_eq!(course.first_accord(&outcome).expect("they agree").0, wait);
+        assert_eq!(run.first_accord(&outcome).expect("they agree").0, wait);
     }
     (0..20).for_each(check::<Bully>);
     (0..20).for_each(check::<ChangRoberts>);
@@ -78,14 +78,14 @@ fn the_leader_that_all_believe_in_crashes_and_somebody_else_leads_then() {
 #[test]
 fn two_sides_of_a_cut_have_leaders_of_their_own_until_it_heals() {
     for seed in 0..20 {
-        let course = course::<Bully>("partition-heal", 10, seed);
-        let [(cut, Fault::Cut(_, sides)), (healed, Fault::Heal(_))] = course.scenario.plan.as_slice() else {
+        let run = draw::<Bully>("partition-heal", 10, seed);
+        let [(cut, Fault::Cut(_, sides)), (healed, Fault::Heal(_))] = run.scenario.plan.as_slice() else {
             panic!("a cut and its end");
         };
         assert_eq!(sides.groups().0.iter().map(Vec::len).collect::<Vec<_>>(), [4, 6]);
-        let outcome = watch::<Bully>(&course).1;
+        let outcome = watch::<Bully>(&run).1;
         let window = outcome.window.expect("a trial has one");
-        let wait = course.time_to_leader(&outcome).expect("they agree");
+        let wait = run.time_to_leader(&outcome).expect("they agree");
         let apart = healed.since(*cut).as_units();
         // All but the time to notice, and for bully's detector a few units to be one again.
         assert!((apart - 5.0..apart + wait).contains(&window.split), "{apart} {window:?}");
@@ -96,8 +96,8 @@ fn two_sides_of_a_cut_have_leaders_of_their_own_until_it_heals() {
 #[test]
 fn whoever_leads_falls_and_returns_five_times() {
     for seed in 0..20 {
-        let course = course::<Bully>("flapping-leader", 9, seed);
-        let (seen, outcome) = watch::<Bully>(&course);
+        let run = draw::<Bully>("flapping-leader", 9, seed);
+        let (seen, outcome) = watch::<Bully>(&run);
         assert_eq!(fates(&seen, " crashed"), [NodeId(9); 5], "seed {seed}");
         assert_eq!(fates(&seen, " recovered"), [NodeId(9); 5], "seed {seed}");
         assert_eq!(outcome.leader, Some(NodeId(9)));
@@ -107,8 +107,8 @@ fn whoever_leads_falls_and_returns_five_times() {
 
 #[test]
 fn a_fifth_of_the_messages_is_lost() {
-    let course = course::<Bully>("lossy", 30, 1);
-    assert_eq!(course.scenario.loss, 0.2);
+    let run = draw::<Bully>("lossy", 30, 1);
+    assert_eq!(run.scenario.loss, 0.2);
     let trial = Trial::named("lossy").unwrap();
     assert_eq!(trial.settings(&Bully::CONTRACT), Bully::CONTRACT.under_loss);
     assert!(
@@ -117,16 +117,16 @@ fn a_fifth_of_the_messages_is_lost() {
             .filter(|trial| trial.loss == 0.0)
             .all(|trial| trial.settings(&Bully::CONTRACT).is_empty())
     );
-    let outcome = watch::<Bully>(&course).1;
+    let outcome = watch::<Bully>(&run).1;
     assert!(outcome.messages.undelivered > 0);
 }
 
 #[test]
 fn those_that_agreed_before_the_clock_and_go_on_needed_no_time() {
-    let mut course = course::<Bully>("cold-start", 5, 1);
-    course.clock = time(50.0);
-    let outcome = watch::<Bully>(&course).1;
-    assert_eq!(course.time_to_leader(&outcome), Some(0.0));
-    let (first, sent) = course.first_accord(&outcome).expect("they agree");
+    let mut run = draw::<Bully>("cold-start", 5, 1);
+    run.clock = time(50.0);
+    let outcome = watch::<Bully>(&run).1;
+    assert_eq!(run.time_to_leader(&outcome), Some(0.0));
+    let (first, sent) = run.first_accord(&outcome).expect("they agree");
     assert_eq!((first, sent.messages), (0.0, 0));
 }

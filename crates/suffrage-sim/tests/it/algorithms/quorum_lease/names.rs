@@ -1,8 +1,8 @@
 //! Roles apart, and several elections at once, each judged on its own.
 
-use suffrage_core::{Command, Roster};
 use suffrage_lease::{Bug, Options, QuorumLease};
-use suffrage_sim::{Fault, Scenario, Victim, World};
+use suffrage_core::{Command, Roster};
+use suffrage_sim::{Fault, Scenario, TortureTarget, World};
 
 use crate::algorithms::quorum_lease::weather::time;
 
@@ -42,7 +42,7 @@ fn every_election_has_a_leader_of_its_own() {
         let mut scenario = Scenario::new(Roster::numbered(7));
         scenario.seed = seed;
         scenario.loss = 0.2;
-        scenario.plan = vec![(time(100), Fault::CrashLeader), (time(150), Fault::Calm)];
+        scenario.plan = vec![(time(100), Fault::CrashLeader), (time(150), Fault::HealAll)];
         scenario.until = Some(time(400));
         let mut world = scenario.world::<QuorumLease>(&options);
         world.run(time(400));
@@ -62,7 +62,7 @@ fn every_election_has_a_leader_of_its_own() {
 /// A mistake that shows in another election than the first is found there.
 #[test]
 fn promises_are_checked_in_every_election() {
-    let victim = Victim::<QuorumLease> {
+    let target = TortureTarget::<QuorumLease> {
         options: Options {
             voters: 3,
             names: 3,
@@ -72,12 +72,12 @@ fn promises_are_checked_in_every_election() {
             ..Options::default()
         },
         given: ["voters", "names", "ttl", "renew", "bug"].map(|name| (name, String::new())).to_vec(),
-        ..Victim::default()
+        ..TortureTarget::default()
     };
     let mut found = [0; 4];
     for seed in 0..500 {
-        let ordeal = victim.ordeal(seed);
-        for violation in ordeal.scenario.run::<QuorumLease>(&ordeal.options).violations {
+        let case = target.case(seed);
+        for violation in case.scenario.run::<QuorumLease>(&case.options).violations {
             assert!(["token-increases", "fenced-register"].contains(&violation.invariant), "{violation:?}");
             let election =
                 violation.detail.strip_prefix("in election ").map_or(1, |rest| rest[..1].parse().unwrap());

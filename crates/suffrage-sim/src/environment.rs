@@ -1,4 +1,4 @@
-//! Everything but the processes: where their effects go.
+//! The environment of the processes: the network, clocks, disks and timers that their effects go to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash as _;
@@ -12,27 +12,27 @@ use crate::facts::Status;
 use crate::invariants::Change;
 use crate::network::Network;
 use crate::observer::{Said, Why};
-use crate::{Facts, Happening, Invariant, Latency, Ledger, Observer, Queue, Violation};
+use crate::{Facts, Invariant, Latency, Ledger, Observer, Queue, TraceEvent, Violation};
 
-/// Something in the queue.
+/// An entry of the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Event<P: Process> {
-    /// Whom it concerns, by slot; the place of an occurrence in its list.
-    pub(crate) whom: u32,
+    /// The slot of the process that handles the event; of a scheduled action, its place in the list.
+    pub(crate) target: u32,
     /// The sender of a message; the generation of a timer; the loss a multicast was sent into, as bits.
-    pub(crate) mark: u32,
-    pub(crate) what: What<P>,
+    pub(crate) tag: u32,
+    pub(crate) kind: EventKind<P>,
 }
 
-/// What it is. Kept apart from whom it concerns so that a message keeps its place in memory from the
-/// sender's hands to the receiver's; as fields of one enum they would be shuffled on every copy.
+/// The kind of an event, with its content. Kept apart from the target so that a message keeps its place in
+/// memory from the sender's hands to the receiver's; as fields of one enum they would be shuffled on every copy.
 #[derive(Clone, Debug)]
-pub(crate) enum What<P: Process> {
+pub(crate) enum EventKind<P: Process> {
     Message(P::Message),
     Timer(P::Timer),
     /// One entry for all addressees, where all are reached at the same time; it concerns the sender.
     Multicast(P::Message),
-    Occurrence,
+    ScheduledAction,
 }
 
 /// A process that does not run for a while.
@@ -48,7 +48,7 @@ pub(crate) struct Other {
     pub(crate) invariants: Vec<Box<dyn Invariant>>,
 }
 
-pub(crate) struct Outside<P: Process> {
+pub(crate) struct Environment<P: Process> {
     pub(crate) now: Time,
     pub(crate) queue: Queue<Event<P>>,
     pub(crate) network: Network,
@@ -77,10 +77,10 @@ pub(crate) struct Outside<P: Process> {
     pub(crate) ineligible: BTreeSet<usize>,
 }
 
-impl<P: Process> Outside<P> {
+impl<P: Process> Environment<P> {
     pub(crate) fn new(count: usize, seed: u64, latency: Latency) -> Self {
         let seeds = Hash::new(seed);
-        Outside {
+        Environment {
             now: Time::ZERO,
             queue: Queue::default(),
             network: Network::new(latency, seeds.word(0)),
@@ -156,16 +156,16 @@ impl<P: Process> Outside<P> {
         self.ledger.fingerprint.mix(who ^ what.rotate_left(29));
     }
 
-    pub(crate) fn observe(&mut self, happening: Happening<'_>) {
+    pub(crate) fn observe(&mut self, event: TraceEvent<'_>) {
         if let Some(observer) = &mut self.observer {
-            observer.observe(self.now, happening);
+            observer.observe(self.now, event);
         }
     }
 
     pub(crate) fn observe_opinion(&mut self, who: NodeId, peer: NodeId, suspected: bool) {
         self.observe(match suspected {
-            true => Happening::Suspected { who, peer },
-            false => Happening::Restored { who, peer },
+            true => TraceEvent::Suspected { who, peer },
+            false => TraceEvent::Restored { who, peer },
         });
     }
 
@@ -180,7 +180,7 @@ impl<P: Process> Outside<P> {
     #[cold]
     #[inline(never)]
     pub(crate) fn observe_delivery(&mut self, from: NodeId, to: NodeId, message: P::Message) {
-        self.observe(Happening::Delivered { from, to, message: said(&message) });
+        self.observe(TraceEvent::Delivered { from, to, message: said(&message) });
     }
 
     #[cold]
@@ -190,7 +190,7 @@ impl<P: Process> Outside<P> {
         if !again {
             self.weigh(&message, 1);
         }
-        self.observe(Happening::Sent { from, to, message: said(&message), arrives });
+        self.observe(TraceEvent::Sent { from, to, message: said(&message), arrives });
     }
 
     /// Counts the bytes of so many copies of a message, if they are to be counted.
@@ -206,7 +206,7 @@ impl<P: Process> Outside<P> {
     fn refuse(&mut self, from: NodeId, to: NodeId, message: P::Message) {
         self.weigh(&message, 1);
         self.ledger.strange += 1;
-        self.observe(Happening::Dropped { from, to, message: said(&message), why: Why::Stranger });
+        self.observe(TraceEvent::Dropped { from, to, message: said(&message), why: Why::Stranger });
     }
 
     /// Drops what does not even leave.
@@ -233,7 +233,7 @@ impl<P: Process> Outside<P> {
             Why::Dead => self.ledger.dead += 1,
             Why::Stranger => self.ledger.strange += 1,
         }
-        self.observe(Happening::Dropped {
+        self.observe(TraceEvent::Dropped {
             from: roster.id(from),
             to: roster.id(to),
             message: said(&message),
@@ -254,8 +254,10 @@ impl<P: Process> Outside<P> {
         if self.generations.len() < 1 << 15 {
             return;
         }
-        let generation = |event: &Event<P>| match event.what {
-            What::Timer(timer) => self.generations[event.whom as usize * P::Timer::COUNT + timer.index()],
+        let generation = |event: &Event<P>| match event.kind {
+            EventKind::Timer(timer) => {
+                self.generations[event.target as usize * P::Timer::COUNT + timer.index()]
+            }
             _ => 0,
         };
         std::hint::black_box(self.queue.opened().map(generation).fold(0, u32::wrapping_add));
@@ -300,7 +302,7 @@ impl<P: Process> Outside<P> {
             return;
         }
         self.judge(roster, |invariant, facts| invariant.on_change(facts, change));
-        // What somebody says concerns one election; what befalls the world concerns all.
+        // What somebody says concerns one election; a fault concerns all.
         if !matches!(change, Change::Announced(..)) {
             for place in 0..self.others.len() {
                 self.judge_other(roster, place, |invariant, facts| invariant.on_change(facts, change));
@@ -323,7 +325,7 @@ impl<P: Process> Outside<P> {
         let mut invariants = std::mem::take(&mut self.invariants);
         for invariant in &mut invariants {
             if let Err(detail) = check(invariant.as_mut(), &self.facts(roster)) {
-                self.accuse(invariant.name(), detail);
+                self.record_violation(invariant.name(), detail);
             }
         }
         self.invariants = invariants;
@@ -339,14 +341,14 @@ impl<P: Process> Outside<P> {
         for invariant in &mut invariants {
             let facts = self.facts_in(roster, &self.others[place].ledger);
             if let Err(detail) = check(invariant.as_mut(), &facts) {
-                self.accuse(invariant.name(), format!("in election {}: {detail}", place + 2));
+                self.record_violation(invariant.name(), format!("in election {}: {detail}", place + 2));
             }
         }
         self.others[place].invariants = invariants;
     }
 
     /// Writes a broken promise down, the first of its kind.
-    fn accuse(&mut self, invariant: &'static str, detail: String) {
+    fn record_violation(&mut self, invariant: &'static str, detail: String) {
         if !self.ledger.violations.iter().any(|violation| violation.invariant == invariant) {
             self.ledger.violations.push(Violation { invariant, at: self.now, detail });
         }
@@ -373,8 +375,8 @@ impl<P: Process> Outside<P> {
         if self.looked_at {
             self.look_at_sending(roster.id(from), roster.id(to), message.clone(), arrives, again);
         }
-        let what = What::Message(message);
-        self.queue.push(arrives.as_nanos(), Event { whom: to as u32, mark: from as u32, what });
+        let kind = EventKind::Message(message);
+        self.queue.push(arrives.as_nanos(), Event { target: to as u32, tag: from as u32, kind });
     }
 }
 
@@ -387,129 +389,132 @@ fn said<M: suffrage_core::Message>(message: &M) -> Said<'_> {
 pub(crate) struct Turn<'w, P: Process> {
     slot: usize,
     roster: &'w Roster,
-    outside: &'w mut Outside<P>,
+    environment: &'w mut Environment<P>,
 }
 
 impl<'w, P: Process> Turn<'w, P> {
     #[inline]
-    pub(crate) fn new(slot: usize, roster: &'w Roster, outside: &'w mut Outside<P>) -> Self {
-        Turn { slot, roster, outside }
+    pub(crate) fn new(slot: usize, roster: &'w Roster, environment: &'w mut Environment<P>) -> Self {
+        Turn { slot, roster, environment }
     }
 
     /// A failure detector that is a process of its own says what it takes a peer for.
-    fn opine(&mut self, peer: NodeId, suspected: bool) {
+    fn report_suspicion(&mut self, peer: NodeId, suspected: bool) {
         let Some(subject) = self.roster.slot(peer) else { return };
-        let wrong = suspected && !self.outside.is_silent(self.slot, subject);
-        self.outside.ledger.wrong_suspicions += u64::from(wrong);
+        let wrong = suspected && !self.environment.is_silent(self.slot, subject);
+        self.environment.ledger.wrong_suspicions += u64::from(wrong);
         let who = self.roster.id(self.slot);
-        self.outside.observe_opinion(who, peer, suspected);
+        self.environment.observe_opinion(who, peer, suspected);
     }
 }
 
 impl<P: Process> Effects<P> for Turn<'_, P> {
     #[inline]
     fn rng(&mut self) -> &mut Rng {
-        &mut self.outside.rng
+        &mut self.environment.rng
     }
 
     #[inline(always)]
     fn send(&mut self, to: NodeId, message: P::Message) {
-        self.outside.ledger.sent[message.kind()] += 1;
+        self.environment.ledger.sent[message.kind()] += 1;
         match self.roster.slot(to) {
-            Some(to) => self.outside.transmit(self.roster, self.slot, to, message),
-            None => self.outside.refuse(self.roster.id(self.slot), to, message),
+            Some(to) => self.environment.transmit(self.roster, self.slot, to, message),
+            None => self.environment.refuse(self.roster.id(self.slot), to, message),
         }
     }
 
     fn multicast(&mut self, message: P::Message) {
         let copies = self.roster.len() as u64 - 1;
-        self.outside.ledger.multicasts[message.kind()] += 1;
-        self.outside.ledger.copies[message.kind()] += copies;
+        self.environment.ledger.multicasts[message.kind()] += 1;
+        self.environment.ledger.copies[message.kind()] += copies;
         let from = self.roster.id(self.slot);
-        self.outside.observe(Happening::Multicast { from, message: said(&message) });
-        let loss = self.outside.network.multicast_loss.unwrap_or(self.outside.network.loss);
+        self.environment.observe(TraceEvent::Multicast { from, message: said(&message) });
+        let loss = self.environment.network.multicast_loss.unwrap_or(self.environment.network.loss);
         // Cuts are met on sending too, so that what is sent into one stays lost if it heals.
-        if let Latency::Const(delay) = self.outside.network.latency
-            && self.outside.network.duplicate == 0.0
-            && self.outside.network.is_whole()
+        if let Latency::Const(delay) = self.environment.network.latency
+            && self.environment.network.duplicate == 0.0
+            && self.environment.network.is_whole()
         {
-            self.outside.weigh(&message, copies);
-            let mark = (loss as f32).to_bits();
-            let event = Event { whom: self.slot as u32, mark, what: What::Multicast(message) };
-            return self.outside.queue.push((self.outside.now + delay).as_nanos(), event);
+            self.environment.weigh(&message, copies);
+            let tag = (loss as f32).to_bits();
+            let event = Event { target: self.slot as u32, tag, kind: EventKind::Multicast(message) };
+            return self.environment.queue.push((self.environment.now + delay).as_nanos(), event);
         }
         // The loss is put in place for the while, so that the way of every other message need not know.
-        let usual = std::mem::replace(&mut self.outside.network.loss, loss);
+        let usual = std::mem::replace(&mut self.environment.network.loss, loss);
         for to in (0..self.roster.len()).filter(|&to| to != self.slot) {
-            self.outside.transmit(self.roster, self.slot, to, message.clone());
+            self.environment.transmit(self.roster, self.slot, to, message.clone());
         }
-        self.outside.network.loss = usual;
+        self.environment.network.loss = usual;
     }
 
     #[inline]
     fn set_timer(&mut self, timer: P::Timer, after: Span) {
-        let after = self.outside.clocks.true_span(self.slot, after);
-        let generation = self.outside.next_generation(self.slot, timer);
-        let event = Event { whom: self.slot as u32, mark: generation, what: What::Timer(timer) };
-        self.outside.queue.push((self.outside.now + after).as_nanos(), event);
+        let after = self.environment.clocks.true_span(self.slot, after);
+        let generation = self.environment.next_generation(self.slot, timer);
+        let event = Event { target: self.slot as u32, tag: generation, kind: EventKind::Timer(timer) };
+        self.environment.queue.push((self.environment.now + after).as_nanos(), event);
     }
 
     #[inline]
     fn cancel_timer(&mut self, timer: P::Timer) {
-        self.outside.next_generation(self.slot, timer);
+        self.environment.next_generation(self.slot, timer);
     }
 
     fn save(&mut self, state: P::Saved) {
-        if self.outside.disks.is_empty() {
-            self.outside.disks = vec![None; self.roster.len()];
+        if self.environment.disks.is_empty() {
+            self.environment.disks = vec![None; self.roster.len()];
         }
-        self.outside.disks[self.slot] = Some(state);
+        self.environment.disks[self.slot] = Some(state);
     }
 
     fn announce(&mut self, announcement: Announcement) {
         let who = self.roster.id(self.slot);
-        let now = self.outside.now;
-        announcement.hash(&mut self.outside.ledger.fingerprint);
+        let now = self.environment.now;
+        announcement.hash(&mut self.environment.ledger.fingerprint);
         // One that was paused says late that it no longer leads: it has not since its lease ended.
-        let overdue = self.outside.ledger.lease(self.slot).map_or(Span::ZERO, |end| {
-            self.outside.clocks.true_span(self.slot, self.outside.clock(self.slot).since(end))
+        let overdue = self.environment.ledger.lease(self.slot).map_or(Span::ZERO, |end| {
+            self.environment.clocks.true_span(self.slot, self.environment.clock(self.slot).since(end))
         });
-        self.outside.ledger.believe(self.slot, who, announcement, now, overdue);
-        self.outside.observe(Happening::Announced { who, announcement });
-        self.outside.changed(self.roster, Change::Announced(self.slot, announcement));
+        self.environment.ledger.believe(self.slot, who, announcement, now, overdue);
+        self.environment.observe(TraceEvent::Announced { who, announcement });
+        self.environment.changed(self.roster, Change::Announced(self.slot, announcement));
     }
 
     fn lead_until(&mut self, end: Time) {
-        self.outside.ledger.lease_until(self.slot, end);
-        self.outside.changed(self.roster, Change::Clocked(self.slot));
+        self.environment.ledger.lease_until(self.slot, end);
+        self.environment.changed(self.roster, Change::Clocked(self.slot));
     }
 
     fn announce_in(&mut self, election: usize, announcement: Announcement) {
         let Some(place) = election.checked_sub(1) else { return self.announce(announcement) };
-        let (who, now, clock) = (self.roster.id(self.slot), self.outside.now, self.outside.clock(self.slot));
-        announcement.hash(&mut self.outside.ledger.fingerprint);
-        self.outside.ledger.active = now;
-        let Outside { others, clocks, .. } = &mut *self.outside;
+        let (who, now, clock) =
+            (self.roster.id(self.slot), self.environment.now, self.environment.clock(self.slot));
+        announcement.hash(&mut self.environment.ledger.fingerprint);
+        self.environment.ledger.active = now;
+        let Environment { others, clocks, .. } = &mut *self.environment;
         let ledger = &mut others[place].ledger;
         let overdue =
             ledger.lease(self.slot).map_or(Span::ZERO, |end| clocks.true_span(self.slot, clock.since(end)));
         ledger.believe(self.slot, who, announcement, now, overdue);
         let change = Change::Announced(self.slot, announcement);
-        self.outside.judge_other(self.roster, place, |invariant, facts| invariant.on_change(facts, change));
+        self.environment
+            .judge_other(self.roster, place, |invariant, facts| invariant.on_change(facts, change));
     }
 
     fn lead_until_in(&mut self, election: usize, end: Time) {
         let Some(place) = election.checked_sub(1) else { return self.lead_until(end) };
-        self.outside.others[place].ledger.lease_until(self.slot, end);
+        self.environment.others[place].ledger.lease_until(self.slot, end);
         let change = Change::Clocked(self.slot);
-        self.outside.judge_other(self.roster, place, |invariant, facts| invariant.on_change(facts, change));
+        self.environment
+            .judge_other(self.roster, place, |invariant, facts| invariant.on_change(facts, change));
     }
 
     fn suspect(&mut self, peer: NodeId) {
-        self.opine(peer, true);
+        self.report_suspicion(peer, true);
     }
 
     fn restore(&mut self, peer: NodeId) {
-        self.opine(peer, false);
+        self.report_suspicion(peer, false);
     }
 }

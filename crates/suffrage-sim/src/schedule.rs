@@ -1,0 +1,284 @@
+//! Scheduled actions: faults, commands, and the looks of the simulated failure detector.
+
+use suffrage_core::{Attribute, Command, Process, Span, Start, Time};
+
+use crate::environment::{EventKind, Pause};
+use crate::facts::Status;
+use crate::invariants::Change;
+use crate::observer::Why;
+use crate::{Fault, TraceEvent, World};
+
+/// Something scheduled that is neither a message nor a timer.
+#[derive(Clone, Debug)]
+pub(crate) enum ScheduledAction {
+    Start,
+    Fault(Fault),
+    Resume(usize),
+    Command(usize, Command),
+    /// A process that was paused at the time learns that ranks have changed.
+    ViewChange(usize),
+    /// The detector looks at everything that involves this process.
+    Look(usize),
+    /// The detector looks at one pair.
+    LookAt(usize, usize),
+    /// The detector looks at everybody.
+    LookAround,
+    /// Somebody suspects somebody wrongly.
+    Mistake,
+}
+
+impl<P: Process> World<P> {
+    pub(crate) fn perform(&mut self, action: ScheduledAction) {
+        match action {
+            ScheduledAction::Start => self.start(),
+            ScheduledAction::Fault(fault) => self.apply_fault(fault),
+            ScheduledAction::Resume(slot) => self.resume(slot),
+            ScheduledAction::Command(slot, command) => self.deliver_command(slot, command),
+            ScheduledAction::ViewChange(slot) => self.deliver_view_change(slot),
+            ScheduledAction::Look(slot) => self.look(slot),
+            ScheduledAction::LookAt(observer, subject) => self.look_at(observer, subject),
+            ScheduledAction::LookAround => self.look_around(),
+            ScheduledAction::Mistake => self.mistake(),
+        }
+    }
+
+    fn start(&mut self) {
+        for slot in 0..self.roster.len() {
+            if self.environment.status(slot) == Status::Up {
+                self.input(slot, |process, cx| process.on_start(cx, Start::Fresh));
+            }
+        }
+    }
+
+    fn apply_fault(&mut self, fault: Fault) {
+        self.environment.note(0, 8 << 32);
+        match fault {
+            Fault::Crash(slot) => self.crash(slot),
+            Fault::CrashLeader => {
+                self.fallen = self.environment.facts(&self.roster).leader();
+                self.fallen.into_iter().for_each(|slot| self.crash(slot));
+            }
+            Fault::Recover { slot, disk } => self.recover(slot, disk),
+            Fault::RecoverLeader { disk } => {
+                self.fallen.into_iter().for_each(|slot| self.recover(slot, disk));
+            }
+            Fault::Pause(slot, until) => self.pause(slot, until),
+            Fault::Cut(name, cut) => {
+                self.environment.network.cut(name, cut);
+                self.rewired(TraceEvent::Cut);
+            }
+            Fault::Heal(name) => {
+                if self.environment.network.heal(name) {
+                    self.rewired(TraceEvent::Healed);
+                }
+            }
+            Fault::Loss(probability) => self.environment.network.loss = probability,
+            Fault::Duplicate(probability) => self.environment.network.duplicate = probability,
+            Fault::Jump { slot, by, back } => {
+                self.environment.note(slot as u64, 9 << 32);
+                self.environment.jump(slot, by, back);
+                self.environment.observe(TraceEvent::Jumped { who: self.roster.id(slot), by, back });
+                self.environment.changed(&self.roster, Change::Clocked(slot));
+            }
+            Fault::Rank(slot, attribute) => self.prefer(slot, attribute),
+            Fault::HealAll => {
+                self.environment.network.heal_all();
+                self.detector = self.detector.without_mistakes();
+                self.rewired(TraceEvent::HealedAll);
+            }
+        }
+    }
+
+    fn crash(&mut self, slot: usize) {
+        if self.environment.status(slot) == Status::Down {
+            return;
+        }
+        let who = self.roster.id(slot);
+        self.environment.note(slot as u64, 2 << 32);
+        let waiting = self.environment.crash(slot, who);
+        self.suspicions.forget(slot);
+        self.environment.observe(TraceEvent::Crashed { who });
+        for event in waiting {
+            if let EventKind::Message(message) = event.kind {
+                self.environment.drop_message(&self.roster, event.tag as usize, slot, message, Why::Dead);
+            }
+        }
+        self.environment.changed(&self.roster, Change::Crashed(slot));
+        self.look_later(ScheduledAction::Look(slot));
+    }
+
+    fn recover(&mut self, slot: usize, disk: bool) {
+        if self.environment.status(slot) != Status::Down {
+            return;
+        }
+        let who = self.roster.id(slot);
+        self.environment.note(slot as u64, 3 << 32);
+        self.processes[slot] = (self.make)(who);
+        self.environment.observe(TraceEvent::Recovered { who });
+        self.look_later(ScheduledAction::Look(slot));
+        // Counted on its return, not on its failure, or ranks would work as a failure detector.
+        if let Some(qualities) = &mut self.qualities {
+            qualities[slot].failures += 1;
+            let attribute = qualities[slot].attribute();
+            self.rank(slot, attribute);
+        }
+        // Up only now: the first a process hears is its start.
+        self.environment.set_status(slot, Status::Up);
+        let saved = self.environment.disk(slot, disk);
+        self.input(slot, |process, cx| process.on_start(cx, Start::Recovered(saved)));
+    }
+
+    fn pause(&mut self, slot: usize, until: Time) {
+        if self.environment.status(slot) == Status::Down {
+            return;
+        }
+        if let Some(pause) = self.environment.paused.get_mut(&slot) {
+            pause.until = pause.until.max(until);
+            return self.schedule(until, ScheduledAction::Resume(slot));
+        }
+        self.environment.note(slot as u64, 6 << 32);
+        self.environment.set_status(slot, Status::Paused);
+        self.environment.paused.insert(slot, Pause { until, waiting: Vec::new() });
+        self.environment.observe(TraceEvent::Paused { who: self.roster.id(slot) });
+        self.environment.changed(&self.roster, Change::Paused(slot));
+        self.schedule(until, ScheduledAction::Resume(slot));
+        self.look_later(ScheduledAction::Look(slot));
+    }
+
+    fn resume(&mut self, slot: usize) {
+        // It may have been paused for longer meanwhile, or have crashed, recovered and been paused again.
+        let Some(pause) = self.environment.paused.remove(&slot) else { return };
+        if pause.until > self.environment.now {
+            self.environment.paused.insert(slot, pause);
+            return;
+        }
+        self.environment.set_status(slot, Status::Up);
+        self.environment.observe(TraceEvent::Resumed { who: self.roster.id(slot) });
+        self.environment.changed(&self.roster, Change::Paused(slot));
+        self.look_later(ScheduledAction::Look(slot));
+        for event in pause.waiting {
+            match event.kind {
+                // It has met the network as it was on its arrival.
+                EventKind::Message(message) => self.hear(event.tag as usize, slot, message),
+                _ => self.happen(event),
+            }
+        }
+    }
+
+    fn rewired(&mut self, event: TraceEvent<'_>) {
+        self.environment.observe(event);
+        self.environment.changed(&self.roster, Change::Rewired);
+        self.look_later(ScheduledAction::LookAround);
+    }
+
+    /// What the operator wishes: the attribute itself, or a part of it where failures count.
+    fn prefer(&mut self, slot: usize, attribute: Attribute) {
+        let Some(qualities) = &mut self.qualities else { return self.rank(slot, attribute) };
+        qualities[slot].priority = attribute.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+        let attribute = qualities[slot].attribute();
+        self.rank(slot, attribute);
+    }
+
+    fn rank(&mut self, slot: usize, attribute: Attribute) {
+        let who = self.roster.id(slot);
+        self.environment.note(slot as u64, 7 << 32);
+        self.environment.ledger.fingerprint.mix(attribute as u64);
+        self.roster.set_attribute(who, attribute);
+        self.environment.observe(TraceEvent::Ranked { who, attribute });
+        for slot in 0..self.roster.len() {
+            self.deliver_view_change(slot);
+        }
+    }
+
+    fn deliver_view_change(&mut self, slot: usize) {
+        match self.environment.status(slot) {
+            Status::Up => self.input(slot, |process, cx| process.on_view_change(cx)),
+            Status::Paused => self.wait(slot, ScheduledAction::ViewChange(slot)),
+            Status::Down => {}
+        }
+    }
+
+    fn deliver_command(&mut self, slot: usize, command: Command) {
+        match self.environment.status(slot) {
+            Status::Up => {
+                self.environment.note(slot as u64, 4 << 32);
+                self.environment.observe(TraceEvent::Commanded { who: self.roster.id(slot), command });
+                self.input(slot, |process, cx| process.on_command(cx, command.into()));
+            }
+            Status::Paused => self.wait(slot, ScheduledAction::Command(slot, command)),
+            Status::Down => {}
+        }
+    }
+
+    /// Keeps an action on a paused process until the process resumes.
+    fn wait(&mut self, slot: usize, action: ScheduledAction) {
+        let event = self.file(action);
+        self.environment.defer(slot, event);
+    }
+
+    pub(crate) fn look_later(&mut self, look: ScheduledAction) {
+        if let Some(delay) = self.detector.delay() {
+            self.schedule(self.environment.now + delay, look);
+        }
+    }
+
+    fn look(&mut self, slot: usize) {
+        for other in 0..self.roster.len() {
+            self.look_at(other, slot);
+            self.look_at(slot, other);
+        }
+    }
+
+    fn look_around(&mut self) {
+        for observer in 0..self.roster.len() {
+            for subject in 0..self.roster.len() {
+                self.look_at(observer, subject);
+            }
+        }
+    }
+
+    fn look_at(&mut self, observer: usize, subject: usize) {
+        // One that does not run sees nothing; it is looked at again when it does.
+        if observer != subject && self.environment.status(observer) == Status::Up {
+            self.report(observer, subject, self.environment.is_silent(observer, subject));
+        }
+    }
+
+    /// Tells the observer what to believe. True if that is news to it.
+    fn report(&mut self, observer: usize, subject: usize, suspected: bool) -> bool {
+        if !self.suspicions.set(observer, subject, suspected) {
+            return false;
+        }
+        let (who, peer) = (self.roster.id(observer), self.roster.id(subject));
+        self.environment.note(observer as u64 | (subject as u64) << 32, 5 << 32 | u64::from(suspected));
+        self.environment.observe_opinion(who, peer, suspected);
+        match suspected {
+            true => self.input(observer, |process, cx| process.on_suspect(cx, peer)),
+            false => self.input(observer, |process, cx| process.on_restore(cx, peer)),
+        }
+        true
+    }
+
+    fn mistake(&mut self) {
+        let count = self.roster.len() as u64;
+        let rng = &mut self.environment.network.rng;
+        let (observer, other) = (rng.below(count) as usize, rng.below(count - 1) as usize);
+        let subject = other + usize::from(other >= observer);
+        let possible = self.detector.false_rate() > 0.0 && self.environment.status(observer) == Status::Up;
+        if possible && !self.environment.is_silent(observer, subject) && self.report(observer, subject, true)
+        {
+            self.environment.ledger.wrong_suspicions += 1;
+            self.look_later(ScheduledAction::LookAt(observer, subject));
+        }
+        self.schedule_mistake();
+    }
+
+    /// Mistakes of all processes together come as a Poisson process.
+    pub(crate) fn schedule_mistake(&mut self) {
+        let rate = self.detector.false_rate() * self.roster.len() as f64;
+        if rate > 0.0 && self.roster.len() > 1 {
+            let wait = Span::from_units(self.environment.network.rng.exponential(1.0 / rate));
+            self.schedule(self.environment.now + wait, ScheduledAction::Mistake);
+        }
+    }
+}
