@@ -10,7 +10,7 @@ use suffrage::{Election, Node};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cluster;
-use crate::error::Error;
+use suffrage_cli::Error;
 
 const KEYS: &[&str] = &["id", "voters", "keys", "data", "ttl", "longest-ttl", "delay"];
 

@@ -8,8 +8,8 @@ use suffrage_node::config::{Config, KEYS};
 use crate::daemon;
 use serde_json::json;
 
-use crate::Console;
-use crate::error::Error;
+use suffrage_cli::Console;
+use suffrage_cli::Error;
 
 const ABOUT: &str = "Runs a node of a cluster, until it is told to stop.
 

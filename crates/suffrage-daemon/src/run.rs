@@ -14,8 +14,9 @@ use suffrage::{Keyring, Node, Settings, Supervisor};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use crate::error::Error;
-use crate::{Console, cluster};
+use suffrage_cli::Error;
+use suffrage_cli::Console;
+use crate::cluster;
 
 const ABOUT: &str = "Runs a command only while leading.
 

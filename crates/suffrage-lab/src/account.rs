@@ -8,7 +8,7 @@ use suffrage_core::{Attribute, Command, Figure, NodeId, Quality, Safety, Time, V
 use suffrage_sim::{Messages, Observer, Outcome, Ranking, Scenario, TraceEvent};
 
 use crate::belief::{Beliefs, News};
-use crate::text;
+use suffrage_cli::text;
 use crate::watch::Cuts;
 
 /// How many lines of a long course of events are shown: its beginning and its end.

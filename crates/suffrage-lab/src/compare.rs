@@ -11,9 +11,10 @@ use suffrage_algorithms::catalog::CONTRACTS;
 use serde::Serialize;
 use suffrage_sim::{Detector, TRIALS, Trial};
 
-use crate::error::Error;
+use suffrage_cli::Error;
 use crate::parallel::{self, Progress};
-use crate::{Console, algorithms, args};
+use suffrage_cli::Console;
+use crate::{algorithms, args};
 use measure::{Cell, Row, Totals};
 
 /// The failure detector of all algorithms that need one, unless --detector says otherwise.

@@ -5,7 +5,7 @@ use suffrage_sim::{Observer, Said, Scenario, TraceEvent, Why};
 
 use crate::belief::{Beliefs, News};
 use crate::diagram::canvas::{Canvas, Life, Shape};
-use crate::text;
+use suffrage_cli::text;
 use crate::watch::Cuts;
 
 mod canvas;

@@ -14,8 +14,9 @@ use suffrage_sim::Contenders;
 
 use std::str::FromStr as _;
 
-use crate::error::Error;
-use crate::{Console, args, plan_randomized, reproduce, simulate, text};
+use suffrage_cli::Error;
+use suffrage_cli::{Console, text};
+use crate::{args, plan_randomized, reproduce};
 
 const ABOUT: &str = "Plans a probabilistic election for a network: that of Gupta et al. (2000), or with \
 --algorithm randomized that of Ramanathan et al. (2007).
@@ -189,7 +190,7 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
     let plan = flags.plan(console.err_is_terminal);
     let reached = plan.plans.iter().filter_map(|plan| plan.by_simulation.as_ref());
     let reached = reached.into_iter().any(|found| matches!(found.reaches, Reach::Yes | Reach::Likely));
-    let text = if flags.json { simulate::json(&plan) } else { plan.tell() };
+    let text = if flags.json { text::json(&plan) } else { plan.tell() };
     console.out.write_all(text.as_bytes())?;
     Ok(u8::from(!reached))
 }

@@ -7,8 +7,8 @@ use suffrage_core::{Command, NodeId, Overlay, Roster, Span, Time};
 use suffrage_sim::{Cut, Fault, Multicast, Partition, Plan, Ranking, Scenario, Whom, slot_of};
 
 use crate::args::{CommandArgs, Common, FaultArgs, GroupArgs, Initiators, Links, NetworkArgs};
-use crate::error::Error;
-use crate::text;
+use suffrage_cli::Error;
+use suffrage_cli::text;
 use crate::watch::Cuts;
 
 /// The scenario that the flags describe, and what to call its cuts.

@@ -8,7 +8,7 @@ use suffrage_sim::{
     Detector, Estimate, Outcome, Tally, Traffic, Trial, TrialRun, mean, proportion, quantile, runner,
 };
 
-use crate::error::Error;
+use suffrage_cli::Error;
 use crate::replay;
 
 /// One algorithm in one trial.

@@ -1,4 +1,6 @@
-//! `suffrage validate`: what the timings of a quorum lease are worth, or which rule they break.
+//! `validate`: what the timings of a quorum lease are worth, or which rule they break.
+//!
+//! The calculation is the same in both programs. `suffrage-lab` adds a simulation beside it.
 
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
 use suffrage_core::Span;
@@ -6,13 +8,8 @@ use suffrage_lease::{
     Budget, Drift, Load, MOST_VOTERS, PACKET_BYTES, RENEWAL_BYTES, Setting, Timings, Traffic, Violation,
 };
 use serde::Serialize;
-use suffrage_sim::measure::{Ending, Failover, FailoverTrial};
-use suffrage_sim::{Latency, quantile};
 
-use crate::args::{MOST_TALKATIVE, check_seeds, jobs, kept_runs, number, seed};
-use crate::error::Error;
-use crate::parallel::{self, Progress};
-use crate::{Console, simulate, text};
+use crate::{Console, Error, text};
 
 const ABOUT: &str = "Says what the timings of a quorum lease are worth.
 
@@ -21,9 +18,7 @@ stand still, how much clocks may drift, how many renewals may be lost, when the 
 end so that it has ended before the lease does, and what it all costs in messages and packets. Timings \
 that cannot work are refused, with the rule that they break and what would mend it.
 
-With --simulate the same timings are run through the simulator, with the same state machine that runs \
-in production: the leader crashes, or releases its lease, at random moments, messages take any time up \
-to half of --rtt, and clocks drift within the bound. A simulated millisecond is a millisecond.";
+`suffrage-lab validate --simulate` runs the same timings through the simulator, too.";
 
 const EXAMPLES: &str = "Examples:
   suffrage validate --ttl 3s --renew 1s --rtt 5ms --drift 1% --stop-grace 500ms
@@ -32,27 +27,24 @@ const EXAMPLES: &str = "Examples:
       refused: with the numbers, and what would do
   suffrage validate --ttl 10s --renew 3s --rtt 80ms --voters 5 --names 100000 --leaders 20
       many elections between sites: messages a second, and packets a second
-  suffrage validate --ttl 3s --renew 1s --rtt 5ms --simulate --runs 10000
-      percentiles beside the worst case
 
-Exit codes: 0 the timings work, 1 they break a rule, or nobody came to lead in a run, or output could not \
-be written, 2 the command line is wrong.";
+Exit codes: 0 the timings work, 1 they break a rule or output could not be written, 2 the command line is wrong.";
 
 /// What is validated.
 #[derive(Args, Debug)]
-struct Arguments {
+pub struct Arguments {
     /// How long a lease is, like 3s, 500ms or 1m
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = time)]
-    ttl: Span,
+    pub ttl: Span,
     /// How often the leader renews its lease
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
-    renew: Span,
+    pub renew: Span,
     /// The longest that a message and its answer take
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = time)]
-    rtt: Span,
+    pub rtt: Span,
     /// How much clocks run fast or slow at most, like 1% or 0.01
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = drift)]
-    drift: Drift,
+    pub drift: Drift,
     /// How long the leader's work is given to end by itself
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
     stop_grace: Span,
@@ -61,7 +53,7 @@ struct Arguments {
     kill: Span,
     /// How many vote
     #[arg(long, value_name = "V", default_value = "3", value_parser = voters)]
-    voters: usize,
+    pub voters: usize,
     /// How many elections are held
     #[arg(long, value_name = "M", default_value = "1", value_parser = names)]
     names: u64,
@@ -71,22 +63,6 @@ struct Arguments {
     /// How many candidates wait for each of them
     #[arg(long, value_name = "C", default_value = "2", value_parser = waiting)]
     waiting: u64,
-    /// Runs the timings through the simulator, too
-    #[arg(long)]
-    simulate: bool,
-    /// How many processes are simulated, voters among them; all of them stand [default: the voters
-    /// and two more]
-    #[arg(long, value_name = "N", requires = "simulate", value_parser = nodes)]
-    nodes: Option<usize>,
-    /// How many crashes and how many releases are simulated, with seeds from SEED on
-    #[arg(long, value_name = "R", default_value = "1000", value_parser = kept_runs)]
-    runs: u64,
-    /// Decides everything that is left to chance
-    #[arg(long, value_name = "SEED", default_value = "0", value_parser = seed)]
-    seed: u64,
-    /// How many runs go on at a time; results do not depend on it [default: one per core]
-    #[arg(long, value_name = "J", value_parser = jobs)]
-    jobs: Option<usize>,
     /// Prints the result as JSON; times in seconds
     #[arg(long)]
     json: bool,
@@ -111,40 +87,42 @@ fn drift(text: &str) -> Result<Drift, String> {
 }
 
 fn voters(text: &str) -> Result<usize, String> {
-    number(text, "voters", 1, MOST_VOTERS)
+    text::number_within(text, "voters", 1, MOST_VOTERS)
 }
 
 fn names(text: &str) -> Result<u64, String> {
-    number(text, "elections or processes", 1, 1_000_000_000)
+    text::number_within(text, "elections or processes", 1, 1_000_000_000)
 }
 
 fn waiting(text: &str) -> Result<u64, String> {
-    number(text, "candidates", 0, 1_000_000)
+    text::number_within(text, "candidates", 0, 1_000_000)
 }
 
-fn nodes(text: &str) -> Result<usize, String> {
-    number(text, "processes", 2, MOST_TALKATIVE)
-}
-
-pub(crate) fn command() -> Command {
+/// The command, without a simulation.
+pub fn command() -> Command {
     Arguments::augment_args(Command::new("validate"))
         .about("Says what timings of a quorum lease are worth, or which rule they break")
         .long_about(ABOUT)
         .after_help(EXAMPLES)
 }
 
-pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<u8, Error> {
+/// Prints what the timings are worth, beside what `simulate` makes of them; the exit code.
+pub fn execute(
+    matches: &ArgMatches,
+    console: &mut Console<'_>,
+    simulate: impl FnOnce(&Arguments, &Budget) -> Option<Simulated>,
+) -> Result<u8, Error> {
     let arguments = Arguments::from_arg_matches(matches)?;
     arguments.check()?;
     let timings = arguments.timings();
     let (text, code) = match timings.budget(&arguments.setting()) {
-        Err(broken) if arguments.json => (simulate::json(&Refusal::of(&broken)), 1),
+        Err(broken) if arguments.json => (text::json(&Refusal::of(&broken)), 1),
         Err(broken) => (arguments.refusal(&broken), 1),
         Ok(budget) => {
-            let simulated = arguments.simulate.then(|| arguments.run(&budget, console.err_is_terminal));
+            let simulated = simulate(&arguments, &budget);
             let kept = simulated.as_ref().is_none_or(|simulated| simulated.leaderless == 0);
             let report = Report::of(&arguments, &budget, simulated);
-            let text = if arguments.json { simulate::json(&report) } else { arguments.account(&report) };
+            let text = if arguments.json { text::json(&report) } else { arguments.account(&report) };
             (text, u8::from(!kept))
         }
     };
@@ -217,36 +195,41 @@ struct PerSecond {
 
 /// What came of the runs.
 #[derive(Debug, Serialize)]
-struct Simulated {
-    nodes: usize,
-    runs: u64,
-    seed: u64,
-    crash: Percentiles,
-    /// While no renewal was under way.
-    release: Percentiles,
-    /// While one may have been.
-    release_renewing: Percentiles,
+pub struct Simulated {
+    /// How many processes took part.
+    pub nodes: usize,
+    /// How many crashes, and how many releases.
+    pub runs: u64,
+    /// The first seed.
+    pub seed: u64,
+    /// Time without a leader after a crash.
+    pub crash: Percentiles,
+    /// After a release while no renewal was under way.
+    pub release: Percentiles,
+    /// After a release while a renewal may have been under way.
+    pub release_renewing: Percentiles,
     /// Runs that took longer than computed for a candidate that is not in another's way.
-    beyond: usize,
+    pub beyond: usize,
     /// Runs in which nobody led for twenty leases.
-    leaderless: usize,
+    pub leaderless: usize,
 }
 
-/// In seconds.
+/// Percentiles of times in seconds.
 #[derive(Debug, Serialize)]
-struct Percentiles {
-    runs: usize,
-    p50: Option<f64>,
-    p90: Option<f64>,
-    p99: Option<f64>,
-    max: Option<f64>,
+pub struct Percentiles {
+    /// How many times there are.
+    pub runs: usize,
+    /// The median.
+    pub p50: Option<f64>,
+    /// 90% are not above this.
+    pub p90: Option<f64>,
+    /// 99% are not above this.
+    pub p99: Option<f64>,
+    /// The longest.
+    pub max: Option<f64>,
 }
 
 impl Percentiles {
-    fn of(times: &[f64]) -> Percentiles {
-        let [p50, p90, p99, max] = [0.5, 0.9, 0.99, 1.0].map(|share| quantile(times, share));
-        Percentiles { runs: times.len(), p50, p90, p99, max }
-    }
 
     fn row(&self, name: &str, computed: Span) -> Vec<String> {
         let say = |time: Option<f64>| time.map_or("-".to_string(), |time| clock(seconds_as_span(time)));
@@ -310,17 +293,11 @@ impl Arguments {
         if self.rtt.is_zero() {
             return Err(Error::flag("rtt", "messages must take some time"));
         }
-        check_seeds(self.seed, self.runs)?;
-        // Whoever crashes may be a voter, and the others must be able to elect.
-        let least = if self.voters > 2 { self.voters } else { self.voters + 2 };
-        if self.members() < least {
-            let reason = format!("with --voters {} it takes {least} processes at least", self.voters);
-            return Err(Error::flag("nodes", reason));
-        }
         Ok(())
     }
 
-    fn timings(&self) -> Timings {
+    /// The timings of the lease.
+    pub fn timings(&self) -> Timings {
         Timings::for_round_trip(self.ttl, self.renew, self.drift, self.rtt)
     }
 
@@ -332,49 +309,6 @@ impl Arguments {
     fn load(&self) -> Load {
         let leaders = self.leaders.min(self.names);
         Load { names: self.names, leaders, waiting: self.waiting, voters: self.voters as u64 }
-    }
-
-    fn members(&self) -> usize {
-        self.nodes.unwrap_or(self.voters + 2)
-    }
-
-    fn run(&self, budget: &Budget, watched: bool) -> Simulated {
-        let progress = Progress::new(self.runs * 2, watched);
-        let trial = FailoverTrial {
-            timings: self.timings(),
-            voters: self.voters,
-            members: self.members(),
-            latency: Latency::Uniform(Span::ZERO, self.rtt.scale(0.5)),
-            drift: self.drift.fraction(),
-            seed: 0,
-        };
-        let seeds = self.seed..self.seed + self.runs;
-        let [crashes, releases] = [Ending::Crash, Ending::Release].map(|ending| {
-            let run = |seed| FailoverTrial { seed, ..trial.clone() }.run(ending);
-            parallel::map(seeds.clone(), self.jobs, &progress, run)
-        });
-        let (renewing, settled): (Vec<Failover>, Vec<Failover>) =
-            releases.into_iter().partition(|release| release.renewing);
-        let percentiles = |failovers: &[Failover]| {
-            let times: Vec<f64> = failovers.iter().filter_map(|it| it.took).map(seconds).collect();
-            Percentiles::of(&times)
-        };
-        let beyond = |failovers: &[Failover], bound: Span| {
-            failovers.iter().filter(|failover| failover.took.is_none_or(|took| took > bound)).count()
-        };
-        let all = || crashes.iter().chain(&settled).chain(&renewing);
-        Simulated {
-            nodes: self.members(),
-            runs: self.runs,
-            seed: self.seed,
-            crash: percentiles(&crashes),
-            release: percentiles(&settled),
-            release_renewing: percentiles(&renewing),
-            beyond: beyond(&crashes, budget.crash)
-                + beyond(&settled, budget.release)
-                + beyond(&renewing, budget.crash),
-            leaderless: all().filter(|failover| failover.took.is_none()).count(),
-        }
     }
 
     /// The timings, in one line.
