@@ -38,11 +38,7 @@ pub fn file() -> Arg {
 /// What flags, environment and file say together; there is a file if `config` is one of the names. `id` is what
 /// this node is called, whatever else is said.
 #[allow(clippy::disallowed_methods, reason = "the environment is where people set this")]
-pub fn read(
-    names: &'static [&'static str],
-    matches: &ArgMatches,
-    id: Option<u64>,
-) -> Result<Config, Error> {
+pub fn read(names: &'static [&'static str], matches: &ArgMatches, id: Option<u64>) -> Result<Config, Error> {
     let path = if names.contains(&"config") {
         let said = matches.get_one::<PathBuf>("config").cloned();
         said.or_else(|| std::env::var_os("SUFFRAGE_CONFIG").map(PathBuf::from))

@@ -93,7 +93,12 @@ pub fn place(id: u64) -> Option<usize> {
 }
 
 /// Runs the demo until Ctrl-C; with `once`, until the second leader has been seen.
-pub fn execute(cast: Box<dyn DemoNodes>, nodes: usize, once: bool, console: &mut Console<'_>) -> Result<(), Error> {
+pub fn execute(
+    cast: Box<dyn DemoNodes>,
+    nodes: usize,
+    once: bool,
+    console: &mut Console<'_>,
+) -> Result<(), Error> {
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);
     // Where it cannot be set, a signal ends the program at once, and the nodes with it.
@@ -205,13 +210,18 @@ struct Show<'a, 'c> {
 }
 
 impl<'a, 'c> Show<'a, 'c> {
-    fn start(cast: Box<dyn DemoNodes>, nodes: usize, console: &'a mut Console<'c>) -> Result<Show<'a, 'c>, Error> {
+    fn start(
+        cast: Box<dyn DemoNodes>,
+        nodes: usize,
+        console: &'a mut Console<'c>,
+    ) -> Result<Show<'a, 'c>, Error> {
         let start = BootClock.now();
         let name = format!("suffrage-demo-{}-{}", std::process::id(), start.as_nanos());
         let folder = Folder(std::env::temp_dir().join(name));
         let failed = |error: std::io::Error| Error::Failed(format!("{}: {error}", folder.0.display()));
         fs::create_dir(&folder.0).map_err(failed)?;
-        let keys = suffrage_net::Keyring::generate().and_then(|keyring| keyring.create(&folder.0.join("keys")));
+        let keys =
+            suffrage_net::Keyring::generate().and_then(|keyring| keyring.create(&folder.0.join("keys")));
         keys.map_err(|error| Error::Failed(error.to_string()))?;
         let sockets: Vec<UdpSocket> =
             (0..nodes).map(|_| UdpSocket::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
@@ -409,7 +419,8 @@ impl<'a, 'c> Show<'a, 'c> {
             });
         }
         self.rows[node].role = Role::Leads(number);
-        let (after, numbered) = (self.after(at), if self.cast.has_leases() { "with token" } else { "in term" });
+        let (after, numbered) =
+            (self.after(at), if self.cast.has_leases() { "with token" } else { "in term" });
         self.vacant = None;
         self.event_at(at, &format!("node {} leads {numbered} {number}{after}", node + 1))?;
         let leaders = (0..self.rows.len()).filter(|&place| matches!(self.rows[place].role, Role::Leads(_)));

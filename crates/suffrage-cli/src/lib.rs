@@ -6,6 +6,7 @@ pub mod cluster;
 mod console;
 pub mod demo;
 mod error;
+pub mod testing;
 pub mod text;
 pub mod validate;
 

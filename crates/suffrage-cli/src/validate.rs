@@ -3,11 +3,11 @@
 //! The calculation is the same in both programs. `suffrage-lab` adds a simulation beside it.
 
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
+use serde::Serialize;
 use suffrage_core::Span;
 use suffrage_lease::{
     Budget, Drift, Load, MOST_VOTERS, PACKET_BYTES, RENEWAL_BYTES, Setting, Timings, Traffic, Violation,
 };
-use serde::Serialize;
 
 use crate::{Console, Error, text};
 
@@ -230,7 +230,6 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-
     fn row(&self, name: &str, computed: Span) -> Vec<String> {
         let say = |time: Option<f64>| time.map_or("-".to_string(), |time| clock(seconds_as_span(time)));
         let [p50, p90, p99, max] = [self.p50, self.p90, self.p99, self.max].map(say);

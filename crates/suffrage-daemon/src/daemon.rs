@@ -40,14 +40,14 @@ use self::desk::Desks;
 use self::http::App;
 use self::serve::{Limits, serve};
 use self::tls::Tls;
+use suffrage_net::Keyring;
+use suffrage_net::transport::udp::{Socket, Udp};
+use suffrage_net::transport::{self, Sealed};
+use suffrage_node::Error;
 use suffrage_node::clock::BootClock;
 use suffrage_node::config::Config;
 use suffrage_node::lease::{Node, Settings};
 use suffrage_node::storage::{DataFolder, MemoryDisk};
-use suffrage_net::transport::udp::{Socket, Udp};
-use suffrage_net::transport::{self, Sealed};
-use suffrage_net::Keyring;
-use suffrage_node::Error;
 
 /// An election in which nobody stands. The daemon looks at it every now and then, so that it hears the voters
 /// even if nobody wants anything of it. Clients cannot say its name.

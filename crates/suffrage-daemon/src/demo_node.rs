@@ -4,9 +4,9 @@
 use std::io::{Read as _, Write as _};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use suffrage::{Election, Node};
 use suffrage_core::Time;
 use suffrage_node::clock::{BootClock, Clock};
-use suffrage::{Election, Node};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cluster;

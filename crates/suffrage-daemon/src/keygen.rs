@@ -83,7 +83,7 @@ mod tests {
 
     fn run(arguments: &[&str]) -> (u8, String, String) {
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let line = ["suffrage", "keygen"].iter().chain(arguments);
+        let line = ["suffrage", "keygen"].iter().chain(arguments).map(Into::into).collect();
         let code = crate::run(line, &mut Console::plain(&mut out, &mut err));
         (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
     }

@@ -3,10 +3,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use suffrage_node::config::{Config, KEYS};
 use crate::daemon;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::json;
+use suffrage_node::config::{Config, KEYS};
 
 use suffrage_cli::Console;
 use suffrage_cli::Error;

@@ -2,18 +2,18 @@
 
 use std::fmt::Write as _;
 
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde::Serialize;
 use suffrage_check::{
     Bounds, Clocks, Extent, Limits, Outcome, Rates, Report, SHORT_LEASES, Universe, Verdict, check,
 };
-use clap::{Arg, ArgAction, ArgMatches, Command};
 use suffrage_core::Visitor;
 use suffrage_core::{Algorithm, Electorate, Roster, Span, Synchrony};
-use serde::Serialize;
 
-use suffrage_cli::Error;
 use crate::parallel::Stopwatch;
-use suffrage_cli::{Console, text};
 use crate::{args, options};
+use suffrage_cli::Error;
+use suffrage_cli::{Console, text};
 
 const ABOUT: &str = "Takes every schedule of a small world, and checks what the algorithm promises in all of them.
 

@@ -3,7 +3,10 @@
 use clap::{ArgMatches, Command};
 use suffrage_cli::{Console, Error};
 
-use crate::{algorithms, check, compare, demo, member, plan, reproduce, simulate, simulate_detector, simulate_multicast, torture, validate};
+use crate::{
+    algorithms, check, compare, demo, member, plan, reproduce, simulate, simulate_detector,
+    simulate_multicast, torture, validate,
+};
 
 const ABOUT: &str = "Leader election algorithms to simulate, compare, break, check and look at.
 

@@ -18,10 +18,10 @@ use suffrage_sim::{Detector, Fault, Outcome, Scenario};
 
 use crate::demo_members::Members;
 use crate::diagram::{self, Diagram};
-use suffrage_cli::Error;
 use crate::watch::{Cuts, Shared};
-use suffrage_cli::{Console, text};
 use crate::{algorithms, args};
+use suffrage_cli::Error;
+use suffrage_cli::{Console, text};
 
 const EXAMPLES: &str = "Examples:
   suffrage-lab demo --algorithm raft
@@ -58,9 +58,7 @@ pub(crate) fn command() -> Command {
                 .help("In the simulator, drawn message by message, instead of real processes"),
         )
         .mut_arg("algorithm", |arg| {
-            arg.help(
-                "Which algorithm; of --simulated, which comes first [default: bully]",
-            )
+            arg.help("Which algorithm; of --simulated, which comes first [default: bully]")
         })
         .mut_arg("nodes", |arg| arg.help("How many processes"))
         .mut_arg("seed", |arg| arg.help("Decides everything that is left to chance, of --simulated"))

@@ -29,7 +29,16 @@ impl DemoNodes for Members {
     fn command(&self, node: usize, addresses: &str, folder: &Path, new: bool) -> Command {
         let mut command = Command::new("/proc/self/exe");
         command
-            .args(["member", "--algorithm", self.0.contract().name, "--delay", DELAY, "--json", "--wait", "--input"])
+            .args([
+                "member",
+                "--algorithm",
+                self.0.contract().name,
+                "--delay",
+                DELAY,
+                "--json",
+                "--wait",
+                "--input",
+            ])
             .args(["--id", &(node + 1).to_string(), "--cluster", addresses, "--keys"])
             .arg(folder.join("keys"))
             .arg("--data")

@@ -2,6 +2,7 @@
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches as _, ValueEnum};
+use serde::Serialize;
 use suffrage_core::Span;
 use suffrage_papers::gupta2000::Strategy;
 use suffrage_papers::gupta2000::bounds::Setting;
@@ -9,14 +10,13 @@ use suffrage_papers::gupta2000::planner::{ByBound, BySimulation, Reach, Search, 
 use suffrage_papers::gupta2000::timeouts::{Delays, TimeOuts};
 use suffrage_papers::report::{interval, number};
 use suffrage_papers::study::MOST_RUNS;
-use serde::Serialize;
 use suffrage_sim::Contenders;
 
 use std::str::FromStr as _;
 
+use crate::{args, plan_randomized, reproduce};
 use suffrage_cli::Error;
 use suffrage_cli::{Console, text};
-use crate::{args, plan_randomized, reproduce};
 
 const ABOUT: &str = "Plans a probabilistic election for a network: that of Gupta et al. (2000), or with \
 --algorithm randomized that of Ramanathan et al. (2007).

@@ -1,16 +1,16 @@
 //! `suffrage plan --algorithm randomized`: rounds and mediators for a wanted probability of success.
 
+use serde::Serialize;
 use suffrage_algorithms::randomized::options::Mode;
 use suffrage_papers::gupta2000::bounds::Setting;
 use suffrage_papers::gupta2000::planner::{Reach, Search};
 use suffrage_papers::ramanathan2007::planner::{Checked, Plan, Question};
 use suffrage_papers::report::{interval, number};
-use serde::Serialize;
 
-use suffrage_cli::Error;
 use crate::plan::{Clock, Flags};
+use crate::reproduce;
+use suffrage_cli::Error;
 use suffrage_cli::{Console, text};
-use crate::{reproduce};
 
 /// What is planned.
 #[derive(Debug, Serialize)]

@@ -163,8 +163,8 @@ mod tests {
     use crate::args::Common;
     use crate::{scenario, simulate};
     use clap::FromArgMatches as _;
-    use suffrage_core::Algorithm;
     use suffrage_algorithms::catalog::{self, CONTRACTS, Visitor};
+    use suffrage_core::Algorithm;
     use suffrage_sim::{TortureTarget, order};
 
     #[test]

@@ -9,10 +9,10 @@ use suffrage_papers::reproduction::Reproduction;
 use suffrage_papers::study::{MOST_RUNS, Results, Study};
 use suffrage_papers::{gupta2000, ramanathan2007};
 
-use suffrage_cli::Error;
+use crate::args;
 use crate::parallel::{self, Progress};
+use suffrage_cli::Error;
 use suffrage_cli::{Console, text};
-use crate::{args};
 
 const ABOUT: &str = "Makes a paper's experiments again and says which of its claims held.
 

@@ -14,12 +14,12 @@ use suffrage_sim::{Observer, Outcome, Runner, Scenario, borrowed, runner};
 use crate::account::{self, Account};
 use crate::args::{Common, OutputArgs};
 use crate::diagram::{self, Diagram};
-use suffrage_cli::Error;
 use crate::sweep::{self, Sweep};
 use crate::trace::Trace;
 use crate::watch::{Cuts, Several, Shared};
-use suffrage_cli::Console;
 use crate::{algorithms, options, replay, scenario, tournament};
+use suffrage_cli::Console;
+use suffrage_cli::Error;
 
 const ABOUT: &str = "Runs an algorithm in the simulator.
 

@@ -3,14 +3,14 @@
 use std::str::FromStr as _;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
-use suffrage_core::{Span, detectors};
 use serde::Serialize;
+use suffrage_core::{Span, detectors};
 use suffrage_sim::measure::{Detection, DetectionTrial, Noticed};
 use suffrage_sim::{Estimate, Latency, mean, quantile};
 
 use crate::args::{check_seeds, drift, jobs, kept_runs, probability, seed, several_nodes};
-use suffrage_cli::Error;
 use crate::parallel::{self, Progress};
+use suffrage_cli::Error;
 use suffrage_cli::{Console, text};
 
 const ABOUT: &str = "Measures failure detectors by themselves.

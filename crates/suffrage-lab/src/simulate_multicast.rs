@@ -8,8 +8,8 @@ use suffrage_sim::measure::{Delivery, DeliveryTrial};
 use suffrage_sim::{Estimate, Latency, Multicast, mean, proportion};
 
 use crate::args::{check_seeds, jobs, kept_runs, probability, seed, several_nodes};
-use suffrage_cli::Error;
 use crate::parallel::{self, Progress};
+use suffrage_cli::Error;
 use suffrage_cli::{Console, text};
 
 const ABOUT: &str = "Measures multicasts by themselves.

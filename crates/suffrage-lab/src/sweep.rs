@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use suffrage_core::{Figure, Value};
 use serde::{Serialize, Serializer};
+use suffrage_core::{Figure, Value};
 use suffrage_sim::{Estimate, Outcome, Runner, Scenario, Tally, Violation, proportion};
 
 use crate::parallel::{self, Progress};

@@ -5,16 +5,16 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde::Serialize;
 use suffrage_algorithms::catalog::{self, CONTRACTS};
 use suffrage_core::Visitor;
 use suffrage_core::{Algorithm, BadParameter, Contract};
-use serde::Serialize;
 use suffrage_sim::{Fault, Scenario, TortureTarget, Violation, borrowed, runner, shrink};
 
-use suffrage_cli::Error;
 use crate::parallel::{self, Progress};
-use suffrage_cli::{Console, text};
 use crate::{args, options, replay};
+use suffrage_cli::Error;
+use suffrage_cli::{Console, text};
 
 const ABOUT: &str = "Puts an algorithm through random faults and checks what it promises.
 
