@@ -7,7 +7,7 @@
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
-/// use election::{Kind, Message as _};
+/// use suffrage_core::{Kind, Message as _};
 ///
 /// #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 /// enum Message {
