@@ -35,8 +35,8 @@ use serde::{Deserialize, Serialize};
 use super::{Outlook, Tenure};
 use suffrage_core::parameters;
 use suffrage_core::{
-    Algorithm, Choice, Command, Context, Contract, Cost, Detection, Electorate, Formula, NodeId,
-    Parameter, Process, Safety, Start, Synchrony, Term, Topology,
+    Algorithm, Choice, Command, Context, Contract, Cost, Detection, Electorate, Formula, NodeId, Parameter,
+    Process, Safety, Start, Synchrony, Term, Topology,
 };
 
 /// What processes of this algorithm say.

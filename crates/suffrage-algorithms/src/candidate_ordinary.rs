@@ -41,8 +41,8 @@ use super::bully::Bully;
 use super::{Outlook, Poll, Tenure};
 use suffrage_core::parameters;
 use suffrage_core::{
-    Algorithm, Announcement, BadParameter, Command, Context, Contract, Cost, Formula, NodeId,
-    Parameter, Process, Roster, Start, Term,
+    Algorithm, Announcement, BadParameter, Command, Context, Contract, Cost, Formula, NodeId, Parameter,
+    Process, Roster, Start, Term,
 };
 
 /// What processes of this algorithm say.

@@ -36,8 +36,8 @@ pub use super::modified_bully::Timer;
 use super::{Outlook, Poll, Tenure};
 use suffrage_core::parameters;
 use suffrage_core::{
-    Algorithm, BadParameter, Command, Context, Contract, Cost, Formula, NodeId, Parameter, Process,
-    Rank, Roster, Start, Term,
+    Algorithm, BadParameter, Command, Context, Contract, Cost, Formula, NodeId, Parameter, Process, Rank,
+    Roster, Start, Term,
 };
 
 /// What processes of this algorithm say.
