@@ -394,8 +394,8 @@ impl Process for CandidateOrdinary {
     }
 
     fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        let missed = self.outlook.restore(cx, peer) || self.outlook.outranks_leader(cx, peer);
-        let leads = self.outlook.leader() == Some(cx.me());
+        let missed = self.outlook.restore(cx, peer);
+        let leads = self.outlook.leads(cx);
         let rival = self.is_rival(cx, peer);
         match &mut self.phase {
             _ if leads && !rival => {

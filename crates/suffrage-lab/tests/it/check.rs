@@ -26,7 +26,9 @@ fn where_messages_are_on_time_bully_has_one_leader_and_all_was_looked_at() {
 
 #[test]
 fn what_is_cut_off_is_said_to_be() {
-    assert!(succeed("suffrage-lab check ring --depth 4").contains("That is NOT all: there are longer schedules"));
+    assert!(
+        succeed("suffrage-lab check ring --depth 4").contains("That is NOT all: there are longer schedules")
+    );
     let out = succeed("suffrage-lab check chang-roberts --states 50");
     assert!(out.contains("That is NOT all: there are more states"), "{out}");
 }

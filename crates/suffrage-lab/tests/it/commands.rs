@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use suffrage_lab::Console;
+use crate::support::{json, run, succeed};
+use serde_json::Value;
 use suffrage_algorithms::catalog::{self, CONTRACTS};
 use suffrage_core::Visitor;
 use suffrage_core::{Algorithm, Choice, NodeId};
-use serde_json::Value;
-use crate::support::{json, run, succeed};
+use suffrage_lab::Console;
 
 /// Flags of `simulate bully` that do not fit, and what the sentence about them contains.
 const BAD_INPUT: &[(&str, &str)] = &[
@@ -185,7 +185,8 @@ fn each_detector_has_its_own_missed_crashes() {
 
 #[test]
 fn multicasts_are_measured_the_same_whatever_the_jobs() {
-    let line = "suffrage-lab simulate-multicast broadcast ideal:0.9 bimodal:2,8 --loss 0.3 --runs 200 --nodes 20";
+    let line =
+        "suffrage-lab simulate-multicast broadcast ideal:0.9 bimodal:2,8 --loss 0.3 --runs 200 --nodes 20";
     let result = json(&format!("{line} --jobs 1"));
     assert_eq!(result, json(&format!("{line} --jobs 3")));
     let mean = |place: usize, key: &str| result[place][key]["mean"].as_f64().unwrap();
@@ -283,7 +284,8 @@ fn many_runs_are_tabled_in_the_order_of_the_protocol_and_can_be_replayed() {
 
 #[test]
 fn what_the_sources_do_not_count_stands_apart() {
-    let table = succeed("suffrage-lab simulate chang-roberts --nodes 5 --crash 5@20 --detector ideal:2 --runs 3");
+    let table =
+        succeed("suffrage-lab simulate chang-roberts --nodes 5 --crash 5@20 --detector ideal:2 --runs 3");
     let (counted, apart) = table.split_once("  apart, not in the sources' counts\n").expect(&table);
     assert!(counted.contains("\n    Election ") && !counted.contains("Ack"), "{table}");
     assert!(apart.contains("    Ack "), "{table}");
@@ -306,7 +308,8 @@ fn a_single_run_has_no_interval() {
 /// What `--heal-all-at` has ended is not said to end again.
 #[test]
 fn heal_all_at_ends_a_partition_once() {
-    let line = "suffrage-lab simulate bully --partition '1,2|3,4,5@10..90' --heal-all-at 50 --detector ideal:2";
+    let line =
+        "suffrage-lab simulate bully --partition '1,2|3,4,5@10..90' --heal-all-at 50 --detector ideal:2";
     for (flags, all_healed, healed) in [
         ("", "from now on nothing goes wrong", "healed"),
         ("--diagram", "all healed", "healed:"),
@@ -427,7 +430,8 @@ fn diagrams_are_aligned() {
 
 #[test]
 fn algorithms_lists_all_of_them() {
-    let (table, markdown) = (succeed("suffrage-lab algorithms"), succeed("suffrage-lab algorithms --markdown"));
+    let (table, markdown) =
+        (succeed("suffrage-lab algorithms"), succeed("suffrage-lab algorithms --markdown"));
     let contracts = json("suffrage-lab algorithms");
     assert_eq!(contracts.as_array().unwrap().len(), CONTRACTS.len());
     for (contract, json) in CONTRACTS.iter().zip(contracts.as_array().unwrap()) {
@@ -470,7 +474,8 @@ fn help_teaches_every_algorithm_with_its_options() {
 /// `--forget-votes` and `--forget-votes on` are the same run; a switch that is off can be said to be.
 #[test]
 fn a_switch_may_be_thrown_by_its_name_alone() {
-    let hash = |line: &str| json(&format!("suffrage-lab simulate raft --until 90 {line}"))["trace_hash"].clone();
+    let hash =
+        |line: &str| json(&format!("suffrage-lab simulate raft --until 90 {line}"))["trace_hash"].clone();
     assert_eq!(hash("--pre-vote"), hash("--pre-vote on"));
     assert_eq!(hash("--pre-vote --check-quorum"), hash(""));
     assert_ne!(hash("--pre-vote off"), hash(""));

@@ -1,9 +1,9 @@
 //! `suffrage-lab compare`: every algorithm on the same runs.
 
-use suffrage_algorithms::catalog::CONTRACTS;
-use serde_json::Value;
-use suffrage_sim::TRIALS;
 use crate::support::{json, run, succeed};
+use serde_json::Value;
+use suffrage_algorithms::catalog::CONTRACTS;
+use suffrage_sim::TRIALS;
 
 fn rows(scenario: &Value) -> &[Value] {
     scenario["algorithms"].as_array().expect("a table has rows")

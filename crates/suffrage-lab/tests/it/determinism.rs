@@ -49,7 +49,8 @@ fn every_algorithm_is_in_the_set() {
 #[test]
 fn what_changes_a_run_changes_its_hash() {
     let changes = ["", "--seed 1", "--loss 0.3", "--crash 5@1", "--initiator 2", "--nodes 6"];
-    let run = |change| trace_hash(&format!("suffrage-lab simulate bully --latency uniform:0.5,1.5 {change}"), 1);
+    let run =
+        |change| trace_hash(&format!("suffrage-lab simulate bully --latency uniform:0.5,1.5 {change}"), 1);
     let hashes: BTreeSet<String> = changes.into_iter().map(run).collect();
     assert_eq!(hashes.len(), changes.len());
 }

@@ -1,6 +1,6 @@
 //! The probabilistic election over gossip, among five hundred members with a real socket each, in one process.
 
-#[path = "../examples/many_sockets/group.rs"]
+#[path = "../../examples/many_sockets/group.rs"]
 mod group;
 
 use std::sync::Arc;

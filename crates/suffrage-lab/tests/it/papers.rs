@@ -124,7 +124,8 @@ fn figure_9_can_be_had_by_itself() {
 
 #[test]
 fn a_plan_of_the_randomized_election_names_rounds_and_mediators() {
-    let line = "suffrage-lab plan --algorithm randomized --nodes 500 --contenders 0.5 --target 0.95 --runs 300";
+    let line =
+        "suffrage-lab plan --algorithm randomized --nodes 500 --contenders 0.5 --target 0.95 --runs 300";
     let told = succeed(line);
     for text in
         ["rounds", "mediators", "with the announcement", "two winners", "Checked by simulation", "gupta"]

@@ -1,7 +1,7 @@
 //! `suffrage-lab torture` as users meet it.
 
-use serde_json::Value;
 use crate::support::{run, succeed};
+use serde_json::Value;
 
 #[test]
 fn kept_promises_are_a_line_an_algorithm() {
