@@ -134,6 +134,7 @@ impl Flags {
             // With its cut.
             Fault::Heal(_) => {}
             Fault::HealAll => self.add("heal-all-at", at),
+            Fault::CrashMidway { .. } | Fault::Late { .. } | Fault::Slow(_) => {}
             // A run begins with these, and they end with calm.
             Fault::Loss(_) | Fault::Duplicate(_) => unreachable!("no flag changes {fault:?} during a run"),
         }

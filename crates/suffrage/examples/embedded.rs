@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use suffrage::{Election, Error, Keyring, Node};
+use suffrage::{Error, Keyring, Node};
 use suffrage_net::transport::udp::Socket;
 
 const TTL: Duration = Duration::from_millis(500);

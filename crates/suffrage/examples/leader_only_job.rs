@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use suffrage::{Election, Error, Fenced, Keyring, Node};
+use suffrage::{Error, Fenced, Keyring, Node};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use suffrage::{Election, Error, Keyring, Leadership, Node};
+use suffrage::{Error, Keyring, Leadership, Node};
 use suffrage_net::transport::udp::Socket;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
