@@ -134,6 +134,7 @@ impl Flags {
             // With its cut.
             Fault::Heal(_) => {}
             Fault::HealAll => self.add("heal-all-at", at),
+            Fault::CrashMidway { .. } | Fault::Late { .. } | Fault::Slow(_) => {}
             // A run begins with these, and they end with calm.
             Fault::Loss(_) | Fault::Duplicate(_) => unreachable!("no flag changes {fault:?} during a run"),
         }
@@ -163,8 +164,9 @@ mod tests {
     use crate::args::Common;
     use crate::{scenario, simulate};
     use clap::FromArgMatches as _;
+    use suffrage_algorithms::catalog::{self, CONTRACTS};
     use suffrage_core::Algorithm;
-    use suffrage_algorithms::catalog::{self, CONTRACTS, Visitor};
+    use suffrage_core::Visitor;
     use suffrage_sim::{TortureTarget, order};
 
     #[test]
