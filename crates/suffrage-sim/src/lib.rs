@@ -22,6 +22,7 @@ mod queue;
 mod runner;
 mod scenario;
 mod schedule;
+mod state;
 mod statistics;
 mod storm;
 mod suite;

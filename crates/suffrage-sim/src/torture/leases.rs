@@ -173,7 +173,7 @@ impl Strain<'_> {
             let down = self.later(at, self.lease, 0.0, 0.5);
             self.plan.push((down, Fault::Crash(slot)));
             self.plan.push((down, Fault::CrashMidway { slot, point: timing::point(self.rng) }));
-            back = back.max(down + self.delay);
+            back = self.later(back.max(down), self.delay, 1.0, 2.0);
             self.plan.push((back, Fault::Recover { slot, disk: true }));
             back = self.later(back, self.lease, 0.0, 0.5);
         }
