@@ -12,7 +12,7 @@ use crate::facts::Status;
 use crate::invariants::Change;
 use crate::network::Network;
 use crate::observer::{Said, Why};
-use crate::{Facts, Invariant, Latency, Ledger, Observer, Queue, TraceEvent, Violation};
+use crate::{CrashPoint, Facts, Invariant, Latency, Ledger, Observer, Queue, TraceEvent, Violation};
 
 /// An entry of the queue.
 #[derive(Clone, Debug)]
@@ -56,6 +56,8 @@ pub(crate) struct Environment<P: Process> {
     /// How many are not up: while it is nobody, nobody's status need be looked at.
     impaired: usize,
     pub(crate) paused: BTreeMap<usize, Pause<P>>,
+    /// Those that are to crash in the middle of an input, and where.
+    pub(crate) doomed: BTreeMap<usize, CrashPoint>,
     /// For each process and timer, how often it was set or cancelled: an event in the queue with an
     /// older number is stale.
     generations: Vec<u32>,
@@ -87,6 +89,7 @@ impl<P: Process> Environment<P> {
             statuses: vec![Status::Up; count],
             impaired: 0,
             paused: BTreeMap::new(),
+            doomed: BTreeMap::new(),
             generations: vec![0; count * P::Timer::COUNT],
             disks: Vec::new(),
             rng: Rng::new(seeds.word(1)),
@@ -279,6 +282,7 @@ impl<P: Process> Environment<P> {
     /// was waiting there is returned.
     pub(crate) fn crash(&mut self, slot: usize, who: NodeId) -> Vec<Event<P>> {
         self.set_status(slot, Status::Down);
+        self.doomed.remove(&slot);
         for generation in &mut self.generations[slot * P::Timer::COUNT..][..P::Timer::COUNT] {
             *generation = generation.wrapping_add(1);
         }
@@ -431,7 +435,7 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
         self.environment.observe(TraceEvent::Multicast { from, message: said(&message) });
         let loss = self.environment.network.multicast_loss.unwrap_or(self.environment.network.loss);
         // Cuts are met on sending too, so that what is sent into one stays lost if it heals.
-        if let Latency::Const(delay) = self.environment.network.latency
+        if let Some(delay) = self.environment.network.constant_delay()
             && self.environment.network.duplicate == 0.0
             && self.environment.network.is_whole()
         {

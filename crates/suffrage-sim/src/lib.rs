@@ -25,6 +25,7 @@ mod fingerprint;
 pub mod invariants;
 mod ledger;
 pub mod measure;
+mod midway;
 mod multicast;
 mod network;
 mod observer;
@@ -43,8 +44,8 @@ pub use contenders::Contenders;
 pub use detector::Detector;
 pub use facts::Facts;
 pub use fault::{
-    Fault, Partition, Plan, Whom, order, parse_interval, parse_jump, parse_moment, parse_rerank,
-    parse_transfer, parse_whom, slot_of,
+    CrashPoint, Fault, Partition, Plan, Whom, order, parse_crash_midway, parse_interval, parse_jump,
+    parse_late, parse_moment, parse_rerank, parse_slow, parse_transfer, parse_whom, slot_of,
 };
 pub use invariants::{Invariant, Violation};
 pub use ledger::{Accord, Belief, Ledger, Reign, Traffic};

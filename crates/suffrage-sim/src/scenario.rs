@@ -153,16 +153,30 @@ impl Scenario {
         }
     }
 
+    /// What processes take to be the longest delay.
+    pub fn bound(&self) -> Span {
+        self.delay_bound.unwrap_or(self.latency.bound())
+    }
+
+    /// How much later than usual messages arrive because of a fault, at most.
+    pub(crate) fn lasts(&self, fault: &Fault) -> Span {
+        match *fault {
+            Fault::Slow(factor) => self.latency.bound().scale((factor - 1.0).max(0.0)),
+            Fault::Late { most, .. } => most,
+            _ => Span::ZERO,
+        }
+    }
+
     /// When the run is over at the latest: as set, or long after the last fault.
     pub fn horizon(&self) -> Time {
         let end = |(at, fault): &(Time, Fault)| match fault {
             Fault::Pause(_, until) => *until,
-            _ => *at,
+            fault => *at + self.lasts(fault),
         };
         let commands = self.commands.iter().map(|(at, ..)| *at);
         let failed = (self.fail > 0.0).then_some(Time::ZERO + self.fail_within);
         let last = self.plan.iter().map(end).chain(commands).chain(failed).max().unwrap_or(Time::ZERO);
-        let bound = self.delay_bound.unwrap_or(self.latency.bound());
+        let bound = self.bound();
         let noticed = self.detector.patience(bound);
         self.until.unwrap_or(last + noticed + bound * (1_000 + 20 * self.roster.len() as u64))
     }

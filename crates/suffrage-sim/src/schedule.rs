@@ -58,6 +58,9 @@ impl<P: Process> World<P> {
                 self.fallen = self.environment.facts(&self.roster).leader();
                 self.fallen.into_iter().for_each(|slot| self.crash(slot));
             }
+            Fault::CrashMidway { slot, point } => {
+                self.environment.doomed.insert(slot, point);
+            }
             Fault::Recover { slot, disk } => self.recover(slot, disk),
             Fault::RecoverLeader { disk } => {
                 self.fallen.into_iter().for_each(|slot| self.recover(slot, disk));
@@ -74,6 +77,8 @@ impl<P: Process> World<P> {
             }
             Fault::Loss(probability) => self.environment.network.loss = probability,
             Fault::Duplicate(probability) => self.environment.network.duplicate = probability,
+            Fault::Slow(factor) => self.environment.network.set_factor(factor),
+            Fault::Late { probability, most } => self.environment.network.set_late(probability, most),
             Fault::Jump { slot, by, back } => {
                 self.environment.note(slot as u64, 9 << 32);
                 self.environment.jump(slot, by, back);
@@ -83,13 +88,14 @@ impl<P: Process> World<P> {
             Fault::Rank(slot, attribute) => self.prefer(slot, attribute),
             Fault::HealAll => {
                 self.environment.network.heal_all();
+                self.environment.doomed.clear();
                 self.detector = self.detector.without_mistakes();
                 self.rewired(TraceEvent::HealedAll);
             }
         }
     }
 
-    fn crash(&mut self, slot: usize) {
+    pub(crate) fn crash(&mut self, slot: usize) {
         if self.environment.status(slot) == Status::Down {
             return;
         }
@@ -109,6 +115,7 @@ impl<P: Process> World<P> {
 
     fn recover(&mut self, slot: usize, disk: bool) {
         if self.environment.status(slot) != Status::Down {
+            self.environment.doomed.remove(&slot);
             return;
         }
         let who = self.roster.id(slot);
@@ -158,6 +165,11 @@ impl<P: Process> World<P> {
         self.look_later(ScheduledAction::Look(slot));
         for event in pause.waiting {
             match event.kind {
+                // The first ones may have been too much for it.
+                EventKind::Message(message) if self.environment.status(slot) == Status::Down => {
+                    let from = event.tag as usize;
+                    self.environment.drop_message(&self.roster, from, slot, message, Why::Dead);
+                }
                 // It has met the network as it was on its arrival.
                 EventKind::Message(message) => self.hear(event.tag as usize, slot, message),
                 _ => self.happen(event),

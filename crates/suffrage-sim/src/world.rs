@@ -10,6 +10,7 @@ use suffrage_core::{
 use crate::detector::Suspicions;
 use crate::environment::{Environment, Event, EventKind, Other, Turn};
 use crate::facts::Status;
+use crate::midway::{Crashed, Midway};
 use crate::observer::Why;
 use crate::schedule::ScheduledAction;
 use crate::{Detector, Facts, Fault, Invariant, Latency, Ledger, Observer, TraceEvent, Violation};
@@ -331,9 +332,29 @@ impl<P: Process> World<P> {
     /// Hands an input to a process.
     #[inline(always)]
     pub(crate) fn input(&mut self, slot: usize, handle: impl FnOnce(&mut P, &mut Context<'_, P>)) {
+        if !self.environment.doomed.is_empty() {
+            return self.input_midway(slot, handle);
+        }
         let now = self.environment.clock(slot);
         let bound = self.environment.delay_bound;
         let mut turn = Turn::new(slot, &self.roster, &mut self.environment);
         handle(&mut self.processes[slot], &mut Context::new(now, self.roster.view(slot), bound, &mut turn));
+    }
+    /// Hands an input to a process where somebody is to crash in the middle of one.
+    #[cold]
+    #[inline(never)]
+    fn input_midway(&mut self, slot: usize, handle: impl FnOnce(&mut P, &mut Context<'_, P>)) {
+        let now = self.environment.clock(slot);
+        let bound = self.environment.delay_bound;
+        let point = self.environment.doomed.get(&slot).copied();
+        let mut turn = Turn::new(slot, &self.roster, &mut self.environment);
+        let mut midway = Midway::new(&mut turn, point);
+        handle(&mut self.processes[slot], &mut Context::new(now, self.roster.view(slot), bound, &mut midway));
+        match midway.end() {
+            Ok(point) => point.into_iter().for_each(|point| {
+                self.environment.doomed.insert(slot, point);
+            }),
+            Err(Crashed) => self.crash(slot),
+        }
     }
 }

@@ -160,13 +160,14 @@ impl Supervisor {
         mut signals: mpsc::Receiver<i32>,
         tell: &(dyn Fn(Progress) + Sync),
     ) -> Result<u8, Error> {
-        let election = Election::join(&self.name)
+        let election = node
+            .election(&self.name)
             .ttl(self.ttl)
             .rank(self.rank)
             .stop_margin(self.margin())
             // If this program is killed, its guard still gives the command its grace.
             .outlived()
-            .start(node)
+            .join()
             .await?;
         let mut pause = FIRST_PAUSE;
         loop {

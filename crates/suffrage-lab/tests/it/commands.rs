@@ -551,7 +551,10 @@ fn a_reader_that_hangs_up_is_no_error() {
     }
     let mut err = Vec::new();
     let words = ["suffrage", "simulate", "bully"];
-    assert_eq!(suffrage_lab::run(words, &mut Console::plain(&mut Closed, &mut err)), 0);
+    assert_eq!(
+        suffrage_lab::run(words.iter().map(Into::into).collect(), &mut Console::plain(&mut Closed, &mut err)),
+        0
+    );
     assert!(err.is_empty());
 }
 

@@ -1,6 +1,7 @@
 //! The probabilistic election over gossip, among five hundred members with a real socket each, in one process.
 
 #[path = "../../examples/many_sockets/group.rs"]
+#[allow(dead_code, reason = "the group is an example's, which uses all of it")]
 mod group;
 
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use suffrage_algorithms::gupta::{self, Gupta};
 use suffrage_core::multicast::bimodal;
 use suffrage_core::{NodeId, Span, layers};
 
-use crate::group::{Group, Plan};
+use self::group::{Group, Plan};
 
 const MEMBERS: u64 = 500;
 /// An election takes some 60 delays; another round, which a very busy machine may need, twice that.

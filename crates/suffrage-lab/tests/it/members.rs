@@ -10,12 +10,15 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use suffrage::Keyring;
 use suffrage_algorithms::catalog::CONTRACTS;
 use suffrage_core::{Contract, Roster, Safety};
+use suffrage_net::Keyring;
 use suffrage_testbed::Folder;
 
-use crate::support::{BINARY, Process, alone, until};
+use suffrage_testbed::{Process, alone, until};
+
+/// The program as users have it.
+const BINARY: &str = env!("CARGO_BIN_EXE_suffrage-lab");
 
 /// An election that does not persist, and has failed, is called again after this long.
 const ANOTHER: Duration = Duration::from_secs(10);
@@ -134,7 +137,7 @@ impl Members {
     }
 
     fn suffices(&self, count: u64) -> bool {
-        let runner = crate::member_runner::runner(self.contract.name, &[]).unwrap().unwrap();
+        let runner = suffrage_lab::member_runner::runner(self.contract.name, &[]).unwrap().unwrap();
         let present: Vec<bool> = (1..=count).map(|id| self.running.contains_key(&id)).collect();
         runner.suffices(&Roster::numbered(present.len()), &present)
     }

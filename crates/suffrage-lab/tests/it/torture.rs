@@ -31,7 +31,7 @@ fn a_broken_promise_comes_with_commands_that_break_it_again() {
         let mut broken = outcome["violations"].as_array().unwrap().iter();
         assert!(broken.any(|violation| violation["invariant"] == "agreement"), "{line}");
     }
-    let replayed = support::json(case["replay"].as_str().unwrap());
+    let replayed = crate::support::json(case["replay"].as_str().unwrap());
     assert!(replayed["violations"].as_array().unwrap().contains(&case["violation"]));
     let [few, many] = [0, 1].map(|place| case["faults"][place].as_u64().unwrap());
     assert!(few < many, "{few} of {many}");

@@ -37,7 +37,7 @@ async fn a_dead_leader_is_replaced_after_its_lease() {
 async fn a_leader_outlives_the_restart_of_any_one_voter() {
     let mut cluster = Cluster::start().await;
     let guest = cluster.member(9).start().await.unwrap();
-    let election = Election::join("x").ttl(TTL).start(&guest).await.unwrap();
+    let election = guest.election("x").ttl(TTL).join().await.unwrap();
     let leadership = soon(election.lead()).await.unwrap();
     for place in [0, 1, 2] {
         cluster.restart(place).await;
@@ -72,7 +72,7 @@ async fn tokens_rise_over_a_full_restart() {
             let builder = if round == 0 { voter(id).new_data(folder) } else { voter(id).data(folder) };
             nodes.push(builder.start().await.unwrap());
         }
-        let election = Election::join("x").ttl(TTL).start(&nodes[round % 3]).await.unwrap();
+        let election = nodes[round % 3].election("x").ttl(TTL).join().await.unwrap();
         let leadership = soon(election.lead()).await.unwrap();
         assert!(greatest < Some(leadership.token()));
         greatest = Some(leadership.token());

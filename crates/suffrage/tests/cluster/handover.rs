@@ -91,8 +91,8 @@ async fn it_goes_to_whom_it_is_transferred_and_else_to_the_best() {
     let cluster = Cluster::start().await;
     let mut elections = Vec::new();
     for (place, node) in cluster.nodes.iter().enumerate() {
-        let join = Election::join("x").ttl(LONG).rank([0, 5, 9][place]);
-        elections.push(join.start(node).await.unwrap());
+        let join = node.election("x").ttl(LONG).rank([0, 5, 9][place]);
+        elections.push(join.join().await.unwrap());
     }
     let leadership = soon(elections[0].lead()).await.unwrap();
     let mut waiting: Vec<_> = elections[1..]
@@ -153,13 +153,13 @@ async fn one_that_is_not_listed_stands_too_and_observers_see_it() {
     let guest = cluster.member(77).start().await.unwrap();
     let mut watch = cluster.nodes[0].observe("x").await.unwrap();
     assert_eq!(watch.leader(), None);
-    let election = Election::join("x").ttl(Duration::from_secs(1)).start(&guest).await.unwrap();
+    let election = guest.election("x").ttl(Duration::from_secs(1)).join().await.unwrap();
     let leadership = soon(election.lead()).await.unwrap();
     let leader = soon(watch.led()).await.unwrap();
     assert_eq!((leader.node, leader.token), (NodeId(77), leadership.token()));
     // Joined here as well, it takes over what was observed.
-    let here = Election::join("x").start(&cluster.nodes[0]).await.unwrap();
-    assert!(matches!(Election::join("x").start(&cluster.nodes[0]).await, Err(Error::Joined(_))));
+    let here = cluster.nodes[0].election("x").join().await.unwrap();
+    assert!(matches!(cluster.nodes[0].election("x").join().await, Err(Error::Joined(_))));
     let leader_seen = soon(here.watch().led()).await.unwrap();
     assert_eq!(leader_seen, leader);
     guest.stop().await;
@@ -182,7 +182,7 @@ async fn one_that_is_not_listed_stands_too_and_observers_see_it() {
 async fn one_with_another_key_takes_no_part() {
     let cluster = Cluster::start().await;
     let stranger = cluster.member(9).key(Keyring::generate().unwrap()).start().await.unwrap();
-    let election = Election::join("x").start(&stranger).await.unwrap();
+    let election = stranger.election("x").join().await.unwrap();
     assert!(tokio::time::timeout(Duration::from_millis(300), election.lead()).await.is_err());
     let status = stranger.status("x").await.unwrap().unwrap();
     assert_eq!(status.leader, None);
@@ -217,14 +217,14 @@ async fn keys_are_rotated_under_a_leader() {
 #[tokio::test]
 async fn what_cannot_work_is_refused() {
     let alone = Node::builder(1).key(Keyring::generate().unwrap());
-    assert!(matches!(alone.start().await, Err(Error::NoDisk(1))));
+    assert!(matches!(alone.start().await, Err(Error::NoDisk(NodeId(1)))));
     assert!(matches!(Node::builder(1).in_memory().start().await, Err(Error::NoKey)));
     let cluster = Cluster::start().await;
     let node = &cluster.nodes[0];
-    let too_long = Election::join("x").ttl(Duration::from_secs(61)).start(node).await;
+    let too_long = node.election("x").ttl(Duration::from_secs(61)).join().await;
     assert!(matches!(too_long, Err(Error::Unfit(_))));
-    let join = Election::join("x").ttl(Duration::from_secs(3)).stop_margin(Duration::from_secs(2));
-    let error = join.start(node).await.unwrap_err();
+    let join = node.election("x").ttl(Duration::from_secs(3)).stop_margin(Duration::from_secs(2));
+    let error = join.join().await.unwrap_err();
     assert!(error.to_string().contains("stop margin"), "{error}");
 }
 

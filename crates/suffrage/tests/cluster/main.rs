@@ -77,7 +77,7 @@ impl Cluster {
     async fn join(&self, name: &str, ttl: Duration) -> Vec<Election> {
         let mut elections = Vec::new();
         for node in &self.nodes {
-            elections.push(Election::join(name).ttl(ttl).start(node).await.unwrap());
+            elections.push(node.election(name).ttl(ttl).join().await.unwrap());
         }
         elections
     }

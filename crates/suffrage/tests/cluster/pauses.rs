@@ -23,7 +23,7 @@ async fn a_paused_leader_is_none_before_another_leads() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async move {
             let node = guest.start().await.unwrap();
-            let election = Election::join("x").ttl(TTL).start(&node).await.unwrap();
+            let election = node.election("x").ttl(TTL).join().await.unwrap();
             let leadership = std::sync::Arc::new(election.lead().await.unwrap());
             hand.send(std::sync::Arc::clone(&leadership)).unwrap();
             while let Ok(pause) = paused.recv() {
@@ -59,8 +59,8 @@ async fn lost_fires_before_the_lease_ends() {
     let cluster = Cluster::start().await;
     let guest = cluster.member(9).start().await.unwrap();
     let margin = Duration::from_millis(300);
-    let join = Election::join("x").ttl(Duration::from_millis(1_000)).stop_margin(margin);
-    let election = join.start(&guest).await.unwrap();
+    let join = guest.election("x").ttl(Duration::from_millis(1_000)).stop_margin(margin);
+    let election = join.join().await.unwrap();
     let leadership = soon(election.lead()).await.unwrap();
     cluster.nodes.iter().for_each(suffrage::Node::abort);
     soon(leadership.lost()).await;

@@ -4,52 +4,16 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use suffrage::{Keyring, Node, NodeBuilder};
-pub(crate) use suffrage_testbed::until;
+pub(crate) use suffrage_testbed::{Process, alone, until};
 
 /// The program as users have it.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_suffrage");
-
-/// Tests that measure do not share the machine with each other.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A process that ends with the test.
-#[derive(Debug)]
-pub(crate) struct Process(pub(crate) Child);
-
-impl Process {
-    pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.0), signal).unwrap();
-    }
-
-    pub(crate) fn kill(&mut self) {
-        _ = self.0.kill();
-        _ = self.0.wait();
-    }
-
-    /// Waits for its end; the exit code as shells have it.
-    #[track_caller]
-    pub(crate) fn code(&mut self) -> i32 {
-        use std::os::unix::process::ExitStatusExt;
-        let status = until("it ends", || self.0.try_wait().unwrap());
-        status.code().unwrap_or_else(|| 128 + status.signal().unwrap())
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
 
 /// A voter, and what it tells.
 pub(crate) struct Voter {
@@ -144,7 +108,7 @@ impl Cluster {
             .split(',')
             .filter_map(|member| member.split_once('='))
             .fold(builder, |builder, (id, address)| {
-                builder.member(id.parse().unwrap(), address.parse().unwrap())
+                builder.member(id.parse::<u64>().unwrap(), address.parse().unwrap())
             })
     }
 
