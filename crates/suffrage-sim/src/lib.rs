@@ -1,7 +1,19 @@
-//! A deterministic discrete-event world that runs any [`Process`](suffrage_core::Process).
+//! A deterministic discrete-event simulator that runs any [`Process`](suffrage_core::Process).
 //!
 //! One seed decides everything: the same seed gives the same events in the same order and the same
 //! [`trace_hash`](Ledger::trace_hash) on every machine.
+//!
+//! - [`Scenario`], [`Fault`], [`Latency`], [`Detector`], [`Multicast`]: a run as data. [`runner`] runs a scenario with
+//!   an algorithm that is given by name.
+//! - [`World`]: the event loop. `queue.rs` is the event queue, `environment.rs` holds network, clocks, disks and timers,
+//!   and `schedule.rs` applies faults and commands.
+//! - [`Facts`], [`invariants`]: the truth that no process sees, and what must hold in it, one invariant a file.
+//! - [`Ledger`], [`Outcome`]: what is counted during a run, and its result. `statistics.rs` computes means and shares
+//!   with their intervals.
+//! - [`TortureCase`], [`Storm`]: scenarios that a seed decides, and smaller scenarios that break the same promise.
+//! - [`Trial`]: the scenarios in which all algorithms are compared.
+//! - [`measure`]: failure detectors, multicasts and the fail-over of a lease, measured alone.
+//! - [`Observer`]: hooks for traces and diagrams.
 
 mod clocks;
 mod contenders;
