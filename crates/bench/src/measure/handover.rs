@@ -7,7 +7,7 @@ use suffrage::Election;
 use super::KeptLease;
 use crate::cluster::{self, Cluster};
 use crate::etcd::{self, Etcd};
-use crate::statistics::Times;
+use crate::times::Times;
 
 /// A lease that does not end meanwhile.
 const TTL: Duration = Duration::from_secs(20);
@@ -16,7 +16,7 @@ const TTL: Duration = Duration::from_secs(20);
 const SETTLE: Duration = Duration::from_millis(120);
 
 fn times(times: Vec<Duration>) -> Result<Times, String> {
-    Times::new(times).ok_or_else(|| "nobody took over".to_string())
+    Times::of(&times).ok_or_else(|| "nobody took over".to_string())
 }
 
 /// Through the library: two processes' worth of nodes that do not vote, in this one.
