@@ -3,7 +3,8 @@
 //! A [`study`] says what is to be measured, as a list of points that anybody may run in any order; what
 //! was measured becomes [`report`]s: the paper's claim, our figure, and whether the claim held. Nothing
 //! here reads a clock, starts a thread or writes a file: reports are strings, and the same seeds give the
-//! same strings on every machine.
+//! same strings on every machine, but for the last digits of intervals in CSV files (see
+//! [`simulator::statistics`]).
 //!
 //! To add a paper: a module with a function that makes a
 //! [`Reproduction`](reproduction::Reproduction). Each thing to be shown is an
@@ -17,6 +18,5 @@ pub mod plot;
 pub mod ramanathan2007;
 pub mod report;
 pub mod reproduction;
-pub mod statistics;
 pub mod study;
 pub mod trial;
