@@ -7,7 +7,7 @@ use election::algorithms::quorum_lease::{
 };
 use serde::Serialize;
 use simulator::measure::{Ending, Failover, FailoverTrial};
-use simulator::{Latency, quantile};
+use simulator::{Latency, quantiles};
 
 use crate::args::{MOST_TALKATIVE, check_seeds, jobs, kept_runs, number, seed};
 use crate::error::Error;
@@ -244,7 +244,8 @@ struct Percentiles {
 
 impl Percentiles {
     fn of(times: &[f64]) -> Percentiles {
-        let [p50, p90, p99, max] = [0.5, 0.9, 0.99, 1.0].map(|share| quantile(times, share));
+        let of = quantiles(times, [0.5, 0.9, 0.99, 1.0]);
+        let [p50, p90, p99, max] = of.map_or([None; 4], |of| of.map(Some));
         Percentiles { runs: times.len(), p50, p90, p99, max }
     }
 
