@@ -6,7 +6,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches as _};
 use serde::Serialize;
 use suffrage_core::{Span, detectors};
 use suffrage_sim::measure::{Detection, DetectionTrial, Noticed};
-use suffrage_sim::{Estimate, Latency, mean, quantile};
+use suffrage_sim::{Estimate, Latency, mean, quantiles};
 
 use crate::args::{check_seeds, drift, jobs, kept_runs, probability, seed, several_nodes};
 use crate::parallel::{self, Progress};
@@ -143,7 +143,8 @@ struct Times {
 
 impl Times {
     fn of(times: &[f64]) -> Times {
-        Times { median: quantile(times, 0.5), p99: quantile(times, 0.99), max: quantile(times, 1.0) }
+        let [median, p99, max] = quantiles(times, [0.5, 0.99, 1.0]).map_or([None; 3], |of| of.map(Some));
+        Times { median, p99, max }
     }
 }
 
@@ -175,7 +176,6 @@ impl Arguments {
         let count = |wanted| observers().filter(|&&noticed| noticed == wanted).count();
         let of = |value: &dyn Fn(&Detection) -> f64| mean(&results.iter().map(value).collect::<Vec<_>>());
         let exposure = |result: &Detection| result.watched * self.nodes as f64;
-        let wrong = of(&|result| result.wrong);
         let durations: Vec<f64> = results.iter().flat_map(|result| result.durations.clone()).collect();
         Figures {
             detector: detector.to_string(),
@@ -190,7 +190,7 @@ impl Arguments {
             mistake_rate: of(&|result| result.mistakes as f64 / exposure(result)),
             mistakes: results.iter().map(|result| result.mistakes).sum(),
             mistake_duration: Times::of(&durations),
-            wrong: Estimate { lo: wrong.lo.max(0.0), hi: wrong.hi.min(1.0), ..wrong },
+            wrong: of(&|result| result.wrong).clamp(0.0, 1.0),
             messages: of(&|result| result.messages as f64 / exposure(result)),
         }
     }
@@ -244,16 +244,12 @@ impl Arguments {
     }
 }
 
-/// A mean with its interval, unless there was nothing to tell its width from.
+/// A mean with its interval, unless all runs gave the same.
 fn interval(estimate: Estimate) -> String {
     let mean = text::small_number(estimate.mean);
     match estimate.lo == estimate.hi {
         true => mean,
-        false => format!(
-            "{mean} ({} to {})",
-            text::small_number(estimate.lo.max(0.0)),
-            text::small_number(estimate.hi)
-        ),
+        false => format!("{mean} ({})", estimate.clamp(0.0, f64::INFINITY).interval(text::small_number)),
     }
 }
 

@@ -147,7 +147,7 @@ impl Arguments {
             nodes: self.nodes,
             runs: self.runs,
             seed: self.seed,
-            fraction: of(|result| result.fraction),
+            fraction: of(|result| result.fraction).clamp(0.0, 1.0),
             everybody: share(&|fraction| fraction == 1.0),
             almost_nobody: share(&|fraction| fraction <= 0.1),
             between: share(&|fraction| 0.1 < fraction && fraction < 0.9),
@@ -179,9 +179,8 @@ impl Arguments {
     }
 
     fn summary(&self, figures: &[Figures]) -> String {
-        let interval = |estimate: Estimate| match self.runs {
-            1 => text::number(estimate.mean),
-            _ => format!("{:.3} ({:.3} to {:.3})", estimate.mean, estimate.lo, estimate.hi),
+        let interval = |estimate: Estimate| {
+            format!("{:.3} ({})", estimate.mean, estimate.interval(|end| format!("{end:.3}")))
         };
         let heading =
             ["multicast", "reached", "everybody", "up to 10%", "between", "messages", "last", "quiet"];
