@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use election::BadParameter;
 use runtime::config::Problems;
+use simulator::grammar::FlagError;
 
 use crate::Console;
 
@@ -75,6 +76,12 @@ impl Error {
 impl From<BadParameter> for Error {
     fn from(bad: BadParameter) -> Error {
         Error::flag(bad.name, bad.reason)
+    }
+}
+
+impl From<FlagError> for Error {
+    fn from(error: FlagError) -> Error {
+        Error::flag(&error.flag, error.reason)
     }
 }
 

@@ -29,7 +29,6 @@ mod plan_randomized;
 mod replay;
 mod reproduce;
 mod run;
-mod scenario;
 mod simulate;
 mod simulate_detector;
 mod simulate_multicast;

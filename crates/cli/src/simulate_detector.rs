@@ -8,7 +8,7 @@ use serde::Serialize;
 use simulator::measure::{Detection, DetectionTrial, Noticed};
 use simulator::{Estimate, Latency, mean, quantile};
 
-use crate::args::{check_seeds, drift, jobs, kept_runs, probability, seed, several_nodes};
+use crate::args::{check_seeds, drift, help, jobs, kept_runs, probability, seed, several_nodes};
 use crate::error::Error;
 use crate::parallel::{self, Progress};
 use crate::{Console, simulate, text};
@@ -45,18 +45,13 @@ struct Arguments {
     /// How many processes
     #[arg(long, value_name = "N", default_value = "5", value_parser = several_nodes)]
     nodes: usize,
-    /// How long messages take, in time units: const:1, uniform:0.5,1.5, exp:1 (mean) or
-    /// lognormal:1,0.5 (median, spread)
-    #[arg(long, value_name = "LATENCY", default_value = "const:1", value_parser = Latency::from_str)]
+    #[arg(long, help = help("latency"), value_name = "LATENCY", default_value = "const:1", value_parser = Latency::from_str)]
     latency: Latency,
-    /// How likely a message is lost
-    #[arg(long, value_name = "PROBABILITY", default_value = "0", value_parser = probability)]
+    #[arg(long, help = help("loss"), value_name = "PROBABILITY", default_value = "0", value_parser = probability)]
     loss: f64,
-    /// How likely a message arrives twice
-    #[arg(long, value_name = "PROBABILITY", default_value = "0", value_parser = probability)]
+    #[arg(long, help = help("duplicate"), value_name = "PROBABILITY", default_value = "0", value_parser = probability)]
     duplicate: f64,
-    /// How much clocks run fast or slow, as a fraction
-    #[arg(long, value_name = "FRACTION", default_value = "0", value_parser = drift)]
+    #[arg(long, help = help("drift"), value_name = "FRACTION", default_value = "0", value_parser = drift)]
     drift: f64,
     /// How long the detectors run before anything is counted
     #[arg(long, value_name = "TIME", default_value = "200", value_parser = Span::from_str)]

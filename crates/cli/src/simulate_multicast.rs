@@ -7,7 +7,7 @@ use serde::Serialize;
 use simulator::measure::{Delivery, DeliveryTrial};
 use simulator::{Estimate, Latency, Multicast, mean, proportion};
 
-use crate::args::{check_seeds, jobs, kept_runs, probability, seed, several_nodes};
+use crate::args::{check_seeds, help, jobs, kept_runs, probability, seed, several_nodes};
 use crate::error::Error;
 use crate::parallel::{self, Progress};
 use crate::{Console, simulate, text};
@@ -42,12 +42,9 @@ struct Arguments {
     /// How many processes
     #[arg(long, value_name = "N", default_value = "50", value_parser = several_nodes)]
     nodes: usize,
-    /// How long messages take, in time units: const:1, uniform:0.5,1.5, exp:1 (mean) or
-    /// lognormal:1,0.5 (median, spread)
-    #[arg(long, value_name = "LATENCY", default_value = "const:1", value_parser = Latency::from_str)]
+    #[arg(long, help = help("latency"), value_name = "LATENCY", default_value = "const:1", value_parser = Latency::from_str)]
     latency: Latency,
-    /// How likely a message is lost
-    #[arg(long, value_name = "PROBABILITY", default_value = "0", value_parser = probability)]
+    #[arg(long, help = help("loss"), value_name = "PROBABILITY", default_value = "0", value_parser = probability)]
     loss: f64,
     /// How likely the broadcast misses an addressee [default: as --loss]
     #[arg(long, value_name = "PROBABILITY", value_parser = probability)]

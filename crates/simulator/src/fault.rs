@@ -1,9 +1,6 @@
 //! What can go wrong, and when.
 
-use std::cmp::Ordering;
-use std::str::FromStr;
-
-use election::{Attribute, NodeId, Roster, Span, Time};
+use election::{Attribute, Span, Time};
 
 use crate::Cut;
 
@@ -80,144 +77,12 @@ impl Fault {
     }
 }
 
-/// Reads `80@12`: who, and when.
-pub fn parse_moment(text: &str) -> Result<(NodeId, Time), String> {
-    let (who, when) =
-        text.split_once('@').ok_or_else(|| format!("`{text}` lacks a time; it has the form 80@12"))?;
-    Ok((who.parse()?, when.parse()?))
-}
-
-/// Whom something befalls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whom {
-    /// This one.
-    Member(NodeId),
-    /// Whoever leads when it happens; for a recovery, whoever led at the last crash of a leader.
-    Leader,
-}
-
-/// Reads `80@12` or `leader@12`: whom, and when.
-pub fn parse_whom(text: &str) -> Result<(Whom, Time), String> {
-    match text.strip_prefix("leader@") {
-        Some(when) => Ok((Whom::Leader, when.parse()?)),
-        None => parse_moment(text).map(|(who, when)| (Whom::Member(who), when)),
-    }
-}
-
-/// Reads `5@10..20`: who, and from when to when.
-pub fn parse_interval(text: &str) -> Result<(NodeId, Time, Time), String> {
-    let form = || format!("`{text}` has not the form 5@10..20");
-    let (who, when) = text.split_once('@').ok_or_else(form)?;
-    let (from, to) = when.split_once("..").ok_or_else(form)?;
-    let (from, to) = parse_times(text, from, to)?;
-    Ok((who.parse()?, from, to))
-}
-
-/// Groups that are separated from each other for a while.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Partition {
-    /// Who is with whom.
-    pub groups: Vec<Vec<NodeId>>,
-    /// Whether a group is no longer heard by the groups after it, and still hears them.
-    pub one_way: bool,
-    /// Since when.
-    pub from: Time,
-    /// Until when; none if for good.
-    pub to: Option<Time>,
-}
-
-impl FromStr for Partition {
-    type Err = String;
-
-    /// Reads `1,2|3,4,5@10..50`; with `>` for `|`, the cut is one way. Without `..50` the cut stays; without
-    /// `@10` it is there from the start.
-    fn from_str(text: &str) -> Result<Partition, String> {
-        let form = || format!("`{text}` has not the form 1,2|3,4,5@10..50");
-        let (groups, when) = text.split_once('@').unwrap_or((text, "0"));
-        let (from, to) = match when.split_once("..") {
-            Some((from, to)) => parse_times(text, from, to).map(|(from, to)| (from, Some(to)))?,
-            None => (when.parse()?, None),
-        };
-        let group = |text: &str| text.split(',').map(str::parse).collect::<Result<Vec<NodeId>, _>>();
-        let one_way = groups.contains('>');
-        let groups: Vec<_> =
-            groups.split(if one_way { '>' } else { '|' }).map(group).collect::<Result<_, _>>()?;
-        if groups.len() < 2 {
-            return Err(format!("{}: there is nothing to separate", form()));
-        }
-        let mut named: Vec<NodeId> = groups.concat();
-        named.sort_unstable();
-        match named.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(format!("{} stands on two sides", pair[0])),
-            None => Ok(Partition { groups, one_way, from, to }),
-        }
-    }
-}
-
-/// Reads `5=99@30`: who, its new attribute, and when.
-pub fn parse_rerank(text: &str) -> Result<(NodeId, Attribute, Time), String> {
-    let form = || format!("`{text}` has not the form 5=99@30");
-    let (rank, when) = text.split_once('@').ok_or_else(form)?;
-    let (who, attribute) = rank.split_once('=').ok_or_else(form)?;
-    Ok((who.parse()?, attribute.parse().map_err(|_| form())?, when.parse()?))
-}
-
-/// Reads `5@10+30` or `5@10-30`: whose clock jumps, when, how far, and whether backwards.
-pub fn parse_jump(text: &str) -> Result<(NodeId, Time, Span, bool), String> {
-    let form = || format!("`{text}` has not the form 5@10+30 or 5@10-30");
-    let sign = text.find(['+', '-']).ok_or_else(form)?;
-    let (who, at) = parse_moment(&text[..sign])?;
-    Ok((who, at, text[sign + 1..].parse()?, text[sign..].starts_with('-')))
-}
-
-/// Reads `5>3@30`: who hands over, to whom, and when.
-pub fn parse_transfer(text: &str) -> Result<(NodeId, NodeId, Time), String> {
-    let form = || format!("`{text}` has not the form 5>3@30");
-    let (who, rest) = text.split_once('>').ok_or_else(form)?;
-    let (to, at) = parse_moment(rest)?;
-    Ok((who.parse()?, to, at))
-}
-
-/// Reads the beginning and the end of what `text` describes.
-fn parse_times(text: &str, from: &str, to: &str) -> Result<(Time, Time), String> {
-    let (from, to): (Time, Time) = (from.parse()?, to.parse()?);
-    match from.cmp(&to) {
-        Ordering::Less => Ok((from, to)),
-        Ordering::Equal => Err(format!("`{text}` ends as it begins")),
-        Ordering::Greater => Err(format!("`{text}` ends before it begins")),
-    }
-}
-
-/// The slot of a member, or a sentence about the stranger.
-pub fn slot_of(roster: &Roster, id: NodeId) -> Result<usize, String> {
-    roster.slot(id).ok_or_else(|| format!("there is no process {id}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn time(units: u64) -> Time {
         units.to_string().parse().unwrap()
-    }
-
-    #[test]
-    fn faults_are_read() {
-        assert_eq!(parse_moment("80@12"), Ok((NodeId(80), time(12))));
-        assert_eq!(parse_whom("80@12"), Ok((Whom::Member(NodeId(80)), time(12))));
-        assert_eq!(parse_whom("leader@12"), Ok((Whom::Leader, time(12))));
-        assert_eq!(parse_interval("5@10..20"), Ok((NodeId(5), time(10), time(20))));
-        let Partition { groups, from, to, one_way } = "1,2|3@10..50".parse().unwrap();
-        assert_eq!(groups, [vec![NodeId(1), NodeId(2)], vec![NodeId(3)]]);
-        assert_eq!((from, to, one_way), (time(10), Some(time(50)), false));
-        assert!("1,2>3".parse::<Partition>().unwrap().one_way);
-        assert_eq!(parse_jump("5@10+30"), Ok((NodeId(5), time(10), Span::from_millis(30), false)));
-        assert_eq!(parse_jump("5@10-3"), Ok((NodeId(5), time(10), Span::from_millis(3), true)));
-        assert_eq!(parse_jump("5@10+1e-3"), Ok((NodeId(5), time(10), Span::from_units(0.001), false)));
-        assert_eq!(parse_transfer("5>3@30"), Ok((NodeId(5), NodeId(3), time(30))));
-        assert_eq!("1|2@7".parse::<Partition>().unwrap().to, None);
-        assert_eq!("1|2".parse::<Partition>().unwrap().from, Time::ZERO);
-        assert_eq!(parse_rerank("5=-9@3"), Ok((NodeId(5), -9, time(3))));
     }
 
     #[test]
@@ -237,33 +102,5 @@ mod tests {
             faults,
             [Fault::Heal(0), Fault::HealAll, crash, Fault::Crash(2), recover, Fault::Rank(0, 3)]
         );
-    }
-
-    #[test]
-    fn nonsense_is_refused() {
-        for text in ["80", "80@", "@3", "x@3", "80@-1"] {
-            assert!(parse_moment(text).is_err() && parse_whom(text).is_err(), "{text}");
-        }
-        assert!(parse_whom("leader@").is_err() && parse_whom("leader").is_err());
-        for text in ["5@10", "5@20..10", "5@10..10", "5@a..b"] {
-            assert!(parse_interval(text).is_err(), "{text}");
-        }
-        for text in ["1,2@3..4", "1|1", "1|x", "1|2@4..3", "1||2"] {
-            assert!(text.parse::<Partition>().is_err(), "{text}");
-        }
-        for text in ["5@10", "5+3", "5@10+", "x@10+3"] {
-            assert!(parse_jump(text).is_err(), "{text}");
-        }
-        for text in ["5>3", "5@3", ">3@3", "5>@3"] {
-            assert!(parse_transfer(text).is_err(), "{text}");
-        }
-        for text in ["5=9", "5@3", "5=x@3"] {
-            assert!(parse_rerank(text).is_err(), "{text}");
-        }
-        let refusal = |text| parse_interval(text).unwrap_err();
-        assert_eq!(refusal("5@10..5"), "`5@10..5` ends before it begins");
-        assert_eq!(refusal("5@10..10"), "`5@10..10` ends as it begins");
-        assert_eq!(refusal("5@10..1e30"), "1e30".parse::<Time>().unwrap_err());
-        assert_eq!("1|2@5..2".parse::<Partition>().unwrap_err(), "`1|2@5..2` ends before it begins");
     }
 }

@@ -30,10 +30,7 @@ mod world;
 pub use contenders::Contenders;
 pub use detector::Detector;
 pub use facts::Facts;
-pub use fault::{
-    Fault, Partition, Plan, Whom, order, parse_interval, parse_jump, parse_moment, parse_rerank,
-    parse_transfer, parse_whom, slot_of,
-};
+pub use fault::{Fault, Plan, order};
 pub use invariants::{Invariant, Violation};
 pub use ledger::{Accord, Belief, Ledger, Reign, Traffic};
 pub use multicast::Multicast;
@@ -42,7 +39,7 @@ pub use observer::{Observer, Said, TraceEvent, Why};
 pub use outcome::{Messages, Outcome, Window};
 pub use queue::Queue;
 pub use runner::{Runner, runner};
-pub use scenario::{Ranking, Scenario};
+pub use scenario::{Ranking, Scenario, grammar};
 pub use statistics::{Estimate, Tally, mean, proportion, quantile};
 pub use storm::{Storm, keep_disks, storm};
 pub use suite::{TRIALS, Trial, TrialRun};

@@ -90,6 +90,7 @@ impl<A: Algorithm> TortureTarget<A> {
         let members = scenario.roster.len();
         round(&mut scenario);
         scenario.plan = effective(&scenario.plan, members);
+        scenario.commands.sort();
         scenario.limit = Some(LIMIT * (members.max(MOST_MEMBERS) as u64).pow(2));
         scenario.until = Some(Time::ZERO + Span::from_millis(STORM) + scenario.latency.bound() * patience);
         TortureCase { scenario, options, settings }
