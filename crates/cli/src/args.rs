@@ -1,4 +1,4 @@
-//! The flags of `suffrage simulate`: those of a scenario, from the simulator's grammar, and those of the program.
+//! The flags of `suffrage simulate`: those of the simulator's grammar of scenarios, and the program's own.
 
 use std::path::PathBuf;
 

@@ -269,7 +269,7 @@ fn case<A: Algorithm>(target: &TortureTarget<A>, seed: u64, violation: Violation
     };
     let shrunk = shrink(&case.scenario, breaks);
     let line = |scenario| replay::of_scenario(A::CONTRACT.name, &case.settings, scenario);
-    // Calm is the end of what goes wrong.
+    // HealAll ends faults.
     let faults =
         |scenario: &Scenario| scenario.plan.iter().filter(|(_, fault)| *fault != Fault::HealAll).count();
     let count = |scenario: &Scenario| faults(scenario) + scenario.commands.len();

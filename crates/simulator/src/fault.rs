@@ -1,10 +1,10 @@
-//! What can go wrong, and when.
+//! Faults and their times.
 
 use election::{Attribute, Span, Time};
 
 use crate::Cut;
 
-/// Something that happens to the world rather than in it. Processes are named by slot.
+/// A change of the world that no process causes. Processes are named by slot.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
     /// A process dies and forgets all but what it saved.
@@ -14,14 +14,14 @@ pub enum Fault {
     CrashLeader,
     /// A dead process comes back, with or without what it saved.
     Recover {
-        /// Who.
+        /// The process.
         slot: usize,
-        /// Whether its disk survived.
+        /// True if its disk survived.
         disk: bool,
     },
     /// The one that the last crash of a leader hit comes back, if it is dead.
     RecoverLeader {
-        /// Whether its disk survived.
+        /// True if its disk survived.
         disk: bool,
     },
     /// A process stops, and goes on at the given time as if nothing had happened.
@@ -32,20 +32,20 @@ pub enum Fault {
     Heal(usize),
     /// Messages are lost with this probability from now on.
     Loss(f64),
-    /// Messages are doubled with this probability from now on.
+    /// Messages are duplicated with this probability from now on.
     Duplicate(f64),
     /// A process's clock jumps. Its timers, which count the time that passes, do not.
     Jump {
-        /// Whose.
+        /// The process.
         slot: usize,
-        /// How far.
+        /// The distance.
         by: Span,
-        /// Whether backwards.
+        /// True if the clock jumps backwards.
         back: bool,
     },
-    /// How good a leader a process would be changes.
+    /// The attribute of a process changes.
     Rank(usize, Attribute),
-    /// All that is wrong ends: cuts, loss, doubling, wrong suspicions. The dead stay dead.
+    /// Cuts, loss, duplication and wrong suspicions end. The dead stay dead.
     HealAll,
 }
 

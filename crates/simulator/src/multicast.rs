@@ -14,8 +14,3 @@ pub enum Multicast {
     /// As messages to each, and what is missed is repaired by gossip.
     Bimodal(bimodal::Options),
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-}

@@ -1,10 +1,9 @@
-//! The grammar of scenarios: every flag's name, the syntax of its value, how it is parsed, printed and applied.
+//! The grammar of scenarios: the name of every flag, the syntax of its value, parsing, printing and applying.
 //!
-//! [`SECTIONS`] lists the flags. A [`Spec`] holds what the flags of one command line say, as typed values:
-//! [`Spec::set`] parses a value, `Display` prints the shortest flags that say the same, [`Spec::scenario`]
-//! applies them to a [`Scenario`], and [`Spec::of`] describes a scenario by flags again. No other module of this
-//! or another crate describes the syntax of a value: a program that has a command line makes its flags of
-//! [`SECTIONS`], and passes the values on.
+//! [`SECTIONS`] lists the flags. A [`Spec`] holds the typed values of one command line: [`Spec::set`] parses a
+//! value, `Display` prints the shortest flags that say the same, [`Spec::scenario`] applies them to a
+//! [`Scenario`], and [`Spec::of`] describes a scenario by flags again. A program makes its command line of
+//! [`SECTIONS`] and passes the values on; no other module describes their syntax.
 
 mod commands;
 mod faults;

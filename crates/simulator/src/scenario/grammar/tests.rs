@@ -95,7 +95,7 @@ fn every_flag_survives_a_scenario() {
         "--ids 9,2,5 --rank 2=7 --initiator all --contenders 0.5 --crashed 5 --seed 3",
         "--nodes 4 --contenders 2 --fail 0.25 --fail-within 30 --seed 1",
         "--nodes 4 --initiator 2,1 --fail 0.25 --delay-bound 3 --seed 1",
-        "--nodes 3 --initiator 1 --crash 1@1,leader@4 --recover-wiped 1@2,leader@5 --pause 2@3..4 --seed 0",
+        "--nodes 3 --initiator 1 --crash 1@1,leader@4 --recover leader@6 --recover-wiped 1@2,leader@5 --pause 2@3..4 --seed 0",
         "--nodes 3 --initiator 1 --jump 2@1+3,1@2-0.5 --rerank 3=-4@9 --seed 0",
         "--nodes 3 --initiator 1 --partition '1|2' --partition '3>1,2@2..6' --partition '1|3@2..4' --seed 0",
         "--nodes 3 --initiator 1 --loss-from 0.5@3,0.1@9 --duplicate-from 0.25@3 --heal-all-at 6,12 --seed 0",
