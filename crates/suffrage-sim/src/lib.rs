@@ -1,7 +1,19 @@
-//! A deterministic discrete-event world that runs any [`Process`](suffrage_core::Process).
+//! A deterministic discrete-event simulator that runs any [`Process`](suffrage_core::Process).
 //!
 //! One seed decides everything: the same seed gives the same events in the same order and the same
 //! [`trace_hash`](Ledger::trace_hash) on every machine.
+//!
+//! - [`Scenario`], [`Fault`], [`Latency`], [`Detector`], [`Multicast`]: a run as data. [`runner`] runs a scenario with
+//!   an algorithm that is given by name.
+//! - [`World`]: the event loop. `queue.rs` is the event queue, `environment.rs` holds network, clocks, disks and timers,
+//!   and `schedule.rs` applies faults and commands.
+//! - [`Facts`], [`invariants`]: the truth that no process sees, and what must hold in it, one invariant a file.
+//! - [`Ledger`], [`Outcome`]: what is counted during a run, and its result. `statistics.rs` computes means and shares
+//!   with their intervals.
+//! - [`TortureCase`], [`Storm`]: scenarios that a seed decides, and smaller scenarios that break the same promise.
+//! - [`Trial`]: the scenarios in which all algorithms are compared.
+//! - [`measure`]: failure detectors, multicasts and the fail-over of a lease, measured alone.
+//! - [`Observer`]: hooks for traces and diagrams.
 
 mod clocks;
 mod contenders;
@@ -23,7 +35,7 @@ mod runner;
 mod scenario;
 mod schedule;
 mod state;
-mod statistics;
+pub mod statistics;
 mod storm;
 mod suite;
 mod torture;
@@ -32,10 +44,7 @@ mod world;
 pub use contenders::Contenders;
 pub use detector::Detector;
 pub use facts::Facts;
-pub use fault::{
-    CrashPoint, Fault, Partition, Plan, Whom, order, parse_crash_midway, parse_interval, parse_jump,
-    parse_late, parse_moment, parse_rerank, parse_slow, parse_transfer, parse_whom, slot_of,
-};
+pub use fault::{CrashPoint, Fault, Plan, order};
 pub use invariants::{Invariant, Violation};
 pub use ledger::{Accord, Belief, Ledger, Reign, Traffic};
 pub use multicast::Multicast;
@@ -44,8 +53,8 @@ pub use observer::{Observer, Said, TraceEvent, Why};
 pub use outcome::{Messages, Outcome, Window};
 pub use queue::Queue;
 pub use runner::{Runner, borrowed, runner};
-pub use scenario::{Ranking, Scenario};
-pub use statistics::{Estimate, Tally, mean, proportion, quantile};
+pub use scenario::{Ranking, Scenario, grammar};
+pub use statistics::{Estimate, RunningMean, mean, proportion, quantiles};
 pub use storm::{Storm, keep_disks, storm};
 pub use suite::{TRIALS, Trial, TrialRun};
 pub use torture::{MOST_MEMBERS, TortureCase, TortureTarget, effective, shrink};

@@ -35,6 +35,7 @@ pub struct Outcome {
     /// Whether nothing was left to happen when the run ended.
     pub quiet: bool,
     /// How often somebody began to lead.
+    #[serde(rename = "leaderships")]
     pub reigns: usize,
     /// For how long nobody believed to lead, up to the run's horizon.
     pub leaderless: f64,
@@ -80,6 +81,7 @@ pub struct Window {
     /// Suspicions of processes that could be heard.
     pub wrong_suspicions: u64,
     /// How often somebody began to lead.
+    #[serde(rename = "leaderships")]
     pub reigns: usize,
 }
 

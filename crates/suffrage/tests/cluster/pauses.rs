@@ -4,8 +4,6 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use suffrage::Election;
-
 use super::{Cluster, soon, until};
 
 const TTL: Duration = Duration::from_millis(300);
