@@ -28,7 +28,7 @@ const EXAMPLES: &str = "Examples:
       time-outs of three heartbeats, of which one in ten is lost
   suffrage-lab simulate-detector phi:1,10 phi:2,10 phi:3,10 --latency lognormal:10,0.1 --watch 2000
       thresholds compared: each step makes mistakes ten times rarer
-  suffrage-lab simulate-detector heartbeat:1,8.5 gossip:1,8 gossip:1,16 --nodes 30 --loss 0.2 --runs 10
+  suffrage-lab simulate-detector heartbeat:1,8.5 gossip:1,8 --nodes 30 --loss 0.2 --runs 10
       gossip sends one message a period, however many processes there are
 
 Exit codes: 0 it ran, 1 output could not be written, 2 the command line is wrong.";

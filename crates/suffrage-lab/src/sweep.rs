@@ -109,7 +109,7 @@ impl Totals {
         self.time.add(outcome.time);
         self.decided.add(outcome.decided);
         self.agreed += usize::from(outcome.agreed);
-        self.leaderships.add(outcome.reigns as f64);
+        self.leaderships.add(outcome.leaderships as f64);
         self.leaderless.add(outcome.leaderless);
         self.split.add(outcome.split);
         self.events.add(outcome.events as f64);
@@ -241,7 +241,7 @@ pub(crate) fn table(opening: &str, summary: &Summary, replay: impl Fn(u64) -> St
         ("time", summary.time),
         ("beliefs settled", summary.decided),
         ("agreed", summary.agreed),
-        ("reigns", summary.leaderships),
+        ("leaderships", summary.leaderships),
         ("leaderless", summary.leaderless),
         ("split", summary.split),
         ("events", summary.events),

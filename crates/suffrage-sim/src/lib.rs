@@ -46,7 +46,7 @@ pub use detector::Detector;
 pub use facts::Facts;
 pub use fault::{CrashPoint, Fault, Plan, order};
 pub use invariants::{Invariant, Violation};
-pub use ledger::{Accord, Belief, Ledger, Reign, Traffic};
+pub use ledger::{Accord, Belief, LeadershipPeriod, Ledger, Traffic};
 pub use multicast::Multicast;
 pub use network::{Cut, Latency};
 pub use observer::{Observer, Said, TraceEvent, Why};

@@ -173,7 +173,7 @@ impl Totals {
         self.accord.add(window.accord / (window.to - window.from));
         self.leaderless.add(window.leaderless);
         self.split.add(window.split);
-        self.leaderships.add(window.reigns as f64);
+        self.leaderships.add(window.leaderships as f64);
         self.wrong_suspicions.add(window.wrong_suspicions as f64);
         self.messages.add(window.sent.messages as f64);
         self.bytes.add(window.sent.bytes as f64);

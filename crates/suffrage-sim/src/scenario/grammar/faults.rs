@@ -304,6 +304,8 @@ impl Faults {
         steps.extend(members(&self.recover, Step::Recover("recover")));
         steps.extend(members(&self.recover_wiped, Step::Recover("recover-wiped")));
         steps.extend(self.pause.iter().map(|pause| (pause.id, pause.from, Step::Pause)));
+        // Whether and when a crash in the middle of an input happens turns out during the run.
+        steps.retain(|(id, ..)| self.crash_midway.iter().all(|midway| midway.what.id != *id));
         steps.sort_by_key(|&(_, at, step)| (at, step));
         let mut dead: BTreeMap<NodeId, bool> = crashed.iter().map(|&id| (id, true)).collect();
         for (id, at, step) in steps {
