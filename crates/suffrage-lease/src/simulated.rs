@@ -1,96 +1,24 @@
-//! Quorum lease: never two leaders at once, and a token that tells the later of two from the earlier.
+//! Quorum lease as an algorithm of the catalog: a shell around [`Engine`] that makes one for each member of a world.
 //!
-//! After Chubby's election of a master (Burrows 2006, 2.4 and 2.8), in the log-free form of Paxos leases
-//! (Trencseni, Gazso, Reinhardt 2012), with the promise of a token before the lease.
-//!
-//! Model: messages may be lost, doubled, late and overtaken, processes crash and come back with their disks
-//! or stop for any time; clocks need not agree, but run at rates that differ from true time by no more than
-//! a bound, and go on while a machine sleeps (CLOCK_BOOTTIME). Safety rests on disks and rates alone.
-//!
-//! Two roles, and a process may have both: *voters* (the first few members here) grant leases, *candidates*
-//! ask for them. Elections are named and independent; a [`Voter`] holds very many, a [`Candidate`] is one of
-//! one. This process is a candidate of each of `names` elections and, if it is among the first, a voter; but
-//! if the number of `candidates` is given, voters do not stand, and only ask now and then who leads.
-//!
-//! ```text
-//!   9 ──Prepare {token 7}──▶ 1, 2, 3      "promise me 7"
-//!   9 ◀──Promised──── 1, 2, 3             nobody holds it, and they have promised no 7 or greater
-//!   9 notes its clock
-//!   9 ──Propose {token 7, ttl}──▶ 1, 2, 3
-//!   9 ◀──Accepted──── 1, 2, 3             granted for ttl by their clocks; of a majority: 9 leads until
-//!                                         noted + ttl (1 - drift) / (1 + drift) by its own clock
-//!   9 ──Renew──▶ 1, 2, 3, and so on       the same proposal again, before that time
-//!   8 ──Enquire──▶ 1, 2, 3                queues 8, and tells it who leads; changes nothing else
-//!   9 ──Release──▶ 1, 2, 3                9 has ceased to believe in itself
-//!   8 ◀──Vacant──── 1, 2, 3               the best in the queue is woken, and after a while the next
-//! ```
-//!
-//! Cost, with V voters, and one less for each of these messages if the candidate is one of them: `4V`
-//! messages and 4 delays to be elected, `2V` a renewal, `6V` messages and 6 delays from a release to the next
-//! leader, however many wait. Those who wait ask who leads now and then, which is counted apart: `2V`.
-//!
-//! Promises never two at once that may believe to lead, in true time, as long as the bound on drift holds and
-//! disks are kept; that each leader's token is greater than all before; that one who waits never costs a
-//! healthy leader its lease or its token; and that once faults stop a majority of voters has a leader. Does
-//! not promise that the best leads, unless `failback` is set; nor anything about clocks that jump: forward at
-//! a voter, or backward at a leader, is as bad as drift beyond the bound.
-//!
-//! Why that is so. *Two leaders.* Both were accepted by majorities, so some voter accepted both, one after
-//! the other, in [`Voter::on_ask`]. It does not accept the later one while the earlier grant is live, unless
-//! that was released, which its holder does only after it has stepped down; a restart changes nothing, since
-//! the voter is silent for as long. So when the later was accepted, the earlier grant had run out by the
-//! voter's clock, and by [`Drift::validity`] the lease by its holder's: the question came after the moment
-//! that the holder noted. And the later one leads only after that. *Tokens.* If the later one's token were
-//! not the greater, then a voter of the majority that promised the earlier's accepted the later's before it
-//! promised (it takes no smaller one after that), and at that promise the later's grant had run out; so it
-//! was not later. Equal ones are promised to one candidate only by each voter.
-//!
-//! Readings:
-//! - Answers quote the request, and a candidate takes only those to its present one: an `Accepted` of an
-//!   earlier renewal must not count from the later one's moment.
-//! - A delayed `Propose` may be granted again after a release or its expiry, if nothing greater was promised
-//!   meanwhile. Nobody believes in it; it keeps others waiting for one ttl at most.
-//! - A leader whose renewal is rejected by some (they restarted, or promised another when it held nothing
-//!   there) prepares a greater token while its lease holds, and leads on with it.
-//! - Those who only want to know who leads can ask ([`Ask::Enquire`]), or have themselves told ([`Observer`]).
-//! - A voter that finds its disk empty, though it started before, votes no more; it may stand.
+//! The first members vote. All members stand in each of `names` elections, called `1`, `2` and so on; but if the
+//! number of `candidates` is given, voters do not stand, and only ask now and then who leads. The shell joins those
+//! elections when a member starts, and hands everything else to the engine.
 
-mod budget;
-mod candidate;
-mod message;
-mod observer;
-mod queue;
-mod timings;
-mod voter;
-mod watchers;
-
-use std::collections::VecDeque;
-
-pub use self::budget::{Budget, Load, PACKET_BYTES, RENEWAL_BYTES, Setting, Traffic, Violation};
-pub use self::candidate::{Candidate, Effects as CandidateEffects, Lease, MOST_VOTERS, Stage};
-pub use self::message::{Ask, Body, Grant, Message, Name, Reply, Request, Token};
-pub use self::observer::{Effects as ObserverEffects, Observer};
-pub use self::queue::Queue;
-pub use self::timings::{Bug, Drift, Timings};
-pub use self::voter::{CHUNK, Effects as VoterEffects, MEMORY, Saved, Voter};
-pub use self::watchers::Watchers;
 use suffrage_core::parameters;
 use suffrage_core::{
-    Algorithm, Announcement, Attribute, BadParameter, Choice, Command, Context, Contract, Cost, DRIFT_BOUND,
-    Detection, Electorate, Expense, Figure, Formula, Leases, Member, NodeId, Parameter, Process, Rng, Roster,
-    Safety, Settings, Span, Start, Synchrony, Time, Topology, Value,
+    Algorithm, Announcement, BadParameter, Choice, Context, Contract, Cost, DRIFT_BOUND, Detection, Effects,
+    Electorate, Expense, Figure, Formula, Leases, Member, NodeId, Parameter, Process, Rng, Roster, Safety,
+    Settings, Span, Start, Synchrony, Time, Topology, Value,
 };
 
-/// What a process waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Timer {
-    /// As a voter: whatever is due next, of all elections.
-    Voter,
-    /// As a candidate: whatever it does next.
-    Candidate,
-}
-
-suffrage_core::timer_indices!(Timer { Voter, Candidate });
+use crate::budget::{Setting, Violation};
+use crate::candidate::{Lease, MOST_VOTERS};
+use crate::engine::{
+    Action, CandidateConfig, Command, ElectionIndex, ElectionName, Engine, EngineConfig, Timer,
+};
+use crate::message::Message;
+use crate::timings::{Bug, Drift, Timings};
+use crate::voter::Saved;
 
 /// What can be set about the algorithm; times in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -103,12 +31,14 @@ pub struct Options {
     pub names: usize,
     /// How long a lease is.
     pub ttl: u64,
-    /// How often it is renewed.
-    pub renew: u64,
+    /// How often it is renewed; none for timings that follow from the ttl, as on the wire.
+    pub renew: Option<u64>,
     /// How much clocks run fast or slow at most.
     pub drift: Drift,
     /// How long a better candidate must have stood before it asks the leader to hand over; none if never.
     pub failback: Option<u64>,
+    /// In which elections clients hold the lease, who outlive a process that crashes.
+    pub wait_out: WaitOut,
     /// A deliberate mistake.
     pub bug: Option<Bug>,
     /// Times by the clock, in place of all those above.
@@ -123,9 +53,10 @@ impl Default for Options {
             candidates: None,
             names: 1,
             ttl: 30,
-            renew: 10,
+            renew: Some(10),
             drift,
             failback: None,
+            wait_out: WaitOut::None,
             bug: None,
             exact: None,
         }
@@ -141,8 +72,34 @@ const ROUND: u64 = 3;
 /// To be woken takes one message, to be elected four.
 const GAP: u64 = 6;
 
+/// In which elections clients hold the lease: a process that restarts waits for its own lease to run out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WaitOut {
+    /// In none.
+    None,
+    /// In every other one, from the second on.
+    Half,
+    /// In all.
+    All,
+}
+
+impl WaitOut {
+    const ALL: [(&'static str, WaitOut); 3] =
+        [("none", WaitOut::None), ("half", WaitOut::Half), ("all", WaitOut::All)];
+
+    /// Whether clients hold the lease of this election, counted from 0.
+    fn includes(self, election: usize) -> bool {
+        match self {
+            WaitOut::None => false,
+            WaitOut::Half => election % 2 == 1,
+            WaitOut::All => true,
+        }
+    }
+}
+
 impl Options {
-    /// The same by the clock, where a message takes this long at most.
+    /// The same by the clock, where a message takes this long at most; timings that follow from the ttl are those of
+    /// a renewal three times a lease.
     pub fn timings(&self, delay: Span) -> Timings {
         if let Some(exact) = self.exact {
             return Timings { bug: self.bug, ..exact };
@@ -151,7 +108,7 @@ impl Options {
         Timings {
             ttl,
             longest_ttl: ttl,
-            renew: delay * self.renew,
+            renew: self.renew.map_or(ttl.scale(1.0 / 3.0), |renew| delay * renew),
             drift: self.drift,
             round: delay * ROUND,
             gap: delay * GAP,
@@ -161,77 +118,19 @@ impl Options {
             bug: self.bug,
         }
     }
-}
 
-/// What a process is once it has started.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Roles {
-    voter: Option<Voter>,
-    /// For each election.
-    candidates: Vec<Candidate>,
-    /// For when the timers are set, by its own clock.
-    armed: [Option<Time>; 2],
-}
-
-/// A candidate of one election or several, which may be a voter too.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct QuorumLease {
-    options: Options,
-    names: Vec<Name>,
-    roles: Option<Box<Roles>>,
-}
-
-/// What was said to oneself, in order, and about which election.
-type Soliloquy = VecDeque<(usize, Body)>;
-
-/// Carries out what either role does. What a process says to itself needs no message.
-struct Office<'o, 'v> {
-    cx: &'o mut Context<'v, QuorumLease>,
-    names: &'o [Name],
-    /// Which of the names the candidate is about that is at work.
-    election: usize,
-    own: &'o mut Soliloquy,
-}
-
-impl Office<'_, '_> {
-    /// Which of its elections has this name.
-    fn election(&self, name: Name) -> Option<usize> {
-        self.names.iter().position(|&own| own == name)
-    }
-
-    fn send(&mut self, to: NodeId, name: Name, body: Body) {
-        let own = if to == self.cx.me() { self.election(name) } else { None };
-        match own {
-            Some(election) => self.own.push_back((election, body)),
-            None => self.cx.send(to, Message { name, body }),
+    /// The configuration of the engines, where a message takes this long at most and these vote.
+    fn engine_config(&self, delay: Span, voters: Vec<NodeId>) -> EngineConfig {
+        let timings = self.timings(delay);
+        let exact = self.exact.is_some() || self.renew.is_some();
+        EngineConfig {
+            delay,
+            drift: timings.drift,
+            longest_ttl: timings.longest_ttl,
+            exact: exact.then_some(timings),
+            bug: self.bug,
+            ..EngineConfig::new(voters)
         }
-    }
-}
-
-impl VoterEffects for Office<'_, '_> {
-    fn save(&mut self, saved: Saved) {
-        self.cx.save(saved);
-    }
-    fn reply(&mut self, to: NodeId, name: Name, reply: Reply) {
-        self.send(to, name, Body::Reply(reply));
-    }
-}
-
-impl CandidateEffects for Office<'_, '_> {
-    fn ask(&mut self, voter: NodeId, ask: Ask) {
-        self.send(voter, self.names[self.election], Body::Ask(ask));
-    }
-    fn claim(&mut self, leader: NodeId, attribute: Attribute) {
-        self.send(leader, self.names[self.election], Body::Claim { attribute });
-    }
-    fn announce(&mut self, announcement: Announcement) {
-        self.cx.announce_in(self.election, announcement);
-    }
-    fn lead_until(&mut self, end: Time) {
-        self.cx.lead_until_in(self.election, end);
-    }
-    fn rng(&mut self) -> &mut Rng {
-        self.cx.rng()
     }
 }
 
@@ -344,7 +243,24 @@ impl Algorithm for QuorumLease {
             show: |options| options.names.to_string(),
         },
         parameters::delays_parameter!("ttl", ttl, "How long a lease is"),
-        parameters::delays_parameter!("renew", renew, "How often the leader renews its lease"),
+        Parameter {
+            name: "renew",
+            value: "DELAYS|auto",
+            help: "How often the leader renews its lease, in message delays; or three times a lease, with all other \
+                   timings as on the wire",
+            set: |options, text| match (text, text.parse()) {
+                ("auto", _) => {
+                    options.renew = None;
+                    Ok(())
+                }
+                (_, Ok(delays @ 1..)) => {
+                    options.renew = Some(delays);
+                    Ok(())
+                }
+                _ => Err(format!("`{text}` is not a number of message delays from 1 on, nor `auto`")),
+            },
+            show: |options| options.renew.map_or("auto".to_string(), |renew| renew.to_string()),
+        },
         Parameter {
             name: "drift-bound",
             value: "PERCENT",
@@ -361,10 +277,26 @@ impl Algorithm for QuorumLease {
             show: |options| parameters::show_optional(options.failback),
         },
         Parameter {
+            name: "wait-out",
+            value: "none|half|all",
+            help: "In which elections clients hold the lease, who outlive a process that crashes: it waits for its \
+                   own lease to run out before it stands again",
+            set: |options, text| {
+                let found = WaitOut::ALL.iter().find(|(name, _)| *name == text);
+                let reason = || format!("`{text}` is not one of none, half and all");
+                found.map(|(_, wait_out)| options.wait_out = *wait_out).ok_or_else(reason)
+            },
+            show: |options| {
+                let name = WaitOut::ALL.iter().find(|(_, wait_out)| *wait_out == options.wait_out);
+                name.map_or("none", |(name, _)| name).to_string()
+            },
+        },
+        Parameter {
             name: "bug",
             value: "NAME|none",
             help: "A deliberate mistake, to show that the checker finds it: skip-silence, \
-                   validity-from-reply, equal-tokens, forget-ceiling, bump-while-held or trust-empty-disk",
+                   validity-from-reply, equal-tokens, forget-ceiling, bump-while-held, trust-empty-disk, \
+                   ignore-pin, revive-lease, drop-wake-up or leave-silently",
             set: |options, text| {
                 let bug = Bug::ALL.iter().find(|(name, _)| *name == text).map(|(_, bug)| *bug);
                 match (bug, text) {
@@ -393,12 +325,12 @@ impl Algorithm for QuorumLease {
         &[("voters", "3"), ("candidates", "4"), ("ttl", "10"), ("renew", "3")],
         &[("voters", "5"), ("candidates", "2"), ("names", "2"), ("ttl", "12"), ("renew", "4")],
         &[("voters", "3"), ("names", "3"), ("ttl", "8"), ("renew", "3")],
+        &[("voters", "3"), ("names", "2"), ("ttl", "24"), ("renew", "auto"), ("wait-out", "half")],
+        &[("voters", "5"), ("ttl", "40"), ("renew", "auto"), ("failback", "60")],
     ];
 
     fn new(_: NodeId, options: &Options) -> QuorumLease {
-        let others = (2..=options.names).map(|number| Name::of(&format!("simulated {number}")));
-        let names = std::iter::once(Name::of("simulated")).chain(others).collect();
-        QuorumLease { options: *options, names, roles: None }
+        QuorumLease { options: *options, kind: Kind::Unstarted }
     }
 
     fn may_stand(options: &Options, slot: usize) -> bool {
@@ -419,9 +351,9 @@ impl Algorithm for QuorumLease {
             return Vec::new();
         }
         let mut held = vec![false; options.names];
-        for roles in members.filter(|member| member.up).filter_map(|member| member.process.roles.as_ref()) {
-            for (held, candidate) in held.iter_mut().zip(&roles.candidates) {
-                *held |= candidate.lease().is_some();
+        for node in members.filter(|member| member.up).filter_map(|member| member.process.node()) {
+            for (place, held) in held.iter_mut().enumerate() {
+                *held |= node.lease_at(place).is_some();
             }
         }
         let count = held.iter().filter(|&&held| held).count();
@@ -462,14 +394,141 @@ impl Algorithm for QuorumLease {
                 Err(BadParameter { name: "renew", reason })
             }
             Some(_) => {
-                let reason = format!("a leader that renews every {} cannot keep that", options.renew);
+                let renew = options.renew.map_or("third of it".to_string(), |renew| renew.to_string());
+                let reason = format!("a leader that renews every {renew} cannot keep that");
                 Err(BadParameter { name: "ttl", reason })
             }
         }
     }
 }
 
+/// A member of a world.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct QuorumLease {
+    options: Options,
+    kind: Kind,
+}
+
+/// What a member is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    /// Nothing yet.
+    Unstarted,
+    /// A node with an engine.
+    Node(Box<Node>),
+}
+
+/// A node, and which of its engine's elections has which number.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Node {
+    engine: Engine,
+    /// The number of the election with each index, counted from 0.
+    numbers: Vec<usize>,
+    /// Whether the node may stand.
+    stands: bool,
+}
+
+/// The name of the election with this number, counted from 0.
+fn name(election: usize) -> ElectionName {
+    ElectionName::new(&(election + 1).to_string()).expect("a number is not that long")
+}
+
+/// Hands on what an engine does, with the numbers of elections in place of their indices.
+struct Relay<'e, 'v> {
+    cx: &'e mut Context<'v, QuorumLease>,
+    numbers: &'e [usize],
+}
+
+impl Effects<Engine> for Relay<'_, '_> {
+    fn rng(&mut self) -> &mut Rng {
+        self.cx.rng()
+    }
+    fn send(&mut self, to: NodeId, message: Message) {
+        self.cx.send(to, message);
+    }
+    fn multicast(&mut self, message: Message) {
+        self.cx.multicast(message);
+    }
+    fn set_timer(&mut self, timer: Timer, after: Span) {
+        self.cx.set_timer(timer, after);
+    }
+    fn cancel_timer(&mut self, timer: Timer) {
+        self.cx.cancel_timer(timer);
+    }
+    fn save(&mut self, saved: Saved) {
+        self.cx.save(saved);
+    }
+    fn announce(&mut self, announcement: Announcement) {
+        self.announce_in(0, announcement);
+    }
+    fn lead_until(&mut self, end: Time) {
+        self.lead_until_in(0, end);
+    }
+    fn announce_in(&mut self, election: usize, announcement: Announcement) {
+        self.cx.announce_in(self.numbers[election], announcement);
+    }
+    fn lead_until_in(&mut self, election: usize, end: Time) {
+        self.cx.lead_until_in(self.numbers[election], end);
+    }
+    fn suspect(&mut self, peer: NodeId) {
+        self.cx.suspect(peer);
+    }
+    fn restore(&mut self, peer: NodeId) {
+        self.cx.restore(peer);
+    }
+}
+
+impl Node {
+    /// Hands one input to the engine.
+    fn input(
+        &mut self,
+        cx: &mut Context<'_, QuorumLease>,
+        input: impl FnOnce(&mut Engine, &mut Context<'_, Engine>),
+    ) {
+        let (now, view, delay) = (cx.now(), cx.view(), cx.delay_bound());
+        let mut relay = Relay { cx, numbers: &self.numbers };
+        input(&mut self.engine, &mut Context::new(now, view, delay, &mut relay));
+    }
+
+    fn command(&mut self, cx: &mut Context<'_, QuorumLease>, command: Command) {
+        self.input(cx, |engine, cx| engine.on_command(cx, command));
+    }
+
+    /// Joins an election, unless the node takes part in it already.
+    fn join(&mut self, cx: &mut Context<'_, QuorumLease>, election: usize, config: CandidateConfig) {
+        let config = CandidateConfig { standing: config.standing && self.stands, ..config };
+        self.command(cx, Action::Join(Some(config)).in_election(name(election)));
+        if let Some(index) = self.index(election) {
+            if self.numbers.len() <= index.index() {
+                self.numbers.resize(index.index() + 1, election);
+            }
+            self.numbers[index.index()] = election;
+        }
+    }
+
+    fn index(&self, election: usize) -> Option<ElectionIndex> {
+        self.engine.index_of(name(election).hash())
+    }
+
+    /// The lease that the node holds of an election, be it over by its clock.
+    fn lease_at(&self, election: usize) -> Option<Lease> {
+        self.engine.lease(Time::ZERO, self.index(election)?)
+    }
+}
+
 impl QuorumLease {
+    fn node(&self) -> Option<&Node> {
+        match &self.kind {
+            Kind::Unstarted => None,
+            Kind::Node(node) => Some(node),
+        }
+    }
+
+    /// The engine, once the member has started.
+    pub fn engine(&self) -> Option<&Engine> {
+        self.node().map(|node| &node.engine)
+    }
+
     /// What it holds of the first election, if it leads by its own clock at `now`.
     pub fn lease(&self, now: Time) -> Option<Lease> {
         self.lease_of(0, now)
@@ -477,78 +536,34 @@ impl QuorumLease {
 
     /// What it holds of an election, if it leads by its own clock at `now`.
     pub fn lease_of(&self, election: usize, now: Time) -> Option<Lease> {
-        let lease = self.roles.as_ref()?.candidates.get(election)?.lease()?;
-        (now < lease.valid_until).then_some(lease)
+        let node = self.node()?;
+        node.engine.lease(now, node.index(election)?)
     }
 
-    /// Says whether the application that would lead is well.
-    pub fn set_healthy(&mut self, cx: &mut Context<'_, Self>, healthy: bool) {
-        let now = cx.now();
-        self.handle(cx, |roles, office| {
-            roles.each(office, |candidate, office| candidate.set_healthy(office, now, healthy));
-        });
-    }
-
-    /// Handles one input, and what the process has to say to itself about it; then sets the timers.
-    fn handle<'v>(
-        &mut self,
-        cx: &mut Context<'v, Self>,
-        input: impl FnOnce(&mut Roles, &mut Office<'_, 'v>),
-    ) {
-        let Some(roles) = &mut self.roles else { return };
-        let (now, me, names) = (cx.now(), cx.me(), &self.names);
-        let mut own = Soliloquy::new();
-        input(roles, &mut Office { cx, names, election: 0, own: &mut own });
-        while let Some((election, body)) = own.pop_front() {
-            let office = &mut Office { cx, names, election, own: &mut own };
-            roles.hear(office, now, me, names[election], body);
-        }
-        roles.arm(cx);
-    }
-}
-
-impl Roles {
-    /// Has every candidate do something, each about its own election.
-    fn each<'o, 'v>(
-        &mut self,
-        office: &mut Office<'o, 'v>,
-        mut act: impl FnMut(&mut Candidate, &mut Office<'o, 'v>),
-    ) {
-        for (election, candidate) in self.candidates.iter_mut().enumerate() {
-            office.election = election;
-            act(candidate, office);
+    /// How the member takes part in an election unless it is told otherwise.
+    fn candidate_config(&self, cx: &Context<'_, Self>, election: usize) -> CandidateConfig {
+        let timings = self.options.timings(cx.delay_bound());
+        CandidateConfig {
+            ttl: timings.ttl,
+            attribute: cx.view().my_rank().attribute,
+            failback: timings.failback,
+            standing: true,
+            wait_out_previous_holder: self.options.wait_out.includes(election),
         }
     }
 
-    fn hear(&mut self, office: &mut Office<'_, '_>, now: Time, from: NodeId, name: Name, body: Body) {
-        if let (Body::Ask(ask), Some(voter)) = (body, &mut self.voter) {
-            return voter.on_ask(office, now, from, name, ask);
-        }
-        let Some(election) = office.election(name) else { return };
-        office.election = election;
-        match body {
-            Body::Ask(_) => {}
-            Body::Reply(reply) => self.candidates[election].on_reply(office, now, from, reply),
-            Body::Claim { attribute } => self.candidates[election].on_claim(office, now, from, attribute),
+    fn input(&mut self, cx: &mut Context<'_, Self>, input: impl FnOnce(&mut Engine, &mut Context<'_, Engine>)) {
+        match &mut self.kind {
+            Kind::Unstarted => {}
+            Kind::Node(node) => node.input(cx, input),
         }
     }
 
-    /// Sets the timers for what is due next, where that has changed.
-    fn arm(&mut self, cx: &mut Context<'_, QuorumLease>) {
-        let due = [
-            self.voter.as_ref().and_then(Voter::next_due),
-            self.candidates.iter().map(Candidate::next_due).min(),
-        ];
-        for (timer, (armed, due)) in
-            [Timer::Voter, Timer::Candidate].into_iter().zip(self.armed.iter_mut().zip(due))
-        {
-            if *armed != due {
-                match due {
-                    Some(due) => cx.set_timer(timer, due.since(cx.now())),
-                    None => cx.cancel_timer(timer),
-                }
-                *armed = due;
-            }
+    fn join(&mut self, cx: &mut Context<'_, Self>, election: usize, config: Option<CandidateConfig>) {
+        let config = config.unwrap_or_else(|| self.candidate_config(cx, election));
+        match &mut self.kind {
+            Kind::Unstarted => {}
+            Kind::Node(node) => node.join(cx, election, config),
         }
     }
 }
@@ -560,61 +575,43 @@ impl Process for QuorumLease {
     type Command = Command;
 
     fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<Saved>) {
-        let (now, me, view, names) = (cx.now(), cx.me(), cx.view(), &self.names);
-        let timings = self.options.timings(cx.delay_bound());
+        let (me, view) = (cx.me(), cx.view());
         let count = self.options.voters.min(view.group_len());
         let voters: Vec<NodeId> = (0..count).map(|slot| view.in_slot(slot)).collect();
-        let office = &mut Office { cx, names, election: 0, own: &mut Soliloquy::new() };
-        let votes = voters.contains(&me);
-        let voter = votes.then(|| Voter::start(timings, office, now, start));
-        let attribute = view.my_rank().attribute;
-        let candidate = |_| {
-            let candidate = Candidate::new(me, voters.clone(), timings, attribute, office, now);
-            let watches = votes && self.options.candidates.is_some();
-            if watches { candidate.only_watching() } else { candidate }
-        };
-        let candidates = (0..names.len()).map(candidate).collect();
-        self.roles = Some(Box::new(Roles { voter, candidates, armed: [None; 2] }));
-        self.handle(cx, |_, _| {});
+        let stands = self.options.candidates.is_none() || !voters.contains(&me);
+        let config = self.options.engine_config(cx.delay_bound(), voters);
+        let engine = Engine::new(me, config).expect("the options were checked");
+        self.kind = Kind::Node(Box::new(Node { engine, numbers: Vec::new(), stands }));
+        self.input(cx, |engine, cx| engine.on_start(cx, start));
+        (0..self.options.names).for_each(|election| self.join(cx, election, None));
     }
 
     fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
-        let now = cx.now();
-        if from != cx.me() {
-            self.handle(cx, |roles, office| roles.hear(office, now, from, message.name, message.body));
-        }
+        self.input(cx, |engine, cx| engine.on_message(cx, from, message));
     }
 
     fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
-        let now = cx.now();
-        self.handle(cx, |roles, office| {
-            roles.armed[timer as usize] = None;
-            match (timer, &mut roles.voter) {
-                (Timer::Voter, Some(voter)) => voter.on_due(office, now),
-                (Timer::Voter, None) => {}
-                (Timer::Candidate, _) => {
-                    roles.each(office, |candidate, office| candidate.on_due(office, now))
-                }
-            }
-        });
+        self.input(cx, |engine, cx| engine.on_timer(cx, timer));
     }
 
     fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
-        let (now, attribute) = (cx.now(), cx.view().my_rank().attribute);
-        self.handle(cx, |roles, office| {
-            roles.each(office, |candidate, _| candidate.set_attribute(now, attribute));
-        });
+        let rank = Action::Rank(cx.view().my_rank().attribute).in_all();
+        self.input(cx, |engine, cx| engine.on_command(cx, rank));
     }
 
+    /// A member that may not stand does not, whatever it is told.
     fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
-        let now = cx.now();
-        self.handle(cx, |roles, office| {
-            roles.each(office, |candidate, office| match command {
-                Command::Campaign => candidate.contend(office, now),
-                Command::Resign => candidate.release(office, now),
-                Command::Transfer(to) => candidate.transfer(office, now, to),
-            });
-        });
+        let stands = self.node().is_some_and(|node| node.stands);
+        match command.action {
+            Action::Join(config) => {
+                let named = |election: &usize| {
+                    command.election.as_ref().is_none_or(|wanted| *wanted == name(*election))
+                };
+                (0..self.options.names).filter(named).for_each(|election| self.join(cx, election, config));
+            }
+            Action::Stand { .. } | Action::Campaign if !stands => {}
+            _ => self.input(cx, |engine, cx| engine.on_command(cx, command)),
+        }
     }
 }
 

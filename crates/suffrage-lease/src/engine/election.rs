@@ -1,93 +1,160 @@
-//! A node's part in one election: a candidate, and what the node makes of it.
+//! A node's part in one election: a candidate, and when the node lets it campaign.
 
 use suffrage_core::{Attribute, NodeId, Span, Time};
-use suffrage_lease::{Candidate, Name, Reply, Stage, Voter};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::agenda::ENTRY_MEMORY;
-use super::settings::{LONGEST_POLL, Terms};
+use super::command::ElectionName;
+use super::config::{CandidateConfig, EngineConfig, LONGEST_POLL};
+use super::timer_queue::ENTRY_MEMORY;
+use crate::candidate::{Candidate, Lease, Stage};
+use crate::message::{Grant, Name, Reply};
+use crate::voter::Voter;
 
-/// How often in a row one that contended in vain tries again by itself, before it waits to be woken.
+/// How often in a row a candidate that was defeated retries by itself, before it waits to be woken.
 const RETRIES: u8 = 3;
 
 /// Which of a node's elections: a small number, used again once the node has left the election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Seat(pub(super) u32);
+pub struct ElectionIndex(pub(super) u32);
 
-impl Seat {
-    /// As an index of a table.
+impl ElectionIndex {
+    /// As an index of a table: the number that [`Context::announce_in`](suffrage_core::Context::announce_in) has.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 /// A node's part in one election.
-#[derive(Debug)]
-pub(super) struct Candidacy {
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ElectionState {
     pub(super) name: Name,
-    pub(super) text: Box<str>,
+    text: ElectionName,
     pub(super) candidate: Candidate,
-    /// Whether somebody here asks to lead. If not, it only observes.
+    /// Whether the application asks to lead. If not, the node only observes.
     pub(super) standing: bool,
     /// Whether it stands no longer once it has led and lost.
     pub(super) once: bool,
-    /// Whether whoever would lead is well.
+    /// Whether the application that would lead is healthy.
     pub(super) healthy: bool,
-    ttl: Span,
+    /// Whether claims of better candidates are refused, as long as the node leads.
+    pub(super) pinned: bool,
+    pub(super) ttl: Span,
     /// Renewals wait for a multiple of this.
     tick: Span,
-    /// When it contends without being woken: for others it has stood back long enough.
-    pub(super) contend_at: Option<Time>,
-    /// How often in a row it has contended in vain.
+    /// When to campaign without a wake-up from a voter.
+    pub(super) campaign_at: Option<Time>,
+    /// How often in a row it has campaigned in vain.
     pub(super) retries: u8,
-    /// Whether one that goes before it contends, too.
+    /// Whether a rival that goes first campaigns, too.
     outranked: bool,
-    /// Until when it does so if it stands again, having handed over.
-    pub(super) courteous_until: Time,
-    /// When the node's voter last heard that somebody gave it back.
-    pub(super) released: Option<Time>,
-    /// When it last asked voters for anything.
-    pub(super) asked: Time,
-    /// Since when what it knows of the leader has been so.
-    pub(super) since: Time,
-    /// Since when it has known of no leader, having known one.
-    pub(super) bereft: Option<Time>,
-    /// The moment of an entry in the agenda: it is looked at then, or earlier.
+    /// Until when it yields to others, having handed over.
+    pub(super) yield_until: Time,
+    /// When the node's voter last heard that a leader released the election.
+    pub(super) released_at: Option<Time>,
+    /// The moment of its entry in the timer queue.
     pub(super) armed: Option<Time>,
 }
 
 /// The memory that a node's part in one election takes, in bytes, without its name in writing: the part itself,
-/// a pointer to it, its place in the agenda, and its entry in the tree of names, half of which may be empty.
-pub const SEAT_MEMORY: usize =
-    size_of::<Candidacy>() + size_of::<usize>() + ENTRY_MEMORY + 2 * size_of::<(Name, u32)>();
+/// a pointer to it, its place in the timer queue, and its entry in the tree of names, half of which may be empty.
+pub const ELECTION_MEMORY: usize =
+    size_of::<ElectionState>() + size_of::<usize>() + ENTRY_MEMORY + 2 * size_of::<(Name, u32)>();
 
-impl Candidacy {
-    pub(super) fn new(text: &str, candidate: Candidate, terms: &Terms, now: Time) -> Candidacy {
-        Candidacy {
-            name: Name::of(text),
-            text: text.into(),
+impl ElectionState {
+    pub(super) fn new(
+        text: ElectionName,
+        candidate: Candidate,
+        config: &CandidateConfig,
+        engine: &EngineConfig,
+        now: Time,
+    ) -> ElectionState {
+        ElectionState {
+            name: text.hash(),
+            text,
             candidate,
-            standing: false,
+            standing: config.standing,
             once: false,
             healthy: true,
-            tick: tick(terms.slack()),
-            ttl: terms.ttl,
-            contend_at: None,
+            pinned: false,
+            ttl: config.ttl,
+            tick: tick(config.slack(engine)),
+            campaign_at: None,
             retries: 0,
             outranked: false,
-            courteous_until: now,
-            released: None,
-            asked: now,
-            since: now,
-            bereft: None,
+            yield_until: now,
+            released_at: None,
             armed: None,
         }
     }
 
-    /// It was told to hand over: if it leads, it lets others go first for the length of a lease.
+    // What others may know of it.
+
+    /// The election's name.
+    pub fn name(&self) -> &ElectionName {
+        &self.text
+    }
+
+    /// The lease that the node holds, if its clock does not show that it is over.
+    pub fn lease(&self, now: Time) -> Option<Lease> {
+        self.candidate.lease().filter(|lease| now < lease.valid_until)
+    }
+
+    /// Whom the node believes to lead, if it does not itself.
+    pub fn leader(&self) -> Option<Grant> {
+        self.candidate.leader()
+    }
+
+    /// How far the candidate is.
+    pub fn stage(&self) -> Stage {
+        self.candidate.stage()
+    }
+
+    /// How good a leader the node would be.
+    pub fn attribute(&self) -> Attribute {
+        self.candidate.attribute()
+    }
+
+    /// How long leases are.
+    pub fn ttl(&self) -> Span {
+        self.ttl
+    }
+
+    /// Whether the application asks to lead.
+    pub fn stands(&self) -> bool {
+        self.standing
+    }
+
+    /// Whether the application is healthy.
+    pub fn is_healthy(&self) -> bool {
+        self.healthy
+    }
+
+    /// Whether claims of better candidates are refused.
+    pub fn is_pinned(&self) -> bool {
+        self.pinned
+    }
+
+    /// Until when the node yields to others, having handed over.
+    pub fn yields_until(&self) -> Time {
+        self.candidate.stands_back_until().max(self.yield_until)
+    }
+
+    /// Voters that have not answered for so long have been asked at least twice.
+    pub fn patience(&self) -> Span {
+        self.ttl.min(LONGEST_POLL) * 2
+    }
+
+    // The contention policy.
+
+    /// Whether the candidate is there to be elected.
+    pub(super) fn runs(&self) -> bool {
+        self.standing && self.healthy
+    }
+
+    /// The node was told to hand over: if it leads, it yields to others for the length of a lease.
     pub(super) fn stand_back(&mut self, now: Time) {
         if self.candidate.lease().is_some() {
-            self.courteous_until = now + self.ttl;
+            self.yield_until = now + self.ttl;
         }
     }
 
@@ -96,33 +163,33 @@ impl Candidacy {
         Span::from_nanos(self.ttl.as_nanos() / 10)
     }
 
-    /// Whether it asks for what it does not have.
+    /// Whether the candidate asks for what it does not have.
     pub(super) fn contends(&self) -> bool {
         let asks = matches!(self.candidate.stage(), Stage::Preparing | Stage::Proposing);
         asks && self.candidate.lease().is_none()
     }
 
-    /// Whether nobody else waits, as far as the node's voter knows, that goes first. All who vote know who waits, and
-    /// come to the same order: by rank, and among equals by a hash that is another for every name.
+    /// Whether no other candidate waits, as far as the node's voter knows, that goes first. All voters know who
+    /// waits, and come to the same order: by rank, and among equals by a hash that is another for every name.
     pub(super) fn comes_first(&self, me: NodeId, voter: &Voter) -> bool {
         let mine = self.order(me, self.candidate.attribute());
-        voter.waiters(self.name).all(|(who, attribute)| self.order(who, attribute) <= mine)
+        voter.waiters(self.name).all(|(other, attribute)| self.order(other, attribute) <= mine)
     }
 
-    fn order(&self, who: NodeId, attribute: Attribute) -> (Attribute, u64, NodeId) {
-        (attribute, xxh3_64_with_seed(self.text.as_bytes(), who.0), who)
+    fn order(&self, candidate: NodeId, attribute: Attribute) -> (Attribute, u64, NodeId) {
+        (attribute, xxh3_64_with_seed(self.text.as_bytes(), candidate.0), candidate)
     }
 
-    /// Another contends. One that does so itself has left the queues, and so may the other: they must not both take
-    /// themselves for the first.
+    /// A rival contends. A candidate that contends has left the queues, and so may the rival have: they must not
+    /// both take themselves for the first.
     pub(super) fn meet(&mut self, me: NodeId, rival: NodeId, attribute: Attribute) {
         let mine = self.order(me, self.candidate.attribute());
         self.outranked |= self.contends() && self.order(rival, attribute) > mine;
     }
 
-    /// Whether it is worth trying again: not while another leads, which a node's own voter knows if it votes, and
-    /// otherwise others tell.
-    pub(super) fn heed(&mut self, reply: &Reply, votes: bool) {
+    /// Decides whether it is worth retrying: not while another node leads, which the node's own voter knows if it
+    /// votes, and otherwise others tell.
+    pub(super) fn update_retries(&mut self, reply: &Reply, votes: bool) {
         match reply {
             Reply::Vacant { .. } => self.retries = 0,
             Reply::Held { .. } if !votes => self.retries = RETRIES,
@@ -130,28 +197,23 @@ impl Candidacy {
         }
     }
 
-    /// It has contended, and does not any more: it leads, or else tries again, at once if it comes first and otherwise
-    /// after as long as the candidate itself would wait. Voters wake those who wait, too, but leave each of them the
-    /// time that the slowest network takes.
-    pub(super) fn try_again(&mut self, now: Time, first: bool, pause: Span) {
+    /// The candidate has contended, and does not any more. If it does not lead, it retries: after this pause if it
+    /// comes first, and otherwise after as long as the candidate itself would wait. Voters wake those who wait, too,
+    /// but leave each of them the time that the slowest network takes.
+    pub(super) fn retry(&mut self, now: Time, first: bool, pause: Span) {
         let first = first && !std::mem::take(&mut self.outranked);
         if self.candidate.lease().is_some() {
-            self.contend_at = None;
+            self.campaign_at = None;
             return;
         }
         if self.retries == RETRIES {
-            // Somebody leads by now, it seems; or else voters should know that it waits.
+            // Another node leads by now, it seems; or else voters should know that this one waits.
             self.candidate.look_by(now + pause);
-        } else if self.standing && self.healthy {
+        } else if self.runs() {
             self.retries += 1;
             let when = if first { now + pause } else { self.candidate.next_due() };
-            self.contend_at = Some(self.contend_at.map_or(when, |earlier| earlier.min(when)));
+            self.campaign_at = Some(self.campaign_at.map_or(when, |earlier| earlier.min(when)));
         }
-    }
-
-    /// Voters that have not answered for so long have been asked at least twice.
-    pub(super) fn patience(&self) -> Span {
-        self.ttl.min(LONGEST_POLL) * 2
     }
 
     /// When it is to be looked at next.
@@ -163,7 +225,7 @@ impl Candidacy {
             (Stage::Waiting, None, Some(_)) => self.aligned(next),
             _ => next,
         };
-        next.min(self.contend_at.unwrap_or(Time::MAX))
+        next.min(self.campaign_at.unwrap_or(Time::MAX))
     }
 
     fn aligned(&self, when: Time) -> Time {

@@ -1,32 +1,43 @@
-//! What is due next, of very many: a heap of moments, of which some are out of date.
+//! The moments at which the elections of a node are due, of very many.
 //!
-//! A moment that turns out to be too early costs one look; it is not searched for and taken out. Whoever has
-//! an entry knows for when, and adds another only if it wants to be called earlier.
+//! An ordered set, not a heap with stale entries: the same elections make the same value, whichever way it was
+//! reached, as a model checker needs it.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeSet;
 
 use suffrage_core::Time;
 
-/// Whose turn it is, and when.
-#[derive(Debug, Default)]
-pub(super) struct Agenda(BinaryHeap<Reverse<(Time, u32)>>);
+use crate::voter::per_entry;
 
-impl Agenda {
-    pub(super) fn add(&mut self, when: Time, who: u32) {
-        self.0.push(Reverse((when, who)));
+/// Which election is due, and when: one entry for each.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct TimerQueue(BTreeSet<(Time, u32)>);
+
+impl TimerQueue {
+    /// Moves an election's entry.
+    pub(super) fn set(&mut self, index: u32, before: Option<Time>, due: Option<Time>) {
+        if before == due {
+            return;
+        }
+        if let Some(before) = before {
+            self.0.remove(&(before, index));
+        }
+        if let Some(due) = due {
+            self.0.insert((due, index));
+        }
     }
 
+    /// The next moment at which any is due.
     pub(super) fn next(&self) -> Option<Time> {
-        self.0.peek().map(|&Reverse((when, _))| when)
+        self.0.first().map(|&(due, _)| due)
     }
 
-    /// Takes out one whose moment has come.
-    pub(super) fn take(&mut self, now: Time) -> Option<(Time, u32)> {
-        self.next().filter(|&when| when <= now)?;
-        self.0.pop().map(|Reverse(entry)| entry)
+    /// Takes out one that is due.
+    pub(super) fn take(&mut self, now: Time) -> Option<u32> {
+        self.next().filter(|&due| due <= now)?;
+        self.0.pop_first().map(|(_, index)| index)
     }
 }
 
-/// The memory of one entry, in bytes, without the room for growth.
-pub(super) const ENTRY_MEMORY: usize = size_of::<(Time, u32)>();
+/// The memory of one entry, in bytes.
+pub(super) const ENTRY_MEMORY: usize = per_entry(size_of::<(Time, u32)>());
