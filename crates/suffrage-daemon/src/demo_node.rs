@@ -4,13 +4,13 @@
 use std::io::{Read as _, Write as _};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use suffrage::Node;
 use suffrage_core::Time;
 use suffrage_node::clock::{BootClock, Clock};
-use suffrage::{Election, Node};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cluster;
-use crate::error::Error;
+use suffrage_cli::Error;
 
 const KEYS: &[&str] = &["id", "voters", "keys", "data", "ttl", "longest-ttl", "delay"];
 
@@ -68,7 +68,7 @@ async fn orphaned() {
 }
 
 async fn stand(node: &Node, name: &str, ttl: std::time::Duration) -> Result<(), suffrage::Error> {
-    let election = Election::join(name).ttl(ttl).start(node).await?;
+    let election = node.election(name).ttl(ttl).join().await?;
     let mut watch = election.watch();
     let follow = async {
         loop {

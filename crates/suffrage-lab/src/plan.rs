@@ -1,7 +1,8 @@
-//! `suffrage plan`: the strategy that a network needs for a wanted probability of success.
+//! `suffrage-lab plan`: the strategy that a network needs for a wanted probability of success.
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches as _, ValueEnum};
+use serde::Serialize;
 use suffrage_core::Span;
 use suffrage_papers::gupta2000::Strategy;
 use suffrage_papers::gupta2000::bounds::Setting;
@@ -9,13 +10,13 @@ use suffrage_papers::gupta2000::planner::{ByBound, BySimulation, Reach, Search, 
 use suffrage_papers::gupta2000::timeouts::{Delays, TimeOuts};
 use suffrage_papers::report::{interval, number};
 use suffrage_papers::study::MOST_RUNS;
-use serde::Serialize;
 use suffrage_sim::Contenders;
 
 use std::str::FromStr as _;
 
-use crate::error::Error;
-use crate::{Console, args, plan_randomized, reproduce, simulate, text};
+use crate::{args, plan_randomized, reproduce};
+use suffrage_cli::Error;
+use suffrage_cli::{Console, text};
 
 const ABOUT: &str = "Plans a probabilistic election for a network: that of Gupta et al. (2000), or with \
 --algorithm randomized that of Ramanathan et al. (2007).
@@ -30,13 +31,13 @@ as often as --target says, however many contend: by calculation, checked by simu
 which of the two is the cheaper there.";
 
 const EXAMPLES: &str = "Examples:
-  suffrage plan --nodes 5000 --ucast-loss 0.001 --mcast-loss 0.001 --view-prob 0.5 --target 0.99
+  suffrage-lab plan --nodes 5000 --ucast-loss 0.001 --mcast-loss 0.001 --view-prob 0.5 --target 0.99
       a good network
-  suffrage plan --nodes 2000 --ucast-loss 0.1 --mcast-loss 0.1 --fail 0.001 --view-prob 0.3 --target 0.95
+  suffrage-lab plan --nodes 2000 --ucast-loss 0.1 --mcast-loss 0.1 --fail 0.001 --view-prob 0.3 --target 0.95
       a bad one
-  suffrage plan --nodes 1000000 --ucast-loss 0.01 --mcast-loss 0.001 --ucast-delay 20 --mcast-delay 500
+  suffrage-lab plan --nodes 1000000 --ucast-loss 0.01 --mcast-loss 0.001 --ucast-delay 20 --mcast-delay 500
       a large group, with the time-outs for its delays
-  suffrage plan --algorithm randomized --nodes 50000 --contenders 0.01 --target 0.99
+  suffrage-lab plan --algorithm randomized --nodes 50000 --contenders 0.01 --target 0.99
       the rounds and mediators of the randomized election, and whether gupta is cheaper
 
 Exit codes: 0 a plan reaches the target (gupta: by simulation; randomized: by calculation), 1 none does, or
@@ -189,7 +190,7 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
     let plan = flags.plan(console.err_is_terminal);
     let reached = plan.plans.iter().filter_map(|plan| plan.by_simulation.as_ref());
     let reached = reached.into_iter().any(|found| matches!(found.reaches, Reach::Yes | Reach::Likely));
-    let text = if flags.json { simulate::json(&plan) } else { plan.tell() };
+    let text = if flags.json { text::json(&plan) } else { plan.tell() };
     console.out.write_all(text.as_bytes())?;
     Ok(u8::from(!reached))
 }

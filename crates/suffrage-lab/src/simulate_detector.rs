@@ -1,17 +1,17 @@
-//! `suffrage simulate-detector`: how soon failure detectors notice a crash, and how often they err.
+//! `suffrage-lab simulate-detector`: how soon failure detectors notice a crash, and how often they err.
 
 use std::str::FromStr as _;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
-use suffrage_core::{Span, detectors};
 use serde::Serialize;
+use suffrage_core::{Span, detectors};
 use suffrage_sim::measure::{Detection, DetectionTrial, Noticed};
 use suffrage_sim::{Estimate, Latency, mean, quantile};
 
 use crate::args::{check_seeds, drift, jobs, kept_runs, probability, seed, several_nodes};
-use crate::error::Error;
 use crate::parallel::{self, Progress};
-use crate::{Console, simulate, text};
+use suffrage_cli::Error;
+use suffrage_cli::{Console, text};
 
 const ABOUT: &str = "Measures failure detectors by themselves.
 
@@ -24,11 +24,11 @@ A detector that waits longer errs less; the question is at which price. Several 
 one table, on the same seeds.";
 
 const EXAMPLES: &str = "Examples:
-  suffrage simulate-detector heartbeat:1,3.5 --loss 0.1 --runs 20
+  suffrage-lab simulate-detector heartbeat:1,3.5 --loss 0.1 --runs 20
       time-outs of three heartbeats, of which one in ten is lost
-  suffrage simulate-detector phi:1,10 phi:2,10 phi:3,10 --latency lognormal:10,0.1 --watch 2000
+  suffrage-lab simulate-detector phi:1,10 phi:2,10 phi:3,10 --latency lognormal:10,0.1 --watch 2000
       thresholds compared: each step makes mistakes ten times rarer
-  suffrage simulate-detector heartbeat:1,8.5 gossip:1,8 gossip:1,16 --nodes 30 --loss 0.2 --runs 10
+  suffrage-lab simulate-detector heartbeat:1,8.5 gossip:1,8 gossip:1,16 --nodes 30 --loss 0.2 --runs 10
       gossip sends one message a period, however many processes there are
 
 Exit codes: 0 it ran, 1 output could not be written, 2 the command line is wrong.";
@@ -99,7 +99,7 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
     let figures: Vec<Figures> = arguments.detectors.iter().map(figures).collect();
     drop(progress);
     let text = match arguments.json {
-        true => simulate::json(&figures),
+        true => text::json(&figures),
         false => arguments.table(&figures),
     };
     Ok(console.out.write_all(text.as_bytes())?)

@@ -1,4 +1,4 @@
-//! `suffrage simulate-multicast`: how many processes a multicast reaches.
+//! `suffrage-lab simulate-multicast`: how many processes a multicast reaches.
 
 use std::str::FromStr as _;
 
@@ -8,9 +8,9 @@ use suffrage_sim::measure::{Delivery, DeliveryTrial};
 use suffrage_sim::{Estimate, Latency, Multicast, mean, proportion};
 
 use crate::args::{check_seeds, jobs, kept_runs, probability, seed, several_nodes};
-use crate::error::Error;
 use crate::parallel::{self, Progress};
-use crate::{Console, simulate, text};
+use suffrage_cli::Error;
+use suffrage_cli::{Console, text};
 
 const ABOUT: &str = "Measures multicasts by themselves.
 
@@ -21,9 +21,9 @@ anything in between.
 Several can be compared in one table, on the same seeds.";
 
 const EXAMPLES: &str = "Examples:
-  suffrage simulate-multicast broadcast bimodal:1,5 bimodal:2,10 --nodes 50 --loss 0.3
+  suffrage-lab simulate-multicast broadcast bimodal:1,5 bimodal:2,10 --nodes 50 --loss 0.3
       what gossip repairs, with little and with more of it
-  suffrage simulate-multicast bimodal:2,12 --broadcast-loss 0.97 --sender-crashes --loss 0.05
+  suffrage-lab simulate-multicast bimodal:2,12 --broadcast-loss 0.97 --sender-crashes --loss 0.05
       the broadcast reaches one or two, or nobody, and the sender dies: all or nothing
 
 Exit codes: 0 it ran, 1 output could not be written, 2 the command line is wrong.";
@@ -92,7 +92,7 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
     let figures: Vec<Figures> = arguments.multicasts.iter().map(figures).collect();
     drop(progress);
     let text = match arguments.json {
-        true => simulate::json(&figures),
+        true => text::json(&figures),
         false => arguments.tables(&figures),
     };
     Ok(console.out.write_all(text.as_bytes())?)

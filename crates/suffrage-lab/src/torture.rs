@@ -1,19 +1,20 @@
-//! `suffrage torture`: everything goes wrong, and promises must be kept.
+//! `suffrage-lab torture`: everything goes wrong, and promises must be kept.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde::Serialize;
 use suffrage_algorithms::catalog::{self, CONTRACTS};
 use suffrage_core::Visitor;
 use suffrage_core::{Algorithm, BadParameter, Contract};
-use serde::Serialize;
-use suffrage_sim::{Fault, Scenario, TortureTarget, Violation, runner, shrink};
+use suffrage_sim::{Fault, Scenario, TortureTarget, Violation, borrowed, runner, shrink};
 
-use crate::error::Error;
 use crate::parallel::{self, Progress};
-use crate::{Console, args, options, replay, text};
+use crate::{args, options, replay};
+use suffrage_cli::Error;
+use suffrage_cli::{Console, text};
 
 const ABOUT: &str = "Puts an algorithm through random faults and checks what it promises.
 
@@ -21,16 +22,16 @@ A seed decides a whole run: how many processes, how they rank, what the network 
 recovers, is paused, is cut off, whose clock drifts or jumps, who calls elections. What must never happen \
 is watched all the time. At time 300 the faults stop, but for the dead that stay dead and, in one run of \
 four, a last cut that stays; 1,000 message delays later what must hold in the end has to hold. An algorithm is spared what its contract does not claim to live through, and where it \
-allows several leaders for a while, that is no violation: `suffrage algorithms NAME` tells what it promises.
+allows several leaders for a while, that is no violation: `suffrage-lab algorithms NAME` tells what it promises.
 
 A broken promise is reported with the command that replays it, and with a shorter one that breaks it too.";
 
 const EXAMPLES: &str = "Examples:
-  suffrage torture all --seeds 0..1000
+  suffrage-lab torture all --seeds 0..1000
       every algorithm
-  suffrage torture raft --seeds 0..100000
+  suffrage-lab torture raft --seeds 0..100000
       never two leaders in one term
-  suffrage torture raft --forget-votes --seeds 0..10000 --expect-violation
+  suffrage-lab torture raft --forget-votes --seeds 0..10000 --expect-violation
       the checker finds what it is there to find
 
 Exit codes: 0 all promises were kept, or one was broken and that was expected; 1 the contrary; 2 the
@@ -226,7 +227,7 @@ impl Visitor for TortureRun<'_> {
         self.progress.name(A::CONTRACT.name);
         let run = |seed| {
             let case = target.case(seed);
-            runner(A::CONTRACT.name, &case.settings).expect(TAKEN).run(&case.scenario)
+            runner(A::CONTRACT.name, &borrowed(&case.settings)).expect(TAKEN).run(&case.scenario)
         };
         parallel::for_each(seeds.clone(), *jobs, self.progress, run, |seed, outcome| {
             report.events += outcome.events;
@@ -258,7 +259,7 @@ fn check<A: Algorithm>(target: &TortureTarget<A>) -> Result<(), Error> {
 
 fn case<A: Algorithm>(target: &TortureTarget<A>, seed: u64, violation: Violation) -> Case {
     let case = target.case(seed);
-    let runner = runner(A::CONTRACT.name, &case.settings).expect(TAKEN);
+    let runner = runner(A::CONTRACT.name, &borrowed(&case.settings)).expect(TAKEN);
     let mut spent = 0;
     let breaks = |scenario: &Scenario| {
         if spent > BUDGET {

@@ -8,14 +8,14 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Sse;
 use axum::response::sse::{Event, KeepAlive};
-use suffrage_core::Time;
 use futures_util::stream::{Stream, unfold};
 use serde_json::json;
+use suffrage_core::Time;
 
 use super::api::{self, millis};
 use super::{App, Problem};
 use crate::daemon::desk::Watched;
-use crate::daemon::serve::Guest;
+use crate::daemon::serve::OverflowConnection;
 use suffrage_node::lease::Belief;
 
 /// Whoever is cut off without knowing learns of it, and proxies do not lose patience.
@@ -24,9 +24,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub(super) async fn observe(
     State(app): State<App>,
     Path(name): Path<String>,
-    guest: Option<Extension<Guest>>,
+    overflow: Option<Extension<OverflowConnection>>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
-    if guest.is_some() {
+    if overflow.is_some() {
         let error = "too many are connected here to tell another one of every change: ask another node";
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, error));
     }
