@@ -552,7 +552,11 @@ impl QuorumLease {
         }
     }
 
-    fn input(&mut self, cx: &mut Context<'_, Self>, input: impl FnOnce(&mut Engine, &mut Context<'_, Engine>)) {
+    fn input(
+        &mut self,
+        cx: &mut Context<'_, Self>,
+        input: impl FnOnce(&mut Engine, &mut Context<'_, Engine>),
+    ) {
         match &mut self.kind {
             Kind::Unstarted => {}
             Kind::Node(node) => node.input(cx, input),

@@ -297,8 +297,20 @@ mod tests {
     #[test]
     fn what_is_no_command_is_refused() {
         for text in [
-            "", "Resign", "resign 3", "transfer", "transfer x", "health", "health maybe", "join ttl", "join 7",
-            "stand twice", "pin in ", "pin in %", "pin in %f", "pin in %ff",
+            "",
+            "Resign",
+            "resign 3",
+            "transfer",
+            "transfer x",
+            "health",
+            "health maybe",
+            "join ttl",
+            "join 7",
+            "stand twice",
+            "pin in ",
+            "pin in %",
+            "pin in %f",
+            "pin in %ff",
         ] {
             assert!(text.parse::<Command>().unwrap_err().contains(text), "{text}");
         }

@@ -208,9 +208,9 @@ impl fmt::Display for InvalidConfig {
                 f.write_str("the delay of a message must be above zero and at most a minute")
             }
             InvalidConfig::LongestTtl => f.write_str("the longest lease must be from 10 ms to a day"),
-            InvalidConfig::Drift => f.write_str(
-                "a drift above 20% leaves too little of a lease: say how far clocks really drift",
-            ),
+            InvalidConfig::Drift => {
+                f.write_str("a drift above 20% leaves too little of a lease: say how far clocks really drift")
+            }
             InvalidConfig::TtlTooShort => f.write_str("a lease must be 10 ms long at least"),
             InvalidConfig::TtlTooLong(longest) => write!(
                 f,

@@ -38,7 +38,14 @@ impl<'e, 'v> NodeEffects<'e, 'v> {
         index: ElectionIndex,
         name: Name,
     ) -> Self {
-        NodeEffects { cx, loopback, election: Some((index, name)), stepped_down: false, learned_leader: false, muted: false }
+        NodeEffects {
+            cx,
+            loopback,
+            election: Some((index, name)),
+            stepped_down: false,
+            learned_leader: false,
+            muted: false,
+        }
     }
 
     fn send(&mut self, to: NodeId, name: Name, body: Body) {
