@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use suffrage_algorithms::catalog::CONTRACTS;
-use suffrage_core::{Attribute, Command, Figure, NodeId, Quality, Safety, Time, Value};
+use suffrage_core::{Attribute, Figure, NodeId, Quality, Safety, Time, Value};
 use suffrage_sim::{Messages, Observer, Outcome, Ranking, Scenario, TraceEvent};
 
 use crate::belief::{Beliefs, News};
@@ -161,7 +161,7 @@ impl Account {
 impl Observer for Account {
     fn observe(&mut self, at: Time, event: TraceEvent<'_>) {
         let (deed, who) = match event {
-            TraceEvent::Commanded { who, command: Command::Campaign } => (Deed::Calls, who),
+            TraceEvent::Commanded { who, command: "campaign" } => (Deed::Calls, who),
             TraceEvent::Commanded { who, command } => (Deed::Asked(text::request(command)), who),
             TraceEvent::Suspected { who, peer } => (Deed::Suspects(vec![peer]), who),
             TraceEvent::Restored { who, peer } => (Deed::Hears(vec![peer]), who),
@@ -288,7 +288,7 @@ pub(crate) fn result(scenario: &Scenario, outcome: &Outcome, verdict: &str, repl
         facts.push(("apart", format!("{apart}, which the source does not count")));
     }
     facts.push(("time", times(outcome)));
-    facts.push(("reigns", reigns(outcome)));
+    facts.push(("leaders", leaderships(outcome)));
     if !outcome.figures.is_empty() {
         facts.push(("figures", figures(&outcome.figures)));
     }
@@ -311,7 +311,7 @@ pub(crate) fn result(scenario: &Scenario, outcome: &Outcome, verdict: &str, repl
 /// Whether nobody sent or led.
 fn is_idle(outcome: &Outcome) -> bool {
     let Messages { total, apart, .. } = &outcome.messages;
-    *total == 0 && apart.iter().all(|(_, count)| *count == 0) && outcome.reigns == 0
+    *total == 0 && apart.iter().all(|(_, count)| *count == 0) && outcome.leaderships == 0
 }
 
 fn kinds(counts: &[(&str, u64)]) -> String {
@@ -359,8 +359,8 @@ fn times(outcome: &Outcome) -> String {
     format!("{decided} until beliefs settled, {last} until the last message, {end}")
 }
 
-fn reigns(outcome: &Outcome) -> String {
-    let mut text = format!("{}; nobody led for {}", outcome.reigns, text::number(outcome.leaderless));
+fn leaderships(outcome: &Outcome) -> String {
+    let mut text = format!("{}; nobody led for {}", outcome.leaderships, text::number(outcome.leaderless));
     if outcome.split > 0.0 {
         text += &format!(", more than one for {}", text::number(outcome.split));
     }
