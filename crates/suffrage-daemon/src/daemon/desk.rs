@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use suffrage_core::{Attribute, NodeId, Span, Time};
+use suffrage_core::{NodeId, Span, Time};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{info, warn};
 
 use super::line::{Answer, Held, Line, Refusal, Session, Step, Wish};
 use suffrage_node::Error;
-use suffrage_node::lease::{Belief, Node, Part, Terms};
+use suffrage_node::lease::{Belief, CandidateConfig, Node, Participation};
 
 /// How long a desk that nobody needs stays open, so that who asks every now and then is answered at once.
 const LINGER: Span = Span::from_millis(60_000);
@@ -178,9 +178,9 @@ struct Desk {
     inbox: mpsc::UnboundedReceiver<Request>,
     belief: watch::Receiver<Belief>,
     /// Observes, as long as the desk is open.
-    watch: Part,
+    watch: Participation,
     /// Stands, with leases of this length.
-    part: Option<(Part, Span)>,
+    part: Option<(Participation, Span)>,
     line: Line,
     waiting: BTreeMap<Session, oneshot::Sender<Reply>>,
     /// When it was last needed.
@@ -229,8 +229,8 @@ impl Desk {
     /// The lease that the node holds, while it stands.
     fn lease(&self) -> Option<Held> {
         let belief = self.belief.borrow();
-        let stint = belief.stint.as_ref()?;
-        let held = Held { until: stint.valid_until(), token: stint.token().number() };
+        let lease = belief.held.as_ref()?;
+        let held = Held { until: lease.valid_until(), token: lease.token().number() };
         (self.now() < held.until).then_some(held)
     }
 
@@ -334,12 +334,8 @@ impl Desk {
     /// Gives the lease to the first in line, once nothing but time can end it: a leader that is asked to hand
     /// over to a better one does so at once, and a client of ours would not know.
     async fn offer(&mut self, wish: Wish) -> Result<(), Error> {
-        if let Some((part, _)) = &self.part {
-            part.set_attribute(Attribute::MAX);
-        }
-        // The node does what it is told in order: what it holds when it answers, it holds having heard the above.
-        let status = self.desks.node.status(&self.name).await?;
-        let secured = status.and_then(|status| status.lease).map(|lease| lease.token.number());
+        let Some((part, _)) = &self.part else { return Ok(()) };
+        let secured = part.pin().await?.map(|lease| lease.token.number());
         let Some(lease) = self.lease().filter(|lease| secured == Some(lease.token)) else { return Ok(()) };
         let now = self.now();
         if let Some((session, answer)) = self.line.grant(now, lease) {
@@ -362,8 +358,8 @@ impl Desk {
 
     /// Hands over. Nobody here leads by the old lease any more before anybody is told.
     fn release(&mut self, to: Option<NodeId>) {
-        if let Some(stint) = &self.belief.borrow().stint {
-            stint.end();
+        if let Some(held) = &self.belief.borrow().held {
+            held.end();
         }
         match (&self.part, to) {
             (Some((part, _)), Some(to)) if to != part.node().id() => part.transfer(to),
@@ -384,13 +380,18 @@ impl Desk {
         };
         if self.part.as_ref().is_none_or(|(_, ttl)| *ttl != wish.ttl) {
             // Only once it is known to lead no longer; that is news, which comes at once.
-            if self.belief.borrow().stint.is_some() {
+            if self.belief.borrow().held.is_some() {
                 return Ok(());
             }
             self.part = None;
             // A client does not die with the daemon: the one before this may have promised it the election.
-            let terms = Terms { ttl: wish.ttl, attribute: wish.rank, failback: None, outlived: true };
-            let part = self.desks.node.join(&self.name, terms).await?;
+            let config = CandidateConfig {
+                ttl: wish.ttl,
+                attribute: wish.rank,
+                wait_out_previous_holder: true,
+                ..CandidateConfig::default()
+            };
+            let part = self.desks.node.join(&self.name, config).await?;
             self.part = Some((part, wish.ttl));
         }
         if let Some((part, _)) = &self.part

@@ -14,7 +14,7 @@ use super::{App, Problem, check_name, in_time, within};
 use crate::daemon::desk::{Reply, Request, Watched};
 use crate::daemon::line::{Answer, Refusal, Session, Wish, longest_wait};
 use crate::daemon::serve::OverflowConnection;
-use suffrage_node::lease::{Status, Terms};
+use suffrage_node::lease::{CandidateConfig, Status};
 
 /// How long a client waits for an answer if it does not say.
 const WAIT: Span = Span::from_millis(30_000);
@@ -168,8 +168,9 @@ pub(super) async fn campaign(
     check_name(&name)?;
     let wish = Wish { ttl: span("ttl", said.ttl.as_deref(), app.ttl)?, rank: said.rank };
     let settings = app.node.settings();
-    let terms = Terms { ttl: wish.ttl, ..Terms::default() };
-    terms.check(settings).map_err(|unfit| Problem::new(StatusCode::BAD_REQUEST, format!("ttl: {unfit}")))?;
+    let config = CandidateConfig { ttl: wish.ttl, ..CandidateConfig::default() };
+    let refused = |invalid| Problem::new(StatusCode::BAD_REQUEST, format!("ttl: {invalid}"));
+    config.check(&settings.engine()).map_err(refused)?;
     if wish.rank == i64::MAX {
         return Err(Problem::new(StatusCode::BAD_REQUEST, "rank: is too great, by one"));
     }
