@@ -60,6 +60,7 @@ mod candidate;
 mod message;
 mod observer;
 mod queue;
+pub mod sessions;
 mod timings;
 mod voter;
 mod watchers;
