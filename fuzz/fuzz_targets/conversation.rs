@@ -1,4 +1,4 @@
-//! `fuzz::conversation` for cargo-fuzz.
+//! `suffrage_fuzz::conversation` for cargo-fuzz.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::conversation(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| suffrage_fuzz::conversation(bytes));

@@ -1,4 +1,4 @@
-//! `fuzz::datagram` for cargo-fuzz.
+//! `suffrage_fuzz::datagram` for cargo-fuzz.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::datagram(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| suffrage_fuzz::datagram(bytes));

@@ -1,4 +1,4 @@
-//! `fuzz::envelope` for cargo-fuzz.
+//! `suffrage_fuzz::envelope` for cargo-fuzz.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::envelope(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| suffrage_fuzz::envelope(bytes));

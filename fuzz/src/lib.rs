@@ -12,7 +12,7 @@ use suffrage_core::layers::Stack;
 use suffrage_core::{Algorithm, NodeId, Process};
 use suffrage_net::codec::{Envelope, Protocol};
 use suffrage_net::seal::{Boot, OVERHEAD, Seal};
-use suffrage_node::{Dropped, Key, Keyring};
+use suffrage_net::{Dropped, Key, Keyring};
 
 pub use conversation::{conversation_of, converse};
 use source::Source;

@@ -41,19 +41,19 @@ fn run(target: &str, seeds: std::ops::Range<u64>, longest: u64, check: impl Fn(&
 
 #[test]
 fn datagrams() {
-    run("datagram", 0..3_000, 300, fuzz::datagram);
-    run("datagram", 0..20, 60_000, fuzz::datagram);
+    run("datagram", 0..3_000, 300, suffrage_fuzz::datagram);
+    run("datagram", 0..20, 60_000, suffrage_fuzz::datagram);
 }
 
 #[test]
 fn envelopes() {
-    run("envelope", 0..30_000, 80, fuzz::envelope);
+    run("envelope", 0..30_000, 80, suffrage_fuzz::envelope);
 }
 
 #[test]
 fn conversations() {
     for contract in CONTRACTS {
-        run(contract.name, 0..400, 600, |bytes| fuzz::conversation_of(contract.name, bytes));
+        run(contract.name, 0..400, 600, |bytes| suffrage_fuzz::conversation_of(contract.name, bytes));
     }
 }
 
@@ -67,7 +67,8 @@ fn honest(bytes: &[u8]) -> Vec<u8> {
 fn conversations_of_quorum_lease() {
     let elected = Cell::new(0);
     run("quorum-lease", 0..4_000, 2_000, |bytes| {
-        elected.set(elected.get() + fuzz::converse::<QuorumLease>(&Options::default(), &honest(bytes)));
+        elected
+            .set(elected.get() + suffrage_fuzz::converse::<QuorumLease>(&Options::default(), &honest(bytes)));
     });
     assert!(elected.get() > 4_000, "{}", elected.get());
 }
@@ -79,7 +80,7 @@ fn mistakes_of_quorum_lease_are_found() {
         let options = Options { bug: Some(bug), ..Options::default() };
         let found = Cell::new(0);
         run("quorum-lease", 0..4_000, 2_000, |bytes| {
-            let conversation = || fuzz::converse::<QuorumLease>(&options, &honest(bytes));
+            let conversation = || suffrage_fuzz::converse::<QuorumLease>(&options, &honest(bytes));
             found.set(found.get() + usize::from(catch_unwind(conversation).is_err()));
         });
         println!("{bug:?} shows in {} of 4,000 conversations", found.get());

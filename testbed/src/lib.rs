@@ -28,6 +28,7 @@ mod folder;
 mod leftovers;
 mod namespace;
 mod network;
+mod process;
 mod switch;
 mod wait;
 
@@ -35,4 +36,5 @@ pub use disk::SmallDisk;
 pub use fabric::{Tally, Weather};
 pub use folder::Folder;
 pub use network::{Host, Network};
+pub use process::{Process, alone};
 pub use wait::until;

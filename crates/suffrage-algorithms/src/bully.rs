@@ -35,8 +35,8 @@ use serde::{Deserialize, Serialize};
 use super::{Outlook, Tenure};
 use suffrage_core::parameters;
 use suffrage_core::{
-    Algorithm, Choice, Command, Context, Contract, Cost, Detection, Electorate, Formula, NodeId,
-    Parameter, Process, Safety, Start, Synchrony, Term, Topology,
+    Algorithm, Choice, Command, Context, Contract, Cost, Detection, Electorate, Formula, NodeId, Parameter,
+    Process, Safety, Start, Synchrony, Term, Topology,
 };
 
 /// What processes of this algorithm say.
@@ -233,7 +233,7 @@ impl Bully {
         if self.outlook.suspects(from) {
             return self.outlook.pass_over(from);
         }
-        if self.outlook.leader() == Some(cx.me()) {
+        if self.outlook.leads(cx) {
             cx.send(from, Message::Election);
         }
         self.end_election(cx);
@@ -289,8 +289,8 @@ impl Process for Bully {
     }
 
     fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        let missed = self.outlook.restore(cx, peer) || self.outlook.outranks_leader(cx, peer);
-        let leads = self.outlook.leader() == Some(cx.me());
+        let missed = self.outlook.restore(cx, peer);
+        let leads = self.outlook.leads(cx);
         if leads && cx.view().outranks(cx.me(), peer) {
             cx.send(peer, Message::Coordinator { term: self.outlook.term() });
         } else if leads {

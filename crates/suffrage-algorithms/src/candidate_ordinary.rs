@@ -41,8 +41,8 @@ use super::bully::Bully;
 use super::{Outlook, Poll, Tenure};
 use suffrage_core::parameters;
 use suffrage_core::{
-    Algorithm, Announcement, BadParameter, Command, Context, Contract, Cost, Formula, NodeId,
-    Parameter, Process, Roster, Start, Term,
+    Algorithm, Announcement, BadParameter, Command, Context, Contract, Cost, Formula, NodeId, Parameter,
+    Process, Roster, Start, Term,
 };
 
 /// What processes of this algorithm say.
@@ -394,8 +394,8 @@ impl Process for CandidateOrdinary {
     }
 
     fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        let missed = self.outlook.restore(cx, peer) || self.outlook.outranks_leader(cx, peer);
-        let leads = self.outlook.leader() == Some(cx.me());
+        let missed = self.outlook.restore(cx, peer);
+        let leads = self.outlook.leads(cx);
         let rival = self.is_rival(cx, peer);
         match &mut self.phase {
             _ if leads && !rival => {

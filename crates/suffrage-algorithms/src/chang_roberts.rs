@@ -25,8 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ring::{Ring, Run, Token};
 use suffrage_core::{
-    Choice, Context, Contract, Cost, Detection, Electorate, Formula, Rank, Safety, Synchrony, Topology,
-    View,
+    Choice, Context, Contract, Cost, Detection, Electorate, Formula, Rank, Safety, Synchrony, Topology, View,
 };
 
 /// A process of the Chang-Roberts algorithm.

@@ -23,11 +23,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::chang_roberts;
 use super::ring::{Ring, Run, Token};
-use suffrage_core::{
-    Choice, Context, Contract, Cost, Detection, Electorate, Formula, NodeId, Rank, Safety, Synchrony,
-    Topology, View,
-};
+use suffrage_core::{Context, Contract, Cost, Formula, NodeId, Rank, View};
 
 /// A process of the collecting ring.
 pub type CollectingRing = Ring<Election>;
@@ -44,18 +42,6 @@ impl Token for Election {
         name: "collecting-ring",
         summary: "A list of the live processes is collected round the ring, and the best on it leads.",
         source: "unimore; Database Internals, ch. 10, Figure 10-5",
-        topology: Topology::Ring,
-        synchrony: Synchrony::Synchronous,
-        knowledge: "the ring's order, and all ranks",
-        tolerates: "crash and recovery; lost messages with --reaffirm",
-        detection: Detection::Detector,
-        electorate: Electorate::Anybody,
-        needs_disk: false,
-        persists: true,
-        under_loss: &[("reaffirm", "10")],
-        safety: Safety::Eventual,
-        choice: Choice::Best,
-        handover: false,
         messages: Cost {
             best: Formula { text: "2N", of: |n| 2 * n },
             worst: Formula { text: "2N", of: |n| 2 * n },
@@ -64,7 +50,7 @@ impl Token for Election {
             best: Formula { text: "2N", of: |n| 2 * n },
             worst: Formula { text: "2N", of: |n| 2 * n },
         },
-        upkeep: &[],
+        ..chang_roberts::Election::CONTRACT
     };
     const OUTCOME: &'static str = "Coordinator";
     const REPAIRS: &'static str = "both|timeout|detector|none";

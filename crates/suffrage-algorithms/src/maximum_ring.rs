@@ -22,11 +22,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::collecting_ring;
 use super::ring::{Ring, Run, Token};
-use suffrage_core::{
-    Choice, Context, Contract, Cost, Detection, Electorate, Formula, Rank, Safety, Synchrony, Topology,
-    View,
-};
+use suffrage_core::{Context, Contract, Rank, View};
 
 /// A process of the maximum-only ring.
 pub type MaximumRing = Ring<Election>;
@@ -43,27 +41,7 @@ impl Token for Election {
         name: "maximum-ring",
         summary: "The best id met on the way round the ring comes back to the initiator, who announces it.",
         source: "Database Internals, ch. 10, Ring Algorithm",
-        topology: Topology::Ring,
-        synchrony: Synchrony::Synchronous,
-        knowledge: "the ring's order, and all ranks",
-        tolerates: "crash and recovery; lost messages with --reaffirm",
-        detection: Detection::Detector,
-        electorate: Electorate::Anybody,
-        needs_disk: false,
-        persists: true,
-        under_loss: &[("reaffirm", "10")],
-        safety: Safety::Eventual,
-        choice: Choice::Best,
-        handover: false,
-        messages: Cost {
-            best: Formula { text: "2N", of: |n| 2 * n },
-            worst: Formula { text: "2N", of: |n| 2 * n },
-        },
-        time: Cost {
-            best: Formula { text: "2N", of: |n| 2 * n },
-            worst: Formula { text: "2N", of: |n| 2 * n },
-        },
-        upkeep: &[],
+        ..collecting_ring::Election::CONTRACT
     };
     const OUTCOME: &'static str = "Coordinator";
     const REPAIRS: &'static str = "both|timeout|detector|none";

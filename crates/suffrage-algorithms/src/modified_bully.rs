@@ -238,7 +238,7 @@ impl ModifiedBully {
             return self.outlook.pass_over(from);
         }
         self.end_election(cx);
-        if self.outlook.leader() == Some(cx.me()) {
+        if self.outlook.leads(cx) {
             cx.send(from, Message::Proceed);
         }
         self.outlook.believe(cx, from, term);
@@ -298,8 +298,8 @@ impl Process for ModifiedBully {
     }
 
     fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        let missed = self.outlook.restore(cx, peer) || self.outlook.outranks_leader(cx, peer);
-        let leads = self.outlook.leader() == Some(cx.me());
+        let missed = self.outlook.restore(cx, peer);
+        let leads = self.outlook.leads(cx);
         match &mut self.phase {
             _ if leads && cx.view().outranks(cx.me(), peer) => {
                 cx.send(peer, Message::Elected { term: self.outlook.term() });

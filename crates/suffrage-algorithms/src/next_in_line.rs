@@ -36,8 +36,8 @@ pub use super::modified_bully::Timer;
 use super::{Outlook, Poll, Tenure};
 use suffrage_core::parameters;
 use suffrage_core::{
-    Algorithm, BadParameter, Command, Context, Contract, Cost, Formula, NodeId, Parameter, Process,
-    Rank, Roster, Start, Term,
+    Algorithm, BadParameter, Command, Context, Contract, Cost, Formula, NodeId, Parameter, Process, Rank,
+    Roster, Start, Term,
 };
 
 /// What processes of this algorithm say.
@@ -362,7 +362,7 @@ impl NextInLine {
         if self.outlook.suspects(leader) {
             return self.outlook.pass_over(leader);
         }
-        if self.outlook.leader() == Some(cx.me()) {
+        if self.outlook.leads(cx) {
             cx.send(leader, Message::Proceed);
         }
         self.end_election(cx);
@@ -437,8 +437,8 @@ impl Process for NextInLine {
     }
 
     fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        let missed = self.outlook.restore(cx, peer) || self.outlook.outranks_leader(cx, peer);
-        let leads = self.outlook.leader() == Some(cx.me());
+        let missed = self.outlook.restore(cx, peer);
+        let leads = self.outlook.leads(cx);
         let better = self.successor().is_some_and(|other| cx.view().outranks(peer, other));
         match &mut self.phase {
             _ if leads && cx.view().outranks(cx.me(), peer) => self.announce(cx, vec![peer]),
@@ -462,7 +462,7 @@ impl Process for NextInLine {
 
     fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         match command {
-            Command::Campaign if self.outlook.leader() == Some(cx.me()) => self.call_election(cx),
+            Command::Campaign if self.outlook.leads(cx) => self.call_election(cx),
             Command::Campaign => self.fail_over(cx),
             Command::Resign | Command::Transfer(_) => {}
         }

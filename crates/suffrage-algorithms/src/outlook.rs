@@ -22,6 +22,11 @@ impl Outlook {
         self.leader
     }
 
+    /// Whether this process believes itself the leader.
+    pub fn leads<P: Process>(&self, cx: &Context<'_, P>) -> bool {
+        self.leader == Some(cx.me())
+    }
+
     /// The highest term heard of.
     pub fn term(&self) -> Term {
         self.term
@@ -79,16 +84,16 @@ impl Outlook {
         true
     }
 
-    /// Takes note that a suspicion was lifted. True if the peer was passed over meanwhile although
-    /// it outranks whoever leads now.
+    /// Takes note that a suspicion was lifted. True if the peer is the one to lead: it outranks the leader, or it
+    /// was passed over and nobody leads.
     pub fn restore<P: Process>(&mut self, cx: &Context<'_, P>, peer: NodeId) -> bool {
         self.suspects.remove(&peer);
         let passed_over = self.passed_over.remove(&peer);
-        passed_over && (self.leader.is_none() || self.outranks_leader(cx, peer))
+        self.outranks_leader(cx, peer) || passed_over && self.leader.is_none()
     }
 
     /// Whether this one would make a better leader than the one this process believes in.
-    pub fn outranks_leader<P: Process>(&self, cx: &Context<'_, P>, peer: NodeId) -> bool {
+    fn outranks_leader<P: Process>(&self, cx: &Context<'_, P>, peer: NodeId) -> bool {
         self.leader.is_some_and(|leader| cx.view().outranks(peer, leader))
     }
 

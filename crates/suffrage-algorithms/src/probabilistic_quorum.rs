@@ -22,10 +22,9 @@
 
 use super::randomized::options::{self, Options as Settings, Rounds};
 use super::randomized::rounds::sigma_last;
-use super::randomized::{Member, Message, Timer, figures};
+use super::randomized::{Member, Message, Randomized, Timer, figures};
 use suffrage_core::{
-    Algorithm, Choice, Command, Context, Contract, Cost, Detection, Electorate, Figure, Formula, NodeId,
-    Parameter, Process, Safety, Start, Synchrony, Topology,
+    Algorithm, Command, Context, Contract, Cost, Figure, Formula, NodeId, Parameter, Process, Start,
 };
 
 /// A process of PQ.
@@ -71,24 +70,13 @@ impl Algorithm for ProbabilisticQuorum {
         name: "probabilistic-quorum",
         summary: "Whoever is let pass by all of sqrt(n ln n) random mediators leads.",
         source: "Ramanathan et al. 2007, sections 7 and 8; Malkhi et al. 2001",
-        topology: Topology::Complete,
-        synchrony: Synchrony::Synchronous,
-        knowledge: "the size of the group, roughly, and how to choose members uniformly",
         tolerates: "dead mediators, in whose place others are asked; a leader's death with a detector",
-        detection: Detection::Detector,
-        electorate: Electorate::Anybody,
-        needs_disk: false,
-        persists: false,
-        under_loss: &[],
-        safety: Safety::WithHighProbability,
-        choice: Choice::Any,
-        handover: false,
         messages: Cost {
             best: Formula { text: "4 sqrt(N ln N)", of: |n| 4 * quorum(n) },
             worst: Formula { text: "5N sqrt(N ln N)", of: |n| 5 * n * quorum(n) },
         },
         time: Cost { best: Formula { text: "5", of: |_| 5 }, worst: Formula { text: "11", of: |_| 11 } },
-        upkeep: &[],
+        ..Randomized::CONTRACT
     };
 
     type Options = Options;

@@ -202,10 +202,6 @@ impl<T: Token> Ring<T> {
         }
     }
 
-    fn leads(&self, cx: &Context<'_, Self>) -> bool {
-        self.outlook.leader() == Some(cx.me())
-    }
-
     fn call_election(&mut self, cx: &mut Context<'_, Self>) {
         if self.awaited().is_some() {
             return;
@@ -457,7 +453,7 @@ impl<T: Token> Process for Ring<T> {
                 self.phase = Phase::Idle;
                 self.call_election(cx);
             }
-            Timer::Reaffirm if self.leads(cx) && self.awaited().is_none() => {
+            Timer::Reaffirm if self.outlook.leads(cx) && self.awaited().is_none() => {
                 self.schedule_reaffirm(cx);
                 self.circulate_again(cx);
             }
@@ -498,9 +494,9 @@ impl<T: Token> Process for Ring<T> {
             return self.give_up(cx, awaited.run);
         }
         let Some(leader) = self.outlook.leader() else { return self.call_election(cx) };
-        if self.leads(cx) && cx.view().outranks(peer, leader) {
+        if self.outlook.leads(cx) && cx.view().outranks(peer, leader) {
             self.call_election(cx);
-        } else if self.leads(cx) {
+        } else if self.outlook.leads(cx) {
             // Others may come back with it: one round for all.
             cx.set_timer(Timer::Reaffirm, cx.delay_bound());
         } else if hops::successor(cx.view(), &self.outlook) == Some(peer) {

@@ -28,11 +28,12 @@
 //! window and a little more than a round trip after the election began, or a round trip after the
 //! announcement where ranks decide the order. The readings of LE-A hold too.
 
+use super::announce::Announce;
 use super::soft_state::{LISTEN, Message, Pace, SoftState, Timer};
 use suffrage_core::parameters;
 use suffrage_core::{
-    Algorithm, BadParameter, Choice, Command, Context, Contract, Cost, Detection, Electorate, Formula,
-    NodeId, Parameter, Process, Roster, Safety, Start, Synchrony, Topology,
+    Algorithm, BadParameter, Command, Context, Contract, Cost, Formula, NodeId, Parameter, Process, Roster,
+    Start,
 };
 
 /// How long a process waits before it announces itself.
@@ -84,24 +85,12 @@ impl Algorithm for Suppress {
         name: "suppress",
         summary: "Each waits, and announces itself only if it has heard nobody better.",
         source: "Schooler, Manohar, Chandy 2002 (LE-S); Ramanathan et al. 2007, section 8",
-        topology: Topology::Multicast,
-        synchrony: Synchrony::Synchronous,
-        knowledge: "all members and their ranks",
-        tolerates: "crash and recovery; lost messages",
-        detection: Detection::Timeout,
-        electorate: Electorate::Anybody,
-        needs_disk: false,
-        persists: true,
-        under_loss: &[],
-        safety: Safety::Eventual,
-        choice: Choice::Best,
-        handover: false,
         messages: Cost {
             best: Formula { text: "1 multicast", of: |_| 1 },
             worst: Formula { text: "N multicasts", of: |n| n },
         },
         time: Cost { best: Formula { text: "4", of: |_| 4 }, worst: Formula { text: "13", of: |_| 13 } },
-        upkeep: &[],
+        ..Announce::CONTRACT
     };
 
     type Options = Options;

@@ -48,7 +48,7 @@ impl<T: Copy> Tenure<T> {
 
     /// Whether this process has announced itself so lately that not everybody need have heard it.
     pub(crate) fn is_announcing<P: Process>(&self, cx: &Context<'_, P>, outlook: &Outlook) -> bool {
-        outlook.leader() == Some(cx.me()) && self.is_fresh(cx, outlook)
+        outlook.leads(cx) && self.is_fresh(cx, outlook)
     }
 
     /// Whether the leader believed in, perhaps this process, was announced so lately that not everybody

@@ -1,7 +1,8 @@
-//! `suffrage demo`: a cluster of real processes on loopback, whose leader is killed before one's eyes.
+//! A cluster of real processes on loopback, whose leader is killed before one's eyes.
 //!
-//! Each node is this program again, as `demo-node` or as `member`, with a key and a data folder that end with the
-//! demo. A node lives no longer than the demo: it ends when the pipe that is its standard input does.
+//! Each node is this program again, in a process of its own, with a key and a data folder that end with the demo. A
+//! node lives no longer than the demo: it ends when the pipe that is its standard input does. What the nodes run,
+//! and how their lines are read, is a [`DemoNodes`].
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "processes that run in real time")]
 
 use std::collections::{BTreeSet, VecDeque};
@@ -9,8 +10,8 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::UdpSocket;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -20,9 +21,7 @@ use std::time::Duration;
 use suffrage_core::{Span, Time};
 use suffrage_node::clock::{BootClock, Clock as _};
 
-use crate::demo_cast::{Cast, Told};
-use crate::error::Error;
-use crate::{Console, text};
+use crate::{Console, Error, text};
 
 /// How long a leader is left to be looked at before it is killed, and what follows before the demo ends.
 const LOOK: Span = Span::from_millis(1_500);
@@ -35,8 +34,71 @@ const FRAME: Duration = Duration::from_millis(100);
 /// How many events are seen under it.
 const EVENTS: usize = 12;
 
-/// Shows it, until the user has seen enough; or once.
-pub(crate) fn execute(cast: Cast, nodes: usize, once: bool, console: &mut Console<'_>) -> Result<(), Error> {
+/// What the nodes of a demo run: how one is started, and what its lines mean. Nodes are counted from 0.
+pub trait DemoNodes {
+    /// The command that starts this node of a cluster at these addresses, with its keys and data in this folder.
+    fn command(&self, node: usize, addresses: &str, folder: &Path, new: bool) -> Command;
+    /// What a line of output says, and when; none if it says nothing of interest.
+    fn parse_line(&self, line: &str) -> Option<(Time, NodeReport)>;
+    /// What is printed before the demo begins.
+    fn introduction(&self) -> Option<String> {
+        None
+    }
+    /// How the nodes are set up, in one line.
+    fn setting(&self, nodes: usize) -> String;
+    /// What happens when this node comes back.
+    fn on_return(&self, id: usize) -> String;
+    /// Whether leaders have leases and tokens, and follow the quorum lease; otherwise they have terms, and nodes
+    /// have failure detectors and take `campaign` on their standard input.
+    fn has_leases(&self) -> bool;
+    /// Whether somebody must be asked to call the first election.
+    fn waits_for_a_call(&self) -> bool {
+        false
+    }
+    /// Whether at most one node can believe that it leads.
+    fn never_two(&self) -> bool;
+    /// Whether the live nodes agree, if so many of them believe in the leader and so many in another.
+    fn agree(&self, alive: usize, believers: usize, others: usize) -> bool {
+        let _ = others;
+        believers == alive
+    }
+    /// Whether the live nodes can elect somebody.
+    fn suffices(&self, alive: &[bool]) -> bool;
+}
+
+/// What a node reports. Peers are counted from 0; the number is the token, or the term.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeReport {
+    /// It has started.
+    Ready,
+    /// It leads with this number.
+    Leads(u64),
+    /// How much is left of its lease.
+    Valid(Span),
+    /// It follows that node, which has this number.
+    Follows(usize, u64),
+    /// It leads no more.
+    Lost,
+    /// It knows of no leader.
+    Nobody,
+    /// Its failure detector suspects that node.
+    Suspects(usize),
+    /// Its failure detector no longer suspects that node.
+    Restores(usize),
+}
+
+/// The place of a node among all, from its id.
+pub fn place(id: u64) -> Option<usize> {
+    usize::try_from(id).ok()?.checked_sub(1)
+}
+
+/// Runs the demo until Ctrl-C; with `once`, until the second leader has been seen.
+pub fn execute(
+    cast: Box<dyn DemoNodes>,
+    nodes: usize,
+    once: bool,
+    console: &mut Console<'_>,
+) -> Result<(), Error> {
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);
     // Where it cannot be set, a signal ends the program at once, and the nodes with it.
@@ -127,7 +189,7 @@ impl Drop for Folder {
 }
 
 struct Show<'a, 'c> {
-    cast: Cast,
+    cast: Box<dyn DemoNodes>,
     rows: Vec<Row>,
     news: Receiver<News>,
     sender: Sender<News>,
@@ -148,13 +210,18 @@ struct Show<'a, 'c> {
 }
 
 impl<'a, 'c> Show<'a, 'c> {
-    fn start(cast: Cast, nodes: usize, console: &'a mut Console<'c>) -> Result<Show<'a, 'c>, Error> {
+    fn start(
+        cast: Box<dyn DemoNodes>,
+        nodes: usize,
+        console: &'a mut Console<'c>,
+    ) -> Result<Show<'a, 'c>, Error> {
         let start = BootClock.now();
         let name = format!("suffrage-demo-{}-{}", std::process::id(), start.as_nanos());
         let folder = Folder(std::env::temp_dir().join(name));
         let failed = |error: std::io::Error| Error::Failed(format!("{}: {error}", folder.0.display()));
         fs::create_dir(&folder.0).map_err(failed)?;
-        let keys = suffrage::Keyring::generate().and_then(|keyring| keyring.create(&folder.0.join("keys")));
+        let keys =
+            suffrage_net::Keyring::generate().and_then(|keyring| keyring.create(&folder.0.join("keys")));
         keys.map_err(|error| Error::Failed(error.to_string()))?;
         let sockets: Vec<UdpSocket> =
             (0..nodes).map(|_| UdpSocket::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
@@ -165,8 +232,8 @@ impl<'a, 'c> Show<'a, 'c> {
         drop(sockets);
         let (sender, news) = channel();
         let vacant = Some((start, "the start".to_string()));
-        if let Some(prologue) = cast.prologue() {
-            for line in prologue.lines() {
+        if let Some(introduction) = cast.introduction() {
+            for line in introduction.lines() {
                 writeln!(console.out, "{}", text::wrap(line, 100, 2))?;
             }
             writeln!(console.out)?;
@@ -254,7 +321,9 @@ impl<'a, 'c> Show<'a, 'c> {
     /// Says that all are agreed, the first time that they are.
     fn unite(&mut self, leader: usize) -> Result<(), Error> {
         let divided = self.divided.take();
-        let Cast::Members(_) = self.cast else { return Ok(()) };
+        if self.cast.has_leases() {
+            return Ok(());
+        }
         let Some((since, why)) = divided else { return Ok(()) };
         let follows = |row: &&Row| matches!(row.role, Role::Follows(whom, _) if whom == leader);
         let followers = self.rows.iter().filter(follows).count();
@@ -268,7 +337,9 @@ impl<'a, 'c> Show<'a, 'c> {
         let first = self.asked == self.start && self.cast.waits_for_a_call();
         let ready = self.rows.iter().all(|row| row.role != Role::Starts);
         let since = self.divided.as_ref().map_or(now, |(since, _)| (*since).max(self.asked));
-        let Cast::Members(_) = self.cast else { return Ok(()) };
+        if self.cast.has_leases() {
+            return Ok(());
+        }
         if !ready || !(first || now.since(since) >= PATIENCE) {
             return Ok(());
         }
@@ -286,21 +357,21 @@ impl<'a, 'c> Show<'a, 'c> {
             return Ok(());
         }
         let Some(line) = news.told else { return self.bury(node) };
-        let Some((at, told)) = self.cast.understand(&line) else { return Ok(()) };
+        let Some((at, told)) = self.cast.parse_line(&line) else { return Ok(()) };
         let row = &mut self.rows[node];
         match told {
-            Told::Ready => row.role = Role::KnowsNobody,
-            Told::Leads(number) => self.crown(node, at, number)?,
-            Told::Valid(left) => row.until = at + left,
-            Told::Follows(leader, number) => row.role = Role::Follows(leader, number),
-            Told::Lost => {
+            NodeReport::Ready => row.role = Role::KnowsNobody,
+            NodeReport::Leads(number) => self.crown(node, at, number)?,
+            NodeReport::Valid(left) => row.until = at + left,
+            NodeReport::Follows(leader, number) => row.role = Role::Follows(leader, number),
+            NodeReport::Lost => {
                 row.role = Role::KnowsNobody;
-                let why = if let Cast::Leases = self.cast { ": its lease could not be renewed" } else { "" };
+                let why = if self.cast.has_leases() { ": its lease could not be renewed" } else { "" };
                 self.event_at(at, &format!("node {id} leads no more{why}"))?;
             }
-            Told::Nobody if self.cast.never_two() && matches!(row.role, Role::Leads(_)) => {}
-            Told::Nobody => row.role = Role::KnowsNobody,
-            Told::Suspects(peer) => {
+            NodeReport::Nobody if self.cast.never_two() && matches!(row.role, Role::Leads(_)) => {}
+            NodeReport::Nobody => row.role = Role::KnowsNobody,
+            NodeReport::Suspects(peer) => {
                 let first = !self.rows.iter().any(|row| row.suspects.contains(&peer));
                 self.rows[node].suspects.insert(peer);
                 if first {
@@ -308,7 +379,7 @@ impl<'a, 'c> Show<'a, 'c> {
                     self.event_at(at, &format!("node {id} suspects node {}{after}", peer + 1))?;
                 }
             }
-            Told::Restores(peer) => _ = row.suspects.remove(&peer),
+            NodeReport::Restores(peer) => _ = row.suspects.remove(&peer),
         }
         Ok(())
     }
@@ -348,7 +419,8 @@ impl<'a, 'c> Show<'a, 'c> {
             });
         }
         self.rows[node].role = Role::Leads(number);
-        let (after, numbered) = (self.after(at), self.cast.numbered());
+        let (after, numbered) =
+            (self.after(at), if self.cast.has_leases() { "with token" } else { "in term" });
         self.vacant = None;
         self.event_at(at, &format!("node {} leads {numbered} {number}{after}", node + 1))?;
         let leaders = (0..self.rows.len()).filter(|&place| matches!(self.rows[place].role, Role::Leads(_)));
@@ -397,7 +469,7 @@ impl<'a, 'c> Show<'a, 'c> {
             if !once && row.role == Role::Dead && now.since(row.died) >= DEAD {
                 let running = self.spawn(node, false)?;
                 self.rows[node] = Row::new(running, self.start);
-                self.event(&self.cast.return_of(node + 1))?;
+                self.event(&self.cast.on_return(node + 1))?;
             }
         }
         Ok(())
@@ -424,9 +496,9 @@ impl<'a, 'c> Show<'a, 'c> {
             return Ok(());
         }
         let now = BootClock.now();
-        let heading = match self.cast {
-            Cast::Leases => "  node     pid  role            token  lease left",
-            Cast::Members(_) => "  node     pid  role             term  suspects",
+        let heading = match self.cast.has_leases() {
+            true => "  node     pid  role            token  lease left",
+            false => "  node     pid  role             term  suspects",
         };
         let mut lines = vec![heading.to_string()];
         for (row, id) in self.rows.iter().zip(1..) {
@@ -438,9 +510,9 @@ impl<'a, 'c> Show<'a, 'c> {
                 Role::Dead => ("dead".to_string(), None),
             };
             let number = number.map_or(String::new(), |number| number.to_string());
-            let more = match (&self.cast, row.role) {
-                (Cast::Leases, Role::Leads(_)) => row.until.since(now).on_the_clock_ms(),
-                (Cast::Members(_), _) if !row.suspects.is_empty() => {
+            let more = match (self.cast.has_leases(), row.role) {
+                (true, Role::Leads(_)) => row.until.since(now).on_the_clock_ms(),
+                (false, _) if !row.suspects.is_empty() => {
                     text::ids(row.suspects.iter().map(|&place| suffrage_core::NodeId(place as u64 + 1)))
                 }
                 _ => String::new(),

@@ -12,7 +12,7 @@ use crate::Console;
 
 /// Why a command did not run, or not to its end.
 #[derive(Debug)]
-pub(crate) enum Error {
+pub enum Error {
     /// The value of a flag does not fit: correct it.
     Flag {
         /// With its dashes.
@@ -40,12 +40,12 @@ pub(crate) enum Error {
 
 impl Error {
     /// The value of `--flag` does not fit.
-    pub(crate) fn flag(flag: &str, reason: impl Into<String>) -> Error {
+    pub fn flag(flag: &str, reason: impl Into<String>) -> Error {
         Error::Flag { flag: format!("--{flag}"), reason: reason.into() }
     }
 
     /// Tells the user, and returns the exit code. `path` is the command that was meant.
-    pub(crate) fn report(self, path: &str, console: &mut Console<'_>) -> u8 {
+    pub fn report(self, path: &str, console: &mut Console<'_>) -> u8 {
         let (code, text) = match self {
             // Who closes the pipe has seen enough.
             Error::Write(error) | Error::File(_, error) if error.kind() == Io::BrokenPipe => return 0,
@@ -87,6 +87,12 @@ impl From<Problems> for Error {
 impl From<suffrage_node::Error> for Error {
     fn from(error: suffrage_node::Error) -> Error {
         Error::Node(error)
+    }
+}
+
+impl From<suffrage_net::Error> for Error {
+    fn from(error: suffrage_net::Error) -> Error {
+        Error::Node(error.into())
     }
 }
 
@@ -137,7 +143,7 @@ fn sentence(error: &clap::Error, path: &str) -> String {
                 path if path.ends_with("reproduce") => "paper",
                 _ => "command",
             };
-            let list = "; `suffrage algorithms` lists them".to_string();
+            let list = "; `suffrage-lab algorithms` lists them".to_string();
             match meant(ContextKind::SuggestedSubcommand) {
                 nothing if nothing.is_empty() && what == "algorithm" => {
                     format!("there is no {what} `{given}`{list}")
@@ -147,13 +153,13 @@ fn sentence(error: &clap::Error, path: &str) -> String {
         }
         ErrorKind::MissingRequiredArgument => format!("{} is missing", flag()),
         ErrorKind::MissingSubcommand if path.ends_with("reproduce") => {
-            "a paper is missing; `suffrage reproduce --help` lists them".to_string()
+            "a paper is missing; `suffrage-lab reproduce --help` lists them".to_string()
         }
         ErrorKind::MissingSubcommand if path.ends_with("config") => {
             "a subcommand is missing: `suffrage config check`".to_string()
         }
         ErrorKind::MissingSubcommand => {
-            "an algorithm is missing; `suffrage algorithms` lists them".to_string()
+            "an algorithm is missing; `suffrage-lab algorithms` lists them".to_string()
         }
         ErrorKind::ArgumentConflict => match context(ContextKind::PriorArg) {
             Some(prior) if prior == flag() => format!("{}: stands twice", name()),

@@ -1,10 +1,71 @@
 //! What the programs `suffrage` and `suffrage-lab` share: where output goes ([`Console`]), errors with exit codes
-//! ([`Error`]), times and lists as text ([`text`]), and the demo of real processes ([`demo`]).
+//! ([`Error`]), the flags that name a cluster ([`cluster`]), times and lists as text ([`text`]), the demo of real processes ([`demo`]), and the calculator of
+//! timings ([`validate`]).
 
+pub mod cluster;
 mod console;
 pub mod demo;
 mod error;
+pub mod testing;
 pub mod text;
+pub mod validate;
+
+use std::ffi::OsString;
+use std::io::{self, BufWriter, IsTerminal};
+use std::process::ExitCode;
 
 pub use console::Console;
 pub use error::Error;
+
+/// Runs a program on this process's arguments and standard output.
+pub fn main(run: fn(Vec<OsString>, &mut Console<'_>) -> u8) -> ExitCode {
+    let (stdout, mut stderr) = (io::stdout(), io::stderr());
+    let mut console = Console {
+        out_is_terminal: stdout.is_terminal(),
+        err_is_terminal: stderr.is_terminal(),
+        out: &mut BufWriter::new(stdout.lock()),
+        err: &mut stderr,
+    };
+    ExitCode::from(run(std::env::args_os().collect(), &mut console))
+}
+
+/// Runs a command line, whose first word is the program's name, and returns the exit code. Output is flushed; an
+/// error is printed, with a hint that names the subcommand it is about.
+pub fn run(
+    arguments: Vec<OsString>,
+    console: &mut Console<'_>,
+    command: fn() -> clap::Command,
+    execute: fn(&clap::ArgMatches, &mut Console<'_>) -> Result<u8, Error>,
+) -> u8 {
+    let matches = command().try_get_matches_from(&arguments).map_err(Error::from);
+    let result = matches.and_then(|matches| execute(&matches, console));
+    let result = result.and_then(|code| console.out.flush().map(|()| code).map_err(Error::from));
+    result.unwrap_or_else(|error| error.report(&path(&command(), &arguments), console))
+}
+
+/// The subcommand a command line names, as far as it can be made out, for hints.
+fn path(command: &clap::Command, arguments: &[OsString]) -> String {
+    let mut here = command;
+    let mut path = here.get_name().to_string();
+    for word in arguments.iter().skip(1) {
+        let Some(next) = here.find_subcommand(word) else { break };
+        here = next;
+        path = format!("{path} {}", here.get_name());
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_name_the_subcommand() {
+        let simulate = clap::Command::new("simulate").subcommand(clap::Command::new("bully"));
+        let command = clap::Command::new("suffrage-lab").subcommand(simulate);
+        let path = |line: &str| path(&command, &line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(path("suffrage-lab simulate bully --nodes x"), "suffrage-lab simulate bully");
+        assert_eq!(path("suffrage-lab simulate nobody --nodes x"), "suffrage-lab simulate");
+        assert_eq!(path("suffrage-lab --nodes"), "suffrage-lab");
+    }
+}

@@ -1,12 +1,16 @@
 //! How things are said.
 
+use std::fmt::Display;
+use std::str::FromStr;
+
+use serde::Serialize;
 use suffrage_core::{Command, NodeId, Time};
 
 /// How many pieces a list of ids may have before the rest is only counted.
 const PIECES: usize = 10;
 
 /// Ids in increasing order, neighbours drawn together: `1-4, 7 and 9`.
-pub(crate) fn ids(ids: impl IntoIterator<Item = NodeId>) -> String {
+pub fn ids(ids: impl IntoIterator<Item = NodeId>) -> String {
     let mut ids: Vec<u64> = ids.into_iter().map(|id| id.0).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -26,19 +30,37 @@ pub(crate) fn ids(ids: impl IntoIterator<Item = NodeId>) -> String {
     }
 }
 
+/// A value as JSON for people to read.
+pub fn json(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).expect("results are plain data") + "\n"
+}
+
+/// Parses a number of something, between two bounds.
+pub fn number_within<T: FromStr + PartialOrd + Display>(
+    text: &str,
+    what: &str,
+    least: T,
+    most: T,
+) -> Result<T, String> {
+    match text.parse() {
+        Ok(number) if least <= number && number <= most => Ok(number),
+        _ => Err(format!("`{text}` is not a number of {what} from {least} to {most}")),
+    }
+}
+
 /// A number with at most three decimals, and none that say nothing.
-pub(crate) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
 /// A number with at most three decimals, or with a power of ten where those would say nothing.
-pub(crate) fn small_number(value: f64) -> String {
+pub fn small_number(value: f64) -> String {
     if value == 0.0 || value.abs() >= 0.01 { number(value) } else { format!("{value:.1e}") }
 }
 
 /// Rows of cells as columns, the first to the left and the others to the right.
-pub(crate) fn columns(rows: &[Vec<String>]) -> String {
+pub fn columns(rows: &[Vec<String>]) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
@@ -58,7 +80,7 @@ pub(crate) fn columns(rows: &[Vec<String>]) -> String {
 }
 
 /// What the application asks for, as the end of a sentence.
-pub(crate) fn request(command: Command) -> String {
+pub fn request(command: Command) -> String {
     match command {
         Command::Campaign => "to call an election".to_string(),
         Command::Resign => "to resign".to_string(),
@@ -67,17 +89,17 @@ pub(crate) fn request(command: Command) -> String {
 }
 
 /// A moment, in time units.
-pub(crate) fn time(time: Time) -> String {
+pub fn time(time: Time) -> String {
     number(time.as_units())
 }
 
 /// `1 process`, `2 processes`.
-pub(crate) fn count(count: usize, one: &str, many: &str) -> String {
+pub fn count(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// A text as wide as it takes, cut at spaces, every line but the first indented.
-pub(crate) fn wrap(text: &str, width: usize, indent: usize) -> String {
+pub fn wrap(text: &str, width: usize, indent: usize) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let line = lines.last_mut().expect("there is always a line");

@@ -1,4 +1,5 @@
-//! Implementations of [`Message`](crate::Message) and [`Timer`](crate::Timer) from a list of variants.
+//! Implementations of [`Message`](crate::Message) and [`Timer`](crate::Timer) from a list of variants, and methods
+//! of [`Effects`](crate::Effects) that hand effects on.
 
 /// Implements [`Message`](crate::Message) for an enum from the list of its variants.
 ///
@@ -7,7 +8,7 @@
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
-/// use election::{Kind, Message as _};
+/// use suffrage_core::{Kind, Message as _};
 ///
 /// #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 /// enum Message {
@@ -152,3 +153,47 @@ macro_rules! timer_indices {
         }
     };
 }
+
+/// Methods of [`Effects`](crate::Effects) that hand the effect on, unchanged, to the field that is named: for a layer
+/// around a process.
+macro_rules! forward_effects {
+    ($field:tt: $($effect:ident),+) => {
+        $($crate::macros::forward_effects!(@$effect $field);)+
+    };
+    (@rng $field:tt) => {
+        fn rng(&mut self) -> &mut $crate::Rng {
+            self.$field.rng()
+        }
+    };
+    (@announce $field:tt) => {
+        fn announce(&mut self, announcement: $crate::Announcement) {
+            self.$field.announce(announcement);
+        }
+    };
+    (@lead_until $field:tt) => {
+        fn lead_until(&mut self, end: $crate::Time) {
+            self.$field.lead_until(end);
+        }
+    };
+    (@announce_in $field:tt) => {
+        fn announce_in(&mut self, election: usize, announcement: $crate::Announcement) {
+            self.$field.announce_in(election, announcement);
+        }
+    };
+    (@lead_until_in $field:tt) => {
+        fn lead_until_in(&mut self, election: usize, end: $crate::Time) {
+            self.$field.lead_until_in(election, end);
+        }
+    };
+    (@suspect $field:tt) => {
+        fn suspect(&mut self, peer: $crate::NodeId) {
+            self.$field.suspect(peer);
+        }
+    };
+    (@restore $field:tt) => {
+        fn restore(&mut self, peer: $crate::NodeId) {
+            self.$field.restore(peer);
+        }
+    };
+}
+pub(crate) use forward_effects;

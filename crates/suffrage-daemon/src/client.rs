@@ -6,8 +6,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 
 use self::http::{Answer, Node};
-use crate::error::Error;
-use crate::{Console, text};
+use suffrage_cli::Error;
+use suffrage_cli::{Console, text};
 
 const SETTINGS: &str = "Instead of --node, --token-file and --ca, SUFFRAGE_NODE, SUFFRAGE_TOKEN_FILE and SUFFRAGE_CA can be set in \
 the environment.";

@@ -40,14 +40,14 @@ use self::desk::Desks;
 use self::http::App;
 use self::serve::{Limits, serve};
 use self::tls::Tls;
+use suffrage_net::Keyring;
+use suffrage_net::transport::udp::{Socket, Udp};
+use suffrage_net::transport::{self, Sealed};
+use suffrage_node::Error;
 use suffrage_node::clock::BootClock;
 use suffrage_node::config::Config;
 use suffrage_node::lease::{Node, Settings};
 use suffrage_node::storage::{DataFolder, MemoryDisk};
-use suffrage_net::transport::udp::{Socket, Udp};
-use suffrage_net::transport::{self, Sealed};
-use suffrage_net::Keyring;
-use suffrage_node::Error;
 
 /// An election in which nobody stands. The daemon looks at it every now and then, so that it hears the voters
 /// even if nobody wants anything of it. Clients cannot say its name.
@@ -107,7 +107,7 @@ impl Daemon {
             Some(address) => Some(
                 TcpListener::bind(address)
                     .await
-                    .map_err(|source| Error::Network { doing: format!("serve HTTP on {address}"), source })?,
+                    .map_err(|source| Error::System { doing: format!("serve HTTP on {address}"), source })?,
             ),
             None => None,
         };
@@ -235,7 +235,7 @@ impl Http {
         config: &Config,
         credentials: Credentials,
     ) -> Result<Http, Error> {
-        let failed = |source| Error::Network { doing: "serve HTTP".to_string(), source };
+        let failed = |source| Error::System { doing: "serve HTTP".to_string(), source };
         let address = listener.local_addr().map_err(failed)?;
         if let Err(error) = credentials.check(config) {
             error!("clients will refuse to ask this node: {error}");
@@ -319,7 +319,7 @@ fn settings(config: &Config) -> Settings {
 }
 
 fn listen_to(kind: SignalKind) -> Result<Signal, Error> {
-    signal(kind).map_err(|source| Error::Network { doing: "listen to signals".to_string(), source })
+    signal(kind).map_err(|source| Error::System { doing: "listen to signals".to_string(), source })
 }
 
 /// What tells a process to stop.
@@ -348,7 +348,7 @@ impl Signals {
 /// clients that lead. SIGHUP reads the keys, the token and the certificate again.
 pub fn run(config: &Config, new: bool) -> Result<(), Error> {
     log::start(config);
-    let failed = |source| Error::Network { doing: "start".to_string(), source };
+    let failed = |source| Error::System { doing: "start".to_string(), source };
     let tokio = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)?;
     let ended = tokio.block_on(live(config, new));
     // Nothing is left that is worth waiting for.

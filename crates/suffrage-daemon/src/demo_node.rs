@@ -4,13 +4,13 @@
 use std::io::{Read as _, Write as _};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use suffrage::{Election, Node};
 use suffrage_core::Time;
 use suffrage_node::clock::{BootClock, Clock};
-use suffrage::{Election, Node};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cluster;
-use crate::error::Error;
+use suffrage_cli::Error;
 
 const KEYS: &[&str] = &["id", "voters", "keys", "data", "ttl", "longest-ttl", "delay"];
 

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
-use suffrage_node::{Key, Keyring};
+use suffrage_net::{Key, Keyring};
 
-use crate::Console;
-use crate::error::Error;
+use suffrage_cli::Console;
+use suffrage_cli::Error;
 
 const EXAMPLES: &str =
     "A key file has a key a line: the first seals what a node sends, all of them open what it \
@@ -83,7 +83,7 @@ mod tests {
 
     fn run(arguments: &[&str]) -> (u8, String, String) {
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let line = ["suffrage", "keygen"].iter().chain(arguments);
+        let line = ["suffrage", "keygen"].iter().chain(arguments).map(Into::into).collect();
         let code = crate::run(line, &mut Console::plain(&mut out, &mut err));
         (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
     }

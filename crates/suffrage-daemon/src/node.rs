@@ -3,13 +3,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use suffrage_node::config::{Config, KEYS};
 use crate::daemon;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::json;
+use suffrage_node::config::{Config, KEYS};
 
-use crate::Console;
-use crate::error::Error;
+use suffrage_cli::Console;
+use suffrage_cli::Error;
 
 const ABOUT: &str = "Runs a node of a cluster, until it is told to stop.
 

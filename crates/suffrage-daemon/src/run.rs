@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use suffrage::{Keyring, Node, Settings, Supervisor};
 use suffrage_core::{NodeId, Span};
 use suffrage_node::config::Origin;
-use suffrage::{Keyring, Node, Settings, Supervisor};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use crate::error::Error;
-use crate::{Console, cluster};
+use crate::cluster;
+use suffrage_cli::Console;
+use suffrage_cli::Error;
 
 const ABOUT: &str = "Runs a command only while leading.
 

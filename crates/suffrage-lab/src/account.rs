@@ -8,8 +8,8 @@ use suffrage_core::{Attribute, Command, Figure, NodeId, Quality, Safety, Time, V
 use suffrage_sim::{Messages, Observer, Outcome, Ranking, Scenario, TraceEvent};
 
 use crate::belief::{Beliefs, News};
-use crate::text;
 use crate::watch::Cuts;
+use suffrage_cli::text;
 
 /// How many lines of a long course of events are shown: its beginning and its end.
 const HEAD: usize = 30;

@@ -4,8 +4,8 @@ use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 use suffrage_algorithms::catalog::CONTRACTS;
 use suffrage_core::{Choice, Contract, Cost, Detection, Electorate, Safety, Synchrony, Topology};
 
-use crate::error::Error;
-use crate::{Console, text};
+use suffrage_cli::Error;
+use suffrage_cli::{Console, text};
 
 const EXAMPLES: &str = "Examples:
   suffrage algorithms

@@ -11,7 +11,7 @@ use suffrage_sim::{
     parse_moment, parse_rerank, parse_transfer, parse_whom,
 };
 
-use crate::error::Error;
+use suffrage_cli::Error;
 
 /// More processes than this are a typing slip, or want a machine larger than most.
 const MOST_NODES: usize = 10_000_000;

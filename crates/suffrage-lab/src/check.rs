@@ -2,17 +2,18 @@
 
 use std::fmt::Write as _;
 
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde::Serialize;
 use suffrage_check::{
     Bounds, Clocks, Extent, Limits, Outcome, Rates, Report, SHORT_LEASES, Universe, Verdict, check,
 };
-use clap::{Arg, ArgAction, ArgMatches, Command};
 use suffrage_core::Visitor;
 use suffrage_core::{Algorithm, Electorate, Roster, Span, Synchrony};
-use serde::Serialize;
 
-use crate::error::Error;
 use crate::parallel::Stopwatch;
-use crate::{Console, args, options, text};
+use crate::{args, options};
+use suffrage_cli::Error;
+use suffrage_cli::{Console, text};
 
 const ABOUT: &str = "Takes every schedule of a small world, and checks what the algorithm promises in all of them.
 
@@ -26,21 +27,21 @@ pauses, since a timer may be late. Random back-offs are always short; where a ti
 the longer ones too.";
 
 const EXAMPLES: &str = "Examples:
-  suffrage check quorum-lease
+  suffrage-lab check quorum-lease
       three voters of which two stand, drifting clocks, a restart, a copy: never two leaders, and tokens increase
-  suffrage check quorum-lease --bug skip-silence --expect-violation
+  suffrage-lab check quorum-lease --bug skip-silence --expect-violation
       a deliberate mistake is found
-  suffrage check quorum-lease --voters 2 --start-state initial --restarts 0 --duplicates 0
+  suffrage-lab check quorum-lease --voters 2 --start-state initial --restarts 0 --duplicates 0
       from the very beginning
-  suffrage check quorum-lease --timers 1 --restarts 0 --duplicates 0
+  suffrage-lab check quorum-lease --timers 1 --restarts 0 --duplicates 0
       with a renewal, or a second attempt
-  suffrage check raft --restarts 1 --pre-vote off --check-quorum off
+  suffrage-lab check raft --restarts 1 --pre-vote off --check-quorum off
       never two leaders in one term, though somebody crashes
-  suffrage check bully --expect-violation
+  suffrage-lab check bully --expect-violation
       the split brain of the bully algorithm, as a schedule
-  suffrage check bully --synchronous
+  suffrage-lab check bully --synchronous
       no split brain where every message arrives in time
-  suffrage check ring
+  suffrage-lab check ring
       Chang and Roberts: whatever the order, all agree in the end
 
 Exit codes: 0 what must hold held, or did not and that was expected; 1 the contrary; 2 the command line is
@@ -48,14 +49,14 @@ wrong.";
 
 /// The algorithms whose worlds are known to be small enough. For each, a whole search is compiled.
 mod checked {
-    use suffrage_algorithms::{bully, chang_roberts, modified_bully, quorum_lease, raft};
+    use suffrage_algorithms::{bully, chang_roberts, modified_bully, raft};
 
-    suffrage_algorithms::catalog! {
+    suffrage_core::catalog! {
         bully::Bully,
         modified_bully::ModifiedBully,
         chang_roberts::ChangRoberts,
         raft::Raft,
-        quorum_lease::QuorumLease,
+        suffrage_lease::QuorumLease,
     }
 }
 

@@ -6,15 +6,16 @@ mod table;
 use std::str::FromStr;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
-use suffrage_core::Contract;
-use suffrage_algorithms::catalog::CONTRACTS;
 use serde::Serialize;
+use suffrage_algorithms::catalog::CONTRACTS;
+use suffrage_core::Contract;
 use suffrage_sim::{Detector, TRIALS, Trial};
 
-use crate::error::Error;
 use crate::parallel::{self, Progress};
-use crate::{Console, algorithms, args};
+use crate::{algorithms, args};
 use measure::{Cell, Row, Totals};
+use suffrage_cli::Console;
+use suffrage_cli::Error;
 
 /// The failure detector of all algorithms that need one, unless --detector says otherwise.
 const DETECTOR: &str = "heartbeat:10,32";

@@ -1,7 +1,7 @@
-//! `suffrage demo`: an election, a crash and the next election: by real processes ([`demo_cluster`]), or of any
-//! algorithm in the simulator, drawn as if it happened now.
+//! `suffrage-lab demo`: an election, a crash and the next election: by real processes ([`demo_members`]), or in the
+//! simulator, drawn as if it happened now.
 //!
-//! [`demo_cluster`]: crate::demo_cluster
+//! [`demo_members`]: crate::demo_members
 #![allow(clippy::disallowed_methods, reason = "a drawing that unfolds before a person takes its time")]
 
 use std::sync::Arc;
@@ -16,23 +16,22 @@ use suffrage_core::Visitor;
 use suffrage_core::{Algorithm, Detection, NodeId, Roster, Span, Time};
 use suffrage_sim::{Detector, Fault, Outcome, Scenario};
 
-use crate::demo_cast::{self, Cast};
+use crate::demo_members::Members;
 use crate::diagram::{self, Diagram};
-use crate::error::Error;
 use crate::watch::{Cuts, Shared};
-use crate::{Console, algorithms, args, demo_cluster, text};
+use crate::{algorithms, args};
+use suffrage_cli::Error;
+use suffrage_cli::{Console, text};
 
 const EXAMPLES: &str = "Examples:
-  suffrage demo
+  suffrage-lab demo --algorithm raft
       five processes elect a leader, which is killed; then it is your turn, until Ctrl-C
-  suffrage demo --once --nodes 3
-      ends by itself
-  suffrage demo --algorithm raft
-      the same with another algorithm, as real processes
-  suffrage demo --simulated
+  suffrage-lab demo --simulated
       one algorithm after the other, drawn message by message
-  suffrage demo --simulated --once --algorithm bully --nodes 8
-      one of them";
+  suffrage-lab demo --simulated --once --algorithm bully --nodes 8
+      one of them
+
+`suffrage demo` shows the quorum lease as it runs in production.";
 
 /// How long a line, and a pause between acts, is left to be read.
 const LINE: Duration = Duration::from_millis(150);
@@ -59,9 +58,7 @@ pub(crate) fn command() -> Command {
                 .help("In the simulator, drawn message by message, instead of real processes"),
         )
         .mut_arg("algorithm", |arg| {
-            arg.help(
-                "Which algorithm [default: quorum-lease]; of --simulated, which comes first [default: bully]",
-            )
+            arg.help("Which algorithm; of --simulated, which comes first [default: bully]")
         })
         .mut_arg("nodes", |arg| arg.help("How many processes"))
         .mut_arg("seed", |arg| arg.help("Decides everything that is left to chance, of --simulated"))
@@ -92,8 +89,8 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
             let reason = format!("a real cluster has up to {MOST_REAL} nodes here; --simulated has more");
             return Err(Error::flag("nodes", reason));
         }
-        let name = chosen.map_or(demo_cast::PRODUCTION, |place| CONTRACTS[place].name);
-        return demo_cluster::execute(Cast::of(name), nodes, matches.get_flag("once"), console);
+        let members = Members::of(CONTRACTS[chosen.unwrap_or(0)].name);
+        return suffrage_cli::demo::execute(Box::new(members), nodes, matches.get_flag("once"), console);
     }
     let seed = *matches.get_one::<u64>("seed").expect("it has a default");
     let mut place = chosen.unwrap_or(0);
@@ -246,7 +243,7 @@ fn closing(name: &str, fallen: NodeId, outcome: &Outcome, crash_at: &str, back_a
     };
     let nodes = outcome.nodes;
     format!(
-        "\n{result}\n\nNext, bring {fallen} back and see what happens:\n  suffrage simulate {name} --nodes {nodes} \
+        "\n{result}\n\nNext, bring {fallen} back and see what happens:\n  suffrage-lab simulate {name} --nodes {nodes} \
          --crash {fallen}@{crash_at} --recover {fallen}@{back_at} --detector ideal:2 --diagram\n"
     )
 }

@@ -5,8 +5,8 @@ use suffrage_sim::{Observer, Said, Scenario, TraceEvent, Why};
 
 use crate::belief::{Beliefs, News};
 use crate::diagram::canvas::{Canvas, Life, Shape};
-use crate::text;
 use crate::watch::Cuts;
+use suffrage_cli::text;
 
 mod canvas;
 

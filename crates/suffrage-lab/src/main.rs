@@ -1,1 +1,7 @@
-fn main() {}
+//! The program `suffrage-lab`; see the library of this crate.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    suffrage_cli::main(suffrage_lab::run)
+}

@@ -1,4 +1,4 @@
-//! `suffrage member`: a process of a real cluster that runs any algorithm of the catalog, and tells what it believes.
+//! `suffrage-lab member`: a process of a real cluster that runs any algorithm of the catalog, and tells what it believes.
 #![allow(clippy::disallowed_methods, reason = "it runs in real time")]
 
 use std::collections::BTreeMap;
@@ -6,22 +6,24 @@ use std::io::{BufRead as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::member_runner::{self, Group, Member, Runner};
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde_json::{Value, json};
 use suffrage_core::{self as core, Announcement, NodeId, Roster, Span, Time};
+use suffrage_net::transport::udp::Udp;
+use suffrage_net::{Keyring, transport};
 use suffrage_node::clock::{BootClock, Clock as _};
 use suffrage_node::config::Config;
 use suffrage_node::driver::Event;
-use crate::member_runner::{self, Group, Member, Runner};
 use suffrage_node::storage::DataFolder;
-use suffrage_net::transport::udp::Udp;
-use suffrage_node::{Keyring, transport};
-use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
-use crate::error::Error;
-use crate::{algorithms, cluster};
+use suffrage_cli::Error;
+use suffrage_cli::cluster;
+
+use crate::algorithms;
 
 const ABOUT: &str = "Runs a member of a cluster in which any of the algorithms elects a leader.
 
@@ -40,10 +42,10 @@ knows how to, it resigns first.";
 const EXAMPLES: &str = "Examples:
   suffrage keygen cluster.key
       a key for the cluster, to be copied to every member
-  suffrage member --algorithm raft --id 1 --cluster 1=10.0.0.1:7400,2=10.0.0.2:7400,3=10.0.0.3:7400 \\
+  suffrage-lab member --algorithm raft --id 1 --cluster 1=10.0.0.1:7400,2=10.0.0.2:7400,3=10.0.0.3:7400 \\
       --keys cluster.key --data raft-1 --new
       the first of three, for the first time; without --new when it comes back
-  suffrage member --algorithm bully --set reaffirm=20 --json --id 2 \\
+  suffrage-lab member --algorithm bully --set reaffirm=20 --json --id 2 \\
       --cluster 1=10.0.0.1:7400,2=10.0.0.2:7400,3=10.0.0.3:7400 --keys cluster.key --data bully-2 --new
       an object a line, for programs
 
@@ -131,7 +133,7 @@ fn runner(matches: &ArgMatches) -> Result<Box<dyn Runner>, Error> {
     let name = matches.get_one::<&'static str>("algorithm").expect("clap demands it");
     let set = matches.get_many::<(String, String)>("set").unwrap_or_default();
     let settings: Vec<(String, String)> = set.cloned().collect();
-    let runner = member::runner(name, &settings).expect("it is in the catalog");
+    let runner = member_runner::runner(name, &settings).expect("it is in the catalog");
     runner.map_err(|reason| Error::flag("set", reason))
 }
 

@@ -24,13 +24,13 @@ use suffrage_core::{
 };
 use tokio::sync::{broadcast, watch};
 
-use crate::Error;
-use crate::clock::BootClock;
-use crate::codec::Protocol;
-use crate::driver::{self, Belief, Event, Handle, Settings};
-use crate::storage::{DataFolder, StateFile, Storage};
-use crate::transport::Transport as _;
-use crate::transport::udp::Udp;
+use suffrage_net::codec::Protocol;
+use suffrage_net::transport::Transport as _;
+use suffrage_net::transport::udp::Udp;
+use suffrage_node::Error;
+use suffrage_node::clock::BootClock;
+use suffrage_node::driver::{self, Belief, Event, Handle, Settings};
+use suffrage_node::storage::{DataFolder, StateFile, Storage};
 
 /// How often a heart beats, and how long it may be silent, in delay bounds: four heartbeats are lost on end, or
 /// the process stands still for that long, before anybody is wrongly suspected.

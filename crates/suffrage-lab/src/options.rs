@@ -3,7 +3,7 @@
 use clap::{Arg, ArgMatches};
 use suffrage_core::{Algorithm, SWITCH};
 
-use crate::error::Error;
+use suffrage_cli::Error;
 
 /// The flags.
 pub(crate) fn flags<A: Algorithm>() -> impl Iterator<Item = Arg> {

@@ -2,6 +2,7 @@
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches as _, ValueEnum};
+use serde::Serialize;
 use suffrage_core::Span;
 use suffrage_papers::gupta2000::Strategy;
 use suffrage_papers::gupta2000::bounds::Setting;
@@ -9,13 +10,13 @@ use suffrage_papers::gupta2000::planner::{ByBound, BySimulation, Reach, Search, 
 use suffrage_papers::gupta2000::timeouts::{Delays, TimeOuts};
 use suffrage_papers::report::{interval, number};
 use suffrage_papers::study::MOST_RUNS;
-use serde::Serialize;
 use suffrage_sim::Contenders;
 
 use std::str::FromStr as _;
 
-use crate::error::Error;
-use crate::{Console, args, plan_randomized, reproduce, simulate, text};
+use crate::{args, plan_randomized, reproduce};
+use suffrage_cli::Error;
+use suffrage_cli::{Console, text};
 
 const ABOUT: &str = "Plans a probabilistic election for a network: that of Gupta et al. (2000), or with \
 --algorithm randomized that of Ramanathan et al. (2007).
@@ -189,7 +190,7 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
     let plan = flags.plan(console.err_is_terminal);
     let reached = plan.plans.iter().filter_map(|plan| plan.by_simulation.as_ref());
     let reached = reached.into_iter().any(|found| matches!(found.reaches, Reach::Yes | Reach::Likely));
-    let text = if flags.json { simulate::json(&plan) } else { plan.tell() };
+    let text = if flags.json { text::json(&plan) } else { plan.tell() };
     console.out.write_all(text.as_bytes())?;
     Ok(u8::from(!reached))
 }

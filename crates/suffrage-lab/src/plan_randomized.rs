@@ -1,15 +1,16 @@
 //! `suffrage plan --algorithm randomized`: rounds and mediators for a wanted probability of success.
 
+use serde::Serialize;
 use suffrage_algorithms::randomized::options::Mode;
 use suffrage_papers::gupta2000::bounds::Setting;
 use suffrage_papers::gupta2000::planner::{Reach, Search};
 use suffrage_papers::ramanathan2007::planner::{Checked, Plan, Question};
 use suffrage_papers::report::{interval, number};
-use serde::Serialize;
 
-use crate::error::Error;
 use crate::plan::{Clock, Flags};
-use crate::{Console, reproduce, simulate, text};
+use crate::reproduce;
+use suffrage_cli::Error;
+use suffrage_cli::{Console, text};
 
 /// What is planned.
 #[derive(Debug, Serialize)]
@@ -41,7 +42,7 @@ struct Rival {
 
 pub(crate) fn execute(flags: &Flags, console: &mut Console<'_>) -> Result<u8, Error> {
     let answer = flags.answer(console.err_is_terminal);
-    let text = if flags.json { simulate::json(&answer) } else { answer.tell() };
+    let text = if flags.json { text::json(&answer) } else { answer.tell() };
     console.out.write_all(text.as_bytes())?;
     Ok(u8::from(!answer.plan.reaches))
 }

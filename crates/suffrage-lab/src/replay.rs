@@ -163,8 +163,9 @@ mod tests {
     use crate::args::Common;
     use crate::{scenario, simulate};
     use clap::FromArgMatches as _;
+    use suffrage_algorithms::catalog::{self, CONTRACTS};
     use suffrage_core::Algorithm;
-    use suffrage_algorithms::catalog::{self, CONTRACTS, Visitor};
+    use suffrage_core::Visitor;
     use suffrage_sim::{TortureTarget, order};
 
     #[test]

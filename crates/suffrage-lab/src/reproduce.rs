@@ -9,9 +9,10 @@ use suffrage_papers::reproduction::Reproduction;
 use suffrage_papers::study::{MOST_RUNS, Results, Study};
 use suffrage_papers::{gupta2000, ramanathan2007};
 
-use crate::error::Error;
+use crate::args;
 use crate::parallel::{self, Progress};
-use crate::{Console, args, simulate, text};
+use suffrage_cli::Error;
+use suffrage_cli::{Console, text};
 
 const ABOUT: &str = "Makes a paper's experiments again and says which of its claims held.
 
@@ -238,14 +239,14 @@ impl Flags {
             reports.push(report);
         }
         let text = match reports.as_slice() {
-            [report] if self.json => simulate::json(report),
+            [report] if self.json => text::json(report),
             [_] => String::new(),
             several => {
                 let path = self.out.join("index.html");
                 let whole = page(&several.iter().collect::<Vec<_>>());
                 fs::write(&path, whole).map_err(|error| Error::File(path.clone(), error))?;
                 match self.json {
-                    true => simulate::json(&reports),
+                    true => text::json(&reports),
                     false => format!("\nAll papers are on {}\n", path.display()),
                 }
             }

@@ -7,9 +7,9 @@ use suffrage_core::{Command, NodeId, Overlay, Roster, Span, Time};
 use suffrage_sim::{Cut, Fault, Multicast, Partition, Plan, Ranking, Scenario, Whom, slot_of};
 
 use crate::args::{CommandArgs, Common, FaultArgs, GroupArgs, Initiators, Links, NetworkArgs};
-use crate::error::Error;
-use crate::text;
 use crate::watch::Cuts;
+use suffrage_cli::Error;
+use suffrage_cli::text;
 
 /// The scenario that the flags describe, and what to call its cuts.
 pub(crate) fn build(common: &Common) -> Result<(Scenario, Cuts), Error> {

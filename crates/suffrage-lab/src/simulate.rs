@@ -9,16 +9,17 @@ use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 use suffrage_algorithms::catalog::{self, CONTRACTS};
 use suffrage_core::Visitor;
 use suffrage_core::{Algorithm, Contract, Detection, Topology};
-use suffrage_sim::{Observer, Outcome, Runner, Scenario, runner};
+use suffrage_sim::{Observer, Outcome, Runner, Scenario, borrowed, runner};
 
 use crate::account::{self, Account};
 use crate::args::{Common, OutputArgs};
 use crate::diagram::{self, Diagram};
-use crate::error::Error;
 use crate::sweep::{self, Sweep};
 use crate::trace::Trace;
 use crate::watch::{Cuts, Several, Shared};
-use crate::{Console, algorithms, options, replay, scenario, tournament};
+use crate::{algorithms, options, replay, scenario, tournament};
+use suffrage_cli::Console;
+use suffrage_cli::Error;
 
 const ABOUT: &str = "Runs an algorithm in the simulator.
 
@@ -133,7 +134,7 @@ impl Visitor for Simulate<'_, '_> {
         }
         // Where nobody reads the figure it is not worth its time.
         scenario.weigh = common.output.json && common.runs.runs.is_none();
-        let runner = runner(A::CONTRACT.name, &options::given::<A>(self.matches))?;
+        let runner = runner(A::CONTRACT.name, &borrowed(&options::given::<A>(self.matches)))?;
         let replay = |seed| replay::command_line(&MakeSubcommand.visit::<A>(), self.matches, seed);
         let broken = match common.runs.runs {
             None => {

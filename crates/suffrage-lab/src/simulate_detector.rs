@@ -3,15 +3,15 @@
 use std::str::FromStr as _;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
-use suffrage_core::{Span, detectors};
 use serde::Serialize;
+use suffrage_core::{Span, detectors};
 use suffrage_sim::measure::{Detection, DetectionTrial, Noticed};
 use suffrage_sim::{Estimate, Latency, mean, quantile};
 
 use crate::args::{check_seeds, drift, jobs, kept_runs, probability, seed, several_nodes};
-use crate::error::Error;
 use crate::parallel::{self, Progress};
-use crate::{Console, simulate, text};
+use suffrage_cli::Error;
+use suffrage_cli::{Console, text};
 
 const ABOUT: &str = "Measures failure detectors by themselves.
 
@@ -99,7 +99,7 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
     let figures: Vec<Figures> = arguments.detectors.iter().map(figures).collect();
     drop(progress);
     let text = match arguments.json {
-        true => simulate::json(&figures),
+        true => text::json(&figures),
         false => arguments.table(&figures),
     };
     Ok(console.out.write_all(text.as_bytes())?)

@@ -8,9 +8,9 @@ use suffrage_sim::measure::{Delivery, DeliveryTrial};
 use suffrage_sim::{Estimate, Latency, Multicast, mean, proportion};
 
 use crate::args::{check_seeds, jobs, kept_runs, probability, seed, several_nodes};
-use crate::error::Error;
 use crate::parallel::{self, Progress};
-use crate::{Console, simulate, text};
+use suffrage_cli::Error;
+use suffrage_cli::{Console, text};
 
 const ABOUT: &str = "Measures multicasts by themselves.
 
@@ -92,7 +92,7 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
     let figures: Vec<Figures> = arguments.multicasts.iter().map(figures).collect();
     drop(progress);
     let text = match arguments.json {
-        true => simulate::json(&figures),
+        true => text::json(&figures),
         false => arguments.tables(&figures),
     };
     Ok(console.out.write_all(text.as_bytes())?)

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use suffrage_core::{Figure, Value};
 use serde::{Serialize, Serializer};
+use suffrage_core::{Figure, Value};
 use suffrage_sim::{Estimate, Outcome, Runner, Scenario, Tally, Violation, proportion};
 
 use crate::parallel::{self, Progress};
-use crate::text;
+use suffrage_cli::text;
 
 /// A value for each kind of message, in the order in which the protocol names them.
 type Kinds<T> = Vec<(&'static str, T)>;

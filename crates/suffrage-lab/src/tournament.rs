@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use suffrage_algorithms::randomized::Message;
 use suffrage_core::{Figure, Value};
-use serde::Serialize;
 use suffrage_sim::{Estimate, Outcome};
 
 use crate::sweep::Summary;

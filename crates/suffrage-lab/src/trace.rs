@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use suffrage_core::{Announcement, NodeId, Term, Time};
 use serde::Serialize;
+use suffrage_core::{Announcement, NodeId, Term, Time};
 use suffrage_sim::{Observer, Said, Scenario, TraceEvent, Why};
 
 use crate::watch::Cuts;

@@ -236,10 +236,10 @@ impl Config {
     }
 
     /// That what this key names is not as it should be, and where it is named.
-    pub fn at(&self, key: &str) -> impl Fn(crate::Error) -> crate::Error {
+    pub fn at<E: Into<crate::Error>>(&self, key: &str) -> impl Fn(E) -> crate::Error + use<E> {
         let (origin, key) = (self.origin(key), key.to_string());
         move |error| {
-            let (origin, key, reason) = (origin.clone(), key.clone(), error.to_string());
+            let (origin, key, reason) = (origin.clone(), key.clone(), error.into().to_string());
             crate::Error::Configured(Problem { origin, key, reason })
         }
     }

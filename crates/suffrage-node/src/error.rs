@@ -12,6 +12,14 @@ pub enum Error {
     /// The transport or the keyring refused.
     #[error(transparent)]
     Net(#[from] suffrage_net::Error),
+    /// The operating system refused.
+    #[error("cannot {doing}: {source}")]
+    System {
+        /// What was to be done.
+        doing: String,
+        /// Why not.
+        source: io::Error,
+    },
     /// The operating system has no randomness to give.
     #[error("the system gives no random numbers: {0}")]
     Random(#[from] getrandom::Error),

@@ -41,7 +41,7 @@ pub use network::{Cut, Latency};
 pub use observer::{Observer, Said, TraceEvent, Why};
 pub use outcome::{Messages, Outcome, Window};
 pub use queue::Queue;
-pub use runner::{Runner, runner};
+pub use runner::{Runner, borrowed, runner};
 pub use scenario::{Ranking, Scenario};
 pub use statistics::{Estimate, Tally, mean, proportion, quantile};
 pub use storm::{Storm, keep_disks, storm};

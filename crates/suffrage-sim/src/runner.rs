@@ -27,6 +27,11 @@ pub fn runner(name: &str, settings: &[(&str, &str)]) -> Result<Box<dyn Runner>, 
     catalog::visit(name, Make(settings)).unwrap_or_else(|| panic!("there is no algorithm {name}"))
 }
 
+/// Settings whose values are owned, as [`runner`] takes them.
+pub fn borrowed<'a>(settings: &'a [(&'a str, String)]) -> Vec<(&'a str, &'a str)> {
+    settings.iter().map(|(name, value)| (*name, value.as_str())).collect()
+}
+
 struct Contestant<A: Algorithm>(A::Options);
 
 impl<A: Algorithm> Runner for Contestant<A> {

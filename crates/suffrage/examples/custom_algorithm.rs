@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use suffrage::custom::{
-    Announcement, BootClock, Command, Config, Context, Error, Handle, MemoryDisk, Process, Protocol,
-    Roster, Settings, Start, Term, Transport, Udp, spawn,
+    Announcement, BootClock, Command, Config, Context, Error, Handle, MemoryDisk, Process, Protocol, Roster,
+    Settings, Start, Term, Transport, Udp, spawn,
 };
 use suffrage::{Keyring, NodeId, Span, Time};
 use suffrage_sim::{Fault, Latency, World};

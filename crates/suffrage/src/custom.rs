@@ -11,6 +11,7 @@ pub use suffrage_core::{
     Announcement, Attribute, Command, Context, Effects, Kind, Message, Process, Rng, Roster, Start, Term,
     Timer, View,
 };
+pub use suffrage_core::{message_kinds, timer_indices};
 pub use suffrage_net::Counters;
 pub use suffrage_net::codec::Protocol;
 pub use suffrage_net::transport::udp::{Socket, Udp};
@@ -19,4 +20,3 @@ pub use suffrage_node::Error;
 pub use suffrage_node::clock::{BootClock, Clock};
 pub use suffrage_node::driver::{Belief, Event, Handle, Settings, spawn};
 pub use suffrage_node::storage::{DataFolder, MemoryDisk, StateFile, Storage};
-pub use suffrage_core::{message_kinds, timer_indices};

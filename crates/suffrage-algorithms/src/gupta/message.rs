@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use suffrage_core::{NodeId};
+use suffrage_core::NodeId;
 
 /// Which round of which election: the paper's `A_I`, the pair of (election #, round #). Later ones are
 /// greater.

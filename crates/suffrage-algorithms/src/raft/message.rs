@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use suffrage_core::{Term};
+use suffrage_core::Term;
 
 /// What servers say. Every message carries a term (5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-
 /// What is said. The kinds name the phase: those of the first are words, those of the second are the
 /// paper's capitals (Tables 3 and 4).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -19,7 +19,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Announcement, Command, Context, Effects, NodeId, Process, Rng, Span, Start, Time};
+use crate::macros::forward_effects;
+use crate::{Command, Context, Effects, NodeId, Process, Span, Start};
 
 /// What detectors say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -165,9 +166,6 @@ impl<P> Effects<P> for Same<'_>
 where
     P: Process<Message = Message, Timer = Timer, Saved = Saved>,
 {
-    fn rng(&mut self) -> &mut Rng {
-        self.0.rng()
-    }
     fn send(&mut self, to: NodeId, message: Message) {
         self.0.send(to, message);
     }
@@ -183,18 +181,7 @@ where
     fn save(&mut self, state: Saved) {
         self.0.save(state);
     }
-    fn announce(&mut self, announcement: Announcement) {
-        self.0.announce(announcement);
-    }
-    fn lead_until(&mut self, end: Time) {
-        self.0.lead_until(end);
-    }
-    fn suspect(&mut self, peer: NodeId) {
-        self.0.suspect(peer);
-    }
-    fn restore(&mut self, peer: NodeId) {
-        self.0.restore(peer);
-    }
+    forward_effects!(0: rng, announce, lead_until, suspect, restore);
 }
 
 /// Hands an input to whichever detector it is.

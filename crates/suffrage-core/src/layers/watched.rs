@@ -3,9 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Concatenation, Lists};
-use crate::{
-    Announcement, Context, Effects, Kind, Message, NodeId, Process, Rng, Span, Start, Time, Timer, View,
-};
+use crate::macros::forward_effects;
+use crate::{Context, Effects, Kind, Message, NodeId, Process, Span, Start, Time, Timer, View};
 
 /// A failure detector in front of an algorithm.
 ///
@@ -97,9 +96,6 @@ struct Behind<'a, D: Process, A: Process> {
 }
 
 impl<D: Process, A: Process> Effects<A> for Behind<'_, D, A> {
-    fn rng(&mut self) -> &mut Rng {
-        self.outer.rng()
-    }
     fn send(&mut self, to: NodeId, message: A::Message) {
         self.outer.send(to, Layered::Algorithm(message));
     }
@@ -116,24 +112,7 @@ impl<D: Process, A: Process> Effects<A> for Behind<'_, D, A> {
         self.saved.algorithm = Some(state);
         self.outer.save(self.saved.clone());
     }
-    fn announce(&mut self, announcement: Announcement) {
-        self.outer.announce(announcement);
-    }
-    fn lead_until(&mut self, end: Time) {
-        self.outer.lead_until(end);
-    }
-    fn announce_in(&mut self, election: usize, announcement: Announcement) {
-        self.outer.announce_in(election, announcement);
-    }
-    fn lead_until_in(&mut self, election: usize, end: Time) {
-        self.outer.lead_until_in(election, end);
-    }
-    fn suspect(&mut self, peer: NodeId) {
-        self.outer.suspect(peer);
-    }
-    fn restore(&mut self, peer: NodeId) {
-        self.outer.restore(peer);
-    }
+    forward_effects!(outer: rng, announce, lead_until, announce_in, lead_until_in, suspect, restore);
 }
 
 /// What the detector does, with the algorithm within its reach.
@@ -155,9 +134,6 @@ impl<D: Process, A: Process> InFront<'_, D, A> {
 }
 
 impl<D: Process, A: Process> Effects<D> for InFront<'_, D, A> {
-    fn rng(&mut self) -> &mut Rng {
-        self.outer.rng()
-    }
     fn send(&mut self, to: NodeId, message: D::Message) {
         self.outer.send(to, Layered::Detector(message));
     }
@@ -174,18 +150,7 @@ impl<D: Process, A: Process> Effects<D> for InFront<'_, D, A> {
         self.saved.detector = Some(state);
         self.outer.save(self.saved.clone());
     }
-    fn announce(&mut self, announcement: Announcement) {
-        self.outer.announce(announcement);
-    }
-    fn lead_until(&mut self, end: Time) {
-        self.outer.lead_until(end);
-    }
-    fn announce_in(&mut self, election: usize, announcement: Announcement) {
-        self.outer.announce_in(election, announcement);
-    }
-    fn lead_until_in(&mut self, election: usize, end: Time) {
-        self.outer.lead_until_in(election, end);
-    }
+    forward_effects!(outer: rng, announce, lead_until, announce_in, lead_until_in);
     fn suspect(&mut self, peer: NodeId) {
         self.outer.suspect(peer);
         self.elect(|algorithm, cx| algorithm.on_suspect(cx, peer));

@@ -39,7 +39,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::layers::{Concatenation, Lists};
-use crate::{Announcement, Context, Effects, Kind, NodeId, Process, Rng, Span, Start, Time};
+use crate::macros::forward_effects;
+use crate::{Context, Effects, Kind, NodeId, Process, Span, Start};
 
 /// How long a round is, in delay bounds: digest, solicitation and retransmission fit in.
 pub const PERIOD: u64 = 4;
@@ -227,9 +228,6 @@ struct Inside<'a, A: Process> {
 }
 
 impl<A: Process> Effects<A> for Inside<'_, A> {
-    fn rng(&mut self) -> &mut Rng {
-        self.outer.rng()
-    }
     fn send(&mut self, to: NodeId, message: A::Message) {
         self.outer.send(to, Message::Plain(message));
     }
@@ -250,24 +248,7 @@ impl<A: Process> Effects<A> for Inside<'_, A> {
     fn save(&mut self, state: A::Saved) {
         self.outer.save(state);
     }
-    fn announce(&mut self, announcement: Announcement) {
-        self.outer.announce(announcement);
-    }
-    fn lead_until(&mut self, end: Time) {
-        self.outer.lead_until(end);
-    }
-    fn announce_in(&mut self, election: usize, announcement: Announcement) {
-        self.outer.announce_in(election, announcement);
-    }
-    fn lead_until_in(&mut self, election: usize, end: Time) {
-        self.outer.lead_until_in(election, end);
-    }
-    fn suspect(&mut self, peer: NodeId) {
-        self.outer.suspect(peer);
-    }
-    fn restore(&mut self, peer: NodeId) {
-        self.outer.restore(peer);
-    }
+    forward_effects!(outer: rng, announce, lead_until, announce_in, lead_until_in, suspect, restore);
 }
 
 impl<A: Process> Bimodal<A> {

@@ -10,7 +10,7 @@ use ureq::Agent;
 use ureq::http::{Response, Uri};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
-use crate::error::Error;
+use suffrage_cli::Error;
 
 /// No node takes as long to answer what it is asked here.
 const PATIENCE: Duration = Duration::from_secs(10);

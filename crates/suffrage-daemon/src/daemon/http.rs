@@ -23,8 +23,8 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router};
-use suffrage_core::Span;
 use serde_json::json;
+use suffrage_core::Span;
 use tokio::sync::watch;
 
 pub(super) use self::health::is_alive;
@@ -32,9 +32,9 @@ pub(super) use self::health::is_alive;
 use super::credentials::{Credentials, Token};
 use super::desk::Desks;
 use super::line::Refusal;
+use suffrage_net::transport::udp::Udp;
 use suffrage_node::Error;
 use suffrage_node::lease::{Node, Status};
-use suffrage_net::transport::udp::Udp;
 
 /// No request has more to say.
 const LONGEST_BODY: usize = 16 * 1024;

@@ -23,8 +23,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
 
-use suffrage_lease::Drift;
 use suffrage_core::{Attribute, NodeId, Span, Time};
+use suffrage_lease::Drift;
 
 /// How many wait for one election at one node.
 pub(super) const MOST_CLIENTS: usize = 1_000;

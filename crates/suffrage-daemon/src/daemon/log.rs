@@ -6,11 +6,11 @@ use std::time::Duration;
 use tracing::level_filters::LevelFilter;
 use tracing::{error, info, warn};
 
-use suffrage_node::config::{Config, LogFormat, LogLevel};
-use suffrage_node::lease::Node;
 use suffrage_net::transport::Transport as _;
 use suffrage_net::transport::udp::Udp;
 use suffrage_net::{Dropped, Snapshot};
+use suffrage_node::config::{Config, LogFormat, LogLevel};
+use suffrage_node::lease::Node;
 
 /// Datagrams that were refused are summed up over so long: who sends rubbish does not fill the disk.
 const SUMMARY: Duration = Duration::from_secs(10);

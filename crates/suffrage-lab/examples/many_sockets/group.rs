@@ -12,10 +12,11 @@ use suffrage_core::{Algorithm, Command, NodeId, Rng, Roster, Span};
 use suffrage_net::codec::Protocol;
 use suffrage_net::transport::Config;
 use suffrage_net::transport::udp::Udp;
+use suffrage_net::{Counters, Dropped, Keyring, SendError, Snapshot, Transport};
+use suffrage_node::Error;
 use suffrage_node::clock::BootClock;
 use suffrage_node::driver::{self, Handle, Settings};
 use suffrage_node::storage::MemoryDisk;
-use suffrage_node::{Counters, Dropped, Error, Keyring, SendError, Snapshot, Transport};
 
 /// A socket that loses a share of what is sent, by a seed.
 pub(crate) struct Lossy {

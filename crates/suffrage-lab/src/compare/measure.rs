@@ -1,15 +1,15 @@
 //! One algorithm in one trial: its runs, and what comes of them together.
 
+use serde::{Serialize, Serializer};
 use suffrage_algorithms::catalog;
 use suffrage_core::Visitor;
 use suffrage_core::{Algorithm, Contract, Detection};
-use serde::{Serialize, Serializer};
 use suffrage_sim::{
     Detector, Estimate, Outcome, Tally, Traffic, Trial, TrialRun, mean, proportion, quantile, runner,
 };
 
-use crate::error::Error;
 use crate::replay;
+use suffrage_cli::Error;
 
 /// One algorithm in one trial.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use suffrage_sim::Estimate;
 
 use super::measure::Row;
 use super::{Comparison, Table};
-use crate::text;
+use suffrage_cli::text;
 
 /// What the columns are called, and what they mean.
 const COLUMNS: &[(&str, &str)] = &[

@@ -1,6 +1,6 @@
 //! What is led is safe from leaders of the past, if it looks at tokens.
 
-use suffrage_core::{Announcement, NodeId, Term};
+use suffrage_core::{NodeId, Term};
 
 use super::{Change, Invariant};
 use crate::Facts;
@@ -44,10 +44,7 @@ impl Invariant for FencedRegister {
     }
 
     fn on_change(&mut self, facts: &Facts<'_>, change: Change) -> Result<(), String> {
-        let Change::Announced(slot, Announcement::Elected { leader, term }) = change else { return Ok(()) };
-        if leader != facts.roster().id(slot) {
-            return Ok(());
-        }
+        let Some((leader, term)) = change.new_leader(facts) else { return Ok(()) };
         if !self.write(term) {
             return Err(format!("{leader} leads, and its write with {term} is refused"));
         }

@@ -19,7 +19,7 @@ pub use termination::Termination;
 pub use token_increases::TokenIncreases;
 
 use serde::Serialize;
-use suffrage_core::{Announcement, Choice, Contract, Electorate, Safety, Time};
+use suffrage_core::{Announcement, Choice, Contract, Electorate, NodeId, Safety, Term, Time};
 
 use crate::Facts;
 
@@ -54,6 +54,20 @@ pub enum Change {
     Clocked(usize),
     /// Who can reach whom.
     Rewired,
+}
+
+impl Change {
+    /// The process that has just announced itself the leader, and its term.
+    fn new_leader(self, facts: &Facts<'_>) -> Option<(NodeId, Term)> {
+        match self {
+            Change::Announced(slot, Announcement::Elected { leader, term })
+                if leader == facts.roster().id(slot) =>
+            {
+                Some((leader, term))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// A promise that was broken.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use suffrage_core::{Announcement, NodeId, Term};
+use suffrage_core::{NodeId, Term};
 
 use super::{Change, Invariant};
 use crate::Facts;
@@ -19,10 +19,7 @@ impl Invariant for OneLeaderPerTerm {
     }
 
     fn on_change(&mut self, facts: &Facts<'_>, change: Change) -> Result<(), String> {
-        let Change::Announced(slot, Announcement::Elected { leader, term }) = change else { return Ok(()) };
-        if leader != facts.roster().id(slot) {
-            return Ok(());
-        }
+        let Some((leader, term)) = change.new_leader(facts) else { return Ok(()) };
         match *self.leaders.entry(term).or_insert(leader) {
             first if first == leader => Ok(()),
             first => Err(format!("{first} and {leader} both led in term {term}")),

@@ -1,6 +1,6 @@
 //! Whoever begins to lead has a greater token than everybody before.
 
-use suffrage_core::{Announcement, NodeId, Term};
+use suffrage_core::{NodeId, Term};
 
 use super::{Change, Invariant};
 use crate::Facts;
@@ -18,10 +18,7 @@ impl Invariant for TokenIncreases {
     }
 
     fn on_change(&mut self, facts: &Facts<'_>, change: Change) -> Result<(), String> {
-        let Change::Announced(slot, Announcement::Elected { leader, term }) = change else { return Ok(()) };
-        if leader != facts.roster().id(slot) {
-            return Ok(());
-        }
+        let Some((leader, term)) = change.new_leader(facts) else { return Ok(()) };
         match self.greatest.filter(|&(greatest, _)| term <= greatest) {
             Some((greatest, earlier)) => Err(format!("{leader} leads with {term}, {earlier} had {greatest}")),
             None => {

@@ -340,9 +340,9 @@ impl Strain<'_> {
 mod tests {
     use super::*;
     use crate::{TortureCase, TortureTarget};
+    use std::collections::BTreeSet;
     use suffrage_core::Algorithm;
     use suffrage_lease::QuorumLease;
-    use std::collections::BTreeSet;
 
     /// Nothing is asked of leases that they do not claim: the rules of the module's text, for every case.
     #[test]

@@ -5,9 +5,9 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use suffrage_core::{NodeId, Span, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use suffrage_core::{NodeId, Span, Time};
 use tokio::time::timeout;
 
 use super::{App, Problem, check_name, in_time, within};

@@ -16,9 +16,9 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
-use suffrage_core::Span;
 use serde::Deserialize;
 use serde_json::json;
+use suffrage_core::Span;
 
 use super::{App, Problem, check_name, checked, elections, in_time};
 use suffrage_node::lease::{Node, Status};
@@ -155,15 +155,15 @@ pub(super) mod tests {
     use tokio::sync::watch;
 
     use super::*;
-    use suffrage_node::clock::ManualClock;
     use crate::daemon::credentials::Credentials;
     use crate::daemon::desk::Desks;
-    use suffrage_node::lease::{Saved, Settings};
-    use suffrage_node::storage::Storage;
+    use suffrage_net::Keyring;
     use suffrage_net::transport::udp::{Socket, Udp};
     use suffrage_net::transport::{Config, Sealed};
-    use suffrage_net::Keyring;
-use suffrage_node::Error;
+    use suffrage_node::Error;
+    use suffrage_node::clock::ManualClock;
+    use suffrage_node::lease::{Saved, Settings};
+    use suffrage_node::storage::Storage;
 
     pub(crate) enum Disk {
         Good,

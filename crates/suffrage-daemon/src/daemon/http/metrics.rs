@@ -9,9 +9,9 @@ use suffrage_core::{Span, Time};
 
 use super::health::SILENCE;
 use super::{App, Problem, elections, in_time};
-use suffrage_node::lease::{Durations, Figures, Node, Status};
 use suffrage_net::transport::Transport as _;
 use suffrage_net::{Dropped, Snapshot};
+use suffrage_node::lease::{Durations, Figures, Node, Status};
 
 /// How many elections are listed one by one: each costs whoever collects.
 const MOST_LISTED: usize = 1_000;
@@ -183,9 +183,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use suffrage_node::clock::ManualClock;
     use crate::daemon::http::health::STALE;
     use crate::daemon::http::health::tests::{Disk, app};
+    use suffrage_node::clock::ManualClock;
     use suffrage_node::lease::{Tally, Why};
 
     fn figures() -> Figures {

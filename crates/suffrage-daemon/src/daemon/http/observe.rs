@@ -8,9 +8,9 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Sse;
 use axum::response::sse::{Event, KeepAlive};
-use suffrage_core::Time;
 use futures_util::stream::{Stream, unfold};
 use serde_json::json;
+use suffrage_core::Time;
 
 use super::api::{self, millis};
 use super::{App, Problem};

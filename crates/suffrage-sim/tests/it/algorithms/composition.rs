@@ -10,8 +10,8 @@ use suffrage_core::Visitor;
 use suffrage_core::detectors::{self, Any};
 use suffrage_core::layers::{Layered, LayeredTimer, SavedParts, Stack, Watched};
 use suffrage_core::{
-    Algorithm, Announcement, Command, Context, Detection, Effect, Message as _, NodeId, Process,
-    Recorder, Roster, Span, Start, Term, Time,
+    Algorithm, Announcement, Command, Context, Detection, Effect, Message as _, NodeId, Process, Recorder,
+    Roster, Span, Start, Term, Time,
 };
 use suffrage_sim::invariants::{Agreement, Termination};
 use suffrage_sim::{Detector, Fault, Latency, Multicast, Outcome, Scenario, Storm, World, keep_disks, storm};

@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 use suffrage_core::{
     Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Electorate, Figure,
-    Formula, Member, NodeId, Parameter, Process, Safety, Span, Start, Synchrony, Term, Time,
-    Timer, Topology,
+    Formula, Member, NodeId, Parameter, Process, Safety, Span, Start, Synchrony, Term, Time, Timer, Topology,
 };
 
 /// Something a probe can be told to do. Processes are named by id.

@@ -1,8 +1,8 @@
 //! A world of a million.
 
 use serde::{Deserialize, Serialize};
+use suffrage_core::Term;
 use suffrage_core::{Announcement, Command, Context, NodeId, Process, Roster, Span, Start};
-use suffrage_core::{Term};
 use suffrage_sim::{End, World};
 
 use crate::world::stage::{ONE, time};

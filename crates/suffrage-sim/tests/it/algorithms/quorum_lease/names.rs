@@ -1,7 +1,7 @@
 //! Roles apart, and several elections at once, each judged on its own.
 
-use suffrage_lease::{Bug, Options, QuorumLease};
 use suffrage_core::{Command, Roster};
+use suffrage_lease::{Bug, Options, QuorumLease};
 use suffrage_sim::{Fault, Scenario, TortureTarget, World};
 
 use crate::algorithms::quorum_lease::weather::time;

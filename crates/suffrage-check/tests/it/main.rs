@@ -1,0 +1,4 @@
+//! Searches of small worlds, and their agreement with the simulator.
+
+mod simulator;
+mod worlds;

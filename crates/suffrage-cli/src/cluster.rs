@@ -1,0 +1,77 @@
+//! The flags that say which cluster, for all commands that take part in one.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgMatches};
+use suffrage_node::config::{Config, KEYS, Origin};
+
+use crate::Error;
+
+/// Those of a node's keys, as flags; `voters` is called `cluster` here, as in the names of commands' help.
+pub fn flags(names: &'static [&'static str]) -> impl Iterator<Item = Arg> {
+    let keys = KEYS.iter().filter(|key| names.contains(&key.name));
+    keys.map(|key| {
+        let long = if key.name == "voters" { "cluster" } else { key.name };
+        Arg::new(key.name)
+            .long(long)
+            .value_name(key.value)
+            .help(format!("{} (or {})", upper(key.help), key.variable()))
+            .help_heading("Which cluster")
+    })
+}
+
+fn upper(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+/// The file that these flags may also be in.
+pub fn file() -> Arg {
+    Arg::new("config")
+        .long("config")
+        .value_name("FILE")
+        .value_parser(clap::value_parser!(PathBuf))
+        .help("A file that says the same, as nodes have it; but for its `listen` [also: SUFFRAGE_CONFIG]")
+        .help_heading("Which cluster")
+}
+
+/// What flags, environment and file say together; there is a file if `config` is one of the names. `id` is what
+/// this node is called, whatever else is said.
+#[allow(clippy::disallowed_methods, reason = "the environment is where people set this")]
+pub fn read(names: &'static [&'static str], matches: &ArgMatches, id: Option<u64>) -> Result<Config, Error> {
+    let path = if names.contains(&"config") {
+        let said = matches.get_one::<PathBuf>("config").cloned();
+        said.or_else(|| std::env::var_os("SUFFRAGE_CONFIG").map(PathBuf::from))
+    } else {
+        None
+    };
+    let text = match &path {
+        Some(path) => {
+            let text = std::fs::read_to_string(path);
+            Some(text.map_err(|error| Error::flag("config", format!("{}: {error}", path.display())))?)
+        }
+        None => None,
+    };
+    let mut given: Vec<(&'static str, String)> = Vec::new();
+    for key in KEYS.iter().filter(|key| names.contains(&key.name)) {
+        given.extend(matches.get_one::<String>(key.name).map(|value| (key.name, value.clone())));
+    }
+    if let Some(id) = id {
+        given.retain(|(name, _)| *name != "id");
+        given.push(("id", id.to_string()));
+    }
+    let environment = |name: &str| {
+        let ours = KEYS.iter().any(|key| names.contains(&key.name) && key.variable() == name);
+        ours.then(|| std::env::var(name).ok()).flatten()
+    };
+    let file = path.as_deref().zip(text.as_deref());
+    Config::read(file, environment, &given).map_err(|problems| {
+        let said = problems.0.iter().map(|problem| match (&problem.origin, problem.key.as_str()) {
+            (Origin::Flag("voters"), _) => format!("--cluster: {}", problem.reason),
+            (Origin::Assumed, "voters") => "--cluster is missing: like 1=10.0.0.1:7400,..".to_string(),
+            (Origin::Assumed, key) => format!("--{key} {}", problem.reason),
+            _ => problem.to_string(),
+        });
+        Error::Usage(said.collect::<Vec<_>>().join("\n       "))
+    })
+}

@@ -1,0 +1,440 @@
+//! `validate`: what the timings of a quorum lease are worth, or which rule they break.
+//!
+//! The calculation is the same in both programs. `suffrage-lab` adds a simulation beside it.
+
+use clap::{ArgMatches, Args, Command, FromArgMatches as _};
+use serde::Serialize;
+use suffrage_core::Span;
+use suffrage_lease::{
+    Budget, Drift, Load, MOST_VOTERS, PACKET_BYTES, RENEWAL_BYTES, Setting, Timings, Traffic, Violation,
+};
+
+use crate::{Console, Error, text};
+
+const ABOUT: &str = "Says what the timings of a quorum lease are worth.
+
+Computed are the worst cases: how long nobody leads after a crash or a release, how long a leader may \
+stand still, how much clocks may drift, how many renewals may be lost, when the work must be told to \
+end so that it has ended before the lease does, and what it all costs in messages and packets. Timings \
+that cannot work are refused, with the rule that they break and what would mend it.
+
+`suffrage-lab validate --simulate` runs the same timings through the simulator, too.";
+
+const EXAMPLES: &str = "Examples:
+  suffrage validate --ttl 3s --renew 1s --rtt 5ms --drift 1% --stop-grace 500ms
+      what these timings are worth
+  suffrage validate --ttl 3s --renew 2.9s --rtt 5ms
+      refused: with the numbers, and what would do
+  suffrage validate --ttl 10s --renew 3s --rtt 80ms --voters 5 --names 100000 --leaders 20
+      many elections between sites: messages a second, and packets a second
+
+Exit codes: 0 the timings work, 1 they break a rule or output could not be written, 2 the command line is wrong.";
+
+/// What is validated.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// How long a lease is, like 3s, 500ms or 1m
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = time)]
+    pub ttl: Span,
+    /// How often the leader renews its lease
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
+    pub renew: Span,
+    /// The longest that a message and its answer take
+    #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = time)]
+    pub rtt: Span,
+    /// How much clocks run fast or slow at most, like 1% or 0.01
+    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = drift)]
+    pub drift: Drift,
+    /// How long the leader's work is given to end by itself
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
+    stop_grace: Span,
+    /// How long it takes to end the work by force after that
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = time)]
+    kill: Span,
+    /// How many vote
+    #[arg(long, value_name = "V", default_value = "3", value_parser = voters)]
+    pub voters: usize,
+    /// How many elections are held
+    #[arg(long, value_name = "M", default_value = "1", value_parser = names)]
+    names: u64,
+    /// Over how many processes their leaders are spread
+    #[arg(long, value_name = "L", default_value = "1", value_parser = names)]
+    leaders: u64,
+    /// How many candidates wait for each of them
+    #[arg(long, value_name = "C", default_value = "2", value_parser = waiting)]
+    waiting: u64,
+    /// Prints the result as JSON; times in seconds
+    #[arg(long)]
+    json: bool,
+}
+
+fn time(text: &str) -> Result<Span, String> {
+    const DAY: Span = Span::from_millis(24 * 3_600_000);
+    match Span::from_clock(text)? {
+        span if span <= DAY => Ok(span),
+        _ => Err(format!("`{text}` is more than a day")),
+    }
+}
+
+/// A share in per cent, or as a fraction.
+fn drift(text: &str) -> Result<Drift, String> {
+    if text.ends_with('%') {
+        return text.parse();
+    }
+    let fraction = text.parse::<f64>().ok().filter(|fraction| (0.0..0.5).contains(fraction));
+    let drift = fraction.and_then(|fraction| Drift::millionths((fraction * 1e6).round() as u32));
+    drift.ok_or_else(|| format!("`{text}` is not a share from 0 to below one half, like 1% or 0.01"))
+}
+
+fn voters(text: &str) -> Result<usize, String> {
+    text::number_within(text, "voters", 1, MOST_VOTERS)
+}
+
+fn names(text: &str) -> Result<u64, String> {
+    text::number_within(text, "elections or processes", 1, 1_000_000_000)
+}
+
+fn waiting(text: &str) -> Result<u64, String> {
+    text::number_within(text, "candidates", 0, 1_000_000)
+}
+
+/// The command, without a simulation.
+pub fn command() -> Command {
+    Arguments::augment_args(Command::new("validate"))
+        .about("Says what timings of a quorum lease are worth, or which rule they break")
+        .long_about(ABOUT)
+        .after_help(EXAMPLES)
+}
+
+/// Prints what the timings are worth, beside what `simulate` makes of them; the exit code.
+pub fn execute(
+    matches: &ArgMatches,
+    console: &mut Console<'_>,
+    simulate: impl FnOnce(&Arguments, &Budget) -> Option<Simulated>,
+) -> Result<u8, Error> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    arguments.check()?;
+    let timings = arguments.timings();
+    let (text, code) = match timings.budget(&arguments.setting()) {
+        Err(broken) if arguments.json => (text::json(&Refusal::of(&broken)), 1),
+        Err(broken) => (arguments.refusal(&broken), 1),
+        Ok(budget) => {
+            let simulated = simulate(&arguments, &budget);
+            let kept = simulated.as_ref().is_none_or(|simulated| simulated.leaderless == 0);
+            let report = Report::of(&arguments, &budget, simulated);
+            let text = if arguments.json { text::json(&report) } else { arguments.account(&report) };
+            (text, u8::from(!kept))
+        }
+    };
+    console.out.write_all(text.as_bytes())?;
+    Ok(code)
+}
+
+/// Timings that do not work, for programs.
+#[derive(Debug, Serialize)]
+struct Refusal {
+    works: bool,
+    broken: Vec<Broken>,
+}
+
+#[derive(Debug, Serialize)]
+struct Broken {
+    rule: &'static str,
+    reason: String,
+}
+
+impl Refusal {
+    fn of(broken: &[Violation]) -> Refusal {
+        let broken = broken.iter().map(|it| Broken { rule: it.rule(), reason: it.to_string() }).collect();
+        Refusal { works: false, broken }
+    }
+}
+
+/// Timings that work. Times are in seconds.
+#[derive(Debug, Serialize)]
+struct Report {
+    works: bool,
+    ttl: f64,
+    renew: f64,
+    rtt: f64,
+    drift: f64,
+    stop_grace: f64,
+    kill: f64,
+    voters: usize,
+    /// How long a leader believes in a lease by its clock, from before it asked for it.
+    validity: f64,
+    failover_after_crash: f64,
+    /// How much longer for each time that those who wait defeat each other.
+    failover_duel: f64,
+    failover_after_release: f64,
+    lost_renewals: u64,
+    lost_renewals_at_work: u64,
+    pause: f64,
+    pause_at_work: f64,
+    /// After the question for the lease that is held, by the leader's clock.
+    lost_fires_after: f64,
+    /// Before its end.
+    lost_fires_before_the_end: f64,
+    restart_silence: f64,
+    most_drift: f64,
+    per_second: PerSecond,
+    simulated: Option<Simulated>,
+    #[serde(skip)]
+    budget: Budget,
+}
+
+#[derive(Debug, Serialize)]
+struct PerSecond {
+    names: u64,
+    leaders: u64,
+    waiting: u64,
+    renewal_messages: f64,
+    renewal_packets: f64,
+    enquiry_messages: f64,
+}
+
+/// What came of the runs.
+#[derive(Debug, Serialize)]
+pub struct Simulated {
+    /// How many processes took part.
+    pub nodes: usize,
+    /// How many crashes, and how many releases.
+    pub runs: u64,
+    /// The first seed.
+    pub seed: u64,
+    /// Time without a leader after a crash.
+    pub crash: Percentiles,
+    /// After a release while no renewal was under way.
+    pub release: Percentiles,
+    /// After a release while a renewal may have been under way.
+    pub release_renewing: Percentiles,
+    /// Runs that took longer than computed for a candidate that is not in another's way.
+    pub beyond: usize,
+    /// Runs in which nobody led for twenty leases.
+    pub leaderless: usize,
+}
+
+/// Percentiles of times in seconds.
+#[derive(Debug, Serialize)]
+pub struct Percentiles {
+    /// How many times there are.
+    pub runs: usize,
+    /// The median.
+    pub p50: Option<f64>,
+    /// 90% are not above this.
+    pub p90: Option<f64>,
+    /// 99% are not above this.
+    pub p99: Option<f64>,
+    /// The longest.
+    pub max: Option<f64>,
+}
+
+impl Percentiles {
+    fn row(&self, name: &str, computed: Span) -> Vec<String> {
+        let say = |time: Option<f64>| time.map_or("-".to_string(), |time| clock(seconds_as_span(time)));
+        let [p50, p90, p99, max] = [self.p50, self.p90, self.p99, self.max].map(say);
+        vec![name.to_string(), self.runs.to_string(), p50, p90, p99, max, clock(computed)]
+    }
+}
+
+fn seconds(span: Span) -> f64 {
+    span.as_nanos() as f64 / 1e9
+}
+
+fn seconds_as_span(seconds: f64) -> Span {
+    Span::from_units(seconds * 1e3)
+}
+
+fn clock(span: Span) -> String {
+    span.on_the_clock()
+}
+
+impl Report {
+    fn of(arguments: &Arguments, budget: &Budget, simulated: Option<Simulated>) -> Report {
+        let Traffic { renewals, packets, enquiries } = arguments.timings().traffic(&arguments.load());
+        Report {
+            works: true,
+            ttl: seconds(arguments.ttl),
+            renew: seconds(arguments.renew),
+            rtt: seconds(arguments.rtt),
+            drift: arguments.drift.fraction(),
+            stop_grace: seconds(arguments.stop_grace),
+            kill: seconds(arguments.kill),
+            voters: arguments.voters,
+            validity: seconds(budget.validity),
+            failover_after_crash: seconds(budget.crash),
+            failover_duel: seconds(budget.duel),
+            failover_after_release: seconds(budget.release),
+            lost_renewals: budget.lost_renewals,
+            lost_renewals_at_work: budget.lost_renewals_at_work,
+            pause: seconds(budget.pause),
+            pause_at_work: seconds(budget.pause_at_work),
+            lost_fires_after: seconds(budget.lost_after),
+            lost_fires_before_the_end: seconds(budget.notice),
+            restart_silence: seconds(budget.silence),
+            most_drift: budget.most_drift.fraction(),
+            per_second: PerSecond {
+                names: arguments.names,
+                leaders: arguments.load().leaders,
+                waiting: arguments.waiting,
+                renewal_messages: renewals,
+                renewal_packets: packets,
+                enquiry_messages: enquiries,
+            },
+            simulated,
+            budget: *budget,
+        }
+    }
+}
+
+impl Arguments {
+    fn check(&self) -> Result<(), Error> {
+        if self.rtt.is_zero() {
+            return Err(Error::flag("rtt", "messages must take some time"));
+        }
+        Ok(())
+    }
+
+    /// The timings of the lease.
+    pub fn timings(&self) -> Timings {
+        Timings::for_round_trip(self.ttl, self.renew, self.drift, self.rtt)
+    }
+
+    fn setting(&self) -> Setting {
+        let (grace, kill) = (self.stop_grace, self.kill);
+        Setting { grace, kill, ..Setting::new(self.rtt, self.voters) }
+    }
+
+    fn load(&self) -> Load {
+        let leaders = self.leaders.min(self.names);
+        Load { names: self.names, leaders, waiting: self.waiting, voters: self.voters as u64 }
+    }
+
+    /// The timings, in one line.
+    fn given(&self) -> String {
+        format!(
+            "ttl {}, renewed every {}, round trip {}, drift {}, {}; work stops in {} and is killed in {}\n",
+            clock(self.ttl),
+            clock(self.renew),
+            clock(self.rtt),
+            self.drift,
+            text::count(self.voters, "voter", "voters"),
+            clock(self.stop_grace),
+            clock(self.kill),
+        )
+    }
+
+    fn refusal(&self, broken: &[Violation]) -> String {
+        let mut text = self.given() + "\nThese timings cannot work:\n";
+        for violation in broken {
+            text += &format!("  {}: {}\n", violation.rule(), text::wrap(&violation.to_string(), 90, 4));
+        }
+        text
+    }
+
+    fn account(&self, report: &Report) -> String {
+        let budget = &report.budget;
+        let lost = |count| text::count(count as usize, "renewal", "renewals");
+        let facts = [
+            ("nobody leads for", format!("{} at most after a crash of the leader", clock(budget.crash))),
+            ("", format!("and {} more each time that those who wait defeat each other", clock(budget.duel))),
+            ("", format!("{} at most after it has released its lease,", clock(budget.release))),
+            ("", "or as after a crash, if the release overtakes a renewal".to_string()),
+            (
+                "a lease holds for",
+                format!("{} by the leader's clock, from before it asked", clock(budget.validity)),
+            ),
+            (
+                "lost() fires",
+                format!(
+                    "{} after it asked, {} before the end",
+                    clock(budget.lost_after),
+                    clock(budget.notice)
+                ),
+            ),
+            (
+                "survived in a row",
+                format!(
+                    "{} without an answer, {} before lost() fires",
+                    lost(budget.lost_renewals),
+                    budget.lost_renewals_at_work
+                ),
+            ),
+            (
+                "tolerated pause",
+                format!(
+                    "{} of the leader at any moment, {} before lost() fires",
+                    clock(budget.pause),
+                    clock(budget.pause_at_work)
+                ),
+            ),
+            ("tolerated drift", format!("{}, all else being equal", budget.most_drift)),
+            ("restarted voters", format!("say nothing for {} at most", clock(budget.silence))),
+        ];
+        let mut text = self.given() + "\n";
+        for (name, fact) in facts {
+            text += &format!("  {name:<18} {fact}\n");
+        }
+        text += &self.costs(&report.per_second);
+        text +=
+            &report.simulated.as_ref().map_or(String::new(), |simulated| self.measured(budget, simulated));
+        text
+    }
+
+    fn costs(&self, per_second: &PerSecond) -> String {
+        let amount = text::number;
+        format!(
+            "\n  in a second, for {} with {} waiting for each:\n    \
+             {} messages of renewals: 2 a voter, every {}, for each election\n    \
+             {} packets with them, per peer and not per election: for each of {}\n      \
+             what goes to the same voter goes together, {} renewals in {PACKET_BYTES} bytes\n    \
+             {} messages of those who wait, on average\n",
+            text::count(self.names as usize, "election", "elections"),
+            self.waiting,
+            amount(per_second.renewal_messages),
+            clock(self.renew),
+            amount(per_second.renewal_packets),
+            text::count(per_second.leaders as usize, "process that leads", "processes that lead"),
+            PACKET_BYTES / RENEWAL_BYTES,
+            amount(per_second.enquiry_messages),
+        )
+    }
+
+    fn measured(&self, budget: &Budget, simulated: &Simulated) -> String {
+        let heading = ["nobody leads after", "runs", "p50", "p90", "p99", "max", "computed"];
+        let rows = [
+            heading.map(str::to_string).to_vec(),
+            simulated.crash.row("a crash", budget.crash),
+            simulated.release.row("a release", budget.release),
+            simulated.release_renewing.row("a release while renewing", budget.crash),
+        ];
+        let verdict = match simulated.beyond {
+            0 => "no run took longer than computed".to_string(),
+            runs => format!(
+                "{} took longer than computed for one that waits alone",
+                text::count(runs, "run", "runs")
+            ),
+        };
+        format!(
+            "\nSimulated with {} processes, seeds {} to {}: {verdict}\n\n{}",
+            simulated.nodes,
+            simulated.seed,
+            simulated.seed + (simulated.runs - 1),
+            text::columns(&rows)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drifts_are_shares_or_per_cent() {
+        let fraction = |text| drift(text).unwrap().fraction();
+        assert_eq!((fraction("1%"), fraction("0.01"), fraction("0")), (0.01, 0.01, 0.0));
+        for text in ["", "1", "50%", "0.5", "-0.1", "x%", "nan"] {
+            assert!(drift(text).unwrap_err().contains(text), "{text}");
+        }
+    }
+}

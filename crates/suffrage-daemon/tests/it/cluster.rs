@@ -1,0 +1,8 @@
+//! Real clusters of real processes on loopback, at ports that are free. Whatever a test starts ends with it, also
+//! if it fails: every process is stopped by its number.
+
+mod commands;
+mod demo;
+mod failovers;
+mod restarts;
+mod support;

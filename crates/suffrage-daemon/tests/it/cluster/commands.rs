@@ -1,0 +1,177 @@
+//! Signals, exit codes, environment, orphans.
+
+use std::fs;
+use std::net::UdpSocket;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::cluster::support::{Cluster, Process, WORK, alone, until};
+
+const FLAGS: &str = "--ttl 2s --quiet";
+
+#[test]
+fn the_command_finds_who_it_is_and_its_exit_code_is_passed() {
+    let cluster = Cluster::start("3s");
+    let once = format!("{FLAGS} --once --id 77");
+    let script = r#"echo "is $SUFFRAGE_TOKEN $SUFFRAGE_NAME $SUFFRAGE_LEADER" >>"$LOG"; exit 7"#;
+    assert_eq!(cluster.run(&once, script).code(), 7);
+    let line = cluster.wait_for("is", 0);
+    assert_eq!(line[2..], ["test", "77"]);
+    assert!(line[1].parse::<u64>().unwrap() > 0);
+    assert_eq!(cluster.run(&once, "kill -KILL $$").code(), 128 + 9);
+    assert_eq!(cluster.run(&once, "exit 0").code(), 0);
+    assert_eq!(cluster.run(&once, "exec /nonexistent/program").code(), 127);
+}
+
+#[test]
+fn signals_are_passed_on() {
+    let cluster = Cluster::start("3s");
+    // Not waiting for a child that also hears the signal: the shell itself tells.
+    let script = r#"
+        trap 'echo usr1 >>"$LOG"' USR1; trap 'echo usr2 >>"$LOG"' USR2; trap 'echo hup >>"$LOG"' HUP
+        trap 'echo term >>"$LOG"; exit 5' TERM; trap 'echo int >>"$LOG"; exit 6' INT
+        echo start >>"$LOG"; while :; do sleep 0.01; done"#;
+    let mut run = cluster.run(FLAGS, script);
+    cluster.wait_for("start", 0);
+    for (signal, word) in [(Signal::USR1, "usr1"), (Signal::USR2, "usr2"), (Signal::HUP, "hup")] {
+        run.signal(signal);
+        cluster.wait_for(word, 0);
+    }
+    run.signal(Signal::TERM);
+    assert_eq!(run.code(), 5);
+    let mut run = cluster.run(FLAGS, script);
+    cluster.wait_for("start", 1);
+    run.signal(Signal::INT);
+    assert_eq!(run.code(), 6);
+    assert_eq!((cluster.count("term"), cluster.count("int"), cluster.count("start")), (1, 1, 2));
+    let mut run = cluster.run(FLAGS, "echo start >>\"$LOG\"; exec sleep 1000");
+    cluster.wait_for("start", 2);
+    run.signal(Signal::USR1);
+    assert_eq!(run.code(), 128 + 10, "the command died of it, and so does the supervisor");
+}
+
+#[test]
+fn one_that_waits_ends_when_told_to() {
+    let cluster = Cluster::start("3s");
+    let _leader = cluster.run(FLAGS, WORK);
+    cluster.wait_for("start", 0);
+    let mut waits = cluster.run(FLAGS, WORK);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    waits.signal(Signal::TERM);
+    assert_eq!(waits.code(), 128 + 15);
+    assert_eq!(cluster.count("start"), 1);
+}
+
+#[test]
+fn what_a_command_leaves_behind_ends_with_it() {
+    let _alone = alone();
+    let cluster = Cluster::start("3s");
+    // In the background, in a session of its own, and orphaned.
+    let script = r#"sleep 1001 & setsid sleep 1002 & (setsid sleep 1003 &) ; echo start >>"$LOG"; "#;
+    let all = || (cluster.commands().len() >= 4).then_some(());
+    // It ends by itself.
+    assert_eq!(cluster.run(&format!("{FLAGS} --once"), script).code(), 0);
+    assert_eq!(cluster.commands(), [] as [i32; 0]);
+    // Its supervisor is killed.
+    let script = format!("{script} sleep 1000; :");
+    let mut run = cluster.run(FLAGS, &script);
+    until("four run", all);
+    run.kill();
+    until("none is left", || cluster.commands().is_empty().then_some(()));
+    // It is told to end, and its children do not hear.
+    let deaf = format!("trap '' TERM; {script}");
+    let mut run = cluster.run(FLAGS, &deaf);
+    until("four run", all);
+    run.signal(Signal::TERM);
+    assert_eq!(run.code(), 128 + 9);
+    assert_eq!(cluster.commands(), [] as [i32; 0]);
+}
+
+#[test]
+fn a_guard_that_is_killed_takes_the_command_with_it() {
+    let _alone = alone();
+    let cluster = Cluster::start("3s");
+    let mut run =
+        cluster.run(&format!("{FLAGS} --once"), "sleep 1001 & echo start $$ $PPID >>\"$LOG\"; sleep 1000");
+    let guard: i32 = cluster.wait_for("start", 0)[2].parse().unwrap();
+    kill_process(Pid::from_raw(guard).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(run.code(), 128 + 9);
+    assert_eq!(cluster.commands(), [] as [i32; 0]);
+}
+
+#[test]
+fn hooks_come_before_and_after() {
+    let cluster = Cluster::start("3s");
+    let hook = |flag: &str, word: &str| -> [String; 2] {
+        [flag.to_string(), format!("echo {word} $SUFFRAGE_TOKEN >>\"$LOG\"")]
+    };
+    let run = |acquire: &str| {
+        let mut command = cluster.command_for("--ttl 3s --quiet --once");
+        command.args(hook("--on-loss", "after")).args(["--on-acquire", acquire]);
+        let child = command.args(["--", "/bin/sh", "-c", "echo during >>\"$LOG\"; exit 3"]).spawn();
+        Process(child.unwrap()).code()
+    };
+    assert_eq!(run("echo before >>\"$LOG\""), 3);
+    let words: Vec<String> = cluster.log().into_iter().map(|line| line[0].clone()).collect();
+    assert_eq!(words, ["before", "during", "after"]);
+    assert_eq!(run("exit 9"), 9);
+    assert_eq!(cluster.count("during"), 1, "what could not be prepared is not run");
+}
+
+#[test]
+fn what_cannot_work_is_refused_at_once() {
+    let cluster = Cluster::prepare("3s");
+    let refusal = |flags: &str, command: &str| {
+        let output = cluster.command_for(flags).args(["--", command]).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, text) = refusal("--ttl 1s --stop-grace 900ms", "true");
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("--stop-grace") && text.contains("would outlive the lease"), "{text}");
+    let (code, text) = refusal("--id 2", "true");
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("--id: 2 is one of the voters"), "{text}");
+    let (code, text) = refusal("", "there-is-no-such-command");
+    assert_eq!(code, Some(127), "{text}");
+    let file = cluster.folder.join("no-program");
+    fs::write(&file, "true\n").unwrap();
+    let (code, text) = refusal("", file.to_str().unwrap());
+    assert!(code == Some(126) && text.contains("cannot be executed"), "{text}");
+    let (code, text) = refusal("--stop-signal NONE", "true");
+    assert_eq!(code, Some(2), "{text}");
+}
+
+/// Where the node of the file listens, nobody else can.
+#[test]
+fn the_file_of_a_node_says_all_but_where_to_listen() {
+    let cluster = Cluster::start("3s");
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let file = cluster.folder.join("node.toml");
+    fs::write(&file, format!("id = 1\nttl = \"2s\"\nlisten = \"{address}\"\n")).unwrap();
+    let code = |flags: &str, variable: &str| {
+        let mut command = cluster.command_for(&format!("--quiet --once {flags}"));
+        let child = command.env("SUFFRAGE_CONFIG", variable).args(["--", "true"]).spawn();
+        Process(child.unwrap()).code()
+    };
+    let file = file.to_str().unwrap();
+    assert_eq!(code("", file), 0);
+    assert_eq!(code(&format!("--config {file}"), "/nowhere/at/all"), 0);
+    assert_eq!(code(&format!("--listen {address}"), file), 1, "it was told to, and cannot");
+    assert_eq!(code("", "/nowhere/at/all"), 2);
+}
+
+#[test]
+fn one_that_cannot_lead_says_why() {
+    let mut cluster = Cluster::start("3s");
+    cluster.voters.truncate(1);
+    let said = cluster.folder.join("said");
+    let mut command = cluster.command_for("--ttl 1s --stop-grace 100ms");
+    let child = command.stderr(fs::File::create(&said).unwrap()).args(["--", "true"]).spawn();
+    let _run = Process(child.unwrap());
+    until("a reason", || {
+        let text = fs::read_to_string(&said).unwrap();
+        text.contains("still waits to lead: 2 voters have to answer, and these do not: 2 ever, 3 ever")
+            .then_some(())
+    });
+}

@@ -1,0 +1,207 @@
+//! Clusters, and what is run in them.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use suffrage::{Keyring, Node, NodeBuilder};
+pub(crate) use suffrage_testbed::{Process, alone, until};
+
+/// The program as users have it.
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_suffrage");
+
+/// A voter, and what it tells.
+pub(crate) struct Voter {
+    pub(crate) process: Process,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Voter {
+    /// The next thing it tells, without the time.
+    #[track_caller]
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        line.split_once(' ').map(|(_, told)| told.trim_end().to_string()).expect("it still runs")
+    }
+}
+
+/// Three voters, and a folder that ends with them.
+pub(crate) struct Cluster {
+    pub(crate) folder: PathBuf,
+    addresses: String,
+    longest_ttl: &'static str,
+    pub(crate) voters: Vec<Option<Voter>>,
+}
+
+impl Cluster {
+    /// Three voters that do not stand.
+    pub(crate) fn start(longest_ttl: &'static str) -> Cluster {
+        let mut cluster = Cluster::prepare(longest_ttl);
+        for place in 0..3 {
+            cluster.start_voter(place, &["--new"]);
+        }
+        cluster
+    }
+
+    /// A cluster of which nobody runs yet.
+    pub(crate) fn prepare(longest_ttl: &'static str) -> Cluster {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("suffrage-test-{}-{count}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let sockets: Vec<UdpSocket> = (0..3).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+        let address = |(socket, id): (&UdpSocket, u32)| format!("{id}={}", socket.local_addr().unwrap());
+        let addresses: Vec<String> = sockets.iter().zip(1..).map(address).collect();
+        Keyring::generate().unwrap().create(&folder.join("keys")).unwrap();
+        Cluster {
+            folder,
+            addresses: addresses.join(","),
+            longest_ttl,
+            voters: (0..3).map(|_| None).collect(),
+        }
+    }
+
+    fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(BINARY);
+        command.args([name, "--cluster", &self.addresses, "--longest-ttl", self.longest_ttl, "--keys"]);
+        command.arg(self.folder.join("keys"));
+        command
+            .env("TEST_MARK", self.mark())
+            .env("LOG", self.log_file())
+            .env("LOCK", self.folder.join("lock"));
+        command
+    }
+
+    /// Starts the voter in this place, and waits until it listens.
+    pub(crate) fn start_voter(&mut self, place: usize, more: &[&str]) {
+        let data = self.folder.join(format!("voter-{place}"));
+        let mut child = self
+            .command("demo-node")
+            .args(["--ttl", "500ms", "--id", &(place + 1).to_string(), "--data"])
+            .arg(data)
+            .args(more)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let mut voter = Voter { process: Process(child), lines };
+        assert_eq!(voter.line(), "ready");
+        self.voters[place] = Some(voter);
+    }
+
+    pub(crate) fn kill_voter(&mut self, place: usize) {
+        self.voters[place] = None;
+    }
+
+    /// A node in this very process, which only stands.
+    pub(crate) fn node(&self, id: u64) -> NodeBuilder {
+        let keyring = Keyring::load(&self.folder.join("keys")).unwrap();
+        let builder = Node::builder(id).key(keyring).longest_ttl(Duration::from_secs(3));
+        self.addresses
+            .split(',')
+            .filter_map(|member| member.split_once('='))
+            .fold(builder, |builder, (id, address)| {
+                builder.member(id.parse().unwrap(), address.parse().unwrap())
+            })
+    }
+
+    /// `suffrage run` with these flags, and no command yet.
+    pub(crate) fn command_for(&self, flags: &str) -> Command {
+        let mut command = self.command("run");
+        command.args(["--name", "test"]).args(flags.split_whitespace());
+        command
+    }
+
+    /// `suffrage run` with these flags and this script.
+    pub(crate) fn run(&self, flags: &str, script: &str) -> Process {
+        let child = self.command_for(flags).args(["--", "/bin/sh", "-c", script]).spawn();
+        Process(child.unwrap())
+    }
+
+    /// Where scripts write.
+    pub(crate) fn log_file(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+
+    /// What the scripts have written, in words.
+    pub(crate) fn log(&self) -> Vec<Vec<String>> {
+        let text = fs::read_to_string(self.log_file()).unwrap_or_default();
+        text.lines().map(|line| line.split(' ').map(str::to_string).collect()).collect()
+    }
+
+    /// Waits until a line begins with this word, after so many others that do; the line.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, word: &str, before: usize) -> Vec<String> {
+        until(&format!("line {before} of {word}"), || {
+            self.log().into_iter().filter(|line| line[0] == word).nth(before)
+        })
+    }
+
+    /// The last line that begins with this word; there must be one.
+    pub(crate) fn last(&self, word: &str) -> Vec<String> {
+        self.log().into_iter().rfind(|line| line[0] == word).expect("there is one")
+    }
+
+    pub(crate) fn count(&self, word: &str) -> usize {
+        self.log().iter().filter(|line| line[0] == word).count()
+    }
+
+    fn mark(&self) -> String {
+        self.folder.file_name().unwrap().to_str().unwrap().to_string()
+    }
+
+    /// All processes of this test that run a script or what it has started: neither voters nor `suffrage` itself.
+    pub(crate) fn commands(&self) -> Vec<i32> {
+        self.processes(|program| !program.ends_with("suffrage"))
+    }
+
+    fn processes(&self, which: impl Fn(&Path) -> bool) -> Vec<i32> {
+        let mark = format!("TEST_MARK={}", self.mark());
+        let folders = fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
+        folders
+            .filter_map(|folder| {
+                let pid = folder.file_name()?.to_str()?.parse().ok()?;
+                let environment = fs::read(folder.join("environ")).ok()?;
+                let ours = environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes());
+                (ours && which(&fs::read_link(folder.join("exe")).ok()?)).then_some(pid)
+            })
+            .collect()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.voters.clear();
+        for _ in 0..100 {
+            let left = self.processes(|_| true);
+            for pid in &left {
+                _ = Pid::from_raw(*pid).map(|pid| kill_process(pid, Signal::KILL));
+            }
+            if left.is_empty() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Takes a lock that goes with its process and all that it starts, so that the kernel tells whether any of a former
+/// leader's is still there; and says when it starts and that it is alive, by the clock of leases.
+pub(crate) const WORK: &str = r#"
+exec 9>>"$LOCK"; flock -n 9 || echo "overlap $SUFFRAGE_TOKEN" >>"$LOG"
+read -r up _ </proc/uptime; echo "start $SUFFRAGE_TOKEN $up $$" >>"$LOG"
+while :; do read -r up _ </proc/uptime; echo "beat $SUFFRAGE_TOKEN $up" >>"$LOG"; sleep 0.02; done
+"#;
+
+/// The same, and will not be told to end.
+pub(crate) fn stubborn() -> String {
+    format!("trap '' TERM\n{WORK}")
+}

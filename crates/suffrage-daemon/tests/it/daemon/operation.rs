@@ -1,0 +1,394 @@
+//! What operators, probes and Prometheus ask; starting and stopping.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use suffrage_daemon::daemon::Daemon;
+use suffrage_net::Keyring;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::daemon::{Cluster, soon};
+
+#[tokio::test]
+async fn health_is_told_by_status_codes_to_get_head_and_options() {
+    let cluster = Cluster::start().await;
+    assert_eq!(cluster.client(1).get("/leader").await.status, 503, "there is nothing to lead");
+    cluster.client(1).campaign("x", "10s", "30s").await.leads();
+    // Somebody mistypes a name: what is only asked about is not what is meant by those who name none.
+    cluster.client(1).get("/elections/xx").await;
+    cluster.client(2).get("/elections/x").await;
+    let codes = [
+        (1, "/leader", 200),
+        (1, "/primary", 200),
+        (1, "/leader?election=x", 200),
+        (1, "/replica", 503),
+        (2, "/leader", 503),
+        (2, "/primary", 503),
+        (2, "/replica", 200),
+        (3, "/leader?election=x", 503),
+        (3, "/replica?election=x", 200),
+        (1, "/liveness", 200),
+    ];
+    for (node, path, code) in codes {
+        for method in ["GET", "HEAD", "OPTIONS"] {
+            let answer = cluster.client(node).ask(method, path, "").await;
+            assert_eq!(answer.status, code, "{method} {path} at {node}: {answer:?}");
+            assert_eq!(answer.body.is_empty(), method == "HEAD");
+        }
+    }
+    // Once the voters have been heard, all are ready: leaders and others.
+    for node in 1..=3 {
+        soon(async {
+            while cluster.client(node).get("/readiness").await.status != 200 {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        })
+        .await;
+        assert_eq!(cluster.client(node).ask("HEAD", "/health", "").await.status, 200);
+    }
+    // To ask is to begin nothing: nobody bears a token for this.
+    for path in ["/leader?election=fresh", "/primary?election=fresh", "/replica?election=fresh"] {
+        let answer = cluster.client(1).get(path).await;
+        assert_eq!(answer.json(), json!({ "leads": false }), "and nothing else is told");
+    }
+    let known = cluster.client(1).get("/elections").await.json();
+    assert_eq!(known["elections"].as_array().unwrap().len(), 2, "x, and xx: {known}");
+    let figures = cluster.client(1).get("/metrics").await.body;
+    assert!(figures.contains("suffrage_is_leader{election=\"x\"} 1\n"), "{figures}");
+    assert!(!figures.contains("election=\"xx\""), "it would look as if it had lost its leader: {figures}");
+    cluster.client(1).campaign("y", "10s", "30s").await.leads();
+    let which = cluster.client(1).get("/leader").await;
+    assert!(which.status == 400 && which.body.contains("?election="), "there are two now: {which:?}");
+    assert_eq!(cluster.client(1).get("/leader?election=y").await.status, 200);
+}
+
+#[tokio::test]
+async fn one_without_a_majority_is_alive_but_not_ready() {
+    let mut cluster = Cluster::start().await;
+    // Nobody wants anything of them, and still each hears the others.
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    for node in 1..=3 {
+        assert_eq!(cluster.client(node).get("/readiness").await.status, 200);
+    }
+    cluster.daemons[1].take().unwrap().stop().await;
+    cluster.daemons[2].take().unwrap().stop().await;
+    soon(async {
+        // What was heard before counts for ten seconds.
+        loop {
+            let answer = cluster.client(1).get("/readiness").await;
+            if answer.status == 503 {
+                let why = answer.json()["why"].as_str().unwrap().to_string();
+                assert!(why.contains("of 3 voters, and 2 have to answer"), "{why}");
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    })
+    .await;
+    assert_eq!(cluster.client(1).get("/liveness").await.status, 200);
+    assert_eq!(cluster.client(1).get("/health").await.status, 503);
+}
+
+/// What this voter granted before may be in use: it does not vote yet, and a rolling update is not to go on.
+#[tokio::test]
+async fn one_that_has_restarted_is_ready_when_it_votes_and_so_are_all_if_all_have() {
+    let mut cluster = Cluster::start().await;
+    let silence = Duration::from_secs(4);
+    let (_, session) = cluster.client(1).campaign("x", "4s", "30s").await.leads();
+    assert_eq!(cluster.client(1).say("x", "resign", &session).await.status, 200);
+    // From now on each voter knows that it has granted a lease this long.
+    for restarted in [vec![1], vec![1, 2, 3]] {
+        for id in &restarted {
+            soon(cluster.daemons[id - 1].take().unwrap().stop()).await;
+        }
+        let began = Instant::now();
+        for id in &restarted {
+            let config = cluster.config(*id as u64, &[]);
+            cluster.daemons[id - 1] = Some(Daemon::start(&config, false).await.unwrap());
+        }
+        for id in restarted {
+            let client = cluster.client(id);
+            soon(async {
+                loop {
+                    let answer = client.get("/readiness").await;
+                    if answer.status == 200 {
+                        break;
+                    }
+                    if began.elapsed() < silence {
+                        assert!(answer.body.contains("does not vote for another "), "{answer:?}");
+                    }
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            })
+            .await;
+            assert!(began.elapsed() >= silence, "node {id} after {:?}", began.elapsed());
+        }
+    }
+}
+
+/// Nobody holds a connection for nothing; who follows an election holds it for something.
+#[tokio::test]
+async fn those_who_connect_and_ask_nothing_are_sent_away() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client(1);
+    let mut events = client.observe("x").await;
+    events.next().await.unwrap();
+    let (mut silent, mut slow) = (client.connect().await.unwrap(), client.connect().await.unwrap());
+    slow.write_all(b"GET /liveness HTTP/1.1\r\nHost: local").await.unwrap();
+    for stream in [&mut silent, &mut slow] {
+        assert_eq!(soon(stream.read(&mut [0; 1])).await.unwrap_or(0), 0, "it is closed");
+    }
+    client.campaign("x", "3s", "30s").await.leads();
+    assert_eq!(events.next().await.unwrap()["leader"], 1);
+}
+
+/// The lines of the text format: a name, labels if there are any, and a number.
+fn parse(text: &str) -> BTreeMap<String, f64> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let (series, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("no value: {line}"));
+            let name = series.split('{').next().unwrap();
+            assert!(name.bytes().all(|it| it.is_ascii_lowercase() || it == b'_'), "{line}");
+            assert_eq!(series.contains('{'), series.ends_with('}'), "{line}");
+            (series.to_string(), value.parse().unwrap_or_else(|_| panic!("no number: {line}")))
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn figures_are_told_as_prometheus_reads_them() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client(1);
+    let (token, session) = client.campaign("x", "600ms", "30s").await.leads();
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        client.say("x", "renew", &session).await;
+    }
+    let answer = client.get("/metrics").await;
+    assert!(answer.head.contains("content-type: text/plain; version=0.0.4"), "{}", answer.head);
+    for line in answer.body.lines().filter(|line| line.starts_with("# TYPE")) {
+        assert!(["gauge", "counter", "histogram"].iter().any(|kind| line.ends_with(kind)), "{line}");
+    }
+    let figures = parse(&answer.body);
+    assert_eq!(figures["suffrage_is_leader{election=\"x\"}"], 1.0);
+    assert_eq!(figures["suffrage_token{election=\"x\"}"], token as f64);
+    assert_eq!(figures["suffrage_elections"], 1.0, "the daemon's own is not counted");
+    assert_eq!(figures["suffrage_elections_led"], 1.0);
+    assert_eq!((figures["suffrage_up"], figures["suffrage_storage_failing"]), (1.0, 0.0));
+    assert_eq!(figures["suffrage_voters"], 3.0);
+    assert!(figures["suffrage_voters_heard"] >= 2.0, "a majority has granted the lease");
+    let left = figures["suffrage_lease_remaining_seconds{election=\"x\"}"];
+    assert!(left > 0.0 && left < 0.6, "{left}");
+    assert!(figures["suffrage_leader_transitions_total"] >= 1.0);
+    assert!(figures["suffrage_renew_seconds_count"] >= 1.0);
+    let all = figures["suffrage_renew_seconds_bucket{le=\"+Inf\"}"];
+    assert_eq!(all, figures["suffrage_renew_seconds_count"]);
+    assert!(figures["suffrage_datagrams_total{direction=\"sent\"}"] > 0.0);
+    assert!(figures["suffrage_datagrams_total{direction=\"received\"}"] > 0.0);
+    assert_eq!(figures["suffrage_datagrams_dropped_total{reason=\"replayed\"}"], 0.0);
+    assert!(figures.contains_key("suffrage_failover_seconds_sum"));
+    client.say("x", "resign", &session).await;
+    client.campaign("y", "10s", "30s").await.leads();
+    let figures = parse(&client.get("/metrics").await.body);
+    assert_eq!(figures["suffrage_failover_seconds_count"], 0.0, "nobody here asks to lead x any more");
+    let (_, session) = cluster.client(2).campaign("x", "10s", "30s").await.leads();
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { client.campaign("x", "10s", "30s").await }
+    });
+    soon(async {
+        while !client.get("/elections/x").await.body.contains("node 2 leads, and renews") {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    cluster.client(2).say("x", "resign", &session).await;
+    soon(waiting).await.unwrap().leads();
+    let figures = parse(&client.get("/metrics").await.body);
+    assert_eq!(figures["suffrage_failover_seconds_count"], 1.0, "from the one leader to the next");
+}
+
+#[tokio::test]
+async fn the_description_is_served_and_what_is_not_there_is_said_not_to_be() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client(1);
+    let document = client.get("/openapi.json").await;
+    assert_eq!(document.json()["openapi"], "3.1.0");
+    let nowhere = client.get("/nowhere").await;
+    assert!(nowhere.status == 404 && nowhere.body.contains("/openapi.json"));
+    let long = format!("/elections/{}", "x".repeat(256));
+    assert_eq!(client.get(&long).await.status, 400);
+    assert_eq!(client.get("/elections/%00pulse").await.status, 400, "the daemon's own");
+    for path in ["/elections/%ff", "/leader?election=a&election=b"] {
+        let answer = client.get(path).await;
+        assert!(answer.status == 400 && answer.json()["error"].is_string(), "{answer:?}");
+    }
+    let named = client.get("/elections/a%2Fb%20c").await;
+    assert_eq!(named.json()["election"], "a/b c");
+    let all = client.get("/elections").await.json();
+    assert_eq!(all["elections"].as_array().unwrap().len(), 1, "{all}");
+    for (body, word) in [
+        (json!({ "ttl": "3x" }), "3x"),
+        (json!({ "ttl": "5ms" }), "ttl"),
+        (json!({ "ttl": "2h" }), "60000 ms"),
+        (json!({ "tll": "3s" }), "tll"),
+        (json!({ "wait": 3 }), "wait"),
+    ] {
+        let refused = client.post("/elections/x/campaign", body).await;
+        assert!((400..=422).contains(&refused.status) && refused.body.contains(word), "{refused:?}");
+    }
+    let plain = client.ask("POST", "/elections/x/campaign", "").await;
+    assert!(plain.status == 415 && plain.body.contains("--json"), "{plain:?}");
+    assert_eq!(client.post("/elections/x/renew", json!({})).await.status, 400);
+}
+
+/// A daemon that stops tells its client at the next renewal, and hands over when that has resigned: long before
+/// the lease is over.
+#[tokio::test]
+async fn to_stop_is_to_hand_over_first() {
+    let mut cluster = Cluster::start().await;
+    let one = cluster.client(1);
+    let (token, session) = one.campaign("x", "30s", "30s").await.leads();
+    let mut events = one.observe("x").await;
+    events.next().await.unwrap();
+    let next = tokio::spawn({
+        let client = cluster.client(2);
+        async move { client.campaign("x", "30s", "60s").await }
+    });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let stopping = tokio::spawn(cluster.daemons[0].take().unwrap().stop());
+    soon(async {
+        while one.say("x", "renew", &session).await.status == 200 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    assert!(!stopping.is_finished() && !next.is_finished(), "the client is still promised to lead");
+    assert_eq!(one.campaign("y", "3s", "1s").await.status, 503, "nothing new is begun");
+    let began = Instant::now();
+    assert_eq!(one.say("x", "resign", &session).await.status, 200);
+    assert!(soon(next).await.unwrap().leads().0 > token);
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    soon(stopping).await.unwrap();
+    soon(async { while events.next().await.is_some() {} }).await;
+}
+
+/// Of a client that is gone, nothing is known: it may lead until the end of what it was promised.
+#[tokio::test]
+async fn a_client_that_says_nothing_keeps_what_it_was_promised_also_when_the_daemon_stops() {
+    let mut cluster = Cluster::start().await;
+    let sent = Instant::now();
+    let led = cluster.client(1).campaign("x", "2s", "10s").await;
+    let promised = Duration::from_millis(led.json()["valid_for_ms"].as_u64().unwrap());
+    let next = tokio::spawn({
+        let client = cluster.client(2);
+        async move { client.campaign("x", "2s", "20s").await }
+    });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    soon(cluster.daemons[0].take().unwrap().stop()).await;
+    assert!(sent.elapsed() > promised, "{:?}", sent.elapsed());
+    soon(next).await.unwrap().leads();
+}
+
+/// The steps of a rotation, as they are written down at `Keyring`: nobody is unheard for a moment.
+#[tokio::test]
+async fn keys_are_replaced_while_the_cluster_goes_on() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client(1);
+    let (token, session) = client.campaign("x", "1500ms", "30s").await.leads();
+    let old = Keyring::load(&cluster.keys(1)).unwrap().keys()[0].clone();
+    let new = Keyring::generate().unwrap().keys()[0].clone();
+    for keys in [vec![old.clone(), new.clone()], vec![new.clone(), old], vec![new]] {
+        for id in 1..=3 {
+            fs::remove_file(cluster.keys(id)).unwrap();
+            Keyring::new(keys.clone()).unwrap().create(&cluster.keys(id)).unwrap();
+            cluster.daemon(id as usize).rekey().unwrap();
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            assert_eq!(client.say("x", "renew", &session).await.leads().0, token);
+        }
+    }
+    let dropped = parse(&client.get("/metrics").await.body);
+    assert_eq!(dropped["suffrage_datagrams_dropped_total{reason=\"unauthenticated\"}"], 0.0);
+    // What cannot be read is not used.
+    fs::write(cluster.keys(1), "rubbish").unwrap();
+    assert!(cluster.daemon(1).rekey().is_err());
+    assert_eq!(client.say("x", "renew", &session).await.leads().0, token);
+}
+
+#[tokio::test]
+async fn whoever_asks_must_bear_the_token_if_there_is_one() {
+    let cluster = Cluster::start().await;
+    let path = cluster.folder().join("token");
+    fs::write(&path, "correct-horse-battery").unwrap();
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    // Not a voter: it needs no data.
+    fs::copy(cluster.keys(1), cluster.keys(4)).unwrap();
+    let config = cluster.config(4, &[("http-token", path.to_str().unwrap())]);
+    let daemon = suffrage_daemon::daemon::Daemon::start(&config, false).await.unwrap();
+    let client = crate::daemon::Client::new(daemon.http_address().unwrap());
+    let refused = client.get("/elections").await;
+    assert!(refused.status == 401 && refused.head.contains("www-authenticate: bearer"), "{refused:?}");
+    assert!(!refused.body.contains("correct"));
+    assert_eq!(client.campaign("x", "3s", "1s").await.status, 401);
+    assert_eq!(client.get("/metrics").await.status, 401);
+    assert_eq!(client.get("/liveness").await.status, 200, "probes bear none");
+    // But they have one answer and no connection: there are only so many.
+    let probe = "GET /liveness HTTP/1.1\r\nHost: x\r\n";
+    let bear = "Authorization: Bearer correct-horse-battery\r\n";
+    for (headers, answers) in [("", 1), (bear, 2)] {
+        let mut stream = client.connect().await.unwrap();
+        let last = format!("{probe}{headers}Connection: close\r\n\r\n");
+        stream.write_all(format!("{probe}{headers}\r\n{last}").as_bytes()).await.unwrap();
+        let mut text = String::new();
+        // One that is closed with something unread is reset.
+        _ = soon(stream.read_to_string(&mut text)).await;
+        assert_eq!(text.matches("HTTP/1.1 200").count(), answers, "{text}");
+    }
+    let bearer = client.with("Host: anything\r\nAuthorization: Bearer correct-horse-battery\r\n");
+    assert_eq!(bearer.get("/elections").await.status, 200);
+    bearer.campaign("x", "3s", "30s").await.leads();
+    let wrong = client.with("Host: x\r\nAuthorization: Bearer correct-horse-batterx\r\n");
+    assert_eq!(wrong.get("/elections").await.status, 401);
+    // A new token counts once it is read again.
+    fs::write(&path, "another-horse-battery").unwrap();
+    assert_eq!(bearer.get("/elections").await.status, 200);
+    daemon.renew_token().unwrap();
+    assert_eq!(bearer.get("/elections").await.status, 401);
+    let renewed = client.with("Host: x\r\nAuthorization: Bearer another-horse-battery\r\n");
+    assert_eq!(renewed.get("/elections").await.status, 200);
+    fs::write(&path, "short").unwrap();
+    let kept = daemon.renew_token().unwrap_err().to_string();
+    assert!(kept.contains("holds no token") && renewed.get("/elections").await.status == 200, "{kept}");
+    // Without a token, only those who mean this machine are heard.
+    let rebound = cluster.client(1).with("Host: evil.example\r\n");
+    assert_eq!(rebound.get("/elections").await.status, 421);
+    soon(daemon.stop()).await;
+}
+
+#[tokio::test]
+async fn one_that_stops_is_not_ready_while_a_client_still_leads_by_it() {
+    let mut cluster = Cluster::start().await;
+    let client = cluster.client(2);
+    let (_, session) = client.campaign("x", "10s", "30s").await.leads();
+    soon(async {
+        while client.get("/readiness").await.status != 200 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    let stopping = tokio::spawn(cluster.daemons[1].take().unwrap().stop());
+    soon(async {
+        while client.get("/readiness").await.status != 503 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    let why = client.get("/readiness").await.json();
+    assert!(why["why"].as_str().is_some_and(|why| why.contains("about to stop")), "{why}");
+    assert_eq!(client.say("x", "resign", &session).await.status, 200);
+    soon(stopping).await.unwrap();
+}

@@ -1,0 +1,325 @@
+//! `suffrage node` as real processes on loopback, and the commands that ask them.
+
+mod documents;
+mod tls;
+
+use std::fs;
+use std::net::{TcpListener, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::run;
+
+/// Three voters, each a process.
+struct Cluster {
+    folder: PathBuf,
+    processes: Vec<Option<Child>>,
+    http: Vec<String>,
+}
+
+impl Cluster {
+    fn start(name: &str) -> Cluster {
+        let folder = folder(name);
+        let key = folder.join("key");
+        assert_eq!(run(&format!("suffrage keygen {}", key.display())).code, 0);
+        let udp = [(); 3].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let tcp = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let voters = udp.iter().zip(1..).map(|(it, id)| format!("{id}={}", it.local_addr().unwrap()));
+        let voters = voters.collect::<Vec<_>>().join(",");
+        let http = tcp.iter().map(|it| it.local_addr().unwrap().to_string()).collect();
+        drop((udp, tcp));
+        let mut cluster = Cluster { folder, processes: Vec::new(), http };
+        for place in 0..3 {
+            let (id, address) = (place + 1, &cluster.http[place]);
+            let file = cluster.folder.join(format!("{id}.toml"));
+            let data = cluster.folder.join(format!("data-{id}"));
+            let text = format!(
+                "id = {id}\nvoters = \"{voters}\"\nkeys = {key:?}\ndata = {data:?}\nhttp = \"{address}\"\n\
+                 delay = \"10ms\"\nlog-format = \"json\"\n"
+            );
+            fs::write(&file, text).unwrap();
+            let process = cluster.spawn(id, &["--new"]);
+            cluster.processes.push(Some(process));
+        }
+        for place in 0..3 {
+            cluster.await_answer(place);
+        }
+        cluster
+    }
+
+    fn spawn(&self, id: usize, flags: &[&str]) -> Child {
+        let log = fs::File::options().create(true).append(true).open(self.log(id)).unwrap();
+        Command::new(env!("CARGO_BIN_EXE_suffrage"))
+            .arg("node")
+            .arg("--config")
+            .arg(self.folder.join(format!("{id}.toml")))
+            .args(flags)
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap()
+    }
+
+    fn log(&self, id: usize) -> PathBuf {
+        self.folder.join(format!("log-{id}"))
+    }
+
+    fn await_answer(&self, place: usize) {
+        soon(|| ureq::get(format!("http://{}/liveness", self.http[place])).call().is_ok().then_some(()));
+    }
+
+    fn post(&self, place: usize, path: &str, said: &Value) -> (u16, Value) {
+        let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+        let url = format!("http://{}/elections/{path}", self.http[place]);
+        let sent = agent.post(url).header("Content-Type", "application/json").send(said.to_string());
+        let mut answer = sent.unwrap();
+        let body = answer.body_mut().read_to_string().unwrap();
+        (answer.status().as_u16(), serde_json::from_str(&body).unwrap())
+    }
+
+    fn campaign(&self, place: usize, name: &str, ttl: &str) -> (u64, String) {
+        let (status, body) = self.post(place, &format!("{name}/campaign"), &json!({ "ttl": ttl }));
+        assert_eq!(status, 200, "{body}");
+        (body["token"].as_u64().unwrap(), body["session"].as_str().unwrap().to_string())
+    }
+
+    fn signal(&self, place: usize, signal: Signal) {
+        let process = self.processes[place].as_ref().unwrap();
+        kill_process(Pid::from_child(process), signal).unwrap();
+    }
+
+    /// What a command line says when it asks that node.
+    fn ask(&self, place: usize, line: &str) -> suffrage_cli::testing::Ran {
+        run(&format!("suffrage {line} --node http://{}", self.http[place]))
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for process in self.processes.iter_mut().flatten() {
+            _ = process.kill();
+            _ = process.wait();
+        }
+        _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("suffrage-{name}-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Asks until there is an answer: however busy the machine is, it does not take a minute.
+fn soon<T>(mut what: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = what() {
+            return found;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "it takes far too long");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_node_that_is_told_to_stop_hands_over_first() {
+    let mut cluster = Cluster::start("stop");
+    let (token, session) = cluster.campaign(0, "x", "30s");
+    thread::scope(|scope| {
+        let next = scope.spawn(|| (cluster.campaign(1, "x", "30s"), Instant::now()));
+        thread::sleep(Duration::from_millis(500));
+        cluster.signal(0, Signal::TERM);
+        // The client learns of it when it renews, stops what it does, and resigns.
+        let renew = || cluster.post(0, "x/renew", &json!({ "session": session }));
+        let refused = soon(|| Some(renew()).filter(|(status, _)| *status != 200));
+        assert_eq!((refused.0, refused.1["reason"].as_str()), (409, Some("recalled")));
+        assert!(!next.is_finished());
+        let resigned = Instant::now();
+        assert_eq!(cluster.post(0, "x/resign", &json!({ "session": session })).0, 200);
+        let ((greater, _), led) = next.join().unwrap();
+        assert!(greater > token);
+        let took = led - resigned;
+        println!("the next led {took:?} after the client had resigned");
+        assert!(took < Duration::from_secs(2), "{took:?}: not by waiting for a lease of 30 s to end");
+    });
+    let ended = cluster.processes[0].take().unwrap().wait().unwrap();
+    assert_eq!(ended.code(), Some(0));
+    let log = fs::read_to_string(cluster.log(1)).unwrap();
+    for line in log.lines() {
+        serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("not JSON: {line}"));
+    }
+    for word in ["\"started\"", "\"a leader\"", "handing over first", "\"stopped\""] {
+        assert!(log.contains(word), "{word} is missing in {log}");
+    }
+    let key = fs::read_to_string(cluster.folder.join("key")).unwrap();
+    let secret = key.lines().find(|line| !line.starts_with('#')).unwrap();
+    assert!(!log.contains(secret) && !log.contains(&session), "secrets are not logged");
+}
+
+#[test]
+fn nodes_are_asked_by_commands_and_read_their_keys_again_when_told_to() {
+    let cluster = Cluster::start("ask");
+    let nobody = cluster.ask(1, "leader x");
+    assert_eq!((nobody.code, nobody.out.as_str()), (1, "nobody leads x\n"));
+    let (token, session) = cluster.campaign(0, "x", "20s");
+    let leader = soon(|| Some(cluster.ask(1, "leader x")).filter(|ran| ran.code == 0));
+    assert!(leader.out.starts_with(&format!("node 1 leads x, with token {token}, for ")), "{}", leader.out);
+    let told: Value = serde_json::from_str(&cluster.ask(1, "leader x --json").out).unwrap();
+    assert_eq!((told["leader"].as_u64(), told["token"].as_u64()), (Some(1), Some(token)));
+    let why = cluster.ask(0, "why x");
+    assert!(why.code == 0 && why.out.starts_with("node 1: this node leads"), "{}", why.out);
+    let why = cluster.ask(1, "why x");
+    assert_eq!((why.code, why.out.as_str()), (1, "node 2: nobody at this node asks to lead\n"));
+    let status = cluster.ask(0, "status x --history").out;
+    assert!(
+        status.lines().count() == 3 && status.contains(&format!("ago: node 1, with token {token}")),
+        "{status}"
+    );
+    let elections = cluster.ask(0, "elections").out;
+    assert!(elections.contains("election") && elections.lines().count() == 2, "{elections}");
+    assert_eq!(cluster.ask(1, "resign x").code, 1, "it does not lead");
+    let recalled = cluster.ask(0, "transfer x --to 2");
+    assert!(recalled.code == 0 && recalled.out.contains("when its client has resigned"), "{}", recalled.out);
+    // The next one waits at node 2, and the operator is told when it leads.
+    thread::scope(|scope| {
+        let next = scope.spawn(|| cluster.campaign(1, "x", "20s"));
+        thread::sleep(Duration::from_millis(300));
+        let waits = scope.spawn(|| cluster.ask(0, "transfer x --to 2"));
+        thread::sleep(Duration::from_millis(300));
+        assert_eq!(cluster.post(0, "x/resign", &json!({ "session": session })).0, 200);
+        let (token, _) = next.join().unwrap();
+        let told = waits.join().unwrap();
+        let sentence = format!("x is handed over: node 2 leads, with token {token}, after ");
+        assert!(
+            told.code == 0 && told.out.starts_with(&sentence) && told.out.ends_with(" ms\n"),
+            "{}",
+            told.out
+        );
+    });
+    let long = cluster.ask(0, &format!("leader {}", "x".repeat(300)));
+    assert!(long.code == 2 && long.err.starts_with("error: NAME: "), "{}", long.err);
+    let itself = cluster.ask(0, "transfer x --to 1");
+    assert!(itself.code == 2 && itself.err.starts_with("error: --to: is this node itself"), "{}", itself.err);
+    cluster.signal(0, Signal::HUP);
+    soon(|| fs::read_to_string(cluster.log(1)).unwrap().contains("keys read").then_some(()));
+    fs::write(cluster.folder.join("key"), "rubbish").unwrap();
+    cluster.signal(0, Signal::HUP);
+    soon(|| fs::read_to_string(cluster.log(1)).unwrap().contains("the old keys stay in use").then_some(()));
+    cluster.campaign(0, "y", "3s");
+}
+
+#[test]
+fn changes_are_watched_as_they_come() {
+    use std::io::{BufRead as _, BufReader};
+    let cluster = Cluster::start("watch");
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_suffrage"))
+        .args(["watch", "x", "--json", "--node", &format!("http://{}", cluster.http[1])])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    assert!(next()["leader"].is_null());
+    let (token, _) = cluster.campaign(0, "x", "3s");
+    assert_eq!(next()["token"].as_u64(), Some(token));
+    cluster.signal(1, Signal::TERM);
+    assert_eq!(watch.wait().unwrap().code(), Some(3), "there is nobody to be asked any more");
+}
+
+#[test]
+fn a_node_that_cannot_be_reached_is_exit_3_and_bad_usage_2() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let ran = run(&format!("suffrage leader x --node http://{free}"));
+    assert_eq!(ran.code, 3);
+    assert!(ran.err.starts_with(&format!("error: cannot reach the node at http://{free}: ")), "{}", ran.err);
+    for line in ["leader", "leader x --node 127.0.0.1", "transfer x", "transfer x --to nobody", "keygen"] {
+        assert_eq!(run(&format!("suffrage {line}")).code, 2, "{line}");
+    }
+    assert_eq!(run("suffrage leader x --token-file /nowhere/at/all").code, 2);
+    let incomplete = run("suffrage config");
+    assert!(incomplete.code == 2 && incomplete.err.contains("`suffrage config check`"), "{}", incomplete.err);
+}
+
+/// On Linux, to connect to 0.0.0.0 is to connect to this machine; by its name it is any.
+#[test]
+fn a_token_does_not_leave_the_machine_in_the_clear_unless_it_is_told_to() {
+    let folder = folder("clear");
+    let token = folder.join("token");
+    fs::write(&token, "correct-horse-battery").unwrap();
+    let heard = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = heard.local_addr().unwrap().port();
+    heard.set_nonblocking(true).unwrap();
+    let ask = |flags: &str| run(&format!("suffrage leader x --node http://0.0.0.0:{port} {flags}"));
+    let bearing = format!("--token-file {}", token.display());
+    let refused = ask(&bearing);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    for word in ["--node: ", "would have the token", "https://", "--plain"] {
+        assert!(refused.err.contains(word) && !refused.err.contains("horse"), "{}", refused.err);
+    }
+    assert!(heard.accept().is_err(), "it was not even asked");
+    drop(heard);
+    for flags in ["", &format!("{bearing} --plain")] {
+        let asked = ask(flags);
+        assert_eq!(asked.code, 3, "nobody is there: {}", asked.err);
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn bad_configuration_is_refused_with_the_line_and_the_reason() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = folder("config");
+    let (file, key) = (folder.join("suffrage.toml"), folder.join("key"));
+    let made = run(&format!("suffrage keygen {}", key.display()));
+    assert!(made.code == 0 && made.out.contains("seals and opens"), "{}", made.out);
+    let again = run(&format!("suffrage keygen {}", key.display()));
+    assert!(again.code == 1 && again.err.contains("cannot create"), "{}", again.err);
+    let good = format!(
+        "id = 1\nvoters = [\"1=127.0.0.1:7400\", \"2=127.0.0.1:7401\", \"3=127.0.0.1:7402\"]\nkeys = {key:?}\n\
+         data = {folder:?}\n"
+    );
+    fs::write(&file, format!("{good}ttl = \"3x\"\nhttp = \"0.0.0.0:7480\"\n")).unwrap();
+    let path = file.display();
+    for command in ["node", "config check"] {
+        let ran = run(&format!("suffrage {command} --config {path} --delay never"));
+        assert_eq!(ran.code, 2);
+        assert!(ran.err.contains(&format!("{path}:5: ttl: `3x` is not a time")), "{}", ran.err);
+        assert!(ran.err.contains("--delay: `never` is not a time"), "{}", ran.err);
+    }
+    fs::write(&file, format!("{good}http = \"0.0.0.0:7480\"\n")).unwrap();
+    let open = run(&format!("suffrage config check --config {path}"));
+    let reason = format!("{path}:5: http: 0.0.0.0:7480 can be reached from elsewhere");
+    assert!(open.code == 2 && open.err.contains(&reason), "{}", open.err);
+    fs::write(&file, good).unwrap();
+    let fine = run(&format!("suffrage config check --config {path}"));
+    assert_eq!(
+        (fine.code, fine.out.as_str()),
+        (0, "fine: node 1 votes; voters 1, 2, 3; HTTP http://127.0.0.1:7480\n")
+    );
+    assert_eq!(run(&format!("suffrage node --config {path} --init --new")).code, 2);
+    let stateless = run(&format!("suffrage node --config {path}"));
+    assert!(
+        stateless.code == 1 && stateless.err.contains("is not the data folder of a node"),
+        "{}",
+        stateless.err
+    );
+    assert!(stateless.err.contains("--new") && stateless.err.contains("--init"), "{}", stateless.err);
+    let made = run(&format!("suffrage node --config {path} --init"));
+    let sentence = format!("{} is the data folder of node 1\n", folder.display());
+    assert_eq!((made.code, made.out), (0, sentence));
+    let again = run(&format!("suffrage node --config {path} --init"));
+    assert!(again.code == 1 && again.err.contains("is the data folder of a node already"), "{}", again.err);
+    assert!(again.err.contains("start without --new"), "{}", again.err);
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    let exposed = run(&format!("suffrage config check --config {path}"));
+    let place = format!("error: {path}:3: keys: {} can be read by others", key.display());
+    assert!(exposed.code == 1 && exposed.err.starts_with(&place), "{}", exposed.err);
+    assert!(exposed.err.contains("chmod 600"), "{}", exposed.err);
+    fs::remove_dir_all(folder).unwrap();
+}

@@ -1,0 +1,186 @@
+//! A node that serves HTTP with TLS, the commands that ask it, and what it tells the service manager.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::{TcpListener, UdpSocket};
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::daemon::authority::{Authority, secret};
+use suffrage_cli::testing::Ran;
+
+use crate::node::{folder, soon};
+use crate::run;
+
+/// One voter, which is its own majority, and what it tells the service manager.
+struct Served {
+    folder: PathBuf,
+    port: u16,
+    manager: UnixDatagram,
+    process: Child,
+}
+
+impl Served {
+    fn start(name: &str, authority: &Authority) -> Served {
+        let folder = folder(name);
+        let path = |name: &str| folder.join(name);
+        assert_eq!(run(&format!("suffrage keygen {}", path("key").display())).code, 0);
+        authority.sign(&path("node.pem"), &path("node.key"), 2090);
+        fs::write(path("ca.pem"), authority.pem()).unwrap();
+        secret(&path("token"), "correct-horse-battery\n");
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let text = format!(
+            "id = 1\nvoters = \"1={udp}\"\nkeys = {:?}\ndata = {:?}\nhttp = \"127.0.0.1:{port}\"\n\
+             http-token = {:?}\nhttp-cert = {:?}\nhttp-key = {:?}\n",
+            path("key"),
+            path("data"),
+            path("token"),
+            path("node.pem"),
+            path("node.key"),
+        );
+        let file = path("suffrage.toml");
+        fs::write(&file, text).unwrap();
+        assert_eq!(run(&format!("suffrage node --config {} --init", file.display())).code, 0);
+        let manager = UnixDatagram::bind(path("manager")).unwrap();
+        manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let process = Command::new(env!("CARGO_BIN_EXE_suffrage"))
+            .args(["node", "--config"])
+            .arg(&file)
+            .env("NOTIFY_SOCKET", path("manager"))
+            .env("WATCHDOG_USEC", "200000")
+            .stderr(fs::File::create(path("log")).unwrap())
+            .spawn()
+            .unwrap();
+        Served { folder, port, manager, process }
+    }
+
+    /// What the service manager is told next, but for that all is well.
+    fn told(&self) -> String {
+        loop {
+            let mut word = [0; 200];
+            let length = self.manager.recv(&mut word).unwrap();
+            let word = str::from_utf8(&word[..length]).unwrap();
+            if word != "WATCHDOG=1" {
+                return word.to_string();
+            }
+        }
+    }
+
+    fn ask(&self, line: &str, scheme: &str, authority: &str) -> Ran {
+        let file = |name: &str| self.folder.join(name).display().to_string();
+        let ca = if authority.is_empty() { String::new() } else { format!("--ca {}", file(authority)) };
+        let (port, token) = (self.port, file("token"));
+        run(&format!("suffrage {line} --node {scheme}://127.0.0.1:{port} {ca} --token-file {token}"))
+    }
+
+    fn hang_up(&self) {
+        kill_process(Pid::from_child(&self.process), Signal::HUP).unwrap();
+        let reloading = self.told();
+        assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
+        assert_eq!(self.told(), "READY=1");
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        _ = self.process.kill();
+        _ = self.process.wait();
+        _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+fn the_commands_ask_over_tls_whom_they_are_told_to_trust() {
+    let served = Served::start("https", &Authority::new("ours"));
+    assert_eq!(served.told(), "READY=1");
+    assert!(served.log().contains(&format!("https://127.0.0.1:{}", served.port)), "{}", served.log());
+    let nobody = served.ask("leader x", "https", "ca.pem");
+    assert_eq!((nobody.code, nobody.out.as_str()), (1, "nobody leads x\n"), "{}", nobody.err);
+    fs::write(served.folder.join("other.pem"), Authority::new("another's").pem()).unwrap();
+    let stranger = served.ask("leader x", "https", "other.pem");
+    assert_eq!(stranger.code, 3, "{}", stranger.err);
+    assert!(stranger.err.contains("nobody in the file of --ca has signed"), "{}", stranger.err);
+    let missing = served.ask("leader x", "https", "");
+    assert!(missing.code == 2 && missing.err.contains("--ca: is missing"), "{}", missing.err);
+    let plain = served.ask("leader x", "http", "");
+    assert!(plain.code != 0 && plain.err.contains("ask https:// instead"), "{}", plain.err);
+    assert!(!plain.err.contains("NAME"), "{}", plain.err);
+    let rubbish = served.ask("leader x", "https", "token");
+    assert!(rubbish.code == 2 && rubbish.err.contains("holds no certificate"), "{}", rubbish.err);
+    // Long answers as well: an event, as soon as there is one.
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_suffrage"))
+        .args(["watch", "x"])
+        .env("SUFFRAGE_NODE", format!("https://localhost:{}", served.port))
+        .env("SUFFRAGE_CA", served.folder.join("ca.pem"))
+        .env("SUFFRAGE_TOKEN_FILE", served.folder.join("token"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(watch.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "nobody leads x\n");
+    kill_process(Pid::from_child(&served.process), Signal::TERM).unwrap();
+    assert_eq!(served.told(), "STOPPING=1");
+    assert_eq!(watch.wait().unwrap().code(), Some(3), "there is nobody to be asked any more");
+}
+
+#[test]
+fn a_hangup_has_certificate_and_token_read_again() {
+    let served = Served::start("rotate", &Authority::new("old"));
+    assert_eq!(served.told(), "READY=1");
+    let path = |name: &str| served.folder.join(name);
+    let next = Authority::new("next");
+    next.sign(&path("node.pem"), &path("node.key"), 2090);
+    fs::write(path("next.pem"), next.pem()).unwrap();
+    secret(&path("token"), "another-horse-battery\n");
+    assert_eq!(
+        served.ask("elections", "https", "ca.pem").code,
+        2,
+        "the old certificate, and a token too new"
+    );
+    served.hang_up();
+    assert_eq!(served.ask("elections", "https", "ca.pem").code, 3);
+    assert_eq!(served.ask("elections", "https", "next.pem").code, 0);
+    // What cannot be used is said, with the file, and changes nothing.
+    next.sign(&path("node.pem"), &path("node.key"), 2021);
+    served.hang_up();
+    soon(|| served.log().contains("node.pem ran out ").then_some(()));
+    let check = run(&format!("suffrage config check --config {}", path("suffrage.toml").display()));
+    assert!(check.code == 1 && check.err.contains("node.pem ran out "), "{}", check.err);
+    assert!(check.err.contains("suffrage.toml:7: http-cert: "), "{}", check.err);
+    fs::write(path("node.pem"), "rubbish").unwrap();
+    served.hang_up();
+    soon(|| served.log().contains("node.pem holds no certificate").then_some(()));
+    assert_eq!(served.ask("elections", "https", "next.pem").code, 0);
+    // A token is revoked all the same.
+    secret(&path("token"), "a-third-horse-battery\n");
+    served.hang_up();
+    assert_eq!(served.ask("elections", "https", "next.pem").code, 0, "the new one is known");
+    soon(|| served.log().contains("the old certificate of HTTP stays in use").then_some(()));
+    fs::write(path("token"), "short").unwrap();
+    served.hang_up();
+    soon(|| served.log().contains("the old token of HTTP stays in use").then_some(()));
+    assert!(!served.log().contains("horse"), "secrets are not logged");
+}
+
+#[test]
+fn the_service_manager_hears_that_all_is_well() {
+    let served = Served::start("watchdog", &Authority::new("ours"));
+    let mut word = [0; 200];
+    let mut words = Vec::new();
+    soon(|| {
+        let length = served.manager.recv(&mut word).unwrap();
+        words.push(str::from_utf8(&word[..length]).unwrap().to_string());
+        (words.iter().filter(|word| *word == "WATCHDOG=1").count() == 3).then_some(())
+    });
+    assert_eq!(words[0], "READY=1", "first of all: {words:?}");
+}

@@ -1,0 +1,108 @@
+//! The command line as a whole.
+
+use clap::{ArgMatches, Command};
+use suffrage_cli::{Console, Error};
+
+use crate::{
+    algorithms, check, compare, demo, member, plan, reproduce, simulate, simulate_detector,
+    simulate_multicast, torture, validate,
+};
+
+const ABOUT: &str = "Leader election algorithms to simulate, compare, break, check and look at.
+
+Every algorithm is written once, as a state machine without I/O. Here it runs in a deterministic \
+simulator: the same seed gives the same run on every machine, so whatever you see you can see again. \
+The program for running elections is `suffrage`.";
+
+const EXAMPLES: &str = "Examples:
+  suffrage-lab algorithms
+      every algorithm, what it costs and what it promises
+  suffrage-lab simulate bully --nodes 6 --crashed 6 --initiator 3 --diagram
+      one run, message by message
+  suffrage-lab compare --scenario leader-crash
+      every algorithm on the same runs, in one table
+  suffrage-lab torture all --seeds 0..100
+      everything goes wrong, and promises must be kept
+  suffrage-lab check quorum-lease
+      every schedule of a small world
+  suffrage-lab validate --ttl 3s --renew 1s --rtt 5ms --simulate
+      what the timings of a quorum lease are worth, computed and simulated
+  suffrage-lab reproduce gupta2000 --help
+      a paper's figures made again, and which of its claims held
+  suffrage-lab demo --algorithm raft
+      any algorithm as real processes; `suffrage-lab member --help`, on several machines
+
+Exit codes:
+  0  the command ran
+  1  a promise was broken under torture or check, or in a simulation with --strict; timings cannot
+     work; no plan reaches its target; or output could not be written
+  2  the command line is wrong; one sentence on standard error says how";
+
+/// The command line: parser, help and checks in one.
+pub(crate) fn command() -> Command {
+    Command::new("suffrage-lab")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Leader election algorithms to simulate, compare, break, check and look at.")
+        .long_about(ABOUT)
+        .after_help(EXAMPLES)
+        .max_term_width(100)
+        .arg_required_else_help(true)
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .subcommands([
+            algorithms::command(),
+            simulate::command(),
+            compare::command(),
+            torture::command(),
+            check::command(),
+            simulate_detector::command(),
+            simulate_multicast::command(),
+            validate::command(),
+            reproduce::command(),
+            plan::command(),
+            demo::command(),
+            member::command(),
+        ])
+}
+
+/// Does what the command line says; the exit code.
+pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<u8, Error> {
+    match matches.subcommand() {
+        Some(("algorithms", matches)) => algorithms::execute(matches, console).map(|()| 0),
+        Some(("check", matches)) => check::execute(matches, console),
+        Some(("compare", matches)) => compare::execute(matches, console).map(|()| 0),
+        Some(("demo", matches)) => demo::execute(matches, console).map(|()| 0),
+        Some(("torture", matches)) => torture::execute(matches, console),
+        Some(("plan", matches)) => plan::execute(matches, console),
+        Some(("reproduce", matches)) => reproduce::execute(matches, console).map(|()| 0),
+        Some(("simulate", matches)) => simulate::execute(matches, console),
+        Some(("simulate-detector", matches)) => simulate_detector::execute(matches, console).map(|()| 0),
+        Some(("simulate-multicast", matches)) => simulate_multicast::execute(matches, console).map(|()| 0),
+        Some(("validate", matches)) => validate::execute(matches, console),
+        Some(("member", matches)) => member::execute(matches),
+        _ => unreachable!("clap demands one of the subcommands"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        command().debug_assert();
+    }
+
+    /// They need a cluster to run, but can be parsed without.
+    #[test]
+    fn the_examples_for_real_clusters_parse() {
+        let help = member::command().get_after_help().unwrap().to_string().replace("\\\n", "");
+        let lines = help.lines().filter_map(|line| line.strip_prefix("  "));
+        let examples: Vec<&str> = lines.filter(|line| line.starts_with("suffrage-lab ")).collect();
+        assert!(!examples.is_empty());
+        for example in examples {
+            let parsed = command().try_get_matches_from(example.split_whitespace());
+            assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The nodes of `suffrage-lab demo`: members that run any algorithm of the catalog.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "processes that run in real time")]
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use suffrage_cli::demo::{DemoNodes, NodeReport, place};
+use suffrage_core::{Detection, Roster, Safety, Time};
+
+use crate::algorithms;
+use crate::member_runner::{self, Runner};
+
+/// The longest that a message is assumed to take: much for loopback, and little for a busy machine.
+const DELAY: &str = "50ms";
+
+/// Members that run one algorithm.
+pub(crate) struct Members(Box<dyn Runner>);
+
+impl Members {
+    /// Members that run the algorithm of this name, of the catalog.
+    pub(crate) fn of(name: &str) -> Members {
+        let runner = member_runner::runner(name, &[]).expect("it is in the catalog");
+        Members(runner.expect("nothing is set that could be wrong"))
+    }
+}
+
+impl DemoNodes for Members {
+    fn command(&self, node: usize, addresses: &str, folder: &Path, new: bool) -> Command {
+        let mut command = Command::new("/proc/self/exe");
+        command
+            .args([
+                "member",
+                "--algorithm",
+                self.0.contract().name,
+                "--delay",
+                DELAY,
+                "--json",
+                "--wait",
+                "--input",
+            ])
+            .args(["--id", &(node + 1).to_string(), "--cluster", addresses, "--keys"])
+            .arg(folder.join("keys"))
+            .arg("--data")
+            .arg(folder.join(format!("node-{}", node + 1)))
+            .args(new.then_some("--new"));
+        command
+    }
+
+    fn parse_line(&self, line: &str) -> Option<(Time, NodeReport)> {
+        let object: Value = serde_json::from_str(line).ok()?;
+        let number = |name: &str| object[name].as_u64();
+        let report = match object["event"].as_str()? {
+            "ready" => NodeReport::Ready,
+            "leads" => NodeReport::Leads(number("term")?),
+            "follows" => NodeReport::Follows(place(number("leader")?)?, number("term")?),
+            "steps-down" => NodeReport::Lost,
+            "knows-nobody" => NodeReport::Nobody,
+            "suspects" => NodeReport::Suspects(place(number("peer")?)?),
+            "restores" => NodeReport::Restores(place(number("peer")?)?),
+            _ => return None,
+        };
+        Some((Time::from_nanos(number("at")?), report))
+    }
+
+    fn introduction(&self) -> Option<String> {
+        let contract = self.0.contract();
+        let caveats = algorithms::caveats(contract);
+        Some(format!("{}: {}\nNot promised: {caveats}.", contract.name, contract.summary))
+    }
+
+    fn setting(&self, nodes: usize) -> String {
+        let noticed = match self.0.contract().detection {
+            Detection::Detector => "heartbeats",
+            Detection::Timeout => "its own time-outs",
+        };
+        format!(
+            "{nodes} processes, each with its own socket; an assumed delay of {DELAY}; {noticed} find the dead"
+        )
+    }
+
+    fn on_return(&self, id: usize) -> String {
+        format!("node {id} comes back")
+    }
+
+    fn has_leases(&self) -> bool {
+        false
+    }
+
+    fn waits_for_a_call(&self) -> bool {
+        self.0.contract().detection == Detection::Detector
+    }
+
+    fn never_two(&self) -> bool {
+        self.0.contract().safety == Safety::AtMostOne
+    }
+
+    fn agree(&self, alive: usize, believers: usize, others: usize) -> bool {
+        match self.0.contract().safety {
+            // That all nodes know the leader is only likely.
+            Safety::WithHighProbability => believers > alive / 2 && others == 0,
+            _ => believers == alive,
+        }
+    }
+
+    fn suffices(&self, alive: &[bool]) -> bool {
+        self.0.suffices(&Roster::numbered(alive.len()), alive)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_of_members_are_parsed() {
+        let at = Time::from_nanos(17);
+        let members = Members::of("bully");
+        let parse = |line: &str| members.parse_line(line);
+        assert_eq!(parse(r#"{"at":17,"node":1,"event":"leads","term":2}"#), Some((at, NodeReport::Leads(2))));
+        assert_eq!(
+            parse(r#"{"at":17,"node":1,"event":"suspects","peer":3}"#),
+            Some((at, NodeReport::Suspects(2)))
+        );
+        assert_eq!(parse(r#"{"at":17,"event":"dances"}"#), None);
+        assert_eq!(parse("17 leads 5"), None);
+    }
+
+    #[test]
+    fn agreement_is_all_or_where_it_is_only_likely_most() {
+        assert!(!Members::of("bully").agree(4, 3, 0) && Members::of("bully").agree(4, 4, 0));
+        assert!(Members::of("gupta").agree(4, 3, 0) && !Members::of("gupta").agree(4, 3, 1));
+        assert!(Members::of("bully").suffices(&[true, false]));
+    }
+}

@@ -1,0 +1,74 @@
+//! `suffrage-lab check` as users meet it.
+
+use crate::support::{json, run, succeed};
+
+#[test]
+fn the_split_brain_of_bully_is_found_and_told_as_a_schedule() {
+    let ran = run("suffrage-lab check bully");
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""));
+    for part in [
+        "BROKEN   never two leaders at once (which it promises only where delays are bounded",
+        "  1. 2 is told to call an election; it sends Election to 3",
+        "  3. the timer Answer of 2 runs out; it LEADS in term 1",
+        "So 2 and 3 believe at the same time that they lead.",
+    ] {
+        assert!(ran.out.contains(part), "{part}\n{}", ran.out);
+    }
+    succeed("suffrage-lab check bully --expect-violation");
+}
+
+#[test]
+fn where_messages_are_on_time_bully_has_one_leader_and_all_was_looked_at() {
+    let out = succeed("suffrage-lab check bully --synchronous");
+    assert!(out.contains("held     never two leaders at once") && out.contains("That is all"), "{out}");
+    assert_eq!(run("suffrage-lab check bully --synchronous --expect-violation").code, 1);
+}
+
+#[test]
+fn what_is_cut_off_is_said_to_be() {
+    assert!(
+        succeed("suffrage-lab check ring --depth 4").contains("That is NOT all: there are longer schedules")
+    );
+    let out = succeed("suffrage-lab check chang-roberts --states 50");
+    assert!(out.contains("That is NOT all: there are more states"), "{out}");
+}
+
+#[test]
+fn a_report_is_plain_data() {
+    let report = json("suffrage-lab check ring --candidates 1");
+    assert_eq!((&report["algorithm"], &report["extent"]), (&"chang-roberts".into(), &"exhausted".into()));
+    assert_eq!(report["bounds"]["nodes"], 3);
+    assert!(report["states"].as_u64() > Some(50) && report["seconds"].is_f64());
+    let first = &report["verdicts"][0];
+    assert_eq!((&first["claim"], &first["outcome"]), (&"at-most-one-leader".into(), &"held".into()));
+}
+
+#[test]
+fn a_mistake_of_quorum_lease_is_found() {
+    let out = succeed(
+        "suffrage-lab check quorum-lease --voters 1 --duplicates 0 --ticks 1 --bug skip-silence --expect-violation",
+    );
+    assert!(
+        out.contains("1 crashes and comes back with its disk") && out.contains("So 2 and 3 believe"),
+        "{out}"
+    );
+}
+
+#[test]
+fn flags_that_do_not_fit_are_named() {
+    for (flags, part) in [
+        ("dictatorship", "there is no algorithm `dictatorship`"),
+        ("bully --nodes 10", "--nodes: `10` is not a number of processes from 1 to 9"),
+        ("bully --candidates 4", "--candidates: there are 3 processes"),
+        ("bully --ticks 3", "--ticks: there is no true time here; --synchronous makes one"),
+        ("bully --synchronous --drift 0.1", "--drift"),
+        ("bully --synchronous --tick 0", "--tick"),
+        ("bully --start-state late", "--start-state"),
+        ("quorum-lease --rates some", "--rates"),
+        ("quorum-lease --ttl 5", "--ttl"),
+        ("raft --timers 300", "--timers"),
+    ] {
+        let ran = run(&format!("suffrage-lab check {flags}"));
+        assert_eq!((ran.code, ran.err.contains(part)), (2, true), "{flags}: {}", ran.err);
+    }
+}

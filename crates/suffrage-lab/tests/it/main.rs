@@ -1,0 +1,38 @@
+//! `suffrage-lab` as users meet it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests of the edge")]
+
+mod check;
+mod commands;
+mod compare;
+mod determinism;
+mod many_sockets;
+mod members;
+mod papers;
+mod scenarios;
+mod torture;
+mod validate;
+
+/// Commands run as users run them, without starting processes.
+mod support {
+    use std::path::PathBuf;
+
+    use serde_json::Value;
+    pub(crate) use suffrage_cli::testing::{HOW_TO_BLESS, Ran, blessing, difference};
+
+    pub(crate) fn run(line: &str) -> Ran {
+        suffrage_cli::testing::run(suffrage_lab::run, line)
+    }
+
+    pub(crate) fn succeed(line: &str) -> String {
+        suffrage_cli::testing::succeed(suffrage_lab::run, line)
+    }
+
+    pub(crate) fn json(line: &str) -> Value {
+        suffrage_cli::testing::json(suffrage_lab::run, line)
+    }
+
+    /// A place in the repository.
+    pub(crate) fn path(relative: &str) -> PathBuf {
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(relative)
+    }
+}

@@ -1,0 +1,259 @@
+//! Nodes as tasks, on a network in memory and in virtual time: what a driver owes to the host it drives.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use suffrage_core::{NodeId, Span, Start};
+use suffrage_net::Transport;
+use suffrage_net::transport::memory::Network;
+use suffrage_node::Error;
+use suffrage_node::clock::{Clock, TokioClock};
+use suffrage_node::lease::{Node, Part, Saved, Settings, Stint, Terms};
+use suffrage_node::storage::{MemoryDisk, Storage};
+
+const TTL: Span = Span::from_millis(1_000);
+
+fn settings() -> Settings {
+    let mut settings = Settings::new([1, 2, 3].map(NodeId));
+    settings.delay = Span::from_millis(10);
+    settings
+}
+
+fn terms() -> Terms {
+    Terms { ttl: TTL, ..Terms::default() }
+}
+
+fn start(network: &Network, clock: TokioClock) -> Vec<Node> {
+    network.set_delay(Duration::from_millis(1)..=Duration::from_millis(3));
+    let disk = MemoryDisk::<Saved>::default;
+    (1..=3).map(|id| Node::start(network.join(NodeId(id)), clock, disk(), settings()).unwrap()).collect()
+}
+
+async fn leads(part: &Part) -> Arc<Stint> {
+    part.campaign();
+    let mut belief = part.belief();
+    let led = belief.wait_for(|belief| belief.stint.is_some()).await.unwrap();
+    led.stint.clone().unwrap()
+}
+
+async fn after(span: Span) {
+    tokio::time::sleep(Duration::from_nanos(span.as_nanos())).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_cut_off_leads_no_more_when_another_begins_to() {
+    for seed in 0..20 {
+        let (network, clock) = (Network::new(seed), TokioClock::new());
+        let nodes = start(&network, clock);
+        network.set_loss(0.05);
+        let first = nodes[0].join("x", terms()).await.unwrap();
+        let second = nodes[1].join("x", terms()).await.unwrap();
+        let old = leads(&first).await;
+        after(TTL).await;
+        assert!(clock.now() < old.valid_until(), "it renews; seed {seed}");
+        network.partition(&[&[NodeId(1)], &[NodeId(2), NodeId(3)]]);
+        let new = leads(&second).await;
+        assert!(clock.now() >= old.valid_until() && new.token() > old.token(), "seed {seed}");
+        // It learns of it when it can, and follows.
+        network.heal();
+        let mut belief = first.belief();
+        let follows = belief.wait_for(|belief| belief.leader == Some((NodeId(2), new.token())));
+        tokio::time::timeout(Duration::from_secs(10), follows).await.unwrap().unwrap();
+    }
+}
+
+/// The leader dies, and with it a voter: both that are left must agree, and each has a candidate of its own.
+#[tokio::test(start_paused = true)]
+async fn survivors_do_not_get_into_each_others_way() {
+    let mut took = Vec::new();
+    for seed in 0..40 {
+        let (network, clock) = (Network::new(seed), TokioClock::new());
+        let nodes = start(&network, clock);
+        let mut parts = Vec::new();
+        for node in &nodes {
+            parts.push(node.join("x", terms()).await.unwrap());
+        }
+        let old = leads(&parts[0]).await;
+        parts[1..].iter().for_each(Part::campaign);
+        after(TTL * 2).await;
+        nodes[0].abort();
+        let next = tokio::select! {
+            stint = leads(&parts[1]) => stint,
+            stint = leads(&parts[2]) => stint,
+        };
+        assert!(next.token() > old.token());
+        took.push(clock.now().since(old.valid_until()));
+    }
+    // The lease is valid for 980 of 1,000 ms; messages take up to 3. A lost duel costs 30 ms and more.
+    took.sort_unstable();
+    assert!(took[20] < Span::from_millis(50) && took[39] < Span::from_millis(100), "{took:?}");
+}
+
+/// While somebody observes, the place at the node goes on. One leads and goes, and another joins before the task has
+/// had a turn: the time of leading that is over is not the next one's.
+#[tokio::test(start_paused = true)]
+async fn one_that_joins_as_a_leader_leaves_leads_on_its_own() {
+    for ended in [false, true] {
+        let (network, clock) = (Network::new(3), TokioClock::new());
+        let nodes = start(&network, clock);
+        let _observer = nodes[0].observe("x").await.unwrap();
+        let first = nodes[0].join("x", terms()).await.unwrap();
+        let old = leads(&first).await;
+        if ended {
+            // As whoever holds it does before it hands over.
+            old.end();
+        }
+        drop(first);
+        // Nothing has been awaited since: the node hears of both in one turn.
+        let second = nodes[0].join("x", terms()).await.unwrap();
+        assert!(old.valid_until() <= clock.now(), "the old one is over");
+        let new = tokio::time::timeout(Duration::from_secs(60), leads(&second)).await.unwrap();
+        assert!(new.valid_until() > clock.now(), "the new one is valid");
+        assert!(!Arc::ptr_eq(&old, &new) && new.token() > old.token());
+        assert!(old.valid_until() <= clock.now(), "and the old one still is not");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_stops_hands_over_first_and_one_without_handles_stops() {
+    let (network, clock) = (Network::new(1), TokioClock::new());
+    let nodes = start(&network, clock);
+    let first = nodes[0].join("x", terms()).await.unwrap();
+    let second = nodes[1].join("x", terms()).await.unwrap();
+    let old = leads(&first).await;
+    second.campaign();
+    after(Span::from_millis(200)).await;
+    let stopped = clock.now();
+    nodes[0].stop().await;
+    assert!(old.valid_until() < clock.now());
+    leads(&second).await;
+    assert!(clock.now().since(stopped) < Span::from_millis(100), "long before the lease is over");
+    assert!(matches!(nodes[0].join("y", terms()).await, Err(Error::Stopped)));
+
+    let mut condition = nodes[1].condition();
+    drop((nodes, second, first));
+    condition.wait_for(|condition| condition.stopped == Some(None)).await.unwrap();
+}
+
+/// A disk that is full while it is told to be.
+#[derive(Clone)]
+struct Full {
+    full: Arc<AtomicBool>,
+    disk: MemoryDisk<Saved>,
+}
+
+impl Storage<Saved> for Full {
+    fn start(&mut self) -> Result<Start<Saved>, Error> {
+        self.disk.start()
+    }
+    fn save(&mut self, saved: &Saved) -> Result<(), Error> {
+        if self.full.load(Ordering::SeqCst) {
+            let source = std::io::ErrorKind::StorageFull.into();
+            return Err(Error::File { doing: "write", path: "voter.state".into(), source });
+        }
+        self.disk.save(saved)
+    }
+    fn mark_started(&mut self) -> Result<(), Error> {
+        self.disk.mark_started()
+    }
+}
+
+/// "A `Save` is durable before anything after it happens": while it cannot be, nothing does.
+#[tokio::test(start_paused = true)]
+async fn a_voter_whose_disk_is_full_says_nothing_until_it_is_not() {
+    let (network, clock) = (Network::new(1), TokioClock::new());
+    let disk = Full { full: Arc::default(), disk: MemoryDisk::default() };
+    let transport = Arc::new(network.join(NodeId(1)));
+    let alone = Settings { voters: vec![NodeId(1)], ..settings() };
+    let node = Node::start(Arc::clone(&transport), clock, disk.clone(), alone.clone()).unwrap();
+    let part = node.join("x", terms()).await.unwrap();
+    // Another node asks, too: it must not be promised anything that is not saved.
+    let line = Arc::new(network.join(NodeId(9)));
+    let guest = Node::start(Arc::clone(&line), clock, MemoryDisk::default(), alone).unwrap();
+    let other = guest.join("y", terms()).await.unwrap();
+    after(Span::from_millis(500)).await;
+    disk.full.store(true, Ordering::SeqCst);
+    let heard = line.counters().snapshot().received;
+    other.campaign();
+    let mut condition = node.condition();
+    condition.wait_for(|condition| condition.trouble.is_some()).await.unwrap();
+    assert!(condition.borrow().trouble.as_ref().is_some_and(|trouble| trouble.contains("voter.state")));
+    part.campaign();
+    let sent = transport.counters().snapshot().sent;
+    after(Span::from_millis(5_000)).await;
+    assert_eq!(transport.counters().snapshot().sent, sent, "it stands still");
+    assert_eq!(line.counters().snapshot().received, heard, "and has said nothing before");
+    assert!(part.belief().borrow().stint.is_none() && other.belief().borrow().stint.is_none());
+    disk.full.store(false, Ordering::SeqCst);
+    condition.wait_for(|condition| condition.trouble.is_none()).await.unwrap();
+    leads(&part).await;
+    leads(&other).await;
+    disk.full.store(true, Ordering::SeqCst);
+    // What needs no saving goes on; and one that stands still can be stopped.
+    after(TTL * 3).await;
+    assert!(part.belief().borrow().stint.is_some());
+    node.stop().await;
+}
+
+/// Whoever leads for others that may have outlived it waits for what it held before to be over; whoever leads by itself
+/// does not.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_crashed_and_is_back_leads_at_once_unless_its_clients_may_live() {
+    for outlived in [false, true] {
+        let (network, clock) = (Network::new(4), TokioClock::new());
+        let node = |id, disk| Node::start(network.join(NodeId(id)), clock, disk, settings()).unwrap();
+        let disk = MemoryDisk::<Saved>::default();
+        let (crashes, _two, _three) =
+            (node(1, disk.clone()), node(2, MemoryDisk::default()), node(3, MemoryDisk::default()));
+        let terms = Terms { outlived, ..terms() };
+        let first = crashes.join("x", terms).await.unwrap();
+        let old = leads(&first).await;
+        after(Span::from_millis(100)).await;
+        crashes.abort();
+        network.remove(NodeId(1));
+        after(Span::from_millis(10)).await;
+        let back = node(1, disk);
+        let second = back.join("x", terms).await.unwrap();
+        let new = tokio::time::timeout(Duration::from_secs(10), leads(&second)).await.unwrap();
+        assert!(new.token() > old.token());
+        let until = old.valid_until();
+        assert_eq!(clock.now() >= until, outlived, "at {:?}, and the first until {until:?}", clock.now());
+    }
+}
+
+/// A node that stands still, since its disk is full, with a part that stands; and somebody has given up to join `y`.
+async fn given_up(network: &Network) -> (Node, Part, Full) {
+    let disk = Full { full: Arc::default(), disk: MemoryDisk::default() };
+    let alone = Settings { voters: vec![NodeId(1)], ..settings() };
+    let node = Node::start(network.join(NodeId(1)), TokioClock::new(), disk.clone(), alone).unwrap();
+    let part = node.join("x", terms()).await.unwrap();
+    disk.full.store(true, Ordering::SeqCst);
+    part.campaign();
+    node.condition().wait_for(|condition| condition.trouble.is_some()).await.unwrap();
+    let given_up = tokio::time::timeout(Duration::from_millis(10), node.join("y", terms())).await;
+    assert!(given_up.is_err(), "it stands still");
+    (node, part, disk)
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_gives_up_to_join_has_not_joined() {
+    let network = Network::new(5);
+    let (node, _part, disk) = given_up(&network).await;
+    disk.full.store(false, Ordering::SeqCst);
+    node.condition().wait_for(|condition| condition.trouble.is_none()).await.unwrap();
+    after(Span::from_millis(10)).await;
+    let again = node.join("y", terms()).await.unwrap();
+    leads(&again).await;
+}
+
+/// What nobody waits for any more must not keep it running, be it for a disk that never recovers.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_nobody_has_any_more_stops_though_somebody_gave_up_to_join() {
+    let network = Network::new(6);
+    let (node, part, _disk) = given_up(&network).await;
+    let mut condition = node.condition();
+    drop((part, node));
+    let stopped = condition.wait_for(|condition| condition.stopped.is_some());
+    tokio::time::timeout(Duration::from_secs(60), stopped).await.unwrap().unwrap();
+}

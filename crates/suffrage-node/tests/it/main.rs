@@ -1,0 +1,7 @@
+//! Drivers and lease nodes over transports, clocks and disks.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests of the edge")]
+
+mod cluster;
+mod lease_hosts;
+mod lease_node;
+mod restart;
