@@ -6,10 +6,10 @@ use suffrage_core::{Attribute, NodeId, Span, Time};
 
 use super::queue::{Held, SessionQueue, Step};
 use super::{
-    Arrival, CampaignRequest, LeaseRequest, RequestId, SessionConfig, SessionError, SessionOutcome,
+    Arrival, CampaignRequest, RequestId, SessionConfig, SessionError, SessionOutcome,
     SessionReply, SessionRequest,
 };
-use crate::{Bug, Name};
+use crate::{Bug, CandidateConfig, Name};
 
 /// The most elections that clients take part in at one node.
 pub const MOST_ELECTIONS: usize = 100_000;
@@ -21,10 +21,8 @@ pub trait LeaseControl {
     /// The lease that the node holds in this election, if it is valid at this moment.
     fn lease(&self, name: Name) -> Option<Held>;
 
-    /// Joins an election, to campaign for this lease. The candidate first waits until no voter holds a lease for an
-    /// earlier boot of this node, if `waits_out` is set: clients of that boot may still count on it. False if that
-    /// cannot be.
-    fn join(&mut self, name: &str, lease: LeaseRequest, waits_out: bool) -> bool;
+    /// Joins an election. False if that cannot be.
+    fn join(&mut self, name: &str, config: CandidateConfig) -> bool;
 
     /// Campaigns until the node has led and does not any more.
     fn campaign(&mut self, name: Name);
@@ -200,6 +198,11 @@ impl SessionBroker {
         self.stopping && self.elections.is_empty()
     }
 
+    /// Whether the node takes part in this election for clients.
+    pub fn has_joined(&self, name: Name) -> bool {
+        self.elections.get(&name).is_some_and(|election| election.joined.is_some())
+    }
+
     /// Whether a client leads this election through this node.
     pub fn is_held(&self, name: Name) -> bool {
         self.elections.get(&name).is_some_and(|election| election.queue.is_held())
@@ -262,7 +265,7 @@ impl SessionBroker {
                 }
             }
         }
-        if !election.campaign(name, self.config.bug, control) {
+        if !election.campaign(name, &self.config, control) {
             election.queue.fail_all(SessionError::CannotJoin, &mut self.replies);
         }
         if let Some(due) = election.due.take() {
@@ -292,7 +295,7 @@ impl ElectionSessions {
     }
 
     /// Campaigns for the first client in the queue, or no more if there is none. False if the node cannot join.
-    fn campaign(&mut self, name: Name, bug: Option<Bug>, control: &mut impl LeaseControl) -> bool {
+    fn campaign(&mut self, name: Name, sessions: &SessionConfig, control: &mut impl LeaseControl) -> bool {
         let Some(lease) = self.queue.wanted() else {
             if !self.queue.is_held() && self.joined.is_some() {
                 control.withdraw(name);
@@ -303,8 +306,15 @@ impl ElectionSessions {
             if self.joined.take().is_some() {
                 control.leave(name);
             }
-            // A client does not die with the node: the node's previous boot may have promised it the election.
-            if !control.join(&self.text, lease, bug != Some(Bug::SkipWaitOut)) {
+            let config = CandidateConfig {
+                ttl: lease.ttl,
+                attribute: lease.rank,
+                failback: sessions.failback,
+                standing: false,
+                // A client does not die with the node: the node's previous boot may have promised it the election.
+                wait_out_previous_holder: sessions.bug != Some(Bug::SkipWaitOut),
+            };
+            if !control.join(&self.text, config) {
                 return false;
             }
             self.joined = Some(lease.ttl);

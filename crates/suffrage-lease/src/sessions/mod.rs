@@ -37,6 +37,7 @@
 
 mod broker;
 mod client;
+mod engine;
 mod queue;
 
 use std::fmt;
@@ -47,6 +48,7 @@ use suffrage_core::{Attribute, NodeId, Span, Time};
 
 pub use self::broker::{LeaseControl, MOST_ELECTIONS, SessionBroker};
 pub use self::client::{ClientAction, ClientConfig, ClientLease, SessionClient};
+pub use self::engine::SessionEngine;
 pub use self::queue::{Held, MOST_CLIENTS, SessionQueue, Step, longest_wait};
 use crate::{Bug, Drift};
 
@@ -89,6 +91,9 @@ pub struct SessionConfig {
     pub drift: Drift,
     /// The shortest time for which a client keeps its place in a queue between two requests.
     pub shortest_retry: Span,
+    /// How long a node's candidate must have stood for a client before it asks a worse leader to hand over; none if
+    /// it never does.
+    pub failback: Option<Span>,
     /// How long a node stays in an election that no client needs: a client that comes back soon need not wait until
     /// the node knows the state of the election.
     pub linger: Span,
@@ -103,7 +108,7 @@ impl SessionConfig {
     /// For clients on a real network.
     pub fn new(drift: Drift) -> SessionConfig {
         let (shortest_retry, linger) = (Span::from_millis(1_000), Span::from_millis(60_000));
-        SessionConfig { drift, shortest_retry, linger, bug: None }
+        SessionConfig { drift, shortest_retry, failback: None, linger, bug: None }
     }
 
     /// How long a place in the queue is kept for a client that does not ask.

@@ -64,9 +64,9 @@ async fn who_waits_asks_again_and_keeps_its_place() {
     assert_eq!(waits.status, 202, "{waits:?}");
     let place = waits.json();
     let waiting = place["session"].as_str().unwrap();
-    assert!(place["place"] == 0 && place["ask_again_within_ms"].as_u64().unwrap() >= 1_000, "{place}");
+    assert!(place["queue_position"] == 0 && place["retry_before_ms"].as_u64().unwrap() >= 1_000, "{place}");
     let behind = client.campaign("x", "20s", "50ms").await;
-    assert_eq!((behind.status, behind.json()["place"].as_u64()), (202, Some(1)));
+    assert_eq!((behind.status, behind.json()["queue_position"].as_u64()), (202, Some(1)));
     assert_eq!(client.say("x", "resign", &session).await.status, 200);
     let body = json!({ "session": waiting, "wait": "30s" });
     let (next, _) = client.post("/elections/x/campaign", body.clone()).await.leads();

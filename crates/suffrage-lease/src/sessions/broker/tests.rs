@@ -1,7 +1,7 @@
 //! A broker whose node holds what the test says.
 
 use super::*;
-use crate::sessions::SessionId;
+use crate::sessions::{LeaseRequest, SessionId};
 
 const TTL: Span = Span::from_millis(3_000);
 const LEASE: LeaseRequest = LeaseRequest { ttl: TTL, rank: 5 };
@@ -11,7 +11,7 @@ const LEASE: LeaseRequest = LeaseRequest { ttl: TTL, rank: 5 };
 struct Fake {
     now: Time,
     held: BTreeMap<Name, Held>,
-    joined: BTreeMap<Name, LeaseRequest>,
+    joined: BTreeMap<Name, CandidateConfig>,
     refuses: bool,
     calls: Vec<String>,
 }
@@ -20,14 +20,14 @@ impl LeaseControl for Fake {
     fn lease(&self, name: Name) -> Option<Held> {
         self.held.get(&name).copied().filter(|held| self.now < held.until)
     }
-    fn join(&mut self, name: &str, lease: LeaseRequest, waits_out: bool) -> bool {
-        assert!(waits_out, "clients of the node's previous boot may lead");
+    fn join(&mut self, name: &str, config: CandidateConfig) -> bool {
+        assert!(config.wait_out_previous_holder, "clients of the node's previous boot may lead");
         if self.refuses {
             return false;
         }
-        let before = self.joined.insert(Name::of(name), lease);
+        let before = self.joined.insert(Name::of(name), config);
         assert_eq!(before, None, "a node joins an election once");
-        self.calls.push(format!("join {name} {}", lease.ttl));
+        self.calls.push(format!("join {name} {}", config.ttl));
         true
     }
     fn campaign(&mut self, name: Name) {
