@@ -15,6 +15,7 @@
 //!   is spawned there stays there, and so does a socket that is opened there.
 //! - `fabric` decides what becomes of a frame. Chance is seeded; but when which frame comes is the machine's
 //!   affair, so that a seed does not mean the same run.
+//! - [`address`] is an address of loopback that no other test has.
 //! - [`Folder`] is one to work in, and [`SmallDisk`] one that is soon full. [`until`] waits for what programs do.
 //!
 //! Everything has a name that tells which process made it, so that any number of tests can run side by
@@ -26,6 +27,7 @@ mod disk;
 mod fabric;
 mod folder;
 mod leftovers;
+mod loopback;
 mod namespace;
 mod network;
 mod process;
@@ -35,6 +37,7 @@ mod wait;
 pub use disk::SmallDisk;
 pub use fabric::{Tally, Weather};
 pub use folder::Folder;
+pub use loopback::address;
 pub use network::{Host, Network};
 pub use process::{Process, alone};
 pub use wait::until;

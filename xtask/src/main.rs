@@ -5,6 +5,7 @@
     reason = "it runs programs and takes their time"
 )]
 
+mod architecture;
 mod command;
 mod docs;
 mod mutants;

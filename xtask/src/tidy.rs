@@ -21,7 +21,7 @@ const CHEATING: &[&str] =
 
 /// Checks the house rules.
 pub(crate) fn tidy(root: &Path) -> Result<(), String> {
-    let mut complaints = Vec::new();
+    let mut complaints = crate::architecture::complaints(root);
     let sources = sources(root);
     for path in &sources {
         let name = path.strip_prefix(root).unwrap_or(path).display().to_string();

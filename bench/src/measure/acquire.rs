@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use suffrage::{Election, Node};
+use suffrage::Node;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
@@ -49,8 +49,8 @@ where
 pub(crate) async fn library(node: &Node, effort: Effort) -> Result<f64, String> {
     let mut clients = Vec::new();
     for number in 0..effort.names {
-        let election = Election::join(format!("library {number}")).ttl(TTL);
-        let election = election.start(node).await.map_err(|error| error.to_string())?;
+        let election = node.election(format!("library {number}")).ttl(TTL);
+        let election = election.join().await.map_err(|error| error.to_string())?;
         clients.push(move || {
             let election = election.clone();
             async move { election.lead().await.map(drop).map_err(|error| error.to_string()) }

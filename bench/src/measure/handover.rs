@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use suffrage::Election;
-
 use super::KeptLease;
 use crate::cluster::{self, Cluster};
 use crate::etcd::{self, Etcd};
@@ -24,7 +22,7 @@ pub(crate) async fn library(cluster: &Cluster, rounds: usize) -> Result<Times, S
     let nodes = [cluster.member(201).await?, cluster.member(202).await?];
     let mut elections = Vec::new();
     for node in &nodes {
-        let joined = Election::join("handover").ttl(TTL).start(node).await;
+        let joined = node.election("handover").ttl(TTL).join().await;
         elections.push(joined.map_err(|error| error.to_string())?);
     }
     let mut took = Vec::new();

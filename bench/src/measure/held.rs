@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use suffrage::{Election, Leadership, Node};
+use suffrage::{Leadership, Node};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::all;
@@ -60,8 +60,7 @@ impl<'c> Ours<'c> {
             for number in self.held.len()..count.min(self.held.len() + ABREAST) {
                 let (node, ttl) = (self.node.clone(), self.ttl);
                 tasks.spawn(async move {
-                    let election =
-                        Election::join(format!("held {ttl:?} {number}")).ttl(ttl).start(&node).await;
+                    let election = node.election(format!("held {ttl:?} {number}")).ttl(ttl).join().await;
                     election
                         .map_err(|error| error.to_string())?
                         .lead()

@@ -1,5 +1,15 @@
-//! Leader election algorithms as state machines without I/O, one file each. Every file opens with its source, its
-//! model and its messages. [`catalog`] has them all by name.
+//! Leader election algorithms as state machines without I/O, one file each.
+//!
+//! Each file opens with the source of the algorithm, its model, its messages, its cost, and its promises. The quorum
+//! lease is the crate `suffrage_lease`.
+//!
+//! - [`catalog`]: all algorithms by name, the quorum lease included.
+//! - The bully family: [`bully`], [`modified_bully`], [`next_in_line`], [`candidate_ordinary`].
+//! - Rings: [`chang_roberts`], [`collecting_ring`], [`maximum_ring`]; [`ring`] holds their common part.
+//! - Groups that merge: [`invitation`]. A stable leader: [`stable_leader`].
+//! - Soft state over multicast: [`announce`], [`suppress`]; [`soft_state`] holds their common part.
+//! - One leader per term: [`raft`], [`grid_quorum`].
+//! - One leader with high probability: [`gupta`], [`randomized`], [`probabilistic_quorum`].
 
 pub mod announce;
 pub mod bully;

@@ -26,10 +26,10 @@
 //! contender knows its fate within 7 tau as printed (Theorem 8), 10 tau as repaired: 8 for the answers, as a
 //! mediator may be safe for three and close-safe for another three, and 2 for those to POTW. If all contend,
 //! synchronously 14.1 n messages with 1,000 processes, 12.1 n with 10,000 and 7.3 n with 100,000; asynchronously
-//! 10.0, 9.0 and 8.9 (`suffrage simulate randomized --nodes N --initiator all --mode sync --latency uniform:0,1
+//! 10.0, 9.0 and 8.9 (`suffrage-lab simulate randomized --nodes N --initiator all --mode sync --latency uniform:0,1
 //! --runs 5`).
 //!
-//! Measured with 1,000 processes of which 1% contend, 10,000 elections each (`suffrage simulate randomized
+//! Measured with 1,000 processes of which 1% contend, 10,000 elections each (`suffrage-lab simulate randomized
 //! --nodes 1000 --contenders 0.01 --latency uniform:0,1 --runs 10000`): a unique leader in 99.9% as repaired,
 //! in 67% with `--tables printed`, where a third has none.
 //!

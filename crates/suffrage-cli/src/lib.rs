@@ -1,6 +1,12 @@
-//! What the programs `suffrage` and `suffrage-lab` share: where output goes ([`Console`]), errors with exit codes
-//! ([`Error`]), the flags that name a cluster ([`cluster`]), times and lists as text ([`text`]), the demo of real processes ([`demo`]), and the calculator of
-//! timings ([`validate`]).
+//! The common part of the programs `suffrage` and `suffrage-lab`.
+//!
+//! - [`main`], [`run`]: run a command line, print errors, return the exit code.
+//! - [`Console`]: standard output and standard error, replaceable in tests.
+//! - [`Error`]: errors with exit codes, each in one sentence that names the flag.
+//! - [`cluster`]: the flags that name a cluster.
+//! - [`demo`]: a demo cluster of real processes on loopback whose leader is killed.
+//! - [`validate`]: the calculator for the timings of a lease.
+//! - [`text`]: durations and lists as text. [`testing`]: runs commands in tests without starting processes.
 
 pub mod cluster;
 mod console;

@@ -1,6 +1,6 @@
 //! What an algorithm assumes, promises and costs, as data.
 //!
-//! The README's table, `suffrage algorithms`, the invariant checker and the tests of exact counts
+//! The README's table, `suffrage-lab algorithms`, the invariant checker and the tests of exact counts
 //! all read the contracts; there is no second place where these facts are kept.
 
 use serde::Serialize;

@@ -1,9 +1,8 @@
-//! Leader election as state machines without I/O.
+//! The vocabulary of leader election as state machines without I/O.
 //!
-//! An algorithm here is a [`Process`]: a value that is handed one input at a time (a message, a
-//! timer, a word from the failure detector, a command) together with a [`Context`] through which
-//! it causes effects. It has no clock, no socket, no thread and no randomness of its own, so the
-//! same code runs in the simulator, under a model checker and on the wire.
+//! An algorithm is a [`Process`]. A process gets one input at a time (a message, a timer, a suspicion of the failure
+//! detector, a command) and a [`Context`], through which it causes effects. A process has no clock, socket, thread or
+//! randomness of its own. The same code therefore runs in the simulator, under the model checker and on the wire.
 //!
 //! ```text
 //!   inputs                      ┌───────────┐   effects, in order
@@ -11,13 +10,16 @@
 //!   on_timer, on_suspect, …     └───────────┘      save, announce
 //! ```
 //!
-//! - What a process is: [`Process`], [`Message`], [`Timer`], [`Context`]. The macros [`message_kinds`] and
-//!   [`timer_indices`] implement `Message` and `Timer`.
-//! - What it knows of the others: [`View`] over a [`Roster`], ordered by [`Rank`].
-//! - What the world sees of it: [`Announcement`].
-//! - What it promises, as data: [`Contract`].
-//! - What the catalog of algorithms knows of each: [`Algorithm`].
-//! - What can stand in front of one: [`detectors`] and [`multicast`], put together in [`layers`].
+//! - [`Process`], [`Message`], [`Timer`], [`Context`], [`Effects`]: inputs and outputs of a process. The macros
+//!   [`message_kinds`] and [`timer_indices`] implement `Message` and `Timer`.
+//! - [`Announcement`]: what a process tells the outside, in the same words for all algorithms.
+//! - [`Roster`], [`View`], [`NodeId`], [`Rank`]: the group, what a member knows of it, and the order of candidates.
+//! - [`Algorithm`], [`Contract`], [`Parameter`]: a process with its assumptions, promises, costs and options, as data.
+//! - [`detectors`], [`multicast`], [`layers`]: failure detectors and multicasts, and their composition with an algorithm.
+//! - [`Recorder`], [`testing`]: effects as data, for tests of single transitions and for drivers.
+//! - [`Time`], [`Span`], [`Rng`], [`Hash`]: time, randomness and hashing with the same results on every machine.
+//! - [`Grid`], [`Overlay`]: quorums of a grid, and sampling by random walks.
+//! - [`Figure`]: metrics that an algorithm defines for itself.
 
 mod algorithm;
 mod contract;

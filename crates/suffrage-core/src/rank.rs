@@ -10,6 +10,12 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct NodeId(pub u64);
 
+impl From<u64> for NodeId {
+    fn from(id: u64) -> NodeId {
+        NodeId(id)
+    }
+}
+
 impl fmt::Display for NodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0.to_string())

@@ -9,14 +9,14 @@ use suffrage_node::config::Config;
 pub(crate) fn builder(config: &Config) -> Result<NodeBuilder, Error> {
     let keyring = Keyring::load(&config.keys).map_err(|error| Error::flag("keys", error.to_string()))?;
     let span = |span: suffrage_core::Span| std::time::Duration::from_nanos(span.as_nanos());
-    let mut builder = Node::builder(config.id.0)
+    let mut builder = Node::builder(config.id)
         .key(keyring)
         .delay(span(config.delay))
         .drift(config.drift.fraction())
         .longest_ttl(span(config.longest_ttl));
     for voter in &config.voters {
         let address = voter.resolve().map_err(|reason| Error::flag("cluster", reason))?;
-        builder = builder.member(voter.id.0, address);
+        builder = builder.member(voter.id, address);
         // A candidate elsewhere is not reached at loopback, and one here only needs that.
         if !config.votes() && config.listen.is_none() {
             let any: std::net::IpAddr = match address.ip() {

@@ -4,7 +4,7 @@
 use std::io::{Read as _, Write as _};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use suffrage::{Election, Node};
+use suffrage::Node;
 use suffrage_core::Time;
 use suffrage_node::clock::{BootClock, Clock};
 use tokio::signal::unix::{SignalKind, signal};
@@ -68,7 +68,7 @@ async fn orphaned() {
 }
 
 async fn stand(node: &Node, name: &str, ttl: std::time::Duration) -> Result<(), suffrage::Error> {
-    let election = Election::join(name).ttl(ttl).start(node).await?;
+    let election = node.election(name).ttl(ttl).join().await?;
     let mut watch = election.watch();
     let follow = async {
         loop {

@@ -1,8 +1,13 @@
-//! The program `suffrage`: a node as a service ([`daemon`]), commands that run only where they lead, and the commands
-//! that ask nodes.
+//! The program `suffrage`: a node as a service, commands that run only on the leader, and queries of nodes.
 //!
-//! [`run`] is the whole program but for the process around it, so that tests run commands as users
-//! do, without starting processes.
+//! [`run`](run()) is the whole program without the process around it, so that tests run commands without starting
+//! processes.
+//!
+//! - [`daemon`]: the service: HTTP API, TLS, sessions of clients, health, metrics, logs, systemd notification.
+//! - `node.rs`: `suffrage node` and `suffrage config check`. `run.rs`: `suffrage run`. `keygen.rs`: `suffrage keygen`.
+//! - `client.rs`: `suffrage leader`, `status`, `why`, `elections`, `watch`, `resign` and `transfer`.
+//! - `demo.rs`, `demo_node.rs`: `suffrage demo` and its processes. `lab.rs`: starts `suffrage-lab`.
+//! - `command.rs`: the command line. `cluster.rs`: a node of the cluster that the flags name.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,

@@ -1,4 +1,4 @@
-//! `suffrage algorithms`: what the contracts say.
+//! `suffrage-lab algorithms`: what the contracts say.
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 use suffrage_algorithms::catalog::CONTRACTS;
@@ -8,11 +8,11 @@ use suffrage_cli::Error;
 use suffrage_cli::{Console, text};
 
 const EXAMPLES: &str = "Examples:
-  suffrage algorithms
+  suffrage-lab algorithms
       all of them, a line each
-  suffrage algorithms bully
+  suffrage-lab algorithms bully
       one of them in full
-  suffrage algorithms --json
+  suffrage-lab algorithms --json
       everything, for programs";
 
 pub(crate) fn command() -> Command {
@@ -76,8 +76,8 @@ fn table() -> String {
     let mut text: String =
         rows.iter().map(|[a, b, c, d]| format!("{a:name$}  {b:messages$}  {c:time$}  {d}\n")).collect();
     text += "\nCosts of one election without failures on the way, best to worst; N processes, time in \
-             message delays.\n`suffrage algorithms NAME` tells everything about one, \
-             `suffrage simulate NAME` runs it.\n";
+             message delays.\n`suffrage-lab algorithms NAME` tells everything about one, \
+             `suffrage-lab simulate NAME` runs it.\n";
     text
 }
 

@@ -1,4 +1,4 @@
-//! The flags that `suffrage simulate` takes for every algorithm.
+//! The flags that `suffrage-lab simulate` takes for every algorithm.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -152,7 +152,7 @@ pub(crate) struct NetworkArgs {
     /// How processes learn of failures: none, ideal:DELAY, or parametric:DELAY,RATE with wrong
     /// suspicions at a rate per process and time unit; or by messages of a real detector, which may
     /// err: heartbeat:PERIOD,TIMEOUT, phi:THRESHOLD[,PERIOD] (8 errs in one silence of 10^8;
-    /// without PERIOD there is one heartbeat per longest delay) or gossip:PERIOD,T_FAIL; `suffrage simulate-detector`
+    /// without PERIOD there is one heartbeat per longest delay) or gossip:PERIOD,T_FAIL; `suffrage-lab simulate-detector`
     /// measures those
     #[arg(long, value_name = "DETECTOR", default_value = "none", value_parser = Detector::from_str)]
     pub(crate) detector: Detector,

@@ -1,4 +1,4 @@
-//! `suffrage check`: every schedule of a small world.
+//! `suffrage-lab check`: every schedule of a small world.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! `suffrage compare`: every algorithm on the same runs.
+//! `suffrage-lab compare`: every algorithm on the same runs.
 
 mod measure;
 mod table;
@@ -29,14 +29,14 @@ ring order, the same moment of the crash, the same cut. Messages take 0.5 to 1 t
 that need a failure detector get the same one. Results do not depend on --jobs.";
 
 const EXAMPLES: &str = "Examples:
-  suffrage compare
+  suffrage-lab compare
       9 processes, all scenarios
-  suffrage compare --scenario leader-crash --nodes 64
+  suffrage-lab compare --scenario leader-crash --nodes 64
       what a crash of the leader costs in a larger group
-  suffrage compare --scenario lossy --algorithms bully,chang-roberts --runs 1000
+  suffrage-lab compare --scenario lossy --algorithms bully,chang-roberts --runs 1000
       two algorithms, closely
-  suffrage compare --scenario partition-heal --json
-      all digits with 95% intervals, and for each row the `suffrage simulate` line of its first run
+  suffrage-lab compare --scenario partition-heal --json
+      all digits with 95% intervals, and for each row the `suffrage-lab simulate` line of its first run
 
 Exit codes: 0 it ran, 1 output could not be written, 2 the command line is wrong.";
 
@@ -191,7 +191,7 @@ fn compare(flags: &Flags, show_progress: bool) -> Result<Comparison, Error> {
         };
         let names: Vec<&str> = flags.algorithms.iter().map(|contract| contract.name).collect();
         let replay = format!(
-            "suffrage compare --nodes {nodes} --scenario {}{}{} --runs {runs} --seed {seed}",
+            "suffrage-lab compare --nodes {nodes} --scenario {}{}{} --runs {runs} --seed {seed}",
             trial.name,
             given("algorithms", "", &names.join(",")),
             given("detector", DETECTOR, &detector),

@@ -1,7 +1,13 @@
-//! The program `suffrage-lab`, thin over the libraries: flags in, tables and drawings out.
+//! The program `suffrage-lab`: a thin layer over the libraries that turns flags into runs, and results into tables and
+//! diagrams.
 //!
-//! [`run`] is the whole program but for the process around it, so that tests run commands as users
-//! do, without starting processes.
+//! [`run`] is the whole program without the process around it, so that tests run commands without starting processes.
+//! Each subcommand is a file named after it (`simulate.rs`, `torture.rs`, `check.rs`, …). The other files:
+//!
+//! - `command.rs`: the command line; `args.rs` and `options.rs`: flags of scenarios and of algorithms.
+//! - `account.rs`, `diagram.rs`, `trace.rs`: one run as a report, a space-time diagram, and lines of JSON.
+//! - `sweep.rs`, `parallel.rs`: many runs, measured on all cores with results that do not depend on their number.
+//! - `demo_members.rs`, [`member_runner`]: any algorithm as real processes.
 
 mod account;
 mod algorithms;

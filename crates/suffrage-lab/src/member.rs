@@ -28,7 +28,7 @@ use crate::algorithms;
 const ABOUT: &str = "Runs a member of a cluster in which any of the algorithms elects a leader.
 
 It is for looking at an algorithm where it meets real processes and a real network, and for those who want its \
-leader and know its promises: `suffrage algorithms NAME` tells them. Whoever wants one leader at a time, tokens, \
+leader and know its promises: `suffrage-lab algorithms NAME` tells them. Whoever wants one leader at a time, tokens, \
 leases and HTTP runs `suffrage node`, which is made for that.
 
 All members must be told the same --algorithm, --set, --cluster and --delay. They are set as for a network that \
@@ -75,7 +75,7 @@ pub(crate) fn command() -> Command {
                 .value_name("PARAMETER=VALUE")
                 .action(ArgAction::Append)
                 .value_parser(parameter)
-                .help("Sets a parameter, as `suffrage simulate NAME --help` has them; can be repeated"),
+                .help("Sets a parameter, as `suffrage-lab simulate NAME --help` has them; can be repeated"),
         )
         .args(cluster::flags(KEYS).map(|arg| match arg.get_id().as_str() {
             "voters" => arg.help("Who the members are, and where each is reached (or SUFFRAGE_VOTERS)"),

@@ -1,4 +1,4 @@
-//! `suffrage plan`: the strategy that a network needs for a wanted probability of success.
+//! `suffrage-lab plan`: the strategy that a network needs for a wanted probability of success.
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches as _, ValueEnum};
@@ -31,13 +31,13 @@ as often as --target says, however many contend: by calculation, checked by simu
 which of the two is the cheaper there.";
 
 const EXAMPLES: &str = "Examples:
-  suffrage plan --nodes 5000 --ucast-loss 0.001 --mcast-loss 0.001 --view-prob 0.5 --target 0.99
+  suffrage-lab plan --nodes 5000 --ucast-loss 0.001 --mcast-loss 0.001 --view-prob 0.5 --target 0.99
       a good network
-  suffrage plan --nodes 2000 --ucast-loss 0.1 --mcast-loss 0.1 --fail 0.001 --view-prob 0.3 --target 0.95
+  suffrage-lab plan --nodes 2000 --ucast-loss 0.1 --mcast-loss 0.1 --fail 0.001 --view-prob 0.3 --target 0.95
       a bad one
-  suffrage plan --nodes 1000000 --ucast-loss 0.01 --mcast-loss 0.001 --ucast-delay 20 --mcast-delay 500
+  suffrage-lab plan --nodes 1000000 --ucast-loss 0.01 --mcast-loss 0.001 --ucast-delay 20 --mcast-delay 500
       a large group, with the time-outs for its delays
-  suffrage plan --algorithm randomized --nodes 50000 --contenders 0.01 --target 0.99
+  suffrage-lab plan --algorithm randomized --nodes 50000 --contenders 0.01 --target 0.99
       the rounds and mediators of the randomized election, and whether gupta is cheaper
 
 Exit codes: 0 a plan reaches the target (gupta: by simulation; randomized: by calculation), 1 none does, or

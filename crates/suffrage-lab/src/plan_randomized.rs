@@ -1,4 +1,4 @@
-//! `suffrage plan --algorithm randomized`: rounds and mediators for a wanted probability of success.
+//! `suffrage-lab plan --algorithm randomized`: rounds and mediators for a wanted probability of success.
 
 use serde::Serialize;
 use suffrage_algorithms::randomized::options::Mode;

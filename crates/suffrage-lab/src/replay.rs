@@ -11,7 +11,7 @@ const LEFT_OUT: &[&str] = &["seed", "runs", "jobs", "json", "diagram", "trace", 
 
 /// The command line of the run with this seed.
 pub(crate) fn command_line(command: &clap::Command, matches: &ArgMatches, seed: u64) -> String {
-    let mut line = format!("suffrage simulate {}", command.get_name());
+    let mut line = format!("suffrage-lab simulate {}", command.get_name());
     for argument in command.get_arguments() {
         let given = matches.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine);
         if given && !LEFT_OUT.contains(&argument.get_id().as_str()) {
@@ -86,7 +86,7 @@ pub(crate) fn of_scenario(algorithm: &str, settings: &[(&str, String)], scenario
     scenario.limit.iter().for_each(|limit| flags.add("limit", limit));
     scenario.stable.iter().for_each(|settling| flags.add("stable", settling));
     flags.add("seed", scenario.seed);
-    format!("suffrage simulate {algorithm}{}", flags.line())
+    format!("suffrage-lab simulate {algorithm}{}", flags.line())
 }
 
 /// Flags with their values, in the order in which they were first given.
@@ -134,6 +134,7 @@ impl Flags {
             // With its cut.
             Fault::Heal(_) => {}
             Fault::HealAll => self.add("heal-all-at", at),
+            Fault::CrashMidway { .. } | Fault::Late { .. } | Fault::Slow(_) => {}
             // A run begins with these, and they end with calm.
             Fault::Loss(_) | Fault::Duplicate(_) => unreachable!("no flag changes {fault:?} during a run"),
         }
@@ -177,7 +178,7 @@ mod tests {
         let matches = bully.clone().try_get_matches_from(line.split_whitespace()).unwrap();
         assert_eq!(
             command_line(bully, &matches, 7),
-            "suffrage simulate bully --reaffirm 20 --crash 1@2,3@4,4@5 --partition '1|2,3@4' --one-way --seed 7"
+            "suffrage-lab simulate bully --reaffirm 20 --crash 1@2,3@4,4@5 --partition '1|2,3@4' --one-way --seed 7"
         );
     }
 

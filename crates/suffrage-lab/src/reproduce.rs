@@ -1,4 +1,4 @@
-//! `suffrage reproduce`: a paper's experiments again, and whether its claims hold.
+//! `suffrage-lab reproduce`: a paper's experiments again, and whether its claims hold.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use suffrage_cli::{Console, text};
 const ABOUT: &str = "Makes a paper's experiments again and says which of its claims held.
 
 Writes one page with plots and tables, and each plot as SVG and CSV beside it. The protocol that is measured \
-is the one that `suffrage simulate` runs. Results are decided by --runs and --seed, and do not depend on \
+is the one that `suffrage-lab simulate` runs. Results are decided by --runs and --seed, and do not depend on \
 --jobs.";
 
 const GUPTA2000: &str = "Gupta, van Renesse, Birman: \"A Probabilistically Correct Leader Election Protocol \
@@ -28,11 +28,11 @@ loss, group size and views), Theorems 2 to 5 by measurement, messages over N up 
 of what the paper leaves open.";
 
 const GUPTA2000_EXAMPLES: &str = "Examples:
-  suffrage reproduce gupta2000
+  suffrage-lab reproduce gupta2000
       everything, with 5000 runs a point; the page is reproduction/gupta2000/index.html
-  suffrage reproduce gupta2000 --runs 1000
+  suffrage-lab reproduce gupta2000 --runs 1000
       as many runs as in the paper
-  suffrage reproduce gupta2000 --figure 4 --out /tmp/figures
+  suffrage-lab reproduce gupta2000 --figure 4 --out /tmp/figures
       one of its figures
 
 Exit codes: 0 it ran, whatever became of the claims; 1 a file could not be written; 2 the command line is
@@ -46,13 +46,13 @@ with a power-law overlay), section 7.2 (how often one wins, with printed and wit
 and Theorems 1 to 12 by measurement, up to a million processes, and what re-using mediators saves.";
 
 const RAMANATHAN2007_EXAMPLES: &str = "Examples:
-  suffrage reproduce ramanathan2007 --quick
+  suffrage-lab reproduce ramanathan2007 --quick
       with a tenth of the processes; the page is reproduction/ramanathan2007/index.html
-  suffrage reproduce ramanathan2007
+  suffrage-lab reproduce ramanathan2007
       as in the paper: 50,000 processes, and 10,000 runs of section 7.2
-  suffrage reproduce ramanathan2007 --runs 1000 --out /tmp/pages
+  suffrage-lab reproduce ramanathan2007 --runs 1000 --out /tmp/pages
       a tenth of the runs
-  suffrage reproduce ramanathan2007 --figure 9
+  suffrage-lab reproduce ramanathan2007 --figure 9
       100 elections each of 50,000 processes, up to half of whom contend
 
 Exit codes: 0 it ran, whatever became of the claims; 1 a file could not be written; 2 the command line is
@@ -60,12 +60,12 @@ wrong.";
 
 const ALL: &str = "All papers, each in its folder, and one page of them together.
 
-What it writes for a paper is what `suffrage reproduce PAPER` writes, runs and seeds included.";
+What it writes for a paper is what `suffrage-lab reproduce PAPER` writes, runs and seeds included.";
 
 const ALL_EXAMPLES: &str = "Examples:
-  suffrage reproduce all --quick --runs 500
+  suffrage-lab reproduce all --quick --runs 500
       an impression, in minutes
-  suffrage reproduce all --out /tmp/pages
+  suffrage-lab reproduce all --out /tmp/pages
       everything; the page is /tmp/pages/index.html
 
 Exit codes: 0 it ran, whatever became of the claims; 1 a file could not be written; 2 the command line is
@@ -210,7 +210,7 @@ struct Asked {
 impl Flags {
     fn asked(&self, paper: Reproduction, option: &str, runs: u64) -> Asked {
         let seed = self.seed;
-        let command = format!("suffrage reproduce {}{option} --runs {runs} --seed {seed}", paper.name);
+        let command = format!("suffrage-lab reproduce {}{option} --runs {runs} --seed {seed}", paper.name);
         Asked { paper, made: Made { command, runs, seed, version: env!("CARGO_PKG_VERSION") } }
     }
 

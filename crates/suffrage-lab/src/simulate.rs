@@ -1,4 +1,4 @@
-//! `suffrage simulate`: one run told, or many runs measured.
+//! `suffrage-lab simulate`: one run told, or many runs measured.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -28,15 +28,15 @@ one unless --latency says otherwise. Without --detector nobody notices a failure
 algorithm has time-outs of its own: elections are called by --initiator, at time 0.";
 
 const EXAMPLES: &str = "Examples:
-  suffrage simulate bully --nodes 6 --crashed 6 --initiator 3
+  suffrage-lab simulate bully --nodes 6 --crashed 6 --initiator 3
       6 is dead and 3 notices
-  suffrage simulate bully --nodes 6 --crashed 6 --initiator 3 --diagram
+  suffrage-lab simulate bully --nodes 6 --crashed 6 --initiator 3 --diagram
       the same, message by message
-  suffrage simulate bully --partition '1,2|3,4,5@10..50' --detector ideal:2
+  suffrage-lab simulate bully --partition '1,2|3,4,5@10..50' --detector ideal:2
       two leaders while the network is cut, one after it is healed
-  suffrage simulate bully --crash 5@20 --detector heartbeat:1,3.5 --until 60
+  suffrage-lab simulate bully --crash 5@20 --detector heartbeat:1,3.5 --until 60
       the leader dies and is missed by its heartbeats
-  suffrage simulate bully --nodes 20 --latency exp:1 --runs 1000
+  suffrage-lab simulate bully --nodes 20 --latency exp:1 --runs 1000
       means with 95% intervals
 
 Exit codes: 0 it ran, 1 a promise was broken under --strict or output could not be written, 2 the
@@ -87,15 +87,15 @@ fn examples(contract: &Contract) -> String {
     };
     format!(
         "Examples:
-  suffrage simulate {name} {group}
+  suffrage-lab simulate {name} {group}
       one election, told
-  suffrage simulate {name} {group} --diagram{until}
+  suffrage-lab simulate {name} {group} --diagram{until}
       the same, message by message
-  suffrage simulate {name} --crash leader@60{detector}
+  suffrage-lab simulate {name} --crash leader@60{detector}
       the leader dies, is missed {missed}, and is replaced
-  suffrage simulate {name} --partition '1,2|3,4,5@30..80'{detector}
+  suffrage-lab simulate {name} --partition '1,2|3,4,5@30..80'{detector}
       the network is cut in two, and healed
-  suffrage simulate {name} --nodes 10 --latency uniform:0.5,1 --runs 200
+  suffrage-lab simulate {name} --nodes 10 --latency uniform:0.5,1 --runs 200
       means with 95% intervals
 
 Exit codes: 0 it ran, 1 a promise was broken under --strict or output could not be written, 2 the

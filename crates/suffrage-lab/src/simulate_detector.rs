@@ -1,4 +1,4 @@
-//! `suffrage simulate-detector`: how soon failure detectors notice a crash, and how often they err.
+//! `suffrage-lab simulate-detector`: how soon failure detectors notice a crash, and how often they err.
 
 use std::str::FromStr as _;
 
@@ -24,11 +24,11 @@ A detector that waits longer errs less; the question is at which price. Several 
 one table, on the same seeds.";
 
 const EXAMPLES: &str = "Examples:
-  suffrage simulate-detector heartbeat:1,3.5 --loss 0.1 --runs 20
+  suffrage-lab simulate-detector heartbeat:1,3.5 --loss 0.1 --runs 20
       time-outs of three heartbeats, of which one in ten is lost
-  suffrage simulate-detector phi:1,10 phi:2,10 phi:3,10 --latency lognormal:10,0.1 --watch 2000
+  suffrage-lab simulate-detector phi:1,10 phi:2,10 phi:3,10 --latency lognormal:10,0.1 --watch 2000
       thresholds compared: each step makes mistakes ten times rarer
-  suffrage simulate-detector heartbeat:1,8.5 gossip:1,8 gossip:1,16 --nodes 30 --loss 0.2 --runs 10
+  suffrage-lab simulate-detector heartbeat:1,8.5 gossip:1,8 gossip:1,16 --nodes 30 --loss 0.2 --runs 10
       gossip sends one message a period, however many processes there are
 
 Exit codes: 0 it ran, 1 output could not be written, 2 the command line is wrong.";

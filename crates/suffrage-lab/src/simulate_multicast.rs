@@ -1,4 +1,4 @@
-//! `suffrage simulate-multicast`: how many processes a multicast reaches.
+//! `suffrage-lab simulate-multicast`: how many processes a multicast reaches.
 
 use std::str::FromStr as _;
 
@@ -21,9 +21,9 @@ anything in between.
 Several can be compared in one table, on the same seeds.";
 
 const EXAMPLES: &str = "Examples:
-  suffrage simulate-multicast broadcast bimodal:1,5 bimodal:2,10 --nodes 50 --loss 0.3
+  suffrage-lab simulate-multicast broadcast bimodal:1,5 bimodal:2,10 --nodes 50 --loss 0.3
       what gossip repairs, with little and with more of it
-  suffrage simulate-multicast bimodal:2,12 --broadcast-loss 0.97 --sender-crashes --loss 0.05
+  suffrage-lab simulate-multicast bimodal:2,12 --broadcast-loss 0.97 --sender-crashes --loss 0.05
       the broadcast reaches one or two, or nobody, and the sender dies: all or nothing
 
 Exit codes: 0 it ran, 1 output could not be written, 2 the command line is wrong.";

@@ -1,4 +1,4 @@
-//! `suffrage torture`: everything goes wrong, and promises must be kept.
+//! `suffrage-lab torture`: everything goes wrong, and promises must be kept.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,16 +22,16 @@ A seed decides a whole run: how many processes, how they rank, what the network 
 recovers, is paused, is cut off, whose clock drifts or jumps, who calls elections. What must never happen \
 is watched all the time. At time 300 the faults stop, but for the dead that stay dead and, in one run of \
 four, a last cut that stays; 1,000 message delays later what must hold in the end has to hold. An algorithm is spared what its contract does not claim to live through, and where it \
-allows several leaders for a while, that is no violation: `suffrage algorithms NAME` tells what it promises.
+allows several leaders for a while, that is no violation: `suffrage-lab algorithms NAME` tells what it promises.
 
 A broken promise is reported with the command that replays it, and with a shorter one that breaks it too.";
 
 const EXAMPLES: &str = "Examples:
-  suffrage torture all --seeds 0..1000
+  suffrage-lab torture all --seeds 0..1000
       every algorithm
-  suffrage torture raft --seeds 0..100000
+  suffrage-lab torture raft --seeds 0..100000
       never two leaders in one term
-  suffrage torture raft --forget-votes --seeds 0..10000 --expect-violation
+  suffrage-lab torture raft --forget-votes --seeds 0..10000 --expect-violation
       the checker finds what it is there to find
 
 Exit codes: 0 all promises were kept, or one was broken and that was expected; 1 the contrary; 2 the

@@ -1,9 +1,12 @@
-//! Sealed datagrams between the nodes of a cluster.
+//! Encrypted and authenticated datagrams between the nodes of a cluster.
 //!
-//! - How nodes reach each other: [`transport::Transport`], in memory and over UDP.
-//! - What they say, as bytes: [`codec`].
-//! - Who may take part: [`seal`], with the cluster's [`Keyring`]; nothing is taken twice: [`replay`].
-//! - What is dropped, and why: [`Counters`].
+//! - [`transport`]: the trait [`Transport`], in memory and over UDP. One conformance suite tests both.
+//! - [`codec`]: messages as bounded envelopes, several to a datagram. Decoding never panics and never allocates more
+//!   than the datagram.
+//! - [`seal`]: encryption and authentication of a datagram with the cluster's [`Keyring`]. The first key seals, and all
+//!   keys open, so that keys can be rotated.
+//! - [`replay`]: a replay window for each sender and boot.
+//! - [`Counters`]: datagrams sent, received, and dropped by reason.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,

@@ -1,15 +1,15 @@
-//! Commands that must have ended by a given moment, whatever happens to whoever started them.
+//! Commands that must have ended by a given moment, whatever happens to the program that started them.
 //!
 //! ```text
-//!   the program ──Ward──▶ guard ──▶ command ──▶ its children, and theirs
+//!   the program ──GuardHandle──▶ guard ──▶ command ──▶ its descendants
 //!     lease, signal, stop ──▶        a process group of its own
 //!     ◀── started, ended
 //! ```
 //!
-//! The program has a [`Ward`]. Behind it a *guard* runs: this very program, called again, in a session of its
-//! own. The guard starts the command and knows until when it may run, by the clock that goes on while the
-//! machine sleeps. If it is not told of a later moment in time, it stops the command by itself: the stop signal
-//! to the group, and after the grace SIGKILL to all that is left.
+//! The program holds a [`GuardHandle`]. Behind it runs a *guard*: the same executable, started again in a session of
+//! its own. The guard starts the command and knows its deadline by CLOCK_BOOTTIME, which goes on in suspend. If the
+//! deadline is not extended in time, the guard stops the command: the stop signal to the process group, and after
+//! the grace SIGKILL to every process that is left.
 //!
 //! What that covers (on Linux):
 //!
@@ -17,22 +17,22 @@
 //! - The program is stopped (SIGSTOP, Ctrl-Z, a debugger): the guard is in another session, and goes on.
 //! - The command leaves children behind, or they make sessions of their own to be daemons: the guard adopts them
 //!   (PR_SET_CHILD_SUBREAPER), and has not ended before the last of them is gone.
-//! - The guard is killed: the command is, too (PR_SET_PDEATHSIG), and the program kills the rest of its session.
-//!   What has left that session before is not found any more.
-//! - The guard is stopped: the program kills all below it when the time is over ([`Ward::force`]).
+//! - The guard is killed: the kernel kills the command (PR_SET_PDEATHSIG), and the program kills the rest of the
+//!   guard's session. A process that left that session before is not found.
+//! - The guard is stopped: the program kills all its descendants when the deadline has passed
+//!   ([`GuardHandle::force`]).
 //!
-//! What it cannot: if everything is frozen at once and thawed later, the command may run for as long as the
-//! guard takes to be scheduled; and what the kernel does not let die (state D) lives on. The fencing token is
-//! for that.
+//! Not covered: if program, guard and command are frozen at once and thawed later, the command runs until the guard
+//! is scheduled; a process in uninterruptible sleep (state D) cannot be killed. Fencing tokens protect against both.
 //!
 //! A program that uses this hands over to [`main`] when its first argument is [`ENTRY`].
 
 mod guard;
+mod guard_handle;
 mod tree;
-mod ward;
 
 pub use self::guard::main;
-pub use self::ward::{Ended, Limits, Spec, Ward};
+pub use self::guard_handle::{Ended, GuardHandle, Limits, Spec};
 
 /// The first argument of a program that is called to be a guard, or to become a command.
 pub const ENTRY: &str = "run-guard";

@@ -1,16 +1,18 @@
-//! The papers' mathematics and experiments.
+//! Mathematics and experiments of the papers.
 //!
-//! A [`study`] says what is to be measured, as a list of points that anybody may run in any order; what
-//! was measured becomes [`report`]s: the paper's claim, our figure, and whether the claim held. Nothing
-//! here reads a clock, starts a thread or writes a file: reports are strings, and the same seeds give the
-//! same strings on every machine.
+//! A [`study`] lists the points to be measured; the points may run in any order. Measurements become [`report`]s: the
+//! claim of the paper, the measured value, and whether the claim held. Nothing here reads a clock, starts a thread or
+//! writes a file. Reports are strings, and the same seeds give the same strings on every machine.
 //!
-//! To add a paper: a module with a function that makes a
-//! [`Reproduction`](reproduction::Reproduction). Each thing to be shown is an
-//! [`Exhibitor`](reproduction::Exhibitor), one a file. When it is made it puts its points into the study,
-//! usually [`Trial`](trial::Trial)s of an algorithm, and remembers their places; when the runs are made it
-//! turns what it finds there into an [`Exhibit`](report::Exhibit) of claims, plots and tables.
-//! [`gupta2000`] is the model; [`ramanathan2007`] follows it.
+//! - [`gupta2000`], [`ramanathan2007`]: the papers: bounds, figures, theorems, planners.
+//! - [`study`], [`trial`]: points to be measured, and one run of an algorithm as a point.
+//! - [`reproduction`], [`report`], [`plot`]: from measurements to claims, tables, SVG plots and a page.
+//!
+//! To add a paper, write a module with a function that makes a [`Reproduction`](reproduction::Reproduction). Each
+//! figure, table or theorem is an [`Exhibitor`](reproduction::Exhibitor) in a file of its own. When it is made, an
+//! exhibitor adds its points to the study, usually [`Trial`](trial::Trial)s of an algorithm, and keeps their positions.
+//! After the runs, it turns the measurements into an [`Exhibit`](report::Exhibit) of claims, plots and tables.
+//! [`gupta2000`] is the model.
 
 pub mod gupta2000;
 pub mod plot;

@@ -210,7 +210,7 @@ mod tests {
                 notes: vec!["That is all.".to_string()],
             }],
             points: Table::new("points", "Every point", &["point"]).row(["first"]),
-            made: Made { command: "suffrage x".to_string(), runs: 2, seed: 0, version: "0" },
+            made: Made { command: "suffrage-lab x".to_string(), runs: 2, seed: 0, version: "0" },
         }
     }
 
@@ -231,7 +231,7 @@ mod tests {
             "7 &lt;8&gt;",
             "did not hold",
             "<svg ",
-            "suffrage x",
+            "suffrage-lab x",
         ] {
             assert!(page.contains(text), "{text}");
         }

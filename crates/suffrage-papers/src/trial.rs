@@ -87,7 +87,7 @@ impl Trial {
     /// The command that runs it, but for `--seed`.
     pub fn command(&self) -> String {
         let Scenario { roster, ranking, view_prob, latency, loss, multicast_loss, .. } = &self.scenario;
-        let mut line = format!("suffrage simulate {} --nodes {}", self.algorithm, roster.len());
+        let mut line = format!("suffrage-lab simulate {} --nodes {}", self.algorithm, roster.len());
         let mut flag = |name: &str, value: &dyn ToString| line += &format!(" --{name} {}", value.to_string());
         if *ranking != Ranking::Id {
             flag("rank", ranking);
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn its_command_says_what_is_unusual() {
         let mut trial = trial().set("reaffirm", 10);
-        assert_eq!(trial.command(), "suffrage simulate bully --nodes 4 --initiator 1 --reaffirm 10");
+        assert_eq!(trial.command(), "suffrage-lab simulate bully --nodes 4 --initiator 1 --reaffirm 10");
         trial.scenario.loss = 0.1;
         trial.scenario.multicast_loss = Some(0.2);
         trial.scenario.view_prob = 0.5;
@@ -170,7 +170,7 @@ mod tests {
         trial.scenario.fail_within = "7".parse().unwrap();
         assert_eq!(
             trial.command(),
-            "suffrage simulate bully --nodes 4 --initiator 1 --view-prob 0.5 --ucast-loss 0.1 \
+            "suffrage-lab simulate bully --nodes 4 --initiator 1 --view-prob 0.5 --ucast-loss 0.1 \
              --mcast-loss 0.2 --fail 0.01 --fail-within 7 --reaffirm 10"
         );
     }
@@ -180,7 +180,7 @@ mod tests {
         let mut trial = trial().over_power_law(0.8);
         trial.scenario.initiators.clear();
         trial.scenario.contenders = Some(suffrage_sim::Contenders::Share(1.0));
-        let command = "suffrage simulate bully --nodes 4 --contenders 1.0 --topology power-law:0.8";
+        let command = "suffrage-lab simulate bully --nodes 4 --contenders 1.0 --topology power-law:0.8";
         assert_eq!(trial.command(), command);
     }
 
@@ -189,7 +189,7 @@ mod tests {
         let mut trial = trial();
         trial.scenario.plan =
             vec![(suffrage_core::Time::ZERO + suffrage_core::Span::from_units(2.5), Fault::Crash(3))];
-        assert_eq!(trial.command(), "suffrage simulate bully --nodes 4 --initiator 1 --crash 4@2.5");
+        assert_eq!(trial.command(), "suffrage-lab simulate bully --nodes 4 --initiator 1 --crash 4@2.5");
     }
 
     #[test]

@@ -1,18 +1,16 @@
-//! The environment of the processes: the network, clocks, disks and timers that their effects go to.
-
-use std::collections::{BTreeMap, BTreeSet};
-use std::hash::Hash as _;
+//! The environment of the processes: the network, disks and timers that their effects go to.
+//!
+//! This is compiled for every algorithm. What does not depend on its messages and timers is in
+//! [`state`](crate::state).
 
 use suffrage_core::{
-    Announcement, Effects, Hash, Message as _, NodeId, Process, Rng, Roster, Span, Time, Timer as _,
+    Announcement, Effects, Message as _, NodeId, Process, Rng, Roster, Span, Time, Timer as _,
 };
 
-use crate::clocks::Clocks;
 use crate::facts::Status;
-use crate::invariants::Change;
-use crate::network::Network;
 use crate::observer::{Said, Why};
-use crate::{Facts, Invariant, Latency, Ledger, Observer, Queue, TraceEvent, Violation};
+use crate::state::WorldState;
+use crate::{Latency, Queue, TraceEvent};
 
 /// An entry of the queue.
 #[derive(Clone, Debug)]
@@ -35,143 +33,27 @@ pub(crate) enum EventKind<P: Process> {
     ScheduledAction,
 }
 
-/// A process that does not run for a while.
-pub(crate) struct Pause<P: Process> {
-    pub(crate) until: Time,
-    /// What has reached it meanwhile, in order.
-    pub(crate) waiting: Vec<Event<P>>,
-}
-
-/// An election besides the first: who believes what in it, and what must hold.
-pub(crate) struct Other {
-    pub(crate) ledger: Ledger,
-    pub(crate) invariants: Vec<Box<dyn Invariant>>,
-}
-
 pub(crate) struct Environment<P: Process> {
-    pub(crate) now: Time,
+    pub(crate) state: WorldState,
     pub(crate) queue: Queue<Event<P>>,
-    pub(crate) network: Network,
-    statuses: Vec<Status>,
-    /// How many are not up: while it is nobody, nobody's status need be looked at.
-    impaired: usize,
-    pub(crate) paused: BTreeMap<usize, Pause<P>>,
     /// For each process and timer, how often it was set or cancelled: an event in the queue with an
     /// older number is stale.
     generations: Vec<u32>,
+    /// What has reached paused processes meanwhile, in order, with the slot.
+    deferred: Vec<(usize, Event<P>)>,
     /// Empty until somebody saves something.
     disks: Vec<Option<P::Saved>>,
-    /// The processes' chance; the network has its own.
-    rng: Rng,
-    pub(crate) clocks: Clocks,
-    pub(crate) delay_bound: Span,
-    /// Whether the bytes of messages are counted.
-    pub(crate) weighs: bool,
-    /// Whether anybody looks at what is sent, an observer or the scales: one question for both.
-    pub(crate) looked_at: bool,
-    pub(crate) ledger: Ledger,
-    pub(crate) observer: Option<Box<dyn Observer>>,
-    pub(crate) invariants: Vec<Box<dyn Invariant>>,
-    /// The elections besides the first, if processes take part in several.
-    pub(crate) others: Vec<Other>,
-    pub(crate) ineligible: BTreeSet<usize>,
 }
 
 impl<P: Process> Environment<P> {
     pub(crate) fn new(count: usize, seed: u64, latency: Latency) -> Self {
-        let seeds = Hash::new(seed);
         Environment {
-            now: Time::ZERO,
+            state: WorldState::new(count, P::Message::KINDS.len(), seed, latency),
             queue: Queue::default(),
-            network: Network::new(latency, seeds.word(0)),
-            statuses: vec![Status::Up; count],
-            impaired: 0,
-            paused: BTreeMap::new(),
             generations: vec![0; count * P::Timer::COUNT],
+            deferred: Vec::new(),
             disks: Vec::new(),
-            rng: Rng::new(seeds.word(1)),
-            clocks: Clocks::new(seeds.word(2)),
-            delay_bound: latency.bound(),
-            weighs: false,
-            looked_at: false,
-            ledger: Ledger::new::<P>(count),
-            observer: None,
-            invariants: Vec::new(),
-            others: Vec::new(),
-            ineligible: BTreeSet::new(),
         }
-    }
-
-    pub(crate) fn facts<'a>(&'a self, roster: &'a Roster) -> Facts<'a> {
-        self.facts_in(roster, &self.ledger)
-    }
-
-    /// The same about the election of this ledger.
-    pub(crate) fn facts_in<'a>(&'a self, roster: &'a Roster, ledger: &'a Ledger) -> Facts<'a> {
-        Facts {
-            now: self.now,
-            roster,
-            statuses: &self.statuses,
-            network: &self.network,
-            clocks: &self.clocks,
-            ledger,
-            ineligible: &self.ineligible,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn status(&self, slot: usize) -> Status {
-        if self.impaired == 0 { Status::Up } else { self.statuses[slot] }
-    }
-
-    pub(crate) fn set_status(&mut self, slot: usize, status: Status) {
-        self.impaired -= usize::from(self.statuses[slot] != Status::Up);
-        self.impaired += usize::from(status != Status::Up);
-        let was = std::mem::replace(&mut self.statuses[slot], status);
-        let others = self.others.iter_mut().map(|other| &mut other.ledger);
-        for ledger in std::iter::once(&mut self.ledger).chain(others) {
-            match (was == Status::Down, status == Status::Down) {
-                (true, false) => ledger.join(self.now),
-                (false, true) => ledger.live -= 1,
-                _ => {}
-            }
-        }
-    }
-
-    /// What a process's clock shows.
-    #[inline]
-    pub(crate) fn clock(&self, slot: usize) -> Time {
-        self.clocks.show(slot, self.now)
-    }
-
-    pub(crate) fn jump(&mut self, slot: usize, by: Span, back: bool) {
-        self.clocks.jump(self.statuses.len(), slot, self.now, by, back);
-    }
-
-    /// Writes an input down in the fingerprint of the run.
-    #[inline]
-    pub(crate) fn note(&mut self, who: u64, what: u64) {
-        self.ledger.events += 1;
-        self.ledger.fingerprint.mix(self.now.as_nanos());
-        self.ledger.fingerprint.mix(who ^ what.rotate_left(29));
-    }
-
-    pub(crate) fn observe(&mut self, event: TraceEvent<'_>) {
-        if let Some(observer) = &mut self.observer {
-            observer.observe(self.now, event);
-        }
-    }
-
-    pub(crate) fn observe_opinion(&mut self, who: NodeId, peer: NodeId, suspected: bool) {
-        self.observe(match suspected {
-            true => TraceEvent::Suspected { who, peer },
-            false => TraceEvent::Restored { who, peer },
-        });
-    }
-
-    /// Whether the observer hears nothing of the subject.
-    pub(crate) fn is_silent(&self, observer: usize, subject: usize) -> bool {
-        self.status(subject) != Status::Up || self.network.is_cut(subject, observer)
     }
 
     // What seldom happens to a message gets it by value: a reference would keep the message in memory
@@ -180,7 +62,7 @@ impl<P: Process> Environment<P> {
     #[cold]
     #[inline(never)]
     pub(crate) fn observe_delivery(&mut self, from: NodeId, to: NodeId, message: P::Message) {
-        self.observe(TraceEvent::Delivered { from, to, message: said(&message) });
+        self.state.observe(TraceEvent::Delivered { from, to, message: said(&message) });
     }
 
     #[cold]
@@ -190,14 +72,14 @@ impl<P: Process> Environment<P> {
         if !again {
             self.weigh(&message, 1);
         }
-        self.observe(TraceEvent::Sent { from, to, message: said(&message), arrives });
+        self.state.observe(TraceEvent::Sent { from, to, message: said(&message), arrives });
     }
 
     /// Counts the bytes of so many copies of a message, if they are to be counted.
     fn weigh(&mut self, message: &P::Message, copies: u64) {
-        if self.weighs {
+        if self.state.weighs {
             let size = postcard::experimental::serialized_size(message).expect("messages are plain data");
-            self.ledger.bytes += size as u64 * copies;
+            self.state.ledger.bytes += size as u64 * copies;
         }
     }
 
@@ -205,8 +87,9 @@ impl<P: Process> Environment<P> {
     #[inline(never)]
     fn refuse(&mut self, from: NodeId, to: NodeId, message: P::Message) {
         self.weigh(&message, 1);
-        self.ledger.strange += 1;
-        self.observe(TraceEvent::Dropped { from, to, message: said(&message), why: Why::Stranger });
+        self.state.ledger.strange += 1;
+        let message = said(&message);
+        self.state.observe(TraceEvent::Dropped { from, to, message, why: Why::Stranger });
     }
 
     /// Drops what does not even leave.
@@ -227,24 +110,27 @@ impl<P: Process> Environment<P> {
         message: P::Message,
         why: Why,
     ) {
-        match why {
-            Why::Lost => self.ledger.lost += 1,
-            Why::Cut => self.ledger.cut += 1,
-            Why::Dead => self.ledger.dead += 1,
-            Why::Stranger => self.ledger.strange += 1,
-        }
-        self.observe(TraceEvent::Dropped {
-            from: roster.id(from),
-            to: roster.id(to),
-            message: said(&message),
-            why,
-        });
+        self.state.dropped(roster, [from, to], said(&message), why);
     }
 
     /// Keeps what reaches a paused process until it goes on.
     #[cold]
+    #[inline(never)]
     pub(crate) fn defer(&mut self, slot: usize, event: Event<P>) {
-        self.paused.get_mut(&slot).expect("it is paused").waiting.push(event);
+        self.deferred.push((slot, event));
+    }
+
+    /// What has been kept for a process.
+    pub(crate) fn deferred(&mut self, slot: usize) -> Vec<Event<P>> {
+        let mut events = Vec::new();
+        for (owner, event) in std::mem::take(&mut self.deferred) {
+            if owner == slot {
+                events.push(event);
+            } else {
+                self.deferred.push((owner, event));
+            }
+        }
+        events
     }
 
     /// Reads ahead what the timers of the open bucket will be compared with. With very many processes
@@ -275,16 +161,14 @@ impl<P: Process> Environment<P> {
         *generation
     }
 
-    /// What is lost when a process dies: its timers, its belief, its place among the paused. What
-    /// was waiting there is returned.
+    /// Has a process die, with its timers. What was waiting for it is returned.
     pub(crate) fn crash(&mut self, slot: usize, who: NodeId) -> Vec<Event<P>> {
-        self.set_status(slot, Status::Down);
+        let paused = self.state.status(slot) == Status::Paused;
+        self.state.crash(slot, who);
         for generation in &mut self.generations[slot * P::Timer::COUNT..][..P::Timer::COUNT] {
             *generation = generation.wrapping_add(1);
         }
-        self.ledger.forget(slot, who, self.now);
-        self.others.iter_mut().for_each(|other| other.ledger.forget(slot, who, self.now));
-        self.paused.remove(&slot).map_or(Vec::new(), |pause| pause.waiting)
+        if paused { self.deferred(slot) } else { Vec::new() }
     }
 
     /// What a process finds on its disk when it comes back. One that did not survive is empty.
@@ -296,87 +180,47 @@ impl<P: Process> Environment<P> {
         disk.clone()
     }
 
-    /// Shows the invariants what has changed.
-    pub(crate) fn changed(&mut self, roster: &Roster, change: Change) {
-        if self.invariants.is_empty() {
-            return;
-        }
-        self.judge(roster, |invariant, facts| invariant.on_change(facts, change));
-        // What somebody says concerns one election; a fault concerns all.
-        if !matches!(change, Change::Announced(..)) {
-            for place in 0..self.others.len() {
-                self.judge_other(roster, place, |invariant, facts| invariant.on_change(facts, change));
-            }
-        }
-    }
-
-    pub(crate) fn at_end(&mut self, roster: &Roster) {
-        self.judge(roster, |invariant, facts| invariant.at_end(facts));
-        for place in 0..self.others.len() {
-            self.judge_other(roster, place, |invariant, facts| invariant.at_end(facts));
-        }
-    }
-
-    fn judge(
-        &mut self,
-        roster: &Roster,
-        check: impl Fn(&mut dyn Invariant, &Facts<'_>) -> Result<(), String>,
-    ) {
-        let mut invariants = std::mem::take(&mut self.invariants);
-        for invariant in &mut invariants {
-            if let Err(detail) = check(invariant.as_mut(), &self.facts(roster)) {
-                self.record_violation(invariant.name(), detail);
-            }
-        }
-        self.invariants = invariants;
-    }
-
-    fn judge_other(
-        &mut self,
-        roster: &Roster,
-        place: usize,
-        check: impl Fn(&mut dyn Invariant, &Facts<'_>) -> Result<(), String>,
-    ) {
-        let mut invariants = std::mem::take(&mut self.others[place].invariants);
-        for invariant in &mut invariants {
-            let facts = self.facts_in(roster, &self.others[place].ledger);
-            if let Err(detail) = check(invariant.as_mut(), &facts) {
-                self.record_violation(invariant.name(), format!("in election {}: {detail}", place + 2));
-            }
-        }
-        self.others[place].invariants = invariants;
-    }
-
-    /// Writes a broken promise down, the first of its kind.
-    fn record_violation(&mut self, invariant: &'static str, detail: String) {
-        if !self.ledger.violations.iter().any(|violation| violation.invariant == invariant) {
-            self.ledger.violations.push(Violation { invariant, at: self.now, detail });
-        }
-    }
-
     #[inline(always)]
     fn transmit(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message) {
-        if !self.network.is_whole() && self.network.is_cut(from, to) {
+        if !self.state.network.is_whole() && self.state.network.is_cut(from, to) {
             return self.hold_back(roster, from, to, message, Why::Cut);
         }
-        if self.network.loses() {
+        if self.state.network.loses() {
             return self.hold_back(roster, from, to, message, Why::Lost);
         }
-        if self.network.doubles() {
-            self.ledger.doubled += 1;
-            self.enqueue(roster, from, to, message.clone(), true);
+        if self.state.network.doubles() {
+            self.double(roster, from, to, message.clone());
         }
         self.enqueue(roster, from, to, message, false);
     }
 
+    /// One of several addressees: [`transmit`](Self::transmit), but not compiled into its caller.
+    #[inline(never)]
+    fn transmit_copy(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message) {
+        self.transmit(roster, from, to, message);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn double(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message) {
+        self.state.ledger.doubled += 1;
+        self.enqueue(roster, from, to, message, true);
+    }
+
     #[inline(always)]
     fn enqueue(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message, again: bool) {
-        let arrives = self.now + self.network.delay();
-        if self.looked_at {
+        let arrives = self.state.now + self.state.network.delay();
+        if self.state.looked_at {
             self.look_at_sending(roster.id(from), roster.id(to), message.clone(), arrives, again);
         }
         let kind = EventKind::Message(message);
         self.queue.push(arrives.as_nanos(), Event { target: to as u32, tag: from as u32, kind });
+    }
+
+    /// Schedules what is not scheduled often: [`Queue::push`], but not compiled into its caller.
+    #[inline(never)]
+    pub(crate) fn push(&mut self, at: Time, event: Event<P>) {
+        self.queue.push(at.as_nanos(), event);
     }
 }
 
@@ -397,26 +241,17 @@ impl<'w, P: Process> Turn<'w, P> {
     pub(crate) fn new(slot: usize, roster: &'w Roster, environment: &'w mut Environment<P>) -> Self {
         Turn { slot, roster, environment }
     }
-
-    /// A failure detector that is a process of its own says what it takes a peer for.
-    fn report_suspicion(&mut self, peer: NodeId, suspected: bool) {
-        let Some(subject) = self.roster.slot(peer) else { return };
-        let wrong = suspected && !self.environment.is_silent(self.slot, subject);
-        self.environment.ledger.wrong_suspicions += u64::from(wrong);
-        let who = self.roster.id(self.slot);
-        self.environment.observe_opinion(who, peer, suspected);
-    }
 }
 
 impl<P: Process> Effects<P> for Turn<'_, P> {
     #[inline]
     fn rng(&mut self) -> &mut Rng {
-        &mut self.environment.rng
+        &mut self.environment.state.rng
     }
 
     #[inline(always)]
     fn send(&mut self, to: NodeId, message: P::Message) {
-        self.environment.ledger.sent[message.kind()] += 1;
+        self.environment.state.ledger.sent[message.kind()] += 1;
         match self.roster.slot(to) {
             Some(to) => self.environment.transmit(self.roster, self.slot, to, message),
             None => self.environment.refuse(self.roster.id(self.slot), to, message),
@@ -425,35 +260,36 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
 
     fn multicast(&mut self, message: P::Message) {
         let copies = self.roster.len() as u64 - 1;
-        self.environment.ledger.multicasts[message.kind()] += 1;
-        self.environment.ledger.copies[message.kind()] += copies;
+        self.environment.state.ledger.multicasts[message.kind()] += 1;
+        self.environment.state.ledger.copies[message.kind()] += copies;
         let from = self.roster.id(self.slot);
-        self.environment.observe(TraceEvent::Multicast { from, message: said(&message) });
-        let loss = self.environment.network.multicast_loss.unwrap_or(self.environment.network.loss);
+        self.environment.state.observe(TraceEvent::Multicast { from, message: said(&message) });
+        let loss =
+            self.environment.state.network.multicast_loss.unwrap_or(self.environment.state.network.loss);
         // Cuts are met on sending too, so that what is sent into one stays lost if it heals.
-        if let Latency::Const(delay) = self.environment.network.latency
-            && self.environment.network.duplicate == 0.0
-            && self.environment.network.is_whole()
+        if let Some(delay) = self.environment.state.network.constant_delay()
+            && self.environment.state.network.duplicate == 0.0
+            && self.environment.state.network.is_whole()
         {
             self.environment.weigh(&message, copies);
             let tag = (loss as f32).to_bits();
             let event = Event { target: self.slot as u32, tag, kind: EventKind::Multicast(message) };
-            return self.environment.queue.push((self.environment.now + delay).as_nanos(), event);
+            return self.environment.push(self.environment.state.now + delay, event);
         }
         // The loss is put in place for the while, so that the way of every other message need not know.
-        let usual = std::mem::replace(&mut self.environment.network.loss, loss);
+        let usual = std::mem::replace(&mut self.environment.state.network.loss, loss);
         for to in (0..self.roster.len()).filter(|&to| to != self.slot) {
-            self.environment.transmit(self.roster, self.slot, to, message.clone());
+            self.environment.transmit_copy(self.roster, self.slot, to, message.clone());
         }
-        self.environment.network.loss = usual;
+        self.environment.state.network.loss = usual;
     }
 
     #[inline]
     fn set_timer(&mut self, timer: P::Timer, after: Span) {
-        let after = self.environment.clocks.true_span(self.slot, after);
+        let after = self.environment.state.clocks.true_span(self.slot, after);
         let generation = self.environment.next_generation(self.slot, timer);
         let event = Event { target: self.slot as u32, tag: generation, kind: EventKind::Timer(timer) };
-        self.environment.queue.push((self.environment.now + after).as_nanos(), event);
+        self.environment.queue.push((self.environment.state.now + after).as_nanos(), event);
     }
 
     #[inline]
@@ -469,52 +305,26 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
     }
 
     fn announce(&mut self, announcement: Announcement) {
-        let who = self.roster.id(self.slot);
-        let now = self.environment.now;
-        announcement.hash(&mut self.environment.ledger.fingerprint);
-        // One that was paused says late that it no longer leads: it has not since its lease ended.
-        let overdue = self.environment.ledger.lease(self.slot).map_or(Span::ZERO, |end| {
-            self.environment.clocks.true_span(self.slot, self.environment.clock(self.slot).since(end))
-        });
-        self.environment.ledger.believe(self.slot, who, announcement, now, overdue);
-        self.environment.observe(TraceEvent::Announced { who, announcement });
-        self.environment.changed(self.roster, Change::Announced(self.slot, announcement));
+        self.environment.state.announce(self.roster, self.slot, announcement);
     }
 
     fn lead_until(&mut self, end: Time) {
-        self.environment.ledger.lease_until(self.slot, end);
-        self.environment.changed(self.roster, Change::Clocked(self.slot));
+        self.environment.state.lead_until(self.roster, self.slot, end);
     }
 
     fn announce_in(&mut self, election: usize, announcement: Announcement) {
-        let Some(place) = election.checked_sub(1) else { return self.announce(announcement) };
-        let (who, now, clock) =
-            (self.roster.id(self.slot), self.environment.now, self.environment.clock(self.slot));
-        announcement.hash(&mut self.environment.ledger.fingerprint);
-        self.environment.ledger.active = now;
-        let Environment { others, clocks, .. } = &mut *self.environment;
-        let ledger = &mut others[place].ledger;
-        let overdue =
-            ledger.lease(self.slot).map_or(Span::ZERO, |end| clocks.true_span(self.slot, clock.since(end)));
-        ledger.believe(self.slot, who, announcement, now, overdue);
-        let change = Change::Announced(self.slot, announcement);
-        self.environment
-            .judge_other(self.roster, place, |invariant, facts| invariant.on_change(facts, change));
+        self.environment.state.announce_in(self.roster, self.slot, election, announcement);
     }
 
     fn lead_until_in(&mut self, election: usize, end: Time) {
-        let Some(place) = election.checked_sub(1) else { return self.lead_until(end) };
-        self.environment.others[place].ledger.lease_until(self.slot, end);
-        let change = Change::Clocked(self.slot);
-        self.environment
-            .judge_other(self.roster, place, |invariant, facts| invariant.on_change(facts, change));
+        self.environment.state.lead_until_in(self.roster, self.slot, election, end);
     }
 
     fn suspect(&mut self, peer: NodeId) {
-        self.report_suspicion(peer, true);
+        self.environment.state.report_suspicion(self.roster, self.slot, peer, true);
     }
 
     fn restore(&mut self, peer: NodeId) {
-        self.report_suspicion(peer, false);
+        self.environment.state.report_suspicion(self.roster, self.slot, peer, false);
     }
 }

@@ -1,6 +1,7 @@
 //! What can go wrong, and when.
 
 use std::cmp::Ordering;
+use std::fmt;
 use std::str::FromStr;
 
 use suffrage_core::{Attribute, NodeId, Roster, Span, Time};
@@ -15,6 +16,15 @@ pub enum Fault {
     /// The leader dies: of the live processes, the one that most live processes believe in at that
     /// moment. Nothing happens if there is none.
     CrashLeader,
+    /// A process is to die in the middle of an input, at this point of what it does from now on; a dead process,
+    /// of what it does from its return on. The effects before that point happen, those after it do not. The death
+    /// of the process, the recovery of a live one, and [`HealAll`](Fault::HealAll) call it off.
+    CrashMidway {
+        /// Who.
+        slot: usize,
+        /// Where.
+        point: CrashPoint,
+    },
     /// A dead process comes back, with or without what it saved.
     Recover {
         /// Who.
@@ -37,6 +47,16 @@ pub enum Fault {
     Loss(f64),
     /// Messages are doubled with this probability from now on.
     Duplicate(f64),
+    /// Messages are late with this probability from now on: a late one takes up to so much longer, uniformly.
+    Late {
+        /// How likely a message is late.
+        probability: f64,
+        /// How much longer it takes at most.
+        most: Span,
+    },
+    /// Messages take so many times as long as usual from now on; 1 ends it. Processes go on expecting them within
+    /// the usual bound.
+    Slow(f64),
     /// A process's clock jumps. Its timers, which count the time that passes, do not.
     Jump {
         /// Whose.
@@ -48,8 +68,44 @@ pub enum Fault {
     },
     /// How good a leader a process would be changes.
     Rank(usize, Attribute),
-    /// All that is wrong ends: cuts, loss, doubling, wrong suspicions. The dead stay dead.
+    /// All that is wrong ends: cuts, loss, doubling, late and slow messages, wrong suspicions, crashes that have
+    /// not happened yet. The dead stay dead, and messages on their way arrive when they would have.
     HealAll,
+}
+
+/// A point in what a process does, at which it dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CrashPoint {
+    /// After so many more effects of any kind.
+    Effects(u32),
+    /// When it would save: nothing is saved.
+    BeforeSave,
+    /// When it has saved: the disk is all that knows of it.
+    AfterSave,
+}
+
+impl FromStr for CrashPoint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<CrashPoint, String> {
+        match text {
+            "before-save" => Ok(CrashPoint::BeforeSave),
+            "after-save" => Ok(CrashPoint::AfterSave),
+            _ => text.parse().map(CrashPoint::Effects).map_err(|_| {
+                format!("`{text}` is not a point; it is before-save, after-save or a number of effects")
+            }),
+        }
+    }
+}
+
+impl fmt::Display for CrashPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CrashPoint::BeforeSave => f.write_str("before-save"),
+            CrashPoint::AfterSave => f.write_str("after-save"),
+            CrashPoint::Effects(count) => count.fmt(f),
+        }
+    }
 }
 
 /// Faults and their times.
@@ -68,14 +124,17 @@ impl Fault {
             Fault::Heal(name) => (1, *name),
             Fault::Loss(_) => (2, 0),
             Fault::Duplicate(_) => (3, 0),
-            Fault::Crash(slot) => (4, *slot),
-            Fault::CrashLeader => (4, usize::MAX),
-            Fault::Recover { slot, .. } => (5, *slot),
-            Fault::RecoverLeader { .. } => (5, usize::MAX),
-            Fault::Pause(slot, _) => (6, *slot),
-            Fault::Jump { slot, .. } => (7, *slot),
-            Fault::Rank(slot, _) => (8, *slot),
-            Fault::Cut(name, _) => (9, *name),
+            Fault::Slow(_) => (4, 0),
+            Fault::Late { .. } => (5, 0),
+            Fault::Crash(slot) => (6, *slot),
+            Fault::CrashLeader => (6, usize::MAX),
+            Fault::Recover { slot, .. } => (7, *slot),
+            Fault::RecoverLeader { .. } => (7, usize::MAX),
+            Fault::CrashMidway { slot, .. } => (8, *slot),
+            Fault::Pause(slot, _) => (9, *slot),
+            Fault::Jump { slot, .. } => (10, *slot),
+            Fault::Rank(slot, _) => (11, *slot),
+            Fault::Cut(name, _) => (12, *name),
         }
     }
 }
@@ -178,6 +237,37 @@ pub fn parse_transfer(text: &str) -> Result<(NodeId, NodeId, Time), String> {
     Ok((who.parse()?, to, at))
 }
 
+/// Reads `5:before-save@10`, `5:after-save@10` or `5:3@10`: who dies, at which point, and from when on that counts.
+pub fn parse_crash_midway(text: &str) -> Result<(NodeId, CrashPoint, Time), String> {
+    let form = || format!("`{text}` has not the form 5:before-save@10, 5:after-save@10 or 5:3@10");
+    let (what, at) = text.split_once('@').ok_or_else(form)?;
+    let (who, point) = what.split_once(':').ok_or_else(form)?;
+    Ok((who.parse()?, point.parse()?, at.parse()?))
+}
+
+/// Reads `0.01:36@10`: how likely messages are late, by how much at most, and from when on.
+pub fn parse_late(text: &str) -> Result<(f64, Span, Time), String> {
+    let form = || format!("`{text}` has not the form 0.01:36@10");
+    let (what, at) = text.split_once('@').ok_or_else(form)?;
+    let (probability, most) = what.split_once(':').ok_or_else(form)?;
+    match probability.parse() {
+        Ok(probability) if (0.0..=1.0).contains(&probability) => {
+            Ok((probability, most.parse()?, at.parse()?))
+        }
+        _ => Err(format!("`{probability}` is not a probability from 0 to 1")),
+    }
+}
+
+/// Reads `20@10`: how many times as long messages take, and from when on.
+pub fn parse_slow(text: &str) -> Result<(f64, Time), String> {
+    let form = || format!("`{text}` has not the form 20@10");
+    let (factor, at) = text.split_once('@').ok_or_else(form)?;
+    match factor.parse() {
+        Ok(factor) if (0.001..=1000.0).contains(&factor) => Ok((factor, at.parse()?)),
+        _ => Err(format!("`{factor}` is not a factor from 0.001 to 1000")),
+    }
+}
+
 /// Reads the beginning and the end of what `text` describes.
 fn parse_times(text: &str, from: &str, to: &str) -> Result<(Time, Time), String> {
     let (from, to): (Time, Time) = (from.parse()?, to.parse()?);
@@ -218,6 +308,13 @@ mod tests {
         assert_eq!("1|2@7".parse::<Partition>().unwrap().to, None);
         assert_eq!("1|2".parse::<Partition>().unwrap().from, Time::ZERO);
         assert_eq!(parse_rerank("5=-9@3"), Ok((NodeId(5), -9, time(3))));
+        for point in ["before-save", "after-save", "3"] {
+            let text = format!("5:{point}@10");
+            let (who, parsed, at) = parse_crash_midway(&text).unwrap();
+            assert_eq!(format!("{who}:{parsed}@{at}"), text);
+        }
+        assert_eq!(parse_late("0.25:36@10"), Ok((0.25, Span::from_millis(36), time(10))));
+        assert_eq!(parse_slow("2.5@10"), Ok((2.5, time(10))));
     }
 
     #[test]
@@ -259,6 +356,15 @@ mod tests {
         }
         for text in ["5=9", "5@3", "5=x@3"] {
             assert!(parse_rerank(text).is_err(), "{text}");
+        }
+        for text in ["5@10", "5:save@10", "5:-1@10", ":3@10", "5:3"] {
+            assert!(parse_crash_midway(text).is_err(), "{text}");
+        }
+        for text in ["0.1@10", "2:3@10", "0.1:3", "0.1:x@10", "NaN:1@10"] {
+            assert!(parse_late(text).is_err(), "{text}");
+        }
+        for text in ["2", "0@10", "x@10", "2@", "inf@10"] {
+            assert!(parse_slow(text).is_err(), "{text}");
         }
         let refusal = |text| parse_interval(text).unwrap_err();
         assert_eq!(refusal("5@10..5"), "`5@10..5` ends before it begins");

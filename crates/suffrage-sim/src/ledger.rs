@@ -5,7 +5,7 @@ use std::hash::Hasher as _;
 use std::ops::Sub;
 
 use serde::Serialize;
-use suffrage_core::{Announcement, NodeId, Process, Span, Term, Time};
+use suffrage_core::{Announcement, NodeId, Span, Term, Time};
 
 use crate::Violation;
 use crate::fingerprint::Fingerprint;
@@ -115,10 +115,6 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new<P: Process>(count: usize) -> Ledger {
-        Ledger::of(count, <P::Message as suffrage_core::Message>::KINDS.len())
-    }
-
     /// The ledger of so many processes that send so many kinds of messages.
     pub(crate) fn of(count: usize, kinds: usize) -> Ledger {
         let zeros = vec![0; kinds];

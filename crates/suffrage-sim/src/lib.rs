@@ -1,7 +1,19 @@
-//! A deterministic discrete-event world that runs any [`Process`](suffrage_core::Process).
+//! A deterministic discrete-event simulator that runs any [`Process`](suffrage_core::Process).
 //!
 //! One seed decides everything: the same seed gives the same events in the same order and the same
 //! [`trace_hash`](Ledger::trace_hash) on every machine.
+//!
+//! - [`Scenario`], [`Fault`], [`Latency`], [`Detector`], [`Multicast`]: a run as data. [`runner`] runs a scenario with
+//!   an algorithm that is given by name.
+//! - [`World`]: the event loop. `queue.rs` is the event queue, `environment.rs` holds network, clocks, disks and timers,
+//!   and `schedule.rs` applies faults and commands.
+//! - [`Facts`], [`invariants`]: the truth that no process sees, and what must hold in it, one invariant a file.
+//! - [`Ledger`], [`Outcome`]: what is counted during a run, and its result. `statistics.rs` computes means and shares
+//!   with their intervals.
+//! - [`TortureCase`], [`Storm`]: scenarios that a seed decides, and smaller scenarios that break the same promise.
+//! - [`Trial`]: the scenarios in which all algorithms are compared.
+//! - [`measure`]: failure detectors, multicasts and the fail-over of a lease, measured alone.
+//! - [`Observer`]: hooks for traces and diagrams.
 
 mod clocks;
 mod contenders;
@@ -13,6 +25,7 @@ mod fingerprint;
 pub mod invariants;
 mod ledger;
 pub mod measure;
+mod midway;
 mod multicast;
 mod network;
 mod observer;
@@ -21,6 +34,7 @@ mod queue;
 mod runner;
 mod scenario;
 mod schedule;
+mod state;
 mod statistics;
 mod storm;
 mod suite;
@@ -31,8 +45,8 @@ pub use contenders::Contenders;
 pub use detector::Detector;
 pub use facts::Facts;
 pub use fault::{
-    Fault, Partition, Plan, Whom, order, parse_interval, parse_jump, parse_moment, parse_rerank,
-    parse_transfer, parse_whom, slot_of,
+    CrashPoint, Fault, Partition, Plan, Whom, order, parse_crash_midway, parse_interval, parse_jump,
+    parse_late, parse_moment, parse_rerank, parse_slow, parse_transfer, parse_whom, slot_of,
 };
 pub use invariants::{Invariant, Violation};
 pub use ledger::{Accord, Belief, Ledger, Reign, Traffic};

@@ -89,6 +89,12 @@ pub(crate) struct Network {
     /// How likely an addressee misses a multicast, if that differs.
     pub(crate) multicast_loss: Option<f64>,
     pub(crate) duplicate: f64,
+    /// How many times as long as usual messages take.
+    factor: f64,
+    /// How likely a message is late besides, and by how much at most.
+    late: (f64, Span),
+    /// Whether messages take longer than the latency says, for either reason: one question on the way of each.
+    stretched: bool,
     cuts: Vec<(usize, Cut)>,
     pub(crate) rng: Rng,
 }
@@ -157,6 +163,9 @@ impl Network {
             loss: 0.0,
             multicast_loss: None,
             duplicate: 0.0,
+            factor: 1.0,
+            late: (0.0, Span::ZERO),
+            stretched: false,
             cuts: Vec::new(),
             rng: Rng::new(seed),
         }
@@ -175,7 +184,26 @@ impl Network {
 
     pub(crate) fn heal_all(&mut self) {
         (self.loss, self.multicast_loss, self.duplicate) = (0.0, None, 0.0);
+        (self.factor, self.late, self.stretched) = (1.0, (0.0, Span::ZERO), false);
         self.cuts.clear();
+    }
+
+    pub(crate) fn set_factor(&mut self, factor: f64) {
+        self.factor = factor;
+        self.stretched = self.factor != 1.0 || self.late.0 > 0.0;
+    }
+
+    pub(crate) fn set_late(&mut self, probability: f64, most: Span) {
+        self.late = (probability, most);
+        self.stretched = self.factor != 1.0 || self.late.0 > 0.0;
+    }
+
+    /// How long every message takes, if all take equally long.
+    pub(crate) fn constant_delay(&self) -> Option<Span> {
+        match self.latency {
+            Latency::Const(delay) if !self.stretched => Some(delay),
+            _ => None,
+        }
     }
 
     #[inline]
@@ -211,7 +239,19 @@ impl Network {
 
     #[inline]
     pub(crate) fn delay(&mut self) -> Span {
-        self.latency.sample(&mut self.rng)
+        let usual = self.latency.sample(&mut self.rng);
+        if self.stretched { self.stretch(usual) } else { usual }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn stretch(&mut self, usual: Span) -> Span {
+        let delay = if self.factor == 1.0 { usual } else { usual.scale(self.factor) };
+        let (probability, most) = self.late;
+        if probability > 0.0 && self.rng.chance(probability) {
+            return delay + Span::from_nanos(self.rng.below(most.as_nanos().saturating_add(1)));
+        }
+        delay
     }
 }
 
@@ -241,6 +281,26 @@ mod tests {
             let late = (0..100_000).filter(|_| latency.sample(&mut rng) > latency.bound()).count();
             assert!(rare.contains(&late), "{text}: {late}");
         }
+    }
+
+    /// Of 10,000 messages, a tenth is late with a standard deviation of 30; six of those, on a fixed seed.
+    #[test]
+    fn slow_and_late_messages_end_when_all_heals() {
+        let mut network = Network::new(Latency::Const(Span::UNIT), 1);
+        network.set_factor(3.0);
+        assert_eq!((network.delay(), network.constant_delay()), (Span::from_millis(3), None));
+        network.set_late(0.1, Span::from_millis(50));
+        let delays: Vec<Span> = (0..10_000).map(|_| network.delay()).collect();
+        let late = delays.iter().filter(|&&delay| delay > Span::from_millis(3)).count();
+        assert!((820..=1180).contains(&late), "{late}");
+        let most = delays.iter().max().copied();
+        assert!(most > Some(Span::from_millis(52)) && most <= Some(Span::from_millis(53)), "{most:?}");
+        network.set_factor(1.0);
+        assert!(network.stretched, "they are still late");
+        network.heal_all();
+        let before = network.rng.clone();
+        assert_eq!((network.delay(), network.constant_delay()), (Span::UNIT, Some(Span::UNIT)));
+        assert_eq!(network.rng, before, "no chance is used up where nothing is wrong");
     }
 
     #[test]

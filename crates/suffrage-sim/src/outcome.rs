@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde::{Serialize, Serializer};
-use suffrage_core::{Algorithm, Figure, Member, Message as _, NodeId, Time, Value};
+use suffrage_core::{Algorithm, Figure, Kind, Member, NodeId, Time, Value};
 
-use crate::{Accord, End, Ledger, Traffic, Violation, World};
+use crate::{Accord, Facts, Ledger, Traffic, Violation, World};
 
 /// What came of a run. Times are in time units.
 #[derive(Clone, Debug, Serialize)]
@@ -93,12 +93,8 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    /// Lets the world come up to that moment, which is the first one of the window.
-    pub(crate) fn of<A: Algorithm>(world: &mut World<A>, from: Time) -> Before {
-        if let Some(last) = from.as_nanos().checked_sub(1) {
-            world.run(Time::from_nanos(last));
-        }
-        let ledger = world.ledger();
+    /// The ledger at the first moment of a window.
+    pub(crate) fn of(ledger: &Ledger, from: Time) -> Before {
         Before {
             from,
             sent: ledger.traffic(),
@@ -107,7 +103,7 @@ impl Before {
         }
     }
 
-    fn window(self, ledger: &Ledger, horizon: Time) -> Window {
+    pub(crate) fn window(self, ledger: &Ledger, horizon: Time) -> Window {
         let (from, to) = (self.from.as_units(), horizon.as_units());
         let reigns = ledger.reigns.iter().map(|reign| (reign.from, reign.to));
         let accords = ledger.accords.iter().map(|accord| (accord.from, accord.to));
@@ -156,37 +152,36 @@ impl Messages {
 }
 
 impl Outcome {
-    /// The horizon is how long a world that has fallen quiet stays as it is.
-    pub(crate) fn of<A: Algorithm>(
-        world: &World<A>,
-        options: &A::Options,
-        seed: u64,
-        end: End,
+    /// What came of a run of this algorithm, which sends these kinds of messages. The horizon is how long a world
+    /// that has fallen quiet stays as it is.
+    pub(crate) fn of(
+        algorithm: &'static str,
+        kinds: &'static [Kind],
+        facts: &Facts<'_>,
+        weighed: bool,
         horizon: Time,
-        before: Option<Before>,
     ) -> Outcome {
-        let (facts, ledger) = (world.facts(), world.ledger());
+        let (roster, ledger) = (facts.roster(), facts.ledger);
         let believed: BTreeSet<Option<NodeId>> =
             facts.up().map(|slot| facts.belief(slot).map(|belief| belief.leader)).collect();
         let common = if believed.len() == 1 { believed.iter().next().copied().flatten() } else { None };
-        let leader =
-            common.filter(|&leader| world.roster().slot(leader).is_some_and(|slot| facts.is_up(slot)));
-        let kinds = A::Message::KINDS.iter().zip(ledger.sent.iter().zip(&ledger.multicasts));
+        let leader = common.filter(|&leader| roster.slot(leader).is_some_and(|slot| facts.is_up(slot)));
+        let kinds = kinds.iter().zip(ledger.sent.iter().zip(&ledger.multicasts));
         let kinds_of = |counted| kinds.clone().filter(move |(kind, _)| kind.counted == counted);
         let reigns = ledger.reigns.iter().map(|reign| (reign.from, reign.to));
         let [leaderless, _, split] = coverage(reigns, 0.0, horizon.as_units());
         let settled = ledger.accords.last().filter(|accord| accord.to.is_none());
         Outcome {
-            algorithm: A::CONTRACT.name,
-            nodes: world.roster().len(),
-            seed,
+            algorithm,
+            nodes: roster.len(),
+            seed: 0,
             leader,
             agreed: leader.is_some(),
             undecided: facts.up().filter(|&slot| facts.belief(slot).is_none()).count(),
             leaders: believed.into_iter().flatten().collect(),
             messages: Messages {
                 sent: ledger.traffic().messages,
-                bytes: world.weighs().then_some(ledger.bytes),
+                bytes: weighed.then_some(ledger.bytes),
                 total: kinds_of(true).map(|(_, (sent, _))| sent).sum(),
                 by_kind: kinds_of(true).map(|(kind, (sent, _))| (kind.name, *sent)).collect(),
                 apart: kinds_of(false).map(|(kind, (sent, all))| (kind.name, sent + all)).collect(),
@@ -196,7 +191,7 @@ impl Outcome {
             time: ledger.active.as_units(),
             decided: ledger.decided.as_units(),
             settled: settled.map(|accord| accord.from.as_units()),
-            quiet: end == End::Quiet,
+            quiet: false,
             reigns: ledger.reigns.len(),
             leaderless,
             split,
@@ -205,13 +200,13 @@ impl Outcome {
             trace_hash: ledger.trace_hash(),
             violations: ledger.violations.clone(),
             accords: ledger.accords.clone(),
-            window: before.map(|before| before.window(ledger, horizon)),
-            figures: figures(world, options),
+            window: None,
+            figures: Vec::new(),
         }
     }
 }
 
-fn figures<A: Algorithm>(world: &World<A>, options: &A::Options) -> Vec<Figure> {
+pub(crate) fn figures<A: Algorithm>(world: &World<A>, options: &A::Options) -> Vec<Figure> {
     let facts = world.facts();
     let mut members = (0..world.roster().len()).map(|slot| Member {
         id: world.roster().id(slot),

@@ -58,7 +58,11 @@ pub struct Queue<E> {
     turns: usize,
 
     next_year: Vec<Event<E>>,
-    later_years: BTreeMap<u64, Vec<Event<E>>>,
+    /// Where the events of each later year are: a map that all queues have in common is compiled once.
+    later_years: BTreeMap<u64, usize>,
+    years: Vec<Vec<Event<E>>>,
+    /// Places among the years that are free.
+    vacant: Vec<usize>,
     len: usize,
     /// Events that had their turn this year, and events put off to the year after next or later.
     served: u64,
@@ -91,6 +95,8 @@ impl<E> Default for Queue<E> {
             turns: 0,
             next_year: Vec::new(),
             later_years: BTreeMap::new(),
+            years: Vec::new(),
+            vacant: Vec::new(),
             len: 0,
             served: 0,
             postponed: 0,
@@ -189,9 +195,29 @@ impl<E> Queue<E> {
         if year == self.year + 1 {
             self.next_year.push(event);
         } else {
-            self.later_years.entry(year).or_default().push(event);
-            self.postponed += 1;
+            self.postpone(year, event);
         }
+    }
+
+    /// Adds to the year after next or later.
+    #[inline(never)]
+    fn postpone(&mut self, year: u64, event: Event<E>) {
+        let next = self.vacant.last().copied().unwrap_or(self.years.len());
+        let place = *self.later_years.entry(year).or_insert(next);
+        if place == next {
+            self.vacant.pop();
+            if place == self.years.len() {
+                self.years.push(Vec::new());
+            }
+        }
+        self.years[place].push(event);
+        self.postponed += 1;
+    }
+
+    /// Empties a place among the years.
+    fn vacate(&mut self, place: usize) -> Vec<Event<E>> {
+        self.vacant.push(place);
+        std::mem::take(&mut self.years[place])
     }
 
     /// The next event, if it happens no later than `limit`.
@@ -264,10 +290,11 @@ impl<E> Queue<E> {
         let mut events = std::mem::take(&mut self.next_year);
         self.year += 1;
         if events.is_empty() {
-            let (year, later) = self.later_years.pop_first().expect("the events are somewhere");
-            (self.year, events) = (year, later);
+            let (year, place) = self.later_years.pop_first().expect("the events are somewhere");
+            (self.year, events) = (year, self.vacate(place));
         }
-        self.next_year = self.later_years.remove(&(self.year + 1)).unwrap_or_default();
+        let next = self.later_years.remove(&(self.year + 1));
+        self.next_year = next.map_or(Vec::new(), |place| self.vacate(place));
         for event in events.drain(..) {
             self.place(event);
         }
@@ -301,8 +328,8 @@ impl<E> Queue<E> {
             pending.append(bucket);
         }
         pending.append(&mut self.next_year);
-        for (_, mut year) in std::mem::take(&mut self.later_years) {
-            pending.append(&mut year);
+        for (_, place) in std::mem::take(&mut self.later_years) {
+            pending.append(&mut self.vacate(place));
         }
         self.order.clear();
         self.turns = 0;

@@ -4,12 +4,17 @@ use std::fmt;
 use std::str::FromStr;
 
 use suffrage_core::layers::{self, Stack};
-use suffrage_core::{Algorithm, Attribute, Command, NodeId, Rng, Roster, Safety, Span, Time};
+use suffrage_core::{
+    Algorithm, Attribute, Command, Contract, Electorate, Message as _, NodeId, Rng, Roster, Safety, Span,
+    Time,
+};
 
 use crate::invariants::Stability;
-use crate::outcome::Before;
+use crate::outcome::{self, Before};
+use crate::schedule::ScheduledAction;
+use crate::state::{Other, WorldState};
 use crate::{
-    Contenders, Detector, End, Fault, Invariant, Latency, Multicast, Observer, Outcome, Plan, World,
+    Contenders, Detector, End, Fault, Invariant, Latency, Ledger, Multicast, Observer, Outcome, Plan, World,
     invariants, order,
 };
 
@@ -153,16 +158,30 @@ impl Scenario {
         }
     }
 
+    /// What processes take to be the longest delay.
+    pub fn bound(&self) -> Span {
+        self.delay_bound.unwrap_or(self.latency.bound())
+    }
+
+    /// How much later than usual messages arrive because of a fault, at most.
+    pub(crate) fn lasts(&self, fault: &Fault) -> Span {
+        match *fault {
+            Fault::Slow(factor) => self.latency.bound().scale((factor - 1.0).max(0.0)),
+            Fault::Late { most, .. } => most,
+            _ => Span::ZERO,
+        }
+    }
+
     /// When the run is over at the latest: as set, or long after the last fault.
     pub fn horizon(&self) -> Time {
         let end = |(at, fault): &(Time, Fault)| match fault {
             Fault::Pause(_, until) => *until,
-            _ => *at,
+            fault => *at + self.lasts(fault),
         };
         let commands = self.commands.iter().map(|(at, ..)| *at);
         let failed = (self.fail > 0.0).then_some(Time::ZERO + self.fail_within);
         let last = self.plan.iter().map(end).chain(commands).chain(failed).max().unwrap_or(Time::ZERO);
-        let bound = self.delay_bound.unwrap_or(self.latency.bound());
+        let bound = self.bound();
         let noticed = self.detector.patience(bound);
         self.until.unwrap_or(last + noticed + bound * (1_000 + 20 * self.roster.len() as u64))
     }
@@ -212,64 +231,82 @@ impl Scenario {
     pub fn world<A: Algorithm + 'static>(&self, options: &A::Options) -> World<A> {
         let shared = options.clone();
         let mut world = World::new(self.ranked(), self.seed, self.latency, move |id| A::new(id, &shared));
-        (1..A::elections(options)).for_each(|_| world.add_election(self.promises::<A>(options)));
         world.set_limit(self.limit.unwrap_or(u64::MAX));
-        world.set_loss(self.loss);
-        world.set_duplicate(self.duplicate);
-        world.set_drift(self.drift);
-        if let Some(bound) = self.delay_bound {
-            world.set_delay_bound(bound);
-        }
-        if self.weigh {
-            world.weigh();
-        }
+        let (contract, electorate) = (&A::CONTRACT, A::electorate(options));
+        self.set_up(&mut world.environment.state, contract, electorate, A::elections(options));
         if self.ranking == Ranking::Quality {
             world.count_failures();
         }
         world.set_detector(self.detector);
-        match (self.multicast, self.multicast_loss) {
-            (Multicast::Ideal(reached), _) => world.set_multicast_loss(1.0 - reached),
-            (_, Some(loss)) => world.set_multicast_loss(loss),
-            _ => {}
-        }
-        self.crashed.iter().for_each(|&slot| world.kill(slot));
-        self.fail(&mut world);
-        let contenders = self.contenders.map_or(Vec::new(), |contenders| {
-            let live = |slot: &usize| world.facts().is_up(*slot) && !self.initiators.contains(slot);
-            contenders.draw(self.seed, (0..self.roster.len()).filter(live).collect())
-        });
-        let callers = self.initiators.iter().chain(&contenders);
-        callers.for_each(|&slot| world.command(Time::ZERO, slot, Command::Campaign));
-        let (mut plan, mut commands) = (self.plan.clone(), self.commands.clone());
-        order(&mut plan);
-        commands.sort_by_key(|&(at, slot, _)| (at, slot));
-        plan.into_iter().for_each(|(at, fault)| world.schedule_fault(at, fault));
-        commands.into_iter().for_each(|(at, slot, command)| world.command(at, slot, command));
+        let Course { dead, actions } = self.course();
+        dead.into_iter().for_each(|slot| world.kill(slot));
+        actions.into_iter().for_each(|(at, action)| world.schedule(at, action));
         let members = 0..self.roster.len();
         let may_lead = |slot: usize| world.process(slot).may_lead() && A::may_stand(options, slot);
         world.set_ineligible(members.filter(|&slot| !may_lead(slot)).collect());
-        for invariant in self.promises::<A>(options) {
-            world.check(invariant);
-        }
         world
     }
 
+    /// Sets everything that does not depend on the algorithm's messages.
+    fn set_up(&self, state: &mut WorldState, contract: &Contract, electorate: Electorate, elections: usize) {
+        for _ in 1..elections {
+            let ledger = Ledger::of(self.roster.len(), 0);
+            state.others.push(Other { ledger, invariants: self.promises(contract, electorate) });
+        }
+        state.invariants = self.promises(contract, electorate);
+        state.network.loss = self.loss;
+        state.network.duplicate = self.duplicate;
+        state.network.multicast_loss = match self.multicast {
+            Multicast::Ideal(reached) => Some(1.0 - reached),
+            _ => self.multicast_loss,
+        };
+        state.clocks.drift = self.drift;
+        state.delay_bound = self.bound();
+        state.weighs = self.weigh;
+        state.looked_at = self.weigh;
+    }
+
     /// What must hold in each election.
-    fn promises<A: Algorithm>(&self, options: &A::Options) -> Vec<Box<dyn Invariant>> {
-        let mut promises = invariants::of_contract(&A::CONTRACT, A::electorate(options));
+    fn promises(&self, contract: &Contract, electorate: Electorate) -> Vec<Box<dyn Invariant>> {
+        let mut promises = invariants::of_contract(contract, electorate);
         if let Some(settling) = self.stable {
             // Where a term is a token, it is to stay as well.
-            let tokens = A::CONTRACT.safety == Safety::AtMostOne;
+            let tokens = contract.safety == Safety::AtMostOne;
             let of = if tokens { Stability::of_terms_after } else { Stability::after };
             promises.push(Box::new(of(settling)));
         }
         promises
     }
 
-    /// Has chance decide who dies by itself, and when.
-    fn fail<A: Algorithm>(&self, world: &mut World<A>) {
+    /// All that is to happen, with what is left to chance decided.
+    fn course(&self) -> Course {
+        let (failed, failures) = self.failures();
+        let dead: Vec<usize> = self.crashed.iter().copied().chain(failed).collect();
+        let contenders = self.contenders.map_or(Vec::new(), |contenders| {
+            let mut idle = vec![true; self.roster.len()];
+            dead.iter().chain(&self.initiators).for_each(|&slot| idle[slot] = false);
+            contenders.draw(self.seed, (0..self.roster.len()).filter(|&slot| idle[slot]).collect())
+        });
+        let callers = self.initiators.iter().chain(&contenders);
+        let callers = callers.map(|&slot| (Time::ZERO, slot, Command::Campaign)).collect();
+        let (mut plan, mut commands) = (self.plan.clone(), self.commands.clone());
+        order(&mut plan);
+        commands.sort_by_key(|&(at, slot, _)| (at, slot));
+        let mut actions = Vec::new();
+        for (faults, commands) in [(failures, callers), (plan, commands)] {
+            actions.extend(faults.into_iter().map(|(at, fault)| (at, ScheduledAction::Fault(fault))));
+            let commands: Vec<(Time, usize, Command)> = commands;
+            let command = |(at, slot, command)| (at, ScheduledAction::Command(slot, command));
+            actions.extend(commands.into_iter().map(command));
+        }
+        Course { dead, actions }
+    }
+
+    /// Has chance decide who dies by itself, before the start and after it.
+    fn failures(&self) -> (Vec<usize>, Plan) {
+        let (mut dead, mut faults) = (Vec::new(), Plan::new());
         if self.fail == 0.0 {
-            return;
+            return (dead, faults);
         }
         let mut rng = Rng::new(suffrage_core::Hash::new(self.seed).word(5));
         let mut spared = self.crashed.clone();
@@ -279,18 +316,16 @@ impl Scenario {
                 continue;
             }
             match self.fail_within.as_nanos() {
-                0 => world.kill(slot),
-                within => world.schedule_fault(Time::from_nanos(1 + rng.below(within)), Fault::Crash(slot)),
+                0 => dead.push(slot),
+                within => faults.push((Time::from_nanos(1 + rng.below(within)), Fault::Crash(slot))),
             }
         }
+        (dead, faults)
     }
 
     /// Runs the scenario: the algorithm by itself, or behind the detector and the multicast it asks for.
     pub fn run<A: Algorithm + 'static>(&self, options: &A::Options) -> Outcome {
-        match self.stack(options) {
-            None => self.conclude(self.world::<A>(options), options),
-            Some(options) => self.conclude(self.world::<Stack<A>>(&options), &options),
-        }
+        self.conclude::<A>(options, None)
     }
 
     /// Runs the scenario while somebody watches.
@@ -299,38 +334,55 @@ impl Scenario {
         options: &A::Options,
         observer: Box<dyn Observer>,
     ) -> Outcome {
+        self.conclude::<A>(options, Some(observer))
+    }
+
+    fn conclude<A: Algorithm>(&self, options: &A::Options, observer: Option<Box<dyn Observer>>) -> Outcome {
         match self.stack(options) {
-            None => self.conclude_observed(self.world::<A>(options), options, observer),
-            Some(options) => self.conclude_observed(self.world::<Stack<A>>(&options), &options, observer),
+            None => self.conclude_in(self.world::<A>(options), options, observer),
+            Some(options) => self.conclude_in(self.world::<Stack<A>>(&options), &options, observer),
         }
     }
 
-    fn conclude_observed<A: Algorithm>(
+    fn conclude_in<A: Algorithm>(
         &self,
         mut world: World<A>,
         options: &A::Options,
-        observer: Box<dyn Observer>,
+        observer: Option<Box<dyn Observer>>,
     ) -> Outcome {
-        world.set_observer(observer);
-        self.conclude(world, options)
-    }
-
-    fn conclude<A: Algorithm + 'static>(&self, mut world: World<A>, options: &A::Options) -> Outcome {
+        observer.into_iter().for_each(|observer| world.set_observer(observer));
         let horizon = self.horizon();
-        let before = self.window.map(|from| Before::of(&mut world, from));
+        let before = self.window.map(|from| {
+            if let Some(last) = from.as_nanos().checked_sub(1) {
+                world.run(Time::from_nanos(last));
+            }
+            Before::of(world.ledger(), from)
+        });
         let end = world.run(horizon);
         match self.limit {
-            Some(limit) if end == End::Runaway => world.record_violation(
-                "bounded-work",
-                format!(
-                    "more than {limit} events by then, and {} still to come",
-                    world.environment.queue.len()
-                ),
-            ),
+            Some(limit) if end == End::Runaway => {
+                let left = world.environment.queue.len();
+                let detail = format!("more than {limit} events by then, and {left} still to come");
+                world.record_violation("bounded-work", detail);
+            }
             _ => world.finish(),
         }
-        Outcome::of(&world, options, self.seed, end, horizon, before)
+        Outcome {
+            seed: self.seed,
+            quiet: end == End::Quiet,
+            window: before.map(|before| before.window(world.ledger(), horizon)),
+            figures: outcome::figures(&world, options),
+            ..Outcome::of(A::CONTRACT.name, A::Message::KINDS, &world.facts(), world.weighs(), horizon)
+        }
     }
+}
+
+/// All that is to happen in a scenario.
+struct Course {
+    /// Slots that are dead from the start.
+    dead: Vec<usize>,
+    /// In the order in which what happens at the same time happens.
+    actions: Vec<(Time, ScheduledAction)>,
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use suffrage_core::{Attribute, Command, Process, Span, Start, Time};
 
-use crate::environment::{EventKind, Pause};
+use crate::environment::{Event, EventKind};
 use crate::facts::Status;
 use crate::invariants::Change;
 use crate::observer::Why;
@@ -44,19 +44,22 @@ impl<P: Process> World<P> {
 
     fn start(&mut self) {
         for slot in 0..self.roster.len() {
-            if self.environment.status(slot) == Status::Up {
+            if self.environment.state.status(slot) == Status::Up {
                 self.input(slot, |process, cx| process.on_start(cx, Start::Fresh));
             }
         }
     }
 
     fn apply_fault(&mut self, fault: Fault) {
-        self.environment.note(0, 8 << 32);
+        self.environment.state.note(0, 8 << 32);
         match fault {
             Fault::Crash(slot) => self.crash(slot),
             Fault::CrashLeader => {
-                self.fallen = self.environment.facts(&self.roster).leader();
+                self.fallen = self.environment.state.facts(&self.roster).leader();
                 self.fallen.into_iter().for_each(|slot| self.crash(slot));
+            }
+            Fault::CrashMidway { slot, point } => {
+                self.environment.state.doomed.insert(slot, point);
             }
             Fault::Recover { slot, disk } => self.recover(slot, disk),
             Fault::RecoverLeader { disk } => {
@@ -64,57 +67,61 @@ impl<P: Process> World<P> {
             }
             Fault::Pause(slot, until) => self.pause(slot, until),
             Fault::Cut(name, cut) => {
-                self.environment.network.cut(name, cut);
+                self.environment.state.network.cut(name, cut);
                 self.rewired(TraceEvent::Cut);
             }
             Fault::Heal(name) => {
-                if self.environment.network.heal(name) {
+                if self.environment.state.network.heal(name) {
                     self.rewired(TraceEvent::Healed);
                 }
             }
-            Fault::Loss(probability) => self.environment.network.loss = probability,
-            Fault::Duplicate(probability) => self.environment.network.duplicate = probability,
+            Fault::Loss(probability) => self.environment.state.network.loss = probability,
+            Fault::Duplicate(probability) => self.environment.state.network.duplicate = probability,
+            Fault::Slow(factor) => self.environment.state.network.set_factor(factor),
+            Fault::Late { probability, most } => self.environment.state.network.set_late(probability, most),
             Fault::Jump { slot, by, back } => {
-                self.environment.note(slot as u64, 9 << 32);
-                self.environment.jump(slot, by, back);
-                self.environment.observe(TraceEvent::Jumped { who: self.roster.id(slot), by, back });
-                self.environment.changed(&self.roster, Change::Clocked(slot));
+                self.environment.state.note(slot as u64, 9 << 32);
+                self.environment.state.jump(slot, by, back);
+                self.environment.state.observe(TraceEvent::Jumped { who: self.roster.id(slot), by, back });
+                self.environment.state.changed(&self.roster, Change::Clocked(slot));
             }
             Fault::Rank(slot, attribute) => self.prefer(slot, attribute),
             Fault::HealAll => {
-                self.environment.network.heal_all();
+                self.environment.state.network.heal_all();
+                self.environment.state.doomed.clear();
                 self.detector = self.detector.without_mistakes();
                 self.rewired(TraceEvent::HealedAll);
             }
         }
     }
 
-    fn crash(&mut self, slot: usize) {
-        if self.environment.status(slot) == Status::Down {
+    pub(crate) fn crash(&mut self, slot: usize) {
+        if self.environment.state.status(slot) == Status::Down {
             return;
         }
         let who = self.roster.id(slot);
-        self.environment.note(slot as u64, 2 << 32);
+        self.environment.state.note(slot as u64, 2 << 32);
         let waiting = self.environment.crash(slot, who);
         self.suspicions.forget(slot);
-        self.environment.observe(TraceEvent::Crashed { who });
+        self.environment.state.observe(TraceEvent::Crashed { who });
         for event in waiting {
             if let EventKind::Message(message) = event.kind {
                 self.environment.drop_message(&self.roster, event.tag as usize, slot, message, Why::Dead);
             }
         }
-        self.environment.changed(&self.roster, Change::Crashed(slot));
+        self.environment.state.changed(&self.roster, Change::Crashed(slot));
         self.look_later(ScheduledAction::Look(slot));
     }
 
     fn recover(&mut self, slot: usize, disk: bool) {
-        if self.environment.status(slot) != Status::Down {
+        if self.environment.state.status(slot) != Status::Down {
+            self.environment.state.doomed.remove(&slot);
             return;
         }
         let who = self.roster.id(slot);
-        self.environment.note(slot as u64, 3 << 32);
+        self.environment.state.note(slot as u64, 3 << 32);
         self.processes[slot] = (self.make)(who);
-        self.environment.observe(TraceEvent::Recovered { who });
+        self.environment.state.observe(TraceEvent::Recovered { who });
         self.look_later(ScheduledAction::Look(slot));
         // Counted on its return, not on its failure, or ranks would work as a failure detector.
         if let Some(qualities) = &mut self.qualities {
@@ -123,51 +130,62 @@ impl<P: Process> World<P> {
             self.rank(slot, attribute);
         }
         // Up only now: the first a process hears is its start.
-        self.environment.set_status(slot, Status::Up);
+        self.environment.state.set_status(slot, Status::Up);
         let saved = self.environment.disk(slot, disk);
         self.input(slot, |process, cx| process.on_start(cx, Start::Recovered(saved)));
     }
 
     fn pause(&mut self, slot: usize, until: Time) {
-        if self.environment.status(slot) == Status::Down {
+        if self.environment.state.status(slot) == Status::Down {
             return;
         }
-        if let Some(pause) = self.environment.paused.get_mut(&slot) {
-            pause.until = pause.until.max(until);
+        if let Some(end) = self.environment.state.pauses.get_mut(&slot) {
+            *end = until.max(*end);
             return self.schedule(until, ScheduledAction::Resume(slot));
         }
-        self.environment.note(slot as u64, 6 << 32);
-        self.environment.set_status(slot, Status::Paused);
-        self.environment.paused.insert(slot, Pause { until, waiting: Vec::new() });
-        self.environment.observe(TraceEvent::Paused { who: self.roster.id(slot) });
-        self.environment.changed(&self.roster, Change::Paused(slot));
+        self.environment.state.note(slot as u64, 6 << 32);
+        self.environment.state.set_status(slot, Status::Paused);
+        self.environment.state.pauses.insert(slot, until);
+        self.environment.state.observe(TraceEvent::Paused { who: self.roster.id(slot) });
+        self.environment.state.changed(&self.roster, Change::Paused(slot));
         self.schedule(until, ScheduledAction::Resume(slot));
         self.look_later(ScheduledAction::Look(slot));
     }
 
     fn resume(&mut self, slot: usize) {
         // It may have been paused for longer meanwhile, or have crashed, recovered and been paused again.
-        let Some(pause) = self.environment.paused.remove(&slot) else { return };
-        if pause.until > self.environment.now {
-            self.environment.paused.insert(slot, pause);
+        if self.environment.state.pauses.get(&slot).is_none_or(|&until| until > self.environment.state.now) {
             return;
         }
-        self.environment.set_status(slot, Status::Up);
-        self.environment.observe(TraceEvent::Resumed { who: self.roster.id(slot) });
-        self.environment.changed(&self.roster, Change::Paused(slot));
+        self.environment.state.pauses.remove(&slot);
+        self.environment.state.set_status(slot, Status::Up);
+        self.environment.state.observe(TraceEvent::Resumed { who: self.roster.id(slot) });
+        self.environment.state.changed(&self.roster, Change::Paused(slot));
         self.look_later(ScheduledAction::Look(slot));
-        for event in pause.waiting {
-            match event.kind {
-                // It has met the network as it was on its arrival.
-                EventKind::Message(message) => self.hear(event.tag as usize, slot, message),
-                _ => self.happen(event),
+        for event in self.environment.deferred(slot) {
+            self.catch_up(slot, event);
+        }
+    }
+
+    /// Has a process handle what was kept for it.
+    #[inline(never)]
+    fn catch_up(&mut self, slot: usize, event: Event<P>) {
+        match event.kind {
+            // What it has handled before may have been too much for it.
+            EventKind::Message(message) if self.environment.state.status(slot) == Status::Down => {
+                self.environment.drop_message(&self.roster, event.tag as usize, slot, message, Why::Dead);
             }
+            // It has met the network as it was on its arrival.
+            EventKind::Message(message) => self.hear(event.tag as usize, slot, message),
+            EventKind::Timer(timer) => self.expire(slot, timer, event.tag),
+            EventKind::ScheduledAction => self.perform(self.actions[event.target as usize].clone()),
+            EventKind::Multicast(_) => unreachable!("it concerns the sender, and is kept for nobody"),
         }
     }
 
     fn rewired(&mut self, event: TraceEvent<'_>) {
-        self.environment.observe(event);
-        self.environment.changed(&self.roster, Change::Rewired);
+        self.environment.state.observe(event);
+        self.environment.state.changed(&self.roster, Change::Rewired);
         self.look_later(ScheduledAction::LookAround);
     }
 
@@ -181,17 +199,17 @@ impl<P: Process> World<P> {
 
     fn rank(&mut self, slot: usize, attribute: Attribute) {
         let who = self.roster.id(slot);
-        self.environment.note(slot as u64, 7 << 32);
-        self.environment.ledger.fingerprint.mix(attribute as u64);
+        self.environment.state.note(slot as u64, 7 << 32);
+        self.environment.state.ledger.fingerprint.mix(attribute as u64);
         self.roster.set_attribute(who, attribute);
-        self.environment.observe(TraceEvent::Ranked { who, attribute });
+        self.environment.state.observe(TraceEvent::Ranked { who, attribute });
         for slot in 0..self.roster.len() {
             self.deliver_view_change(slot);
         }
     }
 
     fn deliver_view_change(&mut self, slot: usize) {
-        match self.environment.status(slot) {
+        match self.environment.state.status(slot) {
             Status::Up => self.input(slot, |process, cx| process.on_view_change(cx)),
             Status::Paused => self.wait(slot, ScheduledAction::ViewChange(slot)),
             Status::Down => {}
@@ -199,10 +217,10 @@ impl<P: Process> World<P> {
     }
 
     fn deliver_command(&mut self, slot: usize, command: Command) {
-        match self.environment.status(slot) {
+        match self.environment.state.status(slot) {
             Status::Up => {
-                self.environment.note(slot as u64, 4 << 32);
-                self.environment.observe(TraceEvent::Commanded { who: self.roster.id(slot), command });
+                self.environment.state.note(slot as u64, 4 << 32);
+                self.environment.state.observe(TraceEvent::Commanded { who: self.roster.id(slot), command });
                 self.input(slot, |process, cx| process.on_command(cx, command.into()));
             }
             Status::Paused => self.wait(slot, ScheduledAction::Command(slot, command)),
@@ -218,7 +236,7 @@ impl<P: Process> World<P> {
 
     pub(crate) fn look_later(&mut self, look: ScheduledAction) {
         if let Some(delay) = self.detector.delay() {
-            self.schedule(self.environment.now + delay, look);
+            self.schedule(self.environment.state.now + delay, look);
         }
     }
 
@@ -239,8 +257,8 @@ impl<P: Process> World<P> {
 
     fn look_at(&mut self, observer: usize, subject: usize) {
         // One that does not run sees nothing; it is looked at again when it does.
-        if observer != subject && self.environment.status(observer) == Status::Up {
-            self.report(observer, subject, self.environment.is_silent(observer, subject));
+        if observer != subject && self.environment.state.status(observer) == Status::Up {
+            self.report(observer, subject, self.environment.state.is_silent(observer, subject));
         }
     }
 
@@ -250,8 +268,8 @@ impl<P: Process> World<P> {
             return false;
         }
         let (who, peer) = (self.roster.id(observer), self.roster.id(subject));
-        self.environment.note(observer as u64 | (subject as u64) << 32, 5 << 32 | u64::from(suspected));
-        self.environment.observe_opinion(who, peer, suspected);
+        self.environment.state.note(observer as u64 | (subject as u64) << 32, 5 << 32 | u64::from(suspected));
+        self.environment.state.observe_opinion(who, peer, suspected);
         match suspected {
             true => self.input(observer, |process, cx| process.on_suspect(cx, peer)),
             false => self.input(observer, |process, cx| process.on_restore(cx, peer)),
@@ -261,13 +279,16 @@ impl<P: Process> World<P> {
 
     fn mistake(&mut self) {
         let count = self.roster.len() as u64;
-        let rng = &mut self.environment.network.rng;
+        let rng = &mut self.environment.state.network.rng;
         let (observer, other) = (rng.below(count) as usize, rng.below(count - 1) as usize);
         let subject = other + usize::from(other >= observer);
-        let possible = self.detector.false_rate() > 0.0 && self.environment.status(observer) == Status::Up;
-        if possible && !self.environment.is_silent(observer, subject) && self.report(observer, subject, true)
+        let possible =
+            self.detector.false_rate() > 0.0 && self.environment.state.status(observer) == Status::Up;
+        if possible
+            && !self.environment.state.is_silent(observer, subject)
+            && self.report(observer, subject, true)
         {
-            self.environment.ledger.wrong_suspicions += 1;
+            self.environment.state.ledger.wrong_suspicions += 1;
             self.look_later(ScheduledAction::LookAt(observer, subject));
         }
         self.schedule_mistake();
@@ -277,8 +298,8 @@ impl<P: Process> World<P> {
     pub(crate) fn schedule_mistake(&mut self) {
         let rate = self.detector.false_rate() * self.roster.len() as f64;
         if rate > 0.0 && self.roster.len() > 1 {
-            let wait = Span::from_units(self.environment.network.rng.exponential(1.0 / rate));
-            self.schedule(self.environment.now + wait, ScheduledAction::Mistake);
+            let wait = Span::from_units(self.environment.state.network.rng.exponential(1.0 / rate));
+            self.schedule(self.environment.state.now + wait, ScheduledAction::Mistake);
         }
     }
 }

@@ -2,6 +2,7 @@
 //! healing, and then time enough for an algorithm to keep its promises.
 
 mod leases;
+mod timing;
 
 use suffrage_core::detectors::{self, gossip, heartbeat, phi};
 use suffrage_core::multicast::bimodal;
@@ -22,6 +23,8 @@ const PATIENCE: u64 = 1_000;
 const LIMIT: u64 = 2_000;
 /// Moments are in tenths of a time unit.
 const TENTH: u64 = Span::UNIT.as_nanos() / 10;
+/// How much longer messages take at most while they are slow, and how much too large a delay bound may be.
+const MOST_SLOW: u64 = 20;
 /// The largest group, unless another size is asked for.
 pub const MOST_MEMBERS: usize = 9;
 
@@ -63,9 +66,10 @@ impl<A: Algorithm> TortureTarget<A> {
         sizes.map(Roster::numbered).try_for_each(|roster| A::check(&self.options, &roster))
     }
 
-    /// The case of this seed: loss, doubling, reordering, crashes, recoveries, pauses, cuts of all kinds,
-    /// drifting and jumping clocks, changing ranks, wrong suspicions, commands at any time. What the
-    /// algorithm does not claim to live through is left out.
+    /// The case of this seed: loss, doubling, reordering, crashes, also in the middle of an input, recoveries,
+    /// pauses, cuts of all kinds, late and slow messages, delay bounds that are too large, drifting and jumping
+    /// clocks, changing ranks, wrong suspicions, commands at any time. What the algorithm does not claim to live
+    /// through is left out.
     pub fn case(&self, seed: u64) -> TortureCase<A> {
         let own = &mut Rng::new(suffrage_core::Hash::new(seed).word(8));
         let variants: Vec<Settings> =
@@ -91,7 +95,11 @@ impl<A: Algorithm> TortureTarget<A> {
         round(&mut scenario);
         scenario.plan = effective(&scenario.plan, members);
         scenario.limit = Some(LIMIT * (members.max(MOST_MEMBERS) as u64).pow(2));
-        scenario.until = Some(Time::ZERO + Span::from_millis(STORM) + scenario.latency.bound() * patience);
+        // What the faults have kept back arrives after they have ended.
+        let delayed =
+            scenario.plan.iter().map(|(_, fault)| scenario.lasts(fault)).max().unwrap_or(Span::ZERO);
+        let healed = Time::ZERO + Span::from_millis(STORM) + delayed;
+        scenario.until = Some(healed + scenario.bound() * patience);
         TortureCase { scenario, options, settings }
     }
 
@@ -126,6 +134,9 @@ fn general(seed: u64, contract: &Contract, members: Option<usize>) -> (Scenario,
         .cloned()
         .expect("there are some");
     scenario.latency = latency(rng);
+    // Of its own, so that these faults leave the others as they are.
+    let timing = &mut Rng::new(suffrage_core::Hash::new(seed).word(9));
+    scenario.delay_bound = timing::large_bound(timing, scenario.latency.bound());
     scenario.drift = if rng.chance(0.5) { 0.0 } else { thousandths(rng, 0.05) };
     scenario.initiators = (0..members).collect();
 
@@ -133,7 +144,7 @@ fn general(seed: u64, contract: &Contract, members: Option<usize>) -> (Scenario,
     // half of the cases, put through those of a network that loses nothing.
     let alone = contract.detection == Detection::Timeout;
     let lossy = alone || !contract.under_loss.is_empty() && rng.chance(0.5);
-    scenario.detector = detector(rng, scenario.latency.bound(), alone || lossy);
+    scenario.detector = detector(rng, scenario.bound(), alone || lossy);
     if contract.topology == Topology::Multicast {
         scenario.multicast = multicast(rng);
     }
@@ -153,6 +164,12 @@ fn general(seed: u64, contract: &Contract, members: Option<usize>) -> (Scenario,
     scenario.plan.extend(jumps(rng, members));
     scenario.plan.extend(reranks(rng, members));
     scenario.commands = requests(rng, &scenario.roster);
+    scenario.plan.extend(timing::crashes(timing, members));
+    if lossy {
+        // One that lives through loss takes what comes too late for lost.
+        scenario.plan.extend(timing::slow_messages(timing));
+        scenario.plan.extend(timing::late_messages(timing, scenario.bound() * timing::LATEST));
+    }
     if contract.needs_disk {
         keep_disks(&mut scenario.plan);
     }
@@ -249,7 +266,8 @@ fn round(scenario: &mut Scenario) {
     let up = |at: Time| Time::from_nanos(at.as_nanos().div_ceil(TENTH) * TENTH);
     for (at, fault) in &mut scenario.plan {
         *at = match fault {
-            Fault::Heal(_) | Fault::Recover { .. } => up(*at),
+            Fault::Heal(_) | Fault::Recover { .. } | Fault::Slow(1.0) => up(*at),
+            Fault::Late { probability: 0.0, .. } => up(*at),
             _ => down(*at),
         };
         if let Fault::Pause(_, until) = fault {
@@ -258,19 +276,54 @@ fn round(scenario: &mut Scenario) {
     }
 }
 
+/// What a plan lets one know about a process.
+#[derive(Clone, Copy, PartialEq)]
+enum Life {
+    Up,
+    Down,
+    /// Is to crash in the middle of an input, and may have done so.
+    Doomed,
+    /// Is down, and is to crash again after its return.
+    DownDoomed,
+    /// The one or the other.
+    DoomedAgain,
+}
+
 /// The plan without what would come to nothing, in order: crashes of the dead, recoveries of the living,
 /// pauses of the dead, cuts that separate nobody, the healing of what is whole. Cuts are numbered as they
 /// come.
 pub fn effective(plan: &Plan, members: usize) -> Plan {
     let mut plan = plan.clone();
     order(&mut plan);
-    let mut dead = vec![false; members];
+    let mut lives = vec![Life::Up; members];
     let mut cuts = Vec::new();
     let mut names = 0..;
+    let (mut slow, mut late) = (1.0, (0.0, Span::ZERO));
     plan.retain_mut(|(_, fault)| match fault {
-        Fault::Crash(slot) => !std::mem::replace(&mut dead[*slot], true),
-        Fault::Recover { slot, .. } => std::mem::replace(&mut dead[*slot], false),
-        Fault::Pause(slot, _) => !dead[*slot],
+        Fault::Crash(slot) => match lives[*slot] {
+            Life::Down | Life::DownDoomed => false,
+            Life::Up | Life::Doomed | Life::DoomedAgain => {
+                lives[*slot] = Life::Down;
+                true
+            }
+        },
+        Fault::CrashMidway { slot, .. } => {
+            lives[*slot] = match lives[*slot] {
+                Life::Up => Life::Doomed,
+                Life::Down | Life::DownDoomed => Life::DownDoomed,
+                Life::Doomed | Life::DoomedAgain => Life::DoomedAgain,
+            };
+            true
+        }
+        Fault::Recover { slot, .. } => {
+            let before = lives[*slot];
+            lives[*slot] = match before {
+                Life::Up | Life::Down | Life::Doomed => Life::Up,
+                Life::DownDoomed | Life::DoomedAgain => Life::Doomed,
+            };
+            before != Life::Up
+        }
+        Fault::Pause(slot, _) => !matches!(lives[*slot], Life::Down | Life::DownDoomed),
         Fault::Cut(name, cut) => {
             cut.drop_empty_sides();
             if cut.groups().0.len() < 2 {
@@ -287,8 +340,21 @@ pub fn effective(plan: &Plan, members: usize) -> Plan {
             }
             None => false,
         },
+        Fault::Slow(factor) => std::mem::replace(&mut slow, *factor) != *factor,
+        Fault::Late { probability, most } => {
+            let new = if *probability > 0.0 { (*probability, *most) } else { (0.0, Span::ZERO) };
+            std::mem::replace(&mut late, new) != new
+        }
         Fault::HealAll => {
             cuts.clear();
+            (slow, late) = (1.0, (0.0, Span::ZERO));
+            for life in &mut lives {
+                *life = match *life {
+                    Life::DownDoomed => Life::Down,
+                    Life::DoomedAgain => Life::Doomed,
+                    life => life,
+                };
+            }
             true
         }
         Fault::CrashLeader | Fault::RecoverLeader { .. } => true,
@@ -311,7 +377,7 @@ pub fn shrink(scenario: &Scenario, mut does_it: impl FnMut(&Scenario) -> bool) -
     let mut count = len(&shrunk);
     loop {
         let before = size(&shrunk);
-        for flaw in [no_loss, no_doubling, no_drift, no_chance] {
+        for flaw in [no_loss, no_doubling, no_drift, no_chance, no_large_bound] {
             let candidate = flaw(&shrunk);
             if size(&candidate) < size(&shrunk) {
                 ask(candidate, &mut shrunk);
@@ -343,6 +409,7 @@ fn size(scenario: &Scenario) -> usize {
         scenario.duplicate > 0.0,
         scenario.drift > 0.0,
         scenario.latency != Latency::Const(Span::UNIT),
+        scenario.delay_bound.is_some(),
     ];
     len(scenario) + flaws.iter().filter(|&&flaw| flaw).count()
 }
@@ -361,6 +428,10 @@ fn no_drift(scenario: &Scenario) -> Scenario {
 
 fn no_chance(scenario: &Scenario) -> Scenario {
     Scenario { latency: Latency::Const(Span::UNIT), ..scenario.clone() }
+}
+
+fn no_large_bound(scenario: &Scenario) -> Scenario {
+    Scenario { delay_bound: None, ..scenario.clone() }
 }
 
 /// The scenario without `count` of its faults and commands, from the given place on. Calm stays: it is
@@ -415,7 +486,7 @@ mod tests {
                     .map(|d| format!("{d:?}")),
             );
         }
-        assert_eq!(kinds.len(), 8, "every kind of fault but loss and doubling, which are not planned");
+        assert_eq!(kinds.len(), 11, "every kind of fault but loss and doubling, which are not planned");
     }
 
     #[test]
@@ -434,9 +505,47 @@ mod tests {
             (time(8), Fault::HealAll),
             (time(9), Fault::Heal(2)),
         ];
-        let kept: Vec<u64> =
-            effective(&plan, 3).iter().map(|(at, _)| at.as_nanos() / Span::UNIT.as_nanos()).collect();
-        assert_eq!(kept, [1, 4, 7, 8]);
+        assert_eq!(kept(&plan), [1, 4, 7, 8]);
+    }
+
+    fn kept(plan: &Plan) -> Vec<u64> {
+        effective(plan, 3).iter().map(|(at, _)| at.as_nanos() / Span::UNIT.as_nanos()).collect()
+    }
+
+    #[test]
+    fn whether_a_doomed_process_is_dead_is_not_known_beforehand() {
+        let recover = |slot| Fault::Recover { slot, disk: true };
+        let doom = |slot| Fault::CrashMidway { slot, point: crate::CrashPoint::BeforeSave };
+        let plan = vec![
+            (time(1), doom(0)),
+            (time(2), Fault::Pause(0, time(9))),
+            (time(3), recover(0)),
+            (time(4), recover(0)),
+            (time(5), doom(0)),
+            (time(6), Fault::Crash(0)),
+            (time(7), doom(0)),
+            (time(8), Fault::Crash(0)),
+            (time(9), recover(0)),
+            (time(10), recover(0)),
+            (time(11), recover(0)),
+        ];
+        assert_eq!(kept(&plan), [1, 2, 3, 5, 6, 7, 9, 10]);
+    }
+
+    #[test]
+    fn slow_and_late_messages_are_ended_once() {
+        let late = |probability, units| Fault::Late { probability, most: Span::from_millis(units) };
+        let plan = vec![
+            (time(1), Fault::Slow(1.0)),
+            (time(2), Fault::Slow(3.0)),
+            (time(3), late(0.1, 9)),
+            (time(4), late(0.1, 9)),
+            (time(5), late(0.0, 9)),
+            (time(6), late(0.0, 0)),
+            (time(7), Fault::HealAll),
+            (time(8), Fault::Slow(1.0)),
+        ];
+        assert_eq!(kept(&plan), [2, 3, 5, 7]);
     }
 
     #[test]

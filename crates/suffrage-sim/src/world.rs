@@ -8,10 +8,12 @@ use suffrage_core::{
 };
 
 use crate::detector::Suspicions;
-use crate::environment::{Environment, Event, EventKind, Other, Turn};
+use crate::environment::{Environment, Event, EventKind, Turn};
 use crate::facts::Status;
+use crate::midway::{Crashed, Midway};
 use crate::observer::Why;
 use crate::schedule::ScheduledAction;
+use crate::state::Other;
 use crate::{Detector, Facts, Fault, Invariant, Latency, Ledger, Observer, TraceEvent, Violation};
 
 /// A simulated world of processes of one algorithm. One seed decides everything that happens.
@@ -74,28 +76,28 @@ impl<P: Process> World<P> {
 
     /// Has messages lost with this probability.
     pub fn set_loss(&mut self, probability: f64) {
-        self.environment.network.loss = probability;
+        self.environment.state.network.loss = probability;
     }
 
     /// Has each addressee of a multicast miss it with this probability, whatever the loss of other
     /// messages.
     pub fn set_multicast_loss(&mut self, probability: f64) {
-        self.environment.network.multicast_loss = Some(probability);
+        self.environment.state.network.multicast_loss = Some(probability);
     }
 
     /// Has messages doubled with this probability.
     pub fn set_duplicate(&mut self, probability: f64) {
-        self.environment.network.duplicate = probability;
+        self.environment.state.network.duplicate = probability;
     }
 
     /// Lets every clock run at a constant rate of its own, up to this fraction fast or slow.
     pub fn set_drift(&mut self, drift: f64) {
-        self.environment.clocks.drift = drift;
+        self.environment.state.clocks.drift = drift;
     }
 
     /// Tells processes to expect messages to take at most this long, instead of the latency's bound.
     pub fn set_delay_bound(&mut self, bound: Span) {
-        self.environment.delay_bound = bound;
+        self.environment.state.delay_bound = bound;
     }
 
     /// Chooses how processes learn of failures. Once, and before any process is killed. A real detector
@@ -107,8 +109,8 @@ impl<P: Process> World<P> {
 
     /// Counts the bytes of what is sent, in the wire format. It costs about as much again as sending.
     pub fn weigh(&mut self) {
-        self.environment.weighs = true;
-        self.environment.looked_at = true;
+        self.environment.state.weighs = true;
+        self.environment.state.looked_at = true;
     }
 
     /// Counts every crash against the one that crashed: ranks become [`Quality`]s, with the present
@@ -134,29 +136,29 @@ impl<P: Process> World<P> {
 
     /// Names processes that may not lead, for the invariants.
     pub fn set_ineligible(&mut self, slots: BTreeSet<usize>) {
-        self.environment.ineligible = slots;
+        self.environment.state.ineligible = slots;
     }
 
     /// Watches the run.
     pub fn set_observer(&mut self, observer: Box<dyn Observer>) {
-        self.environment.observer = Some(observer);
-        self.environment.looked_at = true;
+        self.environment.state.observer = Some(observer);
+        self.environment.state.looked_at = true;
     }
 
     /// Checks an invariant during the run and at its end.
     pub fn check(&mut self, invariant: Box<dyn Invariant>) {
-        self.environment.invariants.push(invariant);
+        self.environment.state.invariants.push(invariant);
     }
 
     /// Has processes take part in one more election, of which this must hold. Call before anything happens.
     pub fn add_election(&mut self, invariants: Vec<Box<dyn Invariant>>) {
         let ledger = Ledger::of(self.roster.len(), 0);
-        self.environment.others.push(Other { ledger, invariants });
+        self.environment.state.others.push(Other { ledger, invariants });
     }
 
     /// Has a process dead from the start. Call before the first [`run`](World::run).
     pub fn kill(&mut self, slot: usize) {
-        self.environment.set_status(slot, Status::Down);
+        self.environment.state.set_status(slot, Status::Down);
         self.look_later(ScheduledAction::Look(slot));
     }
 
@@ -171,12 +173,12 @@ impl<P: Process> World<P> {
     }
 
     pub(crate) fn weighs(&self) -> bool {
-        self.environment.weighs
+        self.environment.state.weighs
     }
 
     /// True time.
     pub fn now(&self) -> Time {
-        self.environment.now
+        self.environment.state.now
     }
 
     /// The group.
@@ -191,12 +193,12 @@ impl<P: Process> World<P> {
 
     /// What has been counted so far.
     pub fn ledger(&self) -> &Ledger {
-        &self.environment.ledger
+        &self.environment.state.ledger
     }
 
     /// The truth at this moment.
     pub fn facts(&self) -> Facts<'_> {
-        self.environment.facts(&self.roster)
+        self.environment.state.facts(&self.roster)
     }
 
     /// The truth at this moment about one of several elections, which are counted from 0.
@@ -206,7 +208,9 @@ impl<P: Process> World<P> {
     pub fn facts_in(&self, election: usize) -> Facts<'_> {
         match election.checked_sub(1) {
             None => self.facts(),
-            Some(place) => self.environment.facts_in(&self.roster, &self.environment.others[place].ledger),
+            Some(place) => {
+                self.environment.state.facts_in(&self.roster, &self.environment.state.others[place].ledger)
+            }
         }
     }
 
@@ -217,10 +221,10 @@ impl<P: Process> World<P> {
             self.environment.warm_up();
             let mut idle = true;
             while let Some((time, event)) = self.environment.queue.pop_open(until.as_nanos()) {
-                self.environment.now = Time::from_nanos(time);
+                self.environment.state.now = Time::from_nanos(time);
                 self.happen(event);
                 idle = false;
-                if self.environment.ledger.events > self.limit {
+                if self.environment.state.ledger.events > self.limit {
                     return End::Runaway;
                 }
             }
@@ -228,7 +232,7 @@ impl<P: Process> World<P> {
                 return End::Quiet;
             }
             if idle {
-                self.environment.now = self.environment.now.max(until);
+                self.environment.state.now = self.environment.state.now.max(until);
                 return End::TimeUp;
             }
         }
@@ -236,18 +240,18 @@ impl<P: Process> World<P> {
 
     /// Checks what must hold at the end.
     pub fn finish(&mut self) {
-        self.environment.at_end(&self.roster);
+        self.environment.state.at_end(&self.roster);
     }
 
     /// Writes a broken promise down.
     pub(crate) fn record_violation(&mut self, invariant: &'static str, detail: String) {
-        let at = self.environment.now;
-        self.environment.ledger.violations.push(Violation { invariant, at, detail });
+        let at = self.environment.state.now;
+        self.environment.state.ledger.violations.push(Violation { invariant, at, detail });
     }
 
     pub(crate) fn schedule(&mut self, at: Time, action: ScheduledAction) {
         let event = self.file(action);
-        self.environment.queue.push(at.max(self.environment.now).as_nanos(), event);
+        self.environment.push(at.max(self.environment.state.now), event);
     }
 
     pub(crate) fn file(&mut self, action: ScheduledAction) -> Event<P> {
@@ -268,18 +272,18 @@ impl<P: Process> World<P> {
     }
 
     #[inline(always)]
-    fn expire(&mut self, slot: usize, timer: P::Timer, generation: u32) {
+    pub(crate) fn expire(&mut self, slot: usize, timer: P::Timer, generation: u32) {
         if !self.environment.is_current(slot, timer, generation) {
             return;
         }
-        if self.environment.status(slot) == Status::Paused {
+        if self.environment.state.status(slot) == Status::Paused {
             let event = Event { target: slot as u32, tag: generation, kind: EventKind::Timer(timer) };
             return self.environment.defer(slot, event);
         }
-        self.environment.note(slot as u64, timer.index() as u64);
-        if self.environment.observer.is_some() {
+        self.environment.state.note(slot as u64, timer.index() as u64);
+        if self.environment.state.observer.is_some() {
             let who = self.roster.id(slot);
-            self.environment.observe(TraceEvent::Expired { who, timer: &timer });
+            self.environment.state.observe(TraceEvent::Expired { who, timer: &timer });
         }
         self.input(slot, |process, cx| process.on_timer(cx, timer));
     }
@@ -287,10 +291,10 @@ impl<P: Process> World<P> {
     fn fan_out(&mut self, from: usize, loss: f32, message: &P::Message) {
         for to in 0..self.roster.len() {
             if to != from {
-                if self.environment.network.loses_at(loss.into()) {
+                if self.environment.state.network.loses_at(loss.into()) {
                     self.environment.drop_message(&self.roster, from, to, message.clone(), Why::Lost);
                 } else {
-                    self.deliver(from, to, message.clone());
+                    self.deliver_copy(from, to, message.clone());
                 }
             }
         }
@@ -298,11 +302,11 @@ impl<P: Process> World<P> {
 
     #[inline(always)]
     fn deliver(&mut self, from: usize, to: usize, message: P::Message) {
-        let status = self.environment.status(to);
+        let status = self.environment.state.status(to);
         if status == Status::Down {
             return self.environment.drop_message(&self.roster, from, to, message, Why::Dead);
         }
-        if !self.environment.network.is_whole() && self.environment.network.is_cut(from, to) {
+        if !self.environment.state.network.is_whole() && self.environment.state.network.is_cut(from, to) {
             return self.environment.drop_message(&self.roster, from, to, message, Why::Cut);
         }
         if status == Status::Paused {
@@ -312,17 +316,23 @@ impl<P: Process> World<P> {
         self.hear(from, to, message);
     }
 
+    /// One of several addressees: [`deliver`](Self::deliver), but not compiled into its caller.
+    #[inline(never)]
+    fn deliver_copy(&mut self, from: usize, to: usize, message: P::Message) {
+        self.deliver(from, to, message);
+    }
+
     /// Hands over a message that has arrived.
     #[inline(always)]
     pub(crate) fn hear(&mut self, from: usize, to: usize, message: P::Message) {
         let kind = message.kind();
-        self.environment.note(to as u64 | (from as u64) << 32, 1 << 32);
-        message.hash(&mut self.environment.ledger.fingerprint);
+        self.environment.state.note(to as u64 | (from as u64) << 32, 1 << 32);
+        message.hash(&mut self.environment.state.ledger.fingerprint);
         if P::Message::KINDS[kind].counted {
-            self.environment.ledger.active = self.environment.now;
+            self.environment.state.ledger.active = self.environment.state.now;
         }
         let sender = self.roster.id(from);
-        if self.environment.observer.is_some() {
+        if self.environment.state.observer.is_some() {
             self.environment.observe_delivery(sender, self.roster.id(to), message.clone());
         }
         self.input(to, |process, cx| process.on_message(cx, sender, message));
@@ -331,9 +341,29 @@ impl<P: Process> World<P> {
     /// Hands an input to a process.
     #[inline(always)]
     pub(crate) fn input(&mut self, slot: usize, handle: impl FnOnce(&mut P, &mut Context<'_, P>)) {
-        let now = self.environment.clock(slot);
-        let bound = self.environment.delay_bound;
+        if !self.environment.state.doomed.is_empty() {
+            return self.input_midway(slot, handle);
+        }
+        let now = self.environment.state.clock(slot);
+        let bound = self.environment.state.delay_bound;
         let mut turn = Turn::new(slot, &self.roster, &mut self.environment);
         handle(&mut self.processes[slot], &mut Context::new(now, self.roster.view(slot), bound, &mut turn));
+    }
+    /// Hands an input to a process where somebody is to crash in the middle of one.
+    #[cold]
+    #[inline(never)]
+    fn input_midway(&mut self, slot: usize, handle: impl FnOnce(&mut P, &mut Context<'_, P>)) {
+        let now = self.environment.state.clock(slot);
+        let bound = self.environment.state.delay_bound;
+        let point = self.environment.state.doomed.get(&slot).copied();
+        let mut turn = Turn::new(slot, &self.roster, &mut self.environment);
+        let mut midway = Midway::new(&mut turn, point);
+        handle(&mut self.processes[slot], &mut Context::new(now, self.roster.view(slot), bound, &mut midway));
+        match midway.end() {
+            Ok(point) => point.into_iter().for_each(|point| {
+                self.environment.state.doomed.insert(slot, point);
+            }),
+            Err(Crashed) => self.crash(slot),
+        }
     }
 }

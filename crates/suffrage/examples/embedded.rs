@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use suffrage::{Election, Error, Keyring, Node};
+use suffrage::{Error, Keyring, Node};
 use suffrage_net::transport::udp::Socket;
 
 const TTL: Duration = Duration::from_millis(500);
@@ -35,7 +35,7 @@ async fn main() -> Result<(), Error> {
     for node in nodes.clone() {
         let log = log.clone();
         tokio::spawn(async move {
-            let election = Election::join("the one that writes").ttl(TTL).start(&node).await?;
+            let election = node.election("the one that writes").ttl(TTL).join().await?;
             loop {
                 let leadership = election.lead().await?;
                 _ = log.send((node.id(), leadership.token()));

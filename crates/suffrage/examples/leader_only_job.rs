@@ -6,15 +6,16 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use suffrage::{Election, Error, Fenced, Keyring, Node};
+use suffrage::{Error, Fenced, Keyring, Node};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let node = Node::builder(1).key(Keyring::generate()?).in_memory().start().await?;
-    let election = Election::join("nightly report")
+    let election = node
+        .election("nightly report")
         .ttl(Duration::from_secs(2))
         .stop_margin(Duration::from_millis(200))
-        .start(&node)
+        .join()
         .await?;
 
     // What only a leader may change. A database would do the same with the SQL of the crate's documentation.

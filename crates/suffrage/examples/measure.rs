@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use suffrage::{Election, Error, Keyring, Leadership, Node};
+use suffrage::{Error, Keyring, Leadership, Node};
 use suffrage_net::transport::udp::Socket;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -55,7 +55,7 @@ async fn acquire(names: usize) -> Result<(), Error> {
     let (start, cpu) = (Instant::now(), cpu());
     let mut clients = Vec::new();
     for number in 0..names {
-        let election = Election::join(format!("name {number}")).start(&nodes[0]).await?;
+        let election = nodes[0].election(format!("name {number}")).join().await?;
         let count = Arc::clone(&count);
         clients.push(tokio::spawn(async move {
             while start.elapsed() < span {
@@ -93,7 +93,7 @@ async fn handover() -> Result<(), Error> {
     let nodes = cluster().await?;
     let mut elections = Vec::new();
     for node in &nodes {
-        elections.push(Election::join("x").ttl(Duration::from_secs(20)).start(node).await?);
+        elections.push(node.election("x").ttl(Duration::from_secs(20)).join().await?);
     }
     let mut times = Vec::new();
     let mut leadership = elections[0].lead().await?;
@@ -119,9 +119,9 @@ async fn failover() -> Result<(), Error> {
         let rounds = if millis > 1_000 { 8 } else { 30 };
         for round in 0..rounds {
             let nodes = cluster().await?;
-            let first = Election::join("x").ttl(ttl).start(&nodes[0]).await?;
-            let second = Election::join("x").ttl(ttl).start(&nodes[1]).await?;
-            let third = Election::join("x").ttl(ttl).start(&nodes[2]).await?;
+            let first = nodes[0].election("x").ttl(ttl).join().await?;
+            let second = nodes[1].election("x").ttl(ttl).join().await?;
+            let third = nodes[2].election("x").ttl(ttl).join().await?;
             let leadership = first.lead().await?;
             // Two that wait, and of three voters the two that are left must agree.
             let waiting = tokio::spawn(async move {
@@ -156,7 +156,7 @@ async fn held(count: usize) -> Result<(), Error> {
         for number in from..count.min(from + 1_000) {
             let node = nodes[0].clone();
             asked.push(tokio::spawn(async move {
-                let election = Election::join(format!("election {number}")).ttl(ttl).start(&node).await?;
+                let election = node.election(format!("election {number}")).ttl(ttl).join().await?;
                 election.lead().await
             }));
         }

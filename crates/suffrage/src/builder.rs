@@ -68,9 +68,9 @@ pub struct NodeBuilder {
 }
 
 impl NodeBuilder {
-    fn new(id: u64) -> NodeBuilder {
+    fn new(id: NodeId) -> NodeBuilder {
         NodeBuilder {
-            id: NodeId(id),
+            id,
             listen: None,
             socket: None,
             members: BTreeMap::new(),
@@ -99,14 +99,14 @@ impl NodeBuilder {
 
     /// Adds a member of the cluster: all voters must be listed, this node among them if it votes. Nodes that
     /// only stand need not be: they are answered where they are heard from.
-    pub fn member(mut self, id: u64, address: SocketAddr) -> NodeBuilder {
-        self.members.insert(NodeId(id), address);
+    pub fn member(mut self, id: impl Into<NodeId>, address: SocketAddr) -> NodeBuilder {
+        self.members.insert(id.into(), address);
         self
     }
 
     /// Who votes: the same ids at all nodes, or there can be two leaders. All members, if not set.
-    pub fn voters(mut self, ids: impl IntoIterator<Item = u64>) -> NodeBuilder {
-        self.voters = Some(ids.into_iter().map(NodeId).collect());
+    pub fn voters<I: Into<NodeId>>(mut self, ids: impl IntoIterator<Item = I>) -> NodeBuilder {
+        self.voters = Some(ids.into_iter().map(Into::into).collect());
         self
     }
 
@@ -220,7 +220,7 @@ impl NodeBuilder {
                 lease::Node::start(transport, BootClock, kept, settings)?
             }
             (Keep::Memory(memory), None) => lease::Node::start(transport, BootClock, memory.0, settings)?,
-            (_, None) if votes => return Err(Error::NoDisk(self.id.0)),
+            (_, None) if votes => return Err(Error::NoDisk(self.id)),
             (_, None) => lease::Node::start(transport, BootClock, MemoryDisk::default(), settings)?,
         };
         Ok(Node { lease, address, transport: shared })
@@ -244,8 +244,8 @@ pub struct Node {
 
 impl Node {
     /// A node of this id, which is unique in its cluster and never used for another machine.
-    pub fn builder(id: u64) -> NodeBuilder {
-        NodeBuilder::new(id)
+    pub fn builder(id: impl Into<NodeId>) -> NodeBuilder {
+        NodeBuilder::new(id.into())
     }
 
     /// Who it is.
@@ -272,9 +272,9 @@ impl Node {
     }
 
     /// From now on this member is there.
-    pub fn set_member(&self, id: u64, address: SocketAddr) {
+    pub fn set_member(&self, id: impl Into<NodeId>, address: SocketAddr) {
         if let Some(transport) = self.transport.upgrade() {
-            transport.set_peer(NodeId(id), address);
+            transport.set_peer(id.into(), address);
         }
     }
 
@@ -318,8 +318,8 @@ impl Node {
 
     /// Hands an election over to another node; if that one does not take it, to whoever is next. False if this
     /// node takes no part in it.
-    pub async fn transfer(&self, name: &str, to: u64) -> Result<bool, Error> {
-        Ok(self.lease.transfer(name, NodeId(to)).await?)
+    pub async fn transfer(&self, name: &str, to: impl Into<NodeId>) -> Result<bool, Error> {
+        Ok(self.lease.transfer(name, to.into()).await?)
     }
 
     /// What it has counted and measured.

@@ -13,10 +13,11 @@ use crate::builder::span;
 use crate::leadership::{Campaign, Office};
 use crate::{Error, Leadership, Node};
 
-/// How one is to take part in an election.
+/// The terms on which a node takes part in an election: [`Node::election`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is joined yet"]
 pub struct ElectionBuilder {
+    node: Node,
     name: String,
     terms: Terms,
     margin: Option<Duration>,
@@ -57,8 +58,9 @@ impl ElectionBuilder {
         self
     }
 
-    /// Joins the election at this node.
-    pub async fn start(self, node: &Node) -> Result<Election, Error> {
+    /// Joins the election.
+    pub async fn join(self) -> Result<Election, Error> {
+        let node = &self.node;
         let settings = node.lease.settings();
         self.terms.check(settings)?;
         let margin = self.margin.map_or(Span::from_nanos(self.terms.ttl.as_nanos() / 6), span);
@@ -87,13 +89,15 @@ pub struct Election {
     margin: Span,
 }
 
-impl Election {
-    /// Joins the election of this name, which is any text of up to 255 bytes. Who joins the same name at nodes
-    /// of the same cluster is in the same election.
-    pub fn join(name: impl Into<String>) -> ElectionBuilder {
-        ElectionBuilder { name: name.into(), terms: Terms::default(), margin: None }
+impl Node {
+    /// An election by its name, which is any text of up to 255 bytes. All who join the same name at nodes of one
+    /// cluster are in the same election.
+    pub fn election(&self, name: impl Into<String>) -> ElectionBuilder {
+        ElectionBuilder { node: self.clone(), name: name.into(), terms: Terms::default(), margin: None }
     }
+}
 
+impl Election {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -135,11 +139,11 @@ impl Election {
     ///
     /// ```
     /// # use std::ops::ControlFlow;
-    /// # use suffrage::{Election, Keyring, Node};
+    /// # use suffrage::{Keyring, Node};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), suffrage::Error> {
     /// # let node = Node::builder(1).key(Keyring::generate()?).in_memory().start().await?;
-    /// let election = Election::join("cleaner").start(&node).await?;
+    /// let election = node.election("cleaner").join().await?;
     /// let cleaned = election
     ///     .run(async |leadership| {
     ///         // Whatever is awaited here is dropped when the leadership is lost.

@@ -1,5 +1,6 @@
 //! What can go wrong.
 
+use suffrage_core::NodeId;
 use suffrage_node::lease::{Refused, Unfit};
 
 /// What can go wrong. Each says what to do about it.
@@ -20,7 +21,7 @@ pub enum Error {
     Stopped,
     /// A voter has nowhere to keep what it must not forget.
     #[error("node {0} votes, and needs a disk: give it a data folder, or say that it is to forget all")]
-    NoDisk(u64),
+    NoDisk(NodeId),
     /// Nodes would not know each other.
     #[error("there is no key: give every node of the cluster the same")]
     NoKey,

@@ -137,8 +137,8 @@ impl Leadership {
     }
 
     /// Hands over to another node; if that one does not take over, whoever is next does.
-    pub fn transfer(self, to: u64) {
-        self.office.end(&self.stint, &self.part, Some(NodeId(to)));
+    pub fn transfer(self, to: impl Into<NodeId>) {
+        self.office.end(&self.stint, &self.part, Some(to.into()));
     }
 
     /// Hands over. The same as dropping it.

@@ -8,13 +8,13 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use suffrage::{Election, Keyring, Node};
+//! use suffrage::{Keyring, Node};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), suffrage::Error> {
 //! // A cluster of one, for the example: it needs a majority of one.
 //! let node = Node::builder(1).key(Keyring::generate()?).in_memory().start().await?;
-//! let election = Election::join("nightly report").ttl(Duration::from_secs(2)).start(&node).await?;
+//! let election = node.election("nightly report").ttl(Duration::from_secs(2)).join().await?;
 //!
 //! let leadership = election.lead().await?;
 //! assert!(leadership.is_valid());
@@ -62,7 +62,8 @@
 //!
 //! # Other algorithms
 //!
-//! An algorithm of your own runs on the same sockets, clocks and disks: see [`custom`].
+//! An algorithm of your own runs on the same sockets, clocks and disks: crates `suffrage-core`, `suffrage-sim` and
+//! `suffrage-node`, whose example `custom_algorithm` shows it.
 //!
 //! # Where it runs
 //!
@@ -76,7 +77,6 @@
 )]
 
 mod builder;
-pub mod custom;
 mod election;
 mod error;
 mod fence;

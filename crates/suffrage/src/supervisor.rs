@@ -9,7 +9,7 @@ use std::time::Duration;
 use suffrage_core::{Span, Time};
 use suffrage_node::clock::{BootClock, Clock};
 use suffrage_node::lease::{Settings, Terms, Why};
-use suffrage_node::supervise::{Ended, Limits, Spec, Ward};
+use suffrage_node::supervise::{Ended, GuardHandle, Limits, Spec};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
@@ -160,13 +160,14 @@ impl Supervisor {
         mut signals: mpsc::Receiver<i32>,
         tell: &(dyn Fn(Progress) + Sync),
     ) -> Result<u8, Error> {
-        let election = Election::join(&self.name)
+        let election = node
+            .election(&self.name)
             .ttl(self.ttl)
             .rank(self.rank)
             .stop_margin(self.margin())
             // If this program is killed, its guard still gives the command its grace.
             .outlived()
-            .start(node)
+            .join()
             .await?;
         let mut pause = FIRST_PAUSE;
         loop {
@@ -277,7 +278,7 @@ impl Supervisor {
         signals: &mut mpsc::Receiver<i32>,
         tell: &(dyn Fn(Progress) + Sync),
     ) -> Result<(Ended, Reason), Error> {
-        let mut ward = Ward::start(spec, self.limits(leadership)).map_err(Error::Command)?;
+        let mut guard = GuardHandle::start(spec, self.limits(leadership)).map_err(Error::Command)?;
         let mut tick = interval(self.tick());
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut passed_on = Vec::new();
@@ -285,34 +286,34 @@ impl Supervisor {
             tokio::select! {
                 // After a pause of this program much is ready at once, and how the command ended goes first.
                 biased;
-                ended = ward.ended() => {
+                ended = guard.ended() => {
                     // It died of what was meant for it: so would it have without this program around it.
                     let told = matches!(ended, Ended::Killed(signal) if passed_on.contains(&signal));
                     return Ok((ended, if told { Reason::Told } else { Reason::Itself }));
                 }
                 () = leadership.lost() => {
                     tell(Progress::Loses);
-                    ward.stop(None);
+                    guard.stop(None);
                     break Reason::Lost;
                 }
                 Some(signal) = signals.recv() => match signal {
                     TERMINATE | INTERRUPT => {
-                        ward.stop(Some(signal));
+                        guard.stop(Some(signal));
                         break Reason::Told;
                     }
                     other => {
                         passed_on.push(other);
-                        ward.signal(other);
+                        guard.signal(other);
                     }
                 },
-                _ = tick.tick() => ward.extend(self.limits(leadership)),
+                _ = tick.tick() => guard.extend(self.limits(leadership)),
             }
         };
-        let end = (BootClock.now() + span(self.grace)).min(ward.limits().kill_at) + span(self.kill / 2);
+        let end = (BootClock.now() + span(self.grace)).min(guard.limits().kill_at) + span(self.kill / 2);
         let ended = tokio::select! {
             biased;
-            ended = ward.ended() => ended,
-            () = BootClock.sleep_until(end) => ward.force(),
+            ended = guard.ended() => ended,
+            () = BootClock.sleep_until(end) => guard.force(),
         };
         Ok((ended, reason))
     }
@@ -326,11 +327,11 @@ impl Supervisor {
         let grace = now + span(self.grace);
         let limit = if latest > now { grace.min(latest) } else { grace };
         let limits = Limits { stop_at: limit, kill_at: limit };
-        let mut ward = Ward::start(spec, limits).map_err(Error::Command)?;
+        let mut guard = GuardHandle::start(spec, limits).map_err(Error::Command)?;
         tokio::select! {
             biased;
-            _ = ward.ended() => {}
-            () = BootClock.sleep_until(limit + span(self.kill / 2)) => drop(ward.force()),
+            _ = guard.ended() => {}
+            () = BootClock.sleep_until(limit + span(self.kill / 2)) => drop(guard.force()),
         }
         Ok(())
     }

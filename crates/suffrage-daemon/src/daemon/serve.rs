@@ -1,13 +1,13 @@
-//! Connections of HTTP: no more than there is room for, and none that is held for nothing.
+//! HTTP connections: bounded in number, and closed when idle.
 //!
 //! ```text
 //!   connect ──▶ first request ──▶ answer ──▶ next request ──▶ ..
 //!      within `first`      as long as it takes      within `idle`
 //! ```
 //!
-//! Long polls and server-sent events are answers, and take as long as they take. Whoever connects while there is
-//! no room is a [`Guest`]: answered once, and at once. So health checks and renewals get through whoever waits. When
-//! there is no room for guests either, one waits in the system's queue.
+//! Long polls and server-sent events are answers without a time limit. A connection beyond the limit is an
+//! [`OverflowConnection`]: it gets one answer without waiting, and is closed. So health checks and renewals get
+//! through however many clients wait. When the overflow is full too, connections wait in the listen queue.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -31,35 +31,35 @@ use tracing::debug;
 /// The most connections, however many files the process may open.
 const MOST_CONNECTIONS: u64 = 1_024;
 
-/// Marks a request of one who is not to be kept waiting.
+/// Marks a request of a connection beyond the limit: it is answered without waiting.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Guest;
+pub(super) struct OverflowConnection;
 
-/// What a connection may take.
+/// The limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// How many there are at once.
+    /// The number of connections.
     most: usize,
-    /// How many guests besides.
-    guests: usize,
-    /// How long the head of the first request may take.
+    /// The number of overflow connections besides.
+    overflow: usize,
+    /// The time for the head of the first request.
     first: Duration,
-    /// How long that of a later one, from the answer before.
+    /// The time for the head of a later request, from the answer before.
     idle: Duration,
-    /// How long the head of a guest's request may take.
+    /// The time for the head of a request on an overflow connection.
     brief: Duration,
 }
 
 impl Limits {
-    /// As many connections as leave half of the files that the process may open for other things: a voter that
-    /// cannot open one cannot save. Idle ones live longer than it is between two renewals of any usual lease.
+    /// Connections take half of the process's file descriptors at most: a voter that cannot open a file cannot save.
+    /// Idle connections live longer than the time between two renewals of any usual lease.
     pub(super) fn of_this_process() -> Limits {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let most = (files / 2).clamp(2, MOST_CONNECTIONS) as usize;
-        let guests = most.div_ceil(16);
+        let overflow = most.div_ceil(16);
         Limits {
-            most: most - guests,
-            guests,
+            most: most - overflow,
+            overflow,
             first: Duration::from_secs(10),
             idle: Duration::from_secs(65),
             brief: Duration::from_secs(2),
@@ -67,7 +67,7 @@ impl Limits {
     }
 }
 
-/// Answers those who connect, until it is told not to; then finishes what it has begun.
+/// Serves connections until told to stop; then finishes the requests that have begun.
 pub(super) async fn serve<L: Listener>(
     mut listener: L,
     router: Router,
@@ -75,27 +75,27 @@ pub(super) async fn serve<L: Listener>(
     mut told: watch::Receiver<bool>,
 ) {
     let room = Arc::new(Semaphore::new(limits.most));
-    let parlour = Arc::new(Semaphore::new(limits.guests));
+    let overflow = Arc::new(Semaphore::new(limits.overflow));
     let mut connections = JoinSet::new();
     let stop = told.clone();
     loop {
         let next = async {
-            let (place, guest) = tokio::select! {
+            let (place, overflows) = tokio::select! {
                 biased;
                 place = Arc::clone(&room).acquire_owned() => (place, false),
-                place = Arc::clone(&parlour).acquire_owned() => (place, true),
+                place = Arc::clone(&overflow).acquire_owned() => (place, true),
             };
-            (listener.accept().await.0, place, guest)
+            (listener.accept().await.0, place, overflows)
         };
         tokio::select! {
             () = until_told(&mut told) => break,
             Some(_) = connections.join_next() => {}
-            (stream, place, guest) = next => {
+            (stream, place, overflows) = next => {
                 let (router, stop) = (router.clone(), stop.clone());
                 connections.spawn(async move {
-                    let conversation = converse(stream, router, limits, guest, stop);
-                    if guest {
-                        // However long the rest of the request takes, or the answer.
+                    let conversation = serve_connection(stream, router, limits, overflows, stop);
+                    if overflows {
+                        // Also bounds the time for the body and the answer.
                         _ = timeout(limits.brief * 3, conversation).await;
                     } else {
                         conversation.await;
@@ -109,47 +109,47 @@ pub(super) async fn serve<L: Listener>(
     while connections.join_next().await.is_some() {}
 }
 
-/// An error means that the daemon is gone, without a word.
+/// Waits for the order to stop. A closed channel means that the daemon is gone.
 async fn until_told(told: &mut watch::Receiver<bool>) {
     _ = told.wait_for(|told| *told).await;
 }
 
-/// Answers one who has connected.
-async fn converse(
+/// Serves one connection.
+async fn serve_connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     router: Router,
     limits: Limits,
-    guest: bool,
+    overflows: bool,
     mut told: watch::Receiver<bool>,
 ) {
     let asked = AtomicBool::new(false);
     let router = TowerToHyperService::new(router);
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
         asked.store(true, Ordering::Relaxed);
-        if guest {
-            request.extensions_mut().insert(Guest);
+        if overflows {
+            request.extensions_mut().insert(OverflowConnection);
         }
         router.call(request)
     });
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(limits.idle).keep_alive(!guest);
+    builder.timer(TokioTimer::new()).header_read_timeout(limits.idle).keep_alive(!overflows);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let mut first = pin!(sleep(if guest { limits.brief } else { limits.first }));
+    let mut first = pin!(sleep(if overflows { limits.brief } else { limits.first }));
     let (mut waits, mut stops) = (true, false);
     loop {
         tokio::select! {
-            // What has been said in time counts, also if this is late to hear it.
+            // A request that came in time counts, also if this task is late to read it.
             biased;
             ended = connection.as_mut() => {
                 if let Err(error) = ended {
-                    // Anybody can do that as often as they like: not for the log of every day.
+                    // Any client can cause this at any rate: log it at debug level only.
                     debug!("a connection ended early: {error}");
                 }
                 return;
             }
             () = &mut first, if waits => {
                 if !asked.load(Ordering::Relaxed) {
-                    return debug!("a connection ended early: nothing was asked in time");
+                    return debug!("a connection ended early: no request came in time");
                 }
                 waits = false;
             }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     impl Served {
-        async fn start(most: usize, guests: usize, first: u64, idle: u64) -> Served {
+        async fn start(most: usize, overflow: usize, first: u64, idle: u64) -> Served {
             let (first, idle) = (Duration::from_millis(first), Duration::from_millis(idle));
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
@@ -190,13 +190,13 @@ mod tests {
                 sleep(Duration::from_millis(1_500)).await;
                 "slow"
             };
-            let who = |guest: Option<Extension<Guest>>| async move {
-                if guest.is_some() { "a guest" } else { "fine" }
+            let who = |overflow: Option<Extension<OverflowConnection>>| async move {
+                if overflow.is_some() { "overflow" } else { "fine" }
             };
             let echo = post(|said: String| async { said });
             let router = Router::new().route("/", get(who)).route("/slow", get(slow)).route("/echo", echo);
             let (told, stop) = watch::channel(false);
-            let limits = Limits { most, guests, first, idle, brief: first };
+            let limits = Limits { most, overflow, first, idle, brief: first };
             let server = tokio::spawn(serve(listener, router, limits, stop));
             Served { address, told, server }
         }
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_says_nothing_or_half_a_request_is_sent_away_and_whoever_waits_is_not() {
+    async fn silent_and_slow_clients_are_disconnected_and_waiting_clients_are_not() {
         let served = Served::start(10, 1, 500, 1_000).await;
         assert_eq!(hear(served.connect("").await).await, "");
         assert_eq!(hear(served.connect("GET / HTTP/1.1\r\nHost: loc").await).await, "");
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn there_are_so_many_connections_at_most_and_the_next_waits_for_room() {
+    async fn connections_are_bounded_and_the_next_one_waits() {
         let served = Served::start(2, 0, 60_000, 60_000).await;
         let mut held = [served.connect("").await, served.connect("").await];
         // Both are served, and not only in the queue.
@@ -252,24 +252,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_comes_when_all_places_are_taken_is_answered_once_and_known_for_a_guest() {
+    async fn overflow_connections_get_one_answer() {
         let served = Served::start(1, 1, 2_000, 60_000).await;
         let mut held = served.connect(&ask("/")).await;
         timeout(LONG, held.read(&mut [0; 4])).await.unwrap().unwrap();
         for _ in 0..3 {
             let answer = hear(served.connect(&(ask("/") + &ask("/"))).await).await;
-            assert!(answer.ends_with("a guest") && answer.matches("HTTP/1.1").count() == 1, "{answer}");
+            assert!(answer.ends_with("overflow") && answer.matches("HTTP/1.1").count() == 1, "{answer}");
         }
-        // One that says nothing does not keep the next waiting for long, nor one that does not say all.
+        // A silent client does not keep the next one waiting for long, nor does one that sends half a body.
         let _silent = served.connect("").await;
-        assert!(hear(served.connect(&ask("/")).await).await.ends_with("a guest"));
+        assert!(hear(served.connect(&ask("/")).await).await.ends_with("overflow"));
         let half = "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nabc";
         let _slow = served.connect(half).await;
-        assert!(hear(served.connect(&ask("/")).await).await.ends_with("a guest"));
+        assert!(hear(served.connect(&ask("/")).await).await.ends_with("overflow"));
     }
 
     #[tokio::test]
-    async fn what_has_begun_is_finished_before_it_stops() {
+    async fn requests_that_have_begun_are_finished_before_the_server_stops() {
         let served = Served::start(10, 1, 60_000, 60_000).await;
         let idle = served.connect("").await;
         let mut slow = served.connect(&ask("/slow")).await;
@@ -283,9 +283,9 @@ mod tests {
     }
 
     #[test]
-    fn files_are_left_for_other_things() {
+    fn half_of_the_file_descriptors_are_left() {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let Limits { most, guests, .. } = Limits::of_this_process();
-        assert!(most > 0 && guests > 0 && (most + guests) as u64 <= files.max(4) / 2);
+        let Limits { most, overflow, .. } = Limits::of_this_process();
+        assert!(most > 0 && overflow > 0 && (most + overflow) as u64 <= files.max(4) / 2);
     }
 }

@@ -130,7 +130,7 @@ pub(super) fn text(comparison: &Comparison) -> String {
         let _ = writeln!(text, "{name:<11} {}", text::wrap(meaning, 88, 12));
     }
     let _ = writeln!(text, "\n{}", text::wrap(&unit(comparison), 100, 0));
-    text += "One run alone: --algorithms NAME --runs 1 --seed SEED; --json has the `suffrage simulate` line \
+    text += "One run alone: --algorithms NAME --runs 1 --seed SEED; --json has the `suffrage-lab simulate` line \
              to look at it.\n";
     text
 }

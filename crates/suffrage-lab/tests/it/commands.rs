@@ -131,7 +131,7 @@ fn bad_measurements_are_refused_in_a_sentence() {
         ("simulate-multicast broadcast --runs 0", "--runs"),
         ("simulate-multicast broadcast --runs 1000000000", "is not a number of runs from 1 to 1000000"),
     ] {
-        let ran = run(&format!("suffrage {line}"));
+        let ran = run(&format!("suffrage-lab {line}"));
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{line}");
         let lines: Vec<&str> = ran.err.lines().collect();
         assert!(lines.len() == 2 && lines[0].contains(words), "{line}: {}", ran.err);
@@ -487,9 +487,9 @@ fn a_switch_may_be_thrown_by_its_name_alone() {
 /// Whatever a help text tells people to type, works.
 #[test]
 fn the_examples_in_help_texts_run() {
-    let mut pages = vec!["suffrage".to_string()];
+    let mut pages = vec!["suffrage-lab".to_string()];
     let commands = ["demo", "algorithms", "simulate", "simulate-detector", "simulate-multicast"];
-    pages.extend(commands.map(|command| format!("suffrage {command}")));
+    pages.extend(commands.map(|command| format!("suffrage-lab {command}")));
     pages.extend(CONTRACTS.iter().map(|contract| format!("suffrage-lab simulate {}", contract.name)));
     for page in pages {
         let help = succeed(&format!("{page} --help"));
@@ -497,7 +497,7 @@ fn the_examples_in_help_texts_run() {
             .lines()
             .skip_while(|line| *line != "Examples:")
             .filter_map(|line| line.strip_prefix("  "))
-            .filter(|line| line.starts_with("suffrage "))
+            .filter(|line| line.starts_with("suffrage-lab "))
             .collect();
         assert!(examples.len() >= 2, "{page}");
         // What starts processes of this very program is tested in `cluster`.

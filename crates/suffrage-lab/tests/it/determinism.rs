@@ -6,7 +6,7 @@ use std::fs;
 
 use crate::support::{HOW_TO_BLESS, blessing, difference, json, path};
 
-const HASHES: &str = "crates/cli/tests/trace-hashes.txt";
+const HASHES: &str = "crates/suffrage-lab/tests/it/trace-hashes.txt";
 
 fn trace_hash(command: &str, jobs: usize) -> String {
     let result = json(&format!("{command} --jobs {jobs}"));
@@ -18,11 +18,11 @@ fn trace_hashes_are_as_committed_whatever_the_jobs() {
     let text = fs::read_to_string(path(HASHES)).unwrap();
     let mut fresh = String::new();
     for line in text.lines() {
-        let Some((_, command)) = line.split_once("suffrage ") else {
+        let Some((_, command)) = line.split_once("suffrage-lab ") else {
             fresh += &format!("{line}\n");
             continue;
         };
-        let command = format!("suffrage {command}");
+        let command = format!("suffrage-lab {command}");
         let hash = trace_hash(&command, 1);
         assert_eq!(hash, trace_hash(&command, 3), "--jobs matters: {command}");
         fresh += &format!("{hash}  {command}\n");

@@ -1,6 +1,6 @@
-//! The golden scenarios: every file of `crates/election/tests/scenarios` is run and compared.
+//! The golden scenarios: every file of `crates/suffrage-sim/tests/scenarios` is run and compared.
 //!
-//! A file is a text to read: `#` lines say why, with their source; a line `$ suffrage …` is a
+//! A file is a text to read: `#` lines say why, with their source; a line `$ suffrage-lab …` is a
 //! command, and what follows, up to the next command or comment, is what it prints, with a last line
 //! `exit 2` if that is its exit code.
 
@@ -8,7 +8,7 @@ use std::fs;
 
 use crate::support::{HOW_TO_BLESS, blessing, difference, path, run};
 
-const SCENARIOS: &str = "crates/election/tests/scenarios";
+const SCENARIOS: &str = "crates/suffrage-sim/tests/scenarios";
 
 /// The file as it should be: the same text and commands, with what the commands print now.
 fn rewritten(text: &str) -> String {
@@ -63,7 +63,7 @@ fn every_scenario_says_why_and_splits_are_shown_for_every_algorithm_that_may_spl
     let files = files();
     for (name, text) in &files {
         assert!(text.starts_with('#'), "{name} does not say why");
-        assert!(text.contains("\n$ suffrage "), "{name} has no command");
+        assert!(text.contains("\n$ suffrage-lab "), "{name} has no command");
     }
     let (_, splits) = files.iter().find(|(name, _)| name == "split-brain.txt").expect("it is there");
     // As it is now, whether or not the file is being rewritten meanwhile.
@@ -72,7 +72,7 @@ fn every_scenario_says_why_and_splits_are_shown_for_every_algorithm_that_may_spl
         if contract.safety != suffrage_core::Safety::Eventual {
             continue;
         }
-        let command = format!("$ suffrage simulate {} ", contract.name);
+        let command = format!("$ suffrage-lab simulate {} ", contract.name);
         let shown = splits.split(&command).nth(1).unwrap_or_else(|| panic!("no split of {}", contract.name));
         let shown = shown.split("\n$ ").next().unwrap();
         assert!(shown.contains("more than one for"), "{} does not split", contract.name);
@@ -82,11 +82,11 @@ fn every_scenario_says_why_and_splits_are_shown_for_every_algorithm_that_may_spl
 
 #[test]
 fn a_rewritten_file_keeps_its_text_and_its_commands() {
-    let text = "# why\n$ suffrage simulate bully --nodes 0\nold\n\n# more\n$ suffrage --version\n";
+    let text = "# why\n$ suffrage-lab simulate bully --nodes 0\nold\n\n# more\n$ suffrage-lab --version\n";
     let fresh = rewritten(text);
     assert_eq!(fresh, rewritten(&fresh));
-    assert!(fresh.starts_with("# why\n$ suffrage simulate bully --nodes 0\nerror: --nodes: "), "{fresh}");
-    assert!(fresh.contains("exit 2\n\n# more\n$ suffrage --version\nsuffrage "), "{fresh}");
+    assert!(fresh.starts_with("# why\n$ suffrage-lab simulate bully --nodes 0\nerror: --nodes: "), "{fresh}");
+    assert!(fresh.contains("exit 2\n\n# more\n$ suffrage-lab --version\nsuffrage-lab "), "{fresh}");
     assert!(!fresh.contains("old"));
 }
 

@@ -508,7 +508,7 @@ fn one_whose_clients_may_have_outlived_it_waits_until_its_own_lease_is_over() {
     assert_eq!(asks(&alone.told(1..=3, ME.0)), ["prepare"]);
 
     let mut stand = Stand::new();
-    stand.candidate = stand.candidate.outlived();
+    stand.candidate = stand.candidate.wait_out_previous_holder();
     assert_eq!(asks(&stand.does(|candidate, fx, now| candidate.contend(fx, now))), ["enquire"]);
     for _ in 0..5 {
         let done = stand.told(1..=3, ME.0);
@@ -539,7 +539,7 @@ fn one_whose_clients_may_have_outlived_it_waits_until_its_own_lease_is_over() {
 #[test]
 fn what_silent_voters_may_hold_for_it_counts_as_held() {
     let mut stand = Stand::new();
-    stand.candidate = stand.candidate.outlived();
+    stand.candidate = stand.candidate.wait_out_previous_holder();
     stand.does(|candidate, fx, now| candidate.contend(fx, now));
     // Two of five say that they hold it for this one, one that it does not; two say nothing.
     stand.told(1..=2, ME.0);
@@ -552,14 +552,14 @@ fn what_silent_voters_may_hold_for_it_counts_as_held() {
 #[test]
 fn one_whose_clients_may_have_outlived_it_follows_others_and_does_not_stand_unless_it_is_to() {
     let mut stand = Stand::new();
-    stand.candidate = stand.candidate.outlived();
+    stand.candidate = stand.candidate.wait_out_previous_holder();
     assert_eq!(asks(&stand.told(1..=3, 3)), [""; 0]);
     assert_eq!(stand.candidate.leader().map(|grant| grant.holder), Some(NodeId(3)));
     // Another's majority is proof that this one has none.
     assert_eq!(asks(&stand.does(|candidate, fx, now| candidate.contend(fx, now))), ["prepare"]);
 
     let mut stand = Stand::new();
-    stand.candidate = stand.candidate.outlived();
+    stand.candidate = stand.candidate.wait_out_previous_holder();
     stand.does(|candidate, fx, now| {
         candidate.contend(fx, now);
         candidate.set_healthy(fx, now, false);

@@ -6,8 +6,8 @@ use suffrage_core::{Attribute, NodeId, Span, Time};
 
 use super::queue::{Held, SessionQueue, Step};
 use super::{
-    Arrival, CampaignRequest, RequestId, SessionConfig, SessionError, SessionOutcome,
-    SessionReply, SessionRequest,
+    Arrival, CampaignRequest, RequestId, SessionConfig, SessionError, SessionOutcome, SessionReply,
+    SessionRequest,
 };
 use crate::{Bug, CandidateConfig, Name};
 

@@ -16,8 +16,8 @@ use super::{
     Arrival, Held, LeaseControl, RequestId, SessionBroker, SessionConfig, SessionOutcome, SessionRequest,
 };
 use crate::engine::{
-    Action, CandidateConfig, Command, ElectionIndex, ElectionName, Engine, EngineConfig, InvalidConfig, JoinError,
-    Timer,
+    Action, CandidateConfig, Command, ElectionIndex, ElectionName, Engine, EngineConfig, InvalidConfig,
+    JoinError, Timer,
 };
 use crate::message::{Message, Name};
 use crate::voter::Saved;
@@ -221,7 +221,11 @@ impl SessionEngine {
     }
 
     /// Hands one input to the engine.
-    fn input(&mut self, cx: &mut Context<'_, Self>, input: impl FnOnce(&mut Engine, &mut Context<'_, Engine>)) {
+    fn input(
+        &mut self,
+        cx: &mut Context<'_, Self>,
+        input: impl FnOnce(&mut Engine, &mut Context<'_, Engine>),
+    ) {
         let (_, mut control) = self.control(cx);
         control.input(input);
         self.settle(cx);

@@ -23,6 +23,9 @@ pub struct Status {
     pub attribute: Attribute,
     /// Whether somebody at this node asks to lead.
     pub stands: bool,
+    /// The candidates that wait in the queue of this node's voter, the next one first. Empty if the node does not
+    /// vote.
+    pub queue: Vec<NodeId>,
     /// Why this node leads or does not.
     pub why: Why,
 }

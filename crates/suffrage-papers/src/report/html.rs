@@ -71,7 +71,7 @@ fn section(report: &Report) -> String {
     let made = &report.made;
     let _ = write!(
         html,
-        "<h2>How this page was made</h2>\n<pre>{}</pre>\n<p>suffrage {}, {} runs a point unless a table says \
+        "<h2>How this page was made</h2>\n<pre>{}</pre>\n<p>suffrage-lab {}, {} runs a point unless a table says \
          otherwise, the first seed {}. The same command makes the same page on every machine, whatever the \
          number of cores. Bars are 95% intervals: Wilson's for shares, normal ones for means. Every plot and \
          table has a CSV file beside this page.</p>\n",

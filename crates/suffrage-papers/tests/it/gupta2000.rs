@@ -85,7 +85,7 @@ fn every_point_can_be_replayed() {
     let paper = reproduction(Request { figure: None, runs: 1, seed: 0 });
     assert!(paper.study.points().len() > 60);
     for point in paper.study.points() {
-        assert!(point.replay.starts_with("suffrage simulate gupta --nodes "), "{}", point.replay);
+        assert!(point.replay.starts_with("suffrage-lab simulate gupta --nodes "), "{}", point.replay);
         assert!(point.replay.contains("--first-k "));
     }
 }

@@ -202,7 +202,7 @@ fn every_point_can_be_replayed() {
     let paper = reproduction(Request { nodes: 400, most_nodes: 1_000, runs: 1, seed: 0 });
     assert!(paper.study.points().len() > 60);
     for point in paper.study.points() {
-        assert!(point.replay.starts_with("suffrage simulate "), "{}", point.replay);
+        assert!(point.replay.starts_with("suffrage-lab simulate "), "{}", point.replay);
         assert!(point.replay.contains(" --nodes "), "{}", point.replay);
     }
 }

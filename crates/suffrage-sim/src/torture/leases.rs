@@ -6,8 +6,11 @@
 
 use suffrage_core::{Command, Leases, Rng, Span, Time};
 
-use super::{STORM, TENTH};
+use super::{MOST_SLOW, STORM, TENTH, timing};
 use crate::{Cut, Detector, Fault, Latency, Plan, Scenario};
+
+/// How many leases late a message is at most.
+const LATEST: u64 = 12;
 
 /// Who does what, by slot.
 pub(super) struct Roles {
@@ -33,7 +36,7 @@ pub(super) fn strain(rng: &mut Rng, scenario: &mut Scenario, leases: &Leases, ro
         voters: roles.voters,
         candidates: roles.candidates,
         delay: scenario.latency.bound(),
-        lease: scenario.latency.bound() * leases.length,
+        lease: scenario.bound() * leases.length,
         plan: Plan::new(),
         commands: Vec::new(),
         cuts: 0,
@@ -136,6 +139,13 @@ impl Strain<'_> {
                 _ => self.jump_ahead(),
             }
         }
+        for _ in 0..self.rng.below(4) {
+            match self.rng.below(4) {
+                0 | 1 => self.crash_midway(),
+                2 => self.be_late(),
+                _ => self.slow_down(),
+            }
+        }
     }
 
     /// A crash so short that what was granted before is not over yet.
@@ -147,6 +157,43 @@ impl Strain<'_> {
         if self.rng.chance(0.5) {
             self.campaign(back, slot);
         }
+    }
+
+    /// A crash in the middle of an input, most often a voter's, while somebody wants to lead; perhaps another on
+    /// the return, which is soon.
+    fn crash_midway(&mut self) {
+        let at = if self.rng.chance(0.3) { Time::ZERO } else { self.moment() };
+        let among = if self.rng.chance(0.7) { self.voters } else { self.members };
+        let slot = self.rng.below(among as u64) as usize;
+        let rival = self.anybody();
+        self.plan.push((at, Fault::CrashMidway { slot, point: timing::point(self.rng) }));
+        self.campaign(at, rival);
+        let mut back = self.later(at, self.lease, 0.0, 0.8);
+        if self.rng.chance(0.3) {
+            let down = self.later(at, self.lease, 0.0, 0.5);
+            self.plan.push((down, Fault::Crash(slot)));
+            self.plan.push((down, Fault::CrashMidway { slot, point: timing::point(self.rng) }));
+            back = self.later(back.max(down), self.delay, 1.0, 2.0);
+            self.plan.push((back, Fault::Recover { slot, disk: true }));
+            back = self.later(back, self.lease, 0.0, 0.5);
+        }
+        self.plan.push((back, Fault::Recover { slot, disk: true }));
+    }
+
+    /// Messages that arrive when the leases they are about are long over.
+    fn be_late(&mut self) {
+        let (at, most) = (self.moment(), *self.rng.pick(&[20, 100, 300]).expect("there are some"));
+        let end = self.later(at, self.lease, 0.5, 8.0);
+        self.plan.push((at, timing::late(self.rng, most, self.lease * LATEST)));
+        self.plan.push((end, Fault::Late { probability: 0.0, most: Span::ZERO }));
+    }
+
+    /// A spell in which messages take many times as long as everybody expects.
+    fn slow_down(&mut self) {
+        let at = self.moment();
+        let end = self.later(at, self.lease, 0.3, 4.0);
+        self.plan.push((at, Fault::Slow((2 + self.rng.below(MOST_SLOW - 1)) as f64)));
+        self.plan.push((end, Fault::Slow(1.0)));
     }
 
     /// A pause about as long as a lease, or longer.
@@ -348,6 +395,7 @@ mod tests {
     #[test]
     fn faults_stay_within_what_leases_claim() {
         let (mut stable, mut wiped, mut jumped, mut several) = (0, 0, 0, 0);
+        let (mut midway, mut late, mut slow, mut large) = (0, 0, 0, 0);
         for seed in 0..3_000 {
             let TortureCase { scenario, options, .. } = TortureTarget::<QuorumLease>::default().case(seed);
             let voters = options.voters.min(scenario.roster.len());
@@ -367,12 +415,29 @@ mod tests {
                     Fault::Crash(slot) if scenario.stable.is_some() => {
                         assert!(*slot >= voters, "seed {seed}")
                     }
+                    Fault::CrashMidway { .. } => {
+                        assert!(scenario.stable.is_none(), "seed {seed}");
+                        midway += 1;
+                    }
+                    Fault::Late { probability, most } => {
+                        assert!(scenario.stable.is_none(), "seed {seed}");
+                        let lease = scenario.bound() * options.ttl;
+                        let longest = (lease * LATEST).max(scenario.bound() * timing::LATEST);
+                        assert!(*most <= longest + Span::UNIT, "seed {seed}");
+                        late += usize::from(*probability > 0.0 && *most > lease * 6);
+                    }
+                    Fault::Slow(factor) => {
+                        assert!(scenario.stable.is_none(), "seed {seed}");
+                        assert!((1.0..=MOST_SLOW as f64).contains(factor), "seed {seed}");
+                        slow += usize::from(*factor > 15.0);
+                    }
                     _ => {}
                 }
             }
             assert!(lost.len() <= (voters.max(1) - 1) / 2, "seed {seed}: a minority");
             wiped += usize::from(!lost.is_empty());
             several += usize::from(QuorumLease::elections(&options) > 1);
+            large += usize::from(scenario.bound() >= scenario.latency.bound() * 15);
             if scenario.stable.is_some() {
                 stable += 1;
                 assert!(scenario.loss == 0.0 && options.failback.is_none(), "seed {seed}");
@@ -382,6 +447,9 @@ mod tests {
         }
         for count in [stable, wiped, jumped, several] {
             assert!(count > 100, "{stable} {wiped} {jumped} {several}");
+        }
+        for count in [midway, late, slow, large] {
+            assert!(count > 50, "{midway} {late} {slow} {large}");
         }
     }
 

@@ -1,5 +1,6 @@
-//! Clusters of real UDP sockets on loopback, at ports that are free.
+//! Clusters of real UDP sockets on loopback, at addresses that no other test has.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests of the edge")]
+#![cfg(target_os = "linux")]
 
 mod crashes;
 mod handover;
@@ -8,8 +9,13 @@ mod pauses;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use suffrage::{Election, Keyring, Memory, Node, NodeBuilder};
-use suffrage_net::transport::udp::Socket;
+use suffrage::{Election, Keyring, Memory, Node, NodeBuilder, NodeId};
+
+/// The time between two looks at what is waited for.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A lease that does not end while a test waits: whoever leads next was handed the lease over.
+const LONG: Duration = Duration::from_secs(50);
 
 /// Three voters and their addresses, keys and disks.
 struct Cluster {
@@ -19,25 +25,18 @@ struct Cluster {
     disks: Vec<Memory>,
 }
 
-const LOOPBACK: &str = "127.0.0.1:0";
-
 impl Cluster {
     /// Nodes 1 to 3, all of which vote.
     async fn start() -> Cluster {
-        let mut sockets = Vec::new();
-        for _ in 0..3 {
-            sockets.push(Socket::bind(LOOPBACK.parse().unwrap()).await.unwrap());
-        }
         let mut cluster = Cluster {
             nodes: Vec::new(),
-            addresses: sockets.iter().map(Socket::local_address).collect(),
+            addresses: (0..3).map(|_| suffrage_testbed::address()).collect(),
             keyring: Keyring::generate().unwrap(),
-            disks: vec![Memory::default(); 3],
+            // Each its own: a clone is the same disk.
+            disks: (0..3).map(|_| Memory::default()).collect(),
         };
-        // Each its own: a clone is the same disk.
-        cluster.disks = (0..3).map(|_| Memory::default()).collect();
-        for (place, socket) in sockets.into_iter().enumerate() {
-            let node = cluster.builder(place).socket(socket).start().await.unwrap();
+        for place in 0..3 {
+            let node = cluster.builder(place).start().await.unwrap();
             cluster.nodes.push(node);
         }
         cluster
@@ -58,32 +57,64 @@ impl Cluster {
             .fold(builder, |builder, (address, voter)| builder.member(voter, *address))
     }
 
-    /// Starts a voter again, where it was: as soon as the one before is gone.
+    /// Kills a voter and starts it again, where it was.
     async fn restart(&mut self, place: usize) {
         self.nodes[place].abort();
-        for _ in 0..500 {
-            match self.builder(place).start().await {
-                Ok(node) => {
-                    self.nodes[place] = node;
-                    return;
-                }
-                Err(_) => tokio::time::sleep(Duration::from_millis(2)).await,
-            }
+        self.nodes[place] = start_again(|| self.builder(place)).await;
+    }
+
+    /// Waits until a voter that was restarted votes again.
+    async fn votes_again(&self, place: usize) {
+        let silence = async || self.nodes[place].figures().await.unwrap().voter.unwrap().silence;
+        until(async || silence().await.is_zero()).await;
+    }
+
+    /// Waits until exactly these nodes wait in the queues of all voters.
+    async fn queued<const N: usize>(&self, name: &str, waiting: [u64; N]) {
+        for node in &self.nodes {
+            until(async || {
+                let mut queue = node.status(name).await.unwrap().unwrap().queue;
+                queue.sort_unstable();
+                queue == waiting.map(NodeId)
+            })
+            .await;
         }
-        panic!("its address is still taken after a second");
     }
 
     /// Joins an election at every node.
     async fn join(&self, name: &str, ttl: Duration) -> Vec<Election> {
         let mut elections = Vec::new();
         for node in &self.nodes {
-            elections.push(Election::join(name).ttl(ttl).start(node).await.unwrap());
+            elections.push(node.election(name).ttl(ttl).join().await.unwrap());
         }
         elections
     }
 }
 
-/// Nothing here takes as long, however busy the machine is.
+/// Starts a node where another has just been: its socket and its folder are free once all of it is gone.
+async fn start_again(builder: impl Fn() -> NodeBuilder) -> Node {
+    soon(async {
+        loop {
+            match builder().start().await {
+                Ok(node) => return node,
+                Err(_) => tokio::time::sleep(LOOK).await,
+            }
+        }
+    })
+    .await
+}
+
+/// Nothing here takes as long, however busy the machine is; but a lease of [`LONG`] does.
 async fn soon<F: Future>(what: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(30), what).await.expect("it takes far too long")
+}
+
+/// Waits until this is so.
+async fn until(mut is_so: impl AsyncFnMut() -> bool) {
+    soon(async {
+        while !is_so().await {
+            tokio::time::sleep(LOOK).await;
+        }
+    })
+    .await;
 }

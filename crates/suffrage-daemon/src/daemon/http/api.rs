@@ -11,7 +11,7 @@ use suffrage_core::{NodeId, Span, Time};
 use tokio::time::timeout;
 
 use super::{App, Problem, check_name, in_time, within};
-use crate::daemon::serve::Guest;
+use crate::daemon::serve::OverflowConnection;
 use crate::daemon::watches::Watched;
 use suffrage_lease::sessions::{
     CampaignRequest, LeaseRequest, SessionError, SessionId, SessionOutcome, SessionReply, SessionRequest,
@@ -162,7 +162,7 @@ fn session(text: &str) -> Result<SessionId, Problem> {
 pub(super) async fn campaign(
     State(app): State<App>,
     Path(name): Path<String>,
-    guest: Option<Extension<Guest>>,
+    overflow: Option<Extension<OverflowConnection>>,
     said: Said<Campaign>,
 ) -> Result<Response, Problem> {
     // First of all: the client counts from before this.
@@ -178,7 +178,7 @@ pub(super) async fn campaign(
     }
     let wait = span("wait", said.wait.as_deref(), WAIT)?.min(longest_wait(settings.drift, lease.ttl));
     // It is in line all the same, and asks again.
-    let wait = if guest.is_some() { Span::ZERO } else { wait };
+    let wait = if overflow.is_some() { Span::ZERO } else { wait };
     let session = said.session.as_deref().map(session).transpose()?;
     let request = SessionRequest::Campaign(CampaignRequest { session, lease, wait });
     told(within(&app.node, wait, app.node.session_request(&name, request, received)).await?)
@@ -228,7 +228,7 @@ fn told(outcome: SessionOutcome) -> Result<Response, Problem> {
 pub(super) async fn resign(
     State(app): State<App>,
     Path(name): Path<String>,
-    guest: Option<Extension<Guest>>,
+    overflow: Option<Extension<OverflowConnection>>,
     said: Said<Farewell>,
 ) -> Result<Response, Problem> {
     let said = understood(said)?;
@@ -236,14 +236,14 @@ pub(super) async fn resign(
         let error = "to: is for transfer; whoever is next takes over from one that resigns";
         return Err(Problem::new(StatusCode::BAD_REQUEST, error));
     }
-    hand_over(&app, &name, &said, guest.is_some()).await
+    hand_over(&app, &name, &said, overflow.is_some()).await
 }
 
 /// `POST /elections/{name}/transfer`
 pub(super) async fn transfer(
     State(app): State<App>,
     Path(name): Path<String>,
-    guest: Option<Extension<Guest>>,
+    overflow: Option<Extension<OverflowConnection>>,
     said: Said<Farewell>,
 ) -> Result<Response, Problem> {
     let said = understood(said)?;
@@ -252,13 +252,13 @@ pub(super) async fn transfer(
     if to == app.node.id().0 {
         return Err(Problem::new(StatusCode::BAD_REQUEST, "to: is this node itself"));
     }
-    hand_over(&app, &name, &said, guest.is_some()).await
+    hand_over(&app, &name, &said, overflow.is_some()).await
 }
 
-async fn hand_over(app: &App, name: &str, said: &Farewell, guest: bool) -> Result<Response, Problem> {
+async fn hand_over(app: &App, name: &str, said: &Farewell, overflow: bool) -> Result<Response, Problem> {
     check_name(name)?;
     let began = app.node.clock().now();
-    let longest = if guest { Span::ZERO } else { WAIT };
+    let longest = if overflow { Span::ZERO } else { WAIT };
     let wait = span("wait", said.wait.as_deref(), Span::ZERO)?.min(longest);
     let session = said.session.as_deref().map(session).transpose()?;
     // Before anything changes, so that no change is missed.

@@ -207,6 +207,7 @@ mod tests {
             lease: None,
             attribute: 0,
             stands: true,
+            queue: Vec::new(),
             why: Why::Waits,
         }
     }

@@ -14,8 +14,7 @@ use suffrage_core::Time;
 
 use super::api::{self, millis};
 use super::{App, Problem};
-
-use crate::daemon::serve::Guest;
+use crate::daemon::serve::OverflowConnection;
 use crate::daemon::watches::Watched;
 use suffrage_node::lease::Belief;
 
@@ -25,9 +24,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub(super) async fn observe(
     State(app): State<App>,
     Path(name): Path<String>,
-    guest: Option<Extension<Guest>>,
+    overflow: Option<Extension<OverflowConnection>>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
-    if guest.is_some() {
+    if overflow.is_some() {
         let error = "too many are connected here to tell another one of every change: ask another node";
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, error));
     }

@@ -5,7 +5,6 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use suffrage::Election;
 
 use crate::cluster::support::{Cluster, Process, WORK, alone, stubborn, until};
 
@@ -140,7 +139,7 @@ fn a_better_candidate_that_asks_for_the_lease_waits_for_the_command() {
     threads.block_on(async {
         let node = cluster.node(99).voters([1, 2, 3]).member(50, address).start().await.unwrap();
         let (ttl, steady) = (Duration::from_secs(1), Duration::from_millis(50));
-        let election = Election::join("test").ttl(ttl).rank(5).failback(steady).start(&node).await.unwrap();
+        let election = node.election("test").ttl(ttl).rank(5).failback(steady).join().await.unwrap();
         let early = tokio::time::timeout(Duration::from_secs(3), election.lead()).await;
         assert!(early.is_err(), "it was handed over at once, while the command ran");
         drop(early);

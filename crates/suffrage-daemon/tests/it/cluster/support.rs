@@ -108,7 +108,7 @@ impl Cluster {
             .split(',')
             .filter_map(|member| member.split_once('='))
             .fold(builder, |builder, (id, address)| {
-                builder.member(id.parse().unwrap(), address.parse().unwrap())
+                builder.member(id.parse::<u64>().unwrap(), address.parse().unwrap())
             })
     }
 

@@ -1,6 +1,6 @@
 //! An algorithm of one's own, first in the simulator and then on UDP: the same state machine, unchanged.
 //!
-//! `cargo run -p suffrage --example custom_algorithm`
+//! `cargo run -p suffrage-node --example custom_algorithm`
 //!
 //! Members draw lots. Whoever wants a leader opens a draw; all that hear of it draw a number, and tell all; after
 //! three message delays the greatest number leads, and says so again and again. When it falls silent, there is
@@ -19,11 +19,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use suffrage::custom::{
-    Announcement, BootClock, Command, Config, Context, Error, Handle, MemoryDisk, Process, Protocol, Roster,
-    Settings, Start, Term, Transport, Udp, spawn,
-};
-use suffrage::{Keyring, NodeId, Span, Time};
+use suffrage_core::{Announcement, Command, Context, NodeId, Process, Roster, Span, Start, Term, Time};
+use suffrage_net::Keyring;
+use suffrage_net::codec::Protocol;
+use suffrage_net::transport::udp::Udp;
+use suffrage_net::transport::{Config, Transport};
+use suffrage_node::Error;
+use suffrage_node::clock::BootClock;
+use suffrage_node::driver::{Handle, Settings, spawn};
+use suffrage_node::storage::MemoryDisk;
 use suffrage_sim::{Fault, Latency, World};
 use tokio::time::{Instant, sleep};
 
@@ -37,13 +41,13 @@ enum Message {
     Leads { draw: u64 },
 }
 
-suffrage::custom::message_kinds!(Message { Lot, Leads });
+suffrage_core::message_kinds!(Message { Lot, Leads });
 
 /// There is but one: what is due depends on the stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Timer;
 
-suffrage::custom::timer_indices!(Timer);
+suffrage_core::timer_indices!(Timer);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stage {

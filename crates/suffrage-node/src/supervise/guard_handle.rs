@@ -1,4 +1,4 @@
-//! What a program has of a command that is guarded.
+//! The program's handle to a guarded command.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -14,25 +14,25 @@ use tokio::net::UnixStream;
 use super::{ENTRY, tree};
 use crate::clock::{BootClock, Clock};
 
-/// What is to be run.
+/// A command to run.
 #[derive(Clone, Debug)]
 pub struct Spec {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// What it finds in its environment, besides what this program has.
+    /// Environment variables, in addition to those of this program.
     pub environment: Vec<(String, String)>,
-    /// The number of the signal by which it is told to end.
+    /// The number of the stop signal.
     pub stop_signal: i32,
-    /// How long it may take to, before it is killed.
+    /// The time from the stop signal to SIGKILL.
     pub grace: Span,
 }
 
-/// Until when it may run, by the machine's clock.
+/// The deadlines of a command, by CLOCK_BOOTTIME.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// It is told to end then.
+    /// When the stop signal is sent.
     pub stop_at: Time,
-    /// It is killed then at the latest.
+    /// When SIGKILL is sent at the latest.
     pub kill_at: Time,
 }
 
@@ -46,7 +46,7 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// As shells have it.
+    /// The exit code as shells report it.
     pub fn code(self) -> u8 {
         match self {
             Ended::Exited(code) => code,
@@ -55,9 +55,9 @@ impl Ended {
     }
 }
 
-/// A command that runs under guard. When this is dropped, it is stopped.
+/// A command that runs under a guard. Dropping the handle stops the command.
 #[derive(Debug)]
-pub struct Ward {
+pub struct GuardHandle {
     guard: Child,
     control: UnixStream,
     heard: VecDeque<u8>,
@@ -66,9 +66,10 @@ pub struct Ward {
     limits: Limits,
 }
 
-impl Ward {
-    /// Starts it. Needs a tokio runtime, and a program that hands [`ENTRY`] to [`main`](super::main).
-    pub fn start(spec: &Spec, limits: Limits) -> io::Result<Ward> {
+impl GuardHandle {
+    /// Starts the guard and the command. Needs a tokio runtime, and a program that hands [`ENTRY`] to
+    /// [`main`](super::main).
+    pub fn start(spec: &Spec, limits: Limits) -> io::Result<GuardHandle> {
         let (ours, theirs) = Pair::pair()?;
         ours.set_nonblocking(true)?;
         let numbers = [
@@ -85,20 +86,20 @@ impl Ward {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .spawn()?;
         let control = UnixStream::from_std(ours)?;
-        Ok(Ward { guard, control, heard: VecDeque::new(), group: None, limits })
+        Ok(GuardHandle { guard, control, heard: VecDeque::new(), group: None, limits })
     }
 
-    /// The number of the guard's process.
+    /// The process id of the guard.
     pub fn guard(&self) -> u32 {
         self.guard.id()
     }
 
-    /// Until when it may run.
+    /// The present deadlines.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// It may run until then.
+    /// Extends the deadlines.
     pub fn extend(&mut self, limits: Limits) {
         if limits != self.limits {
             self.limits = limits;
@@ -106,22 +107,23 @@ impl Ward {
         }
     }
 
-    /// Sends a signal to all of it.
+    /// Sends a signal to the process group of the command.
     pub fn signal(&mut self, signal: i32) {
         self.order(&format!("signal {signal}"));
     }
 
-    /// Stops it: by this signal if one is given, otherwise by its own.
+    /// Stops the command, by this signal or by its own stop signal.
     pub fn stop(&mut self, signal: Option<i32>) {
         self.order(&format!("stop {}", signal.unwrap_or(0)));
     }
 
-    /// A guard that does not read has stopped; what it is not told, it does by itself in time.
+    /// Writes an order without waiting. A guard that does not read is stopped (SIGSTOP), and acts by its deadlines
+    /// when it goes on.
     fn order(&mut self, line: &str) {
         _ = self.control.try_write(format!("{line}\n").as_bytes());
     }
 
-    /// Waits until all of it is gone. Nothing is lost if this is given up.
+    /// Waits until every process of the command is gone. Cancel-safe.
     pub async fn ended(&mut self) -> Ended {
         loop {
             while let Some(line) = self.line() {
@@ -129,8 +131,8 @@ impl Ward {
                 let number = |place: usize| words.get(place).and_then(|word| word.parse::<i32>().ok());
                 match (words[0], words.get(1).copied(), number(1), number(2)) {
                     ("started", _, Some(pid), _) => self.group = Pid::from_raw(pid),
-                    ("ended", Some("exit"), _, Some(code)) => return self.bury(Ended::Exited(code as u8)),
-                    ("ended", _, _, signal) => return self.bury(Ended::Killed(signal.unwrap_or(9))),
+                    ("ended", Some("exit"), _, Some(code)) => return self.finish(Ended::Exited(code as u8)),
+                    ("ended", _, _, signal) => return self.finish(Ended::Killed(signal.unwrap_or(9))),
                     _ => {}
                 }
             }
@@ -140,10 +142,10 @@ impl Ward {
                 Err(error) => Err(error),
             };
             match read {
-                Ok(0) => return self.unguarded(),
+                Ok(0) => return self.on_guard_lost(),
                 Ok(read) => self.heard.extend(&buffer[..read]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return self.unguarded(),
+                Err(_) => return self.on_guard_lost(),
             }
         }
     }
@@ -154,15 +156,15 @@ impl Ward {
         Some(String::from_utf8_lossy(&line[..end]).into_owned())
     }
 
-    fn bury(&mut self, ended: Ended) -> Ended {
-        // It has nothing more to do, and may have been stopped on its way out.
+    fn finish(&mut self, ended: Ended) -> Ended {
+        // The guard has nothing more to do, and may be stopped (SIGSTOP).
         _ = self.guard.kill();
         _ = self.guard.wait();
         ended
     }
 
-    /// The guard has ended first: it failed to start the command, or was killed, and the command with it.
-    fn unguarded(&mut self) -> Ended {
+    /// The guard ended first: it could not start the command, or was killed together with the command.
+    fn on_guard_lost(&mut self) -> Ended {
         let session = self.guard.id() as i32;
         loop {
             if let Some(group) = self.group {
@@ -181,7 +183,7 @@ impl Ward {
         status.map_or(Ended::Killed(9), |code| Ended::Exited(code as u8))
     }
 
-    /// Kills all of it, the guard last: for a guard that has not done so in time.
+    /// Kills the command's processes and then the guard: for a guard that has not acted by the deadline.
     pub fn force(&mut self) -> Ended {
         let guard = self.guard.id() as i32;
         let patience = BootClock.now() + Span::from_millis(1_000);
@@ -193,6 +195,6 @@ impl Ward {
             left.iter().for_each(|entry| tree::send(entry.pid, Signal::KILL));
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        self.bury(Ended::Killed(9))
+        self.finish(Ended::Killed(9))
     }
 }

@@ -29,6 +29,7 @@ impl Host {
         let candidate = &candidacy.candidate;
         let lease = candidate.lease().filter(|lease| now < lease.valid_until);
         let other = candidate.leader().map(|grant| (grant.holder, grant.token));
+        let queue = self.voter.iter().flat_map(|voter| voter.waiters(candidacy.name));
         Some(Status {
             name: candidacy.text.to_string(),
             leader: lease.map(|lease| (self.me, lease.token)).or(other),
@@ -36,6 +37,7 @@ impl Host {
             lease,
             attribute: candidate.attribute(),
             stands: candidacy.standing,
+            queue: queue.map(|(who, _)| who).collect(),
             why: self.why(now, candidacy),
         })
     }

@@ -1,0 +1,276 @@
+//! The state of a world that does not depend on the algorithm: who is up, the network, clocks, counts, promises.
+//!
+//! Everything here is compiled once. What handles messages and timers, which every algorithm has its own of, is in
+//! [`environment`](crate::environment) and compiled for each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hash as _;
+
+use suffrage_core::{Announcement, Hash, NodeId, Rng, Roster, Span, Time};
+
+use crate::clocks::Clocks;
+use crate::facts::Status;
+use crate::invariants::Change;
+use crate::network::Network;
+use crate::observer::{Said, Why};
+use crate::{CrashPoint, Facts, Invariant, Latency, Ledger, Observer, TraceEvent, Violation};
+
+/// An election besides the first: who believes what in it, and what must hold.
+pub(crate) struct Other {
+    pub(crate) ledger: Ledger,
+    pub(crate) invariants: Vec<Box<dyn Invariant>>,
+}
+
+/// The state of a world that does not depend on the algorithm.
+pub(crate) struct WorldState {
+    pub(crate) now: Time,
+    pub(crate) network: Network,
+    statuses: Vec<Status>,
+    /// How many are not up: while it is nobody, nobody's status need be looked at.
+    impaired: usize,
+    /// The processes that do not run for a while, and until when.
+    pub(crate) pauses: BTreeMap<usize, Time>,
+    /// Those that are to crash in the middle of an input, and where.
+    pub(crate) doomed: BTreeMap<usize, CrashPoint>,
+    /// The processes' chance; the network has its own.
+    pub(crate) rng: Rng,
+    pub(crate) clocks: Clocks,
+    pub(crate) delay_bound: Span,
+    /// Whether the bytes of messages are counted.
+    pub(crate) weighs: bool,
+    /// Whether anybody looks at what is sent, an observer or the scales: one question for both.
+    pub(crate) looked_at: bool,
+    pub(crate) ledger: Ledger,
+    pub(crate) observer: Option<Box<dyn Observer>>,
+    pub(crate) invariants: Vec<Box<dyn Invariant>>,
+    /// The elections besides the first, if processes take part in several.
+    pub(crate) others: Vec<Other>,
+    pub(crate) ineligible: BTreeSet<usize>,
+}
+
+impl WorldState {
+    /// So many processes, that send so many kinds of messages.
+    pub(crate) fn new(count: usize, kinds: usize, seed: u64, latency: Latency) -> Self {
+        let seeds = Hash::new(seed);
+        WorldState {
+            now: Time::ZERO,
+            network: Network::new(latency, seeds.word(0)),
+            statuses: vec![Status::Up; count],
+            impaired: 0,
+            pauses: BTreeMap::new(),
+            doomed: BTreeMap::new(),
+            rng: Rng::new(seeds.word(1)),
+            clocks: Clocks::new(seeds.word(2)),
+            delay_bound: latency.bound(),
+            weighs: false,
+            looked_at: false,
+            ledger: Ledger::of(count, kinds),
+            observer: None,
+            invariants: Vec::new(),
+            others: Vec::new(),
+            ineligible: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn facts<'a>(&'a self, roster: &'a Roster) -> Facts<'a> {
+        self.facts_in(roster, &self.ledger)
+    }
+
+    /// The same about the election of this ledger.
+    pub(crate) fn facts_in<'a>(&'a self, roster: &'a Roster, ledger: &'a Ledger) -> Facts<'a> {
+        Facts {
+            now: self.now,
+            roster,
+            statuses: &self.statuses,
+            network: &self.network,
+            clocks: &self.clocks,
+            ledger,
+            ineligible: &self.ineligible,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn status(&self, slot: usize) -> Status {
+        if self.impaired == 0 { Status::Up } else { self.statuses[slot] }
+    }
+
+    pub(crate) fn set_status(&mut self, slot: usize, status: Status) {
+        self.impaired -= usize::from(self.statuses[slot] != Status::Up);
+        self.impaired += usize::from(status != Status::Up);
+        let was = std::mem::replace(&mut self.statuses[slot], status);
+        let others = self.others.iter_mut().map(|other| &mut other.ledger);
+        for ledger in std::iter::once(&mut self.ledger).chain(others) {
+            match (was == Status::Down, status == Status::Down) {
+                (true, false) => ledger.join(self.now),
+                (false, true) => ledger.live -= 1,
+                _ => {}
+            }
+        }
+    }
+
+    /// What a process's clock shows.
+    #[inline]
+    pub(crate) fn clock(&self, slot: usize) -> Time {
+        self.clocks.show(slot, self.now)
+    }
+
+    pub(crate) fn jump(&mut self, slot: usize, by: Span, back: bool) {
+        self.clocks.jump(self.statuses.len(), slot, self.now, by, back);
+    }
+
+    /// Writes an input down in the fingerprint of the run.
+    #[inline]
+    pub(crate) fn note(&mut self, who: u64, what: u64) {
+        self.ledger.events += 1;
+        self.ledger.fingerprint.mix(self.now.as_nanos());
+        self.ledger.fingerprint.mix(who ^ what.rotate_left(29));
+    }
+
+    pub(crate) fn observe(&mut self, event: TraceEvent<'_>) {
+        if let Some(observer) = &mut self.observer {
+            observer.observe(self.now, event);
+        }
+    }
+
+    pub(crate) fn observe_opinion(&mut self, who: NodeId, peer: NodeId, suspected: bool) {
+        self.observe(match suspected {
+            true => TraceEvent::Suspected { who, peer },
+            false => TraceEvent::Restored { who, peer },
+        });
+    }
+
+    /// Whether the observer hears nothing of the subject.
+    pub(crate) fn is_silent(&self, observer: usize, subject: usize) -> bool {
+        self.status(subject) != Status::Up || self.network.is_cut(subject, observer)
+    }
+
+    /// A message has gone astray.
+    pub(crate) fn dropped(&mut self, roster: &Roster, [from, to]: [usize; 2], message: Said<'_>, why: Why) {
+        match why {
+            Why::Lost => self.ledger.lost += 1,
+            Why::Cut => self.ledger.cut += 1,
+            Why::Dead => self.ledger.dead += 1,
+            Why::Stranger => self.ledger.strange += 1,
+        }
+        self.observe(TraceEvent::Dropped { from: roster.id(from), to: roster.id(to), message, why });
+    }
+
+    /// What is lost when a process dies: its belief, and its place among the paused and the doomed.
+    pub(crate) fn crash(&mut self, slot: usize, who: NodeId) {
+        self.set_status(slot, Status::Down);
+        self.doomed.remove(&slot);
+        self.pauses.remove(&slot);
+        self.ledger.forget(slot, who, self.now);
+        self.others.iter_mut().for_each(|other| other.ledger.forget(slot, who, self.now));
+    }
+
+    /// Shows the invariants what has changed.
+    pub(crate) fn changed(&mut self, roster: &Roster, change: Change) {
+        if self.invariants.is_empty() {
+            return;
+        }
+        self.judge(roster, &|invariant, facts| invariant.on_change(facts, change));
+        // What somebody says concerns one election; a fault concerns all.
+        if !matches!(change, Change::Announced(..)) {
+            for place in 0..self.others.len() {
+                self.judge_other(roster, place, &|invariant, facts| invariant.on_change(facts, change));
+            }
+        }
+    }
+
+    pub(crate) fn at_end(&mut self, roster: &Roster) {
+        self.judge(roster, &|invariant, facts| invariant.at_end(facts));
+        for place in 0..self.others.len() {
+            self.judge_other(roster, place, &|invariant, facts| invariant.at_end(facts));
+        }
+    }
+
+    fn judge(
+        &mut self,
+        roster: &Roster,
+        check: &dyn Fn(&mut dyn Invariant, &Facts<'_>) -> Result<(), String>,
+    ) {
+        let mut invariants = std::mem::take(&mut self.invariants);
+        for invariant in &mut invariants {
+            if let Err(detail) = check(invariant.as_mut(), &self.facts(roster)) {
+                self.record_violation(invariant.name(), detail);
+            }
+        }
+        self.invariants = invariants;
+    }
+
+    fn judge_other(
+        &mut self,
+        roster: &Roster,
+        place: usize,
+        check: &dyn Fn(&mut dyn Invariant, &Facts<'_>) -> Result<(), String>,
+    ) {
+        let mut invariants = std::mem::take(&mut self.others[place].invariants);
+        for invariant in &mut invariants {
+            let facts = self.facts_in(roster, &self.others[place].ledger);
+            if let Err(detail) = check(invariant.as_mut(), &facts) {
+                self.record_violation(invariant.name(), format!("in election {}: {detail}", place + 2));
+            }
+        }
+        self.others[place].invariants = invariants;
+    }
+
+    /// Writes a broken promise down, the first of its kind.
+    fn record_violation(&mut self, invariant: &'static str, detail: String) {
+        if !self.ledger.violations.iter().any(|violation| violation.invariant == invariant) {
+            self.ledger.violations.push(Violation { invariant, at: self.now, detail });
+        }
+    }
+
+    /// A failure detector that is a process of its own says what it takes a peer for.
+    pub(crate) fn report_suspicion(&mut self, roster: &Roster, slot: usize, peer: NodeId, suspected: bool) {
+        let Some(subject) = roster.slot(peer) else { return };
+        let wrong = suspected && !self.is_silent(slot, subject);
+        self.ledger.wrong_suspicions += u64::from(wrong);
+        self.observe_opinion(roster.id(slot), peer, suspected);
+    }
+
+    pub(crate) fn announce(&mut self, roster: &Roster, slot: usize, announcement: Announcement) {
+        let (who, now) = (roster.id(slot), self.now);
+        announcement.hash(&mut self.ledger.fingerprint);
+        let overdue = self.overdue(slot, &self.ledger);
+        self.ledger.believe(slot, who, announcement, now, overdue);
+        self.observe(TraceEvent::Announced { who, announcement });
+        self.changed(roster, Change::Announced(slot, announcement));
+    }
+
+    /// How long ago the lease of one that says now that it no longer leads was over: one that was paused says so
+    /// late, and has not led since.
+    fn overdue(&self, slot: usize, ledger: &Ledger) -> Span {
+        let overdue = |end| self.clocks.true_span(slot, self.clock(slot).since(end));
+        ledger.lease(slot).map_or(Span::ZERO, overdue)
+    }
+
+    pub(crate) fn lead_until(&mut self, roster: &Roster, slot: usize, end: Time) {
+        self.ledger.lease_until(slot, end);
+        self.changed(roster, Change::Clocked(slot));
+    }
+
+    pub(crate) fn announce_in(
+        &mut self,
+        roster: &Roster,
+        slot: usize,
+        election: usize,
+        announcement: Announcement,
+    ) {
+        let Some(place) = election.checked_sub(1) else { return self.announce(roster, slot, announcement) };
+        announcement.hash(&mut self.ledger.fingerprint);
+        self.ledger.active = self.now;
+        let overdue = self.overdue(slot, &self.others[place].ledger);
+        self.others[place].ledger.believe(slot, roster.id(slot), announcement, self.now, overdue);
+        let change = Change::Announced(slot, announcement);
+        self.judge_other(roster, place, &|invariant, facts| invariant.on_change(facts, change));
+    }
+
+    pub(crate) fn lead_until_in(&mut self, roster: &Roster, slot: usize, election: usize, end: Time) {
+        let Some(place) = election.checked_sub(1) else { return self.lead_until(roster, slot, end) };
+        self.others[place].ledger.lease_until(slot, end);
+        let change = Change::Clocked(slot);
+        self.judge_other(roster, place, &|invariant, facts| invariant.on_change(facts, change));
+    }
+}

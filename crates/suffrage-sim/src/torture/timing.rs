@@ -1,0 +1,82 @@
+//! Crashes in the middle of an input, messages that are late or slow, and delay bounds that are too large.
+
+use suffrage_core::{Rng, Span, Time};
+
+use super::{MOST_SLOW, STORM};
+use crate::{CrashPoint, Fault, Plan};
+
+/// How many delay bounds late a message is at most, where no lease says what is late.
+pub(super) const LATEST: u64 = 100;
+
+fn moment(rng: &mut Rng) -> Time {
+    Time::ZERO + Span::from_millis(rng.below(STORM))
+}
+
+/// A moment, and a later one unless it lasts to the end of the storm.
+fn interval(rng: &mut Rng) -> (Time, Option<Time>) {
+    let (one, other) = (moment(rng), moment(rng));
+    (one.min(other), (one != other && rng.chance(0.7)).then_some(one.max(other)))
+}
+
+/// A delay bound that is up to twenty times what messages take at most, in one case of ten.
+pub(super) fn large_bound(rng: &mut Rng, bound: Span) -> Option<Span> {
+    rng.chance(0.1).then(|| bound * (2 + rng.below(MOST_SLOW - 1)))
+}
+
+/// Somewhere in the effects of an input: half of the time at a save.
+pub(super) fn point(rng: &mut Rng) -> CrashPoint {
+    match rng.below(4) {
+        0 => CrashPoint::BeforeSave,
+        1 => CrashPoint::AfterSave,
+        _ => CrashPoint::Effects(rng.below(12) as u32),
+    }
+}
+
+/// Processes that crash in the middle of an input and, most of them, come back; some crash again as they do.
+pub(super) fn crashes(rng: &mut Rng, members: usize) -> Plan {
+    let count = if rng.chance(0.5) { 0 } else { 1 + rng.below(3) };
+    let mut plan = Plan::new();
+    for _ in 0..count {
+        let slot = rng.below(members as u64) as usize;
+        let mut times = [moment(rng), moment(rng), moment(rng)];
+        times.sort_unstable();
+        let again = times[1];
+        plan.push((times[0], Fault::CrashMidway { slot, point: point(rng) }));
+        if rng.chance(0.2) {
+            plan.push((again, Fault::Crash(slot)));
+            plan.push((again, Fault::CrashMidway { slot, point: point(rng) }));
+        }
+        if rng.chance(0.7) {
+            plan.push((times[2], Fault::Recover { slot, disk: rng.chance(0.5) }));
+        }
+    }
+    plan
+}
+
+/// Spells in which messages take up to twenty times as long as processes expect.
+pub(super) fn slow_messages(rng: &mut Rng) -> Plan {
+    let count = if rng.chance(0.7) { 0 } else { 1 + rng.below(2) };
+    let mut plan = Plan::new();
+    for _ in 0..count {
+        let (from, to) = interval(rng);
+        plan.push((from, Fault::Slow((2 + rng.below(MOST_SLOW - 1)) as f64)));
+        plan.extend(to.map(|to| (to, Fault::Slow(1.0))));
+    }
+    plan
+}
+
+/// A spell in which a few messages are late.
+pub(super) fn late_messages(rng: &mut Rng, longest: Span) -> Plan {
+    if rng.chance(0.7) {
+        return Plan::new();
+    }
+    let (from, to) = interval(rng);
+    let end = to.map(|to| (to, Fault::Late { probability: 0.0, most: Span::ZERO }));
+    std::iter::once((from, late(rng, 50, longest))).chain(end).collect()
+}
+
+/// Up to so many messages of a thousand are late, by up to a span that is itself up to the longest.
+pub(super) fn late(rng: &mut Rng, thousandths: u64, longest: Span) -> Fault {
+    let probability = (1 + rng.below(thousandths)) as f64 / 1000.0;
+    Fault::Late { probability, most: Span::from_millis(1 + (longest.as_units() * rng.unit()) as u64) }
+}
