@@ -188,6 +188,13 @@ impl SessionBroker {
         }
     }
 
+    /// Takes clients again, if no client leads any more.
+    pub fn resume(&mut self) {
+        if self.is_stopped() {
+            self.stopping = false;
+        }
+    }
+
     /// Whether the node stops: no client comes to lead here any more.
     pub fn is_stopping(&self) -> bool {
         self.stopping

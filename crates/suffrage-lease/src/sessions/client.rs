@@ -15,7 +15,7 @@
 //! 3. A client that resigns ceases to lead first. After that no reply to an earlier request makes it lead.
 
 use serde::{Deserialize, Serialize};
-use suffrage_core::{Span, Time};
+use suffrage_core::{Attribute, NodeId, Span, Time};
 
 use super::{
     CampaignRequest, LeaseRequest, SessionError, SessionId, SessionOutcome, SessionReply, SessionRequest,
@@ -99,6 +99,8 @@ struct InFlight {
 struct Resigning {
     node: usize,
     session: SessionId,
+    /// The node that is to lead next, if the client names one.
+    to: Option<NodeId>,
     number: u64,
     retry_at: Time,
     /// By then the node has ended the session by itself.
@@ -161,13 +163,25 @@ impl SessionClient {
         }
     }
 
-    /// Ceases to lead and to wait; wants to lead again after this pause, if there is one.
-    pub fn resign(&mut self, now: Time, again_after: Option<Span>, actions: &mut Vec<ClientAction>) {
-        self.quit(now, actions);
+    /// Ceases to lead and to wait, in favour of that node if one is named; wants to lead again after this pause, if
+    /// there is one.
+    pub fn resign(
+        &mut self,
+        now: Time,
+        to: Option<NodeId>,
+        again_after: Option<Span>,
+        actions: &mut Vec<ClientAction>,
+    ) {
+        self.quit_for(now, to, actions);
         self.stage = match again_after {
             Some(pause) => Stage::Pausing { until: now + pause },
             None => Stage::Idle,
         };
+    }
+
+    /// Asks for this rank from the next session on.
+    pub fn set_rank(&mut self, rank: Attribute) {
+        self.config.lease.rank = rank;
     }
 
     /// Asks another node from now on, unless it leads.
@@ -237,6 +251,10 @@ impl SessionClient {
             return;
         }
         let Some(place) = self.in_flight.iter().position(|request| request.number == number) else { return };
+        if outcome == Ok(SessionReply::Superseded) {
+            // The answer comes to another request of the client, or to a repetition of this one.
+            return;
+        }
         let InFlight { sent, .. } = self.in_flight.remove(place);
         match outcome {
             Ok(SessionReply::Leading { session, token, valid_for }) => {
@@ -255,7 +273,6 @@ impl SessionClient {
                     }
                 }
             }
-            // The later request is answered, or the client has resigned meanwhile.
             Ok(SessionReply::Superseded | SessionReply::Resigned | SessionReply::Revoking { .. }) => {}
             Err(SessionError::Revoked) => {
                 // The work has to end. Once it has, the node may hand over; others go first.
@@ -336,13 +353,17 @@ impl SessionClient {
 
     /// Gives up the session: ceases to lead, forgets all requests, and then tells the node.
     fn quit(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
+        self.quit_for(now, None, actions);
+    }
+
+    fn quit_for(&mut self, now: Time, to: Option<NodeId>, actions: &mut Vec<ClientAction>) {
         self.step_down(actions);
         self.hang_up(actions);
         self.attempts = 0;
         self.stage = Stage::Idle;
         if let Some(session) = self.session.take() {
             let give_up_at = now + self.config.lease.ttl * 2;
-            let resigning = Resigning { node: self.node, session, number: 0, retry_at: now, give_up_at };
+            let resigning = Resigning { node: self.node, session, to, number: 0, retry_at: now, give_up_at };
             self.send_resign(now, resigning, actions);
         }
     }
@@ -383,13 +404,9 @@ impl SessionClient {
             return;
         }
         let (number, retry_at) = (self.number(), now + self.config.timeout);
-        let Resigning { node, session, .. } = resigning;
+        let Resigning { node, session, to, .. } = resigning;
         self.resigning = Some(Resigning { number, retry_at, ..resigning });
-        actions.push(ClientAction::Send {
-            node,
-            number,
-            request: SessionRequest::Resign { session, to: None },
-        });
+        actions.push(ClientAction::Send { node, number, request: SessionRequest::Resign { session, to } });
     }
 
     fn number(&mut self) -> u64 {

@@ -125,6 +125,12 @@ impl SessionEngine {
         self.settle(cx);
     }
 
+    /// Takes clients again. Nothing happens unless [`stop_sessions`](SessionEngine::stop_sessions) was called and no
+    /// client leads any more.
+    pub fn resume_sessions(&mut self) {
+        self.broker.resume();
+    }
+
     /// The replies that are to be sent, in order.
     pub fn take_replies(&mut self) -> Vec<(RequestId, SessionOutcome)> {
         let mut replies = self.broker.take_replies();

@@ -111,7 +111,7 @@ fn a_client_that_resigns_steps_down_first_and_believes_no_earlier_reply() {
     let mut test = Test::led();
     test.due(1_700);
     test.actions();
-    test.client.resign(at(1_750), None, &mut test.actions);
+    test.client.resign(at(1_750), None, None, &mut test.actions);
     assert_eq!(
         test.actions(),
         [ClientAction::StepDown, ClientAction::HangUp { node: 1, number: 1 }, resign(2)]
@@ -129,7 +129,7 @@ fn a_client_that_resigns_steps_down_first_and_believes_no_earlier_reply() {
 #[test]
 fn a_resignation_is_not_repeated_for_ever() {
     let mut test = Test::led();
-    test.client.resign(at(1_000), None, &mut test.actions);
+    test.client.resign(at(1_000), None, None, &mut test.actions);
     for now in (1_100..7_000).step_by(100) {
         test.due(now);
     }
