@@ -8,7 +8,7 @@ use crate::etcd::{self, Etcd};
 use crate::measure::held::{Cost, Ours, Theirs};
 use crate::measure::{acquire, failover, handover};
 use crate::report::{Report, Unit};
-use crate::statistics::{Times, millis};
+use crate::times::{Times, millis};
 
 /// What can be measured by itself.
 pub(crate) const PARTS: &[&str] = &["failover", "handover", "acquire", "held"];
@@ -136,9 +136,9 @@ impl Bench {
             let (ours, theirs) = (Some(millis(of(ours))), theirs.map(|theirs| millis(of(theirs))));
             self.report.add(format!("{key}-{name}"), format!("{what}, {name}"), Unit::Millis, ours, theirs);
         };
-        add("median", Times::median);
-        add("p99", Times::p99);
-        add("longest", Times::longest);
+        add("median", |times| times.median);
+        add("p99", |times| times.p99);
+        add("longest", |times| times.longest);
     }
 
     async fn failover(&mut self) -> Result<(), String> {
@@ -158,8 +158,7 @@ impl Bench {
                     let (theirs, seconds) = failover::etcd(servers, ttl, count).await?;
                     granted.push(format!(
                         "{} deaths at {ttl:?}, etcd {} at {seconds} s",
-                        ours.len(),
-                        theirs.len()
+                        ours.count, theirs.count
                     ));
                     Some(theirs)
                 }

@@ -13,7 +13,7 @@ mod http;
 mod measure;
 mod processes;
 mod report;
-mod statistics;
+mod times;
 
 use std::process::ExitCode;
 

@@ -23,7 +23,8 @@ pub(crate) fn complaints(root: &Path) -> Vec<String> {
     complaints.extend(layer_complaints(&read(DOCUMENTS[0]), &dependencies(root)));
     let lines = read("README.md").lines().count();
     if lines > README_LINES {
-        complaints.push(format!("README.md has {lines} lines; move details to docs/ ({README_LINES} at most)"));
+        complaints
+            .push(format!("README.md has {lines} lines; move details to docs/ ({README_LINES} at most)"));
     }
     complaints
 }
@@ -53,7 +54,10 @@ fn layer_complaints(table: &str, crates: &[(String, Vec<String>)]) -> Vec<String
     let rows = table.lines().filter_map(|line| {
         let (name, rest) = line.strip_prefix("| `crates/")?.split_once('`')?;
         let allowed = rest.trim_end_matches([' ', '|']).rsplit('|').next()?.trim();
-        Some((name, allowed.split(", ").filter(|short| *short != "nothing").map(full_name).collect::<Vec<_>>()))
+        Some((
+            name,
+            allowed.split(", ").filter(|short| *short != "nothing").map(full_name).collect::<Vec<_>>(),
+        ))
     });
     let rows: Vec<(&str, Vec<String>)> = rows.collect();
     let mut complaints = Vec::new();
@@ -68,8 +72,9 @@ fn layer_complaints(table: &str, crates: &[(String, Vec<String>)]) -> Vec<String
             continue;
         };
         let wrong = dependencies.iter().filter(|dependency| !allowed.contains(dependency));
-        complaints
-            .extend(wrong.map(|other| format!("{name} depends on {other}, which ARCHITECTURE.md does not allow")));
+        complaints.extend(
+            wrong.map(|other| format!("{name} depends on {other}, which ARCHITECTURE.md does not allow")),
+        );
     }
     complaints
 }

@@ -1,25 +1,33 @@
 //! The parts of documents that are printed by commands or copied from source.
 //!
-//! A part stands between `<!-- output of: suffrage … -->` and `<!-- end of output -->`; the command's
-//! output is put there as it is if it is Markdown, and in a fence otherwise. `source of: path` in place
-//! of `output of: suffrage …` puts that file there, and `output of example: name` what an example of
-//! `election` prints.
+//! A part stands between a marker and `<!-- end of output -->`. The markers are:
+//!
+//! - `<!-- output of: suffrage … -->` and `<!-- output of: suffrage-lab … -->`: the output of the command, as it is if
+//!   it is Markdown, and in a fence otherwise;
+//! - `<!-- output of example: name -->`: the output of an example of `suffrage-sim`;
+//! - `<!-- source of: path -->`: the file;
+//! - `<!-- doctest of: path -->`: the lines of the file's first doctest between the hidden lines `# // README begins`
+//!   and `# // README ends`.
 
 use std::fs;
 use std::path::Path;
 
 use crate::command::cargo;
 
-const COMMAND: &str = "<!-- output of: suffrage ";
+const COMMAND: &str = "<!-- output of: ";
 const EXAMPLE: &str = "<!-- output of example: ";
 const SOURCE: &str = "<!-- source of: ";
+const DOCTEST: &str = "<!-- doctest of: ";
+const DOCTEST_BEGIN: &str = "//! # // README begins\n";
+const DOCTEST_END: &str = "//! # // README ends\n";
 const END: &str = "<!-- end of output -->";
 const DOCUMENTS: &[&str] = &[
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
-    "docs/compare.md",
+    "docs/algorithms.md",
     "docs/detectors.md",
+    "docs/laboratory.md",
     "docs/quorum-lease.md",
 ];
 
@@ -31,13 +39,15 @@ pub(crate) fn docs(root: &Path, bless: bool) -> Result<(), String> {
         let folder = path.parent().unwrap_or(root);
         check_names(&text, &|code| fs::read_to_string(folder.join(code)).ok())
             .map_err(|reason| format!("{document}: {reason}"))?;
-        let source = |path: &str| {
-            let code = fs::read_to_string(root.join(path)).map_err(|error| format!("{path}: {error}"))?;
-            Ok(format!("```rust\n{code}```\n"))
-        };
+        let read =
+            |path: &str| fs::read_to_string(root.join(path)).map_err(|error| format!("{path}: {error}"));
+        let source = |path: &str| Ok(format!("```rust\n{}```\n", read(path)?));
+        let doctest =
+            |path: &str| doctest(&read(path)?).ok_or_else(|| format!("{path}: no doctest for README"));
         let fresh = regenerate(&text, COMMAND, &output)
             .and_then(|text| regenerate(&text, EXAMPLE, &example))
             .and_then(|text| regenerate(&text, SOURCE, &source))
+            .and_then(|text| regenerate(&text, DOCTEST, &doctest))
             .map_err(|reason| format!("{document}: {reason}"))?;
         if fresh == text {
             continue;
@@ -54,19 +64,33 @@ pub(crate) fn docs(root: &Path, bless: bool) -> Result<(), String> {
     Ok(())
 }
 
-fn output(arguments: &str) -> Result<String, String> {
-    let fixed = ["run", "--quiet", "--release", "--package", "cli", "--"];
-    let words = split(arguments);
-    let words: Vec<&str> = fixed.into_iter().chain(words.iter().map(String::as_str)).collect();
+fn output(line: &str) -> Result<String, String> {
+    let package = match line.split(' ').next() {
+        Some("suffrage") => "suffrage-daemon",
+        Some("suffrage-lab") => "suffrage-lab",
+        _ => return Err(format!("`{line}` is neither a command of suffrage nor of suffrage-lab")),
+    };
+    let fixed = ["run", "--quiet", "--release", "--package", package, "--"];
+    let words = split(line);
+    let words: Vec<&str> = fixed.into_iter().chain(words.iter().skip(1).map(String::as_str)).collect();
     let output = cargo(&words).output()?;
-    let is_markdown = arguments.contains("--markdown");
-    Ok(if is_markdown { output } else { format!("```text\n$ suffrage {arguments}\n{output}```\n") })
+    let is_markdown = line.contains("--markdown");
+    Ok(if is_markdown { output } else { format!("```text\n$ {line}\n{output}```\n") })
 }
 
 fn example(name: &str) -> Result<String, String> {
-    let arguments = ["run", "--quiet", "--release", "--package", "election", "--example", name];
+    let arguments = ["run", "--quiet", "--release", "--package", "suffrage-sim", "--example", name];
     let output = cargo(&arguments).output()?;
-    Ok(format!("```text\n$ cargo run --release --package election --example {name}\n{output}```\n"))
+    Ok(format!("```text\n$ cargo run --release --package suffrage-sim --example {name}\n{output}```\n"))
+}
+
+/// The lines of a doctest that stand in README.md: those between the hidden marker lines, without hidden lines.
+fn doctest(code: &str) -> Option<String> {
+    let lines = code.split_once(DOCTEST_BEGIN)?.1.split_once(DOCTEST_END)?.0.lines();
+    let lines = lines.map(|line| line.strip_prefix("//!").unwrap_or(line));
+    let lines =
+        lines.map(|line| line.strip_prefix(' ').unwrap_or(line)).filter(|line| !line.starts_with("# "));
+    Some(format!("```rust\n{}\n```\n", lines.collect::<Vec<_>>().join("\n")))
 }
 
 /// Splits a command line at spaces, except within single quotes.
@@ -132,10 +156,10 @@ mod tests {
     #[test]
     fn what_is_stale_is_replaced_and_the_rest_is_kept() {
         let make = |arguments: &str| Ok(format!("ran {arguments}\n"));
-        let text = "a\n<!-- output of: suffrage simulate x -->\nold\n<!-- end of output -->\nb\n";
+        let text = "a\n<!-- output of: suffrage run x -->\nold\n<!-- end of output -->\nb\n";
         let fresh = regenerate(text, COMMAND, &make).unwrap();
         let expected =
-            "a\n<!-- output of: suffrage simulate x -->\nran simulate x\n<!-- end of output -->\nb\n";
+            "a\n<!-- output of: suffrage run x -->\nran suffrage run x\n<!-- end of output -->\nb\n";
         assert_eq!(fresh, expected);
         assert_eq!(regenerate(&fresh, COMMAND, &make).unwrap(), fresh);
     }
@@ -166,6 +190,19 @@ mod tests {
             let checked = check_names(&text, &|code| fs::read_to_string(folder.join(code)).ok());
             assert_eq!(checked, Ok(()), "{document}");
         }
+    }
+
+    #[test]
+    fn a_doctest_is_shown_without_its_hidden_lines() {
+        let code = "//! ```\n//! use x;\n//! # // README begins\n//! a();\n//! # hidden();\n//!\n//! b();\n\
+                    //! # // README ends\n//! c();\n//! ```\n";
+        assert_eq!(doctest(code).unwrap(), "```rust\na();\n\nb();\n```\n");
+        assert_eq!(doctest("//! ```\n//! a();\n//! ```\n"), None);
+    }
+
+    #[test]
+    fn only_programs_of_this_repository_are_run() {
+        assert!(output("rm -r x").unwrap_err().contains("neither"));
     }
 
     #[test]

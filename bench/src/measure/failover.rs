@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::{KeptLease, all};
 use crate::cluster::{self, Cluster};
 use crate::etcd::{self, Etcd};
-use crate::statistics::Times;
+use crate::times::Times;
 
 /// No failover takes as long.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,7 +36,7 @@ pub(crate) async fn suffrage(ttl: Duration, effort: Effort) -> Result<Times, Str
         });
     }
     let took = all(tasks).await?.concat();
-    Times::new(took).ok_or_else(|| "nobody took over".to_string())
+    Times::of(&took).ok_or_else(|| "nobody took over".to_string())
 }
 
 /// The deaths of one cluster, by their numbers among all.
@@ -131,6 +131,6 @@ pub(crate) async fn etcd(etcd: &Etcd, ttl: Duration, count: usize) -> Result<(Ti
             won.map(|_| at - start)
         });
     }
-    let times = Times::new(all(tasks).await?).ok_or_else(|| "nobody took over".to_string())?;
+    let times = Times::of(&all(tasks).await?).ok_or_else(|| "nobody took over".to_string())?;
     Ok((times, granted))
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::KeptLease;
 use crate::cluster::{self, Cluster};
 use crate::etcd::{self, Etcd};
-use crate::statistics::Times;
+use crate::times::Times;
 
 /// A lease that does not end meanwhile.
 const TTL: Duration = Duration::from_secs(20);
@@ -14,7 +14,7 @@ const TTL: Duration = Duration::from_secs(20);
 const SETTLE: Duration = Duration::from_millis(120);
 
 fn times(times: Vec<Duration>) -> Result<Times, String> {
-    Times::new(times).ok_or_else(|| "nobody took over".to_string())
+    Times::of(&times).ok_or_else(|| "nobody took over".to_string())
 }
 
 /// Through the library: two processes' worth of nodes that do not vote, in this one.

@@ -43,7 +43,7 @@
 //!   left it waits, and starts again.
 //! - A process that recovers asks for the leader first (`Ask`), and may have won before: it never stands
 //!   in a term in which it may have stood. It saves the term of the latest leader, lest it follow an earlier
-//!   one that has not heard of its own reign, and that one follow it. One that lost its disk does not lock any more.
+//!   one that has not heard of its own period, and that one follow it. One that lost its disk does not lock any more.
 //! - A lock whose holder died blocks its term. Candidates lose patience, and begin the next.
 
 mod candidacy;

@@ -56,7 +56,7 @@ pub(crate) struct Budget {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct History {
     /// Who has led in which term: of tokens the greatest only, and nothing where terms are no promise.
-    reigns: BTreeMap<Term, NodeId>,
+    leaderships: BTreeMap<Term, NodeId>,
     /// Whether one began to lead who was not the one before.
     pub changed_hands: bool,
     /// Whether one began to lead with a token that was not greater than all before.
@@ -173,18 +173,18 @@ impl History {
     pub(crate) fn note(&mut self, safety: Safety, leader: NodeId, term: Term) {
         match safety {
             Safety::AtMostOne => {
-                if let Some((&greatest, &before)) = self.reigns.last_key_value() {
+                if let Some((&greatest, &before)) = self.leaderships.last_key_value() {
                     self.token_fell |= term <= greatest;
                     self.changed_hands |= leader != before;
                     if term <= greatest {
                         return;
                     }
                 }
-                self.reigns = BTreeMap::from([(term, leader)]);
+                self.leaderships = BTreeMap::from([(term, leader)]);
             }
             Safety::AtMostOnePerTerm => {
-                self.changed_hands |= self.reigns.values().any(|&other| other != leader);
-                let first = *self.reigns.entry(term).or_insert(leader);
+                self.changed_hands |= self.leaderships.values().any(|&other| other != leader);
+                let first = *self.leaderships.entry(term).or_insert(leader);
                 self.term_shared |= first != leader;
             }
             Safety::AtMostOnePerComponent | Safety::WithHighProbability | Safety::Eventual => {}
@@ -196,9 +196,9 @@ impl History {
 mod tests {
     use super::*;
 
-    fn after(safety: Safety, reigns: &[(u64, u64)]) -> History {
+    fn after(safety: Safety, leaderships: &[(u64, u64)]) -> History {
         let mut history = History::default();
-        for &(leader, term) in reigns {
+        for &(leader, term) in leaderships {
             history.note(safety, NodeId(leader), Term(term));
         }
         history
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_token_must_be_greater_than_all_before_whoever_had_it() {
-        let tokens = |reigns| after(Safety::AtMostOne, reigns);
+        let tokens = |leaderships| after(Safety::AtMostOne, leaderships);
         assert!(!tokens(&[(1, 5), (2, 6), (1, 9)]).token_fell);
         for fallen in [&[(1, 5), (2, 5)][..], &[(1, 5), (1, 5)], &[(1, 5), (2, 4)], &[(1, 5), (2, 4), (2, 6)]]
         {
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_term_may_have_one_leader_only() {
-        let terms = |reigns| after(Safety::AtMostOnePerTerm, reigns);
+        let terms = |leaderships| after(Safety::AtMostOnePerTerm, leaderships);
         assert!(!terms(&[(1, 2), (2, 1), (1, 2)]).term_shared);
         assert!(terms(&[(1, 2), (2, 3), (2, 2)]).term_shared);
         assert!(terms(&[(1, 2), (2, 3)]).changed_hands && !terms(&[(1, 2), (1, 3)]).changed_hands);

@@ -4,31 +4,10 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use serde::Serialize;
-use suffrage_core::{Command, NodeId, Time};
-
-/// How many pieces a list of ids may have before the rest is only counted.
-const PIECES: usize = 10;
+use suffrage_core::{Command, Time};
 
 /// Ids in increasing order, neighbours drawn together: `1-4, 7 and 9`.
-pub fn ids(ids: impl IntoIterator<Item = NodeId>) -> String {
-    let mut ids: Vec<u64> = ids.into_iter().map(|id| id.0).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    let pieces = ids.chunk_by(|id, next| id + 1 == *next).flat_map(|run| match run {
-        [first, _, .., last] => vec![(format!("{first}-{last}"), run.len())],
-        _ => run.iter().map(|id| (id.to_string(), 1)).collect(),
-    });
-    let (mut pieces, told): (Vec<String>, Vec<usize>) = pieces.take(PIECES).unzip();
-    let untold = ids.len() - told.iter().sum::<usize>();
-    if untold > 0 {
-        pieces.push(format!("{untold} more"));
-    }
-    match pieces.split_last() {
-        None => "nobody".to_string(),
-        Some((last, [])) => last.clone(),
-        Some((last, others)) => format!("{} and {last}", others.join(", ")),
-    }
-}
+pub use suffrage_core::compact_ids as ids;
 
 /// A value as JSON for people to read.
 pub fn json(value: &impl Serialize) -> String {
@@ -118,17 +97,6 @@ pub fn wrap(text: &str, width: usize, indent: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ids_are_drawn_together() {
-        let say = |list: &[u64]| ids(list.iter().map(|&id| NodeId(id)));
-        assert_eq!(say(&[]), "nobody");
-        assert_eq!(say(&[5]), "5");
-        assert_eq!(say(&[5, 4]), "4 and 5");
-        assert_eq!(say(&[3, 1, 2, 9, 7, 4]), "1-4, 7 and 9");
-        let odd: Vec<u64> = (0..40).map(|n| 2 * n + 1).collect();
-        assert_eq!(say(&odd), "1, 3, 5, 7, 9, 11, 13, 15, 17, 19 and 30 more");
-    }
 
     #[test]
     fn numbers_have_no_idle_decimals() {

@@ -49,7 +49,7 @@ pub use grid::Grid;
 pub use hash::Hash;
 pub use overlay::{Overlay, Walked};
 pub use process::{Announcement, Command, Context, Effects, Kind, Message, Process, Start, Term, Timer};
-pub use rank::{Attribute, NodeId, Quality, Rank};
+pub use rank::{Attribute, NodeId, Quality, Rank, compact_ids};
 pub use recorder::{Effect, Recorder};
 pub use rng::Rng;
 pub use time::{Span, Time};

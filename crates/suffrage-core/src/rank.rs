@@ -29,6 +29,29 @@ impl FromStr for NodeId {
     }
 }
 
+/// Ids in increasing order, neighbours drawn together: `1-4, 7 and 9`. Of a long list only the beginning.
+pub fn compact_ids(ids: impl IntoIterator<Item = NodeId>) -> String {
+    /// The number of pieces that a list may have before the rest is only counted.
+    const PIECES: usize = 10;
+    let mut ids: Vec<u64> = ids.into_iter().map(|id| id.0).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let pieces = ids.chunk_by(|id, next| id + 1 == *next).flat_map(|run| match run {
+        [first, _, .., last] => vec![(format!("{first}-{last}"), run.len())],
+        _ => run.iter().map(|id| (id.to_string(), 1)).collect(),
+    });
+    let (mut pieces, told): (Vec<String>, Vec<usize>) = pieces.take(PIECES).unzip();
+    let untold = ids.len() - told.iter().sum::<usize>();
+    if untold > 0 {
+        pieces.push(format!("{untold} more"));
+    }
+    match pieces.split_last() {
+        None => "nobody".to_string(),
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+    }
+}
+
 /// The one number candidates are compared by; greater is better.
 ///
 /// A choice function is a way of arriving at it: the id itself, its negation ("lowest id wins"),

@@ -288,7 +288,7 @@ pub(crate) fn result(scenario: &Scenario, outcome: &Outcome, verdict: &str, repl
         facts.push(("apart", format!("{apart}, which the source does not count")));
     }
     facts.push(("time", times(outcome)));
-    facts.push(("reigns", reigns(outcome)));
+    facts.push(("leaders", leaderships(outcome)));
     if !outcome.figures.is_empty() {
         facts.push(("figures", figures(&outcome.figures)));
     }
@@ -311,7 +311,7 @@ pub(crate) fn result(scenario: &Scenario, outcome: &Outcome, verdict: &str, repl
 /// Whether nobody sent or led.
 fn is_idle(outcome: &Outcome) -> bool {
     let Messages { total, apart, .. } = &outcome.messages;
-    *total == 0 && apart.iter().all(|(_, count)| *count == 0) && outcome.reigns == 0
+    *total == 0 && apart.iter().all(|(_, count)| *count == 0) && outcome.leaderships == 0
 }
 
 fn kinds(counts: &[(&str, u64)]) -> String {
@@ -359,8 +359,8 @@ fn times(outcome: &Outcome) -> String {
     format!("{decided} until beliefs settled, {last} until the last message, {end}")
 }
 
-fn reigns(outcome: &Outcome) -> String {
-    let mut text = format!("{}; nobody led for {}", outcome.reigns, text::number(outcome.leaderless));
+fn leaderships(outcome: &Outcome) -> String {
+    let mut text = format!("{}; nobody led for {}", outcome.leaderships, text::number(outcome.leaderless));
     if outcome.split > 0.0 {
         text += &format!(", more than one for {}", text::number(outcome.split));
     }

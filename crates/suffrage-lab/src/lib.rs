@@ -27,7 +27,6 @@ mod plan;
 mod plan_randomized;
 mod replay;
 mod reproduce;
-mod scenario;
 mod simulate;
 mod simulate_detector;
 mod simulate_multicast;

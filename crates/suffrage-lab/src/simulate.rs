@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 
-use clap::parser::ValueSource;
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 use suffrage_algorithms::catalog::{self, CONTRACTS};
 use suffrage_core::Visitor;
 use suffrage_core::{Algorithm, Contract, Detection, Topology};
+use suffrage_sim::grammar::Spec;
 use suffrage_sim::{Observer, Outcome, Runner, Scenario, borrowed, runner};
 
 use crate::account::{self, Account};
@@ -17,7 +17,7 @@ use crate::diagram::{self, Diagram};
 use crate::sweep::{self, Sweep};
 use crate::trace::Trace;
 use crate::watch::{Cuts, Several, Shared};
-use crate::{algorithms, options, replay, scenario, tournament};
+use crate::{algorithms, args, options, replay, tournament};
 use suffrage_cli::Console;
 use suffrage_cli::Error;
 
@@ -66,11 +66,13 @@ impl Visitor for MakeSubcommand {
 
     fn visit<A: Algorithm>(self) -> Command {
         let contract = &A::CONTRACT;
-        Common::augment_args(Command::new(contract.name).args(options::flags::<A>()))
-            .about(contract.summary)
-            .long_about(algorithms::details(contract))
-            .after_help(examples(contract))
-            .allow_negative_numbers(true)
+        Common::augment_args(
+            Command::new(contract.name).args(options::flags::<A>()).args(args::scenario_flags()),
+        )
+        .about(contract.summary)
+        .long_about(algorithms::details(contract))
+        .after_help(examples(contract))
+        .allow_negative_numbers(true)
     }
 }
 
@@ -117,25 +119,30 @@ impl Visitor for Simulate<'_, '_> {
     type Output = Result<u8, Error>;
 
     fn visit<A: Algorithm>(self) -> Result<u8, Error> {
-        let mut common = Common::from_arg_matches(self.matches)?;
+        let common = Common::from_arg_matches(self.matches)?;
+        let given = args::spec(self.matches)?;
         let options = options::read::<A>(self.matches)?;
-        // Where the options say how many there are, nobody need say it again.
-        let said = self.matches.value_source("nodes") == Some(ValueSource::CommandLine);
-        if let Some(members) = A::members(&options)
-            && !said
-        {
-            common.group.nodes = members;
+        let mut spec = given.clone();
+        // The algorithm's options may imply the number of processes.
+        if spec.group.ids.is_empty() {
+            spec.group.nodes = spec.group.nodes.or(A::members(&options));
         }
-        check_output(&common)?;
-        let (mut scenario, cuts) = scenario::build(&common)?;
+        check_output(&common, &spec)?;
+        let mut scenario = spec.scenario().map_err(args::flag_error)?;
+        let cuts = Cuts::of(&scenario);
         A::check(&options, &scenario.roster)?;
-        if common.group.initiator.is_none() && common.group.contenders.is_none() {
+        if spec.group.initiator.is_none() && spec.group.contenders.is_none() {
             scenario.initiators = first_candidate::<A>(&options, &scenario);
         }
         // Where nobody reads the figure it is not worth its time.
         scenario.weigh = common.output.json && common.runs.runs.is_none();
-        let runner = runner(A::CONTRACT.name, &borrowed(&options::given::<A>(self.matches)))?;
-        let replay = |seed| replay::command_line(&MakeSubcommand.visit::<A>(), self.matches, seed);
+        let settings = options::given::<A>(self.matches);
+        let runner = runner(A::CONTRACT.name, &borrowed(&settings))?;
+        let replay = |seed| {
+            let mut spec = given.clone();
+            spec.run.seed = Some(seed);
+            replay::command_line(A::CONTRACT.name, &settings, &spec)
+        };
         let broken = match common.runs.runs {
             None => {
                 let run = Run {
@@ -168,15 +175,15 @@ fn first_candidate<A: Algorithm>(options: &A::Options, scenario: &Scenario) -> V
     (0..scenario.roster.len()).find(live).into_iter().collect()
 }
 
-fn check_output(common: &Common) -> Result<(), Error> {
+fn check_output(common: &Common, spec: &Spec) -> Result<(), Error> {
     let OutputArgs { json, diagram, trace, .. } = &common.output;
     let to_stdout = trace.as_deref() == Some(Path::new("-"));
-    let nodes = common.group.len();
+    let nodes = spec.group.size();
     let refuse = |flag, reason: &str| Err(Error::flag(flag, reason));
     match common.runs.runs {
         Some(_) if *diagram => return refuse("diagram", "draws a single run; drop --runs"),
         Some(_) if trace.is_some() => return refuse("trace", "writes down a single run; drop --runs"),
-        Some(runs) if common.runs.seed.checked_add(runs - 1).is_none() => {
+        Some(runs) if spec.run.seed.unwrap_or(0).checked_add(runs - 1).is_none() => {
             return refuse("seed", "there are not that many seeds after it for --runs");
         }
         _ => {}

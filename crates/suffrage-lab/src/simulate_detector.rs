@@ -6,9 +6,9 @@ use clap::{ArgMatches, Args, Command, FromArgMatches as _};
 use serde::Serialize;
 use suffrage_core::{Span, detectors};
 use suffrage_sim::measure::{Detection, DetectionTrial, Noticed};
-use suffrage_sim::{Estimate, Latency, mean, quantile};
+use suffrage_sim::{Estimate, Latency, mean, quantiles};
 
-use crate::args::{check_seeds, drift, jobs, kept_runs, probability, seed, several_nodes};
+use crate::args::{check_seeds, drift, help, jobs, kept_runs, probability, seed, several_nodes};
 use crate::parallel::{self, Progress};
 use suffrage_cli::Error;
 use suffrage_cli::{Console, text};
@@ -28,7 +28,7 @@ const EXAMPLES: &str = "Examples:
       time-outs of three heartbeats, of which one in ten is lost
   suffrage-lab simulate-detector phi:1,10 phi:2,10 phi:3,10 --latency lognormal:10,0.1 --watch 2000
       thresholds compared: each step makes mistakes ten times rarer
-  suffrage-lab simulate-detector heartbeat:1,8.5 gossip:1,8 gossip:1,16 --nodes 30 --loss 0.2 --runs 10
+  suffrage-lab simulate-detector heartbeat:1,8.5 gossip:1,8 --nodes 30 --loss 0.2 --runs 10
       gossip sends one message a period, however many processes there are
 
 Exit codes: 0 it ran, 1 output could not be written, 2 the command line is wrong.";
@@ -45,18 +45,13 @@ struct Arguments {
     /// How many processes
     #[arg(long, value_name = "N", default_value = "5", value_parser = several_nodes)]
     nodes: usize,
-    /// How long messages take, in time units: const:1, uniform:0.5,1.5, exp:1 (mean) or
-    /// lognormal:1,0.5 (median, spread)
-    #[arg(long, value_name = "LATENCY", default_value = "const:1", value_parser = Latency::from_str)]
+    #[arg(long, help = help("latency"), value_name = "LATENCY", default_value = "const:1", value_parser = Latency::from_str)]
     latency: Latency,
-    /// How likely a message is lost
-    #[arg(long, value_name = "PROBABILITY", default_value = "0", value_parser = probability)]
+    #[arg(long, help = help("loss"), value_name = "PROBABILITY", default_value = "0", value_parser = probability)]
     loss: f64,
-    /// How likely a message arrives twice
-    #[arg(long, value_name = "PROBABILITY", default_value = "0", value_parser = probability)]
+    #[arg(long, help = help("duplicate"), value_name = "PROBABILITY", default_value = "0", value_parser = probability)]
     duplicate: f64,
-    /// How much clocks run fast or slow, as a fraction
-    #[arg(long, value_name = "FRACTION", default_value = "0", value_parser = drift)]
+    #[arg(long, help = help("drift"), value_name = "FRACTION", default_value = "0", value_parser = drift)]
     drift: f64,
     /// How long the detectors run before anything is counted
     #[arg(long, value_name = "TIME", default_value = "200", value_parser = Span::from_str)]
@@ -143,7 +138,8 @@ struct Times {
 
 impl Times {
     fn of(times: &[f64]) -> Times {
-        Times { median: quantile(times, 0.5), p99: quantile(times, 0.99), max: quantile(times, 1.0) }
+        let [median, p99, max] = quantiles(times, [0.5, 0.99, 1.0]).map_or([None; 3], |of| of.map(Some));
+        Times { median, p99, max }
     }
 }
 
@@ -175,7 +171,6 @@ impl Arguments {
         let count = |wanted| observers().filter(|&&noticed| noticed == wanted).count();
         let of = |value: &dyn Fn(&Detection) -> f64| mean(&results.iter().map(value).collect::<Vec<_>>());
         let exposure = |result: &Detection| result.watched * self.nodes as f64;
-        let wrong = of(&|result| result.wrong);
         let durations: Vec<f64> = results.iter().flat_map(|result| result.durations.clone()).collect();
         Figures {
             detector: detector.to_string(),
@@ -190,7 +185,7 @@ impl Arguments {
             mistake_rate: of(&|result| result.mistakes as f64 / exposure(result)),
             mistakes: results.iter().map(|result| result.mistakes).sum(),
             mistake_duration: Times::of(&durations),
-            wrong: Estimate { lo: wrong.lo.max(0.0), hi: wrong.hi.min(1.0), ..wrong },
+            wrong: of(&|result| result.wrong).clamp(0.0, 1.0),
             messages: of(&|result| result.messages as f64 / exposure(result)),
         }
     }
@@ -244,16 +239,12 @@ impl Arguments {
     }
 }
 
-/// A mean with its interval, unless there was nothing to tell its width from.
+/// A mean with its interval, unless all runs gave the same.
 fn interval(estimate: Estimate) -> String {
     let mean = text::small_number(estimate.mean);
     match estimate.lo == estimate.hi {
         true => mean,
-        false => format!(
-            "{mean} ({} to {})",
-            text::small_number(estimate.lo.max(0.0)),
-            text::small_number(estimate.hi)
-        ),
+        false => format!("{mean} ({})", estimate.clamp(0.0, f64::INFINITY).interval(text::small_number)),
     }
 }
 

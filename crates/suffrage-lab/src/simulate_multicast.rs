@@ -7,7 +7,7 @@ use serde::Serialize;
 use suffrage_sim::measure::{Delivery, DeliveryTrial};
 use suffrage_sim::{Estimate, Latency, Multicast, mean, proportion};
 
-use crate::args::{check_seeds, jobs, kept_runs, probability, seed, several_nodes};
+use crate::args::{check_seeds, help, jobs, kept_runs, probability, seed, several_nodes};
 use crate::parallel::{self, Progress};
 use suffrage_cli::Error;
 use suffrage_cli::{Console, text};
@@ -42,12 +42,9 @@ struct Arguments {
     /// How many processes
     #[arg(long, value_name = "N", default_value = "50", value_parser = several_nodes)]
     nodes: usize,
-    /// How long messages take, in time units: const:1, uniform:0.5,1.5, exp:1 (mean) or
-    /// lognormal:1,0.5 (median, spread)
-    #[arg(long, value_name = "LATENCY", default_value = "const:1", value_parser = Latency::from_str)]
+    #[arg(long, help = help("latency"), value_name = "LATENCY", default_value = "const:1", value_parser = Latency::from_str)]
     latency: Latency,
-    /// How likely a message is lost
-    #[arg(long, value_name = "PROBABILITY", default_value = "0", value_parser = probability)]
+    #[arg(long, help = help("loss"), value_name = "PROBABILITY", default_value = "0", value_parser = probability)]
     loss: f64,
     /// How likely the broadcast misses an addressee [default: as --loss]
     #[arg(long, value_name = "PROBABILITY", value_parser = probability)]
@@ -147,7 +144,7 @@ impl Arguments {
             nodes: self.nodes,
             runs: self.runs,
             seed: self.seed,
-            fraction: of(|result| result.fraction),
+            fraction: of(|result| result.fraction).clamp(0.0, 1.0),
             everybody: share(&|fraction| fraction == 1.0),
             almost_nobody: share(&|fraction| fraction <= 0.1),
             between: share(&|fraction| 0.1 < fraction && fraction < 0.9),
@@ -179,9 +176,8 @@ impl Arguments {
     }
 
     fn summary(&self, figures: &[Figures]) -> String {
-        let interval = |estimate: Estimate| match self.runs {
-            1 => text::number(estimate.mean),
-            _ => format!("{:.3} ({:.3} to {:.3})", estimate.mean, estimate.lo, estimate.hi),
+        let interval = |estimate: Estimate| {
+            format!("{:.3} ({})", estimate.mean, estimate.interval(|end| format!("{end:.3}")))
         };
         let heading =
             ["multicast", "reached", "everybody", "up to 10%", "between", "messages", "last", "quiet"];

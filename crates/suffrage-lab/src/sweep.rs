@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde::{Serialize, Serializer};
 use suffrage_core::{Figure, Value};
-use suffrage_sim::{Estimate, Outcome, Runner, Scenario, Tally, Violation, proportion};
+use suffrage_sim::{Estimate, Outcome, Runner, RunningMean, Scenario, Violation, proportion};
 
 use crate::parallel::{self, Progress};
 use suffrage_cli::text;
@@ -39,7 +39,7 @@ pub(crate) struct Summary {
     time: Estimate,
     decided: Estimate,
     agreed: Estimate,
-    reigns: Estimate,
+    leaderships: Estimate,
     leaderless: Estimate,
     split: Estimate,
     events: Estimate,
@@ -81,18 +81,18 @@ impl Sweep<'_> {
 /// Sums over the runs taken in so far.
 #[derive(Default)]
 struct Totals {
-    messages: Tally,
-    by_kind: Kinds<Tally>,
-    apart: Kinds<Tally>,
-    multicasts: Tally,
-    undelivered: Tally,
-    time: Tally,
-    decided: Tally,
+    messages: RunningMean,
+    by_kind: Kinds<RunningMean>,
+    apart: Kinds<RunningMean>,
+    multicasts: RunningMean,
+    undelivered: RunningMean,
+    time: RunningMean,
+    decided: RunningMean,
     agreed: usize,
-    reigns: Tally,
-    leaderless: Tally,
-    split: Tally,
-    events: Tally,
+    leaderships: RunningMean,
+    leaderless: RunningMean,
+    split: RunningMean,
+    events: RunningMean,
     figures: Vec<(Cow<'static, str>, Measured)>,
     violated: usize,
     first_violation: Option<Broken>,
@@ -109,7 +109,7 @@ impl Totals {
         self.time.add(outcome.time);
         self.decided.add(outcome.decided);
         self.agreed += usize::from(outcome.agreed);
-        self.reigns.add(outcome.reigns as f64);
+        self.leaderships.add(outcome.leaderships as f64);
         self.leaderless.add(outcome.leaderless);
         self.split.add(outcome.split);
         self.events.add(outcome.events as f64);
@@ -128,7 +128,7 @@ impl Totals {
 
     fn summary(self, algorithm: &'static str, scenario: &Scenario, runs: u64) -> Summary {
         let kinds =
-            |tallies: &Kinds<Tally>| tallies.iter().map(|(kind, tally)| (*kind, tally.estimate())).collect();
+            |means: &Kinds<RunningMean>| means.iter().map(|(kind, mean)| (*kind, mean.estimate())).collect();
         Summary {
             algorithm,
             nodes: scenario.roster.len(),
@@ -142,7 +142,7 @@ impl Totals {
             time: self.time.estimate(),
             decided: self.decided.estimate(),
             agreed: proportion(self.agreed, runs as usize),
-            reigns: self.reigns.estimate(),
+            leaderships: self.leaderships.estimate(),
             leaderless: self.leaderless.estimate(),
             split: self.split.estimate(),
             events: self.events.estimate(),
@@ -157,14 +157,14 @@ impl Totals {
 /// One figure over many runs.
 enum Measured {
     Share { held: usize, of: usize },
-    Amount(Tally),
+    Amount(RunningMean),
 }
 
 impl Measured {
     fn of(value: Value) -> Measured {
         let mut measured = match value {
             Value::Share(_) => Measured::Share { held: 0, of: 0 },
-            Value::Amount(_) => Measured::Amount(Tally::default()),
+            Value::Amount(_) => Measured::Amount(RunningMean::default()),
         };
         measured.add(value);
         measured
@@ -176,7 +176,7 @@ impl Measured {
                 *held += usize::from(holds);
                 *of += 1;
             }
-            (Measured::Amount(tally), Value::Amount(amount)) => tally.add(amount),
+            (Measured::Amount(mean), Value::Amount(amount)) => mean.add(amount),
             _ => panic!("a figure is a share in one run and an amount in another"),
         }
     }
@@ -184,18 +184,18 @@ impl Measured {
     fn estimate(&self) -> Estimate {
         match self {
             Measured::Share { held, of } => proportion(*held, *of),
-            Measured::Amount(tally) => tally.estimate(),
+            Measured::Amount(mean) => mean.estimate(),
         }
     }
 }
 
 /// Takes the counts of one run in. Every run of a sweep counts the same kinds in the same order.
-fn add(tallies: &mut Kinds<Tally>, counts: &[(&'static str, u64)]) {
-    if tallies.is_empty() {
-        tallies.extend(counts.iter().map(|&(kind, _)| (kind, Tally::default())));
+fn add(means: &mut Kinds<RunningMean>, counts: &[(&'static str, u64)]) {
+    if means.is_empty() {
+        means.extend(counts.iter().map(|&(kind, _)| (kind, RunningMean::default())));
     }
-    for ((_, tally), &(_, count)) in tallies.iter_mut().zip(counts) {
-        tally.add(count as f64);
+    for ((_, mean), &(_, count)) in means.iter_mut().zip(counts) {
+        mean.add(count as f64);
     }
 }
 
@@ -219,7 +219,7 @@ pub(crate) fn table(opening: &str, summary: &Summary, replay: impl Fn(u64) -> St
     };
     let mut text = format!("{opening}\n{runs}, {seeds}\n\n");
     let width = summary.figures.iter().map(|(name, _)| name.len()).fold(20, usize::max);
-    let row = |name: &str, estimate| row(name, width, estimate, summary.runs);
+    let row = |name: &str, estimate| row(name, width, estimate);
     let _ = writeln!(text, "  {:<width$} {:>14}   95% interval", "", "mean");
     text += &row("messages", summary.messages);
     let kinds = |kinds: &Kinds<Estimate>| -> String {
@@ -241,7 +241,7 @@ pub(crate) fn table(opening: &str, summary: &Summary, replay: impl Fn(u64) -> St
         ("time", summary.time),
         ("beliefs settled", summary.decided),
         ("agreed", summary.agreed),
-        ("reigns", summary.reigns),
+        ("leaderships", summary.leaderships),
         ("leaderless", summary.leaderless),
         ("split", summary.split),
         ("events", summary.events),
@@ -260,8 +260,7 @@ pub(crate) fn table(opening: &str, summary: &Summary, replay: impl Fn(u64) -> St
     text
 }
 
-fn row(name: &str, width: usize, Estimate { mean, lo, hi }: Estimate, runs: u64) -> String {
-    // How much runs differ cannot be told from one.
-    let interval = if runs > 1 { format!("{lo:.3} to {hi:.3}") } else { "-".to_string() };
-    format!("  {name:<width$} {mean:>14.3}   {interval}\n")
+fn row(name: &str, width: usize, estimate: Estimate) -> String {
+    let interval = estimate.interval(|end| format!("{end:.3}"));
+    format!("  {name:<width$} {:>14.3}   {interval}\n", estimate.mean)
 }

@@ -170,7 +170,7 @@ struct Report {
     seeds: [u64; 2],
     events: u64,
     /// How often somebody began to lead.
-    reigns: u64,
+    leaderships: u64,
     /// How many runs broke any promise.
     accused: u64,
     /// How often each promise was broken, counted by run.
@@ -217,7 +217,7 @@ impl Visitor for TortureRun<'_> {
             algorithm: A::CONTRACT.name,
             seeds: [seeds.start, seeds.end],
             events: 0,
-            reigns: 0,
+            leaderships: 0,
             accused: 0,
             broken: BTreeMap::new(),
             cases: Vec::new(),
@@ -231,7 +231,7 @@ impl Visitor for TortureRun<'_> {
         };
         parallel::for_each(seeds.clone(), *jobs, self.progress, run, |seed, outcome| {
             report.events += outcome.events;
-            report.reigns += outcome.reigns as u64;
+            report.leaderships += outcome.leaderships as u64;
             report.accused += u64::from(!outcome.violations.is_empty());
             for violation in outcome.violations {
                 let count = report.broken.entry(violation.invariant).or_default();
@@ -271,7 +271,7 @@ fn case<A: Algorithm>(target: &TortureTarget<A>, seed: u64, violation: Violation
     };
     let shrunk = shrink(&case.scenario, breaks);
     let line = |scenario| replay::of_scenario(A::CONTRACT.name, &case.settings, scenario);
-    // Calm is the end of what goes wrong.
+    // HealAll ends faults.
     let faults =
         |scenario: &Scenario| scenario.plan.iter().filter(|(_, fault)| *fault != Fault::HealAll).count();
     let count = |scenario: &Scenario| faults(scenario) + scenario.commands.len();
@@ -297,9 +297,9 @@ impl Report {
                 .collect::<Vec<_>>()
                 .join(", "),
         };
-        let (events, reigns) = (self.events, self.reigns);
+        let (events, leaderships) = (self.events, self.leaderships);
         let mut text = format!(
-            "{:<20} {:>9} seeds  {events:>12} events  {reigns:>9} reigns  {verdict}\n",
+            "{:<20} {:>9} seeds  {events:>12} events  {leaderships:>9} leaderships  {verdict}\n",
             self.algorithm,
             to - from
         );

@@ -26,7 +26,7 @@ struct Tournament<V: Serialize> {
     contenders_by_round: Vec<V>,
     /// Of the winner; none if nobody ever won.
     rounds: Option<V>,
-    time_in_tau: Option<V>,
+    time_tau: Option<V>,
 }
 
 /// In how many runs so many have won.
@@ -36,7 +36,7 @@ struct Winners {
     none: u64,
     #[serde(rename = "1")]
     one: u64,
-    #[serde(rename = "2+")]
+    #[serde(rename = "2_or_more")]
     more: u64,
 }
 
@@ -48,9 +48,9 @@ impl<V: Serialize> Tournament<V> {
         messages: impl IntoIterator<Item = (&'static str, V)>,
     ) -> Option<Tournament<V>> {
         let winners = Winners {
-            none: runs_with("no winner")?,
-            one: runs_with("one winner")?,
-            more: runs_with("two winners or more")?,
+            none: runs_with("winners_0")?,
+            one: runs_with("winners_1")?,
+            more: runs_with("winners_2_or_more")?,
         };
         let mut messages_by_phase = BTreeMap::<_, BTreeMap<_, _>>::new();
         for (kind, count) in messages {
@@ -58,13 +58,13 @@ impl<V: Serialize> Tournament<V> {
                 messages_by_phase.entry(phase).or_default().insert(kind, count);
             }
         }
-        let rounds = (1..).map_while(|round| figure(&format!("contenders in round {round}")));
+        let rounds = (1..).map_while(|round| figure(&format!("contenders_round_{round}")));
         Some(Tournament {
             winners,
             messages_by_phase,
             contenders_by_round: rounds.collect(),
             rounds: figure("rounds"),
-            time_in_tau: figure("time in tau"),
+            time_tau: figure("time_tau"),
         })
     }
 }

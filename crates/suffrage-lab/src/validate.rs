@@ -6,7 +6,7 @@ use suffrage_cli::{Console, Error};
 use suffrage_core::Span;
 use suffrage_lease::Budget;
 use suffrage_sim::measure::{Ending, Failover, FailoverTrial};
-use suffrage_sim::{Latency, quantile};
+use suffrage_sim::{Latency, quantiles};
 
 use crate::args::{MOST_TALKATIVE, check_seeds, jobs, kept_runs, seed};
 use crate::parallel::{self, Progress};
@@ -68,7 +68,8 @@ fn seconds(span: Span) -> f64 {
 
 fn percentiles(failovers: &[Failover]) -> Percentiles {
     let times: Vec<f64> = failovers.iter().filter_map(|it| it.took).map(seconds).collect();
-    let [p50, p90, p99, max] = [0.5, 0.9, 0.99, 1.0].map(|share| quantile(&times, share));
+    let of = quantiles(&times, [0.5, 0.9, 0.99, 1.0]);
+    let [p50, p90, p99, max] = of.map_or([None; 4], |of| of.map(Some));
     Percentiles { runs: times.len(), p50, p90, p99, max }
 }
 

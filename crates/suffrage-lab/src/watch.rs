@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use suffrage_core::Time;
-use suffrage_sim::{Observer, TraceEvent};
+use suffrage_sim::{Fault, Observer, Scenario, TraceEvent};
+
+use suffrage_cli::text;
 
 /// What to call the cuts of a run as they come and go: the simulator only says that there was one.
 #[derive(Clone, Debug, Default)]
@@ -16,8 +18,22 @@ pub(crate) struct Cuts {
 }
 
 impl Cuts {
+    /// The cuts of a scenario, named by their groups.
+    pub(crate) fn of(scenario: &Scenario) -> Cuts {
+        let cut = |(at, fault): &(Time, Fault)| {
+            let Fault::Cut(name, cut) = fault else { return None };
+            let (sides, one_way) = cut.groups();
+            let ids = |side: &Vec<usize>| text::ids(side.iter().map(|&slot| scenario.roster.id(slot)));
+            let groups: Vec<String> = sides.iter().map(ids).collect();
+            let healed = scenario.plan.iter().find(|(_, fault)| *fault == Fault::Heal(*name));
+            let groups = groups.join(if one_way { ", unheard by " } else { " | " });
+            Some((groups, *at, healed.map(|(to, _)| *to)))
+        };
+        Cuts::new(scenario.plan.iter().filter_map(cut).collect())
+    }
+
     /// From each cut's name, its beginning and its end, in the order they were planned.
-    pub(crate) fn new(mut cuts: Vec<(String, Time, Option<Time>)>) -> Cuts {
+    fn new(mut cuts: Vec<(String, Time, Option<Time>)>) -> Cuts {
         // Both from the planned order, which decides among equal times.
         let mut heals: Vec<(Time, (Time, String))> =
             cuts.iter().filter_map(|(name, from, to)| Some(((*to)?, (*from, name.clone())))).collect();

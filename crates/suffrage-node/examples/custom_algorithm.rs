@@ -82,7 +82,7 @@ impl Lots {
         cx.set_timer(Timer, cx.delay_bound() * 3);
     }
 
-    fn reign(&mut self, cx: &mut Context<'_, Self>) {
+    fn period(&mut self, cx: &mut Context<'_, Self>) {
         cx.multicast(Message::Leads { draw: self.draw });
         cx.set_timer(Timer, cx.delay_bound() * 2);
     }
@@ -137,11 +137,11 @@ impl Process for Lots {
 
     fn on_timer(&mut self, cx: &mut Context<'_, Self>, Timer: Timer) {
         match self.stage {
-            Stage::Leads => self.reign(cx),
+            Stage::Leads => self.period(cx),
             Stage::Counts(_, winner) if winner == cx.me() => {
                 self.stage = Stage::Leads;
                 cx.announce(Announcement::Elected { leader: winner, term: Term(self.draw) });
-                self.reign(cx);
+                self.period(cx);
             }
             Stage::Counts(..) => self.listen(cx, Stage::Listens),
             Stage::Listens | Stage::Follows(_) => {

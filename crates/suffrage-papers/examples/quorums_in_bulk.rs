@@ -19,7 +19,7 @@ fn main() {
     let results = study.run_all();
     println!("{nodes} processes, half contend, delays up to {}: means of {runs} runs", Span::UNIT);
     for (name, place) in [("probabilistic-quorum", quorums), ("randomized", rounds)] {
-        for figure in ["messages", "one winner", "time in tau"] {
+        for figure in ["messages", "winners_1", "time_tau"] {
             let mean = results.at(place).mean(figure).map_or(f64::NAN, |mean| mean.mean);
             println!("{name:<22} {figure:<12} {mean}");
         }

@@ -99,7 +99,7 @@ pub fn trial(setting: &Setting, strategy: Strategy) -> Trial {
 /// The mean of a figure. Weak success is a share of the members: its interval ends where shares do.
 fn mean(at: &Measured, figure: &str) -> Option<Estimate> {
     let mean = at.mean(figure)?;
-    Some(if figure == "weak" { Estimate { hi: mean.hi.min(1.0), ..mean } } else { mean })
+    Some(if figure == "weak" { mean.clamp(0.0, 1.0) } else { mean })
 }
 
 /// How long a first round takes, in a network in which messages take a time unit.

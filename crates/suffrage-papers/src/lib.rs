@@ -19,6 +19,5 @@ pub mod plot;
 pub mod ramanathan2007;
 pub mod report;
 pub mod reproduction;
-pub mod statistics;
 pub mod study;
 pub mod trial;

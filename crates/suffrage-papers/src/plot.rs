@@ -63,7 +63,7 @@ pub struct Point {
 impl Point {
     /// A point that is known exactly.
     pub fn exact(x: f64, y: f64) -> Point {
-        Point { x, y: Estimate { mean: y, lo: y, hi: y } }
+        Point { x, y: Estimate::exact(y) }
     }
 }
 
@@ -87,12 +87,16 @@ impl Plot {
         draw::svg(self)
     }
 
-    /// The plot's numbers: series, x, value, and the ends of the interval.
+    /// The plot's numbers: series, x, value, and the ends of the interval, which are empty if unknown.
     pub fn csv(&self) -> String {
         let mut text = format!("series,{},{},low,high\n", csv_cell(&self.x.label), csv_cell(&self.y.label));
         for series in &self.series {
             for Point { x, y } in &series.points {
-                text += &format!("{},{x},{},{},{}\n", csv_cell(&series.name), y.mean, y.lo, y.hi);
+                let ends = match y.is_bounded() {
+                    true => format!("{},{}", y.lo, y.hi),
+                    false => ",".to_string(),
+                };
+                text += &format!("{},{x},{},{ends}\n", csv_cell(&series.name), y.mean);
             }
         }
         text

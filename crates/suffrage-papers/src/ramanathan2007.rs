@@ -19,7 +19,7 @@ mod time;
 use suffrage_algorithms::probabilistic_quorum::{Options, ProbabilisticQuorum};
 use suffrage_algorithms::randomized::{Message, Randomized};
 use suffrage_core::{Figure, Roster, Span, Value};
-use suffrage_sim::{Contenders, Estimate, Latency, Outcome, Scenario};
+use suffrage_sim::{Contenders, Latency, Outcome, Scenario};
 
 use crate::report::interval;
 use crate::reproduction::{Exhibitor, Reproduction};
@@ -194,24 +194,24 @@ fn bulk_figures(result: &bulk::Result) -> Vec<Figure> {
 
 /// What a run is measured by: the algorithm's own figures; `messages` as the paper counts them, and those
 /// of its two phases; `sent`, all messages, a multicast counting for each addressee; when the last belief
-/// changed; and of the randomized algorithms, whether there was `no finalist`, and whether everybody in the
-/// second phase knew `within 7 tau` and `within 10 tau`.
+/// changed; and of the randomized algorithms, whether there was `no_finalist`, and whether everybody in the
+/// second phase knew `within_7_tau` and `within_10_tau`.
 fn measured(mut figures: Vec<Figure>, course: Course) -> Vec<Figure> {
     let value = |name: &str| figures.iter().find(|figure| figure.name == name).map(|at| at.value);
     let mut more = vec![
         Figure::amount("messages", course.messages as f64),
-        Figure::amount("first phase", course.first_phase as f64),
-        Figure::amount("second phase", course.second_phase as f64),
+        Figure::amount("first_phase", course.first_phase as f64),
+        Figure::amount("second_phase", course.second_phase as f64),
         Figure::amount("sent", course.sent as f64),
         Figure::amount("decided", course.decided),
         Figure::share("agreed", course.agreed),
     ];
     if let Some(Value::Amount(finalists)) = value("finalists") {
-        more.push(Figure::share("no finalist", finalists == 0.0));
+        more.push(Figure::share("no_finalist", finalists == 0.0));
     }
-    if let Some(Value::Amount(longest)) = value("longest second phase in tau") {
-        more.push(Figure::share("within 7 tau", longest <= 7.0));
-        more.push(Figure::share("within 10 tau", longest <= 10.0));
+    if let Some(Value::Amount(longest)) = value("longest_second_phase_tau") {
+        more.push(Figure::share("within_7_tau", longest <= 7.0));
+        more.push(Figure::share("within_10_tau", longest <= 10.0));
     }
     figures.extend(more);
     figures
@@ -224,10 +224,5 @@ fn told(at: &Measured, name: &str) -> String {
 
 /// A share with its exact interval, for a table.
 fn share(at: &Measured, name: &str) -> String {
-    at.exact(name).map_or("-".to_string(), interval)
-}
-
-/// A measured value divided by a number.
-fn per(value: Estimate, by: f64) -> Estimate {
-    Estimate { mean: value.mean / by, lo: value.lo / by, hi: value.hi / by }
+    at.share(name).map_or("-".to_string(), interval)
 }

@@ -6,6 +6,8 @@
 mod html;
 mod table;
 
+use std::ops::{Bound, RangeBounds};
+
 use serde::Serialize;
 use suffrage_sim::Estimate;
 
@@ -78,45 +80,81 @@ pub struct Claim {
     pub found: String,
 }
 
+/// A share of runs that counts as "always": no number of runs shows that there is never an exception. It takes
+/// 3,688 runs without one.
+pub const ALWAYS: f64 = 0.999;
+
 /// Whether a claim held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It did.
+    /// The claim holds everywhere in the interval of what was measured.
     Held,
-    /// It did not.
+    /// The claim holds nowhere in the interval of what was measured.
     DidNotHold,
-    /// There were too few runs to tell.
+    /// The measurements do not settle the claim.
     Unclear,
     /// The paper does not claim it: a question of ours.
     OurQuestion,
 }
 
 impl Verdict {
-    /// Held, or did not.
-    pub fn of(held: bool) -> Verdict {
-        if held { Verdict::Held } else { Verdict::DidNotHold }
+    /// Judges the claim that a measured value lies in a range by the value's interval: the claim held if the
+    /// whole interval lies in the range, did not hold if none of it does, and is unclear otherwise.
+    pub fn judge(value: Estimate, claimed: impl RangeBounds<f64>) -> Verdict {
+        let below = match claimed.start_bound() {
+            Bound::Included(least) => value.hi < *least,
+            Bound::Excluded(least) => value.hi <= *least,
+            Bound::Unbounded => false,
+        };
+        let above = match claimed.end_bound() {
+            Bound::Included(most) => value.lo > *most,
+            Bound::Excluded(most) => value.lo >= *most,
+            Bound::Unbounded => false,
+        };
+        match claimed.contains(&value.lo) && claimed.contains(&value.hi) {
+            true => Verdict::Held,
+            false if below || above => Verdict::DidNotHold,
+            false => Verdict::Unclear,
+        }
     }
 
-    /// Whether a measured value is at most so much, as far as its interval can tell.
+    /// Judges the claim that a measured value is at most so much.
     pub fn at_most(value: Estimate, most: f64) -> Verdict {
-        match value {
-            value if value.hi <= most => Verdict::Held,
-            value if value.lo > most => Verdict::DidNotHold,
-            _ => Verdict::Unclear,
-        }
+        Verdict::judge(value, ..=most)
     }
 
-    /// Whether a measured value is at least so much, as far as its interval can tell.
+    /// Judges the claim that a measured value is at least so much.
     pub fn at_least(value: Estimate, least: f64) -> Verdict {
-        match value {
-            value if value.lo >= least => Verdict::Held,
-            value if value.hi < least => Verdict::DidNotHold,
-            _ => Verdict::Unclear,
-        }
+        Verdict::judge(value, least..)
     }
 
-    /// Of several that a claim needs all: it did not hold if one did not, and is unclear if one is.
+    /// Judges the claim that a measured value is greater than so much.
+    pub fn above(value: Estimate, less: f64) -> Verdict {
+        Verdict::judge(value, (Bound::Excluded(less), Bound::Unbounded))
+    }
+
+    /// Judges the claim that something happens in every run by the share of runs in which it happened. One
+    /// exception refutes the claim. Without exception, the share has to be [`ALWAYS`] at least.
+    pub fn always(share: Estimate) -> Verdict {
+        if share.mean < 1.0 { Verdict::DidNotHold } else { Verdict::at_least(share, ALWAYS) }
+    }
+
+    /// Judges a claim about what is computed, in which nothing is left to chance.
+    pub fn computed(holds: bool) -> Verdict {
+        if holds { Verdict::Held } else { Verdict::DidNotHold }
+    }
+
+    /// Judges a claim about several values, each of which was judged and described. The text is that of the
+    /// values that decide: those that refute the claim, or else those that leave it unclear.
+    pub fn decide(values: &[(Verdict, String)]) -> (Verdict, String) {
+        let verdict = Verdict::all(values.iter().map(|(verdict, _)| *verdict));
+        let deciding = values.iter().filter(|(of, _)| *of == verdict).map(|(_, text)| text.as_str());
+        (verdict, deciding.collect::<Vec<_>>().join("; "))
+    }
+
+    /// Combines the verdicts of several conditions that a claim needs all: the claim did not hold if one did
+    /// not, and is unclear if one is, or if there are none.
     pub fn all(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
         let verdicts: Vec<Verdict> = verdicts.into_iter().collect();
         let any = |verdict| verdicts.contains(&verdict);
@@ -239,6 +277,44 @@ mod tests {
             assert!(!page.contains(outside), "{outside}");
         }
         assert!(page.contains("id=\"clip-example2026-figure-1\"") && !page.contains("clip-figure-1"));
+    }
+
+    /// Every place of an interval relative to a claim, and claims about several values.
+    #[test]
+    fn a_claim_is_judged_by_the_whole_interval() {
+        use Verdict::{DidNotHold, Held, Unclear};
+        let value = Estimate { mean: 0.5, lo: 0.4, hi: 0.6 };
+        for (claimed, verdict) in [
+            (0.3..=0.7, Held),
+            (0.4..=0.6, Held),
+            (0.45..=0.7, Unclear),
+            (0.3..=0.55, Unclear),
+            (0.45..=0.55, Unclear),
+            (0.6..=0.7, Unclear),
+            (0.1..=0.4, Unclear),
+            (0.61..=0.7, DidNotHold),
+            (0.1..=0.39, DidNotHold),
+        ] {
+            assert_eq!(Verdict::judge(value, claimed.clone()), verdict, "{claimed:?}");
+        }
+        assert_eq!([0.39, 0.4, 0.6].map(|less| Verdict::above(value, less)), [Held, Unclear, DidNotHold]);
+        let open = |start, end| Verdict::judge(value, (Bound::Excluded(start), Bound::Excluded(end)));
+        assert_eq!([open(0.3, 0.6), open(0.6, 0.7), open(0.1, 0.4)], [Unclear, DidNotHold, DidNotHold]);
+        // One run settles nothing.
+        let once = suffrage_sim::mean(&[0.5]);
+        assert_eq!([Verdict::judge(once, 0.0..=1.0), Verdict::at_most(once, 0.1)], [Unclear, Unclear]);
+        let values = [(Held, "a"), (Unclear, "b"), (DidNotHold, "c"), (Unclear, "d")];
+        let values = values.map(|(verdict, text)| (verdict, text.to_string()));
+        assert_eq!(Verdict::decide(&values), (DidNotHold, "c".to_string()));
+        assert_eq!(Verdict::decide(&values[..2]), (Unclear, "b".to_string()));
+        assert_eq!(Verdict::decide(&[]), (Unclear, String::new()));
+    }
+
+    #[test]
+    fn always_takes_thousands_of_runs_and_no_exception() {
+        let always = |yes, of| Verdict::always(suffrage_sim::proportion(yes, of));
+        assert_eq!([always(10, 10), always(3687, 3687)], [Verdict::Unclear; 2]);
+        assert_eq!([always(3688, 3688), always(999_999, 1_000_000)], [Verdict::Held, Verdict::DidNotHold]);
     }
 
     #[test]

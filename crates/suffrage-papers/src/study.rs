@@ -11,9 +11,7 @@ use std::fmt;
 
 use serde::Serialize;
 use suffrage_core::{Figure, Value};
-use suffrage_sim::{Estimate, Tally, proportion};
-
-use crate::statistics::exact_proportion;
+use suffrage_sim::{Estimate, RunningMean, proportion};
 
 /// Seeds of neighbouring points are so far apart: more runs of a point there cannot be.
 pub const MOST_RUNS: u64 = 1_000_000;
@@ -134,7 +132,7 @@ pub struct Measured {
 #[derive(Clone, Copy, Debug)]
 enum Sum {
     Share { of: usize, yes: usize },
-    Amount { of: usize, tally: Tally },
+    Amount(RunningMean),
 }
 
 impl Measured {
@@ -146,17 +144,14 @@ impl Measured {
         for Figure { name, value } in figures {
             let sum = self.figures.entry(name).or_insert(match value {
                 Value::Share(_) => Sum::Share { of: 0, yes: 0 },
-                Value::Amount(_) => Sum::Amount { of: 0, tally: Tally::default() },
+                Value::Amount(_) => Sum::Amount(RunningMean::default()),
             });
             match (sum, value) {
                 (Sum::Share { of, yes }, Value::Share(value)) => {
                     *of += 1;
                     *yes += usize::from(value);
                 }
-                (Sum::Amount { of, tally }, Value::Amount(value)) => {
-                    *of += 1;
-                    tally.add(value);
-                }
+                (Sum::Amount(mean), Value::Amount(value)) => mean.add(value),
                 _ => panic!("a figure is a share or an amount, and not both"),
             }
         }
@@ -176,10 +171,7 @@ impl Measured {
                     *of += more;
                     *yes += also;
                 }
-                (Some(Sum::Amount { of, tally }), Sum::Amount { of: more, tally: also }) => {
-                    *of += more;
-                    tally.merge(also);
-                }
+                (Some(Sum::Amount(mean)), Sum::Amount(more)) => mean.merge(more),
                 _ => panic!("a figure is a share or an amount, and not both"),
             }
         }
@@ -188,31 +180,41 @@ impl Measured {
     /// How many runs a figure was measured in.
     pub fn count(&self, name: &str) -> usize {
         match self.figures.get(name) {
-            Some(Sum::Share { of, .. } | Sum::Amount { of, .. }) => *of,
+            Some(Sum::Share { of, .. }) => *of,
+            Some(Sum::Amount(mean)) => mean.count(),
             None => 0,
         }
     }
 
-    /// The mean of a figure with its 95% interval: of a share Wilson's, of an amount the normal one. None
-    /// if it was never measured.
+    /// The mean of a figure with its 95% interval: the exact one of a share, Student's of an amount. None if
+    /// the figure was never measured.
     pub fn mean(&self, name: &str) -> Option<Estimate> {
         self.figures.get(name).map(|sum| match sum {
             Sum::Share { of, yes } => proportion(*yes, *of),
-            Sum::Amount { tally, .. } => tally.estimate(),
+            Sum::Amount(mean) => mean.estimate(),
         })
     }
 
-    /// How often something happened, with the exact 95% interval of Clopper and Pearson. None if it was
-    /// never looked at, or is no share.
-    pub fn exact(&self, name: &str) -> Option<Estimate> {
-        self.tally(name).map(|(yes, of)| exact_proportion(yes, of))
+    /// The measurements of an amount, summed up. None if the figure was never measured, or is a share.
+    pub fn amount(&self, name: &str) -> Option<RunningMean> {
+        match self.figures.get(name)? {
+            Sum::Share { .. } => None,
+            Sum::Amount(mean) => Some(*mean),
+        }
     }
 
-    /// In how many runs something happened, and in how many it was looked at. None if it is no share.
-    pub fn tally(&self, name: &str) -> Option<(usize, usize)> {
+    /// The share of runs in which something happened, with its exact 95% interval. None if the figure was
+    /// never measured, or is an amount.
+    pub fn share(&self, name: &str) -> Option<Estimate> {
+        self.counts(name).map(|(yes, of)| proportion(yes, of))
+    }
+
+    /// The number of runs in which something happened, and of those in which the figure was measured. None if
+    /// the figure was never measured, or is an amount.
+    pub fn counts(&self, name: &str) -> Option<(usize, usize)> {
         match self.figures.get(name)? {
             Sum::Share { of, yes } => Some((*yes, *of)),
-            Sum::Amount { .. } => None,
+            Sum::Amount(_) => None,
         }
     }
 
@@ -257,7 +259,7 @@ mod tests {
         let results = study.run_all();
         let (first, second) = (results.at(0), results.at(2));
         assert_eq!(first.mean("seed").unwrap().mean, 4.5);
-        assert_eq!((first.tally("odd"), first.count("seed")), (Some((5, 10)), 10));
+        assert_eq!((first.counts("odd"), first.count("seed")), (Some((5, 10)), 10));
         assert_eq!(second.mean("seed").unwrap().mean, 1.5);
         assert_eq!(study.points()[2].seed, 2 * MOST_RUNS);
         assert_eq!(results.at(1).mean("seed"), None);
@@ -273,7 +275,7 @@ mod tests {
         }
         let [mut sum, rest] = halves;
         sum.merge(&rest);
-        assert_eq!(sum.tally("odd"), whole.tally("odd"));
+        assert_eq!(sum.counts("odd"), whole.counts("odd"));
         for name in ["seed", "rare"] {
             let (sum, whole) = (sum.mean(name).unwrap(), whole.mean(name).unwrap());
             assert!((sum.mean - whole.mean).abs() < 1e-9 && (sum.hi - whole.hi).abs() < 1e-9, "{name}");
@@ -285,7 +287,8 @@ mod tests {
         let results = study().run_all();
         assert_eq!((results.at(0).count("rare"), results.at(0).mean("rare").unwrap().mean), (3, 1.0));
         assert_eq!((results.at(0).count("never"), results.at(0).mean("never")), (0, None));
-        assert_eq!(results.at(0).exact("seed"), None);
-        assert_eq!(results.at(0).exact("odd"), Some(exact_proportion(5, 10)));
+        assert_eq!((results.at(0).share("seed"), results.at(0).amount("odd")), (None, None));
+        assert_eq!(results.at(0).share("odd"), Some(proportion(5, 10)));
+        assert_eq!(results.at(0).amount("seed").map(|mean| mean.count()), Some(10));
     }
 }

@@ -197,6 +197,6 @@ mod tests {
         let mut study = Study::new(3);
         let place = trial().add_to(&mut study, "four", 5);
         let results = study.run_all();
-        assert_eq!(results.at(place).tally("agreed"), Some((5, 5)));
+        assert_eq!(results.at(place).counts("agreed"), Some((5, 5)));
     }
 }

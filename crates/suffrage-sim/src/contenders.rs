@@ -1,8 +1,5 @@
 //! How many call an election at the start, where chance decides who.
 
-use std::fmt;
-use std::str::FromStr;
-
 use suffrage_core::{Hash, Rng};
 
 /// So many processes, chosen uniformly by the seed of the run, call an election at time zero.
@@ -32,43 +29,9 @@ impl Contenders {
     }
 }
 
-impl fmt::Display for Contenders {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Contenders::Share(share) if share.fract() == 0.0 => write!(f, "{share:.1}"),
-            Contenders::Share(share) => share.fmt(f),
-            Contenders::Count(count) => count.fmt(f),
-        }
-    }
-}
-
-impl FromStr for Contenders {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Contenders, String> {
-        if let Ok(count) = text.parse() {
-            return Ok(Contenders::Count(count));
-        }
-        match text.parse() {
-            Ok(share) if (0.0..=1.0).contains(&share) => Ok(Contenders::Share(share)),
-            _ => Err(format!("`{text}` is neither a share from 0.0 to 1.0 nor a number of processes")),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn shares_and_counts_are_read_as_they_are_shown() {
-        for text in ["0.01", "500", "1.0", "1", "0"] {
-            assert_eq!(text.parse::<Contenders>().unwrap().to_string(), text);
-        }
-        for text in ["", "-1", "1.5", "50%", "nan"] {
-            assert!(text.parse::<Contenders>().is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn the_seed_draws_as_many_as_asked_of_those_alive() {

@@ -1,8 +1,6 @@
 //! Failure detectors: those that the simulator plays itself, because it knows the truth, and real ones.
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::str::FromStr;
 
 use suffrage_core::{Span, detectors};
 
@@ -60,42 +58,6 @@ impl Detector {
     }
 }
 
-impl fmt::Display for Detector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Detector::None => f.write_str("none"),
-            Detector::Ideal { delay } => write!(f, "ideal:{delay}"),
-            Detector::Parametric { delay, false_rate } => write!(f, "parametric:{delay},{false_rate}"),
-            Detector::Real(options) => options.fmt(f),
-        }
-    }
-}
-
-impl FromStr for Detector {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Detector, String> {
-        let (kind, values) = text.split_once(':').unwrap_or((text, ""));
-        match (kind, values.split_once(',')) {
-            ("none", None) if values.is_empty() => Ok(Detector::None),
-            ("ideal", None) if !values.is_empty() => Ok(Detector::Ideal { delay: values.parse()? }),
-            ("parametric", Some((delay, rate))) => match rate.parse() {
-                Ok(false_rate) if (0.0..=1.0).contains(&false_rate) => {
-                    Ok(Detector::Parametric { delay: delay.parse()?, false_rate })
-                }
-                _ => Err(format!(
-                    "`{rate}` is not a rate of wrong suspicions from 0 to 1 per process and time unit"
-                )),
-            },
-            ("heartbeat" | "phi" | "gossip", _) => text.parse().map(Detector::Real),
-            _ => Err(format!(
-                "`{text}` is not a detector; it is none, ideal:DELAY, parametric:DELAY,RATE, \
-                 heartbeat:PERIOD,TIMEOUT, phi:THRESHOLD[,PERIOD] or gossip:PERIOD,T_FAIL"
-            )),
-        }
-    }
-}
-
 /// Who suspects whom, by slot: the observer first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Suspicions(BTreeSet<(u32, u32)>);
@@ -120,16 +82,6 @@ impl Suspicions {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn detectors_are_read_as_they_are_shown() {
-        for text in ["none", "ideal:2", "parametric:2,0.001", "heartbeat:1,3.5", "phi:8", "gossip:1,9"] {
-            assert_eq!(text.parse::<Detector>().unwrap().to_string(), text);
-        }
-        for text in ["", "ideal", "ideal:x", "parametric:1", "parametric:1,2", "ping:8", "heartbeat:1"] {
-            assert!(text.parse::<Detector>().is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn heal_all_ends_the_wrong_suspicions_of_the_simulator() {

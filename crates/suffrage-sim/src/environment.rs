@@ -23,7 +23,8 @@ pub(crate) struct Event<P: Process> {
 }
 
 /// The kind of an event, with its content. Kept apart from the target so that a message keeps its place in
-/// memory from the sender's hands to the receiver's; as fields of one enum they would be shuffled on every copy.
+/// memory from the sender's hands to the receiver's; as fields of one enum they would be shuffled on every
+/// copy.
 #[derive(Clone, Debug)]
 pub(crate) enum EventKind<P: Process> {
     Message(P::Message),

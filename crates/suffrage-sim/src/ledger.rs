@@ -21,7 +21,7 @@ pub struct Belief {
 
 /// A process that believed itself the leader, from when to when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reign {
+pub struct LeadershipPeriod {
     /// Who.
     pub leader: NodeId,
     /// Since when.
@@ -98,7 +98,7 @@ pub struct Ledger {
     /// When the last announcement that changed a belief was made.
     pub decided: Time,
     /// Who believed itself the leader, and when.
-    pub reigns: Vec<Reign>,
+    pub leaderships: Vec<LeadershipPeriod>,
     /// When all believed in the same live leader, and in whom.
     pub accords: Vec<Accord>,
     /// Promises that were broken, the first of each.
@@ -184,7 +184,7 @@ impl Ledger {
         }
         self.follow(slot, who, belief);
         match (led, self.leads(slot, who)) {
-            (false, true) => self.reigns.push(Reign { leader: who, from: now, to: None }),
+            (false, true) => self.leaderships.push(LeadershipPeriod { leader: who, from: now, to: None }),
             (true, false) => {
                 self.end_lease(slot);
                 self.end_reign(who, Time::from_nanos(now.as_nanos().saturating_sub(overdue.as_nanos())));
@@ -257,8 +257,9 @@ impl Ledger {
     }
 
     fn end_reign(&mut self, who: NodeId, now: Time) {
-        let reign = self.reigns.iter_mut().rev().find(|reign| reign.leader == who && reign.to.is_none());
-        reign.expect("who leads began to").to = Some(now);
+        let period =
+            self.leaderships.iter_mut().rev().find(|period| period.leader == who && period.to.is_none());
+        period.expect("who leads began to").to = Some(now);
     }
 
     /// The fingerprint of everything that happened, in order.

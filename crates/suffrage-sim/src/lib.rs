@@ -35,7 +35,7 @@ mod runner;
 mod scenario;
 mod schedule;
 mod state;
-mod statistics;
+pub mod statistics;
 mod storm;
 mod suite;
 mod torture;
@@ -44,20 +44,17 @@ mod world;
 pub use contenders::Contenders;
 pub use detector::Detector;
 pub use facts::Facts;
-pub use fault::{
-    CrashPoint, Fault, Partition, Plan, Whom, order, parse_crash_midway, parse_interval, parse_jump,
-    parse_late, parse_moment, parse_rerank, parse_slow, parse_transfer, parse_whom, slot_of,
-};
+pub use fault::{CrashPoint, Fault, Plan, order};
 pub use invariants::{Invariant, Violation};
-pub use ledger::{Accord, Belief, Ledger, Reign, Traffic};
+pub use ledger::{Accord, Belief, LeadershipPeriod, Ledger, Traffic};
 pub use multicast::Multicast;
 pub use network::{Cut, Latency};
 pub use observer::{Observer, Said, TraceEvent, Why};
 pub use outcome::{Messages, Outcome, Window};
 pub use queue::Queue;
 pub use runner::{Runner, borrowed, runner};
-pub use scenario::{Ranking, Scenario};
-pub use statistics::{Estimate, Tally, mean, proportion, quantile};
+pub use scenario::{Ranking, Scenario, grammar};
+pub use statistics::{Estimate, RunningMean, mean, proportion, quantiles};
 pub use storm::{Storm, keep_disks, storm};
 pub use suite::{TRIALS, Trial, TrialRun};
 pub use torture::{MOST_MEMBERS, TortureCase, TortureTarget, effective, shrink};

@@ -1,8 +1,5 @@
 //! What happens to a message between two processes.
 
-use std::fmt;
-use std::str::FromStr;
-
 use suffrage_core::{Rng, Span};
 
 /// How long messages take.
@@ -41,42 +38,6 @@ impl Latency {
             Latency::Const(span) | Latency::Uniform(_, span) => span,
             Latency::Exponential(mean) => mean.scale(libm::log(1000.0)),
             Latency::LogNormal(median, sigma) => median.scale(libm::exp(sigma * Z)),
-        }
-    }
-}
-
-impl fmt::Display for Latency {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Latency::Const(span) => write!(f, "const:{span}"),
-            Latency::Uniform(least, most) => write!(f, "uniform:{least},{most}"),
-            Latency::Exponential(mean) => write!(f, "exp:{mean}"),
-            Latency::LogNormal(median, sigma) => write!(f, "lognormal:{median},{sigma}"),
-        }
-    }
-}
-
-impl FromStr for Latency {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Latency, String> {
-        let (kind, values) = text.split_once(':').unwrap_or((text, ""));
-        let latency = match (kind, values.split_once(',')) {
-            ("const", None) if !values.is_empty() => Latency::Const(values.parse()?),
-            ("uniform", Some((least, most))) => Latency::Uniform(least.parse()?, most.parse()?),
-            ("exp", None) if !values.is_empty() => Latency::Exponential(values.parse()?),
-            ("lognormal", Some((median, sigma))) => match sigma.parse() {
-                Ok(sigma) if (0.0..=5.0).contains(&sigma) => Latency::LogNormal(median.parse()?, sigma),
-                _ => return Err(format!("`{sigma}` is not a spread from 0 to 5")),
-            },
-            _ => {
-                let forms = "const:1, uniform:0.5,1.5, exp:1 or lognormal:1,0.5";
-                return Err(format!("`{text}` is not a latency; it has the form {forms}"));
-            }
-        };
-        match latency {
-            Latency::Uniform(least, most) if least > most => Err(format!("{least} is more than {most}")),
-            _ => Ok(latency),
         }
     }
 }
@@ -258,16 +219,6 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn latencies_are_read_as_they_are_shown() {
-        for text in ["const:1", "uniform:0,1.5", "exp:2", "lognormal:1,0.5"] {
-            assert_eq!(text.parse::<Latency>().unwrap().to_string(), text);
-        }
-        for text in ["1", "const:", "uniform:2,1", "uniform:1", "exp:-1", "lognormal:1,x", "normal:1"] {
-            assert!(text.parse::<Latency>().is_err(), "{text}");
-        }
-    }
 
     /// The bound is exceeded by one message in a thousand where it is not absolute: of 100,000, by
     /// 100 with a standard deviation of 10. Six of those, on a fixed seed.

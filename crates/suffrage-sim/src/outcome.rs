@@ -35,7 +35,8 @@ pub struct Outcome {
     /// Whether nothing was left to happen when the run ended.
     pub quiet: bool,
     /// How often somebody began to lead.
-    pub reigns: usize,
+    #[serde(rename = "leaderships")]
+    pub leaderships: usize,
     /// For how long nobody believed to lead, up to the run's horizon.
     pub leaderless: f64,
     /// For how long more than one did, up to the run's horizon.
@@ -80,7 +81,8 @@ pub struct Window {
     /// Suspicions of processes that could be heard.
     pub wrong_suspicions: u64,
     /// How often somebody began to lead.
-    pub reigns: usize,
+    #[serde(rename = "leaderships")]
+    pub leaderships: usize,
 }
 
 /// What the ledger said when a window was opened.
@@ -89,7 +91,7 @@ pub(crate) struct Before {
     from: Time,
     sent: Traffic,
     wrong_suspicions: u64,
-    reigns: usize,
+    leaderships: usize,
 }
 
 impl Before {
@@ -99,15 +101,15 @@ impl Before {
             from,
             sent: ledger.traffic(),
             wrong_suspicions: ledger.wrong_suspicions,
-            reigns: ledger.reigns.len(),
+            leaderships: ledger.leaderships.len(),
         }
     }
 
     pub(crate) fn window(self, ledger: &Ledger, horizon: Time) -> Window {
         let (from, to) = (self.from.as_units(), horizon.as_units());
-        let reigns = ledger.reigns.iter().map(|reign| (reign.from, reign.to));
+        let leaderships = ledger.leaderships.iter().map(|period| (period.from, period.to));
         let accords = ledger.accords.iter().map(|accord| (accord.from, accord.to));
-        let [leaderless, _, split] = coverage(reigns, from, to);
+        let [leaderless, _, split] = coverage(leaderships, from, to);
         Window {
             from,
             to,
@@ -117,7 +119,7 @@ impl Before {
             split,
             accord: coverage(accords, from, to)[1],
             wrong_suspicions: ledger.wrong_suspicions - self.wrong_suspicions,
-            reigns: ledger.reigns.len() - self.reigns,
+            leaderships: ledger.leaderships.len() - self.leaderships,
         }
     }
 }
@@ -168,8 +170,8 @@ impl Outcome {
         let leader = common.filter(|&leader| roster.slot(leader).is_some_and(|slot| facts.is_up(slot)));
         let kinds = kinds.iter().zip(ledger.sent.iter().zip(&ledger.multicasts));
         let kinds_of = |counted| kinds.clone().filter(move |(kind, _)| kind.counted == counted);
-        let reigns = ledger.reigns.iter().map(|reign| (reign.from, reign.to));
-        let [leaderless, _, split] = coverage(reigns, 0.0, horizon.as_units());
+        let leaderships = ledger.leaderships.iter().map(|period| (period.from, period.to));
+        let [leaderless, _, split] = coverage(leaderships, 0.0, horizon.as_units());
         let settled = ledger.accords.last().filter(|accord| accord.to.is_none());
         Outcome {
             algorithm,
@@ -192,7 +194,7 @@ impl Outcome {
             decided: ledger.decided.as_units(),
             settled: settled.map(|accord| accord.from.as_units()),
             quiet: false,
-            reigns: ledger.reigns.len(),
+            leaderships: ledger.leaderships.len(),
             leaderless,
             split,
             wrong_suspicions: ledger.wrong_suspicions,

@@ -1,7 +1,6 @@
 //! A run described as data: who takes part, which faults happen, and when it is over.
 
-use std::fmt;
-use std::str::FromStr;
+pub mod grammar;
 
 use suffrage_core::layers::{self, Stack};
 use suffrage_core::{
@@ -9,6 +8,7 @@ use suffrage_core::{
     Time,
 };
 
+use self::grammar::Links;
 use crate::invariants::Stability;
 use crate::outcome::{self, Before};
 use crate::schedule::ScheduledAction;
@@ -20,10 +20,12 @@ use crate::{
 
 /// A run described as data. The algorithm and its options come separately, so that the same scenario
 /// can be put to all of them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     /// The group, in ring order.
     pub roster: Roster,
+    /// The network in which its members find each other, as far as a flag gave it to `roster`.
+    pub links: Links,
     /// How good a leader each would be.
     pub ranking: Ranking,
     /// How likely one process knows another.
@@ -89,49 +91,12 @@ pub enum Ranking {
     Listed(Vec<(NodeId, Attribute)>),
 }
 
-impl FromStr for Ranking {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Ranking, String> {
-        let pair = |text: &str| {
-            let (id, attribute) = text.split_once('=')?;
-            Some((id.parse().ok()?, attribute.parse().ok()?))
-        };
-        match text {
-            "id" => Ok(Ranking::Id),
-            "lowest-id" => Ok(Ranking::LowestId),
-            "random" => Ok(Ranking::Random),
-            "quality" => Ok(Ranking::Quality),
-            _ => text.split(',').map(pair).collect::<Option<_>>().map(Ranking::Listed).ok_or_else(|| {
-                format!(
-                    "`{text}` is not a ranking; it is id, lowest-id, random, quality, or a list like 5=90,6=1"
-                )
-            }),
-        }
-    }
-}
-
-impl fmt::Display for Ranking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Ranking::Id => f.write_str("id"),
-            Ranking::LowestId => f.write_str("lowest-id"),
-            Ranking::Random => f.write_str("random"),
-            Ranking::Quality => f.write_str("quality"),
-            Ranking::Listed(attributes) => {
-                let pairs: Vec<_> =
-                    attributes.iter().map(|(id, attribute)| format!("{id}={attribute}")).collect();
-                f.write_str(&pairs.join(","))
-            }
-        }
-    }
-}
-
 impl Scenario {
     /// A group in a flawless network with one time unit per message, nobody calling yet.
     pub fn new(roster: Roster) -> Scenario {
         Scenario {
             roster,
+            links: Links::Complete,
             ranking: Ranking::Id,
             view_prob: 1.0,
             seed: 0,
@@ -291,7 +256,7 @@ impl Scenario {
         let callers = callers.map(|&slot| (Time::ZERO, slot, Command::Campaign)).collect();
         let (mut plan, mut commands) = (self.plan.clone(), self.commands.clone());
         order(&mut plan);
-        commands.sort_by_key(|&(at, slot, _)| (at, slot));
+        commands.sort();
         let mut actions = Vec::new();
         for (faults, commands) in [(failures, callers), (plan, commands)] {
             actions.extend(faults.into_iter().map(|(at, fault)| (at, ScheduledAction::Fault(fault))));
@@ -388,16 +353,6 @@ struct Course {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rankings_are_read_as_they_are_shown() {
-        for text in ["id", "lowest-id", "random", "quality", "5=90,6=-1"] {
-            assert_eq!(text.parse::<Ranking>().unwrap().to_string(), text);
-        }
-        for text in ["", "highest", "5", "5=x", "5=1,"] {
-            assert!(text.parse::<Ranking>().is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn a_run_ends_long_after_the_last_fault() {

@@ -94,6 +94,7 @@ impl<A: Algorithm> TortureTarget<A> {
         let members = scenario.roster.len();
         round(&mut scenario);
         scenario.plan = effective(&scenario.plan, members);
+        scenario.commands.sort();
         scenario.limit = Some(LIMIT * (members.max(MOST_MEMBERS) as u64).pow(2));
         // What the faults have kept back arrives after they have ended.
         let delayed =
@@ -258,8 +259,8 @@ fn thousandths(rng: &mut Rng, most: f64) -> f64 {
     (rng.unit() * most * 1000.0).round() / 1000.0
 }
 
-/// Moves faults to tenths of a time unit, for the same reason. What begins does so a little earlier and what
-/// ends a little later, so that nothing gets shorter; and what begins stays before all is healed, but for what is
+/// Moves faults to tenths of a time unit, for the same reason. A fault begins a little earlier and ends a little
+/// later, so that no fault gets shorter, and all faults begin before [`Fault::HealAll`], but for those that are
 /// planned for that very moment.
 fn round(scenario: &mut Scenario) {
     let down = |at: Time| Time::from_nanos(at.as_nanos() / TENTH * TENTH);
@@ -434,8 +435,8 @@ fn no_large_bound(scenario: &Scenario) -> Scenario {
     Scenario { delay_bound: None, ..scenario.clone() }
 }
 
-/// The scenario without `count` of its faults and commands, from the given place on. Calm stays: it is
-/// not a fault.
+/// The scenario without `count` of its faults and commands, from the given place on. [`Fault::HealAll`] stays: it
+/// ends faults.
 fn without(scenario: &Scenario, from: usize, count: usize) -> Scenario {
     let left_out = |place: usize| (from..from + count).contains(&place);
     let faults = scenario.plan.len();

@@ -12,13 +12,13 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), suffrage::Error> {
-//! // A cluster of one, for the example: it needs a majority of one.
-//! let node = Node::builder(1).key(Keyring::generate()?).in_memory().start().await?;
-//! let election = node.election("nightly report").ttl(Duration::from_secs(2)).join().await?;
-//!
-//! let leadership = election.lead().await?;
-//! assert!(leadership.is_valid());
+//! # // README begins
+//! let node = Node::builder(1).key(Keyring::generate()?).in_memory().start().await?; // a cluster of one voter
+//! let election = node.election("billing").ttl(Duration::from_secs(2)).join().await?;
+//! let leadership = election.lead().await?; // returns when this program leads
+//! assert!(leadership.is_valid()); // turns false by itself, at the end of the lease
 //! println!("leading with token {} for {:?}", leadership.token(), leadership.valid_for());
+//! # // README ends
 //! let first = leadership.token();
 //! drop(leadership); // hands over
 //!

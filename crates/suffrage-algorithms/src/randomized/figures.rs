@@ -72,9 +72,9 @@ impl Tally {
     pub fn figures(&self, options: &Options) -> Vec<Figure> {
         let in_tau = |thousandths: u32| f64::from(thousandths) / 1e3;
         let mut figures = vec![
-            Figure::share("no winner", self.winners == 0),
-            Figure::share("one winner", self.winners == 1),
-            Figure::share("two winners or more", self.winners > 1),
+            Figure::share("winners_0", self.winners == 0),
+            Figure::share("winners_1", self.winners == 1),
+            Figure::share("winners_2_or_more", self.winners > 1),
             Figure::amount("contenders", self.stood as f64),
         ];
         // Rounds that nobody came to are there with nobody in them, so that means over runs are right.
@@ -82,14 +82,14 @@ impl Tally {
         let planned = Tournament { size, mode: options.mode, rounds: options.rounds }.first_phase();
         for round in 0..self.contenders.len().max(planned.into()) {
             let contenders = self.contenders.get(round).copied().unwrap_or(0);
-            figures.push(Figure::amount(format!("contenders in round {}", round + 1), contenders as f64));
+            figures.push(Figure::amount(format!("contenders_round_{}", round + 1), contenders as f64));
         }
         figures.push(Figure::amount("finalists", self.finalists as f64));
         figures.extend(self.rounds.map(|rounds| Figure::amount("rounds", f64::from(rounds))));
-        figures.extend(self.time.map(|time| Figure::amount("time in tau", in_tau(time))));
-        figures.push(Figure::amount("longest second phase in tau", in_tau(self.longest_second_phase)));
+        figures.extend(self.time.map(|time| Figure::amount("time_tau", in_tau(time))));
+        figures.push(Figure::amount("longest_second_phase_tau", in_tau(self.longest_second_phase)));
         if self.hops > 0 {
-            figures.push(Figure::amount("hops of walks", self.hops as f64));
+            figures.push(Figure::amount("walk_hops", self.hops as f64));
         }
         figures
     }

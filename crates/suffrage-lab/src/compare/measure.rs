@@ -2,10 +2,9 @@
 
 use serde::{Serialize, Serializer};
 use suffrage_algorithms::catalog;
-use suffrage_core::Visitor;
-use suffrage_core::{Algorithm, Contract, Detection};
+use suffrage_core::{Algorithm, Contract, Detection, Visitor};
 use suffrage_sim::{
-    Detector, Estimate, Outcome, Tally, Traffic, Trial, TrialRun, mean, proportion, quantile, runner,
+    Detector, Estimate, Outcome, RunningMean, Traffic, Trial, TrialRun, mean, proportion, quantiles, runner,
 };
 
 use crate::replay;
@@ -91,15 +90,15 @@ pub(super) struct Totals {
     violated: usize,
     firsts: Vec<f64>,
     times: Vec<f64>,
-    accord: Tally,
-    leaderless: Tally,
-    split: Tally,
-    reigns: Tally,
-    wrong_suspicions: Tally,
-    messages: Tally,
-    bytes: Tally,
-    messages_to_first: Tally,
-    bytes_to_first: Tally,
+    accord: RunningMean,
+    leaderless: RunningMean,
+    split: RunningMean,
+    leaderships: RunningMean,
+    wrong_suspicions: RunningMean,
+    messages: RunningMean,
+    bytes: RunningMean,
+    messages_to_first: RunningMean,
+    bytes_to_first: RunningMean,
     hash: u64,
 }
 
@@ -124,7 +123,7 @@ pub(super) struct Row {
     pub(super) accord: Estimate,
     pub(super) leaderless: Estimate,
     pub(super) split: Estimate,
-    reigns: Estimate,
+    leaderships: Estimate,
     /// None for an algorithm that has no detector to err.
     pub(super) wrong_suspicions: Option<Estimate>,
     pub(super) messages: Estimate,
@@ -149,8 +148,8 @@ pub(super) struct Times {
 impl Times {
     /// None if there are none.
     fn of(times: &[f64]) -> Option<Times> {
-        let at = |share| quantile(times, share);
-        Some(Times { median: at(0.5)?, p99: at(0.99)?, longest: at(1.0)?, mean: mean(times) })
+        let [median, p99, longest] = quantiles(times, [0.5, 0.99, 1.0])?;
+        Some(Times { median, p99, longest, mean: mean(times) })
     }
 }
 
@@ -174,7 +173,7 @@ impl Totals {
         self.accord.add(window.accord / (window.to - window.from));
         self.leaderless.add(window.leaderless);
         self.split.add(window.split);
-        self.reigns.add(window.reigns as f64);
+        self.leaderships.add(window.leaderships as f64);
         self.wrong_suspicions.add(window.wrong_suspicions as f64);
         self.messages.add(window.sent.messages as f64);
         self.bytes.add(window.sent.bytes as f64);
@@ -193,10 +192,10 @@ impl Totals {
                 messages: self.messages_to_first.estimate(),
                 bytes: self.bytes_to_first.estimate(),
             }),
-            accord: self.accord.estimate(),
+            accord: self.accord.estimate().clamp(0.0, 1.0),
             leaderless: self.leaderless.estimate(),
             split: self.split.estimate(),
-            reigns: self.reigns.estimate(),
+            leaderships: self.leaderships.estimate(),
             wrong_suspicions: (cell.contract.detection == Detection::Detector)
                 .then(|| self.wrong_suspicions.estimate()),
             messages: self.messages.estimate(),

@@ -40,7 +40,8 @@ fn a_broken_promise_comes_with_commands_that_break_it_again() {
 #[test]
 fn the_account_names_seed_promise_and_replay() {
     let out = run(BREAKS).out;
-    for part in ["agreement BROKEN in ", " with seed ", "replay  suffrage-lab simulate bully", "shrunk  to "] {
+    for part in ["agreement BROKEN in ", " with seed ", "replay  suffrage-lab simulate bully", "shrunk  to "]
+    {
         assert!(out.contains(part), "{part}: {out}");
     }
 }

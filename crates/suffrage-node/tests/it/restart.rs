@@ -39,7 +39,7 @@ fn start(network: &Network, clock: TokioClock, id: u64, path: &Path) -> Result<M
 }
 
 /// Starts all, waits until one leads, stops all as a power cut would; the leader's term, and how long it took.
-async fn reign(network: &Network, clock: TokioClock) -> (Term, Duration) {
+async fn period(network: &Network, clock: TokioClock) -> (Term, Duration) {
     let began = Instant::now();
     let members: Vec<Member> =
         (1..=MEMBERS).map(|id| start(network, clock, id, &folder(id)).unwrap()).collect();
@@ -66,11 +66,11 @@ async fn reign(network: &Network, clock: TokioClock) -> (Term, Duration) {
 async fn tokens_increase_over_restarts_and_the_silence_is_kept() {
     let network = Network::new(1);
     let clock = TokioClock::new();
-    let (mut last, first_took) = reign(&network, clock).await;
+    let (mut last, first_took) = period(&network, clock).await;
     let ttl = Duration::from_nanos((DELAY_BOUND * Options::default().ttl).as_nanos());
     assert!(first_took < ttl, "nothing is to be waited for at first: {first_took:?}");
     for _ in 0..3 {
-        let (term, took) = reign(&network, clock).await;
+        let (term, took) = period(&network, clock).await;
         assert!(term > last, "{term} after {last}");
         assert!(took >= ttl, "a lease of {ttl:?} may have been believed in, and one leads after {took:?}");
         last = term;
@@ -82,6 +82,6 @@ async fn tokens_increase_over_restarts_and_the_silence_is_kept() {
     let error = start(&network, clock, 1, &folder(1)).unwrap_err();
     assert!(matches!(error, Error::Damaged { .. }), "{error}");
     fs::write(&state, content).unwrap();
-    assert!(reign(&network, clock).await.0 > last, "restored, it goes on");
+    assert!(period(&network, clock).await.0 > last, "restored, it goes on");
     fs::remove_dir_all(folder(1).parent().unwrap()).unwrap();
 }

@@ -32,7 +32,7 @@ impl Figure4 {
         let measured = self
             .points
             .iter()
-            .filter_map(|&(k, place)| Some((f64::from(k), results.at(place).exact("strong")?)));
+            .filter_map(|&(k, place)| Some((f64::from(k), results.at(place).share("strong")?)));
         Plot {
             name: "figure-4".to_string(),
             title: "Success of one round: bounds and measurement".to_string(),
@@ -62,7 +62,7 @@ impl Figure4 {
             table.push([
                 k.to_string(),
                 number(Setting::FIGURE_4.round(k.into()).success()),
-                at.exact("strong").map_or(String::new(), interval),
+                at.share("strong").map_or(String::new(), interval),
                 mean("first_relay_members"),
                 mean("failed_dead_leader"),
                 mean("failed_undecided"),
@@ -73,37 +73,38 @@ impl Figure4 {
         table
     }
 
-    /// Whether the bound is below what was measured: it is refuted where it is above the interval.
+    /// Judges whether the bound is below what was measured.
     fn below(&self, results: &Results) -> Claim {
-        let mut refuted = Vec::new();
+        let mut judged = Vec::new();
         let mut nearest = f64::INFINITY;
         for &(k, place) in &self.points {
             let (Some(strong), bound) =
-                (results.at(place).exact("strong"), Setting::FIGURE_4.round(k.into()).success())
+                (results.at(place).share("strong"), Setting::FIGURE_4.round(k.into()).success())
             else {
                 continue;
             };
             nearest = nearest.min(strong.mean - bound);
-            if strong.hi < bound {
-                refuted.push(format!("K = {k}: {} against {}", interval(strong), number(bound)));
-            }
+            let text = format!("K = {k}: {} against {}", interval(strong), number(bound));
+            judged.push((Verdict::at_least(strong, bound), text));
         }
-        let found = match refuted.is_empty() {
-            true => format!(
+        let (verdict, deciding) = Verdict::decide(&judged);
+        let found = match verdict {
+            Verdict::Held => format!(
                 "At every K the measured share is above the bound, by {} or more: the bound is pessimistic.",
                 number(nearest)
             ),
-            false => format!("The bound is above what was measured at {}.", refuted.join("; ")),
+            Verdict::DidNotHold => format!("The bound is above what was measured at {deciding}."),
+            _ => format!("The bound is within the interval of what was measured at {deciding}."),
         };
         let says = "The probability that a round succeeds is bounded below by the product of Theorem 1.";
-        Claim::new("Theorem 1", says, Verdict::of(refuted.is_empty()), found)
+        Claim::new("Theorem 1", says, verdict, found)
     }
 
     fn much_higher(&self, results: &Results) -> Claim {
         let (k, bound) = peak();
         let at =
             self.points.iter().min_by_key(|(other, _)| other.abs_diff(k as u32)).expect("there are points");
-        let strong = results.at(at.1).exact("strong");
+        let strong = results.at(at.1).share("strong");
         let says =
             "With the lowest id as the choice, the success of a round is much higher than the curve shows.";
         let verdict = strong.map_or(Verdict::Unclear, |strong| Verdict::at_least(strong, bound + 0.1));
@@ -133,13 +134,13 @@ impl Exhibitor for Figure4 {
             Claim::new(
                 "Figure 4",
                 "The product of the bounds appears to peak at 0.6.",
-                Verdict::of((0.55..0.65).contains(&highest)),
+                Verdict::computed((0.55..0.65).contains(&highest)),
                 format!("It peaks at {} where K is {k}.", number(highest)),
             ),
             Claim::new(
                 "section 4",
                 "The bounds of E1 and E2 are near one at small K, here about 40, whatever N is.",
-                Verdict::of(round.e1 > 0.99 && round.e2 > 0.99),
+                Verdict::computed(round.e1 > 0.99 && round.e2 > 0.99),
                 format!(
                     "At K = 40 they are {} and {}; N is not in them.",
                     number(round.e1),
@@ -149,7 +150,7 @@ impl Exhibitor for Figure4 {
             Claim::new(
                 "section 4",
                 "At K = 40 the bound of E4 remains close to one for N far below 10^39.",
-                Verdict::of((1e39..1e40).contains(&largest)),
+                Verdict::computed((1e39..1e40).contains(&largest)),
                 format!("p_mcastl^(-K2/2) is {largest:.1e}."),
             ),
             self.below(results),

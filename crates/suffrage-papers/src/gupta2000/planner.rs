@@ -153,7 +153,7 @@ impl Search {
     /// Tells what came of them.
     pub fn tell(&mut self, results: &Results) {
         self.measured.merge(results.at(0));
-        let success = self.measured.exact("strong").expect("there were runs");
+        let success = self.measured.share("strong").expect("there were runs");
         let reaches = Reach::of(success, self.target);
         let runs = self.measured.count("strong");
         let open = matches!(reaches, Reach::Likely | Reach::Unlikely);

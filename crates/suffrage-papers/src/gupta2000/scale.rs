@@ -7,6 +7,7 @@ use crate::plot::{Axis, Plot, Series};
 use crate::report::{Claim, Exhibit, Table, interval, number};
 use crate::reproduction::Exhibitor;
 use crate::study::{Results, Study};
+use suffrage_sim::{Estimate, RunningMean};
 
 /// Group sizes, and by what the number of runs is divided there: a run takes time in proportion to N.
 const SIZES: [(usize, u64); 4] = [(1_000, 1), (10_000, 1), (100_000, 5), (1_000_000, 25)];
@@ -52,7 +53,11 @@ impl Scale {
         table
     }
 
-    fn all(&self, results: &Results, figure: &str) -> Vec<(f64, suffrage_sim::Estimate)> {
+    fn amounts(&self, results: &Results, figure: &str) -> Vec<RunningMean> {
+        self.points.iter().filter_map(|&(_, _, place)| results.at(place).amount(figure)).collect()
+    }
+
+    fn all(&self, results: &Results, figure: &str) -> Vec<(f64, Estimate)> {
         let points = self.points.iter();
         points
             .filter_map(|&(nodes, _, place)| Some((nodes as f64, results.at(place).mean(figure)?)))
@@ -63,7 +68,7 @@ impl Scale {
 impl Exhibitor for Scale {
     fn exhibit(&self, _: &Study, results: &Results) -> Exhibit {
         let claim = |says: &str, figure: &str| {
-            let (verdict, found) = flat(&self.all(results, figure));
+            let (verdict, found) = flat(&self.amounts(results, figure));
             Claim::new("Theorem 4", says, verdict, found)
         };
         let series =

@@ -56,7 +56,7 @@ impl Theorem2 {
         let mut table = Table::new("theorem-2-detection", title, &head);
         for &(k, setting, place) in &self.points {
             let at = results.at(place);
-            let told = |name: &str| at.exact(name).map_or("-".to_string(), interval);
+            let told = |name: &str| at.share(name).map_or("-".to_string(), interval);
             table.push([
                 k.to_string(),
                 setting.view_prob.to_string(),
@@ -73,27 +73,25 @@ impl Theorem2 {
 
     /// Whether the bound stands where it says something, judged by one of the figures.
     fn judge(&self, results: &Results, figure: &str) -> (Verdict, String) {
-        let (mut refuted, mut judged) = (Vec::new(), 0);
+        let mut judged = Vec::new();
         for &(k, setting, place) in &self.points {
-            let Some(share) = results.at(place).exact(figure) else { continue };
-            judged += 1;
+            let Some(share) = results.at(place).share(figure) else { continue };
             let bound = setting.detection(k.into());
-            if share.hi < bound {
-                let Setting { mcast_loss, fail, .. } = setting;
-                refuted.push(format!(
-                    "{} against {} at K = {k}, loss {mcast_loss}, p_fail {fail}",
-                    interval(share),
-                    number(bound)
-                ));
-            }
+            let Setting { mcast_loss, fail, .. } = setting;
+            let text = format!(
+                "{} against {} at K = {k}, loss {mcast_loss}, p_fail {fail}",
+                interval(share),
+                number(bound)
+            );
+            judged.push((Verdict::at_least(share, bound), text));
         }
-        match (judged, refuted.is_empty()) {
-            (0, _) => (Verdict::Unclear, "No round failed.".to_string()),
-            (_, true) => {
-                (Verdict::Held, format!("In none of {judged} settings is the bound above the interval."))
-            }
-            (_, false) => (Verdict::DidNotHold, format!("Measured: {}.", refuted.join("; "))),
-        }
+        let (verdict, deciding) = Verdict::decide(&judged);
+        let found = match verdict {
+            _ if judged.is_empty() => "No round failed.".to_string(),
+            Verdict::Held => format!("In all {} settings the interval is above the bound.", judged.len()),
+            _ => format!("Measured: {deciding}."),
+        };
+        (verdict, found)
     }
 }
 
@@ -126,7 +124,14 @@ impl Exhibitor for Theorem2 {
             "",
             question,
             Verdict::OurQuestion,
-            format!("It {}. {found}", verdict.words()),
+            format!(
+                "{}. {found}",
+                match verdict {
+                    Verdict::Held => "Yes",
+                    Verdict::DidNotHold => "No",
+                    _ => "Unclear",
+                }
+            ),
         ));
         Exhibit {
             name: "theorem-2".to_string(),

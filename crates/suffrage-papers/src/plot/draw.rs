@@ -162,7 +162,7 @@ impl Canvas {
             );
         }
         for Point { x, y } in &series.points {
-            if series.look != Look::Measured || y.lo >= y.hi {
+            if series.look != Look::Measured || y.lo >= y.hi || !y.is_bounded() {
                 continue;
             }
             let (x, low, high) = (self.right(*x), self.up(y.lo), self.up(y.hi));

@@ -3,7 +3,7 @@
 use suffrage_sim::Contenders;
 
 use super::{Request, add, add_in_bulk, quorums, randomized, share, synchronous};
-use crate::report::{Claim, Exhibit, Table, Verdict, interval};
+use crate::report::{ALWAYS, Claim, Exhibit, Table, Verdict, interval};
 use crate::reproduction::Exhibitor;
 use crate::study::{Results, Study};
 use crate::trial::Trial;
@@ -117,18 +117,22 @@ impl Accuracy {
     }
 
     fn claim(case: &Case, place: usize, results: &Results) -> Option<Claim> {
-        let (once, runs) = results.at(place).tally("one winner")?;
-        let exact = results.at(place).exact("one winner")?;
-        let none = results.at(place).tally("no winner").map_or(0, |tally| tally.0);
+        let (once, runs) = results.at(place).counts("winners_1")?;
+        let exact = results.at(place).share("winners_1")?;
+        let none = results.at(place).counts("winners_0").map_or(0, |(none, _)| none);
+        let held = match case.kind {
+            Kind::Claimed => format!("; held means no exception, and {ALWAYS} at least"),
+            Kind::Asked => String::new(),
+        };
         let found = format!(
-            "One winner in {once} of {runs} runs, none in {none}, several in {}: {}.",
+            "One winner in {once} of {runs} runs, none in {none}, several in {}: {}{held}.",
             runs - once - none,
             interval(exact)
         );
         Some(match case.kind {
             Kind::Claimed => {
                 let says = format!("Always a unique leader, in ten thousand runs: {}.", case.name);
-                Claim::new("section 7.2", &says, Verdict::of(once == runs), found)
+                Claim::new("section 7.2", &says, Verdict::always(exact), found)
             }
             Kind::Asked => {
                 let question = format!("How often is there one: {}?", case.name);
@@ -144,7 +148,7 @@ impl Accuracy {
         let mut table = Table::new("section-7-2", title, &head);
         for &(case, runs, place) in &self.points {
             let at = results.at(place);
-            let figures = ["one winner", "no winner", "two winners or more", "no finalist"];
+            let figures = ["winners_1", "winners_0", "winners_2_or_more", "no_finalist"];
             let cells = [case.name.to_string(), runs.to_string()];
             table.push(cells.into_iter().chain(figures.map(|figure| share(at, figure))));
         }

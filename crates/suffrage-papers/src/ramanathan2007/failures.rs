@@ -4,7 +4,7 @@ use suffrage_algorithms::randomized::options::{Mode, Rounds};
 use suffrage_sim::{Contenders, Estimate};
 
 use super::model::Model;
-use super::{Request, add, per, randomized, share, synchronous, told};
+use super::{Request, add, randomized, share, synchronous, told};
 use crate::plot::{Axis, Look, Plot, Series};
 use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
 use crate::reproduction::Exhibitor;
@@ -94,9 +94,9 @@ impl Failures {
     /// Of those that would go on from a round by calculation, were nobody dead: what part does; and how many
     /// there were before.
     fn part(&self, mode: Mode, place: usize, round: u8, results: &Results) -> Option<(Estimate, f64)> {
-        let at = |round: u8| results.at(place).mean(&format!("contenders in round {round}"));
+        let at = |round: u8| results.at(place).mean(&format!("contenders_round_{round}"));
         let (before, after) = (at(round)?, at(round + 1)?);
-        Some((per(after, self.model(mode).next(round, before.mean, 0.0)), before.mean))
+        Some((after.per(self.model(mode).next(round, before.mean, 0.0)), before.mean))
     }
 
     /// What dead mediators leave of those that would go on from a round, and what the theorem says. It is
@@ -109,8 +109,7 @@ impl Failures {
             .filter_map(|round| {
                 let (left, before) = self.part(mode, place, round, results)?;
                 let (usual, _) = self.part(mode, sound, round, results)?;
-                let factor =
-                    Estimate { mean: left.mean / usual.mean, lo: left.lo / usual.hi, hi: left.hi / usual.lo };
+                let factor = left.ratio(usual);
                 let exponent = gamma * model.mediators(round) as f64;
                 (before >= ENOUGH && exponent < 1.0).then(|| (round, factor, libm::exp(-exponent)))
             })
@@ -120,37 +119,31 @@ impl Failures {
     fn theorem_11(&self, results: &Results, mode: Mode) -> Claim {
         let says = "Where all must say yes and gamma < 1/sigma_j, dead mediators leave no less than a factor of \
                     exp(-gamma sigma_j) of those that would go on.";
-        let (mut judged, mut refuted, mut worst) = (0, Vec::new(), 0.0_f64);
+        let (mut judged, mut worst) = (Vec::new(), 0.0_f64);
         for point in self.some(mode, "all-positive", Field::All) {
             for (round, factor, claimed) in self.factors(point, results) {
-                judged += 1;
                 worst = worst.max((factor.mean / claimed - 1.0).abs());
-                if factor.hi < claimed * (1.0 - tolerance(mode)) {
-                    refuted.push(format!(
-                        "{} against {} at gamma {}, round {round}",
-                        interval(factor),
-                        number(claimed),
-                        point.gamma
-                    ));
-                }
+                let text = format!(
+                    "{} against {} at gamma {}, round {round}",
+                    interval(factor),
+                    number(claimed),
+                    point.gamma
+                );
+                judged.push((Verdict::at_least(factor, claimed * (1.0 - tolerance(mode))), text));
             }
         }
-        let (verdict, found) = match (judged, refuted.is_empty()) {
-            (0, _) => (Verdict::Unclear, format!("{mode:?}: no round has contenders enough.")),
-            (_, true) => (
-                Verdict::Held,
-                format!(
-                    "{mode:?}: in {judged} rounds of {} values of gamma the factor is within {}% of that; {}% \
-                     less would have been put down to the calculation.",
-                    GAMMAS.len(),
-                    number(worst * 100.0),
-                    tolerance(mode) * 100.0
-                ),
+        let (verdict, deciding) = Verdict::decide(&judged);
+        let rounds = judged.len();
+        let found = match verdict {
+            _ if judged.is_empty() => format!("{mode:?}: no round has contenders enough."),
+            Verdict::Held => format!(
+                "{mode:?}: in {rounds} rounds of {} values of gamma the factor is within {}% of that; {}% \
+                 less would have been put down to the calculation.",
+                GAMMAS.len(),
+                number(worst * 100.0),
+                tolerance(mode) * 100.0
             ),
-            (_, false) => (
-                Verdict::DidNotHold,
-                format!("{mode:?}: of {judged} rounds, measured are {}.", refuted.join("; ")),
-            ),
+            _ => format!("{mode:?}: of {rounds} rounds, measured are {deciding}."),
         };
         Claim::new("Theorem 11", says, verdict, found)
     }
@@ -189,9 +182,9 @@ impl Failures {
         let (mut verdicts, mut told) = (Vec::new(), Vec::new());
         let within = |point: &&Point| point.gamma * last < 1.0;
         for point in self.some(mode, "all-positive", field).filter(within) {
-            let Some(once) = results.at(point.place).exact("one winner") else { continue };
+            let Some(once) = results.at(point.place).share("winners_1") else { continue };
             let least = 1.0 - libm::exp(point.gamma * last) / log;
-            verdicts.push(if once.hi < least { Verdict::DidNotHold } else { Verdict::Held });
+            verdicts.push(Verdict::at_least(once, least));
             told.push(format!("{} at gamma {}", interval(once), point.gamma));
         }
         let who = match field {
@@ -205,7 +198,7 @@ impl Failures {
         let first: Vec<String> = self
             .some(mode, "no-negative", field)
             .filter(within)
-            .map(|point| format!("{} at gamma {}", share(results.at(point.place), "one winner"), point.gamma))
+            .map(|point| format!("{} at gamma {}", share(results.at(point.place), "winners_1"), point.gamma))
             .collect();
         let found = format!(
             "{mode:?}. {who}: one winner in {}; the chance, its constant taken to be one, is nothing. With the \
@@ -222,7 +215,7 @@ impl Failures {
         let told: Vec<String> = self
             .some(mode, "all-positive", Field::One)
             .map(|point| {
-                let none = share(results.at(point.place), "no winner");
+                let none = share(results.at(point.place), "winners_0");
                 format!(
                     "{none} at gamma {}, {} by calculation",
                     point.gamma,
@@ -245,11 +238,7 @@ impl Failures {
             let ([Some(few), Some(many)], [Some(cheap), Some(dear)]) = (finalists, messages) else {
                 continue;
             };
-            verdicts.push(match many {
-                many if many.lo > few.hi => Verdict::Held,
-                many if many.hi < few.lo => Verdict::DidNotHold,
-                _ => Verdict::Unclear,
-            });
+            verdicts.push(Verdict::above(many.ratio(few), 1.0));
             told.push(format!(
                 "{} finalists and {} messages against {} and {} at gamma {}",
                 number(many.mean),
@@ -300,8 +289,8 @@ impl Failures {
                 if point.field == Field::One { "one" } else { "all" }.to_string(),
                 point.gamma.to_string(),
                 point.runs.to_string(),
-                share(at, "one winner"),
-                share(at, "no winner"),
+                share(at, "winners_1"),
+                share(at, "winners_0"),
                 told(at, "finalists"),
                 told(at, "messages"),
             ]);
@@ -319,7 +308,7 @@ impl Failures {
             for approach in APPROACHES {
                 let points = self.some(mode, approach, Field::One);
                 let points = points
-                    .filter_map(|point| Some((point.gamma, results.at(point.place).exact("no winner")?)));
+                    .filter_map(|point| Some((point.gamma, results.at(point.place).share("winners_0")?)));
                 series.push(Series::measured(&format!("{approach}, {mode:?}"), points));
             }
         }

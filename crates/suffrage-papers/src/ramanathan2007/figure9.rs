@@ -2,7 +2,7 @@
 
 use suffrage_sim::{Contenders, Estimate};
 
-use super::{Request, add, add_in_bulk, per, quorums, randomized, told};
+use super::{Request, add, add_in_bulk, quorums, randomized, told};
 use crate::plot::{Axis, Plot, Series};
 use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
 use crate::reproduction::Exhibitor;
@@ -98,7 +98,7 @@ impl Figure9 {
     fn ratio(&self, results: &Results, share: f64) -> Option<Estimate> {
         let (few, many) =
             (self.at(results, "RE", share, "messages")?, self.at(results, "PQ", share, "messages")?);
-        Some(Estimate { mean: many.mean / few.mean, lo: many.lo / few.hi, hi: many.hi / few.lo })
+        Some(many.ratio(few))
     }
 
     fn claims(&self, results: &Results) -> Vec<Claim> {
@@ -110,16 +110,16 @@ impl Figure9 {
         }
         let growth = |curve: &str| {
             let ends = [0.01, 0.5].map(|share| self.at(results, curve, share, "messages"));
-            Some(ends[1]?.mean / ends[0]?.mean)
+            Some(ends[1]?.ratio(ends[0]?))
         };
         if let (Some(quorums), Some(rounds)) = (growth("PQ"), growth("RE")) {
             let says = "PQ does not scale well when the share of contenders grows.";
             let found = format!(
                 "From 1% to 50% its messages grow {}-fold, those of RE {}-fold.",
-                number(quorums),
-                number(rounds)
+                interval(quorums),
+                interval(rounds)
             );
-            claims.push(Claim::new("section 7.1", says, Verdict::of(quorums > rounds), found));
+            claims.push(Claim::new("section 7.1", says, Verdict::above(quorums.ratio(rounds), 1.0), found));
         }
         claims.extend(self.overlay(results));
         claims
@@ -129,7 +129,7 @@ impl Figure9 {
     fn overlay(&self, results: &Results) -> Option<Claim> {
         let plain = self.at(results, "RE", 0.5, "messages")?;
         let walked = self.at(results, "RE, power-law overlay", 0.5, "messages")?;
-        let hops = self.at(results, "RE, power-law overlay", 0.5, "hops of walks")?;
+        let hops = self.at(results, "RE, power-law overlay", 0.5, "walk_hops")?;
         let question = "What does it cost to find mediators by Metropolis-Hastings walks in the overlay?";
         let found = format!(
             "At 50% it takes {} messages with them and {} without; the walks themselves go over {} edges, {} for \
@@ -161,18 +161,18 @@ impl Figure9 {
         for point in &self.points {
             let at = results.at(point.place);
             let mean = |name: &str| at.mean(name).map_or("-".to_string(), |mean| number(mean.mean));
-            let each = at.mean("messages").map(|mean| number(per(mean, self.nodes as f64).mean));
+            let each = at.mean("messages").map(|mean| number(mean.per(self.nodes as f64).mean));
             table.push([
                 point.curve.name.to_string(),
                 format!("{}%", point.share * 100.0),
                 point.runs.to_string(),
                 told(at, "messages"),
                 each.unwrap_or_default(),
-                mean("first phase"),
-                mean("second phase"),
+                mean("first_phase"),
+                mean("second_phase"),
                 mean("finalists"),
-                mean("one winner"),
-                mean("hops of walks"),
+                mean("winners_1"),
+                mean("walk_hops"),
             ]);
         }
         table

@@ -1,7 +1,7 @@
 //! Section 5: contenders that die on the way; and messages that are lost, of which the paper does not speak.
 
 use suffrage_core::{Span, Time};
-use suffrage_sim::{Contenders, Fault, Scenario};
+use suffrage_sim::{Contenders, Fault, Scenario, proportion};
 
 use super::{Request, add, randomized, share, synchronous, told};
 use crate::report::{Claim, Exhibit, Table, Verdict};
@@ -103,8 +103,8 @@ impl Losses {
                     elected.";
         let (mut verdicts, mut found) = (Vec::new(), Vec::new());
         for point in self.some(Trouble::Deaths) {
-            let Some((none, runs)) = results.at(point.place).tally("no winner") else { continue };
-            verdicts.push(Verdict::of(none == 0));
+            let Some((none, runs)) = results.at(point.place).counts("winners_0") else { continue };
+            verdicts.push(Verdict::always(proportion(runs - none, runs)));
             found.push(format!("{none} of {runs} ({}, {})", point.mode, point.approach));
         }
         let found = format!(
@@ -124,7 +124,7 @@ impl Losses {
                 let each: Vec<String> = self
                     .some(Trouble::Loss(loss))
                     .map(|point| {
-                        let once = share(results.at(point.place), "one winner");
+                        let once = share(results.at(point.place), "winners_1");
                         format!("{once} ({}, {})", point.mode, point.approach)
                     })
                     .collect();
@@ -163,9 +163,9 @@ impl Losses {
                 point.mode.to_string(),
                 point.approach.to_string(),
                 point.runs.to_string(),
-                share(at, "one winner"),
-                share(at, "no winner"),
-                share(at, "two winners or more"),
+                share(at, "winners_1"),
+                share(at, "winners_0"),
+                share(at, "winners_2_or_more"),
                 share(at, "agreed"),
                 told(at, "messages"),
             ]);

@@ -44,7 +44,7 @@ impl Reuse {
     fn part(point: &Point, results: &Results, figure: &str) -> Option<Estimate> {
         let [without, with] = point.places.map(|place| results.at(place).mean(figure));
         let (without, with) = (without?, with?);
-        Some(Estimate { mean: with.mean / without.mean, lo: with.lo / without.hi, hi: with.hi / without.lo })
+        Some(with.ratio(without))
     }
 }
 
@@ -55,7 +55,6 @@ impl Exhibitor for Reuse {
             .iter()
             .filter_map(|point| Some((point, Reuse::part(point, results, "messages")?)))
             .collect();
-        // Strictly less: an interval that ends at one says nothing.
         let verdicts = parts.iter().map(|(_, part)| Verdict::at_most(*part, 1.0));
         let found: Vec<String> = parts
             .iter()
@@ -77,9 +76,9 @@ impl Exhibitor for Reuse {
                     format!("{}%", point.share * 100.0),
                     reuse.to_string(),
                     told(at, "messages"),
-                    told(at, "first phase"),
+                    told(at, "first_phase"),
                     told(at, "finalists"),
-                    share(at, "one winner"),
+                    share(at, "winners_1"),
                 ]);
             }
         }

@@ -1,14 +1,14 @@
 //! Theorems 4 to 7 and 9: rounds, messages and time over n.
 
 use suffrage_algorithms::randomized::options::{Mode, Rounds};
+use suffrage_sim::statistics::{fit_exponent, fit_line};
 use suffrage_sim::{Contenders, Estimate};
 
 use super::model::Model;
-use super::{Request, add, per, randomized, share, synchronous, told};
+use super::{Request, add, randomized, share, synchronous, told};
 use crate::plot::{Axis, Look, Plot, Series};
 use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
 use crate::reproduction::Exhibitor;
-use crate::statistics::{exponent, line};
 use crate::study::{Results, Study};
 
 /// Group sizes, and by what the number of runs is divided: a run takes time in proportion to n.
@@ -66,7 +66,7 @@ impl Scale {
         let says = "The total number of messages is O(n), however many contend.";
         let points = self.all(results, mode, "messages");
         let means: Vec<(f64, f64)> = points.iter().map(|(nodes, value)| (*nodes, value.mean)).collect();
-        let (Some(power), Some(fit)) = (exponent(&means), line(&means)) else {
+        let (Some(power), Some(fit)) = (fit_exponent(&means), fit_line(&means)) else {
             return Claim::new(place, says, Verdict::Unclear, "There are too few sizes.".to_string());
         };
         let each: Vec<f64> = means.iter().map(|(nodes, messages)| messages / nodes).collect();
@@ -92,7 +92,7 @@ impl Scale {
             points.iter().map(|(nodes, rounds)| format!("{} at n = {nodes}", number(rounds.mean))).collect();
         let logs: Vec<(f64, f64)> =
             points.iter().map(|(nodes, rounds)| (libm::log2(*nodes), rounds.mean)).collect();
-        let fit = line(&logs).map_or(String::new(), |fit| {
+        let fit = fit_line(&logs).map_or(String::new(), |fit| {
             format!(" The straight line is {} log2 n + {}.", number(fit.slope.mean), number(fit.intercept))
         });
         let found = format!("{mode:?}: at most log2 n + 1 of them: {}.{fit}", told.join(", "));
@@ -103,7 +103,7 @@ impl Scale {
         let says = "A contender knows whether it has won within O(tau log n): two tau a round, and the second phase.";
         let (mut verdicts, mut told) = (Vec::new(), Vec::new());
         for point in self.of_mode(Mode::Async) {
-            let Some(time) = results.at(point.place).mean("time in tau") else { continue };
+            let Some(time) = results.at(point.place).mean("time_tau") else { continue };
             let rounds = Model::new(point.nodes as u64, Mode::Async, Rounds::default()).rounds;
             let most = 2.0 * f64::from(rounds) + SECOND_PHASE;
             verdicts.push(Verdict::at_most(time, most));
@@ -132,7 +132,7 @@ impl Scale {
             let at = results.at(place);
             let size = nodes as f64;
             let expected = Model::new(nodes as u64, mode, Rounds::default()).messages(size).total();
-            let each = at.mean("messages").map_or(String::new(), |mean| number(per(mean, size).mean));
+            let each = at.mean("messages").map_or(String::new(), |mean| number(mean.per(size).mean));
             table.push([
                 format!("{mode:?}"),
                 nodes.to_string(),
@@ -141,9 +141,9 @@ impl Scale {
                 each,
                 number(expected / size),
                 told(at, "rounds"),
-                told(at, "time in tau"),
+                told(at, "time_tau"),
                 told(at, "finalists"),
-                share(at, "one winner"),
+                share(at, "winners_1"),
             ]);
         }
         table
@@ -159,7 +159,7 @@ impl Scale {
             let computed = self.of_mode(mode).map(|point| model(point.nodes));
             series.push(Series::computed(&format!("{mode:?}, calculated"), Look::Curve, computed));
             let measured = self.all(results, mode, "messages").into_iter();
-            let measured = measured.map(|(nodes, value)| (nodes, per(value, nodes)));
+            let measured = measured.map(|(nodes, value)| (nodes, value.per(nodes)));
             series.push(Series::measured(&format!("{mode:?}"), measured));
         }
         Plot {

@@ -1,6 +1,7 @@
 //! Table 1: what elections cost over n, measured.
 
 use suffrage_algorithms::chang_roberts::ChangRoberts;
+use suffrage_sim::statistics::fit_exponent;
 use suffrage_sim::{Contenders, Estimate, Ranking};
 
 use super::{Request, add, add_in_bulk, quorums, randomized, scenario, told};
@@ -8,7 +9,6 @@ use crate::gupta2000::{Strategy, bounds::Setting, trial};
 use crate::plot::{Axis, Plot, Series};
 use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
 use crate::reproduction::Exhibitor;
-use crate::statistics::exponent;
 use crate::study::{Results, Study};
 use crate::trial::Trial;
 
@@ -111,7 +111,7 @@ impl Table1 {
 
     fn exponent(row: &Row, places: &[(usize, usize)], results: &Results) -> Option<Estimate> {
         let points = Table1::messages(row, places, results);
-        exponent(&points.iter().map(|(nodes, value)| (*nodes, value.mean)).collect::<Vec<_>>())
+        fit_exponent(&points.iter().map(|(nodes, value)| (*nodes, value.mean)).collect::<Vec<_>>())
     }
 
     fn claim(row: &Row, places: &[(usize, usize)], results: &Results) -> Claim {

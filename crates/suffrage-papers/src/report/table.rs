@@ -64,9 +64,9 @@ pub fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
 }
 
-/// A measured value with its interval: `0.9412 (0.9331 to 0.9484)`.
+/// A measured value with its interval: `0.9412 (0.9331 to 0.9484)`, or `0.9412 (±?)` if it is unknown.
 pub fn interval(estimate: Estimate) -> String {
-    format!("{} ({} to {})", number(estimate.mean), number(estimate.lo), number(estimate.hi))
+    format!("{} ({})", number(estimate.mean), estimate.interval(number))
 }
 
 #[cfg(test)]
@@ -96,5 +96,6 @@ mod tests {
     fn intervals_are_said_in_full() {
         let estimate = Estimate { mean: 0.5, lo: 0.25, hi: 0.75 };
         assert_eq!(interval(estimate), "0.5 (0.25 to 0.75)");
+        assert_eq!(interval(suffrage_sim::mean(&[0.5])), "0.5 (±?)");
     }
 }

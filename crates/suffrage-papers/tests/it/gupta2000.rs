@@ -17,7 +17,7 @@ fn measure(setting: &Setting, strategy: Strategy, runs: u64) -> Measured {
 fn theorem_1_the_bound_is_below_what_is_measured() {
     let setting = Setting { nodes: 500.0, ..Setting::FIGURE_4 };
     for k in [7, 20, 40] {
-        let measured = measure(&setting, Strategy::one_round(k), 200).exact("strong").unwrap();
+        let measured = measure(&setting, Strategy::one_round(k), 200).share("strong").unwrap();
         let bound = setting.round(k.into()).success();
         assert!(measured.hi >= bound, "K = {k}: {measured:?} against {bound}");
     }
@@ -39,8 +39,8 @@ fn theorem_2_dead_leaders_are_not_noticed() {
     let setting = Setting { nodes: 300.0, view_prob: 0.5, ucast_loss: 0.0, mcast_loss: 0.0, fail: 0.1 };
     let strategy = Strategy { max_rounds: 2, ..Strategy::one_round(40) };
     let measured = measure(&setting, strategy, 300);
-    let (dead, _) = measured.tally("failed_dead_leader").unwrap();
-    let (strong, runs) = measured.tally("strong").unwrap();
+    let (dead, _) = measured.counts("failed_dead_leader").unwrap();
+    let (strong, runs) = measured.counts("strong").unwrap();
     assert!(dead > 5, "{dead}");
     assert!(dead > (runs - strong) / 2, "{dead} of {}", runs - strong);
     assert!(setting.detection(40.0) > 0.99, "which the theorem says nearly never happens");
@@ -52,10 +52,10 @@ fn theorem_4_messages_do_not_depend_on_the_group() {
     let at = |nodes| Setting { nodes, view_prob: 0.5, ucast_loss: 0.001, mcast_loss: 0.001, fail: 0.0 };
     let [few, many] = [400.0, 4000.0].map(|nodes| measure(&at(nodes), Strategy::one_round(14), 300));
     for name in ["unicasts", "multicasts"] {
-        let (few, many) = (few.mean(name).unwrap(), many.mean(name).unwrap());
-        let error = libm::hypot(few.hi - few.mean, many.hi - many.mean) / 1.96;
-        assert!((few.mean - many.mean).abs() < 6.0 * error, "{name}: {few:?} and {many:?}");
-        assert!(error < few.mean / 10.0, "there are runs enough to tell");
+        let (few, many) = (few.amount(name).unwrap(), many.amount(name).unwrap());
+        let error = libm::hypot(few.standard_error().unwrap(), many.standard_error().unwrap());
+        assert!((few.mean() - many.mean()).abs() < 6.0 * error, "{name}: {few:?} and {many:?}");
+        assert!(error < few.mean() / 10.0, "there are runs enough to tell");
     }
 }
 

@@ -30,7 +30,7 @@ fn in_mode(mode: Mode, trial: Trial) -> Trial {
 fn theorem_3_two_win_as_often_as_quorums_lie_apart() {
     let trial = synchronous(quorums(200, Contenders::Count(2))).set("n-estimate", "0.25");
     let runs = 2_000;
-    let (twice, _) = measure(trial, runs).tally("two winners or more").unwrap();
+    let (twice, _) = measure(trial, runs).counts("winners_2_or_more").unwrap();
     let quorum = Model::new(50, Mode::Sync, Rounds::Fixed(0)).quorum();
     let apart = 1.0 - meet(200, quorum);
     let error = libm::sqrt(apart * (1.0 - apart) / runs as f64);
@@ -48,7 +48,7 @@ fn two_contenders_are_left_without_a_finalist_as_often_as_calculated() {
         let model = Model { nodes: 300, mode, rounds };
         let trial = in_mode(mode, randomized(300, Contenders::Count(2))).set("rounds", rounds);
         let runs = 3_000;
-        let (none, _) = measure(trial, runs).tally("no finalist").unwrap();
+        let (none, _) = measure(trial, runs).counts("no_finalist").unwrap();
         let expected = model.no_finalist_of_two();
         let error = 6.0 * libm::sqrt(expected * (1.0 - expected) / runs as f64);
         let share = none as f64 / runs as f64;
@@ -68,7 +68,7 @@ fn lemma_1_contenders_follow_the_recursion() {
         let measured = measure(in_mode(mode, randomized(3_000, ALL)), 40);
         let mut judged = 0;
         for (place, expected) in model.contenders(3_000.0, 0.0).into_iter().enumerate() {
-            let Some(mean) = measured.mean(&format!("contenders in round {}", place + 1)) else { continue };
+            let Some(mean) = measured.mean(&format!("contenders_round_{}", place + 1)) else { continue };
             if expected < 30.0 {
                 continue;
             }
@@ -107,7 +107,7 @@ fn section_5_a_single_contender_fails_as_often_as_calculated() {
         let mut trial = synchronous(randomized(1_000, Contenders::Count(1)));
         trial.scenario.fail = gamma;
         let runs = 2_000;
-        let (none, _) = measure(trial, runs).tally("no winner").unwrap();
+        let (none, _) = measure(trial, runs).counts("winners_0").unwrap();
         let expected = model.nobody_alone(gamma);
         let error = libm::sqrt(expected * (1.0 - expected) / runs as f64);
         let share = none as f64 / runs as f64;
@@ -119,8 +119,8 @@ fn section_5_a_single_contender_fails_as_often_as_calculated() {
 #[test]
 fn theorem_8_the_second_phase_is_short() {
     let measured = measure(quorums(500, Contenders::Share(0.2)), 50);
-    assert_eq!(measured.tally("within 10 tau"), Some((50, 50)));
-    assert_eq!(measured.tally("one winner"), Some((50, 50)));
+    assert_eq!(measured.counts("within_10_tau"), Some((50, 50)));
+    assert_eq!(measured.counts("winners_1"), Some((50, 50)));
 }
 
 /// The plan that is calculated is the one that is measured: messages within a tenth; success no less than
@@ -190,7 +190,7 @@ fn section_5_contenders_that_die_take_the_election_with_them() {
     let first: u64 = paper.study.points().iter().take_while(|at| !dying(at)).map(|at| at.runs).sum();
     let mut measured = Measured::default();
     (first..first + runs).for_each(|number| measured.add(paper.study.run(number)));
-    let (none, of) = measured.tally("no winner").unwrap();
+    let (none, of) = measured.counts("winners_0").unwrap();
     assert_eq!(of as u64, runs);
     println!("nobody won in {none} of {of}");
     assert!(none > 0 && none < of, "{none} of {of}");

@@ -66,10 +66,10 @@ impl FailoverTrial {
 
     /// When the next one leads.
     fn next(&self, world: &mut World<QuorumLease>) -> Option<Time> {
-        let (before, end) = (world.ledger().reigns.len(), world.now());
+        let (before, end) = (world.ledger().leaderships.len(), world.now());
         for quarters in 1..=80 {
             world.run(end + self.timings.ttl.scale(0.25 * f64::from(quarters)));
-            if let Some(next) = world.ledger().reigns.get(before) {
+            if let Some(next) = world.ledger().leaderships.get(before) {
                 assert_eq!(world.ledger().violations, [], "seed {}", self.seed);
                 return Some(next.from);
             }

@@ -14,6 +14,7 @@ mod phi;
 use suffrage_core::detectors::{self, Any};
 use suffrage_core::{NodeId, Roster, Span, Time};
 use suffrage_sim::measure::{Detection, DetectionTrial, Noticed};
+use suffrage_sim::statistics::fit_line;
 use suffrage_sim::{Fault, Latency, Observer, Plan, TraceEvent, World};
 
 /// A process that was paused finds what the others have sent meanwhile, and suspects nobody; the others
@@ -186,7 +187,7 @@ fn noticed(results: &[Detection]) -> Vec<f64> {
 }
 
 fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
+    suffrage_sim::mean(values).mean
 }
 
 fn units(units: f64) -> Span {
@@ -196,11 +197,7 @@ fn units(units: f64) -> Span {
 /// The slope of the straight line through the points by least squares, and how far the furthest of
 /// them is from it.
 fn line(points: &[(f64, f64)]) -> (f64, f64) {
-    let count = points.len() as f64;
-    let (x, y) =
-        (points.iter().map(|p| p.0).sum::<f64>() / count, points.iter().map(|p| p.1).sum::<f64>() / count);
-    let slope = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum::<f64>()
-        / points.iter().map(|p| (p.0 - x) * (p.0 - x)).sum::<f64>();
-    let off = |p: &(f64, f64)| (p.1 - y - slope * (p.0 - x)).abs();
-    (slope, points.iter().map(off).fold(0.0, f64::max))
+    let line = fit_line(points).expect("there are three points");
+    let off = |p: &(f64, f64)| (p.1 - line.intercept - line.slope.mean * p.0).abs();
+    (line.slope.mean, points.iter().map(off).fold(0.0, f64::max))
 }

@@ -178,7 +178,7 @@ fn means_are_those_of_the_simulated_world() {
         let world = add(quorums(400, contenders), &mut study, "world", 300);
         let bulk = add_in_bulk(400, contenders, &mut study, "bulk", 300);
         let results = study.run_all();
-        for figure in ["messages", "time in tau", "longest second phase in tau"] {
+        for figure in ["messages", "time_tau", "longest_second_phase_tau"] {
             let [world, bulk] = [world, bulk].map(|place| results.at(place).mean(figure).unwrap());
             // Of the 95% intervals each half is 1.96 standard errors.
             let errors = [world, bulk].map(|mean| (mean.hi - mean.lo) / 2.0 / 1.96);
@@ -187,7 +187,7 @@ fn means_are_those_of_the_simulated_world() {
             assert!((world.mean - bulk.mean).abs() < 5.0 * error, "{share} {figure}: {world:?} {bulk:?}");
         }
         for place in [world, bulk] {
-            assert_eq!(results.at(place).tally("agreed").unwrap(), (300, 300));
+            assert_eq!(results.at(place).counts("agreed").unwrap(), (300, 300));
         }
     }
 }

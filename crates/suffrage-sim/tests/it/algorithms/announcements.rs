@@ -21,7 +21,7 @@ fn announcement_takes_n_multicasts() {
     for n in [1, 2, 5, 50, 200] {
         let outcome = election(n, 7, 9).run::<Announce>(&Pace::default());
         assert_eq!((outcome.messages.multicasts, outcome.messages.total), (n as u64, 0));
-        assert_eq!((outcome.reigns, outcome.violations), (1, vec![]));
+        assert_eq!((outcome.leaderships, outcome.violations), (1, vec![]));
         assert_eq!(outcome.decided, if n == 1 { 0.0 } else { 3.0 });
     }
 }
@@ -32,7 +32,7 @@ fn suppression_by_rank_takes_one_multicast() {
     let options = Options { wake: Wake::Rank, ..Default::default() };
     for n in [2, 5, 50, 200] {
         let outcome = election(n, 7, 9).run::<Suppress>(&options);
-        assert_eq!((outcome.messages.multicasts, outcome.decided, outcome.reigns), (1, 4.0, 1));
+        assert_eq!((outcome.messages.multicasts, outcome.decided, outcome.leaderships), (1, 4.0, 1));
         // The leader repeats itself at 10 and dies; the time-out runs out at 11 + 35, and all follow the
         // next after its announcement and a round trip.
         let mut scenario = election(n, 7, 55);
@@ -56,7 +56,7 @@ fn a_suspicion_makes_one_election() {
         scenario.run::<Suppress>(&Options::default()),
         scenario.run::<Suppress>(&by_rank),
     ] {
-        assert_eq!((outcome.leader, outcome.reigns), (Some(NodeId(3)), 2), "{}", outcome.algorithm);
+        assert_eq!((outcome.leader, outcome.leaderships), (Some(NodeId(3)), 2), "{}", outcome.algorithm);
         assert!(outcome.decided < 40.0, "{}", outcome.algorithm);
     }
 }
@@ -84,7 +84,7 @@ fn suppression_takes_about_the_harmonic_number_of_multicasts() {
         let counts: Vec<f64> = (0..runs)
             .map(|seed| {
                 let outcome = suppressed(members, seed, window);
-                assert!(outcome.agreed && outcome.reigns == 1, "{members} {window} seed {seed}");
+                assert!(outcome.agreed && outcome.leaderships == 1, "{members} {window} seed {seed}");
                 outcome.messages.multicasts as f64
             })
             .collect();

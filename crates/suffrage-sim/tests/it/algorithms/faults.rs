@@ -150,7 +150,7 @@ fn survive(means: Means) {
         let mut disagreements = 0;
         for seed in 0..seeds {
             let outcome = outcome(contract, seed, means);
-            stirred += usize::from(contract.persists && outcome.reigns > 1);
+            stirred += usize::from(contract.persists && outcome.leaderships > 1);
             runs += usize::from(contract.persists);
             if probable {
                 let run = Disagreement(stormy_for(contract, seed, means));
@@ -318,10 +318,15 @@ fn an_unstable_favourite_is_re_elected_for_ever_unless_quality_counts() {
         };
         let plain = run(Ranking::Id);
         assert_eq!(plain.leader.map(|leader| leader.0), Some(5), "{}", contract.name);
-        assert!(plain.reigns as u64 > 2 * cycles, "{}: {} reigns", contract.name, plain.reigns);
+        assert!(
+            plain.leaderships as u64 > 2 * cycles,
+            "{}: {} leaderships",
+            contract.name,
+            plain.leaderships
+        );
         let wiser = run(Ranking::Quality);
         assert_eq!(wiser.leader.map(|leader| leader.0), Some(4), "{}", contract.name);
-        assert_eq!(wiser.reigns, 2, "{}: the favourite, then a steady one", contract.name);
+        assert_eq!(wiser.leaderships, 2, "{}: the favourite, then a steady one", contract.name);
         assert_eq!((plain.violations, wiser.violations), (vec![], vec![]), "{}", contract.name);
     }
 }

@@ -67,7 +67,7 @@ fn all_that_contend_at_once_elect_one_in_the_first_term_within_seven_messages_a_
                 world.finish();
                 let (context, ledger) = (format!("{members} members, seed {seed}"), world.ledger());
                 assert_eq!(ledger.violations, [], "{context}");
-                assert!(end == End::Quiet && ledger.reigns.len() == 1, "{context}");
+                assert!(end == End::Quiet && ledger.leaderships.len() == 1, "{context}");
                 assert_eq!(world.facts().belief(0).expect("it terminates").term, Term(1), "{context}");
                 let counted = (0..Message::KINDS.len()).filter(|&kind| Message::KINDS[kind].counted);
                 let total = counted.map(|kind| ledger.sent(kind)).sum::<u64>();
@@ -137,10 +137,10 @@ fn contested(seed: u64, forget_locks: bool) -> (usize, bool) {
         let world = battered(seed, forget_locks, &unheard);
         let ledger = world.ledger();
         let doubled = ledger.violations.iter().any(|it| it.invariant == "one-leader-per-term");
-        let next = ledger.reigns.iter().map(|reign| reign.from).find(|from| !unheard.contains(from));
+        let next = ledger.leaderships.iter().map(|period| period.from).find(|from| !unheard.contains(from));
         match next {
             Some(next) if !doubled && unheard.len() < 2 => unheard.push(next),
-            _ => return (ledger.reigns.len(), doubled),
+            _ => return (ledger.leaderships.len(), doubled),
         }
     }
 }
@@ -148,14 +148,14 @@ fn contested(seed: u64, forget_locks: bool) -> (usize, bool) {
 /// What is said of an earlier grant is not taken for the present, nor is what was granted forgotten.
 #[test]
 fn never_two_leaders_in_a_term_however_late_and_doubled_messages_are() {
-    let (mut reigns, mut failures) = (0, Vec::new());
+    let (mut leaderships, mut failures) = (0, Vec::new());
     for seed in 0..5 * seeds() {
         let (led, doubled) = contested(seed, false);
-        reigns += led as u64;
+        leaderships += led as u64;
         failures.extend(doubled.then_some(seed));
     }
     assert!(failures.is_empty(), "{} of them: {:?}", failures.len(), &failures[..failures.len().min(10)]);
-    assert!(reigns > 7 * seeds(), "leaders change: {reigns}");
+    assert!(leaderships > 7 * seeds(), "leaders change: {leaderships}");
 }
 
 /// The checker has teeth: the same with terms and locks not saved.
@@ -228,8 +228,9 @@ fn leadership_is_transferred_and_resigned() {
     world.command(time(20), 3, Command::Resign);
     world.run(time(400));
     world.finish();
-    let reigns: Vec<_> = world.ledger().reigns.iter().map(|reign| (reign.leader.0, reign.from)).collect();
-    assert_eq!(reigns, [(1, time(2)), (4, time(13)), (9, time(23))]);
+    let leaderships: Vec<_> =
+        world.ledger().leaderships.iter().map(|period| (period.leader.0, period.from)).collect();
+    assert_eq!(leaderships, [(1, time(2)), (4, time(13)), (9, time(23))]);
     assert_eq!(world.ledger().violations, []);
 }
 
@@ -274,7 +275,7 @@ fn seeds() -> u64 {
 #[test]
 fn never_two_leaders_in_a_term_and_one_in_the_end() {
     let mut failures = Vec::new();
-    let mut reigns = 0;
+    let mut leaderships = 0;
     for seed in 0..seeds() {
         let (scenario, options) = stormy(seed);
         let mut world = scenario.world::<GridQuorum>(&options);
@@ -288,9 +289,9 @@ fn never_two_leaders_in_a_term_and_one_in_the_end() {
         }
         world.run(scenario.horizon());
         world.finish();
-        reigns += world.ledger().reigns.len() as u64;
+        leaderships += world.ledger().leaderships.len() as u64;
         failures.extend(world.ledger().violations.first().map(|violation| (seed, violation.clone())));
     }
     assert!(failures.is_empty(), "{} of them: {:?}", failures.len(), &failures[..failures.len().min(10)]);
-    assert!(reigns > 2 * seeds(), "the storms change leaders: {reigns}");
+    assert!(leaderships > 2 * seeds(), "the storms change leaders: {leaderships}");
 }

@@ -103,7 +103,7 @@ fn ranks_that_change_between_elections_are_heeded() {
     scenario.plan = vec![(at(60), Fault::Rank(49, -1)), (at(60), Fault::Rank(7, 1_000))];
     scenario.commands = vec![(at(70), 3, Command::Campaign)];
     let outcome = scenario.run::<Gupta>(&Arc::default());
-    assert_eq!((outcome.leader, outcome.reigns), (Some(NodeId(8)), 2));
+    assert_eq!((outcome.leader, outcome.leaderships), (Some(NodeId(8)), 2));
 }
 
 /// Several that initiate at once name the same round: the same members relay, they send the same, and all

@@ -25,8 +25,8 @@ fn cut(nodes: usize, ids: &[usize]) -> Cut {
 }
 
 /// Who led, and since when.
-fn reigns(world: &World<Raft>) -> Vec<(NodeId, Time)> {
-    world.ledger().reigns.iter().map(|reign| (reign.leader, reign.from)).collect()
+fn leaderships(world: &World<Raft>) -> Vec<(NodeId, Time)> {
+    world.ledger().leaderships.iter().map(|period| (period.leader, period.from)).collect()
 }
 
 /// A storm of crashes, recoveries, pauses, cuts, loss, doubling and late messages; disks are kept.
@@ -66,7 +66,7 @@ fn seeds() -> u64 {
 /// With and without pre-vote and check-quorum: safety rests on neither.
 #[test]
 fn never_two_leaders_in_a_term_and_one_in_the_end() {
-    let mut reigns = 0;
+    let mut leaderships = 0;
     for seed in 0..seeds() {
         let options = Options { pre_vote: seed % 5 != 1, check_quorum: seed % 5 != 2, ..Options::default() };
         let mut scenario = stormy(seed);
@@ -76,9 +76,9 @@ fn never_two_leaders_in_a_term_and_one_in_the_end() {
         }
         let outcome = scenario.run::<Raft>(&options);
         assert_eq!(outcome.violations, [], "seed {seed}");
-        reigns += outcome.reigns as u64;
+        leaderships += outcome.leaderships as u64;
     }
-    assert!(reigns > 2 * seeds(), "the storms change leaders: {reigns}");
+    assert!(leaderships > 2 * seeds(), "the storms change leaders: {leaderships}");
 }
 
 /// The checker has teeth: the same storms with votes and terms not saved.
@@ -113,7 +113,7 @@ fn a_server_that_votes_after_losing_its_disk_makes_two_leaders() {
         world.run(time(400));
         world.finish();
         let violations: Vec<_> = world.ledger().violations.iter().map(|it| it.invariant).collect();
-        (violations, reigns(&world).len())
+        (violations, leaderships(&world).len())
     };
     assert_eq!(run(true, true), (vec!["one-leader-per-term"], 2));
     // 2 and 3 are a majority, but not of those who may vote: the contract asks for disks that are kept.
@@ -131,10 +131,14 @@ fn a_server_that_comes_back_deposes_a_healthy_leader_only_without_pre_vote() {
         scenario.seed = seed;
         scenario.plan = vec![(time(20), Fault::Cut(1, cut(5, &[5]))), (time(150), Fault::Heal(1))];
         let outcome = scenario.run::<Raft>(&Options::default());
-        assert_eq!((outcome.leader, outcome.reigns), (Some(NodeId(1)), 1), "seed {seed}");
+        assert_eq!((outcome.leader, outcome.leaderships), (Some(NodeId(1)), 1), "seed {seed}");
         assert_eq!(outcome.violations, [], "seed {seed}");
         let outcome = scenario.run::<Raft>(&Options { pre_vote: false, ..Options::default() });
-        assert!(outcome.agreed && outcome.reigns > 1, "seed {seed}: {} reigns", outcome.reigns);
+        assert!(
+            outcome.agreed && outcome.leaderships > 1,
+            "seed {seed}: {} leaderships",
+            outcome.leaderships
+        );
         assert_eq!(outcome.violations, [], "seed {seed}");
     }
 }
@@ -154,7 +158,7 @@ fn a_leader_without_a_majority_steps_down() {
         world.run(time(400));
         assert_eq!((world.facts().belief(0), world.facts().belief(1)), (None, None), "seed {seed}");
         let new = world.facts().belief(2).expect("three of five elect");
-        assert!(new.leader.0 > 2 && reigns(&world).len() >= 2, "seed {seed}");
+        assert!(new.leader.0 > 2 && leaderships(&world).len() >= 2, "seed {seed}");
         world.finish();
         assert_eq!(world.ledger().violations, [], "seed {seed}");
 
@@ -180,7 +184,11 @@ fn the_death_of_the_leader_is_survived_while_a_majority_lives() {
         assert!((0..5).all(|slot| !world.facts().leads(slot)), "two of five, seed {seed}");
         world.run(time(400));
         world.finish();
-        assert_eq!((world.ledger().violations.as_slice(), reigns(&world).len()), (&[][..], 2), "seed {seed}");
+        assert_eq!(
+            (world.ledger().violations.as_slice(), leaderships(&world).len()),
+            (&[][..], 2),
+            "seed {seed}"
+        );
     }
 }
 
@@ -193,10 +201,10 @@ fn leadership_is_transferred_and_resigned() {
     world.command(time(100), 3, Command::Resign);
     world.run(time(90));
     // One delay for TimeoutNow, two for the votes.
-    assert_eq!(reigns(&world), [(NodeId(1), time(4)), (NodeId(4), time(34))]);
+    assert_eq!(leaderships(&world), [(NodeId(1), time(4)), (NodeId(4), time(34))]);
     assert!((0..5).all(|slot| world.facts().belief(slot).unwrap().leader == NodeId(4)));
     world.run(time(400));
-    let all = reigns(&world);
+    let all = leaderships(&world);
     assert!(all.len() == 3 && all[2].0 != NodeId(4), "{all:?}");
     world.finish();
     assert_eq!(world.ledger().violations, []);

@@ -122,8 +122,8 @@ fn a_healthy_leader_survives_whatever_befalls_the_others() {
         let before = world.now();
         let world = harassed(seed, (world, leader));
         assert_eq!(world.ledger().violations, [], "seed {seed}");
-        let later = world.ledger().reigns.iter().filter(|reign| reign.to.is_none_or(|to| to > before));
-        let leaders: Vec<NodeId> = later.map(|reign| reign.leader).collect();
+        let later = world.ledger().leaderships.iter().filter(|period| period.to.is_none_or(|to| to > before));
+        let leaders: Vec<NodeId> = later.map(|period| period.leader).collect();
         assert_eq!(leaders, [world.roster().id(leader)], "seed {seed}");
         tried += 1;
     }

@@ -1,7 +1,7 @@
 //! What is counted and remembered of a run.
 
 use suffrage_core::{NodeId, Term, Time};
-use suffrage_sim::{Belief, End, Reign};
+use suffrage_sim::{Belief, End, LeadershipPeriod};
 
 use crate::world::probe::Act::{Doubt, Follow, Say, Set, StepDown, Whisper};
 use crate::world::probe::Alarm;
@@ -11,8 +11,8 @@ fn belief(leader: u64, term: u64) -> Option<Belief> {
     Some(Belief { leader: NodeId(leader), term: Term(term) })
 }
 
-fn reign(leader: u64, from: f64, to: Option<f64>) -> Reign {
-    Reign { leader: NodeId(leader), from: time(from), to: to.map(time) }
+fn period(leader: u64, from: f64, to: Option<f64>) -> LeadershipPeriod {
+    LeadershipPeriod { leader: NodeId(leader), from: time(from), to: to.map(time) }
 }
 
 #[test]
@@ -47,9 +47,13 @@ fn a_reign_begins_with_the_belief_in_oneself_and_ends_with_it() {
     stage.at(7.0, 3, Follow(3, 9));
     stage.at(7.0, 4, Follow(3, 9));
     stage.run_out();
-    let reigns =
-        [reign(1, 1.0, Some(5.0)), reign(2, 4.0, Some(6.0)), reign(3, 7.0, None), reign(2, 8.0, Some(9.0))];
-    assert_eq!(stage.world.ledger().reigns, reigns);
+    let leaderships = [
+        period(1, 1.0, Some(5.0)),
+        period(2, 4.0, Some(6.0)),
+        period(3, 7.0, None),
+        period(2, 8.0, Some(9.0)),
+    ];
+    assert_eq!(stage.world.ledger().leaderships, leaderships);
 }
 
 #[test]
@@ -62,12 +66,12 @@ fn a_crash_ends_the_reign_and_the_belief_and_a_recovery_does_not_bring_them_back
     stage.recover(8.0, 1, true);
     stage.run_out();
     let ledger = stage.world.ledger();
-    assert_eq!(ledger.reigns, [reign(1, 1.0, Some(5.0))]);
+    assert_eq!(ledger.leaderships, [period(1, 1.0, Some(5.0))]);
     assert_eq!((ledger.belief(0), ledger.belief(1)), (None, None));
     assert_eq!(ledger.decided, time(1.0), "dying is no decision");
     stage.at(20.0, 1, Follow(1, 2));
     stage.run_out();
-    assert_eq!(stage.world.ledger().reigns[1..], [reign(1, 20.0, None)]);
+    assert_eq!(stage.world.ledger().leaderships[1..], [period(1, 20.0, None)]);
 }
 
 #[test]

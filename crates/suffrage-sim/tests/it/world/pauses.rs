@@ -132,8 +132,8 @@ fn a_paused_process_lives_and_leads_on() {
     stage.run(15.0);
     assert!(stage.world.facts().is_up(0) && stage.world.facts().leads(0));
     stage.run_out();
-    assert_eq!(stage.world.ledger().reigns.len(), 1);
-    assert_eq!(stage.world.ledger().reigns[0].to, None);
+    assert_eq!(stage.world.ledger().leaderships.len(), 1);
+    assert_eq!(stage.world.ledger().leaderships[0].to, None);
 }
 
 #[test]

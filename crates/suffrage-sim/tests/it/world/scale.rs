@@ -60,6 +60,6 @@ fn a_million_processes_are_built_and_greet_each_other_in_no_time() {
     assert!((1..MILLION).all(|slot| world.process(slot).greetings == 2));
     let ledger = world.ledger();
     assert_eq!(ledger.events, 1 + 3 * MILLION as u64 - 1, "a command, two messages and a timer each");
-    assert_eq!(ledger.reigns.len(), 1);
+    assert_eq!(ledger.leaderships.len(), 1);
     assert_eq!(ledger.decided, time(5.0));
 }

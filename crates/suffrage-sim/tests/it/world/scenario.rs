@@ -133,7 +133,7 @@ fn an_outcome_agrees_only_on_a_leader_that_lives() {
     let outcome = bully(&Scenario { plan, ..called(5) });
     assert_eq!((outcome.leader, outcome.agreed), (None, false));
     assert_eq!(outcome.leaders, [NodeId(5)].into());
-    assert_eq!(outcome.reigns, 1);
+    assert_eq!(outcome.leaderships, 1);
 }
 
 /// A cut for good: 5 leads one side from 1 on, 2 the other from 12 on, and so it stays although

@@ -68,7 +68,7 @@ fn the_leader_that_all_believe_in_crashes_and_somebody_else_leads_then() {
         let wait = run.time_to_leader(&outcome).expect("they agree");
         // Nobody misses it before the detector does, and nobody leads before somebody misses it.
         assert!(window.leaderless >= 3.0 && wait >= window.leaderless, "{wait} {window:?}");
-        assert_eq!((window.reigns, outcome.reigns), (1, 2), "seed {seed}");
+        assert_eq!((window.leaderships, outcome.leaderships), (1, 2), "seed {seed}");
         assert_eq!(run.first_accord(&outcome).expect("they agree").0, wait);
     }
     (0..20).for_each(check::<Bully>);
@@ -101,7 +101,7 @@ fn whoever_leads_falls_and_returns_five_times() {
         assert_eq!(fates(&seen, " crashed"), [NodeId(9); 5], "seed {seed}");
         assert_eq!(fates(&seen, " recovered"), [NodeId(9); 5], "seed {seed}");
         assert_eq!(outcome.leader, Some(NodeId(9)));
-        assert!(outcome.window.expect("a trial has one").reigns >= 10, "each time 8, and 9 again");
+        assert!(outcome.window.expect("a trial has one").leaderships >= 10, "each time 8, and 9 again");
     }
 }
 

@@ -207,7 +207,7 @@ fn outlives(case: Case, pause: Span, seed: u64) -> bool {
     scenario.plan = vec![(at, Fault::Pause(3, at + pause))];
     let mut world = world(&scenario, timings);
     world.run(at + pause + timings.ttl * 2);
-    world.ledger().reigns.len() == 1
+    world.ledger().leaderships.len() == 1
 }
 
 /// Tight within a fifth: a pause that is longer by that costs the lease at some moments.

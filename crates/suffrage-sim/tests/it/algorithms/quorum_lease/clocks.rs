@@ -111,7 +111,7 @@ fn a_suspended_leader_knows_that_time_has_passed() {
     assert!(!world.facts().leads(4), "but if it looks at its clock, it knows");
     world.run(time(100));
     assert_eq!(world.facts().belief(4), None);
-    let reigns = &world.ledger().reigns;
-    assert_eq!(reigns.len(), 2);
-    assert!(reigns[0].to.unwrap() < reigns[1].from, "{reigns:?}");
+    let leaderships = &world.ledger().leaderships;
+    assert_eq!(leaderships.len(), 2);
+    assert!(leaderships[0].to.unwrap() < leaderships[1].from, "{leaderships:?}");
 }

@@ -39,7 +39,7 @@ fn to_be_elected_takes_four_messages_a_voter_and_four_delays() {
             }
             assert_eq!(counted(&world), 4 * others as u64, "{voters} {caller}");
             let since = if others == 0 { 0 } else { 4 };
-            assert_eq!(world.ledger().reigns[0].from, time(since), "{voters} {caller}");
+            assert_eq!(world.ledger().leaderships[0].from, time(since), "{voters} {caller}");
             if voters == 5 {
                 let cost = QuorumLease::CONTRACT.messages;
                 let formula = if caller == 0 { cost.best } else { cost.worst };
@@ -63,7 +63,7 @@ fn a_renewal_takes_two_messages_a_voter_and_nothing_else_happens() {
         let stated = stated("a renewal", 9);
         assert_eq!(2 * others, if caller == 0 { *stated.start() } else { *stated.end() });
         assert_eq!(counted(&world), 4 * others);
-        assert_eq!(world.ledger().reigns.len(), 1);
+        assert_eq!(world.ledger().leaderships.len(), 1);
     }
 }
 
@@ -84,11 +84,11 @@ fn a_handover_takes_six_messages_a_voter_however_many_wait() {
             (4 * 5 + 6 * 5, vec![members as u64 - 1]),
             "{members}"
         );
-        assert_eq!(world.ledger().reigns[1].from, time(206), "{members}");
+        assert_eq!(world.ledger().leaderships[1].from, time(206), "{members}");
         world.run(time(399));
         assert_eq!(counted(&world), 4 * 5 + 6 * 5 + 5 * 5, "{members}");
         assert_eq!(leaders(&world), [members as u64], "it stood back for a while, and is the best again");
-        let (died, next) = (time(300), world.ledger().reigns[2].from);
+        let (died, next) = (time(300), world.ledger().leaderships[2].from);
         assert!(next.since(died) <= Span::from_millis(30 + 1 + 5), "a ttl, and five messages: {next}");
         assert_eq!(world.ledger().violations, []);
     }
@@ -182,8 +182,8 @@ fn duels_end_soon() {
         scenario.until = Some(time(400));
         let mut world = scenario.world::<QuorumLease>(&Options::default());
         world.run(time(400));
-        let took = world.ledger().reigns[0].from.as_units();
-        assert_eq!(world.ledger().reigns.len(), 1, "seed {seed}");
+        let took = world.ledger().leaderships[0].from.as_units();
+        assert_eq!(world.ledger().leaderships.len(), 1, "seed {seed}");
         (total, worst) = (total + took, worst.max(took));
     }
     println!("five that call at once: {} delays on average, {worst} at most", total / 2_000.0);
@@ -201,8 +201,8 @@ fn a_transfer_is_quick_and_so_is_its_fall_back() {
         scenario.commands = vec![(time(100), 3, Command::Transfer(NodeId(7)))];
         let mut world = scenario.world::<QuorumLease>(&options);
         world.run(time(150));
-        let reign = world.ledger().reigns[1];
-        assert_eq!((reign.leader.0, reign.from), (next, time(100 + after)));
+        let period = world.ledger().leaderships[1];
+        assert_eq!((period.leader.0, period.from), (next, time(100 + after)));
         assert_eq!(world.ledger().violations, []);
     }
 }
@@ -225,11 +225,11 @@ fn a_favourite_that_comes_and_goes_does_not_lead_until_it_stays() {
         }
         let mut world = scenario.world::<QuorumLease>(&options);
         world.run(time(550 + 99));
-        assert_eq!((leaders(&world), world.ledger().reigns.len()), (vec![8], 1), "seed {seed}");
+        assert_eq!((leaders(&world), world.ledger().leaderships.len()), (vec![8], 1), "seed {seed}");
         world.run(time(550 + 100 + 60));
-        assert_eq!((leaders(&world), world.ledger().reigns.len()), (vec![9], 2), "seed {seed}");
+        assert_eq!((leaders(&world), world.ledger().leaderships.len()), (vec![9], 2), "seed {seed}");
         world.run(time(1_000));
-        assert_eq!((leaders(&world), world.ledger().reigns.len()), (vec![9], 2), "seed {seed}");
+        assert_eq!((leaders(&world), world.ledger().leaderships.len()), (vec![9], 2), "seed {seed}");
         assert_eq!(world.ledger().violations, [], "seed {seed}");
     }
 }
@@ -243,14 +243,14 @@ fn nobody_is_asked_to_hand_over_without_need() {
         scenario.ranking = ranking;
         let mut world = scenario.world::<QuorumLease>(&Options { failback, ..options });
         world.run(time(1_000));
-        assert_eq!((leaders(&world), world.ledger().reigns.len()), (vec![1], 1));
+        assert_eq!((leaders(&world), world.ledger().leaderships.len()), (vec![1], 1));
         assert_eq!(sent(&world, "Claim"), 0);
     }
 }
 
 /// "No starvation within a rank": whoever leads lets go again and again, and of six that are as good as each other
 /// nobody is left out. Voters keep them in the order in which they came, and who has led goes to the end; so each
-/// leads once in six reigns, and twice six leave room for voters whose queues began in different orders.
+/// leads once in six leaderships, and twice six leave room for voters whose queues began in different orders.
 #[test]
 fn among_equals_everybody_gets_a_turn() {
     for seed in 0..seeds() / 20 {
@@ -264,11 +264,11 @@ fn among_equals_everybody_gets_a_turn() {
         let options = Options { voters: 3, candidates: Some(6), ..Options::default() };
         let mut world = scenario.world::<QuorumLease>(&options);
         world.run(time(6_000));
-        let reigns: Vec<u64> = world.ledger().reigns.iter().map(|reign| reign.leader.0).collect();
-        assert!(reigns.len() >= 55, "seed {seed}: {reigns:?}");
-        for (place, turns) in reigns.windows(12).enumerate() {
+        let leaderships: Vec<u64> = world.ledger().leaderships.iter().map(|period| period.leader.0).collect();
+        assert!(leaderships.len() >= 55, "seed {seed}: {leaderships:?}");
+        for (place, turns) in leaderships.windows(12).enumerate() {
             let missing: Vec<u64> = (4..=9).filter(|id| !turns.contains(id)).collect();
-            assert_eq!(missing, [0; 0], "seed {seed}: left out from reign {place} on, {turns:?}");
+            assert_eq!(missing, [0; 0], "seed {seed}: left out from period {place} on, {turns:?}");
         }
     }
 }

@@ -28,7 +28,7 @@ fn voters_that_do_not_stand_know_who_leads_and_never_do() {
     assert!(leader.0 > 3, "{leader}");
     world.run(time(400));
     world.finish();
-    assert!(world.ledger().reigns.iter().all(|reign| reign.leader.0 > 3));
+    assert!(world.ledger().leaderships.iter().all(|period| period.leader.0 > 3));
     assert!((0..3).all(|slot| world.facts().belief(slot).is_none()));
     assert_eq!(world.ledger().violations, []);
 }

@@ -77,7 +77,7 @@ fn a_chain_changes_nothing() {
         let token = world.facts().belief(2);
         world.run(time(300));
         assert_eq!((leaders(&world), world.facts().belief(2)), (vec![3], token), "seed {seed}");
-        assert_eq!(world.ledger().reigns.len(), 1, "seed {seed}");
+        assert_eq!(world.ledger().leaderships.len(), 1, "seed {seed}");
         assert_eq!(world.ledger().violations, [], "seed {seed}");
     }
 }

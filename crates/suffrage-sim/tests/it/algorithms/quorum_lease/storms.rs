@@ -13,7 +13,7 @@ const HEALED: u64 = 200;
 /// In true time, with everybody's own clock: the invariants are those of the contract.
 #[test]
 fn never_two_leaders_tokens_increase_and_there_is_a_leader_soon_after() {
-    let (mut reigns, mut slowest) = (0, 0.0_f64);
+    let (mut leaderships, mut slowest) = (0, 0.0_f64);
     for seed in 0..seeds() {
         let (mut scenario, options) = stormy(seed);
         if seed % 3 == 0 {
@@ -31,10 +31,13 @@ fn never_two_leaders_tokens_increase_and_there_is_a_leader_soon_after() {
         world.run(scenario.horizon());
         world.finish();
         assert_eq!(world.ledger().violations, [], "seed {seed}");
-        reigns += world.ledger().reigns.len() as u64;
+        leaderships += world.ledger().leaderships.len() as u64;
     }
-    println!("{reigns} reigns in {} storms; a leader at most {slowest} delays after the last", seeds());
-    assert!(reigns > 2 * seeds(), "the storms change leaders: {reigns}");
+    println!(
+        "{leaderships} leaderships in {} storms; a leader at most {slowest} delays after the last",
+        seeds()
+    );
+    assert!(leaderships > 2 * seeds(), "the storms change leaders: {leaderships}");
 }
 
 /// The same storms: what does not look at tokens takes writes of leaders of the past.

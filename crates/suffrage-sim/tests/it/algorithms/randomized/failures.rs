@@ -106,7 +106,7 @@ fn a_dead_leader_is_replaced() {
     for mode in [Mode::Sync, Mode::Async] {
         let outcome = scenario
             .run::<suffrage_algorithms::randomized::Randomized>(&Options { mode, ..Options::default() });
-        assert_eq!((outcome.reigns, outcome.agreed, outcome.undecided), (2, true, 0), "{mode:?}");
+        assert_eq!((outcome.leaderships, outcome.agreed, outcome.undecided), (2, true, 0), "{mode:?}");
         assert_ne!(outcome.leader, Some(suffrage_core::NodeId(4)));
     }
 }

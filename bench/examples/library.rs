@@ -1,6 +1,6 @@
 //! Figures of a three-node cluster in one process, over loopback.
 //!
-//! `cargo run --release -p suffrage --example measure -- acquire | handover | failover | held COUNT`
+//! `cargo run --release -p suffrage-bench --example library -- acquire | handover | failover | held COUNT`
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it measures time")]
 
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use suffrage::{Error, Keyring, Leadership, Node};
 use suffrage_net::transport::udp::Socket;
+use suffrage_sim::quantiles;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), Error> {
@@ -81,11 +82,9 @@ async fn acquire(names: usize) -> Result<(), Error> {
     Ok(())
 }
 
-fn quantiles(what: &str, mut times: Vec<Duration>) {
-    times.sort_unstable();
-    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
-    let (count, median, late, most) = (times.len(), at(0.5), at(0.99), at(1.0));
-    println!("{what}: median {median:.1?}, p99 {late:.1?}, most {most:.1?}, of {count}");
+fn print_quantiles(what: &str, times: &[Duration]) {
+    let [median, p99, most] = quantiles(times, [0.5, 0.99, 1.0]).expect("something was measured");
+    println!("{what}: median {median:.1?}, p99 {p99:.1?}, most {most:.1?}, of {}", times.len());
 }
 
 /// From the moment a leadership is dropped until the next one, who waits at another node, has his.
@@ -107,7 +106,7 @@ async fn handover() -> Result<(), Error> {
         leadership = next?;
         times.push(led - start);
     }
-    quantiles("from resigning to the next leader", times);
+    print_quantiles("from resigning to the next leader", &times);
     Ok(())
 }
 
@@ -139,7 +138,7 @@ async fn failover() -> Result<(), Error> {
             assert!(!leadership.is_valid() && next?.is_valid());
             times.push(led - start);
         }
-        quantiles(&format!("from the death of a leader to the next, ttl {millis} ms"), times);
+        print_quantiles(&format!("from the death of a leader to the next, ttl {millis} ms"), &times);
     }
     Ok(())
 }

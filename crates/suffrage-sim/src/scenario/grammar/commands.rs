@@ -1,0 +1,138 @@
+//! What the application asks of processes: to campaign, to resign, to transfer leadership.
+
+use std::fmt;
+use std::str::FromStr;
+
+use suffrage_core::{Command, NodeId, Time};
+
+use super::values::{Timed, add, show, slot};
+use super::{Arity, At, Flag, FlagError, Section};
+use crate::Scenario;
+
+/// What the flags say about commands.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Commands {
+    /// The calls for an election.
+    pub campaign: Vec<At<NodeId>>,
+    /// The resignations.
+    pub resign: Vec<At<NodeId>>,
+    /// The transfers of leadership.
+    pub transfer: Vec<At<Handover>>,
+}
+
+pub(super) const SECTION: Section = Section {
+    heading: "Commands of the application (repeatable)",
+    flags: &[
+        Flag {
+            name: "campaign",
+            value: "ID@TIME",
+            arity: Arity::List,
+            help: "A process is told to call an election, like 3@10",
+            read: |spec, text| add(&mut spec.commands.campaign, text),
+            show: |spec| show(&spec.commands.campaign),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "resign",
+            value: "ID@TIME",
+            arity: Arity::List,
+            help: "A process is told to lead no longer, like 5@10",
+            read: |spec, text| add(&mut spec.commands.resign, text),
+            show: |spec| show(&spec.commands.resign),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "transfer",
+            value: "ID>ID@TIME",
+            arity: Arity::List,
+            help: "A process is told to hand its leadership over to another, like '5>3@10'",
+            read: |spec, text| add(&mut spec.commands.transfer, text),
+            show: |spec| show(&spec.commands.transfer),
+            ..Flag::NEW
+        },
+    ],
+};
+
+impl Commands {
+    /// The moment of each command, with its flag.
+    pub(super) fn times(&self) -> impl Iterator<Item = (&'static str, Time)> {
+        let campaigns = self.campaign.iter().map(|campaign| ("campaign", campaign.at));
+        let resignations = self.resign.iter().map(|resignation| ("resign", resignation.at));
+        let transfers = self.transfer.iter().map(|transfer| ("transfer", transfer.at));
+        campaigns.chain(resignations).chain(transfers)
+    }
+
+    pub(super) fn apply(&self, scenario: &mut Scenario) -> Result<(), FlagError> {
+        let roster = &scenario.roster;
+        let mut commands = Vec::new();
+        for &At { what: id, at } in &self.campaign {
+            commands.push((at, slot("campaign", roster, id)?, Command::Campaign));
+        }
+        for &At { what: id, at } in &self.resign {
+            commands.push((at, slot("resign", roster, id)?, Command::Resign));
+        }
+        for &At { what: Handover { from, to }, at } in &self.transfer {
+            slot("transfer", roster, to)?;
+            commands.push((at, slot("transfer", roster, from)?, Command::Transfer(to)));
+        }
+        commands.sort();
+        scenario.commands = commands;
+        Ok(())
+    }
+
+    pub(super) fn of(scenario: &Scenario) -> Commands {
+        let mut commands = Commands::default();
+        for &(at, slot, command) in &scenario.commands {
+            let id = scenario.roster.id(slot);
+            match command {
+                Command::Campaign => commands.campaign.push(At { what: id, at }),
+                Command::Resign => commands.resign.push(At { what: id, at }),
+                Command::Transfer(to) => commands.transfer.push(At { what: Handover { from: id, to }, at }),
+            }
+        }
+        commands
+    }
+}
+
+/// A transfer of leadership: `5>3`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handover {
+    /// The process that is asked to stop leading.
+    pub from: NodeId,
+    /// The process that is to lead instead.
+    pub to: NodeId,
+}
+
+impl Timed for Handover {
+    const EXAMPLE: &'static str = "5>3";
+}
+
+impl FromStr for Handover {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Handover, String> {
+        let (from, to) = text.split_once('>').ok_or_else(|| format!("`{text}` has not the form 5>3"))?;
+        Ok(Handover { from: from.parse()?, to: to.parse()? })
+    }
+}
+
+impl fmt::Display for Handover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}>{}", self.from, self.to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transfers_are_parsed_as_they_are_printed() {
+        let transfer: At<Handover> = "5>3@30".parse().unwrap();
+        assert_eq!(transfer.what, Handover { from: NodeId(5), to: NodeId(3) });
+        assert_eq!(transfer.to_string(), "5>3@30");
+        for text in ["5>3", "5@3", ">3@3", "5>@3"] {
+            assert!(text.parse::<At<Handover>>().is_err(), "{text}");
+        }
+    }
+}

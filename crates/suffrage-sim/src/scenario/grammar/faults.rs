@@ -1,0 +1,718 @@
+//! The faults, each at its time: crashes, recoveries, pauses, partitions, loss, clock jumps, changes of rank.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use suffrage_core::{Attribute, NodeId, Roster, Span, Time};
+
+use super::values::{self, Probability, Timed, add, set, show, slot, slots};
+use super::{Arity, At, Flag, FlagError, Section, Target};
+use crate::{CrashPoint, Cut, Fault, Plan, Scenario, order};
+
+/// What the flags say about faults.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Faults {
+    /// The crashes.
+    pub crash: Vec<At<Target>>,
+    /// The probability with which each process crashes by itself.
+    pub fail: f64,
+    /// The time by which it does.
+    pub fail_within: Option<Span>,
+    /// The recoveries of processes that find what they have saved.
+    pub recover: Vec<At<Target>>,
+    /// The recoveries of processes that find nothing.
+    pub recover_wiped: Vec<At<Target>>,
+    /// The pauses.
+    pub pause: Vec<Pause>,
+    /// The jumps of clocks.
+    pub jump: Vec<Jump>,
+    /// The changes of rank.
+    pub rerank: Vec<At<Rerank>>,
+    /// The partitions of the network.
+    pub partition: Vec<Partition>,
+    /// True if all partitions cut one way only.
+    pub one_way: bool,
+    /// The changes of the probability that a message is lost.
+    pub loss_from: Vec<At<Probability>>,
+    /// The changes of the probability that a message is duplicated.
+    pub duplicate_from: Vec<At<Probability>>,
+    /// The crashes in the middle of an input.
+    pub crash_midway: Vec<At<Midway>>,
+    /// The changes of the probability that a message is late.
+    pub late: Vec<At<Lateness>>,
+    /// The changes of the speed of messages.
+    pub slow: Vec<At<Slowness>>,
+    /// The moments at which cuts, loss, duplication and wrong suspicions end.
+    pub heal_all_at: Vec<Time>,
+}
+
+pub(super) const SECTION: Section = Section {
+    heading: "Faults (repeatable)",
+    flags: &[
+        Flag {
+            name: "crash",
+            value: "ID@TIME",
+            arity: Arity::List,
+            help: "A process dies, like 80@12; leader@12 is whoever leads then",
+            read: |spec, text| add(&mut spec.faults.crash, text),
+            show: |spec| show(&spec.faults.crash),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "fail",
+            value: "PROBABILITY",
+            help: "How likely each process dies by itself, at some moment up to --fail-within",
+            read: |spec, text| set(&mut spec.faults.fail, values::probability(text)),
+            show: |spec| show([&spec.faults.fail]),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "fail-within",
+            value: "TIME",
+            help: "By when processes die that die by --fail; 0 is before the start [default: ten longest delays]",
+            requires: Some("fail"),
+            read: |spec, text| set(&mut spec.faults.fail_within, text.parse::<Span>()),
+            show: |spec| show(&spec.faults.fail_within),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "recover",
+            value: "ID@TIME",
+            arity: Arity::List,
+            help: "A dead process comes back, like 80@40; leader@40 is whoever --crash leader@TIME hit last",
+            read: |spec, text| add(&mut spec.faults.recover, text),
+            show: |spec| show(&spec.faults.recover),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "recover-wiped",
+            value: "ID@TIME",
+            arity: Arity::List,
+            help: "A dead process comes back without what it had saved, like 80@40",
+            read: |spec, text| add(&mut spec.faults.recover_wiped, text),
+            show: |spec| show(&spec.faults.recover_wiped),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "pause",
+            value: "ID@FROM..TO",
+            arity: Arity::List,
+            help: "A process stops for a while and goes on as if nothing had happened, like 5@10..20",
+            read: |spec, text| add(&mut spec.faults.pause, text),
+            show: |spec| show(&spec.faults.pause),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "jump",
+            value: "ID@TIME+SPAN",
+            arity: Arity::List,
+            help: "A process's clock jumps ahead or back, like 5@10+30 or 5@10-30",
+            read: |spec, text| add(&mut spec.faults.jump, text),
+            show: |spec| show(&spec.faults.jump),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "rerank",
+            value: "ID=ATTRIBUTE@TIME",
+            arity: Arity::List,
+            help: "Changes an attribute during the run, like 5=99@30",
+            read: |spec, text| add(&mut spec.faults.rerank, text),
+            show: |spec| show(&spec.faults.rerank),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "partition",
+            value: "GROUPS@FROM..TO",
+            arity: Arity::Repeat,
+            help: "The network is cut into groups, like '1,2|3,4,5@10..50'; without ..50 for good; with > for |, \
+                   a group is not heard by the groups after it, but hears them",
+            read: |spec, text| add(&mut spec.faults.partition, text),
+            show: |spec| show(&spec.faults.partition),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "one-way",
+            arity: Arity::Switch,
+            help: "All partitions cut one way only, as if written with >",
+            read: |spec, _| set(&mut spec.faults.one_way, Ok(true)),
+            show: |spec| show(spec.faults.one_way.then_some(&"")),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "loss-from",
+            value: "PROBABILITY@TIME",
+            arity: Arity::List,
+            help: "Messages are lost with another probability from then on, like 0.3@50",
+            read: |spec, text| add(&mut spec.faults.loss_from, text),
+            show: |spec| show(&spec.faults.loss_from),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "duplicate-from",
+            value: "PROBABILITY@TIME",
+            arity: Arity::List,
+            help: "Messages arrive twice with another probability from then on, like 0.3@50",
+            read: |spec, text| add(&mut spec.faults.duplicate_from, text),
+            show: |spec| show(&spec.faults.duplicate_from),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "crash-midway",
+            value: "ID:POINT@TIME",
+            arity: Arity::List,
+            help: "From then on a process dies in the middle of what it does: before its next save, like \
+                   5:before-save@10, after it, like 5:after-save@10, or after so many effects, like 5:3@10",
+            read: |spec, text| add(&mut spec.faults.crash_midway, text),
+            show: |spec| show(&spec.faults.crash_midway),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "late",
+            value: "PROBABILITY:SPAN@TIME",
+            arity: Arity::List,
+            help: "From then on some messages take up to so much longer, like 0.01:36@10",
+            read: |spec, text| add(&mut spec.faults.late, text),
+            show: |spec| show(&spec.faults.late),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "slow",
+            value: "FACTOR@TIME",
+            arity: Arity::List,
+            help: "From then on messages take so many times as long, like 20@10; processes still expect the usual \
+                   delay",
+            read: |spec, text| add(&mut spec.faults.slow, text),
+            show: |spec| show(&spec.faults.slow),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "heal-all-at",
+            value: "TIME",
+            arity: Arity::List,
+            help: "From then on nothing goes wrong any more: no loss, duplication, delay, partition or wrong suspicion",
+            read: |spec, text| add(&mut spec.faults.heal_all_at, text),
+            show: |spec| show(&spec.faults.heal_all_at),
+            ..Flag::NEW
+        },
+    ],
+};
+
+impl Faults {
+    /// True if any process comes back.
+    pub(super) fn recovers(&self) -> bool {
+        !self.recover.is_empty() || !self.recover_wiped.is_empty()
+    }
+
+    /// The beginning of each fault, with its flag.
+    pub(super) fn times(&self) -> Vec<(&'static str, Time)> {
+        fn of<T>(flag: &'static str, timed: &[At<T>]) -> impl Iterator<Item = (&'static str, Time)> {
+            timed.iter().map(move |timed| (flag, timed.at))
+        }
+        let mut times: Vec<_> = of("crash", &self.crash).collect();
+        times.extend(of("recover", &self.recover));
+        times.extend(of("recover-wiped", &self.recover_wiped));
+        times.extend(self.pause.iter().map(|pause| ("pause", pause.from)));
+        times.extend(self.jump.iter().map(|jump| ("jump", jump.at)));
+        times.extend(self.partition.iter().map(|partition| ("partition", partition.from)));
+        times.extend(of("loss-from", &self.loss_from));
+        times.extend(of("duplicate-from", &self.duplicate_from));
+        times.extend(of("rerank", &self.rerank));
+        times.extend(of("crash-midway", &self.crash_midway));
+        times.extend(of("late", &self.late));
+        times.extend(of("slow", &self.slow));
+        times
+    }
+
+    pub(super) fn apply(&self, scenario: &mut Scenario, crashed: &[NodeId]) -> Result<(), FlagError> {
+        self.check_leaders()?;
+        self.check_order(crashed)?;
+        if self.one_way && self.partition.is_empty() {
+            return Err(FlagError::new("one-way", "there is no --partition that could be one way"));
+        }
+        scenario.plan = self.plan(&scenario.roster)?;
+        scenario.fail = self.fail;
+        scenario.fail_within = match self.fail {
+            0.0 => Span::ZERO,
+            _ => self.fail_within.unwrap_or(usual_fail_within(scenario)),
+        };
+        Ok(())
+    }
+
+    fn plan(&self, roster: &Roster) -> Result<Plan, FlagError> {
+        let mut plan = Plan::new();
+        for &At { what, at } in &self.crash {
+            let fault = match what {
+                Target::Member(id) => Fault::Crash(slot("crash", roster, id)?),
+                Target::Leader => Fault::CrashLeader,
+            };
+            plan.push((at, fault));
+        }
+        let recoveries = [("recover", &self.recover, true), ("recover-wiped", &self.recover_wiped, false)];
+        for (flag, targets, disk) in recoveries {
+            for &At { what, at } in targets {
+                let fault = match what {
+                    Target::Member(id) => Fault::Recover { slot: slot(flag, roster, id)?, disk },
+                    Target::Leader => Fault::RecoverLeader { disk },
+                };
+                plan.push((at, fault));
+            }
+        }
+        for &Jump { id, at, by, back } in &self.jump {
+            plan.push((at, Fault::Jump { slot: slot("jump", roster, id)?, by, back }));
+        }
+        for &Pause { id, from, to } in &self.pause {
+            plan.push((from, Fault::Pause(slot("pause", roster, id)?, to)));
+        }
+        for &At { what: Rerank { id, attribute }, at } in &self.rerank {
+            plan.push((at, Fault::Rank(slot("rerank", roster, id)?, attribute)));
+        }
+        for (name, partition) in self.partition.iter().enumerate() {
+            let sides = partition.groups.iter().map(|group| slots("partition", roster, group));
+            let one_way = partition.one_way || self.one_way;
+            let cut = Cut::new(roster.len(), &sides.collect::<Result<Vec<_>, _>>()?, one_way);
+            plan.push((partition.from, Fault::Cut(name, cut)));
+            plan.extend(partition.to.map(|to| (to, Fault::Heal(name))));
+        }
+        plan.extend(self.loss_from.iter().map(|loss| (loss.at, Fault::Loss(loss.what.0))));
+        plan.extend(self.duplicate_from.iter().map(|again| (again.at, Fault::Duplicate(again.what.0))));
+        for &At { what: Midway { id, point }, at } in &self.crash_midway {
+            plan.push((at, Fault::CrashMidway { slot: slot("crash-midway", roster, id)?, point }));
+        }
+        let late = |late: &At<Lateness>| {
+            let Lateness { probability, most } = late.what;
+            (late.at, Fault::Late { probability, most })
+        };
+        plan.extend(self.late.iter().map(late));
+        plan.extend(self.slow.iter().map(|slow| (slow.at, Fault::Slow(slow.what.0))));
+        plan.extend(self.heal_all_at.iter().map(|&at| (at, Fault::HealAll)));
+        order(&mut plan);
+        Ok(plan)
+    }
+
+    /// Refuses the crash of a dead process, the recovery of a live one and the pause of a dead one: an id or a
+    /// time is mistaken.
+    fn check_order(&self, crashed: &[NodeId]) -> Result<(), FlagError> {
+        let members = |targets: &[At<Target>], step: Step| {
+            let member = move |&At { what, at }: &At<Target>| match what {
+                Target::Member(id) => Some((id, at, step)),
+                Target::Leader => None,
+            };
+            targets.iter().filter_map(member).collect::<Vec<_>>()
+        };
+        let mut steps = members(&self.crash, Step::Crash);
+        steps.extend(members(&self.recover, Step::Recover("recover")));
+        steps.extend(members(&self.recover_wiped, Step::Recover("recover-wiped")));
+        steps.extend(self.pause.iter().map(|pause| (pause.id, pause.from, Step::Pause)));
+        // Whether and when a crash in the middle of an input happens turns out during the run.
+        steps.retain(|(id, ..)| self.crash_midway.iter().all(|midway| midway.what.id != *id));
+        steps.sort_by_key(|&(_, at, step)| (at, step));
+        let mut dead: BTreeMap<NodeId, bool> = crashed.iter().map(|&id| (id, true)).collect();
+        for (id, at, step) in steps {
+            let dead = dead.entry(id).or_default();
+            match (step, *dead) {
+                (Step::Crash, true) => {
+                    return Err(FlagError::new("crash", format!("process {id} is already dead at {at}")));
+                }
+                (Step::Recover(flag), false) => {
+                    let advice = format!("crash it before, with --crashed {id} or --crash {id}@TIME");
+                    return Err(FlagError::new(flag, format!("process {id} is not dead at {at}; {advice}")));
+                }
+                (Step::Pause, true) => {
+                    return Err(FlagError::new("pause", format!("process {id} is dead at {at}")));
+                }
+                (Step::Crash, false) => *dead = true,
+                (Step::Recover(_), true) => *dead = false,
+                (Step::Pause, false) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses the recovery of a leader before any leader has crashed. Who the leader is turns out during the
+    /// run, so the crash of a leader says nothing about a process of a known id.
+    fn check_leaders(&self) -> Result<(), FlagError> {
+        let leader = |target: &&At<Target>| target.what == Target::Leader;
+        let first = self.crash.iter().filter(leader).map(|crash| crash.at).min();
+        for (flag, recoveries) in [("recover", &self.recover), ("recover-wiped", &self.recover_wiped)] {
+            let too_early = |target: &&At<Target>| first.is_none_or(|first| target.at < first);
+            if let Some(At { at, .. }) = recoveries.iter().filter(leader).find(too_early) {
+                let reason = format!("no leader has crashed before {at}; add --crash leader@TIME");
+                return Err(FlagError::new(flag, reason));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn of(scenario: &Scenario) -> Faults {
+        let id = |slot: usize| scenario.roster.id(slot);
+        let member = |slot: usize| Target::Member(id(slot));
+        let mut faults = Faults { fail: scenario.fail, ..Faults::default() };
+        if scenario.fail > 0.0 && scenario.fail_within != usual_fail_within(scenario) {
+            faults.fail_within = Some(scenario.fail_within);
+        }
+        let mut plan = scenario.plan.clone();
+        order(&mut plan);
+        for (place, &(at, ref fault)) in plan.iter().enumerate() {
+            match fault {
+                Fault::Crash(slot) => faults.crash.push(At { what: member(*slot), at }),
+                Fault::CrashLeader => faults.crash.push(At { what: Target::Leader, at }),
+                Fault::Recover { slot, disk } => faults.back(*disk).push(At { what: member(*slot), at }),
+                Fault::RecoverLeader { disk } => faults.back(*disk).push(At { what: Target::Leader, at }),
+                Fault::Pause(slot, to) => faults.pause.push(Pause { id: id(*slot), from: at, to: *to }),
+                Fault::Jump { slot, by, back } => {
+                    faults.jump.push(Jump { id: id(*slot), at, by: *by, back: *back });
+                }
+                Fault::Rank(slot, attribute) => {
+                    faults.rerank.push(At { what: Rerank { id: id(*slot), attribute: *attribute }, at });
+                }
+                Fault::Cut(name, cut) => {
+                    let (sides, one_way) = cut.groups();
+                    let groups =
+                        sides.iter().map(|side| side.iter().map(|&slot| id(slot)).collect()).collect();
+                    let healed = plan[place..].iter().find(|(_, fault)| *fault == Fault::Heal(*name));
+                    let to = healed.map(|(to, _)| *to);
+                    faults.partition.push(Partition { groups, one_way, from: at, to });
+                }
+                // Printed with its cut.
+                Fault::Heal(_) => {}
+                Fault::Loss(loss) => faults.loss_from.push(At { what: Probability(*loss), at }),
+                Fault::Duplicate(again) => faults.duplicate_from.push(At { what: Probability(*again), at }),
+                Fault::CrashMidway { slot, point } => {
+                    faults.crash_midway.push(At { what: Midway { id: id(*slot), point: *point }, at });
+                }
+                Fault::Late { probability, most } => {
+                    faults.late.push(At { what: Lateness { probability: *probability, most: *most }, at });
+                }
+                Fault::Slow(factor) => faults.slow.push(At { what: Slowness(*factor), at }),
+                Fault::HealAll => faults.heal_all_at.push(at),
+            }
+        }
+        faults
+    }
+
+    fn back(&mut self, disk: bool) -> &mut Vec<At<Target>> {
+        if disk { &mut self.recover } else { &mut self.recover_wiped }
+    }
+}
+
+fn usual_fail_within(scenario: &Scenario) -> Span {
+    scenario.delay_bound.unwrap_or(scenario.latency.bound()) * 10
+}
+
+/// A change of one process. At equal times a process crashes before it recovers, and recovers before it pauses.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Crash,
+    /// By the flag of this name.
+    Recover(&'static str),
+    Pause,
+}
+
+/// A pause: `5@10..20`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// The process.
+    pub id: NodeId,
+    /// The beginning.
+    pub from: Time,
+    /// The end.
+    pub to: Time,
+}
+
+impl FromStr for Pause {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Pause, String> {
+        let form = || format!("`{text}` has not the form 5@10..20");
+        let (id, when) = text.split_once('@').ok_or_else(form)?;
+        let (from, to) = when.split_once("..").ok_or_else(form)?;
+        let (from, to) = values::times(text, from, to)?;
+        Ok(Pause { id: id.parse()?, from, to })
+    }
+}
+
+impl fmt::Display for Pause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}..{}", self.id, self.from, self.to)
+    }
+}
+
+/// A jump of a clock: `5@10+30` or `5@10-30`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Jump {
+    /// The process.
+    pub id: NodeId,
+    /// The moment.
+    pub at: Time,
+    /// The distance.
+    pub by: Span,
+    /// True if the clock jumps backwards.
+    pub back: bool,
+}
+
+impl FromStr for Jump {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Jump, String> {
+        let form = || format!("`{text}` has not the form 5@10+30 or 5@10-30");
+        let sign = text.find(['+', '-']).ok_or_else(form)?;
+        let At { what: id, at } = text[..sign].parse()?;
+        Ok(Jump { id, at, by: text[sign + 1..].parse()?, back: text[sign..].starts_with('-') })
+    }
+}
+
+impl fmt::Display for Jump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.back { '-' } else { '+' };
+        write!(f, "{}@{}{sign}{}", self.id, self.at, self.by)
+    }
+}
+
+/// A new attribute of a process: `5=99`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rerank {
+    /// The process.
+    pub id: NodeId,
+    /// The attribute.
+    pub attribute: Attribute,
+}
+
+impl Timed for Rerank {
+    const EXAMPLE: &'static str = "5=99";
+}
+
+impl FromStr for Rerank {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Rerank, String> {
+        let form = || format!("`{text}` has not the form 5=99");
+        let (id, attribute) = text.split_once('=').ok_or_else(form)?;
+        Ok(Rerank { id: id.parse()?, attribute: attribute.parse().map_err(|_| form())? })
+    }
+}
+
+impl fmt::Display for Rerank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.id, self.attribute)
+    }
+}
+
+/// A crash in the middle of an input: `5:before-save`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Midway {
+    /// The process.
+    pub id: NodeId,
+    /// The point at which it dies.
+    pub point: CrashPoint,
+}
+
+impl Timed for Midway {
+    const EXAMPLE: &'static str = "5:before-save";
+}
+
+impl FromStr for Midway {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Midway, String> {
+        let form = || format!("`{text}` has not the form 5:before-save, 5:after-save or 5:3");
+        let (id, point) = text.split_once(':').ok_or_else(form)?;
+        Ok(Midway { id: id.parse()?, point: point.parse()? })
+    }
+}
+
+impl fmt::Display for Midway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.id, self.point)
+    }
+}
+
+/// A probability of being late, and by how much at most: `0.01:36`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lateness {
+    /// The probability.
+    pub probability: f64,
+    /// The longest additional delay.
+    pub most: Span,
+}
+
+impl Timed for Lateness {
+    const EXAMPLE: &'static str = "0.01:36";
+}
+
+impl FromStr for Lateness {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Lateness, String> {
+        let form = || format!("`{text}` has not the form 0.01:36");
+        let (probability, most) = text.split_once(':').ok_or_else(form)?;
+        Ok(Lateness { probability: values::probability(probability)?, most: most.parse()? })
+    }
+}
+
+impl fmt::Display for Lateness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.probability, self.most)
+    }
+}
+
+/// A factor by which messages are slower: `20`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Slowness(pub f64);
+
+impl Timed for Slowness {
+    const EXAMPLE: &'static str = "20";
+}
+
+impl FromStr for Slowness {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Slowness, String> {
+        match text.parse() {
+            Ok(factor) if (0.001..=1000.0).contains(&factor) => Ok(Slowness(factor)),
+            _ => Err(format!("`{text}` is not a factor from 0.001 to 1000")),
+        }
+    }
+}
+
+impl fmt::Display for Slowness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A partition of the network: `1,2|3,4,5@10..50`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// The groups that are separated.
+    pub groups: Vec<Vec<NodeId>>,
+    /// True if a group is no longer heard by the groups after it, and still hears them.
+    pub one_way: bool,
+    /// The beginning.
+    pub from: Time,
+    /// The end, unless the partition stays.
+    pub to: Option<Time>,
+}
+
+impl FromStr for Partition {
+    type Err = String;
+
+    /// With `>` for `|`, the partition is one way. Without `..50` it stays; without `@10` it begins at 0.
+    fn from_str(text: &str) -> Result<Partition, String> {
+        let (groups, when) = text.split_once('@').unwrap_or((text, "0"));
+        let (from, to) = match when.split_once("..") {
+            Some((from, to)) => values::times(text, from, to).map(|(from, to)| (from, Some(to)))?,
+            None => (when.parse()?, None),
+        };
+        let group = |text: &str| text.split(',').map(str::parse).collect::<Result<Vec<NodeId>, _>>();
+        let one_way = groups.contains('>');
+        let groups: Vec<_> =
+            groups.split(if one_way { '>' } else { '|' }).map(group).collect::<Result<_, _>>()?;
+        if groups.len() < 2 {
+            return Err(format!("`{text}` has not the form 1,2|3,4,5@10..50: there is nothing to separate"));
+        }
+        let mut named: Vec<NodeId> = groups.concat();
+        named.sort_unstable();
+        match named.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(format!("{} stands on two sides", pair[0])),
+            None => Ok(Partition { groups, one_way, from, to }),
+        }
+    }
+}
+
+impl fmt::Display for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let groups: Vec<String> = self.groups.iter().map(|group| show(group).join(",")).collect();
+        f.write_str(&groups.join(if self.one_way { ">" } else { "|" }))?;
+        match (self.from, self.to) {
+            (Time::ZERO, None) => Ok(()),
+            (from, None) => write!(f, "@{from}"),
+            (from, Some(to)) => write!(f, "@{from}..{to}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(units: u64) -> Time {
+        units.to_string().parse().unwrap()
+    }
+
+    fn at<T>(what: T, units: u64) -> At<T> {
+        At { what, at: time(units) }
+    }
+
+    #[test]
+    fn faults_are_parsed() {
+        assert_eq!("80@12".parse(), Ok(at(NodeId(80), 12)));
+        assert_eq!("80@12".parse(), Ok(at(Target::Member(NodeId(80)), 12)));
+        assert_eq!("leader@12".parse(), Ok(at(Target::Leader, 12)));
+        assert_eq!("5@10..20".parse(), Ok(Pause { id: NodeId(5), from: time(10), to: time(20) }));
+        let Partition { groups, from, to, one_way } = "1,2|3@10..50".parse().unwrap();
+        assert_eq!(groups, [vec![NodeId(1), NodeId(2)], vec![NodeId(3)]]);
+        assert_eq!((from, to, one_way), (time(10), Some(time(50)), false));
+        assert!("1,2>3".parse::<Partition>().unwrap().one_way);
+        assert_eq!("1|2@7".parse::<Partition>().unwrap().to, None);
+        assert_eq!("1|2".parse::<Partition>().unwrap().from, Time::ZERO);
+        let jump = |by, back| Ok(Jump { id: NodeId(5), at: time(10), by, back });
+        assert_eq!("5@10+30".parse(), jump(Span::from_millis(30), false));
+        assert_eq!("5@10-3".parse(), jump(Span::from_millis(3), true));
+        assert_eq!("5@10+1e-3".parse(), jump(Span::from_units(0.001), false));
+        assert_eq!("5=-9@3".parse(), Ok(at(Rerank { id: NodeId(5), attribute: -9 }, 3)));
+        assert_eq!("0.25@3".parse(), Ok(at(Probability(0.25), 3)));
+    }
+
+    #[test]
+    fn faults_are_printed_as_they_are_parsed() {
+        fn check<T: FromStr<Err = String> + fmt::Display>(texts: &[&str]) {
+            for text in texts {
+                assert_eq!(text.parse::<T>().unwrap().to_string(), *text);
+            }
+        }
+        check::<At<Target>>(&["80@12", "leader@0.5"]);
+        check::<Pause>(&["5@10..20"]);
+        check::<Jump>(&["5@10+30", "5@10-0.5"]);
+        check::<At<Rerank>>(&["5=-9@3"]);
+        check::<At<Midway>>(&["5:before-save@10", "5:after-save@10", "5:3@10"]);
+        check::<At<Lateness>>(&["0.25:36@10"]);
+        check::<At<Slowness>>(&["2.5@10"]);
+        check::<Partition>(&["1,2|3@10..50", "1|2|3", "1>2,3@7", "1|2@0..3"]);
+        assert_eq!("1|2@0".parse::<Partition>().unwrap().to_string(), "1|2");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["80", "80@", "@3", "x@3", "80@-1"] {
+            assert!(text.parse::<At<NodeId>>().is_err() && text.parse::<At<Target>>().is_err(), "{text}");
+        }
+        assert!("leader@".parse::<At<Target>>().is_err() && "leader".parse::<At<Target>>().is_err());
+        for text in ["5@10", "5@20..10", "5@10..10", "5@a..b"] {
+            assert!(text.parse::<Pause>().is_err(), "{text}");
+        }
+        for text in ["1,2@3..4", "1|1", "1|x", "1|2@4..3", "1||2"] {
+            assert!(text.parse::<Partition>().is_err(), "{text}");
+        }
+        for text in ["5@10", "5+3", "5@10+", "x@10+3"] {
+            assert!(text.parse::<Jump>().is_err(), "{text}");
+        }
+        for text in ["5=9", "5@3", "5=x@3"] {
+            assert!(text.parse::<At<Rerank>>().is_err(), "{text}");
+        }
+        for text in ["5@10", "5:save@10", "5:-1@10", ":3@10", "5:3"] {
+            assert!(text.parse::<At<Midway>>().is_err(), "{text}");
+        }
+        for text in ["0.1@10", "2:3@10", "0.1:3", "0.1:x@10", "NaN:1@10"] {
+            assert!(text.parse::<At<Lateness>>().is_err(), "{text}");
+        }
+        for text in ["20", "0@10", "x@10", "NaN@10"] {
+            assert!(text.parse::<At<Slowness>>().is_err(), "{text}");
+        }
+        let refusal = |text: &str| text.parse::<Pause>().unwrap_err();
+        assert_eq!(refusal("5@10..5"), "`5@10..5` ends before it begins");
+        assert_eq!(refusal("5@10..10"), "`5@10..10` ends as it begins");
+        assert_eq!(refusal("5@10..1e30"), "1e30".parse::<Time>().unwrap_err());
+        assert_eq!("1|2@5..2".parse::<Partition>().unwrap_err(), "`1|2@5..2` ends before it begins");
+    }
+}

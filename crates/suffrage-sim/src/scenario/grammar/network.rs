@@ -1,0 +1,328 @@
+//! The network, the clocks, the failure detector and the multicast.
+
+use std::fmt;
+use std::str::FromStr;
+
+use suffrage_core::Span;
+
+use super::values::{self, set, show};
+use super::{Flag, FlagError, Section};
+use crate::{Detector, Latency, Multicast, Scenario};
+
+/// What the flags say about the network, the clocks, the failure detector and the multicast.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetworkSpec {
+    /// The delay of messages.
+    pub latency: Latency,
+    /// The delay that processes take for the longest.
+    pub delay_bound: Option<Span>,
+    /// The probability that a message is lost.
+    pub loss: f64,
+    /// The same of messages to a single process, if it differs.
+    pub ucast_loss: Option<f64>,
+    /// The same of multicasts, for each addressee, if it differs.
+    pub mcast_loss: Option<f64>,
+    /// The probability that a message arrives twice.
+    pub duplicate: f64,
+    /// The fraction by which clocks run fast or slow.
+    pub drift: f64,
+    /// The failure detector.
+    pub detector: Detector,
+    /// The multicast.
+    pub multicast: Multicast,
+}
+
+impl Default for NetworkSpec {
+    fn default() -> NetworkSpec {
+        NetworkSpec {
+            latency: Latency::Const(Span::UNIT),
+            delay_bound: None,
+            loss: 0.0,
+            ucast_loss: None,
+            mcast_loss: None,
+            duplicate: 0.0,
+            drift: 0.0,
+            detector: Detector::None,
+            multicast: Multicast::Broadcast,
+        }
+    }
+}
+
+pub(super) const SECTION: Section = Section {
+    heading: "Network, clocks, failure detector and multicast",
+    flags: &[
+        Flag {
+            name: "latency",
+            value: "LATENCY",
+            help: "How long messages take, in time units: const:1, uniform:0.5,1.5, exp:1 (mean) or \
+                   lognormal:1,0.5 (median, spread)",
+            read: |spec, text| set(&mut spec.network.latency, text.parse::<Latency>()),
+            show: |spec| show([&spec.network.latency]),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "delay-bound",
+            value: "TIME",
+            help: "What processes take to be the longest delay [default: what 999 of 1000 messages keep to]",
+            read: |spec, text| set(&mut spec.network.delay_bound, text.parse::<Span>()),
+            show: |spec| show(&spec.network.delay_bound),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "loss",
+            value: "PROBABILITY",
+            help: "How likely a message is lost",
+            read: |spec, text| set(&mut spec.network.loss, values::probability(text)),
+            show: |spec| show([&spec.network.loss]),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "ucast-loss",
+            value: "PROBABILITY",
+            help: "How likely a message to a single process is lost, if not as likely as --loss says",
+            conflicts: &["loss"],
+            read: |spec, text| set(&mut spec.network.ucast_loss, values::probability(text)),
+            show: |spec| show(&spec.network.ucast_loss),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "mcast-loss",
+            value: "PROBABILITY",
+            help: "How likely an addressee misses a multicast, if not as likely as --loss says",
+            read: |spec, text| set(&mut spec.network.mcast_loss, values::probability(text)),
+            show: |spec| show(&spec.network.mcast_loss),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "duplicate",
+            value: "PROBABILITY",
+            help: "How likely a message arrives twice",
+            read: |spec, text| set(&mut spec.network.duplicate, values::probability(text)),
+            show: |spec| show([&spec.network.duplicate]),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "drift",
+            value: "FRACTION",
+            help: "How much clocks run fast or slow, as a fraction",
+            read: |spec, text| set(&mut spec.network.drift, values::drift(text)),
+            show: |spec| show([&spec.network.drift]),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "detector",
+            value: "DETECTOR",
+            help: "How processes learn of failures: none, ideal:DELAY, or parametric:DELAY,RATE with wrong \
+                   suspicions at a rate per process and time unit; or by messages of a real detector, which may \
+                   err: heartbeat:PERIOD,TIMEOUT, phi:THRESHOLD[,PERIOD] (8 errs in one silence of 10^8; \
+                   without PERIOD there is one heartbeat per longest delay) or gossip:PERIOD,T_FAIL; \
+                   `suffrage simulate-detector` measures those",
+            read: |spec, text| set(&mut spec.network.detector, text.parse::<Detector>()),
+            show: |spec| show([&spec.network.detector]),
+            ..Flag::NEW
+        },
+        Flag {
+            name: "multicast",
+            value: "MULTICAST",
+            help: "How multicasts reach people, of algorithms that multicast: broadcast (each addressee misses \
+                   it as often as any message), ideal:PROBABILITY (each is reached so often, whatever --loss is; \
+                   heartbeats too; alone, `ideal` is ideal:1, less what --mcast-loss says), or \
+                   bimodal:FANOUT,ROUNDS (a broadcast repaired by gossip); `suffrage simulate-multicast` \
+                   measures them",
+            read: |spec, text| set(&mut spec.network.multicast, text.parse::<Multicast>()),
+            show: |spec| show([&spec.network.multicast]),
+            ..Flag::NEW
+        },
+    ],
+};
+
+impl NetworkSpec {
+    pub(super) fn apply(&self, scenario: &mut Scenario) -> Result<(), FlagError> {
+        if self.delay_bound.unwrap_or(self.latency.bound()).is_zero() {
+            let flag = if self.delay_bound.is_some() { "delay-bound" } else { "latency" };
+            let reason = "no time at all to answer in; add a --delay-bound above 0";
+            return Err(FlagError::new(flag, reason));
+        }
+        (scenario.multicast, scenario.multicast_loss) = self.multicast()?;
+        scenario.latency = self.latency;
+        scenario.delay_bound = self.delay_bound;
+        scenario.loss = self.ucast_loss.unwrap_or(self.loss);
+        scenario.duplicate = self.duplicate;
+        scenario.drift = self.drift;
+        scenario.detector = self.detector;
+        Ok(())
+    }
+
+    /// The multicast, and the probability that an addressee misses one if that of other messages differs.
+    fn multicast(&self) -> Result<(Multicast, Option<f64>), FlagError> {
+        match (self.multicast, self.mcast_loss) {
+            (Multicast::Ideal(reached), Some(_)) if reached < 1.0 => {
+                let reason = "--multicast ideal:PROBABILITY says it already; give one of the two";
+                Err(FlagError::new("mcast-loss", reason))
+            }
+            (Multicast::Ideal(_), Some(missed)) => Ok((Multicast::Broadcast, Some(missed))),
+            // --ucast-loss does not concern multicasts.
+            (multicast, None) => Ok((multicast, self.ucast_loss.map(|_| self.loss))),
+            (multicast, missed) => Ok((multicast, missed)),
+        }
+    }
+
+    pub(super) fn of(scenario: &Scenario) -> NetworkSpec {
+        let Scenario { latency, delay_bound, loss, duplicate, drift, detector, multicast, .. } = *scenario;
+        let mcast_loss = match multicast {
+            // The simulator goes by the probability of an ideal multicast alone.
+            Multicast::Ideal(_) => None,
+            Multicast::Broadcast | Multicast::Bimodal(_) => scenario.multicast_loss,
+        };
+        NetworkSpec {
+            latency,
+            delay_bound,
+            loss,
+            ucast_loss: None,
+            mcast_loss,
+            duplicate,
+            drift,
+            detector,
+            multicast,
+        }
+    }
+}
+
+impl FromStr for Latency {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Latency, String> {
+        let (kind, values) = text.split_once(':').unwrap_or((text, ""));
+        let latency = match (kind, values.split_once(',')) {
+            ("const", None) if !values.is_empty() => Latency::Const(values.parse()?),
+            ("uniform", Some((least, most))) => Latency::Uniform(least.parse()?, most.parse()?),
+            ("exp", None) if !values.is_empty() => Latency::Exponential(values.parse()?),
+            ("lognormal", Some((median, sigma))) => match sigma.parse() {
+                Ok(sigma) if (0.0..=5.0).contains(&sigma) => Latency::LogNormal(median.parse()?, sigma),
+                _ => return Err(format!("`{sigma}` is not a spread from 0 to 5")),
+            },
+            _ => {
+                let forms = "const:1, uniform:0.5,1.5, exp:1 or lognormal:1,0.5";
+                return Err(format!("`{text}` is not a latency; it has the form {forms}"));
+            }
+        };
+        match latency {
+            Latency::Uniform(least, most) if least > most => Err(format!("{least} is more than {most}")),
+            _ => Ok(latency),
+        }
+    }
+}
+
+impl fmt::Display for Latency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Latency::Const(span) => write!(f, "const:{span}"),
+            Latency::Uniform(least, most) => write!(f, "uniform:{least},{most}"),
+            Latency::Exponential(mean) => write!(f, "exp:{mean}"),
+            Latency::LogNormal(median, sigma) => write!(f, "lognormal:{median},{sigma}"),
+        }
+    }
+}
+
+impl FromStr for Detector {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Detector, String> {
+        let (kind, values) = text.split_once(':').unwrap_or((text, ""));
+        match (kind, values.split_once(',')) {
+            ("none", None) if values.is_empty() => Ok(Detector::None),
+            ("ideal", None) if !values.is_empty() => Ok(Detector::Ideal { delay: values.parse()? }),
+            ("parametric", Some((delay, rate))) => match rate.parse() {
+                Ok(false_rate) if (0.0..=1.0).contains(&false_rate) => {
+                    Ok(Detector::Parametric { delay: delay.parse()?, false_rate })
+                }
+                _ => Err(format!(
+                    "`{rate}` is not a rate of wrong suspicions from 0 to 1 per process and time unit"
+                )),
+            },
+            ("heartbeat" | "phi" | "gossip", _) => text.parse().map(Detector::Real),
+            _ => Err(format!(
+                "`{text}` is not a detector; it is none, ideal:DELAY, parametric:DELAY,RATE, \
+                 heartbeat:PERIOD,TIMEOUT, phi:THRESHOLD[,PERIOD] or gossip:PERIOD,T_FAIL"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Detector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Detector::None => f.write_str("none"),
+            Detector::Ideal { delay } => write!(f, "ideal:{delay}"),
+            Detector::Parametric { delay, false_rate } => write!(f, "parametric:{delay},{false_rate}"),
+            Detector::Real(options) => options.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Multicast {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Multicast, String> {
+        match text.split_once(':').unwrap_or((text, "")) {
+            ("broadcast", "") => Ok(Multicast::Broadcast),
+            ("ideal", "") if !text.contains(':') => Ok(Multicast::Ideal(1.0)),
+            ("ideal", value) => match value.parse() {
+                Ok(probability) if (0.0..=1.0).contains(&probability) => Ok(Multicast::Ideal(probability)),
+                _ => Err(format!("`{value}` is not a probability from 0 to 1 of being reached")),
+            },
+            ("bimodal", values) => values.parse().map(Multicast::Bimodal),
+            _ => Err(format!(
+                "`{text}` is not a multicast; it is broadcast, ideal:PROBABILITY or bimodal:FANOUT,ROUNDS"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Multicast {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Multicast::Broadcast => f.write_str("broadcast"),
+            Multicast::Ideal(probability) => write!(f, "ideal:{probability}"),
+            Multicast::Bimodal(options) => write!(f, "bimodal:{options}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_are_read_as_they_are_shown() {
+        for text in ["const:1", "uniform:0,1.5", "exp:2", "lognormal:1,0.5"] {
+            assert_eq!(text.parse::<Latency>().unwrap().to_string(), text);
+        }
+        for text in ["1", "const:", "uniform:2,1", "uniform:1", "exp:-1", "lognormal:1,x", "normal:1"] {
+            assert!(text.parse::<Latency>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn detectors_are_read_as_they_are_shown() {
+        for text in ["none", "ideal:2", "parametric:2,0.001", "heartbeat:1,3.5", "phi:8", "gossip:1,9"] {
+            assert_eq!(text.parse::<Detector>().unwrap().to_string(), text);
+        }
+        for text in ["", "ideal", "ideal:x", "parametric:1", "parametric:1,2", "ping:8", "heartbeat:1"] {
+            assert!(text.parse::<Detector>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn multicasts_are_read_as_they_are_shown() {
+        for text in ["broadcast", "ideal:0.9", "bimodal:2,5"] {
+            assert_eq!(text.parse::<Multicast>().unwrap().to_string(), text);
+        }
+        assert_eq!("ideal".parse(), Ok(Multicast::Ideal(1.0)));
+        for text in
+            ["", "reliable", "broadcast:1", "ideal:", "ideal:2", "bimodal:2", "bimodal:0,5", "bimodal:1,x"]
+        {
+            assert!(text.parse::<Multicast>().is_err(), "{text}");
+        }
+    }
+}
