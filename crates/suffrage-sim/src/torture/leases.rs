@@ -346,6 +346,10 @@ impl Strain<'_> {
             self.forget(&lost);
         }
         self.plan.extend((0..self.voters).map(|slot| (end, Fault::Recover { slot, disk: true })));
+        // A crash in the middle of an input comes at any time later, and there may be no recovery after it.
+        let stays = |(_, fault): &(Time, Fault)| !matches!(fault, Fault::CrashMidway { slot, .. } if *slot < self.voters && !lost.contains(slot));
+        scenario.plan.retain(stays);
+        self.plan.retain(stays);
         for (_, fault) in scenario.plan.iter_mut().chain(&mut self.plan) {
             if let Fault::Recover { slot, disk } = fault {
                 *disk = !lost.contains(slot);
