@@ -45,7 +45,7 @@ use suffrage_net::transport::{self, Sealed};
 use suffrage_node::Error;
 use suffrage_node::clock::BootClock;
 use suffrage_node::config::Config;
-use suffrage_node::lease::{Node, Settings};
+use suffrage_node::lease::{Node, NodeState, Settings};
 use suffrage_node::storage::{DataFolder, MemoryDisk};
 
 /// An election in which nobody stands. The daemon looks at it every now and then, so that it hears the voters
@@ -371,7 +371,7 @@ async fn live(config: &Config, new: bool) -> Result<(), Error> {
         "started"
     );
     notify::tell("READY=1");
-    let mut condition = daemon.node.condition();
+    let mut state = daemon.node.state();
     let mut watchdog = tokio::time::interval(notify::watchdog().unwrap_or(Duration::from_secs(3_600)));
     loop {
         tokio::select! {
@@ -381,8 +381,8 @@ async fn live(config: &Config, new: bool) -> Result<(), Error> {
             _ = watchdog.tick() => if http::is_alive(&daemon.node) {
                 notify::tell("WATCHDOG=1");
             },
-            Ok(stopped) = condition.wait_for(|condition| condition.stopped.is_some()) => {
-                let reason = stopped.stopped.clone().flatten();
+            Ok(stopped) = state.wait_for(NodeState::is_stopped) => {
+                let NodeState::Stopped { cause: reason } = stopped.clone() else { break };
                 return Err(Error::Failed(reason.unwrap_or_else(|| "nobody told it to".to_string())));
             }
         }

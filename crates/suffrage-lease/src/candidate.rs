@@ -43,10 +43,6 @@ impl Voters {
         self.0 |= 1 << place;
     }
 
-    fn with(self, others: Voters) -> Voters {
-        Voters(self.0 | others.0)
-    }
-
     fn len(self) -> usize {
         self.0.count_ones() as usize
     }
@@ -147,8 +143,10 @@ pub struct Candidate {
     round: Round,
     /// When the last question was asked.
     asked: Time,
-    /// How long it waits for answers: longer after each round that too few voters answered in time.
+    /// How long it waits for answers: longer once some have come too late.
     wait: Span,
+    /// The first question since the last answer, and when it was asked.
+    unanswered: Option<(Request, Time)>,
     lease: Option<Lease>,
     /// The request of the renewal that was won last: a late `Rejected` still counts.
     won: Option<Request>,
@@ -191,6 +189,7 @@ impl Candidate {
             round: Round::None,
             asked: now,
             wait: timings.round,
+            unanswered: None,
             lease: None,
             won: None,
             leader: None,
@@ -301,17 +300,17 @@ impl Candidate {
         matches!((&self.round, self.lease), (Round::Proposal { token, .. }, Some(lease)) if lease.token == *token)
     }
 
-    /// A round is over before a majority has answered, be it in vain: the next ones wait for longer. Renewals need
-    /// not: several of them may be under way.
-    fn grow_wait(&mut self) {
-        let answered = match &self.round {
-            Round::None => return,
-            Round::Enquiry { answered, .. } => *answered,
-            Round::Preparation { promised, refused, .. } => promised.with(*refused),
-            Round::Proposal { accepted, refused, .. } => accepted.with(*refused),
-        };
-        if answered.len() < self.majority() && !self.renews() {
-            self.wait = (self.wait * 2).min(self.timings.longest_round());
+    /// A voter has answered this request. One that took longer than it waits for answers was in vain: from now on it
+    /// waits for longer. Where no answer comes at all, to wait for longer would not help.
+    fn grow_wait(&mut self, now: Time, answered: Request) {
+        let Some((first, asked)) = self.unanswered else { return };
+        let behind = answered.0.wrapping_sub(first.0);
+        if behind == 0 && now.since(asked) > self.wait {
+            self.wait = (now.since(asked) * 2).min(self.timings.longest_round());
+        }
+        // An answer to an earlier question says nothing about this one.
+        if behind < u64::MAX / 2 {
+            self.unanswered = None;
         }
     }
 
@@ -357,6 +356,7 @@ impl Candidate {
 
     fn await_answers(&mut self, now: Time) {
         self.asked = now;
+        self.unanswered.get_or_insert((self.request, now));
         self.next = now + self.wait;
     }
 
@@ -496,7 +496,7 @@ impl Candidate {
         if healthy == std::mem::replace(&mut self.healthy, healthy) {
             return;
         }
-        self.stood_since = now;
+        (self.stood_since, self.claims) = (now, 0);
         if healthy {
             self.stands_back_until = now;
             self.next = self.next.min(now);
@@ -511,7 +511,7 @@ impl Candidate {
     /// How good a leader it would be has changed.
     pub fn set_attribute(&mut self, now: Time, attribute: Attribute) {
         if attribute != std::mem::replace(&mut self.attribute, attribute) {
-            self.stood_since = now;
+            (self.stood_since, self.claims) = (now, 0);
         }
     }
 
@@ -523,7 +523,6 @@ impl Candidate {
         if now < self.next {
             return;
         }
-        self.grow_wait();
         match (self.lease, &self.round) {
             // What takes longer than a round may be lost: asks again, from a later moment on.
             (Some(_), &Round::Proposal { token, outbid: false, .. }) => self.propose(fx, now, token),
@@ -543,6 +542,9 @@ impl Candidate {
     pub fn on_reply(&mut self, fx: &mut impl Effects, now: Time, from: NodeId, reply: Reply) {
         let Some(place) = self.voters.iter().position(|&voter| voter == from) else { return };
         self.lapse(fx, now);
+        if let Some(request) = reply.request() {
+            self.grow_wait(now, request);
+        }
         match reply {
             Reply::Promised { request } => self.on_promised(fx, now, place, request),
             Reply::Accepted { request, .. } => self.on_accepted(fx, now, place, request),
@@ -554,7 +556,7 @@ impl Candidate {
             }
             Reply::Vacant { promised } => {
                 self.greatest = self.greatest.max(promised);
-                self.on_vacant(fx, now);
+                self.wake_up(fx, now);
             }
             // For observers.
             Reply::Watched { .. } | Reply::Changed { .. } => {}
@@ -746,7 +748,8 @@ impl Candidate {
         }
     }
 
-    fn on_vacant(&mut self, fx: &mut impl Effects, now: Time) {
+    /// A voter has said that nobody leads: it contends, if it stands.
+    pub fn wake_up(&mut self, fx: &mut impl Effects, now: Time) {
         if self.stands(now) && self.lease.is_none() {
             self.forget_leader(fx);
             self.contend(fx, now);

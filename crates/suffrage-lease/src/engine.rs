@@ -336,7 +336,7 @@ impl Engine {
                     if state.candidate.lease().is_some() {
                         state.yield_until = state.yield_until.max(now + window);
                     }
-                    state.campaign_at = None;
+                    (state.campaign_at, state.woken) = (None, false);
                     state.candidate.set_healthy(fx, now, false);
                 }
                 _ => {}
@@ -410,8 +410,12 @@ impl Engine {
             let held = state.retries > 0
                 && self.voter.as_ref().is_some_and(|voter| voter.grant(now, state.name).is_some());
             self.input(cx, index, |state, fx| {
-                if state.campaign_at.take_if(|when| *when <= now).is_some() && !held {
-                    state.candidate.contend(fx, now);
+                if state.campaign_at.take_if(|when| *when <= now).is_some() {
+                    match (held, std::mem::take(&mut state.woken)) {
+                        (true, _) => {}
+                        (false, true) => state.candidate.wake_up(fx, now),
+                        (false, false) => state.candidate.contend(fx, now),
+                    }
                 }
                 state.candidate.on_due(fx, now);
             });
@@ -450,7 +454,7 @@ impl Engine {
         if fx.stepped_down {
             state.pinned = false;
             if state.once && state.standing {
-                (state.standing, state.campaign_at) = (false, None);
+                (state.standing, state.campaign_at, state.woken) = (false, None, false);
                 state.candidate.set_healthy(&mut fx, now, false);
             }
         }
@@ -513,6 +517,7 @@ impl Engine {
         let first = state.comes_first(me, voter);
         let patience = if first { round_trip } else { round_trip + window.max(TIMER_GRAIN) };
         state.campaign_at.get_or_insert(expires + patience.min(delay * YIELD_ROUNDS));
+        state.woken = true;
         self.schedule(index);
         true
     }

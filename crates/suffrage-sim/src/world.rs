@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 use std::hash::Hash as _;
 
-use suffrage_core::{
-    Command, Context, Message as _, NodeId, Process, Quality, Roster, Span, Time, Timer as _,
-};
+use suffrage_core::{Context, Message as _, NodeId, Process, Quality, Roster, Span, Time, Timer as _};
 
 use crate::detector::Suspicions;
 use crate::environment::{Environment, Event, EventKind, Turn};
@@ -168,7 +166,8 @@ impl<P: Process> World<P> {
     }
 
     /// Schedules a command. If the time is past, it is given now.
-    pub fn command(&mut self, at: Time, slot: usize, command: Command) {
+    pub fn command(&mut self, at: Time, slot: usize, command: impl Into<P::Command>) {
+        let command = command.into().to_string().into_boxed_str();
         self.schedule(at, ScheduledAction::Command(slot, command));
     }
 

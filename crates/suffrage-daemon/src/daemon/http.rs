@@ -205,7 +205,7 @@ impl IntoResponse for Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Problem {
         let status = match &error {
-            Error::Unfit(_) | Error::Refused(_) => StatusCode::BAD_REQUEST,
+            Error::InvalidConfig(_) | Error::Join(_) => StatusCode::BAD_REQUEST,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
         Problem::new(status, error.to_string())
@@ -258,12 +258,12 @@ async fn within<R>(
     wait: Span,
     answer: impl Future<Output = Result<R, Error>>,
 ) -> Result<R, Problem> {
-    let stands_still = node.condition().borrow().trouble.is_some() || !is_alive(node);
+    let stands_still = node.state().borrow().storage_failure().is_some() || !is_alive(node);
     let patience = PATIENCE + Duration::from_nanos(wait.as_nanos());
     if !stands_still && let Ok(answer) = tokio::time::timeout(patience, answer).await {
         return Ok(answer?);
     }
-    let trouble = node.condition().borrow().trouble.clone();
+    let trouble = node.state().borrow().storage_failure().map(str::to_string);
     let why = trouble.map_or("it does not come round to answering".to_string(), |trouble| {
         format!("it cannot save its state: {trouble}")
     });

@@ -50,6 +50,8 @@ pub struct ElectionState {
     tick: Span,
     /// When to campaign without a wake-up from a voter.
     pub(super) campaign_at: Option<Time>,
+    /// Whether a voter has woken the candidate, which has deferred its campaign.
+    pub(super) woken: bool,
     /// How often in a row it has campaigned in vain.
     pub(super) retries: u8,
     /// Whether a rival that goes first campaigns, too.
@@ -86,6 +88,7 @@ impl ElectionState {
             ttl: config.ttl,
             tick: tick(config.slack(engine)),
             campaign_at: None,
+            woken: false,
             retries: 0,
             outranked: false,
             yield_until: now,
@@ -210,7 +213,7 @@ impl ElectionState {
     pub(super) fn retry(&mut self, now: Time, first: bool, pause: Span) {
         let first = first && !std::mem::take(&mut self.outranked);
         if self.candidate.lease().is_some() {
-            self.campaign_at = None;
+            (self.campaign_at, self.woken) = (None, false);
             return;
         }
         if self.retries == RETRIES {

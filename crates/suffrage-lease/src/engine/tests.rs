@@ -1,9 +1,10 @@
-//! The host alone: what it says to itself, how it shares datagrams, when it wants to be called.
+//! The engine alone: what it says to itself, when it wants to be called, when it campaigns.
 
-use suffrage_lease::{Grant, MEMORY, Request, Token};
+use suffrage_core::{Effects, Rng, Roster};
 
 use super::*;
-use crate::lease::{SEAT_MEMORY, Why};
+use crate::message::{Grant, Request, Token};
+use crate::voter::MEMORY;
 
 const ME: NodeId = NodeId(1);
 
@@ -11,42 +12,148 @@ fn at(millis: u64) -> Time {
     Time::ZERO + Span::from_millis(millis)
 }
 
-/// A host, and everybody else's part played by hand.
+fn election(name: &str) -> ElectionName {
+    ElectionName::new(name).unwrap()
+}
+
+/// What an engine announces of an election.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum News {
+    Said(Announcement),
+    LeadsUntil(Time),
+}
+
+/// Takes note of what an engine does.
+struct Notes {
+    now: Time,
+    rng: Rng,
+    sent: Vec<(NodeId, Message)>,
+    news: Vec<(usize, News)>,
+    saved: Option<Saved>,
+    due: Option<Time>,
+}
+
+impl Effects<Engine> for Notes {
+    fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+    fn send(&mut self, to: NodeId, message: Message) {
+        self.sent.push((to, message));
+    }
+    fn multicast(&mut self, _: Message) {
+        unreachable!("an engine sends to each voter by itself");
+    }
+    fn set_timer(&mut self, _: Timer, after: Span) {
+        self.due = Some(self.now + after);
+    }
+    fn cancel_timer(&mut self, _: Timer) {
+        self.due = None;
+    }
+    fn save(&mut self, saved: Saved) {
+        self.saved = Some(saved);
+    }
+    fn announce(&mut self, _: Announcement) {
+        unreachable!("every election has an index");
+    }
+    fn lead_until(&mut self, _: Time) {
+        unreachable!("every election has an index");
+    }
+    fn announce_in(&mut self, index: usize, announcement: Announcement) {
+        self.news.push((index, News::Said(announcement)));
+    }
+    fn lead_until_in(&mut self, index: usize, end: Time) {
+        self.news.push((index, News::LeadsUntil(end)));
+    }
+    fn suspect(&mut self, _: NodeId) {}
+    fn restore(&mut self, _: NodeId) {}
+}
+
+/// An engine, and everybody else's part played by hand.
 struct Stand {
-    host: Host,
-    out: Output,
+    engine: Engine,
+    notes: Notes,
 }
 
 impl Stand {
     fn new(voters: u64) -> Stand {
-        Stand::of(ME, voters)
+        Stand::of(ME, EngineConfig::new((1..=voters).map(NodeId)), Start::Fresh)
     }
 
-    fn of(me: NodeId, voters: u64) -> Stand {
-        let settings = Settings::new((1..=voters).map(NodeId));
-        let mut out = Output::new(settings.datagram);
-        let host = Host::start(me, settings, Start::Fresh, 7 + me.0, at(0), &mut out).unwrap();
-        Stand { host, out }
+    fn of(me: NodeId, config: EngineConfig, start: Start<Saved>) -> Stand {
+        let notes = Notes {
+            now: at(0),
+            rng: Rng::new(7 + me.0),
+            sent: Vec::new(),
+            news: Vec::new(),
+            saved: None,
+            due: None,
+        };
+        let mut stand = Stand { engine: Engine::new(me, config).unwrap(), notes };
+        stand.input(at(0), |engine, cx| engine.on_start(cx, start));
+        stand
     }
 
-    fn join(&mut self, now: Time, text: &str) -> Seat {
-        self.host.join(now, text, Terms::default(), &mut self.out).unwrap()
+    fn input(&mut self, now: Time, input: impl FnOnce(&mut Engine, &mut Context<'_, Engine>)) {
+        let roster = Roster::listed(vec![self.engine.me()]).unwrap();
+        let delay = self.engine.config().delay;
+        self.notes.now = now;
+        input(&mut self.engine, &mut Context::new(now, roster.view(0), delay, &mut self.notes));
     }
 
-    fn stand(&mut self, now: Time, text: &str) -> Seat {
-        let seat = self.join(now, text);
-        self.host.stand(now, seat, &mut self.out);
-        seat
+    fn command(&mut self, now: Time, name: &str, action: Action) {
+        let command = action.in_election(election(name));
+        self.input(now, |engine, cx| engine.on_command(cx, command));
     }
 
-    fn sent(&mut self) -> Vec<(NodeId, Vec<Message>)> {
-        let mut sent = Vec::new();
-        self.out.mail.drain(|to, datagram| sent.push((to, outbox::decode(datagram).unwrap())));
-        sent
+    fn index(&self, name: &str) -> Option<ElectionIndex> {
+        self.engine.index_of(Name::of(name))
     }
 
-    fn events(&mut self) -> Vec<(Seat, Event)> {
-        std::mem::take(&mut self.out.events)
+    fn join(&mut self, now: Time, name: &str) -> ElectionIndex {
+        self.command(now, name, Action::Join(None));
+        self.index(name).expect("it has joined")
+    }
+
+    fn stand(&mut self, now: Time, name: &str) -> ElectionIndex {
+        let index = self.join(now, name);
+        self.command(now, name, Action::Stand { once: false });
+        index
+    }
+
+    fn hears(&mut self, now: Time, from: NodeId, messages: impl IntoIterator<Item = Message>) {
+        for message in messages {
+            self.input(now, |engine, cx| engine.on_message(cx, from, message));
+        }
+    }
+
+    /// The timer runs out, if it is due.
+    fn wakes(&mut self, now: Time) -> bool {
+        let due = self.notes.due.take_if(|due| *due <= now).is_some();
+        if due {
+            self.input(now, |engine, cx| engine.on_timer(cx, Timer));
+        }
+        due
+    }
+
+    fn sent(&mut self) -> Vec<(NodeId, Message)> {
+        std::mem::take(&mut self.notes.sent)
+    }
+
+    fn bodies(&mut self) -> Vec<Body> {
+        self.sent().into_iter().map(|(_, message)| message.body).collect()
+    }
+
+    fn news(&mut self) -> Vec<(usize, News)> {
+        std::mem::take(&mut self.notes.news)
+    }
+
+    /// What it has announced, but for ends of leases.
+    fn said(&mut self) -> Vec<(usize, Announcement)> {
+        let said = |(index, news)| match news {
+            News::Said(announcement) => Some((index, announcement)),
+            News::LeadsUntil(_) => None,
+        };
+        self.news().into_iter().filter_map(said).collect()
     }
 
     /// The other voters agree to everything, at once, until nothing more is said.
@@ -56,288 +163,312 @@ impl Stand {
             if sent.is_empty() {
                 return;
             }
-            for (to, messages) in sent {
-                let replies = messages.into_iter().filter_map(|message| {
-                    let reply = match message.body {
-                        Body::Ask(Ask::Prepare { request, .. }) => Reply::Promised { request },
-                        Body::Ask(Ask::Propose { request, renewal, .. }) => {
-                            Reply::Accepted { request, renewal }
-                        }
-                        _ => return None,
-                    };
-                    Some(Message { name: message.name, body: Body::Reply(reply) })
-                });
-                self.host.on_messages(now, to, replies.collect::<Vec<_>>(), &mut self.out);
+            for (to, message) in sent {
+                let reply = match message.body {
+                    Body::Ask(Ask::Prepare { request, .. }) => Reply::Promised { request },
+                    Body::Ask(Ask::Propose { request, renewal, .. }) => Reply::Accepted { request, renewal },
+                    _ => continue,
+                };
+                self.hears(now, to, [Message { name: message.name, body: Body::Reply(reply) }]);
             }
         }
     }
 
-    /// Does what is due up to then, with others that agree. How many datagrams that took.
-    fn run(&mut self, until: Time) -> usize {
-        let mut datagrams = 0;
-        while let Some(due) = self.host.next_due().filter(|due| *due <= until) {
-            self.host.on_due(due, &mut self.out);
-            self.out.mail.drain(|_, _| datagrams += 1);
-        }
-        datagrams
+    /// Leads this election.
+    fn leads(&mut self, now: Time, name: &str) -> ElectionIndex {
+        let index = self.stand(now, name);
+        self.all_agree(now);
+        assert!(self.engine.lease(now, index).is_some());
+        self.news();
+        index
     }
+}
+
+fn elected(index: ElectionIndex, leader: NodeId, term: u64) -> (usize, Announcement) {
+    (index.index(), Announcement::Elected { leader, term: suffrage_core::Term(term) })
+}
+
+fn stepped_down(index: ElectionIndex) -> (usize, Announcement) {
+    (index.index(), Announcement::SteppedDown)
 }
 
 /// What a candidate says to the voter of its own node is no message.
 #[test]
-fn the_only_voter_elects_itself_without_a_datagram() {
+fn the_only_voter_elects_itself_without_a_message() {
     let mut alone = Stand::new(1);
-    assert!(alone.out.save.take().is_some(), "that it exists");
-    let seat = alone.stand(at(0), "x");
-    assert!(alone.out.save.is_some_and(|saved| saved.ceiling >= 1));
-    let events = alone.events();
-    let &[(at_seat, Event::Led { token, valid_until, .. })] = &events[..] else { panic!("{events:?}") };
-    assert_eq!((at_seat, token.number()), (seat, 1));
-    assert!(valid_until > at(2_900) && valid_until < at(3_000));
+    assert!(alone.notes.saved.take().is_some(), "that it exists");
+    let index = alone.stand(at(0), "x");
+    assert!(alone.notes.saved.is_some_and(|saved| saved.ceiling >= 1));
+    let news = alone.news();
+    let &[(_, News::LeadsUntil(end)), (_, News::Said(said))] = &news[..] else { panic!("{news:?}") };
+    assert_eq!((index.index(), said), elected(index, ME, 1));
+    assert!(end > at(2_900) && end < at(3_000));
+    assert_eq!(alone.engine.lease(at(1), index).map(|lease| lease.valid_until), Some(end));
+    assert_eq!(alone.engine.lease(end, index), None, "by its clock it is over");
     assert!(alone.sent().is_empty());
-    alone.host.withdraw(at(1), seat, &mut alone.out);
-    assert_eq!(alone.events(), [(seat, Event::Lost)]);
+    alone.command(at(1), "x", Action::Withdraw);
+    assert_eq!(alone.said(), [stepped_down(index)]);
     assert!(alone.sent().is_empty());
 }
 
 #[test]
-fn a_name_is_taken_once_and_free_again_after_leaving() {
-    let mut host = Stand::new(1);
-    let seat = host.stand(at(0), "x");
-    assert_eq!(host.host.join(at(0), "x", Terms::default(), &mut host.out), Err(Refused::Taken));
-    assert!(matches!(host.host.join(at(0), "", Terms::default(), &mut host.out), Err(Refused::Unfit(_))));
-    host.events();
-    host.host.leave(at(1), seat, &mut host.out);
-    assert_eq!(host.events(), [(seat, Event::Lost)], "it handed over first");
-    assert!(host.host.is_empty());
-    let again = host.stand(at(2), "x");
-    assert!(matches!(host.events()[..], [(_, Event::Led { token, .. })] if token.number() == 2));
-    assert_eq!(again, seat, "the place is used again");
+fn a_name_is_joined_once_and_free_again_after_leaving() {
+    let mut stand = Stand::new(1);
+    let index = stand.stand(at(0), "x");
+    assert_eq!(stand.engine.check_join(&election("x"), None), Err(JoinError::AlreadyJoined));
+    let long = CandidateConfig { ttl: Span::from_millis(70_000), ..CandidateConfig::default() };
+    assert!(matches!(stand.engine.check_join(&election("y"), Some(&long)), Err(JoinError::Invalid(_))));
+    stand.command(at(0), "y", Action::Join(Some(long)));
+    assert_eq!(stand.index("y"), None, "a join that cannot work changes nothing");
+    stand.news();
+    stand.command(at(1), "x", Action::Leave);
+    assert_eq!(stand.said(), [stepped_down(index)], "it handed over first");
+    assert!(stand.engine.is_empty());
+    let again = stand.stand(at(2), "x");
+    assert_eq!(stand.said(), [elected(again, ME, 2)]);
+    assert_eq!(again, index, "the index is used again");
 }
 
-/// A thousand names that were led at different moments renew in few datagrams, and not one comes late.
+/// A thousand names that were led at different moments renew at few moments, and not one comes late.
 #[test]
-fn renewals_share_datagrams_and_come_early_enough() {
+fn renewals_come_together_and_early_enough() {
     let mut stand = Stand::new(3);
     for number in 0..1_000 {
-        let now = at(number);
-        stand.run(now);
-        stand.stand(now, &number.to_string());
-        stand.all_agree(now);
+        while let Some(due) = stand.notes.due.filter(|due| *due <= at(number)) {
+            stand.wakes(due);
+            stand.sent();
+        }
+        stand.stand(at(number), &number.to_string());
+        stand.all_agree(at(number));
     }
-    let led = |stand: &mut Stand| {
-        let events = stand.events();
-        events.iter().filter(|(_, event)| matches!(event, Event::Led { .. })).count()
-    };
-    assert_eq!(led(&mut stand), 1_000);
+    let led = stand.said().iter().filter(|(_, said)| said.leader() == Some(ME)).count();
+    assert_eq!(led, 1_000);
     let (from, until) = (at(2_000), at(3_000));
-    let (mut datagrams, mut renewed) = (0, 0);
-    while let Some(due) = stand.host.next_due().filter(|due| *due <= until) {
-        stand.host.on_due(due, &mut stand.out);
+    let (mut moments, mut renewed) = (0, 0);
+    while let Some(due) = stand.notes.due.filter(|due| *due <= until) {
+        stand.wakes(due);
         let sent = stand.sent();
         if due >= from {
-            datagrams += sent.len();
-            renewed += sent.iter().map(|(_, messages)| messages.len()).sum::<usize>();
+            moments += 1;
+            renewed += sent.len();
         }
-        for (to, messages) in sent {
-            let replies = messages.into_iter().map(|message| {
-                let Body::Ask(Ask::Propose { request, renewal: true, .. }) = message.body else {
-                    panic!("{message:?}")
-                };
-                Message { name: message.name, body: Body::Reply(Reply::Accepted { request, renewal: true }) }
-            });
-            stand.host.on_messages(due, to, replies.collect::<Vec<_>>(), &mut stand.out);
+        for (to, message) in sent {
+            let Body::Ask(Ask::Propose { request, renewal: true, .. }) = message.body else {
+                panic!("{message:?}")
+            };
+            let reply = Reply::Accepted { request, renewal: true };
+            stand.hears(due, to, [Message { name: message.name, body: Body::Reply(reply) }]);
         }
-        for (_, event) in stand.events() {
-            let Event::Renewed { valid_until, .. } = event else { panic!("{event:?}") };
-            assert!(valid_until > due + Span::from_millis(2_900));
+        for (_, news) in stand.news() {
+            let News::LeadsUntil(end) = news else { panic!("{news:?}") };
+            assert!(end > due + Span::from_millis(2_900));
         }
     }
     // In the 983 to 1,000 ms between two renewals, 1,000 names make 2,000 messages to two peers.
     assert!((1_900..2_200).contains(&renewed), "{renewed}");
-    assert!(datagrams < 200, "{datagrams} datagrams for {renewed} messages");
+    assert!(moments < 100, "{moments} moments for {renewed} messages");
+}
+
+fn waiting(name: &str) -> Message {
+    let body = Body::Ask(Ask::Enquire { request: Request(9), standing: Some(0) });
+    Message { name: Name::of(name), body }
 }
 
 #[test]
-fn one_that_hands_over_and_stands_again_lets_others_go_first() {
+fn a_node_that_hands_over_and_stands_again_yields_to_others() {
     let mut stand = Stand::new(3);
-    let seat = stand.stand(at(0), "x");
-    stand.all_agree(at(0));
-    stand.events();
-    let waits = Body::Ask(Ask::Enquire { request: Request(9), standing: Some(0) });
-    let waits = Message { name: Name::of("x"), body: waits };
-    stand.host.on_messages(at(9), NodeId(8), [waits], &mut stand.out);
+    let index = stand.leads(at(0), "x");
+    stand.hears(at(9), NodeId(8), [waiting("x")]);
     stand.sent();
-    stand.host.yield_turn(at(10), seat, &mut stand.out);
-    assert_eq!(stand.events(), [(seat, Event::Lost)]);
-    let kinds = |sent: Vec<(NodeId, Vec<Message>)>| -> Vec<Body> {
-        sent.into_iter().flat_map(|(_, messages)| messages).map(|message| message.body).collect()
-    };
+    stand.command(at(10), "x", Action::Withdraw);
+    stand.command(at(10), "x", Action::Stand { once: false });
+    assert_eq!(stand.said(), [stepped_down(index)]);
     let handed_over =
         |body: &Body| matches!(body, Body::Ask(Ask::Release { .. }) | Body::Reply(Reply::Vacant { .. }));
-    assert!(kinds(stand.sent()).iter().all(handed_over));
-    stand.host.on_due(at(10), &mut stand.out);
-    let queued = kinds(stand.sent());
+    assert!(stand.bodies().iter().all(handed_over));
+    assert!(stand.wakes(at(10)));
+    let queued = stand.bodies();
     let queues = |body: &Body| matches!(body, Body::Ask(Ask::Enquire { standing: Some(_), .. }));
     assert!(!queued.is_empty() && queued.iter().all(queues), "{queued:?}");
-    let due = stand.host.next_due().unwrap();
-    assert!(due >= at(10) + LEAST_COURTESY);
-    stand.host.on_due(due, &mut stand.out);
+    let due = stand.notes.due.unwrap();
+    assert!(due >= at(10) + SHORTEST_YIELD);
+    stand.wakes(due);
     let prepares = |body: &Body| matches!(body, Body::Ask(Ask::Prepare { .. }));
-    assert!(kinds(stand.sent()).iter().all(prepares));
+    assert!(stand.bodies().iter().all(prepares));
 }
 
-/// Its own voter would know of anybody who waits.
+/// Its own voter would know of any candidate that waits.
 #[test]
-fn one_that_nobody_waits_behind_stands_again_at_once() {
+fn a_node_that_nobody_waits_behind_stands_again_at_once() {
     let mut stand = Stand::new(3);
-    let seat = stand.stand(at(0), "x");
-    stand.all_agree(at(0));
-    stand.events();
-    stand.host.yield_turn(at(10), seat, &mut stand.out);
+    let index = stand.leads(at(0), "x");
+    stand.command(at(10), "x", Action::Withdraw);
+    stand.command(at(10), "x", Action::Stand { once: false });
     stand.all_agree(at(10));
-    assert!(matches!(stand.events()[..], [(_, Event::Lost), (_, Event::Led { .. })]));
+    assert_eq!(stand.said(), [stepped_down(index), elected(index, ME, 2)]);
 }
 
 #[test]
-fn it_knows_why_it_does_not_lead() {
+fn a_node_that_resigned_yields_for_a_lease_whatever_it_is_told() {
     let mut stand = Stand::new(3);
-    let seat = stand.join(at(0), "x");
-    let why = |stand: &Stand, now| stand.host.status(now, seat).unwrap().why;
-    assert_eq!(why(&stand, at(0)), Why::Observes);
-    stand.host.stand(at(0), seat, &mut stand.out);
-    let Why::NoMajority { silent, majority: 2 } = why(&stand, at(1)) else { panic!("nobody answered") };
-    assert_eq!(silent, [(NodeId(2), None), (NodeId(3), None)]);
-    stand.all_agree(at(5));
-    assert!(matches!(why(&stand, at(5)), Why::Leads(_)));
-    assert_eq!(stand.host.history().of(Name::of("x")).count(), 1);
-    stand.host.resign(at(6), seat, &mut stand.out);
-    assert_eq!(why(&stand, at(6)), Why::StandsBack(Span::from_millis(3_000)));
-    stand.host.set_healthy(at(7), seat, false, &mut stand.out);
-    assert_eq!(why(&stand, at(7)), Why::Unhealthy);
-    assert_eq!(stand.host.history().of(Name::of("x")).count(), 2, "led, lost");
+    let index = stand.leads(at(0), "x");
+    stand.command(at(6), "x", Action::Resign);
+    assert_eq!(stand.said(), [stepped_down(index)]);
+    assert_eq!(stand.engine.election(index).unwrap().yields_until(), at(3_006));
+    stand.sent();
+    stand.command(at(7), "x", Action::Campaign);
+    while let Some(due) = stand.notes.due.filter(|due| *due < at(3_006)) {
+        stand.wakes(due);
+        let prepares = |body: &Body| matches!(body, Body::Ask(Ask::Prepare { .. }));
+        assert!(!stand.bodies().iter().any(prepares), "at {due}");
+    }
+    stand.wakes(at(3_006));
+    stand.all_agree(at(3_006));
+    assert_eq!(stand.said(), [elected(index, ME, 2)]);
+}
+
+#[test]
+fn a_node_that_stands_once_does_not_stand_again() {
+    let mut stand = Stand::new(1);
+    let index = stand.join(at(0), "x");
+    stand.command(at(0), "x", Action::Stand { once: true });
+    stand.command(at(0), "x", Action::Stand { once: true });
+    assert_eq!(stand.said(), [elected(index, ME, 1)]);
+    stand.command(at(1), "x", Action::Resign);
+    assert!(!stand.engine.election(index).unwrap().stands());
+    assert_eq!(stand.said(), [stepped_down(index)]);
+    // One that stands anyway does so after it has led, too.
+    stand.command(at(2), "x", Action::Stand { once: false });
+    stand.command(at(2), "x", Action::Stand { once: true });
+    stand.command(at(2), "x", Action::Campaign);
+    while stand.engine.lease(stand.notes.now, index).is_none() {
+        let due = stand.notes.due.unwrap();
+        stand.wakes(due);
+    }
+    stand.command(stand.notes.now, "x", Action::Resign);
+    assert!(stand.engine.election(index).unwrap().stands());
+}
+
+#[test]
+fn a_pinned_lease_is_kept_from_claims_until_it_is_released() {
+    let mut stand = Stand::new(3);
+    let index = stand.leads(at(0), "x");
+    let claim = Message { name: Name::of("x"), body: Body::Claim { attribute: 9 } };
+    stand.command(at(1), "x", Action::Pin(true));
+    stand.hears(at(2), NodeId(2), [claim]);
+    assert!(stand.engine.lease(at(2), index).is_some() && stand.said().is_empty());
+    stand.command(at(3), "x", Action::Pin(false));
+    stand.hears(at(4), NodeId(2), [claim]);
+    assert_eq!(stand.said(), [stepped_down(index)]);
+    // What it does not hold, it cannot pin; and what it holds later is not pinned.
+    stand.command(at(5), "x", Action::Pin(true));
+    assert!(!stand.engine.election(index).unwrap().is_pinned());
+    stand.command(at(6), "x", Action::Withdraw);
+    stand.leads(at(4_000), "y");
+    stand.command(at(4_000), "y", Action::Pin(true));
+    stand.command(at(4_001), "y", Action::Resign);
+    assert!(!stand.engine.election(stand.index("y").unwrap()).unwrap().is_pinned());
 }
 
 /// DESIGN, "100,000 held": what each of them takes. A held election's share at the voter is computed where it
-/// is kept; a seat's is that of its parts.
+/// is kept; a candidate's is that of its parts.
 #[test]
 fn an_election_takes_little_memory() {
     const { assert!(MEMORY < 200, "at a voter") };
-    const { assert!(SEAT_MEMORY < 500, "at the candidate's node") };
+    const { assert!(ELECTION_MEMORY < 560, "at the candidate's node") };
 }
 
 #[test]
-fn a_voter_answers_for_names_it_takes_no_part_in_and_others_are_not_heard() {
+fn a_voter_answers_for_names_it_takes_no_part_in_and_impostors_are_not_heard() {
     let mut stand = Stand::new(3);
     let ask = |name: &str| {
         let body = Body::Ask(Ask::Enquire { request: Request(9), standing: None });
         Message { name: Name::of(name), body }
     };
-    stand.host.on_messages(at(0), NodeId(8), [ask("x"), ask("y")], &mut stand.out);
-    let sent = stand.sent();
-    assert_eq!(sent.len(), 1, "both answers in one datagram");
-    assert_eq!((sent[0].0, sent[0].1.len()), (NodeId(8), 2));
-    stand.host.on_messages(at(0), ME, [ask("x")], &mut stand.out);
-    assert!(stand.sent().is_empty(), "whoever says to be this node is not");
-    stand.out.save = None;
-    assert!(stand.host.on_datagram(at(0), NodeId(8), b"nonsense", &mut stand.out).is_err());
-    assert!(stand.out.is_empty());
+    stand.hears(at(0), NodeId(8), [ask("x"), ask("y")]);
+    assert!(stand.sent().iter().map(|(to, _)| *to).eq([NodeId(8); 2]));
+    stand.hears(at(0), ME, [ask("x")]);
+    assert!(stand.sent().is_empty(), "a sender that claims to be this node is not");
 }
 
-/// One that is silent after a restart asks, too.
-#[test]
-fn a_voter_is_heard_by_its_answers_and_not_by_its_questions() {
-    let mut stand = Stand::new(3);
-    let name = Name::of("x");
-    let others = |stand: &Stand, now| stand.host.heard(now)[1..].to_vec();
-    let ask = Message { name, body: Body::Ask(Ask::Watch { request: Request(9) }) };
-    let claim = Message { name, body: Body::Claim { attribute: 0 } };
-    stand.host.on_messages(at(0), NodeId(2), [ask, claim], &mut stand.out);
-    assert_eq!(others(&stand, at(1)), [(NodeId(2), None), (NodeId(3), None)]);
-    let reply = Message { name, body: Body::Reply(Reply::Promised { request: Request(9) }) };
-    stand.host.on_messages(at(1), NodeId(2), [reply, ask], &mut stand.out);
-    assert_eq!(others(&stand, at(3)), [(NodeId(2), Some(Span::from_millis(2))), (NodeId(3), None)]);
-}
-
-/// Nodes 1 and 2, which stand for what 3 led until it died with its voter. Timers take as long as it takes to be called.
-struct Bereft {
+/// Nodes 1 and 2, which stand for what 3 led until it died with its voter. Timers take as long as it takes to be
+/// called.
+struct Leaderless {
     name: String,
     nodes: [Stand; 2],
     /// How long messages take, in milliseconds.
     latency: u64,
     /// When each arrives, where, from whom, and what it says.
-    under_way: Vec<(u64, usize, NodeId, Vec<Message>)>,
+    under_way: Vec<(u64, usize, NodeId, Message)>,
     /// Who prepared, and when, in milliseconds.
     prepared: Vec<(usize, u64)>,
 }
 
-impl Bereft {
+impl Leaderless {
     const TTL: u64 = 200;
 
     /// Each waits in its own voter's queue before the other.
-    fn new(name: &str) -> Bereft {
-        Bereft::waiting(name, false)
+    fn new(name: &str) -> Leaderless {
+        Leaderless::waiting(name, false)
     }
 
     /// Each waits in the other's voter's queue first, as it can be after both have restarted: then each voter wakes the
     /// other's candidate, and knows only its own to wait.
-    fn crossed(name: &str) -> Bereft {
-        Bereft { latency: 5, ..Bereft::waiting(name, true) }
+    fn crossed(name: &str) -> Leaderless {
+        Leaderless { latency: 5, ..Leaderless::waiting(name, true) }
     }
 
-    fn waiting(name: &str, crossed: bool) -> Bereft {
-        let mut nodes = [NodeId(1), NodeId(2)].map(|id| Stand::of(id, 3));
-        let (token, ttl, attribute) = (Token::after(0), Span::from_millis(Bereft::TTL), 0);
+    fn waiting(name: &str, crossed: bool) -> Leaderless {
+        let voters = EngineConfig::new((1..=3).map(NodeId));
+        let mut nodes = [NodeId(1), NodeId(2)].map(|id| Stand::of(id, voters.clone(), Start::Fresh));
+        let (token, ttl, attribute) = (Token::after(0), Span::from_millis(Leaderless::TTL), 0);
         let prepare = Ask::Prepare { request: Request(1), token, attribute };
         let propose = Ask::Propose { request: Request(2), token, ttl, attribute, renewal: false };
         for node in &mut nodes {
             let led = [prepare, propose].map(|ask| Message { name: Name::of(name), body: Body::Ask(ask) });
-            node.host.on_messages(at(0), NodeId(3), led, &mut node.out);
+            node.hears(at(0), NodeId(3), led);
             if crossed {
                 let body = Body::Ask(Ask::Enquire { request: Request(3), standing: Some(attribute) });
-                let rival = NodeId(3 - node.host.me.0);
-                node.host.on_messages(at(0), rival, [Message { name: Name::of(name), body }], &mut node.out);
+                let rival = NodeId(3 - node.engine.me().0);
+                node.hears(at(0), rival, [Message { name: Name::of(name), body }]);
             }
             node.sent();
-            let terms = Terms { ttl, ..Terms::default() };
-            let seat = node.host.join(at(1), name, terms, &mut node.out).unwrap();
-            node.host.stand(at(1), seat, &mut node.out);
+            let config = CandidateConfig { ttl, ..CandidateConfig::default() };
+            node.command(at(1), name, Action::Join(Some(config)));
+            node.command(at(1), name, Action::Stand { once: false });
         }
-        Bereft { name: name.to_string(), nodes, latency: 1, under_way: Vec::new(), prepared: Vec::new() }
+        Leaderless { name: name.to_string(), nodes, latency: 1, under_way: Vec::new(), prepared: Vec::new() }
     }
 
     /// Until one of them leads: which, and when. Each is called when something is due, unless it is late.
     fn run(&mut self, is_late: impl Fn(usize, u64) -> bool) -> (usize, u64) {
         for millis in 1..1_000 {
             let arrive = self.under_way.extract_if(.., |(when, ..)| *when == millis).collect::<Vec<_>>();
-            for (_, to, from, messages) in arrive {
-                let Stand { host, out } = &mut self.nodes[to];
-                host.on_messages(at(millis), from, messages, out);
+            for (_, to, from, message) in arrive {
+                self.nodes[to].hears(at(millis), from, [message]);
             }
             for place in 0..2 {
                 let node = &mut self.nodes[place];
-                if millis == Bereft::TTL {
+                if millis == Leaderless::TTL {
                     // Neither is ahead of the other because it contended in vain more often.
-                    let (seat, now) = (node.host.names[&Name::of(&self.name)], at(millis));
                     let reply = Reply::Rejected { request: Request(0), promised: 50 };
-                    node.host.put(now, seat, &mut node.out, |it, office| {
-                        it.candidate.on_reply(office, now, NodeId(3), reply);
-                    });
+                    let message = Message { name: Name::of(&self.name), body: Body::Reply(reply) };
+                    node.hears(at(millis), NodeId(3), [message]);
                 }
-                while !is_late(place, millis) && node.host.next_due().is_some_and(|due| due <= at(millis)) {
-                    node.host.on_due(at(millis), &mut node.out);
-                }
-                for (to, messages) in node.sent() {
-                    let prepares = |message: &Message| matches!(message.body, Body::Ask(Ask::Prepare { .. }));
-                    if messages.iter().any(prepares) && millis > Bereft::TTL && to != NodeId(3) {
-                        self.prepared.push((place, millis));
-                    }
+                while !is_late(place, millis) && node.wakes(at(millis)) {}
+                let mut prepares = false;
+                for (to, message) in node.sent() {
                     if to != NodeId(3) {
+                        prepares |= matches!(message.body, Body::Ask(Ask::Prepare { .. }));
                         let from = NodeId(place as u64 + 1);
-                        self.under_way.push((millis + self.latency, 1 - place, from, messages));
+                        self.under_way.push((millis + self.latency, 1 - place, from, message));
                     }
                 }
-                if node.events().iter().any(|(_, event)| matches!(event, Event::Led { .. })) {
+                if prepares && millis > Leaderless::TTL {
+                    self.prepared.push((place, millis));
+                }
+                let me = node.engine.me();
+                if node.said().iter().any(|(_, said)| said.leader() == Some(me)) {
                     return (place, millis);
                 }
             }
@@ -352,27 +483,27 @@ impl Bereft {
 fn a_duel_after_a_death_is_over_before_voters_wake_anybody() {
     let mut duels = 0;
     for number in 0..100 {
-        let mut bereft = Bereft::new(&format!("x{number}"));
-        let (_, led) = bereft.run(|_, millis| (201..212).contains(&millis));
-        duels += usize::from(bereft.prepared.iter().filter(|(_, millis)| *millis == 212).count() == 2);
+        let mut leaderless = Leaderless::new(&format!("x{number}"));
+        let (_, led) = leaderless.run(|_, millis| (201..212).contains(&millis));
+        duels += usize::from(leaderless.prepared.iter().filter(|(_, millis)| *millis == 212).count() == 2);
         // A round of a tenth of the lease until both have lost, a moment for the one that goes first, two round trips.
-        assert!(led < 245, "{number}: {led} ms: {:?}", bereft.prepared);
+        assert!(led < 245, "{number}: {led} ms: {:?}", leaderless.prepared);
     }
     assert!(duels > 50, "{duels} of 100 were duels");
 }
 
 /// Neither finds the other in its own voter's queue, and both take themselves for the first. They learn better when they
-/// meet: only one of them tries again at once.
+/// meet: only one of them retries at once.
 #[test]
 fn of_two_that_both_seem_to_come_first_only_one_does_so_twice() {
     let mut duels = 0;
     for number in 0..100 {
-        let mut bereft = Bereft::crossed(&format!("x{number}"));
-        let (leader, led) = bereft.run(|_, _| false);
-        let rivals = bereft.prepared.iter().filter(|(place, _)| *place != leader).count();
+        let mut leaderless = Leaderless::crossed(&format!("x{number}"));
+        let (leader, led) = leaderless.run(|_, _| false);
+        let rivals = leaderless.prepared.iter().filter(|(place, _)| *place != leader).count();
         duels += rivals;
-        assert!(rivals <= 1, "{number}: {led} ms: {:?}", bereft.prepared);
-        assert!(led < 300, "{number}: {led} ms: {:?}", bereft.prepared);
+        assert!(rivals <= 1, "{number}: {led} ms: {:?}", leaderless.prepared);
+        assert!(led < 300, "{number}: {led} ms: {:?}", leaderless.prepared);
     }
     assert!(duels > 50, "{duels} of 100 were duels");
 }
@@ -380,37 +511,29 @@ fn of_two_that_both_seem_to_come_first_only_one_does_so_twice() {
 /// A node that has just restarted votes for nobody, and its voter knows nobody to lead. It is told by others, and asks
 /// them for nothing a second time.
 #[test]
-fn one_whose_voter_is_silent_believes_others_that_somebody_leads() {
-    let settings = Settings::new([1, 2, 3].map(NodeId));
+fn a_node_whose_voter_is_silent_believes_others_that_somebody_leads() {
     let saved = Saved { ceiling: 1_000, longest: Span::from_millis(30_000), voter: true };
-    let mut out = Output::new(settings.datagram);
-    let host = Host::start(ME, settings, Start::Recovered(Some(saved)), 7, at(0), &mut out).unwrap();
-    let mut stand = Stand { host, out };
-    let seat = stand.host.join(at(0), "x", Terms::default(), &mut stand.out).unwrap();
-    stand.host.stand(at(0), seat, &mut stand.out);
+    let config = EngineConfig::new([1, 2, 3].map(NodeId));
+    let mut stand = Stand::of(ME, config, Start::Recovered(Some(saved)));
+    stand.stand(at(0), "x");
     let grant = Grant { token: Token::after(2_000), holder: NodeId(2), attribute: 0 };
     let (mut prepared, mut enquired) = (0, None);
     for millis in 0..200 {
-        while stand.host.next_due().is_some_and(|due| due <= at(millis)) {
-            stand.host.on_due(at(millis), &mut stand.out);
-        }
-        for (to, messages) in stand.sent() {
-            for Message { name, body } in messages {
-                let Body::Ask(ask) = body else { continue };
-                let answer = match ask {
-                    Ask::Prepare { request, .. } => {
-                        prepared += usize::from(to == NodeId(2));
-                        Reply::Held { request, grant, remaining: Span::from_millis(2_000) }
-                    }
-                    Ask::Enquire { request, .. } => {
-                        enquired.get_or_insert(millis);
-                        Reply::Status { request, promised: 2_001, grant: Some(grant) }
-                    }
-                    _ => continue,
-                };
-                let answer = Message { name, body: Body::Reply(answer) };
-                stand.host.on_messages(at(millis), to, [answer], &mut stand.out);
-            }
+        while stand.wakes(at(millis)) {}
+        for (to, Message { name, body }) in stand.sent() {
+            let Body::Ask(ask) = body else { continue };
+            let answer = match ask {
+                Ask::Prepare { request, .. } => {
+                    prepared += usize::from(to == NodeId(2));
+                    Reply::Held { request, grant, remaining: Span::from_millis(2_000) }
+                }
+                Ask::Enquire { request, .. } => {
+                    enquired.get_or_insert(millis);
+                    Reply::Status { request, promised: 2_001, grant: Some(grant) }
+                }
+                _ => continue,
+            };
+            stand.hears(at(millis), to, [Message { name, body: Body::Reply(answer) }]);
         }
     }
     assert_eq!(prepared, 1, "whoever leads is not asked for it again and again");
@@ -419,41 +542,26 @@ fn one_whose_voter_is_silent_believes_others_that_somebody_leads() {
 
 /// One is late, be it the one that goes first or not, and hears of the other before it contends.
 #[test]
-fn who_hears_that_another_contends_lets_it_finish() {
+fn a_candidate_that_hears_of_a_rival_lets_it_finish() {
     for number in 0..100 {
         for late in 0..2 {
-            let mut bereft = Bereft::new(&format!("x{number}"));
-            let (leader, led) = bereft.run(|place, millis| place == late && (199..207).contains(&millis));
-            assert!(led < 215, "{number}: {led} ms: {:?}", bereft.prepared);
-            assert!(bereft.prepared.iter().all(|(place, _)| *place == leader), "{:?}", bereft.prepared);
+            let mut leaderless = Leaderless::new(&format!("x{number}"));
+            let (leader, led) = leaderless.run(|place, millis| place == late && (199..207).contains(&millis));
+            assert!(led < 215, "{number}: {led} ms: {:?}", leaderless.prepared);
+            let prepared = &leaderless.prepared;
+            assert!(prepared.iter().all(|(place, _)| *place == leader), "{prepared:?}");
         }
     }
 }
 
+/// Commands to every election do the same as to each.
 #[test]
-fn an_observer_says_that_too_few_voters_answer_once_it_has_asked_for_a_while() {
-    let mut stand = Stand::new(3);
-    let seat = stand.join(at(0), "x");
-    let why = |stand: &Stand, now| stand.host.status(now, seat).unwrap().why;
-    assert_eq!(why(&stand, at(5_999)), Why::Observes);
-    assert!(matches!(why(&stand, at(6_000)), Why::NoMajority { majority: 2, .. }));
-    stand.all_agree(at(6_000));
-}
-
-/// There is nearly always something to be told about another seat.
-#[test]
-fn seats_are_used_again_though_there_is_always_something_to_be_told() {
+fn a_command_without_a_name_is_for_every_election() {
     let mut stand = Stand::new(1);
-    let mut most = 0;
-    for turn in 0..100 {
-        let seat = stand.stand(at(turn), "x");
-        stand.host.leave(at(turn), seat, &mut stand.out);
-        let other = stand.stand(at(turn), "y");
-        assert!(!stand.out.events.is_empty(), "it has led, and lost");
-        assert_ne!(seat, other, "or news of x would be taken for news of y");
-        stand.events();
-        stand.host.leave(at(turn), other, &mut stand.out);
-        most = most.max(stand.host.seats.len());
-    }
-    assert!(most <= 4, "{most}");
+    let [one, two] = ["x", "y"].map(|name| stand.stand(at(0), name));
+    stand.news();
+    stand.input(at(1), |engine, cx| engine.on_command(cx, Action::Resign.in_all()));
+    let mut said = stand.said();
+    said.sort_by_key(|(index, _)| *index);
+    assert_eq!(said, [stepped_down(one), stepped_down(two)]);
 }

@@ -10,14 +10,14 @@ use crate::clock::Clock;
 
 /// A node's clock.
 #[derive(Clone)]
-pub struct Timepiece(Arc<dyn Fn() -> Time + Send + Sync>);
+pub struct NodeClock(Arc<dyn Fn() -> Time + Send + Sync>);
 
-/// Timers stand still while a machine sleeps, and its clock does not: nobody relies on a long one.
-const NAP: Duration = Duration::from_millis(500);
+/// Tokio timers stop during suspend, CLOCK_BOOTTIME does not: the clock is read again at least this often.
+const RECHECK: Duration = Duration::from_millis(500);
 
-impl Timepiece {
-    pub(super) fn new(clock: impl Clock) -> Timepiece {
-        Timepiece(Arc::new(move || clock.now()))
+impl NodeClock {
+    pub(super) fn new(clock: impl Clock) -> NodeClock {
+        NodeClock(Arc::new(move || clock.now()))
     }
 
     /// What it shows.
@@ -32,13 +32,13 @@ impl Timepiece {
             if left.is_zero() {
                 return;
             }
-            tokio::time::sleep(NAP.min(Duration::from_nanos(left.as_nanos()))).await;
+            tokio::time::sleep(RECHECK.min(Duration::from_nanos(left.as_nanos()))).await;
         }
     }
 }
 
-impl fmt::Debug for Timepiece {
+impl fmt::Debug for NodeClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Timepiece({})", self.now())
+        write!(f, "NodeClock({})", self.now())
     }
 }

@@ -1,41 +1,43 @@
-//! A node's part in one election, as seen from outside the task that plays it.
+//! A node's part in one election, as seen from outside the task that runs the engine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use suffrage_core::{Attribute, NodeId, Time};
-use suffrage_lease::{Name, Token};
+use suffrage_lease::{Action, Lease, Name, Token};
 use tokio::sync::watch;
 
-use super::node::{Deed, Node};
+use super::node::{ElectionCommand, Node};
+use crate::Error;
 
-/// One unbroken time of leading, by this node. Turns invalid by itself: whoever asks reads the clock.
+/// A lease that this node holds without interruption, renewed or not. It turns invalid by itself: readers compare it
+/// with the clock.
 #[derive(Debug)]
-pub struct Stint {
-    /// Nanoseconds of the node's clock; zero once it is over for good.
+pub struct HeldLease {
+    /// Nanoseconds of the node's clock; zero once the lease is over for good.
     valid_until: AtomicU64,
     token: AtomicU64,
 }
 
-impl Stint {
-    pub(super) fn new(token: Token, valid_until: Time) -> Stint {
+impl HeldLease {
+    pub(super) fn new(token: Token, valid_until: Time) -> HeldLease {
         let (valid_until, token) = (valid_until.as_nanos().into(), token.number().into());
-        Stint { valid_until, token }
+        HeldLease { valid_until, token }
     }
 
-    /// Whatever has ended stays so, whoever is late to say otherwise.
+    /// What has ended stays so: a late renewal does not revive it.
     pub(super) fn renew(&self, valid_until: Time) {
         let later = |now: u64| (now != 0).then_some(valid_until.as_nanos());
         _ = self.valid_until.fetch_update(Ordering::AcqRel, Ordering::Acquire, later);
     }
 
-    /// It leads on with a greater token. That is seen before the longer validity is.
+    /// The node leads on with a greater token. Readers see the token before the longer validity.
     pub(super) fn lead_on(&self, token: Token, valid_until: Time) {
         self.token.store(token.number(), Ordering::Release);
         self.renew(valid_until);
     }
 
-    /// Leads no longer, for good: to be called before anybody is told to hand over.
+    /// Ends the lease for good. To be called before anybody is told to hand over.
     pub fn end(&self) {
         self.valid_until.store(0, Ordering::Release);
     }
@@ -58,13 +60,13 @@ pub struct Belief {
     pub leader: Option<(NodeId, Token)>,
     /// Since when it believes so, by its own clock.
     pub since: Time,
-    /// If it leads itself.
-    pub stint: Option<Arc<Stint>>,
+    /// The lease, if the node leads itself.
+    pub held: Option<Arc<HeldLease>>,
 }
 
 /// A node's part in one election. The node takes part until this is dropped.
 #[derive(Debug)]
-pub struct Part {
+pub struct Participation {
     pub(super) node: Node,
     pub(super) name: Name,
     pub(super) belief: watch::Receiver<Belief>,
@@ -72,7 +74,7 @@ pub struct Part {
     pub(super) stands: bool,
 }
 
-impl Part {
+impl Participation {
     /// The node.
     pub fn node(&self) -> &Node {
         &self.node
@@ -88,41 +90,53 @@ impl Part {
         self.belief.clone()
     }
 
-    /// Asks to lead, until the node has led and does not any more, or [`withdraw`](Part::withdraw) is called.
+    /// Asks to lead, until the node has led and does not any more, or [`withdraw`](Participation::withdraw) is called.
+    /// Nothing changes if it asks already.
     pub fn campaign(&self) {
-        self.tell(Deed::Campaign);
+        self.tell(Action::Stand { once: true });
     }
 
     /// Asks to lead no longer. If it led, it hands over.
     pub fn withdraw(&self) {
-        self.tell(Deed::Withdraw);
+        self.tell(Action::Withdraw);
     }
 
     /// Hands over to another; if that one does not take over, to whoever is next.
     pub fn transfer(&self, to: NodeId) {
-        self.tell(Deed::Transfer(to));
+        self.tell(Action::Transfer(to));
     }
 
-    /// Says whether whoever would lead is well: one that is not hands over, and does not stand.
+    /// Says whether the application that would lead is healthy: if not, the node hands over, and does not stand.
     pub fn set_healthy(&self, healthy: bool) {
-        self.tell(Deed::SetHealthy(healthy));
+        self.tell(Action::Health(healthy));
     }
 
     /// Says how good a leader this node would be.
     pub fn set_attribute(&self, attribute: Attribute) {
-        self.tell(Deed::SetAttribute(attribute));
+        self.tell(Action::Rank(attribute));
     }
 
-    fn tell(&self, deed: Deed) {
+    /// Makes sure that no claim of a better candidate makes the node hand over the lease that it holds at this moment,
+    /// and tells which that is. The lease stays pinned until it is released or [unpinned](Participation::unpin).
+    pub async fn pin(&self) -> Result<Option<Lease>, Error> {
+        if self.stands { self.node.pin(self.name).await } else { Ok(None) }
+    }
+
+    /// Lets claims of better candidates make the node hand over again.
+    pub fn unpin(&self) {
+        self.tell(Action::Pin(false));
+    }
+
+    fn tell(&self, action: Action) {
         if self.stands {
-            self.node.tell(self.name, deed);
+            self.node.tell(self.name, ElectionCommand::Act(action));
         }
     }
 }
 
-impl Drop for Part {
+impl Drop for Participation {
     fn drop(&mut self) {
-        self.node.tell(self.name, Deed::Leave { stands: self.stands });
+        self.node.tell(self.name, ElectionCommand::Leave { stands: self.stands });
     }
 }
 
@@ -133,14 +147,14 @@ mod tests {
     #[test]
     fn what_has_ended_stays_so_whoever_is_late_to_say_otherwise() {
         let (first, second) = (Token::after(6), Token::after(7));
-        let stint = Stint::new(first, Time::from_nanos(10));
-        stint.renew(Time::from_nanos(20));
-        assert_eq!((stint.valid_until(), stint.token()), (Time::from_nanos(20), first));
-        stint.lead_on(second, Time::from_nanos(30));
-        assert_eq!((stint.valid_until(), stint.token()), (Time::from_nanos(30), second));
-        stint.end();
-        stint.renew(Time::from_nanos(40));
-        stint.lead_on(Token::after(8), Time::from_nanos(50));
-        assert_eq!(stint.valid_until(), Time::ZERO);
+        let held = HeldLease::new(first, Time::from_nanos(10));
+        held.renew(Time::from_nanos(20));
+        assert_eq!((held.valid_until(), held.token()), (Time::from_nanos(20), first));
+        held.lead_on(second, Time::from_nanos(30));
+        assert_eq!((held.valid_until(), held.token()), (Time::from_nanos(30), second));
+        held.end();
+        held.renew(Time::from_nanos(40));
+        held.lead_on(Token::after(8), Time::from_nanos(50));
+        assert_eq!(held.valid_until(), Time::ZERO);
     }
 }

@@ -17,7 +17,7 @@ use suffrage_lease::sessions::{
     CampaignRequest, LeaseRequest, SessionError, SessionId, SessionOutcome, SessionReply, SessionRequest,
     longest_wait,
 };
-use suffrage_node::lease::{Status, Terms};
+use suffrage_node::lease::{CandidateConfig, Status};
 
 /// How long a client waits for an answer if it does not say.
 const WAIT: Span = Span::from_millis(30_000);
@@ -171,8 +171,9 @@ pub(super) async fn campaign(
     check_name(&name)?;
     let lease = LeaseRequest { ttl: span("ttl", said.ttl.as_deref(), app.ttl)?, rank: said.rank };
     let settings = app.node.settings();
-    let terms = Terms { ttl: lease.ttl, ..Terms::default() };
-    terms.check(settings).map_err(|unfit| Problem::new(StatusCode::BAD_REQUEST, format!("ttl: {unfit}")))?;
+    let config = CandidateConfig { ttl: lease.ttl, ..CandidateConfig::default() };
+    let refused = |invalid| Problem::new(StatusCode::BAD_REQUEST, format!("ttl: {invalid}"));
+    config.check(&settings.engine()).map_err(refused)?;
     if lease.rank == i64::MAX {
         return Err(Problem::new(StatusCode::BAD_REQUEST, "rank: must be below 9223372036854775807"));
     }

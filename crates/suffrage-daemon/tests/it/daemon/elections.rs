@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use suffrage_core::Span;
 use suffrage_daemon::daemon::Daemon;
-use suffrage_node::lease::Terms;
+use suffrage_node::lease::CandidateConfig;
 
 use crate::daemon::{Cluster, soon};
 
@@ -179,8 +179,8 @@ async fn a_better_node_does_not_take_it_from_a_client() {
     let one = cluster.client(1);
     let (token, session) = one.campaign("x", "3s", "30s").await.leads();
     let failback = Some(Span::from_millis(100));
-    let terms = Terms { attribute: 9, failback, ..Terms::default() };
-    let better = cluster.daemon(2).node().join("x", terms).await.unwrap();
+    let config = CandidateConfig { attribute: 9, failback, ..CandidateConfig::default() };
+    let better = cluster.daemon(2).node().join("x", config).await.unwrap();
     better.campaign();
     for _ in 0..8 {
         tokio::time::sleep(Duration::from_millis(250)).await;
@@ -188,7 +188,7 @@ async fn a_better_node_does_not_take_it_from_a_client() {
     }
     assert_eq!(one.say("x", "resign", &session).await.status, 200);
     let mut belief = better.belief();
-    let led = soon(belief.wait_for(|belief| belief.stint.is_some())).await;
+    let led = soon(belief.wait_for(|belief| belief.held.is_some())).await;
     assert!(led.is_ok(), "it did want to lead");
 }
 
