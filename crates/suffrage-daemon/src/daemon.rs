@@ -123,6 +123,7 @@ impl Daemon {
             }
         };
         tokio::spawn(feel_pulse(node.clone()));
+        tokio::spawn(log::leaders(node.leader_changes()));
         tokio::spawn(log::troubles(node.clone()));
         tokio::spawn(log::disenfranchised(node.clone()));
         tokio::spawn(log::refusals(node.clone(), Arc::clone(&transport)));

@@ -568,6 +568,7 @@ impl Node {
         let (now, view, delay) = (cx.now(), cx.view(), cx.delay_bound());
         let mut relay = Relay { cx, numbers: &self.numbers };
         input(&mut self.engine, &mut Context::new(now, view, delay, &mut relay));
+        self.engine.take_membership_changes();
     }
 
     fn command(&mut self, cx: &mut Context<'_, QuorumLease>, command: Command) {

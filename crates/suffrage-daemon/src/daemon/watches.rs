@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use suffrage_node::Error;
-use suffrage_node::lease::{Belief, Node, Part};
+use suffrage_node::lease::{Belief, Node, Participation};
 
 /// How long an election is observed after the last question about it.
 const LINGER: Duration = Duration::from_secs(60);
@@ -19,7 +19,7 @@ const MOST_WATCHES: usize = 100_000;
 /// What the node believes of an election. The election is observed while this exists.
 pub(super) struct Watched {
     pub(super) belief: watch::Receiver<Belief>,
-    _observed: Arc<Part>,
+    _observed: Arc<Participation>,
 }
 
 /// The elections that are observed for HTTP clients.
@@ -32,7 +32,7 @@ pub(super) struct Watches {
 type Open = BTreeMap<String, Watch>;
 
 struct Watch {
-    part: Arc<Part>,
+    observed: Arc<Participation>,
     used: Instant,
 }
 
@@ -49,9 +49,9 @@ impl Watches {
         if let Some(watched) = self.known(name)? {
             return Ok(watched);
         }
-        let part = Arc::new(self.node.observe(name).await?);
+        let observed = Arc::new(self.node.observe(name).await?);
         let mut open = lock(&self.open);
-        let watch = open.entry(name.to_string()).or_insert(Watch { part, used: Instant::now() });
+        let watch = open.entry(name.to_string()).or_insert(Watch { observed, used: Instant::now() });
         Ok(watch.watched())
     }
 
@@ -71,7 +71,7 @@ impl Watches {
 impl Watch {
     fn watched(&mut self) -> Watched {
         self.used = Instant::now();
-        Watched { belief: self.part.belief(), _observed: Arc::clone(&self.part) }
+        Watched { belief: self.observed.belief(), _observed: Arc::clone(&self.observed) }
     }
 }
 
@@ -85,7 +85,7 @@ async fn close_unused(open: Weak<Mutex<Open>>) {
         tokio::time::sleep(LINGER / 2).await;
         let Some(open) = open.upgrade() else { return };
         let mut open = lock(&open);
-        for watch in open.values_mut().filter(|watch| Arc::strong_count(&watch.part) > 1) {
+        for watch in open.values_mut().filter(|watch| Arc::strong_count(&watch.observed) > 1) {
             watch.used = Instant::now();
         }
         open.retain(|_, watch| watch.used.elapsed() < LINGER);

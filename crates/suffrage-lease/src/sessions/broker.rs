@@ -225,6 +225,11 @@ impl SessionBroker {
         self.elections.is_empty()
     }
 
+    /// Whether there are replies to be sent.
+    pub fn has_replies(&self) -> bool {
+        !self.replies.is_empty()
+    }
+
     /// The replies that are to be sent, in order.
     pub fn take_replies(&mut self) -> Vec<(RequestId, SessionOutcome)> {
         std::mem::take(&mut self.replies)

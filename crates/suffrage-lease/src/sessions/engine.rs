@@ -30,12 +30,31 @@ struct Participants {
     candidate: bool,
 }
 
+/// The node has joined an election, or left it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MembershipChange {
+    /// The node has joined, or takes part under the same index with another candidate from now on.
+    Joined {
+        /// The index of the election.
+        index: ElectionIndex,
+        /// Its name.
+        name: Name,
+    },
+    /// The node has left. Others get the index.
+    Left {
+        /// The index that the election had.
+        index: ElectionIndex,
+    },
+}
+
 /// A node with clients. Inputs are those of a [`Process`], requests of clients
 /// ([`on_request`](SessionEngine::on_request) and the methods after it), and the application's
 /// [`join`](SessionEngine::join), [`observe`](SessionEngine::observe) and [`leave`](SessionEngine::leave).
 ///
 /// Outputs go through the [`Context`], but for the replies, which [`take_replies`](SessionEngine::take_replies)
-/// hands out after an input. A reply must not be sent before everything is durable that the input saved.
+/// hands out after an input, and for elections that the node has joined or left
+/// ([`take_membership_changes`](SessionEngine::take_membership_changes)). A reply must not be sent before everything is
+/// durable that the input saved.
 ///
 /// An election that clients take part in belongs to them: a command to hand over becomes a
 /// [`Revoke`](SessionRequest::Revoke), and the client keeps what it was promised. Other commands change nothing there.
@@ -46,6 +65,7 @@ pub struct SessionEngine {
     participants: BTreeMap<Name, Participants>,
     /// Elections whose lease has begun or ended, and the broker does not know yet.
     changed: Vec<ElectionIndex>,
+    memberships: Vec<MembershipChange>,
     /// When the engine is due.
     engine_due: Option<Time>,
     /// The moment for which the timer is set.
@@ -69,6 +89,7 @@ impl SessionEngine {
             broker: SessionBroker::new(sessions),
             participants: BTreeMap::new(),
             changed: Vec::new(),
+            memberships: Vec::new(),
             engine_due: None,
             armed: None,
             revocations: 0,
@@ -138,6 +159,16 @@ impl SessionEngine {
         replies
     }
 
+    /// Whether there are replies to be sent.
+    pub fn has_replies(&self) -> bool {
+        self.broker.has_replies()
+    }
+
+    /// The elections that the node has joined or left since this was last called, in order.
+    pub fn take_membership_changes(&mut self) -> Vec<MembershipChange> {
+        std::mem::take(&mut self.memberships)
+    }
+
     // The application.
 
     /// Takes part in an election with a candidate of the application. Observers observe on, under the same index.
@@ -190,18 +221,31 @@ impl SessionEngine {
         if !self.broker.has_joined(name)
             && let Some(index) = self.engine.index_of(name)
         {
-            let action = match (left, candidate) {
-                (true, _) => Some(Action::Leave),
-                (false, true) => Some(Action::Withdraw),
-                (false, false) => None,
-            };
             let (_, mut control) = self.control(cx);
-            if let Some(action) = action {
-                control.act(index, action);
+            match (left, candidate) {
+                (true, _) => control.leave_index(index),
+                (false, true) => control.act(index, Action::Withdraw),
+                (false, false) => {}
             }
         }
         self.settle(cx);
         self.engine.index_of(name).is_none()
+    }
+
+    /// Carries out an action in the election with this index, if there is one.
+    pub fn act(&mut self, cx: &mut Context<'_, Self>, index: ElectionIndex, action: Action) {
+        if let Some(election) = self.engine.election(index).map(|state| state.name().clone()) {
+            self.command(cx, election, action);
+        }
+    }
+
+    /// Leaves all elections, at once: clients that lead are not waited for.
+    pub fn leave_all(&mut self, cx: &mut Context<'_, Self>) {
+        let indices: Vec<ElectionIndex> = self.engine.elections().map(|(index, _)| index).collect();
+        let (_, mut control) = self.control(cx);
+        indices.into_iter().for_each(|index| control.leave_index(index));
+        self.participants.clear();
+        self.changed.clear();
     }
 
     /// Whether somebody has a candidate in this election. One that was joined by a command is the application's.
@@ -221,6 +265,7 @@ impl SessionEngine {
         let control = Control {
             engine: &mut self.engine,
             participants: &self.participants,
+            memberships: &mut self.memberships,
             effects: EngineEffects { cx, due: &mut self.engine_due, changed: &mut self.changed },
         };
         (&mut self.broker, control)
@@ -264,15 +309,29 @@ impl SessionEngine {
         self.on_request(cx, arrival, election, SessionRequest::Revoke { to });
     }
 
+    /// Carries out an action in an election. Where clients take part, the election is theirs.
     fn command(&mut self, cx: &mut Context<'_, Self>, election: ElectionName, action: Action) {
-        if !self.broker.has_joined(election.hash()) {
-            return self.input(cx, |engine, cx| engine.on_command(cx, action.in_election(election)));
+        let name = election.hash();
+        if self.broker.has_joined(name) {
+            return self.command_clients(cx, &election, action);
         }
+        let before = self.engine.index_of(name);
+        let (_, mut control) = self.control(cx);
+        control.input(|engine, cx| engine.on_command(cx, action.in_election(election)));
+        self.memberships.extend(match (before, self.engine.index_of(name)) {
+            (None, Some(index)) => Some(MembershipChange::Joined { index, name }),
+            (Some(index), None) => Some(MembershipChange::Left { index }),
+            _ => None,
+        });
+        self.settle(cx);
+    }
+
+    fn command_clients(&mut self, cx: &mut Context<'_, Self>, election: &ElectionName, action: Action) {
         match action {
             Action::Resign | Action::Withdraw | Action::Leave | Action::Health(false) => {
-                self.revoke(cx, &election, None);
+                self.revoke(cx, election, None);
             }
-            Action::Transfer(to) => self.revoke(cx, &election, Some(to)),
+            Action::Transfer(to) => self.revoke(cx, election, Some(to)),
             Action::Join(_)
             | Action::Stand { .. }
             | Action::Campaign
@@ -331,6 +390,7 @@ fn observer(config: &EngineConfig) -> CandidateConfig {
 struct Control<'e, 'v> {
     engine: &'e mut Engine,
     participants: &'e BTreeMap<Name, Participants>,
+    memberships: &'e mut Vec<MembershipChange>,
     effects: EngineEffects<'e, 'v>,
 }
 
@@ -343,6 +403,11 @@ impl Control<'_, '_> {
 
     fn act(&mut self, index: ElectionIndex, action: Action) {
         self.input(|engine, cx| engine.act(cx, index, action));
+    }
+
+    fn leave_index(&mut self, index: ElectionIndex) {
+        self.act(index, Action::Leave);
+        self.memberships.push(MembershipChange::Left { index });
     }
 
     fn act_in(&mut self, name: Name, action: Action) {
@@ -363,8 +428,9 @@ impl Control<'_, '_> {
         self.input(|engine, cx| {
             engine.on_command(cx, Action::Join(Some(config)).in_election(election.clone()));
         });
-        let after = self.engine.index_of(election.hash());
-        assert!(before.is_none_or(|before| after == Some(before)), "an election keeps its index");
+        let Some(index) = self.engine.index_of(election.hash()) else { return Err(JoinError::TooMany) };
+        assert!(before.is_none_or(|before| index == before), "an election keeps its index");
+        self.memberships.push(MembershipChange::Joined { index, name: election.hash() });
         Ok(())
     }
 
@@ -417,7 +483,7 @@ impl LeaseControl for Control<'_, '_> {
         match self.participants.contains_key(&name) {
             // Observers observe on. An observer's configuration fits every engine.
             true => _ = self.observe(&election),
-            false => self.act(index, Action::Leave),
+            false => self.leave_index(index),
         }
     }
 }

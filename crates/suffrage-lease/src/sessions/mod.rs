@@ -48,7 +48,7 @@ use suffrage_core::{Attribute, NodeId, Span, Time};
 
 pub use self::broker::{LeaseControl, MOST_ELECTIONS, SessionBroker};
 pub use self::client::{ClientAction, ClientConfig, ClientLease, SessionClient};
-pub use self::engine::SessionEngine;
+pub use self::engine::{MembershipChange, SessionEngine};
 pub use self::queue::{Held, MOST_CLIENTS, SessionQueue, Step, longest_wait};
 use crate::{Bug, Drift};
 

@@ -86,6 +86,7 @@ impl Server {
         let (now, view, delay) = (cx.now(), cx.view(), cx.delay_bound());
         let mut relay = Relay { cx, due: &mut self.engine_due };
         input(&mut self.engine, &mut Context::new(now, view, delay, &mut relay));
+        self.engine.take_membership_changes();
     }
 
     /// Sends the replies that there are, but for those to clients that are known to be gone.
