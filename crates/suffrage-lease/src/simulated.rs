@@ -3,20 +3,31 @@
 //! The first members vote. All members stand in each of `names` elections, called `1`, `2` and so on; but if the
 //! number of `candidates` is given, voters do not stand, and only ask now and then who leads. The shell joins those
 //! elections when a member starts, and hands everything else to the engine.
+//!
+//! If a number of `clients` is given, the last members are clients of the others, which are nodes: see [`clients`].
+//! Nodes then stand only for clients.
+
+mod clients;
+mod message;
+mod server;
 
 use suffrage_core::parameters;
 use suffrage_core::{
-    Algorithm, Announcement, BadParameter, Choice, Context, Contract, Cost, DRIFT_BOUND, Detection, Effects,
-    Electorate, Expense, Figure, Formula, Leases, Member, NodeId, Parameter, Process, Rng, Roster, Safety,
-    Settings, Span, Start, Synchrony, Time, Topology, Value,
+    Algorithm, Announcement, Attribute, BadParameter, Choice, Context, Contract, Cost, DRIFT_BOUND,
+    Detection, Effects, Electorate, Expense, Figure, Formula, Leases, Member, NodeId, Parameter, Process,
+    Rng, Roster, Safety, Settings, Span, Start, Synchrony, Time, Topology, Value,
 };
 
+use self::clients::ClientMember;
+pub use self::message::{MemberBody, MemberMessage, SessionMessage};
+use self::server::Server;
 use crate::budget::{Setting, Violation};
 use crate::candidate::{Lease, MOST_VOTERS};
 use crate::engine::{
     Action, CandidateConfig, Command, ElectionIndex, ElectionName, Engine, EngineConfig, Timer,
 };
 use crate::message::Message;
+use crate::sessions::{ClientConfig, LeaseRequest, SessionConfig, SessionEngine};
 use crate::timings::{Bug, Drift, Timings};
 use crate::voter::Saved;
 
@@ -37,6 +48,8 @@ pub struct Options {
     pub drift: Drift,
     /// How long a better candidate must have stood before it asks the leader to hand over; none if never.
     pub failback: Option<u64>,
+    /// How many members, the last ones, are clients of the others.
+    pub clients: usize,
     /// In which elections clients hold the lease, who outlive a process that crashes.
     pub wait_out: WaitOut,
     /// A deliberate mistake.
@@ -56,6 +69,7 @@ impl Default for Options {
             renew: Some(10),
             drift,
             failback: None,
+            clients: 0,
             wait_out: WaitOut::None,
             bug: None,
             exact: None,
@@ -130,6 +144,32 @@ impl Options {
             exact: exact.then_some(timings),
             bug: self.bug,
             ..EngineConfig::new(voters)
+        }
+    }
+}
+
+impl Options {
+    /// How many members are nodes, of this many.
+    fn nodes(&self, members: usize) -> usize {
+        members - self.clients.min(members)
+    }
+
+    /// What a client of this rank goes by, where a message takes this long at most.
+    fn client_config(&self, delay: Span, rank: Attribute) -> ClientConfig {
+        let lease = LeaseRequest { ttl: self.timings(delay).ttl, rank };
+        let nodes = self.voters + self.candidates.unwrap_or(0);
+        ClientConfig { lease, wait: Span::ZERO, timeout: delay * ROUND, nodes, bug: self.bug }
+    }
+
+    /// What the sessions of nodes go by, where a message takes this long at most.
+    fn session_config(&self, delay: Span) -> SessionConfig {
+        let timings = self.timings(delay);
+        SessionConfig {
+            drift: timings.drift,
+            shortest_retry: delay * GAP,
+            failback: timings.failback,
+            linger: timings.ttl * 2,
+            bug: self.bug,
         }
     }
 }
@@ -242,6 +282,19 @@ impl Algorithm for QuorumLease {
             },
             show: |options| options.names.to_string(),
         },
+        Parameter {
+            name: "clients",
+            value: "COUNT",
+            help: "How many members, the last ones, lead through the others by sessions, as HTTP clients do",
+            set: |options, text| match text.parse() {
+                Ok(clients) => {
+                    options.clients = clients;
+                    Ok(())
+                }
+                Err(_) => Err(format!("`{text}` is not a number of clients")),
+            },
+            show: |options| options.clients.to_string(),
+        },
         parameters::delays_parameter!("ttl", ttl, "How long a lease is"),
         Parameter {
             name: "renew",
@@ -327,6 +380,10 @@ impl Algorithm for QuorumLease {
         &[("voters", "3"), ("names", "3"), ("ttl", "8"), ("renew", "3")],
         &[("voters", "3"), ("names", "2"), ("ttl", "24"), ("renew", "auto"), ("wait-out", "half")],
         &[("voters", "5"), ("ttl", "40"), ("renew", "auto"), ("failback", "60")],
+        &[("voters", "1"), ("clients", "3"), ("ttl", "12"), ("renew", "4")],
+        &[("voters", "3"), ("clients", "3"), ("ttl", "16"), ("renew", "4"), ("drift-bound", "10%")],
+        &[("voters", "3"), ("candidates", "1"), ("clients", "4"), ("ttl", "24"), ("renew", "auto")],
+        &[("voters", "3"), ("clients", "4"), ("names", "2"), ("ttl", "30"), ("failback", "20")],
     ];
 
     fn new(_: NodeId, options: &Options) -> QuorumLease {
@@ -334,11 +391,18 @@ impl Algorithm for QuorumLease {
     }
 
     fn may_stand(options: &Options, slot: usize) -> bool {
-        options.candidates.is_none() || slot >= options.voters
+        match (options.clients, options.candidates) {
+            (0, None) => true,
+            (0, Some(_)) => slot >= options.voters,
+            (_, candidates) => slot >= options.voters + candidates.unwrap_or(0),
+        }
     }
 
     fn members(options: &Options) -> Option<usize> {
-        options.candidates.map(|candidates| options.voters + candidates)
+        match (options.clients, options.candidates) {
+            (0, None) => None,
+            (clients, candidates) => Some(options.voters + candidates.unwrap_or(0) + clients),
+        }
     }
 
     fn elections(options: &Options) -> usize {
@@ -351,9 +415,13 @@ impl Algorithm for QuorumLease {
             return Vec::new();
         }
         let mut held = vec![false; options.names];
-        for node in members.filter(|member| member.up).filter_map(|member| member.process.node()) {
+        for process in members.filter(|member| member.up).map(|member| member.process) {
             for (place, held) in held.iter_mut().enumerate() {
-                *held |= node.lease_at(place).is_some();
+                *held |= match &process.kind {
+                    Kind::Unstarted | Kind::Server(_) => false,
+                    Kind::Node(node) => node.lease_at(place).is_some(),
+                    Kind::Client(client) => client.lease(place).is_some(),
+                };
             }
         }
         let count = held.iter().filter(|&&held| held).count();
@@ -367,11 +435,18 @@ impl Algorithm for QuorumLease {
     /// A lease and a restart's silence run out at the same time; whoever lost its place in the queue, or has
     /// been defeated, comes back within as long; the dead in the queue each cost a gap, and so do a few duels;
     /// and the others ask within as long who leads.
+    ///
+    /// Clients take longer: a session that nobody remembers leads for a lease before the next client does, and a
+    /// client waits for two before it asks another node. A client that is well loses its lease with its node.
     fn leases(options: &Options) -> Option<Leases> {
         let drift = options.drift.fraction();
-        let delays = 8 * options.ttl + 30 * GAP;
+        let delays = match options.clients {
+            0 => 8 * options.ttl + 30 * GAP,
+            clients => (20 + 4 * clients as u64) * options.ttl + 60 * GAP,
+        };
         let healed = (delays as f64 / (1.0 - drift)) as u64;
-        Some(Leases { length: options.ttl, drift, healed, stable: options.failback.is_none() })
+        let stable = options.failback.is_none() && options.clients == 0;
+        Some(Leases { length: options.ttl, drift, healed, stable })
     }
 
     fn check(options: &Options, roster: &Roster) -> Result<(), BadParameter> {
@@ -380,7 +455,8 @@ impl Algorithm for QuorumLease {
         {
             let reason =
                 format!("with {} voters they make {members}, and there are {}", options.voters, roster.len());
-            return Err(BadParameter { name: "candidates", reason });
+            let name = if options.clients > 0 { "clients" } else { "candidates" };
+            return Err(BadParameter { name, reason });
         }
         if options.exact.is_some() {
             // Whoever sets them knows the network that they are for: `Timings::budget`.
@@ -416,12 +492,16 @@ enum Kind {
     Unstarted,
     /// A node with an engine.
     Node(Box<Node>),
+    /// A node that leads for clients.
+    Server(Box<Server>),
+    /// A client of such nodes.
+    Client(Box<ClientMember>),
 }
 
 /// A node, and which of its engine's elections has which number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Node {
-    engine: Engine,
+    engine: SessionEngine,
     /// The number of the election with each index, counted from 0.
     numbers: Vec<usize>,
     /// Whether the node may stand.
@@ -439,15 +519,15 @@ struct Relay<'e, 'v> {
     numbers: &'e [usize],
 }
 
-impl Effects<Engine> for Relay<'_, '_> {
+impl Effects<SessionEngine> for Relay<'_, '_> {
     fn rng(&mut self) -> &mut Rng {
         self.cx.rng()
     }
     fn send(&mut self, to: NodeId, message: Message) {
-        self.cx.send(to, message);
+        self.cx.send(to, message.into());
     }
     fn multicast(&mut self, message: Message) {
-        self.cx.multicast(message);
+        self.cx.multicast(message.into());
     }
     fn set_timer(&mut self, timer: Timer, after: Span) {
         self.cx.set_timer(timer, after);
@@ -483,11 +563,12 @@ impl Node {
     fn input(
         &mut self,
         cx: &mut Context<'_, QuorumLease>,
-        input: impl FnOnce(&mut Engine, &mut Context<'_, Engine>),
+        input: impl FnOnce(&mut SessionEngine, &mut Context<'_, SessionEngine>),
     ) {
         let (now, view, delay) = (cx.now(), cx.view(), cx.delay_bound());
         let mut relay = Relay { cx, numbers: &self.numbers };
         input(&mut self.engine, &mut Context::new(now, view, delay, &mut relay));
+        self.engine.take_membership_changes();
     }
 
     fn command(&mut self, cx: &mut Context<'_, QuorumLease>, command: Command) {
@@ -507,26 +588,30 @@ impl Node {
     }
 
     fn index(&self, election: usize) -> Option<ElectionIndex> {
-        self.engine.index_of(name(election).hash())
+        self.engine.engine().index_of(name(election).hash())
     }
 
     /// The lease that the node holds of an election, be it over by its clock.
     fn lease_at(&self, election: usize) -> Option<Lease> {
-        self.engine.lease(Time::ZERO, self.index(election)?)
+        self.engine.engine().lease(Time::ZERO, self.index(election)?)
     }
 }
 
 impl QuorumLease {
     fn node(&self) -> Option<&Node> {
         match &self.kind {
-            Kind::Unstarted => None,
+            Kind::Unstarted | Kind::Server(_) | Kind::Client(_) => None,
             Kind::Node(node) => Some(node),
         }
     }
 
-    /// The engine, once the member has started.
+    /// The engine of a node, once it has started.
     pub fn engine(&self) -> Option<&Engine> {
-        self.node().map(|node| &node.engine)
+        match &self.kind {
+            Kind::Unstarted | Kind::Client(_) => None,
+            Kind::Node(node) => Some(node.engine.engine()),
+            Kind::Server(server) => Some(server.engine()),
+        }
     }
 
     /// What it holds of the first election, if it leads by its own clock at `now`.
@@ -537,7 +622,7 @@ impl QuorumLease {
     /// What it holds of an election, if it leads by its own clock at `now`.
     pub fn lease_of(&self, election: usize, now: Time) -> Option<Lease> {
         let node = self.node()?;
-        node.engine.lease(now, node.index(election)?)
+        node.engine.engine().lease(now, node.index(election)?)
     }
 
     /// How the member takes part in an election unless it is told otherwise.
@@ -555,56 +640,91 @@ impl QuorumLease {
     fn input(
         &mut self,
         cx: &mut Context<'_, Self>,
-        input: impl FnOnce(&mut Engine, &mut Context<'_, Engine>),
+        input: impl FnOnce(&mut SessionEngine, &mut Context<'_, SessionEngine>),
     ) {
         match &mut self.kind {
-            Kind::Unstarted => {}
+            Kind::Unstarted | Kind::Client(_) => {}
             Kind::Node(node) => node.input(cx, input),
+            Kind::Server(server) => server.input(cx, input),
         }
     }
 
     fn join(&mut self, cx: &mut Context<'_, Self>, election: usize, config: Option<CandidateConfig>) {
         let config = config.unwrap_or_else(|| self.candidate_config(cx, election));
         match &mut self.kind {
-            Kind::Unstarted => {}
+            Kind::Unstarted | Kind::Server(_) | Kind::Client(_) => {}
             Kind::Node(node) => node.join(cx, election, config),
         }
     }
 }
 
 impl Process for QuorumLease {
-    type Message = Message;
+    type Message = MemberMessage;
     type Timer = Timer;
     type Saved = Saved;
     type Command = Command;
 
     fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<Saved>) {
-        let (me, view) = (cx.me(), cx.view());
-        let count = self.options.voters.min(view.group_len());
+        let (me, view, delay) = (cx.me(), cx.view(), cx.delay_bound());
+        let nodes = self.options.nodes(view.group_len());
+        if (nodes..view.group_len()).any(|slot| view.in_slot(slot) == me) {
+            let nodes = (0..nodes).map(|slot| view.in_slot(slot)).collect();
+            let config = self.options.client_config(delay, view.my_rank().attribute);
+            let client = ClientMember::new(cx, nodes, self.options.names, config);
+            self.kind = Kind::Client(Box::new(client));
+            return self.on_command(cx, Action::Campaign.in_all());
+        }
+        let count = self.options.voters.min(nodes);
         let voters: Vec<NodeId> = (0..count).map(|slot| view.in_slot(slot)).collect();
         let stands = self.options.candidates.is_none() || !voters.contains(&me);
-        let config = self.options.engine_config(cx.delay_bound(), voters);
-        let engine = Engine::new(me, config).expect("the options were checked");
-        self.kind = Kind::Node(Box::new(Node { engine, numbers: Vec::new(), stands }));
+        let config = self.options.engine_config(delay, voters);
+        let ttl = self.options.timings(delay).ttl;
+        let engine = SessionEngine::new(me, config, self.options.session_config(delay));
+        let engine = engine.expect("the options were checked");
+        self.kind = match self.options.clients {
+            0 => Kind::Node(Box::new(Node { engine, numbers: Vec::new(), stands })),
+            _ => Kind::Server(Box::new(Server::new(engine, self.options.names, ttl))),
+        };
         self.input(cx, |engine, cx| engine.on_start(cx, start));
         (0..self.options.names).for_each(|election| self.join(cx, election, None));
     }
 
-    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
-        self.input(cx, |engine, cx| engine.on_message(cx, from, message));
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: MemberMessage) {
+        let session = match message.wire() {
+            Ok(message) => return self.input(cx, |engine, cx| engine.on_message(cx, from, message)),
+            Err(session) => session,
+        };
+        let Some(election) = (0..self.options.names).find(|&place| name(place).hash() == message.name) else {
+            return;
+        };
+        match &mut self.kind {
+            Kind::Unstarted | Kind::Node(_) => {}
+            Kind::Server(server) => server.on_session(cx, from, election, session),
+            Kind::Client(client) => client.on_message(cx, from, election, session),
+        }
     }
 
     fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
-        self.input(cx, |engine, cx| engine.on_timer(cx, timer));
+        match &mut self.kind {
+            Kind::Unstarted => {}
+            Kind::Node(node) => node.input(cx, |engine, cx| engine.on_timer(cx, timer)),
+            Kind::Server(server) => server.on_timer(cx),
+            Kind::Client(client) => client.on_timer(cx),
+        }
     }
 
     fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
         let rank = Action::Rank(cx.view().my_rank().attribute).in_all();
-        self.input(cx, |engine, cx| engine.on_command(cx, rank));
+        self.on_command(cx, rank);
     }
 
     /// A member that may not stand does not, whatever it is told.
     fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
+        match &mut self.kind {
+            Kind::Unstarted | Kind::Node(_) => {}
+            Kind::Server(server) => return server.on_command(cx, command),
+            Kind::Client(client) => return client.on_command(cx, command),
+        }
         let stands = self.node().is_some_and(|node| node.stands);
         match command.action {
             Action::Join(config) => {

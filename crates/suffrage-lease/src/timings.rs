@@ -111,11 +111,23 @@ pub enum Bug {
     DropWakeUp,
     /// A node that leaves an election it leads tells the voters, and not whoever acts as the leader.
     LeaveSilently,
+    /// A client counts its lease from the reply, not from before the request.
+    SessionValidityFromReply,
+    /// A node that is told to hand over does so at once, whatever it has promised a client.
+    RevokeAtOnce,
+    /// A node tells a second client that it leads by the lease that the first one has.
+    SharedLease,
+    /// A node takes back what it told a client that has hung up, though the client may have read the reply.
+    UndoAfterReply,
+    /// A node hands over to a better candidate although a client leads.
+    SkipPin,
+    /// A node that restarts campaigns for a client although a client of its previous boot may lead.
+    SkipWaitOut,
 }
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(&'static str, Bug); 10] = [
+    pub const ALL: [(&'static str, Bug); 16] = [
         ("skip-silence", Bug::SkipSilence),
         ("validity-from-reply", Bug::ValidityFromReply),
         ("equal-tokens", Bug::EqualTokens),
@@ -126,6 +138,12 @@ impl Bug {
         ("revive-lease", Bug::ReviveLease),
         ("drop-wake-up", Bug::DropWakeUp),
         ("leave-silently", Bug::LeaveSilently),
+        ("session-validity-from-reply", Bug::SessionValidityFromReply),
+        ("revoke-at-once", Bug::RevokeAtOnce),
+        ("shared-lease", Bug::SharedLease),
+        ("undo-after-reply", Bug::UndoAfterReply),
+        ("skip-pin", Bug::SkipPin),
+        ("skip-wait-out", Bug::SkipWaitOut),
     ];
 }
 

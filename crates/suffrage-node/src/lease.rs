@@ -1,10 +1,11 @@
-//! Many named elections in one node, by quorum lease: an [`Engine`](suffrage_lease::Engine) with a network, a clock and
-//! a disk.
+//! Many named elections in one node, by quorum lease: a
+//! [`SessionEngine`](suffrage_lease::sessions::SessionEngine) with a network, a clock and a disk.
 //!
 //! ```text
-//!   commands, datagrams,   ┌────────┐   1. what must be on the disk
-//!   the moment it asked ──▶│ Engine │──▶ 2. events: who leads what
-//!   to be called at        └────────┘   3. datagrams, each full of messages for one peer
+//!   commands, datagrams,   ┌───────────────┐   1. what must be on the disk
+//!   clients' requests,   ─▶│ SessionEngine │─▶ 2. events: who leads what
+//!   the moment it asked    └───────────────┘   3. datagrams, each full of messages for one peer
+//!   to be called at                            4. replies to clients
 //! ```
 //!
 //! **Packets.** What is said to one peer in one turn shares datagrams.
@@ -30,7 +31,7 @@ pub use suffrage_lease::{
 };
 
 pub use self::durations::Durations;
-pub use self::node::{Node, NodeMetrics, NodeState};
+pub use self::node::{LeaderChange, Node, NodeMetrics, NodeState};
 pub use self::node_clock::NodeClock;
 pub use self::participation::{Belief, HeldLease, Participation};
 pub use self::settings::Settings;

@@ -30,8 +30,8 @@ use tokio::sync::watch;
 pub(super) use self::health::is_alive;
 
 use super::credentials::{Credentials, Token};
-use super::desk::Desks;
-use super::line::Refusal;
+use super::watches::Watches;
+use suffrage_lease::sessions::SessionError;
 use suffrage_net::transport::udp::Udp;
 use suffrage_node::Error;
 use suffrage_node::lease::{Node, Status};
@@ -46,7 +46,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct App {
     pub(super) node: Node,
     pub(super) transport: Arc<Udp>,
-    pub(super) desks: Desks,
+    pub(super) watches: Watches,
     /// The lease of those who do not say.
     pub(super) ttl: Span,
     /// What requests are measured by.
@@ -212,23 +212,34 @@ impl From<Error> for Problem {
     }
 }
 
-impl From<Refusal> for Problem {
-    fn from(refusal: Refusal) -> Problem {
-        match refusal {
-            Refusal::Lost => Problem::new(
+impl From<SessionError> for Problem {
+    fn from(error: SessionError) -> Problem {
+        match error {
+            SessionError::Expired => Problem::new(
                 StatusCode::CONFLICT,
                 "this session does not lead, and does not wait: stop, and campaign anew",
             )
             .because("lost"),
-            Refusal::Recalled => Problem::new(
+            SessionError::Revoked => Problem::new(
                 StatusCode::CONFLICT,
                 "this node is to hand over: stop, and resign; otherwise it does when the lease is over",
             )
             .because("recalled"),
-            Refusal::Full => {
+            SessionError::NotLeading => {
+                Problem::new(StatusCode::CONFLICT, "this node does not lead: ask the one that does")
+                    .because("not-leader")
+            }
+            SessionError::QueueFull => {
                 Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many wait here already: ask another node")
             }
-            Refusal::Stopping => {
+            SessionError::TooManyElections => {
+                Error::TooManyElections(suffrage_lease::sessions::MOST_ELECTIONS).into()
+            }
+            SessionError::CannotJoin => Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the program of this node takes part in this election itself: ask another node",
+            ),
+            SessionError::Stopping => {
                 Problem::new(StatusCode::SERVICE_UNAVAILABLE, "this node stops: ask another node")
             }
         }

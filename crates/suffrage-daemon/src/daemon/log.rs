@@ -10,7 +10,8 @@ use suffrage_net::transport::Transport as _;
 use suffrage_net::transport::udp::Udp;
 use suffrage_net::{Dropped, Snapshot};
 use suffrage_node::config::{Config, LogFormat, LogLevel};
-use suffrage_node::lease::{Node, NodeState};
+use suffrage_node::lease::{LeaderChange, Node, NodeState};
+use tokio::sync::mpsc;
 
 /// Datagrams that were refused are summed up over so long: who sends rubbish does not fill the disk.
 const SUMMARY: Duration = Duration::from_secs(10);
@@ -29,6 +30,18 @@ pub(super) fn start(config: &Config) {
         LogFormat::Text => log.with_ansi(false).try_init(),
         LogFormat::Json => log.json().flatten_event(true).try_init(),
     };
+}
+
+/// Logs every change of leaders that the node learns of, until the node stops.
+pub(super) async fn leaders(mut changes: mpsc::UnboundedReceiver<LeaderChange>) {
+    while let Some(LeaderChange { election, leader }) = changes.recv().await {
+        let election: &str = &election;
+        match leader {
+            _ if election == super::PULSE => {}
+            Some((leader, token)) => info!(election, leader = leader.0, token = token.number(), "a leader"),
+            None => info!(election, "no leader"),
+        }
+    }
 }
 
 /// Logs that the node stands still because it cannot save, and that it does not any more.

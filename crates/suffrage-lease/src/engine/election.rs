@@ -24,6 +24,13 @@ impl ElectionIndex {
     }
 }
 
+/// From the number that [`Context::announce_in`](suffrage_core::Context::announce_in) has.
+impl From<usize> for ElectionIndex {
+    fn from(index: usize) -> ElectionIndex {
+        ElectionIndex(index as u32)
+    }
+}
+
 /// A node's part in one election.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ElectionState {

@@ -1,15 +1,18 @@
 //! An engine with a network, a clock and a disk: one task, and handles to it.
 
+mod sessions;
 mod task;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use suffrage_core::{NodeId, Span, Time};
-use suffrage_lease::{Action, CandidateConfig, ElectionName, Engine, JoinError, Lease, Name, Saved};
+use suffrage_lease::sessions::{SessionConfig, SessionEngine};
+use suffrage_lease::{Action, CandidateConfig, ElectionName, JoinError, Lease, Name, Saved, Token};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
+use self::sessions::SessionCommand;
 use self::task::{Handles, Task};
 use super::node_clock::NodeClock;
 use super::output::Output;
@@ -69,6 +72,15 @@ pub struct NodeMetrics {
     pub messages_sent: u64,
 }
 
+/// A change of leaders that a node has learned of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaderChange {
+    /// Of which election.
+    pub election: ElectionName,
+    /// Who leads, and with which token; none if nobody does.
+    pub leader: Option<(NodeId, Token)>,
+}
+
 /// What the handles ask of the task about one election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ElectionCommand {
@@ -97,6 +109,11 @@ enum Command {
     Pin {
         name: Name,
         reply: oneshot::Sender<Option<Lease>>,
+    },
+    Session(SessionCommand),
+    /// Wants to be told of every change of leaders.
+    Changes {
+        sender: mpsc::UnboundedSender<LeaderChange>,
     },
     Status {
         name: Name,
@@ -146,6 +163,10 @@ struct Shared {
     stop: watch::Sender<bool>,
     /// In nanoseconds of its clock.
     turned: Arc<AtomicU64>,
+    /// The number of the next request of a client.
+    requests: AtomicU64,
+    /// Whether no client is to lead any more.
+    sessions_stop: AtomicBool,
     task: AbortHandle,
 }
 
@@ -163,7 +184,7 @@ impl Node {
         getrandom::fill(&mut seed)?;
         let (me, seed) = (transport.local(), u64::from_le_bytes(seed));
         let out = Output::new(settings.datagram, seed);
-        let engine = Engine::new(me, settings.engine())?;
+        let engine = SessionEngine::new(me, settings.engine(), SessionConfig::new(settings.drift))?;
         let start = disk.start()?;
         let (commands, inbox) = mpsc::unbounded_channel();
         let (state_sender, state) = watch::channel(NodeState::default());
@@ -172,7 +193,17 @@ impl Node {
         let handles = Handles { commands: inbox, state: state_sender, stopped, turned: Arc::clone(&turned) };
         let task = Task::new(engine, out, transport, clock.clone(), disk, handles, settings.history);
         let task = tokio::spawn(task.run(start)).abort_handle();
-        let shared = Shared { me, settings, clock: NodeClock::new(clock), state, stop, turned, task };
+        let shared = Shared {
+            me,
+            settings,
+            clock: NodeClock::new(clock),
+            state,
+            stop,
+            turned,
+            requests: AtomicU64::new(0),
+            sessions_stop: AtomicBool::new(false),
+            task,
+        };
         Ok(Node { commands, shared: Arc::new(shared) })
     }
 
@@ -256,6 +287,14 @@ impl Node {
     pub async fn history(&self, name: Option<&str>) -> Result<Vec<Record>, Error> {
         let name = name.map(Name::of);
         self.ask(|reply| Command::History { name, reply }).await
+    }
+
+    /// Every change of leaders that the node learns of from now on. Whoever called this before is told no more.
+    pub fn leader_changes(&self) -> mpsc::UnboundedReceiver<LeaderChange> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        // If the task is gone, nothing changes any more.
+        _ = self.commands.send(Command::Changes { sender });
+        receiver
     }
 
     /// What it has counted and measured.

@@ -1,7 +1,8 @@
 //! The effects of an engine, gathered over a turn.
 
 use suffrage_core::{Announcement, Effects, NodeId, Rng, Span, Term, Time};
-use suffrage_lease::{Engine, Message, Saved, Timer, Token};
+use suffrage_lease::sessions::SessionEngine;
+use suffrage_lease::{Message, Saved, Timer, Token};
 use suffrage_net::codec::{Outbox, Protocol};
 
 /// What has become of one election, as far as this node knows.
@@ -110,7 +111,7 @@ fn token(term: Term) -> Token {
     Token::after(term.0.saturating_sub(1))
 }
 
-impl Effects<Engine> for Turn<'_> {
+impl Effects<SessionEngine> for Turn<'_> {
     fn rng(&mut self) -> &mut Rng {
         &mut self.out.rng
     }

@@ -1,8 +1,8 @@
 //! What is hard on leases: to lose touch for about as long as one lasts, and somebody who is waiting for that.
 //!
 //! Everything here is within what such algorithms claim to live through: disks are kept, but for those of a
-//! minority of the voters in cases of their own; clocks drift up to the bound; the clock of one that does
-//! not vote may jump ahead, which only makes it believe in less.
+//! minority of the voters in cases of their own; clocks drift up to the bound; the clock of one that nobody
+//! relies on may jump ahead, which only makes it believe in less.
 
 use suffrage_core::{Command, Leases, Rng, Span, Time};
 
@@ -80,10 +80,12 @@ impl Strain<'_> {
         self.rng.below(self.members as u64) as usize
     }
 
-    /// One that does not vote, if there is one.
+    /// One that may lead and does not vote, if there is one: nobody relies on its clock. A node that does not vote and
+    /// leads for clients may not lead itself, and they rely on its clock.
     fn outsider(&mut self) -> Option<usize> {
-        let outsiders = self.members - self.voters;
-        (outsiders > 0).then(|| self.voters + self.rng.below(outsiders as u64) as usize)
+        let outsiders: Vec<usize> =
+            self.candidates.iter().copied().filter(|&slot| slot >= self.voters).collect();
+        if outsiders.is_empty() { None } else { self.rng.pick(&outsiders).copied() }
     }
 
     /// Somebody wants to lead: this one, or if it may not, another.
@@ -348,6 +350,10 @@ impl Strain<'_> {
             self.forget(&lost);
         }
         self.plan.extend((0..self.voters).map(|slot| (end, Fault::Recover { slot, disk: true })));
+        // A crash in the middle of an input comes at any time later, and there may be no recovery after it.
+        let stays = |(_, fault): &(Time, Fault)| !matches!(fault, Fault::CrashMidway { slot, .. } if *slot < self.voters && !lost.contains(slot));
+        scenario.plan.retain(stays);
+        self.plan.retain(stays);
         for (_, fault) in scenario.plan.iter_mut().chain(&mut self.plan) {
             if let Fault::Recover { slot, disk } = fault {
                 *disk = !lost.contains(slot);

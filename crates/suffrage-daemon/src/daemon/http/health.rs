@@ -107,8 +107,8 @@ async fn liveness(State(app): State<App>) -> Response {
 }
 
 /// Why the node is not ready, if it is not.
-async fn unready(App { node, desks, .. }: &App) -> Result<Option<String>, Problem> {
-    if desks.is_stopping() {
+async fn unready(App { node, .. }: &App) -> Result<Option<String>, Problem> {
+    if node.sessions_are_stopping() {
         return Ok(Some("it is about to stop, and hands over".to_string()));
     }
     if let Some(trouble) = node.state().borrow().storage_failure() {
@@ -156,7 +156,7 @@ pub(super) mod tests {
 
     use super::*;
     use crate::daemon::credentials::Credentials;
-    use crate::daemon::desk::Desks;
+    use crate::daemon::watches::Watches;
     use suffrage_net::Keyring;
     use suffrage_net::transport::udp::{Socket, Udp};
     use suffrage_net::transport::{Config, Sealed};
@@ -201,9 +201,9 @@ pub(super) mod tests {
         let transport: Arc<Udp> = Arc::new(Sealed::new(socket, wire).unwrap());
         let settings = Settings::new((1..=voters).map(NodeId));
         let node = Node::start(Arc::clone(&transport), clock.clone(), disk, settings).unwrap();
-        let desks = Desks::new(node.clone());
+        let watches = Watches::new(node.clone());
         let (_, credentials) = watch::channel(Arc::new(Credentials { token: None, certificate: None }));
-        App { node, transport, desks, ttl: Span::from_millis(1_000), credentials }
+        App { node, transport, watches, ttl: Span::from_millis(1_000), credentials }
     }
 
     async fn until(app: &App, status: u16) {

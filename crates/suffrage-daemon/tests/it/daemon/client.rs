@@ -118,7 +118,7 @@ impl Client {
         let waits = self.campaign(name, ttl, "1ms").await;
         assert_eq!(waits.status, 202, "{waits:?}");
         let place = waits.json();
-        (place["session"].as_str().unwrap().to_string(), place["place"].as_u64().unwrap())
+        (place["session"].as_str().unwrap().to_string(), place["queue_position"].as_u64().unwrap())
     }
 
     /// Waits to lead with a session that has a place in the line.

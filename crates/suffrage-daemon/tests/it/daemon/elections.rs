@@ -52,7 +52,7 @@ async fn who_waits_asks_again_and_keeps_its_place() {
     assert_eq!(waits.status, 202, "{waits:?}");
     let place = waits.json();
     let waiting = place["session"].as_str().unwrap();
-    assert!(place["place"] == 0 && place["ask_again_within_ms"].as_u64().unwrap() >= 1_000, "{place}");
+    assert!(place["queue_position"] == 0 && place["retry_before_ms"].as_u64().unwrap() >= 1_000, "{place}");
     assert_eq!(client.queue("x", LONG).await.1, 1);
     assert_eq!(client.say("x", "resign", &session).await.status, 200);
     let body = json!({ "session": waiting, "wait": WAIT });

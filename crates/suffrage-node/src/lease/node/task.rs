@@ -1,4 +1,4 @@
-//! The task that owns an engine, and carries out what it wants done.
+//! The task that owns an engine and its sessions, and carries out what they want done.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -9,6 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use suffrage_core::{Context, NodeId, Process as _, Roster, Span, Start, Time};
+use suffrage_lease::sessions::{MembershipChange, SessionEngine};
 use suffrage_lease::{
     Action, CandidateConfig, ElectionIndex, ElectionName, Engine, JoinError, Lease, Message, Name, Saved,
     Timer,
@@ -17,7 +18,8 @@ use suffrage_net::Transport;
 use suffrage_net::codec::Protocol;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::{Command, ElectionCommand, Joined, NodeMetrics, NodeState};
+use super::sessions::Sessions;
+use super::{Command, ElectionCommand, Joined, LeaderChange, NodeMetrics, NodeState};
 use crate::clock::Clock;
 use crate::lease::journal::{Journal, Notes};
 use crate::lease::output::{ElectionEvent, Event, Output, PROTOCOL, Turn};
@@ -39,13 +41,10 @@ struct Local {
     notes: Notes,
     belief: watch::Sender<Belief>,
     held: Option<Arc<HeldLease>>,
-    /// Whether one of its users may stand.
-    taken: bool,
-    users: usize,
 }
 
 pub(super) struct Task<T, C, D> {
-    engine: Engine,
+    pub(super) node: SessionEngine,
     out: Output,
     journal: Journal,
     /// How many of the gathered events the journal has noted.
@@ -54,11 +53,14 @@ pub(super) struct Task<T, C, D> {
     locals: Vec<Option<Local>>,
     /// Leases that were pinned in this turn: to be told when all of it is on the disk.
     pinned: Vec<(oneshot::Sender<Option<Lease>>, Option<Lease>)>,
+    pub(super) sessions: Sessions,
+    /// Told of every change of leaders.
+    changes: Option<mpsc::UnboundedSender<LeaderChange>>,
     /// The node alone, for the engine's context: an engine knows its voters by its configuration.
     roster: Roster,
     protocol: Protocol,
     transport: T,
-    clock: C,
+    pub(super) clock: C,
     /// None while it is being written to.
     disk: Option<D>,
     handles: Handles,
@@ -82,7 +84,7 @@ enum Woken {
 
 impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
     pub(super) fn new(
-        engine: Engine,
+        node: SessionEngine,
         out: Output,
         transport: T,
         clock: C,
@@ -90,14 +92,16 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         handles: Handles,
         history: usize,
     ) -> Task<T, C, D> {
-        let me = engine.me();
+        let me = node.engine().me();
         Task {
-            journal: Journal::new(me, &engine.config().voters, history),
-            engine,
+            journal: Journal::new(me, &node.engine().config().voters, history),
+            node,
             out,
             recorded: 0,
             locals: Vec::new(),
             pinned: Vec::new(),
+            sessions: Sessions::default(),
+            changes: None,
             roster: Roster::listed(vec![me]).expect("one id is unique"),
             protocol: Protocol::named(PROTOCOL),
             transport,
@@ -110,7 +114,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
 
     pub(super) async fn run(mut self, start: Start<Saved>) {
         let now = self.clock.now();
-        self.input(now, |engine, cx| engine.on_start(cx, start));
+        self.input(now, |node, cx| node.on_start(cx, start));
         let mut cause = None;
         if !self.settle().await {
             self.stopping = true;
@@ -129,17 +133,32 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         state.send_replace(NodeState::Stopped { cause });
     }
 
-    /// Hands one input to the engine.
-    fn input(&mut self, now: Time, input: impl FnOnce(&mut Engine, &mut Context<'_, Engine>)) {
-        let delay = self.engine.config().delay;
-        let mut turn = Turn { me: self.engine.me(), now, out: &mut self.out };
-        input(&mut self.engine, &mut Context::new(now, self.roster.view(0), delay, &mut turn));
+    fn engine(&self) -> &Engine {
+        self.node.engine()
+    }
+
+    /// Hands one input to the node.
+    pub(super) fn input<R>(
+        &mut self,
+        now: Time,
+        input: impl FnOnce(&mut SessionEngine, &mut Context<'_, SessionEngine>) -> R,
+    ) -> R {
+        let (me, delay) = (self.engine().me(), self.engine().config().delay);
+        let mut turn = Turn { me, now, out: &mut self.out };
+        let result = input(&mut self.node, &mut Context::new(now, self.roster.view(0), delay, &mut turn));
+        for change in self.node.take_membership_changes() {
+            match change {
+                MembershipChange::Joined { index, name } => self.on_joined(now, index, name),
+                MembershipChange::Left { index } => self.on_left(index),
+            }
+        }
+        result
     }
 
     fn act(&mut self, now: Time, index: ElectionIndex, action: Action) {
-        self.input(now, |engine, cx| engine.act(cx, index, action));
+        self.input(now, |node, cx| node.act(cx, index, action));
         if let Some(local) = self.locals[index.index()].as_mut()
-            && !self.engine.election(index).is_some_and(|state| state.stands() && state.is_healthy())
+            && !self.node.engine().election(index).is_some_and(|state| state.stands() && state.is_healthy())
         {
             local.notes.leaderless_since = None;
         }
@@ -166,7 +185,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         }
         let now = self.clock.now();
         if self.out.due.take_if(|due| *due <= now).is_some() {
-            self.input(now, |engine, cx| engine.on_timer(cx, Timer));
+            self.input(now, |node, cx| node.on_timer(cx, Timer));
         }
         self.stopping |= !self.settle().await;
         Ok(())
@@ -197,28 +216,36 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             Err(reason) => self.transport.counters().count_drop(reason),
             Ok(messages) => {
                 self.journal.hear(now, from, &messages);
-                self.input(now, |engine, cx| {
-                    messages.into_iter().for_each(|message| engine.on_message(cx, from, message));
+                self.input(now, |node, cx| {
+                    messages.into_iter().for_each(|message| node.on_message(cx, from, message));
                 });
             }
         }
     }
 
-    /// Saves, then tells, then sends: in this order. False if it was told to stop while it could not save.
+    /// Saves, then tells, then sends, then replies to clients: in this order. False if the task was told to stop while
+    /// it could not save.
     async fn settle(&mut self) -> bool {
-        if !self.out.is_empty() {
-            if !self.save().await {
-                return false;
+        loop {
+            if !self.out.is_empty() {
+                if !self.save().await {
+                    return false;
+                }
+                self.record_events();
+                let mut events = std::mem::take(&mut self.out.events);
+                for event in events.drain(..) {
+                    self.tell(event);
+                }
+                (self.out.events, self.recorded) = (events, 0);
+                let transport = &self.transport;
+                // A peer that does not get it asks again; the transport has counted it.
+                self.out.mail.flush(|to, datagram| _ = transport.send(to, datagram));
             }
-            self.record_events();
-            let mut events = std::mem::take(&mut self.out.events);
-            for event in events.drain(..) {
-                self.tell(event);
+            self.reply_to_clients();
+            // A reply that nobody reads changes something again.
+            if self.out.is_empty() && !self.node.has_replies() {
+                break;
             }
-            (self.out.events, self.recorded) = (events, 0);
-            let transport = &self.transport;
-            // A peer that does not get it asks again; the transport has counted it.
-            self.out.mail.flush(|to, datagram| _ = transport.send(to, datagram));
         }
         for (reply, lease) in self.pinned.drain(..) {
             // If nobody waits for the answer, the lease is pinned all the same.
@@ -263,7 +290,8 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         for &ElectionEvent { index, epoch, at, event } in &self.out.events[self.recorded..] {
             let local = self.locals.get_mut(index).and_then(Option::as_mut);
             let Some(local) = local.filter(|_| epoch == self.out.epoch(index)) else { continue };
-            let state = self.engine.index_of(local.notes.name).and_then(|it| self.engine.election(it));
+            let engine = self.node.engine();
+            let state = engine.index_of(local.notes.name).and_then(|it| engine.election(it));
             self.journal.record(&mut local.notes, at, event, state.is_some_and(|state| state.stands()));
         }
         self.recorded = self.out.events.len();
@@ -271,7 +299,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
 
     /// Tells those concerned what has become of an election.
     fn tell(&mut self, ElectionEvent { index, epoch, event, .. }: ElectionEvent) {
-        let (now, me) = (self.clock.now(), self.engine.me());
+        let (now, me) = (self.clock.now(), self.engine().me());
         let local = self.locals.get_mut(index).and_then(Option::as_mut);
         let Some(local) = local.filter(|_| epoch == self.out.epoch(index)) else { return };
         let leader = match event {
@@ -297,7 +325,14 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             held.end();
         }
         let belief = Belief { leader, since: now, held: local.held.clone() };
-        local.belief.send_replace(belief);
+        let before = local.belief.send_replace(belief);
+        if before.leader != leader
+            && let Some(changes) = &self.changes
+            && let Some(state) = self.node.engine().election(ElectionIndex::from(index))
+        {
+            // If nobody listens any more, nobody is told.
+            _ = changes.send(LeaderChange { election: state.name().clone(), leader });
+        }
     }
 
     fn obey(&mut self, command: Option<Command>) {
@@ -312,11 +347,12 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 _ = reply.send(joined.map(|(name, belief)| Participation { node, name, belief, stands }));
             }
             Some(Command::Do { name, command, reply }) => {
-                let index = self.engine.index_of(name);
-                if let Some(index) = index {
-                    match command {
-                        ElectionCommand::Act(action) => self.act(now, index, action),
-                        ElectionCommand::Leave { stands } => self.leave(now, index, stands),
+                let index = self.engine().index_of(name);
+                match (command, index) {
+                    (ElectionCommand::Act(action), Some(index)) => self.act(now, index, action),
+                    (ElectionCommand::Act(_), None) => {}
+                    (ElectionCommand::Leave { stands }, _) => {
+                        _ = self.input(now, |node, cx| node.leave(cx, name, stands));
                     }
                 }
                 if let Some(reply) = reply {
@@ -324,17 +360,19 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 }
             }
             Some(Command::Pin { name, reply }) => {
-                let lease = self.engine.index_of(name).and_then(|index| {
+                let lease = self.engine().index_of(name).and_then(|index| {
                     self.act(now, index, Action::Pin(true));
-                    self.engine.lease(now, index)
+                    self.engine().lease(now, index)
                 });
                 self.pinned.push((reply, lease));
             }
+            Some(Command::Session(command)) => self.obey_client(now, command),
+            Some(Command::Changes { sender }) => self.changes = Some(sender),
             Some(Command::Status { name, reply }) => {
-                _ = reply.send(self.engine.index_of(name).and_then(|index| self.status(now, index)));
+                _ = reply.send(self.engine().index_of(name).and_then(|index| self.status(now, index)));
             }
             Some(Command::Elections { reply }) => {
-                let all = self.engine.elections().filter_map(|(index, _)| self.status(now, index));
+                let all = self.engine().elections().filter_map(|(index, _)| self.status(now, index));
                 _ = reply.send(all.collect());
             }
             Some(Command::History { name, reply }) => {
@@ -349,17 +387,17 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
 
     fn status(&self, now: Time, index: ElectionIndex) -> Option<Status> {
         let local = self.locals.get(index.index())?.as_ref()?;
-        let election = self.engine.election(index)?;
-        Some(report::status(now, &self.engine, &self.journal, election, &local.notes))
+        let election = self.engine().election(index)?;
+        Some(report::status(now, self.engine(), &self.journal, election, &local.notes))
     }
 
     fn metrics(&self, now: Time) -> NodeMetrics {
         NodeMetrics {
             counters: self.journal.counters,
-            elections: self.engine.len(),
-            heard: self.journal.heard(now, self.engine.votes(now)),
-            voter: report::voter_status(now, &self.engine),
-            round_trip: self.engine.round_trip(),
+            elections: self.engine().len(),
+            heard: self.journal.heard(now, self.engine().votes(now)),
+            voter: report::voter_status(now, self.engine()),
+            round_trip: self.engine().round_trip(),
             messages_sent: self.out.mail.messages(),
         }
     }
@@ -371,95 +409,46 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         election: &ElectionName,
         config: Option<CandidateConfig>,
     ) -> Result<Joined, JoinError> {
-        let name = election.hash();
-        let mut earlier = None;
-        if let Some(index) = self.engine.index_of(name) {
-            let Some(local) = self.locals[index.index()].as_mut() else {
-                return Err(JoinError::AlreadyJoined);
-            };
-            let Some(config) = config else {
-                local.users += 1;
-                return Ok((name, local.belief.subscribe()));
-            };
-            if local.taken {
-                return Err(JoinError::AlreadyJoined);
-            }
-            config.check(self.engine.config())?;
-            earlier = self.end_participation(now, index);
-        }
-        self.engine.check_join(election, config.as_ref())?;
-        let join = Action::Join(config).in_election(election.clone());
-        self.input(now, |engine, cx| engine.on_command(cx, join));
-        let Some(index) = self.engine.index_of(name) else { return Err(JoinError::TooMany) };
-        Ok((name, self.admit(now, index, name, config.is_some(), earlier)))
+        let index = self.input(now, |node, cx| match config {
+            Some(config) => node.join(cx, election, config),
+            None => node.observe(cx, election),
+        })?;
+        let Some(local) = self.locals[index.index()].as_ref() else { return Err(JoinError::TooMany) };
+        Ok((election.hash(), local.belief.subscribe()))
     }
 
-    /// Keeps what others are told of an election that the engine has just joined.
-    fn admit(
-        &mut self,
-        now: Time,
-        index: ElectionIndex,
-        name: Name,
-        stands: bool,
-        earlier: Option<Local>,
-    ) -> watch::Receiver<Belief> {
-        let config = self.engine.config();
-        let ttl = self.engine.election(index).map_or(config.candidate.ttl, |state| state.ttl());
+    /// The engine has joined an election, or has another candidate in it from now on: whoever is told of the election
+    /// is told of that one.
+    fn on_joined(&mut self, now: Time, index: ElectionIndex, name: Name) {
+        let config = self.engine().config();
+        let ttl = self.engine().election(index).map_or(config.candidate.ttl, |state| state.ttl());
         let notes = Notes::new(name, config.drift.validity(ttl), now);
-        let unknown = || Belief { leader: None, since: now, held: None };
-        let mut local = match earlier {
-            Some(earlier) => Local { notes, ..earlier },
-            None => {
-                let belief = watch::Sender::new(unknown());
-                Local { notes, belief, held: None, taken: false, users: 0 }
-            }
-        };
-        // A new candidate knows of nobody yet, and will say so only if that changes.
-        local.belief.send_if_modified(|belief| {
-            let changed = belief.leader.is_some();
-            *belief = unknown();
-            changed
-        });
-        local.taken = stands;
-        local.users += 1;
-        let belief = local.belief.subscribe();
+        // What the earlier candidate has announced is still to be noted and told, in order.
+        self.record_events();
         if self.locals.len() <= index.index() {
             self.locals.resize_with(index.index() + 1, || None);
         }
-        self.locals[index.index()] = Some(local);
-        belief
-    }
-
-    fn leave(&mut self, now: Time, index: ElectionIndex, stands: bool) {
-        let Some(local) = self.locals[index.index()].as_mut() else { return };
-        local.users -= 1;
-        if stands {
-            local.taken = false;
-        }
-        if local.users == 0 {
-            self.end_participation(now, index);
-        } else if stands {
-            self.act(now, index, Action::Withdraw);
+        match &mut self.locals[index.index()] {
+            Some(local) => local.notes = notes,
+            empty => {
+                let belief = watch::Sender::new(Belief { leader: None, since: now, held: None });
+                *empty = Some(Local { notes, belief, held: None });
+            }
         }
     }
 
-    /// The engine leaves an election. Holders know that they do not lead any more before anybody is told; and what is
+    /// The engine has left an election. Holders know that they do not lead any more before anybody is told; and what is
     /// still to be told of it concerns nobody: were the lease kept, the next one would be taken for the same.
-    fn end_participation(&mut self, now: Time, index: ElectionIndex) -> Option<Local> {
-        if let Some(held) = self.locals[index.index()].as_mut().and_then(|local| local.held.take()) {
-            held.end();
-        }
-        self.act(now, index, Action::Leave);
+    fn on_left(&mut self, index: ElectionIndex) {
         self.record_events();
         self.out.end_epoch(index.index());
-        self.locals[index.index()].take()
+        if let Some(held) = self.locals[index.index()].take().and_then(|local| local.held) {
+            held.end();
+        }
     }
 
     fn leave_all(&mut self, now: Time) {
-        let all: Vec<ElectionIndex> = self.engine.elections().map(|(index, _)| index).collect();
-        for index in all {
-            self.end_participation(now, index);
-        }
+        self.input(now, |node, cx| node.leave_all(cx));
         self.stopping = true;
     }
 }
