@@ -203,7 +203,6 @@ impl Process for Randomized {
 
     fn on_start(&mut self, _: &mut Context<'_, Self>, _: Start<()>) {}
 
-    #[inline]
     fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         self.0.on_message(cx, from, message);
     }
