@@ -17,7 +17,7 @@
 //! - [`Algorithm`], [`Contract`], [`Parameter`]: a process with its assumptions, promises, costs and options, as data.
 //! - [`detectors`], [`multicast`], [`layers`]: failure detectors and multicasts, and their composition with an algorithm.
 //! - [`Recorder`], [`testing`]: effects as data, for tests of single transitions and for drivers.
-//! - [`Time`], [`Span`], [`Rng`], [`Hash`]: time, randomness and hashing with the same results on every machine.
+//! - [`Time`], [`Span`], [`Rng`], [`struct@Hash`]: time, randomness and hashing with the same results on every machine.
 //! - [`Grid`], [`Overlay`]: quorums of a grid, and sampling by random walks.
 //! - [`Figure`]: metrics that an algorithm defines for itself.
 

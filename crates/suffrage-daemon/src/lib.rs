@@ -3,7 +3,8 @@
 //! [`run`](run()) is the whole program without the process around it, so that tests run commands without starting
 //! processes.
 //!
-//! - [`daemon`]: the service: HTTP API, TLS, sessions of clients, health, metrics, logs, systemd notification.
+//! - [`daemon`]: the service: HTTP API, TLS, health, metrics, logs, systemd notification. The sessions of HTTP clients are
+//!   `suffrage_lease::sessions`.
 //! - `node.rs`: `suffrage node` and `suffrage config check`. `run.rs`: `suffrage run`. `keygen.rs`: `suffrage keygen`.
 //! - `client.rs`: `suffrage leader`, `status`, `why`, `elections`, `watch`, `resign` and `transfer`.
 //! - `demo.rs`, `demo_node.rs`: `suffrage demo` and its processes. `lab.rs`: starts `suffrage-lab`.
