@@ -275,13 +275,6 @@ impl Engine {
 
     /// Takes part no longer. If the node led, it has handed over.
     fn leave(&mut self, cx: &mut Context<'_, Self>, index: ElectionIndex) {
-        if self.config.bug == Some(Bug::LeaveSilently) {
-            let now = cx.now();
-            self.input(cx, index, |state, fx| {
-                fx.muted = true;
-                state.candidate.release(fx, now);
-            });
-        }
         self.change_standing(cx, index, |state| state.standing = false);
         let Some(state) = self.elections.get_mut(index.index()).and_then(Option::take) else { return };
         if state.leader().is_some() {

@@ -349,7 +349,8 @@ impl Algorithm for QuorumLease {
             value: "NAME|none",
             help: "A deliberate mistake, to show that the checker finds it: skip-silence, \
                    validity-from-reply, equal-tokens, forget-ceiling, bump-while-held, trust-empty-disk, \
-                   ignore-pin, revive-lease, drop-wake-up or leave-silently",
+                   ignore-pin, revive-lease, drop-wake-up, session-validity-from-reply, revoke-at-once, \
+                   shared-lease, undo-after-reply or skip-pin",
             set: |options, text| {
                 let bug = Bug::ALL.iter().find(|(name, _)| *name == text).map(|(_, bug)| *bug);
                 match (bug, text) {

@@ -109,8 +109,6 @@ pub enum Bug {
     ReviveLease,
     /// A woken candidate that defers its campaign forgets about it.
     DropWakeUp,
-    /// A node that leaves an election it leads tells the voters, and not whoever acts as the leader.
-    LeaveSilently,
     /// A client counts its lease from the reply, not from before the request.
     SessionValidityFromReply,
     /// A node that is told to hand over does so at once, whatever it has promised a client.
@@ -121,13 +119,11 @@ pub enum Bug {
     UndoAfterReply,
     /// A node hands over to a better candidate although a client leads.
     SkipPin,
-    /// A node that restarts campaigns for a client although a client of its previous boot may lead.
-    SkipWaitOut,
 }
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(&'static str, Bug); 16] = [
+    pub const ALL: [(&'static str, Bug); 14] = [
         ("skip-silence", Bug::SkipSilence),
         ("validity-from-reply", Bug::ValidityFromReply),
         ("equal-tokens", Bug::EqualTokens),
@@ -137,13 +133,11 @@ impl Bug {
         ("ignore-pin", Bug::IgnorePin),
         ("revive-lease", Bug::ReviveLease),
         ("drop-wake-up", Bug::DropWakeUp),
-        ("leave-silently", Bug::LeaveSilently),
         ("session-validity-from-reply", Bug::SessionValidityFromReply),
         ("revoke-at-once", Bug::RevokeAtOnce),
         ("shared-lease", Bug::SharedLease),
         ("undo-after-reply", Bug::UndoAfterReply),
         ("skip-pin", Bug::SkipPin),
-        ("skip-wait-out", Bug::SkipWaitOut),
     ];
 }
 

@@ -23,13 +23,11 @@ pub(super) struct NodeEffects<'e, 'v> {
     pub(super) stepped_down: bool,
     /// Whether the candidate has learned who leads, or leads itself.
     pub(super) learned_leader: bool,
-    /// Whether announcements are dropped: a deliberate mistake.
-    pub(super) muted: bool,
 }
 
 impl<'e, 'v> NodeEffects<'e, 'v> {
     pub(super) fn of_voter(cx: &'e mut Context<'v, Engine>, loopback: &'e mut Loopback) -> Self {
-        NodeEffects { cx, loopback, election: None, stepped_down: false, learned_leader: false, muted: false }
+        NodeEffects { cx, loopback, election: None, stepped_down: false, learned_leader: false }
     }
 
     pub(super) fn of_candidate(
@@ -44,7 +42,6 @@ impl<'e, 'v> NodeEffects<'e, 'v> {
             election: Some((index, name)),
             stepped_down: false,
             learned_leader: false,
-            muted: false,
         }
     }
 
@@ -81,7 +78,7 @@ impl CandidateEffects for NodeEffects<'_, '_> {
     fn announce(&mut self, announcement: Announcement) {
         self.stepped_down |= announcement == Announcement::SteppedDown;
         self.learned_leader |= announcement.leader().is_some();
-        if let Some((index, _)) = self.election.filter(|_| !self.muted) {
+        if let Some((index, _)) = self.election {
             self.cx.announce_in(index.index(), announcement);
         }
     }

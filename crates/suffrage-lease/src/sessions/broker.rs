@@ -324,7 +324,7 @@ impl ElectionSessions {
                 failback: sessions.failback,
                 standing: false,
                 // A client does not die with the node: the node's previous boot may have promised it the election.
-                wait_out_previous_holder: sessions.bug != Some(Bug::SkipWaitOut),
+                wait_out_previous_holder: true,
             };
             if !control.join(&self.text, config) {
                 return false;
