@@ -4,11 +4,13 @@
 //! number of `candidates` is given, voters do not stand, and only ask now and then who leads. The shell joins those
 //! elections when a member starts, and hands everything else to the engine.
 
+mod drawing;
+
 use suffrage_core::parameters;
 use suffrage_core::{
     Algorithm, Announcement, BadParameter, Choice, Context, Contract, Cost, DRIFT_BOUND, Detection, Effects,
-    Electorate, Expense, Figure, Formula, Leases, Member, NodeId, Parameter, Process, Rng, Roster, Safety,
-    Settings, Span, Start, Synchrony, Time, Topology, Value,
+    Electorate, Expense, Figure, Formula, Leases, Member, NodeId, Occasion, Parameter, Process, Rng, Roster,
+    Safety, Settings, Span, Start, Synchrony, Time, Topology, Value,
 };
 
 use crate::budget::{Setting, Violation};
@@ -71,6 +73,10 @@ const VOTERS: usize = 5;
 const ROUND: u64 = 3;
 /// To be woken takes one message, to be elected four.
 const GAP: u64 = 6;
+/// How many times the usual lease voters grant at most.
+const MOST_GRANTED: u64 = 2;
+/// How many times the usual lease those who do not vote ask for at most.
+const MOST_ASKED: u64 = 8;
 
 /// In which elections clients hold the lease: a process that restarts waits for its own lease to run out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -119,14 +125,16 @@ impl Options {
         }
     }
 
-    /// The configuration of the engines, where a message takes this long at most and these vote.
-    fn engine_config(&self, delay: Span, voters: Vec<NodeId>) -> EngineConfig {
+    /// The configuration of an engine, where a message takes this long at most and these vote.
+    fn engine_config(&self, delay: Span, voters: Vec<NodeId>, votes: bool) -> EngineConfig {
         let timings = self.timings(delay);
         let exact = self.exact.is_some() || self.renew.is_some();
+        // Some applications ask for more than voters grant.
+        let times = if votes { MOST_GRANTED } else { MOST_ASKED };
         EngineConfig {
             delay,
             drift: timings.drift,
-            longest_ttl: timings.longest_ttl,
+            longest_ttl: if self.exact.is_some() { timings.longest_ttl } else { timings.ttl * times },
             exact: exact.then_some(timings),
             bug: self.bug,
             ..EngineConfig::new(voters)
@@ -327,6 +335,7 @@ impl Algorithm for QuorumLease {
         &[("voters", "3"), ("names", "3"), ("ttl", "8"), ("renew", "3")],
         &[("voters", "3"), ("names", "2"), ("ttl", "24"), ("renew", "auto"), ("wait-out", "half")],
         &[("voters", "5"), ("ttl", "40"), ("renew", "auto"), ("failback", "60")],
+        &[("voters", "3"), ("ttl", "200"), ("renew", "auto")],
     ];
 
     fn new(_: NodeId, options: &Options) -> QuorumLease {
@@ -364,6 +373,14 @@ impl Algorithm for QuorumLease {
         Electorate::Voters(options.voters)
     }
 
+    fn outlives(options: &Options, election: usize) -> bool {
+        options.wait_out.includes(election)
+    }
+
+    fn draw_commands(options: &Options, occasion: &mut Occasion<'_>) -> Vec<(Time, usize, Command)> {
+        drawing::commands(options, occasion)
+    }
+
     /// A lease and a restart's silence run out at the same time; whoever lost its place in the queue, or has
     /// been defeated, comes back within as long; the dead in the queue each cost a gap, and so do a few duels;
     /// and the others ask within as long who leads.
@@ -371,7 +388,10 @@ impl Algorithm for QuorumLease {
         let drift = options.drift.fraction();
         let delays = 8 * options.ttl + 30 * GAP;
         let healed = (delays as f64 / (1.0 - drift)) as u64;
-        Some(Leases { length: options.ttl, drift, healed, stable: options.failback.is_none() })
+        let stable = options.failback.is_none();
+        // The longest round, by a fast clock.
+        let round_trip = (options.ttl as f64 / 4.0 / (1.0 + drift)) as u64;
+        Some(Leases { length: options.ttl, drift, round_trip, healed, stable, pin: Some("pin") })
     }
 
     fn check(options: &Options, roster: &Roster) -> Result<(), BadParameter> {
@@ -582,8 +602,9 @@ impl Process for QuorumLease {
         let (me, view) = (cx.me(), cx.view());
         let count = self.options.voters.min(view.group_len());
         let voters: Vec<NodeId> = (0..count).map(|slot| view.in_slot(slot)).collect();
-        let stands = self.options.candidates.is_none() || !voters.contains(&me);
-        let config = self.options.engine_config(cx.delay_bound(), voters);
+        let votes = voters.contains(&me);
+        let stands = self.options.candidates.is_none() || !votes;
+        let config = self.options.engine_config(cx.delay_bound(), voters, votes);
         let engine = Engine::new(me, config).expect("the options were checked");
         self.kind = Kind::Node(Box::new(Node { engine, numbers: Vec::new(), stands }));
         self.input(cx, |engine, cx| engine.on_start(cx, start));
