@@ -11,10 +11,9 @@ use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use suffrage_algorithms::catalog::{self, CONTRACTS};
-use suffrage_core::Visitor;
-use suffrage_core::{Algorithm, Detection, NodeId, Roster, Span, Time};
-use suffrage_sim::{Detector, Fault, Outcome, Scenario};
+use suffrage_algorithms::catalog::CONTRACTS;
+use suffrage_core::{Contract, Detection, NodeId, Roster, Span, Time};
+use suffrage_sim::{Detector, Fault, Outcome, Scenario, runner};
 
 use crate::demo_members::Members;
 use crate::diagram::{self, Diagram};
@@ -97,8 +96,7 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
     let mut stage = Stage::new(console);
     loop {
         let contract = &CONTRACTS[place % CONTRACTS.len()];
-        catalog::visit(contract.name, Play { nodes, seed, stage: &mut stage })
-            .expect("it is in the catalog")?;
+        play(contract, nodes, seed, &mut stage)?;
         if stage.is_stopped() {
             return stage.say("Stopped.");
         }
@@ -167,63 +165,53 @@ impl<'a, 'c> Stage<'a, 'c> {
     }
 }
 
-struct Play<'s, 'a, 'c> {
-    nodes: usize,
-    seed: u64,
-    stage: &'s mut Stage<'a, 'c>,
-}
-
-impl Visitor for Play<'_, '_, '_> {
-    type Output = Result<(), Error>;
-
-    fn visit<A: Algorithm>(self) -> Result<(), Error> {
-        let options = A::Options::default();
-        let mut scenario = Scenario {
-            seed: self.seed,
-            detector: Detector::Ideal { delay: Span::from_millis(2) },
-            initiators: vec![0],
-            ..Scenario::new(Roster::numbered(self.nodes))
-        };
-        let rehearsal = scenario.run::<A>(&options);
-        let leader = rehearsal.leader.expect("without faults, a leader is elected");
-        let slot = scenario.roster.slot(leader).expect("a leader is a member");
-        let crash = over(&rehearsal) + Span::from_millis(4);
-        scenario.plan.push((crash, Fault::Crash(slot)));
-        if !rehearsal.quiet {
-            let rehearsal = scenario.run::<A>(&options);
-            scenario.until = Some(over(&rehearsal) + Span::from_millis(1));
-        }
-        let diagram = Shared::new(Diagram::new(&scenario, Cuts::default()));
-        let outcome = scenario.run_observed::<A>(&options, Box::new(diagram.handle()));
-        let missed = crash + Span::from_millis(2);
-        let (heading, lines, legend) = diagram.into_inner().lines();
-        let part = |from: Time, to: Time| {
-            lines.iter().filter(move |(at, _)| (from..to).contains(at)).map(|(_, line)| line.as_str())
-        };
-
-        let stage = self.stage;
-        let (name, crash_at) = (A::CONTRACT.name, text::time(crash));
-        stage.say(&format!("{name}: {}", A::CONTRACT.summary))?;
-        let first = scenario.roster.id(0);
-        stage.act(
-            &format!("Act 1. {} processes, and nobody leads. {first} calls an election.", self.nodes),
-            std::iter::once(heading.as_str()).chain(part(Time::ZERO, crash)),
-        )?;
-        stage.act(&format!("Act 2. {leader} leads, until it crashes at {crash_at}."), part(crash, missed))?;
-        let noticed = match A::CONTRACT.detection {
-            Detection::Detector => "The failure detector reports the silence after 2 time units",
-            Detection::Timeout => "The others miss it when a time-out runs out",
-        };
-        stage.act(
-            &format!("Act 3. {noticed}, and a new leader is found."),
-            part(missed, Time::MAX).chain(["", legend.as_str()]),
-        )?;
-        if stage.is_stopped() {
-            return Ok(());
-        }
-        let back = text::time(crash + Span::from_millis(30));
-        stage.say(&closing(name, leader, &outcome, &crash_at, &back))
+/// Shows the algorithm of this contract: an election, the crash of the leader, and the next election.
+fn play(contract: &Contract, nodes: usize, seed: u64, stage: &mut Stage<'_, '_>) -> Result<(), Error> {
+    let runner = runner(contract.name, &[]).expect("nothing is set");
+    let mut scenario = Scenario {
+        seed,
+        detector: Detector::Ideal { delay: Span::from_millis(2) },
+        initiators: vec![0],
+        ..Scenario::new(Roster::numbered(nodes))
+    };
+    let rehearsal = runner.run(&scenario);
+    let leader = rehearsal.leader.expect("without faults, a leader is elected");
+    let slot = scenario.roster.slot(leader).expect("a leader is a member");
+    let crash = over(&rehearsal) + Span::from_millis(4);
+    scenario.plan.push((crash, Fault::Crash(slot)));
+    if !rehearsal.quiet {
+        let rehearsal = runner.run(&scenario);
+        scenario.until = Some(over(&rehearsal) + Span::from_millis(1));
     }
+    let diagram = Shared::new(Diagram::new(&scenario, Cuts::default()));
+    let outcome = runner.run_observed(&scenario, Box::new(diagram.handle()));
+    let missed = crash + Span::from_millis(2);
+    let (heading, lines, legend) = diagram.into_inner().lines();
+    let part = |from: Time, to: Time| {
+        lines.iter().filter(move |(at, _)| (from..to).contains(at)).map(|(_, line)| line.as_str())
+    };
+
+    let (name, crash_at) = (contract.name, text::time(crash));
+    stage.say(&format!("{name}: {}", contract.summary))?;
+    let first = scenario.roster.id(0);
+    stage.act(
+        &format!("Act 1. {} processes, and nobody leads. {first} calls an election.", nodes),
+        std::iter::once(heading.as_str()).chain(part(Time::ZERO, crash)),
+    )?;
+    stage.act(&format!("Act 2. {leader} leads, until it crashes at {crash_at}."), part(crash, missed))?;
+    let noticed = match contract.detection {
+        Detection::Detector => "The failure detector reports the silence after 2 time units",
+        Detection::Timeout => "The others miss it when a time-out runs out",
+    };
+    stage.act(
+        &format!("Act 3. {noticed}, and a new leader is found."),
+        part(missed, Time::MAX).chain(["", legend.as_str()]),
+    )?;
+    if stage.is_stopped() {
+        return Ok(());
+    }
+    let back = text::time(crash + Span::from_millis(30));
+    stage.say(&closing(name, leader, &outcome, &crash_at, &back))
 }
 
 /// When there was no more to see: nothing happened any more, or, where a leader repeats itself for ever,

@@ -14,7 +14,7 @@ mod theorem2;
 mod theorem3;
 pub mod timeouts;
 
-use suffrage_algorithms::gupta::{Gupta, Options};
+use suffrage_algorithms::gupta::Options;
 use suffrage_core::{Roster, Span};
 use suffrage_sim::{Estimate, Ranking, Scenario};
 
@@ -90,7 +90,7 @@ pub fn trial(setting: &Setting, strategy: Strategy) -> Trial {
         initiators: vec![nodes - 1],
         ..Scenario::new(Roster::numbered(nodes))
     };
-    let trial = Trial::new::<Gupta>(scenario);
+    let trial = Trial::new("gupta", scenario);
     let trial = trial.set("first-k", strategy.first_k).set("growth", strategy.growth);
     let trial = trial.set("max-rounds", strategy.max_rounds);
     if strategy.ends_with_all { trial } else { trial.set("last-k", "growth") }

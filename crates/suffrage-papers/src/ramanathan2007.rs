@@ -16,8 +16,8 @@ mod scale;
 mod table1;
 mod time;
 
-use suffrage_algorithms::probabilistic_quorum::{Options, ProbabilisticQuorum};
-use suffrage_algorithms::randomized::{Message, Randomized};
+use suffrage_algorithms::probabilistic_quorum::Options;
+use suffrage_algorithms::randomized::Message;
 use suffrage_core::{Figure, Roster, Span, Value};
 use suffrage_sim::{Contenders, Latency, Outcome, Scenario};
 
@@ -115,12 +115,12 @@ fn scenario(nodes: usize, contenders: Contenders) -> Scenario {
 
 /// An election of the randomized algorithm, asynchronous unless it is set otherwise.
 pub fn randomized(nodes: usize, contenders: Contenders) -> Trial {
-    Trial::new::<Randomized>(scenario(nodes, contenders))
+    Trial::new("randomized", scenario(nodes, contenders))
 }
 
 /// An election by probabilistic quorums.
 pub fn quorums(nodes: usize, contenders: Contenders) -> Trial {
-    Trial::new::<ProbabilisticQuorum>(scenario(nodes, contenders))
+    Trial::new("probabilistic-quorum", scenario(nodes, contenders))
 }
 
 /// The trial with a common clock. All messages of a round are there by its middle whatever they take, so

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use suffrage_core::{Algorithm, BadParameter, Figure, Overlay};
-use suffrage_sim::{Fault, Latency, Multicast, Outcome, Ranking, Scenario};
+use suffrage_core::{BadParameter, Figure, Overlay};
+use suffrage_sim::{Fault, Latency, Multicast, Outcome, Ranking, Scenario, borrowed, runner};
 
 use crate::study::Study;
 
@@ -22,7 +22,6 @@ pub struct Trial {
     pub scenario: Scenario,
     /// The exponent of the power-law overlay that processes find each other in, if there is one.
     power_law: Option<f64>,
-    run: fn(&Scenario, &[Setting]) -> Result<Outcome, BadParameter>,
 }
 
 impl fmt::Debug for Trial {
@@ -31,21 +30,10 @@ impl fmt::Debug for Trial {
     }
 }
 
-/// Runs a scenario with an algorithm that is set so.
-fn run<A: Algorithm>(scenario: &Scenario, settings: &[Setting]) -> Result<Outcome, BadParameter> {
-    let mut options = A::Options::default();
-    for (name, value) in settings {
-        A::set(&mut options, name, value)?;
-    }
-    A::check(&options, &scenario.roster)?;
-    Ok(scenario.run::<A>(&options))
-}
-
 impl Trial {
-    /// An algorithm in a scenario, set as it is by default. The algorithm is a type and not a name: only
-    /// those that are used have to be compiled here.
-    pub fn new<A: Algorithm>(scenario: Scenario) -> Trial {
-        Trial { algorithm: A::CONTRACT.name, settings: Vec::new(), scenario, power_law: None, run: run::<A> }
+    /// An algorithm of the catalog in a scenario, set as it is by default.
+    pub fn new(algorithm: &'static str, scenario: Scenario) -> Trial {
+        Trial { algorithm, settings: Vec::new(), scenario, power_law: None }
     }
 
     /// The trial in a power-law overlay, the same one as on the command line.
@@ -68,8 +56,12 @@ impl Trial {
     /// If the algorithm does not take the settings: they are ours.
     pub fn outcome(&self, seed: u64) -> Outcome {
         let scenario = Scenario { seed, ..self.scenario.clone() };
-        let outcome = (self.run)(&scenario, &self.settings);
-        outcome.unwrap_or_else(|bad| panic!("{} --{}: {}", self.algorithm, bad.name, bad.reason))
+        let runner = runner(self.algorithm, &borrowed(&self.settings));
+        let checked = runner.and_then(|runner| runner.check(&scenario.roster).map(|()| runner));
+        let runner = checked.unwrap_or_else(|BadParameter { name, reason }| {
+            panic!("{} --{name}: {reason}", self.algorithm);
+        });
+        runner.run(&scenario)
     }
 
     /// Runs it and measures: the algorithm's own figures; `unicasts` and `multicasts`; whether all
@@ -147,7 +139,7 @@ mod tests {
 
     fn trial() -> Trial {
         let scenario = Scenario { initiators: vec![0], ..Scenario::new(Roster::numbered(4)) };
-        Trial::new::<suffrage_algorithms::bully::Bully>(scenario)
+        Trial::new("bully", scenario)
     }
 
     /// All alive and the lowest calls: Election and Answer are N (N - 1), and N - 1 announcements.

@@ -181,8 +181,16 @@ impl<P: Process> Environment<P> {
         disk.clone()
     }
 
+    /// Sends a message into the network; what gets through is handed to `push`.
     #[inline(always)]
-    fn transmit(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message) {
+    fn transmit(
+        &mut self,
+        roster: &Roster,
+        from: usize,
+        to: usize,
+        message: P::Message,
+        push: impl FnOnce(&mut Self, Time, Event<P>),
+    ) {
         if !self.state.network.is_whole() && self.state.network.is_cut(from, to) {
             return self.hold_back(roster, from, to, message, Why::Cut);
         }
@@ -192,30 +200,38 @@ impl<P: Process> Environment<P> {
         if self.state.network.doubles() {
             self.double(roster, from, to, message.clone());
         }
-        self.enqueue(roster, from, to, message, false);
+        self.depart(roster, from, to, message, false, push);
     }
 
-    /// One of several addressees: [`transmit`](Self::transmit), but not compiled into its caller.
+    /// Sends to one of several addressees.
     #[inline(never)]
     fn transmit_copy(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message) {
-        self.transmit(roster, from, to, message);
+        self.transmit(roster, from, to, message, Self::push);
     }
 
     #[cold]
     #[inline(never)]
     fn double(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message) {
         self.state.ledger.doubled += 1;
-        self.enqueue(roster, from, to, message, true);
+        self.depart(roster, from, to, message, true, Self::push);
     }
 
     #[inline(always)]
-    fn enqueue(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message, again: bool) {
+    fn depart(
+        &mut self,
+        roster: &Roster,
+        from: usize,
+        to: usize,
+        message: P::Message,
+        again: bool,
+        push: impl FnOnce(&mut Self, Time, Event<P>),
+    ) {
         let arrives = self.state.now + self.state.network.delay();
         if self.state.looked_at {
             self.look_at_sending(roster.id(from), roster.id(to), message.clone(), arrives, again);
         }
         let kind = EventKind::Message(message);
-        self.queue.push(arrives.as_nanos(), Event { target: to as u32, tag: from as u32, kind });
+        push(self, arrives, Event { target: to as u32, tag: from as u32, kind });
     }
 
     /// Schedules what is not scheduled often: [`Queue::push`], but not compiled into its caller.
@@ -254,7 +270,14 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
     fn send(&mut self, to: NodeId, message: P::Message) {
         self.environment.state.ledger.sent[message.kind()] += 1;
         match self.roster.slot(to) {
-            Some(to) => self.environment.transmit(self.roster, self.slot, to, message),
+            Some(to) => self.environment.transmit(
+                self.roster,
+                self.slot,
+                to,
+                message,
+                #[inline(always)]
+                |environment, arrives, event| environment.queue.push(arrives.as_nanos(), event),
+            ),
             None => self.environment.refuse(self.roster.id(self.slot), to, message),
         }
     }

@@ -20,6 +20,11 @@ impl<'e, P: Process> Midway<'e, P> {
         Midway { effects, point, crashed: false }
     }
 
+    /// Where effects go that nothing interrupts.
+    pub(crate) fn effects(&mut self) -> &mut (dyn Effects<P> + 'e) {
+        self.effects
+    }
+
     /// The point at which the process crashes later, if it has not crashed.
     pub(crate) fn end(self) -> Result<Option<CrashPoint>, Crashed> {
         if self.crashed { Err(Crashed) } else { Ok(self.point) }

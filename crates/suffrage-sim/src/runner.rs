@@ -1,11 +1,11 @@
 //! Running an algorithm that is known by its name.
 //!
 //! A world for each algorithm, alone and behind layers, is most of what there is to compile. It is compiled
-//! here, once for all programs that go by names.
+//! here, once for all programs. Whoever calls [`Scenario::run`] for an algorithm of the catalog compiles its worlds
+//! a second time: use [`runner`] for those, and [`Scenario::run`] for algorithms of your own.
 
 use suffrage_algorithms::catalog;
-use suffrage_core::Visitor;
-use suffrage_core::{Algorithm, BadParameter};
+use suffrage_core::{Algorithm, BadParameter, Roster, Visitor};
 
 use crate::{Observer, Outcome, Scenario};
 
@@ -13,6 +13,8 @@ use crate::{Observer, Outcome, Scenario};
 pub trait Runner: Send + Sync {
     /// Its name.
     fn name(&self) -> &'static str;
+    /// See [`Algorithm::check`].
+    fn check(&self, roster: &Roster) -> Result<(), BadParameter>;
     /// See [`Scenario::run`].
     fn run(&self, scenario: &Scenario) -> Outcome;
     /// See [`Scenario::run_observed`].
@@ -37,6 +39,10 @@ struct Contestant<A: Algorithm>(A::Options);
 impl<A: Algorithm> Runner for Contestant<A> {
     fn name(&self) -> &'static str {
         A::CONTRACT.name
+    }
+
+    fn check(&self, roster: &Roster) -> Result<(), BadParameter> {
+        A::check(&self.0, roster)
     }
 
     fn run(&self, scenario: &Scenario) -> Outcome {
@@ -66,7 +72,6 @@ impl Visitor for Make<'_> {
 mod tests {
     use super::*;
     use suffrage_algorithms::bully::Bully;
-    use suffrage_core::Roster;
 
     #[test]
     fn a_runner_does_what_its_algorithm_does_with_these_settings() {
@@ -77,5 +82,7 @@ mod tests {
         assert_ne!(run(&[("reaffirm", "5")]), plain);
         let bad = runner("bully", &[("reaffirm", "often")]).err().unwrap();
         assert_eq!(bad.name, "reaffirm");
+        let voters = runner("quorum-lease", &[("voters", "1")]).unwrap();
+        assert_eq!((voters.name(), voters.check(&Roster::numbered(3))), ("quorum-lease", Ok(())));
     }
 }

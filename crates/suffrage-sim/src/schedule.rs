@@ -6,6 +6,7 @@ use crate::environment::{Event, EventKind};
 use crate::facts::Status;
 use crate::invariants::Change;
 use crate::observer::Why;
+use crate::world::Input;
 use crate::{Fault, TraceEvent, World};
 
 /// Something scheduled that is neither a message nor a timer.
@@ -46,7 +47,7 @@ impl<P: Process> World<P> {
     fn start(&mut self) {
         for slot in 0..self.roster.len() {
             if self.environment.state.status(slot) == Status::Up {
-                self.input(slot, |process, cx| process.on_start(cx, Start::Fresh));
+                self.input_apart(slot, Input::Start(Start::Fresh));
             }
         }
     }
@@ -59,39 +60,19 @@ impl<P: Process> World<P> {
                 self.fallen = self.environment.state.facts(&self.roster).leader();
                 self.fallen.into_iter().for_each(|slot| self.crash(slot));
             }
-            Fault::CrashMidway { slot, point } => {
-                self.environment.state.doomed.insert(slot, point);
-            }
             Fault::Recover { slot, disk } => self.recover(slot, disk),
             Fault::RecoverLeader { disk } => {
                 self.fallen.into_iter().for_each(|slot| self.recover(slot, disk));
             }
             Fault::Pause(slot, until) => self.pause(slot, until),
-            Fault::Cut(name, cut) => {
-                self.environment.state.network.cut(name, cut);
-                self.rewired(TraceEvent::Cut);
-            }
-            Fault::Heal(name) => {
-                if self.environment.state.network.heal(name) {
-                    self.rewired(TraceEvent::Healed);
-                }
-            }
-            Fault::Loss(probability) => self.environment.state.network.loss = probability,
-            Fault::Duplicate(probability) => self.environment.state.network.duplicate = probability,
-            Fault::Slow(factor) => self.environment.state.network.set_factor(factor),
-            Fault::Late { probability, most } => self.environment.state.network.set_late(probability, most),
-            Fault::Jump { slot, by, back } => {
-                self.environment.state.note(slot as u64, 9 << 32);
-                self.environment.state.jump(slot, by, back);
-                self.environment.state.observe(TraceEvent::Jumped { who: self.roster.id(slot), by, back });
-                self.environment.state.changed(&self.roster, Change::Clocked(slot));
-            }
             Fault::Rank(slot, attribute) => self.prefer(slot, attribute),
-            Fault::HealAll => {
-                self.environment.state.network.heal_all();
-                self.environment.state.doomed.clear();
-                self.detector = self.detector.without_mistakes();
-                self.rewired(TraceEvent::HealedAll);
+            fault => {
+                if fault == Fault::HealAll {
+                    self.detector = self.detector.without_mistakes();
+                }
+                if self.environment.state.apply_fault(&self.roster, fault) {
+                    self.look_later(ScheduledAction::LookAround);
+                }
             }
         }
     }
@@ -133,7 +114,7 @@ impl<P: Process> World<P> {
         // Up only now: the first a process hears is its start.
         self.environment.state.set_status(slot, Status::Up);
         let saved = self.environment.disk(slot, disk);
-        self.input(slot, |process, cx| process.on_start(cx, Start::Recovered(saved)));
+        self.input_apart(slot, Input::Start(Start::Recovered(saved)));
     }
 
     fn pause(&mut self, slot: usize, until: Time) {
@@ -184,12 +165,6 @@ impl<P: Process> World<P> {
         }
     }
 
-    fn rewired(&mut self, event: TraceEvent<'_>) {
-        self.environment.state.observe(event);
-        self.environment.state.changed(&self.roster, Change::Rewired);
-        self.look_later(ScheduledAction::LookAround);
-    }
-
     /// What the operator wishes: the attribute itself, or a part of it where failures count.
     fn prefer(&mut self, slot: usize, attribute: Attribute) {
         let Some(qualities) = &mut self.qualities else { return self.rank(slot, attribute) };
@@ -211,7 +186,7 @@ impl<P: Process> World<P> {
 
     fn deliver_view_change(&mut self, slot: usize) {
         match self.environment.state.status(slot) {
-            Status::Up => self.input(slot, |process, cx| process.on_view_change(cx)),
+            Status::Up => self.input_apart(slot, Input::ViewChange),
             Status::Paused => self.wait(slot, ScheduledAction::ViewChange(slot)),
             Status::Down => {}
         }
@@ -224,7 +199,7 @@ impl<P: Process> World<P> {
                 self.environment.state.note(slot as u64, 4 << 32);
                 self.environment.state.observe(TraceEvent::Commanded { who, command: &command });
                 let command = command.parse().unwrap_or_else(|error: String| panic!("{error}"));
-                self.input(slot, |process, cx| process.on_command(cx, command));
+                self.input_apart(slot, Input::Command(command));
             }
             Status::Paused => self.wait(slot, ScheduledAction::Command(slot, command)),
             Status::Down => {}
@@ -273,10 +248,7 @@ impl<P: Process> World<P> {
         let (who, peer) = (self.roster.id(observer), self.roster.id(subject));
         self.environment.state.note(observer as u64 | (subject as u64) << 32, 5 << 32 | u64::from(suspected));
         self.environment.state.observe_opinion(who, peer, suspected);
-        match suspected {
-            true => self.input(observer, |process, cx| process.on_suspect(cx, peer)),
-            false => self.input(observer, |process, cx| process.on_restore(cx, peer)),
-        }
+        self.input_apart(observer, if suspected { Input::Suspect(peer) } else { Input::Restore(peer) });
         true
     }
 

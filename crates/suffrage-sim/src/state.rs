@@ -13,7 +13,7 @@ use crate::facts::Status;
 use crate::invariants::Change;
 use crate::network::Network;
 use crate::observer::{Said, Why};
-use crate::{CrashPoint, Facts, Invariant, Latency, Ledger, Observer, TraceEvent, Violation};
+use crate::{CrashPoint, Facts, Fault, Invariant, Latency, Ledger, Observer, TraceEvent, Violation};
 
 /// An election besides the first: who believes what in it, and what must hold.
 pub(crate) struct Other {
@@ -142,6 +142,54 @@ impl WorldState {
     /// Whether the observer hears nothing of the subject.
     pub(crate) fn is_silent(&self, observer: usize, subject: usize) -> bool {
         self.status(subject) != Status::Up || self.network.is_cut(subject, observer)
+    }
+
+    /// Does what a fault does but to the processes themselves. True if others can be reached now than before.
+    pub(crate) fn apply_fault(&mut self, roster: &Roster, fault: Fault) -> bool {
+        let event = match fault {
+            Fault::Cut(name, cut) => {
+                self.network.cut(name, cut);
+                TraceEvent::Cut
+            }
+            Fault::Heal(name) if self.network.heal(name) => TraceEvent::Healed,
+            Fault::HealAll => {
+                self.network.heal_all();
+                self.doomed.clear();
+                TraceEvent::HealedAll
+            }
+            fault => {
+                self.apply_lasting(roster, fault);
+                return false;
+            }
+        };
+        self.observe(event);
+        self.changed(roster, Change::Rewired);
+        true
+    }
+
+    /// Does what a fault does that leaves everybody within the same reach.
+    fn apply_lasting(&mut self, roster: &Roster, fault: Fault) {
+        match fault {
+            Fault::Loss(probability) => self.network.loss = probability,
+            Fault::Duplicate(probability) => self.network.duplicate = probability,
+            Fault::Slow(factor) => self.network.set_factor(factor),
+            Fault::Late { probability, most } => self.network.set_late(probability, most),
+            Fault::CrashMidway { slot, point } => drop(self.doomed.insert(slot, point)),
+            Fault::Jump { slot, by, back } => {
+                self.note(slot as u64, 9 << 32);
+                self.jump(slot, by, back);
+                self.observe(TraceEvent::Jumped { who: roster.id(slot), by, back });
+                self.changed(roster, Change::Clocked(slot));
+            }
+            Fault::Heal(_) => {}
+            Fault::Cut(..) | Fault::HealAll => unreachable!("they change who is within reach"),
+            Fault::Crash(_)
+            | Fault::CrashLeader
+            | Fault::Recover { .. }
+            | Fault::RecoverLeader { .. }
+            | Fault::Pause(..)
+            | Fault::Rank(..) => unreachable!("they happen to processes"),
+        }
     }
 
     /// A message has gone astray.

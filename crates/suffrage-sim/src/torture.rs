@@ -361,6 +361,8 @@ pub fn effective(plan: &Plan, members: usize) -> Plan {
         Fault::CrashLeader | Fault::RecoverLeader { .. } => true,
         Fault::Jump { .. } | Fault::Rank(..) | Fault::Loss(_) | Fault::Duplicate(_) => true,
     });
+    // Cuts have new numbers.
+    order(&mut plan);
     plan
 }
 

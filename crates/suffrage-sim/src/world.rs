@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::hash::Hash as _;
 
-use suffrage_core::{Context, Message as _, NodeId, Process, Quality, Roster, Span, Time, Timer as _};
+use suffrage_core::{
+    Context, Effects, Message as _, NodeId, Process, Quality, Roster, Span, Start, Time, Timer as _,
+};
 
 use crate::detector::Suspicions;
 use crate::environment::{Environment, Event, EventKind, Turn};
@@ -284,7 +286,7 @@ impl<P: Process> World<P> {
             let who = self.roster.id(slot);
             self.environment.state.observe(TraceEvent::Expired { who, timer: &timer });
         }
-        self.input(slot, |process, cx| process.on_timer(cx, timer));
+        self.input(slot, Input::Timer(timer));
     }
 
     fn fan_out(&mut self, from: usize, loss: f32, message: &P::Message) {
@@ -334,35 +336,63 @@ impl<P: Process> World<P> {
         if self.environment.state.observer.is_some() {
             self.environment.observe_delivery(sender, self.roster.id(to), message.clone());
         }
-        self.input(to, |process, cx| process.on_message(cx, sender, message));
+        self.input(to, Input::Message(sender, message));
     }
 
-    /// Hands an input to a process.
+    /// Hands a process an input, on the way of every message and timer.
     #[inline(always)]
-    pub(crate) fn input(&mut self, slot: usize, handle: impl FnOnce(&mut P, &mut Context<'_, P>)) {
+    fn input(&mut self, slot: usize, input: Input<P>) {
         if !self.environment.state.doomed.is_empty() {
-            return self.input_midway(slot, handle);
+            return self.input_apart(slot, input);
         }
         let now = self.environment.state.clock(slot);
         let bound = self.environment.state.delay_bound;
         let mut turn = Turn::new(slot, &self.roster, &mut self.environment);
-        handle(&mut self.processes[slot], &mut Context::new(now, self.roster.view(slot), bound, &mut turn));
+        let mut cx = Context::new(now, self.roster.view(slot), bound, &mut turn);
+        input.hand(&mut self.processes[slot], &mut cx);
     }
-    /// Hands an input to a process where somebody is to crash in the middle of one.
-    #[cold]
+
+    /// Hands a process an input that is rare, or that it may crash in the middle of; not compiled into its callers.
     #[inline(never)]
-    fn input_midway(&mut self, slot: usize, handle: impl FnOnce(&mut P, &mut Context<'_, P>)) {
+    pub(crate) fn input_apart(&mut self, slot: usize, input: Input<P>) {
         let now = self.environment.state.clock(slot);
         let bound = self.environment.state.delay_bound;
         let point = self.environment.state.doomed.get(&slot).copied();
         let mut turn = Turn::new(slot, &self.roster, &mut self.environment);
         let mut midway = Midway::new(&mut turn, point);
-        handle(&mut self.processes[slot], &mut Context::new(now, self.roster.view(slot), bound, &mut midway));
+        let effects: &mut dyn Effects<P> = if point.is_some() { &mut midway } else { midway.effects() };
+        let mut cx = Context::new(now, self.roster.view(slot), bound, effects);
+        input.hand(&mut self.processes[slot], &mut cx);
         match midway.end() {
-            Ok(point) => point.into_iter().for_each(|point| {
-                self.environment.state.doomed.insert(slot, point);
-            }),
+            Ok(None) => {}
+            Ok(Some(point)) => drop(self.environment.state.doomed.insert(slot, point)),
             Err(Crashed) => self.crash(slot),
+        }
+    }
+}
+
+/// An input of a process.
+pub(crate) enum Input<P: Process> {
+    Start(Start<P::Saved>),
+    Message(NodeId, P::Message),
+    Timer(P::Timer),
+    Suspect(NodeId),
+    Restore(NodeId),
+    ViewChange,
+    Command(P::Command),
+}
+
+impl<P: Process> Input<P> {
+    #[inline(always)]
+    fn hand(self, process: &mut P, cx: &mut Context<'_, P>) {
+        match self {
+            Input::Start(start) => process.on_start(cx, start),
+            Input::Message(from, message) => process.on_message(cx, from, message),
+            Input::Timer(timer) => process.on_timer(cx, timer),
+            Input::Suspect(peer) => process.on_suspect(cx, peer),
+            Input::Restore(peer) => process.on_restore(cx, peer),
+            Input::ViewChange => process.on_view_change(cx),
+            Input::Command(command) => process.on_command(cx, command),
         }
     }
 }

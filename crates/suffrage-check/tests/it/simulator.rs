@@ -8,7 +8,7 @@ use suffrage_algorithms::chang_roberts::ChangRoberts;
 use suffrage_algorithms::modified_bully::ModifiedBully;
 use suffrage_check::{Bounds, Clocks, Rates, Step, Universe, World};
 use suffrage_core::{Algorithm, Effect, Message as _, NodeId, Roster, Span};
-use suffrage_sim::Scenario;
+use suffrage_sim::{Scenario, runner};
 
 /// What comes next where every message takes exactly a tick and timers are on time: what is due arrives first.
 fn prompt<A: Algorithm>(universe: &Universe<A>, world: &World<A>, tick: u8) -> Option<Step> {
@@ -48,7 +48,7 @@ fn checked<A: Algorithm>(nodes: usize) -> (BTreeMap<&'static str, u64>, Vec<Opti
 fn compare<A: Algorithm>() {
     for nodes in 2..=5 {
         let scenario = Scenario { initiators: vec![0], ..Scenario::new(Roster::numbered(nodes)) };
-        let outcome = scenario.run::<A>(&A::Options::default());
+        let outcome = runner(A::CONTRACT.name, &[]).expect("nothing is set").run(&scenario);
         let (counts, beliefs) = checked::<A>(nodes);
         let simulated = outcome.messages.by_kind.into_iter().chain(outcome.messages.apart);
         let simulated: BTreeMap<_, _> = simulated.filter(|&(_, count)| count > 0).collect();

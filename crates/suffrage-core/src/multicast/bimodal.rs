@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::layers::{Concatenation, Lists};
 use crate::macros::forward_effects;
-use crate::{Context, Effects, Kind, NodeId, Process, Span, Start};
+use crate::{Context, Effects, Kind, NodeId, Process, Rng, Span, Start, View};
 
 /// How long a round is, in delay bounds: digest, solicitation and retransmission fit in.
 pub const PERIOD: u64 = 4;
@@ -162,9 +162,18 @@ pub struct Bimodal<A: Process> {
 /// What has been multicast lately.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Buffer<M> {
+    record: Record,
+    /// What is gossiped about, by name. A list and not a map, which would be compiled for every algorithm.
+    messages: Vec<(Id, M)>,
+}
+
+/// What is known about multicasts but for what they say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Record {
     boot: u64,
     sent: u64,
-    held: BTreeMap<Id, Held<M>>,
+    /// The age of each multicast that has come, in rounds.
+    ages: BTreeMap<Id, u32>,
     /// By sender and its start, the number below which everything has been forgotten.
     forgotten: BTreeMap<(NodeId, u64), u64>,
     /// What has been asked for in this round.
@@ -173,48 +182,56 @@ struct Buffer<M> {
     gossiping: bool,
 }
 
-/// A multicast that has come.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Held<M> {
-    /// In rounds.
-    age: u32,
-    /// None once it is too old to be gossiped about.
-    message: Option<M>,
-}
-
-impl<M: Clone> Buffer<M> {
-    /// Names a new multicast and keeps a copy of it.
-    fn file(&mut self, sender: NodeId, message: M) -> Id {
+impl Record {
+    /// Names a new multicast.
+    fn name(&mut self, sender: NodeId) -> Id {
         let id = Id { sender, boot: self.boot, number: self.sent };
         self.sent += 1;
-        self.held.insert(id, Held { age: 0, message: Some(message) });
         id
     }
 
     /// Everything is a round older; what is still to be gossiped about.
     fn grow_older(&mut self, rounds: u32) -> Vec<Id> {
         self.wanted.clear();
-        for held in self.held.values_mut() {
-            held.age += 1;
-            if held.age > rounds {
-                held.message = None;
-            }
-        }
+        self.ages.values_mut().for_each(|age| *age += 1);
         let forgotten = &mut self.forgotten;
-        self.held.retain(|id, held| {
-            let keep = held.age / 2 <= rounds;
+        self.ages.retain(|id, age| {
+            let keep = *age / 2 <= rounds;
             if !keep {
                 let below = forgotten.entry((id.sender, id.boot)).or_default();
                 *below = (*below).max(id.number.saturating_add(1));
             }
             keep
         });
-        self.held.iter().filter(|(_, held)| held.message.is_some()).map(|(id, _)| *id).collect()
+        self.ages.iter().filter(|(_, age)| **age <= rounds).map(|(id, _)| *id).collect()
     }
 
     fn misses(&self, id: &Id) -> bool {
         let given_up = self.forgotten.get(&(id.sender, id.boot)).is_some_and(|below| id.number < *below);
-        !given_up && !self.held.contains_key(id)
+        !given_up && !self.ages.contains_key(id)
+    }
+
+    /// Those of the multicasts in a digest that are to be asked for.
+    fn missed(&mut self, ids: Vec<Id>, view: View<'_>) -> Vec<Id> {
+        let news = |id: &Id| is_others(view, id) && self.misses(id) && !self.wanted.contains(id);
+        let missed: Vec<Id> = ids.into_iter().filter(news).collect();
+        self.wanted.extend(&missed);
+        missed
+    }
+}
+
+impl<M> Buffer<M> {
+    /// Keeps a copy of a multicast that is new.
+    fn keep(&mut self, id: Id, age: u32, message: M) {
+        self.record.ages.insert(id, age);
+        let place = self.messages.partition_point(|(other, _)| *other < id);
+        self.messages.insert(place, (id, message));
+    }
+
+    /// A multicast that is gossiped about, and its age.
+    fn held(&self, id: Id) -> Option<(u32, &M)> {
+        let place = self.messages.binary_search_by_key(&id, |(other, _)| *other).ok()?;
+        Some((*self.record.ages.get(&id)?, &self.messages[place].1))
     }
 }
 
@@ -233,9 +250,10 @@ impl<A: Process> Effects<A> for Inside<'_, A> {
     }
     fn multicast(&mut self, message: A::Message) {
         let Some(round) = self.round else { return self.outer.multicast(Message::Plain(message)) };
-        let id = self.buffer.file(self.me, message.clone());
+        let id = self.buffer.record.name(self.me);
+        self.buffer.keep(id, 0, message.clone());
         self.outer.multicast(Message::Data { id, message });
-        if !std::mem::replace(&mut self.buffer.gossiping, true) {
+        if !std::mem::replace(&mut self.buffer.record.gossiping, true) {
             self.outer.set_timer(Timer::Round, round);
         }
     }
@@ -254,14 +272,7 @@ impl<A: Process> Effects<A> for Inside<'_, A> {
 impl<A: Process> Bimodal<A> {
     /// The algorithm over this multicast; over the world's own, if there are no options.
     pub fn new(options: Option<Options>, algorithm: A) -> Self {
-        let buffer = Buffer {
-            boot: 0,
-            sent: 0,
-            held: BTreeMap::new(),
-            forgotten: BTreeMap::new(),
-            wanted: BTreeSet::new(),
-            gossiping: false,
-        };
+        let buffer = Buffer { record: Record::default(), messages: Vec::new() };
         Bimodal { options, buffer, algorithm }
     }
 
@@ -279,7 +290,7 @@ impl<A: Process> Bimodal<A> {
     }
 
     fn keep_gossiping(&mut self, cx: &mut Context<'_, Self>) {
-        if !std::mem::replace(&mut self.buffer.gossiping, true) {
+        if !std::mem::replace(&mut self.buffer.record.gossiping, true) {
             cx.set_timer(Timer::Round, cx.delay_bound() * PERIOD);
         }
     }
@@ -287,19 +298,17 @@ impl<A: Process> Bimodal<A> {
     /// A multicast has come, directly or not. Who sees it for the first time delivers it.
     fn on_data(&mut self, cx: &mut Context<'_, Self>, id: Id, age: u32, message: A::Message) {
         let Some(options) = self.options else { return };
-        if age > options.rounds || !is_others(cx, &id) || !self.buffer.misses(&id) {
+        if age > options.rounds || !is_others(cx.view(), &id) || !self.buffer.record.misses(&id) {
             return;
         }
-        self.buffer.held.insert(id, Held { age, message: Some(message.clone()) });
+        self.buffer.keep(id, age, message.clone());
         self.keep_gossiping(cx);
         self.inner(cx, |part, cx| part.on_message(cx, id.sender, message));
     }
 
     fn on_digest(&mut self, cx: &mut Context<'_, Self>, from: NodeId, ids: Vec<Id>) {
-        let news = |id: &Id| is_others(cx, id) && self.buffer.misses(id) && !self.buffer.wanted.contains(id);
-        let missed: Vec<Id> = ids.into_iter().filter(news).collect();
+        let missed = self.buffer.record.missed(ids, cx.view());
         if !missed.is_empty() {
-            self.buffer.wanted.extend(&missed);
             self.keep_gossiping(cx);
             cx.send(from, Message::Solicit(missed));
         }
@@ -307,22 +316,23 @@ impl<A: Process> Bimodal<A> {
 
     fn on_solicit(&mut self, cx: &mut Context<'_, Self>, from: NodeId, ids: Vec<Id>) {
         for id in ids {
-            if let Some(Held { age, message: Some(message) }) = self.buffer.held.get(&id) {
-                cx.send(from, Message::Retransmission { id, age: *age, message: message.clone() });
+            if let Some((age, message)) = self.buffer.held(id) {
+                cx.send(from, Message::Retransmission { id, age, message: message.clone() });
             }
         }
     }
 
     fn on_round(&mut self, cx: &mut Context<'_, Self>) {
         let Some(Options { fanout, rounds }) = self.options else { return };
-        let digest = self.buffer.grow_older(rounds);
+        let digest = self.buffer.record.grow_older(rounds);
+        self.buffer.messages.retain(|(id, _)| digest.binary_search(id).is_ok());
         if !digest.is_empty() {
-            for peer in random_peers(cx, fanout as usize) {
+            for peer in random_peers(cx.view(), cx.rng(), fanout as usize) {
                 cx.send(peer, Message::Digest(digest.clone()));
             }
         }
-        self.buffer.gossiping = !self.buffer.held.is_empty();
-        if self.buffer.gossiping {
+        self.buffer.record.gossiping = !self.buffer.record.ages.is_empty();
+        if self.buffer.record.gossiping {
             cx.set_timer(Timer::Round, cx.delay_bound() * PERIOD);
         }
     }
@@ -330,19 +340,18 @@ impl<A: Process> Bimodal<A> {
 
 /// Whether a multicast is of another member: what a process sent itself, perhaps before it crashed, is
 /// no news to it.
-fn is_others<A: Process>(cx: &Context<'_, Bimodal<A>>, id: &Id) -> bool {
-    id.sender != cx.me() && cx.view().is_member(id.sender)
+fn is_others(view: View<'_>, id: &Id) -> bool {
+    id.sender != view.me() && view.is_member(id.sender)
 }
 
 /// Some peers, each at most once.
-fn random_peers<A: Process>(cx: &mut Context<'_, Bimodal<A>>, count: usize) -> Vec<NodeId> {
-    let view = cx.view();
+fn random_peers(view: View<'_>, rng: &mut Rng, count: usize) -> Vec<NodeId> {
     if count + 1 >= view.len() {
         return view.peers().collect();
     }
     let mut chosen = Vec::with_capacity(count);
     while chosen.len() < count {
-        let peer = view.random_peer(cx.rng()).expect("there are more peers than are wanted");
+        let peer = view.random_peer(rng).expect("there are more peers than are wanted");
         if !chosen.contains(&peer) {
             chosen.push(peer);
         }
@@ -358,7 +367,7 @@ impl<A: Process> Process for Bimodal<A> {
 
     fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<A::Saved>) {
         if self.options.is_some() {
-            self.buffer.boot = cx.rng().bits();
+            self.buffer.record.boot = cx.rng().bits();
         }
         self.inner(cx, |part, cx| part.on_start(cx, start));
     }

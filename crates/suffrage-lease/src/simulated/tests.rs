@@ -32,7 +32,11 @@ fn a_voter_saves_that_it_exists_and_one_that_is_none_saves_nothing() {
             name: Name::of("x"),
             body: Body::Ask(Ask::Enquire { request: Request(1), standing: None }),
         };
-        assert_eq!(!subject.hears(1, message).sent().is_empty(), voter, "voters answer for every name");
+        assert_eq!(
+            !subject.hears(1, message.into()).sent().is_empty(),
+            voter,
+            "voters answer for every name"
+        );
     }
 }
 
@@ -40,8 +44,8 @@ fn a_voter_saves_that_it_exists_and_one_that_is_none_saves_nothing() {
 fn answers_about_another_election_are_not_its_own() {
     let mut candidate = subject(9, 9);
     let sent = candidate.campaigns().sent();
-    let Body::Ask(Ask::Prepare { request, .. }) = sent[0].1.body else { panic!("it prepares") };
-    let promise = |name| Message { name, body: Body::Reply(Reply::Promised { request }) };
+    let MemberBody::Ask(Ask::Prepare { request, .. }) = sent[0].1.body else { panic!("it prepares") };
+    let promise = |name| MemberMessage { name, body: MemberBody::Reply(Reply::Promised { request }) };
     for voter in 1..=5 {
         assert!(candidate.hears(voter, promise(Name::of("x"))).is_nothing());
     }

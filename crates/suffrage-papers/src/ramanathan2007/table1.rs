@@ -1,6 +1,5 @@
 //! Table 1: what elections cost over n, measured.
 
-use suffrage_algorithms::chang_roberts::ChangRoberts;
 use suffrage_sim::statistics::fit_exponent;
 use suffrage_sim::{Contenders, Estimate, Ranking};
 
@@ -33,7 +32,7 @@ struct Row {
 const ALL: Contenders = Contenders::Share(1.0);
 
 fn ring(nodes: usize) -> Trial {
-    let mut trial = Trial::new::<ChangRoberts>(scenario(nodes, ALL));
+    let mut trial = Trial::new("chang-roberts", scenario(nodes, ALL));
     trial.scenario.ranking = Ranking::Random;
     trial
 }

@@ -9,6 +9,7 @@ mod detectors;
 mod determinism;
 mod ledger;
 mod messages;
+mod midway;
 mod multicast;
 mod pauses;
 mod probe;

@@ -118,7 +118,7 @@ fn who_has_it_gossips_for_so_many_rounds_and_falls_quiet() {
     // The name outlives the message, and then nothing is left.
     let rounds = (4..20).take_while(|_| !bench.round().is_empty()).count();
     assert_eq!(rounds, 4);
-    assert!(bench.process.buffer.held.is_empty() && !bench.process.buffer.gossiping);
+    assert!(bench.process.buffer.record.ages.is_empty() && !bench.process.buffer.record.gossiping);
     assert_eq!(bench.hear(4, Message::Solicit(vec![id])), []);
 }
 
@@ -139,7 +139,7 @@ fn no_copy_is_too_late_to_be_known_for_one() {
     let data = |number| Message::Data { id: id(5, number), message: Hey };
     assert_eq!(announced(&bench.hear(5, data(1))), 1);
     let rounds = (0..20).take_while(|_| !bench.round().is_empty()).count();
-    assert_eq!((rounds, bench.process.buffer.held.len()), (7, 0), "its name is forgotten");
+    assert_eq!((rounds, bench.process.buffer.record.ages.len()), (7, 0), "its name is forgotten");
     assert_eq!(bench.hear(5, data(1)), [], "not delivered again");
     assert_eq!(bench.hear(4, Message::Digest(vec![id(5, 1)])), [], "nor asked for");
     assert_eq!(bench.hear(5, data(0)), [], "what came before it is given up too");

@@ -19,6 +19,8 @@ pub(crate) enum Act {
     Set(Alarm, f64),
     Cancel(Alarm),
     Save(u64),
+    /// Sends a word, saves it, and sends the word after it.
+    Vow(u64, u64),
     /// Believes in a leader, in a term.
     Follow(u64, u64),
     StepDown,
@@ -42,6 +44,7 @@ impl Act {
             Act::Follow(leader, term) => (7, leader, term),
             Act::StepDown => (8, 0, 0),
             Act::Doubt => (9, 0, 0),
+            Act::Vow(to, word) => (10, to, word),
         };
         assert!(first < 1 << (OPERATION - FIRST) && second < 1 << FIRST, "{self:?}");
         Command::Transfer(NodeId(operation << OPERATION | first << FIRST | second))
@@ -151,6 +154,11 @@ impl Process for Probe {
             7 => cx.announce(Announcement::Elected { leader: NodeId(first), term: Term(second) }),
             8 => cx.announce(Announcement::SteppedDown),
             9 => cx.announce(Announcement::Undecided),
+            10 => {
+                cx.send(NodeId(first), Word::Said(second));
+                cx.save(second);
+                cx.send(NodeId(first), Word::Said(second + 1));
+            }
             other => panic!("no act has the number {other}"),
         }
     }

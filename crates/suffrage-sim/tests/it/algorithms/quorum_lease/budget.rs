@@ -82,9 +82,9 @@ fn refuted(measured: &[Measured], renewing: bool, formula: impl Fn(&Measured) ->
     measured.iter().filter(|it| it.longest(renewing) > formula(it).as_units()).count()
 }
 
-/// Tight within a factor of 2, and of 1.2 where a lease is long as seen from the network: the bound is for the only
-/// one that waits, and of several another is woken while the one stands aside, which takes longest (`ttl` itself)
-/// where leases are short.
+/// Tight within a factor of 2.5, and of 1.2 where a lease is long as seen from the network: the bound is for the bare
+/// candidate, and for the only one that waits. Of several another is woken while the one stands aside, which takes
+/// longest (`ttl` itself) where leases are short; and a node retries before that.
 #[test]
 fn no_crash_leaves_the_group_without_a_leader_for_longer_than_computed() {
     let bound = |it: &Measured| budget(it.case, it.voters).crash;
@@ -92,7 +92,7 @@ fn no_crash_leaves_the_group_without_a_leader_for_longer_than_computed() {
         let share = it.longest(true) / bound(it).as_units();
         println!("{:?}, {} voters: at most {:.0}% of the bound", it.case, it.voters, 100.0 * share);
         assert!(share <= 1.0, "{:?} {} {share}", it.case, it.voters);
-        let factor = if timings(it.case).ttl > span(it.case.1) * 100 { 1.2 } else { 2.0 };
+        let factor = if timings(it.case).ttl > span(it.case.1) * 100 { 1.2 } else { 2.5 };
         assert!(share >= 1.0 / factor, "{:?} {} {share}: the bound is far off", it.case, it.voters);
     }
 }

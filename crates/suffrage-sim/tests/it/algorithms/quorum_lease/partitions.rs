@@ -26,15 +26,16 @@ fn run(scenario: &Scenario, until: u64) -> World<QuorumLease> {
 }
 
 /// Only the hub reaches a majority; the leader does not any more. The hub leads within a lease and some rounds,
-/// whoever is woken before it, and goes on leading.
+/// and goes on leading. It first lets those go first that are better, and cannot win: of 2,000, half are over after
+/// 49 delays, 99% after 51, the last after 64.
 #[test]
 fn quorum_loss_makes_the_hub_lead() {
     for seed in 0..seeds() {
         let mut scenario = group(5, seed);
         scenario.plan = vec![(time(50), Fault::Cut(1, Cut::hub(5, 0)))];
         assert_eq!(leaders(&run(&scenario, 49)), [3], "seed {seed}");
-        let mut world = run(&scenario, 50 + 50);
-        for moment in (100..300).step_by(10) {
+        let mut world = run(&scenario, 50 + 90);
+        for moment in (140..300).step_by(10) {
             world.run(time(moment));
             assert_eq!(leaders(&world), [1], "seed {seed} at {moment}");
         }
@@ -42,16 +43,15 @@ fn quorum_loss_makes_the_hub_lead() {
     }
 }
 
-/// The same, and the old leader reaches nobody at all. Those who cannot win are woken before the hub and get in
-/// its way now and then: of 4,000, half are over after 48 delays, 99% after 75, the last after 135; about one
-/// in ten takes 30 more.
+/// The same, and the old leader reaches nobody at all. Those who cannot win are woken before the hub: of 2,000, half
+/// are over after 57 delays, 99% after 66, the last after 67.
 #[test]
 fn constrained_election_makes_the_hub_lead() {
     for seed in 0..seeds() {
         let mut scenario = group(5, seed);
         scenario.plan =
             vec![(time(50), Fault::Cut(1, Cut::hub(5, 0))), (time(50), Fault::Cut(2, Cut::isolating(5, 2)))];
-        let mut world = run(&scenario, 50 + 240);
+        let mut world = run(&scenario, 50 + 120);
         assert_eq!(leaders(&world), [1], "seed {seed}");
         world.run(time(300));
         assert_eq!(

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use suffrage_testbed::SmallDisk;
 
-use crate::faults::support::{Cluster, until};
+use crate::network_faults::support::{Cluster, until};
 
 /// A disk for the voter of host 1.
 fn small_disk(cluster: &Cluster) -> SmallDisk {

@@ -6,7 +6,7 @@ use std::{env, thread};
 use suffrage_core::Rng;
 use suffrage_testbed::Weather;
 
-use crate::faults::support::Cluster;
+use crate::network_faults::support::Cluster;
 
 const MS: Duration = Duration::from_millis(1);
 const FAULTS: usize = 12;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::faults::support::{Cluster, TTL};
+use crate::network_faults::support::{Cluster, TTL};
 
 /// The steps that `suffrage keygen --help` tells, at one node after the other, each as an operator does it.
 fn replace_the_key(cluster: &mut Cluster) {

@@ -13,8 +13,8 @@ use serde_json::Value;
 pub(crate) use suffrage_testbed::until;
 use suffrage_testbed::{Folder, Host, Network};
 
-use crate::faults::history::{Acknowledged, Deed, verify};
-use crate::faults::register::{PORT, Registers, WRITER};
+use crate::network_faults::history::{Acknowledged, Deed, verify};
+use crate::network_faults::register::{PORT, Registers, WRITER};
 
 /// The program as users have it.
 const BINARY: &str = env!("CARGO_BIN_EXE_suffrage");
@@ -394,7 +394,7 @@ impl Cluster {
     }
 
     /// The same where they are not: the leases alone have to do.
-    pub(crate) fn verify_trusting(&self) -> Result<(), crate::faults::history::Wrong> {
+    pub(crate) fn verify_trusting(&self) -> Result<(), crate::network_faults::history::Wrong> {
         let told = self.acknowledged("trusting");
         verify(&self.registers.trusting(), &told).map(drop)
     }

@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::faults::support::{Cluster, Leader, TTL, until};
+use crate::network_faults::support::{Cluster, Leader, TTL, until};
 
 /// Cuts the leader off with one other, and sees another lead on the greater side.
 fn cut_off(cluster: &Cluster, first: Leader) -> (Leader, Duration) {

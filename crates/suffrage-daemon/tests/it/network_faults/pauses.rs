@@ -5,8 +5,8 @@ use std::fs;
 
 use rustix::process::Signal;
 
-use crate::faults::history::{Deed, Wrong};
-use crate::faults::support::{Cluster, signal, until};
+use crate::network_faults::history::{Deed, Wrong};
+use crate::network_faults::support::{Cluster, signal, until};
 
 fn parent(pid: i32) -> i32 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();

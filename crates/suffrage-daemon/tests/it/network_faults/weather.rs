@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use suffrage_testbed::Weather;
 
-use crate::faults::support::{Cluster, TTL};
+use crate::network_faults::support::{Cluster, TTL};
 
 const MS: Duration = Duration::from_millis(1);
 

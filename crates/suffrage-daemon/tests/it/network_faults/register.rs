@@ -8,7 +8,7 @@ use std::thread;
 use suffrage::{Fenced, Stale};
 use suffrage_testbed::Host;
 
-use crate::faults::history::{Deed, Event};
+use crate::network_faults::history::{Deed, Event};
 
 /// Where on its host.
 pub(crate) const PORT: u16 = 7000;
