@@ -77,6 +77,7 @@ impl<P: Process> World<P> {
     }
 
     pub(crate) fn crash(&mut self, slot: usize) {
+        self.environment.state.doomed.remove(&slot);
         if self.environment.state.status(slot) == Status::Down {
             return;
         }
