@@ -71,13 +71,13 @@ async fn acquire(names: usize) -> Result<(), Error> {
     }
     let (seconds, cpu) = (start.elapsed().as_secs_f64(), crate::cpu() - cpu);
     let count = count.load(Ordering::Relaxed);
-    let figures = nodes[0].figures().await?;
+    let metrics = nodes[0].metrics().await?;
     println!(
         "{names} names at once: {:.0} acquisitions per second, {:.0}% CPU, {:.1} us of CPU each; node 1 sent {} messages",
         count as f64 / seconds,
         100.0 * cpu / seconds,
         1e6 * cpu / count as f64,
-        figures.messages_sent,
+        metrics.messages_sent,
     );
     Ok(())
 }
@@ -165,16 +165,16 @@ async fn held(count: usize) -> Result<(), Error> {
     }
     println!("{count} acquired in {:.1?}", start.elapsed());
     tokio::time::sleep(ttl).await;
-    let (start, cpu, before) = (Instant::now(), cpu(), nodes[0].figures().await?);
+    let (start, cpu, before) = (Instant::now(), cpu(), nodes[0].metrics().await?);
     tokio::time::sleep(2 * ttl).await;
     let (seconds, cpu) = (start.elapsed().as_secs_f64(), crate::cpu() - cpu);
-    let after = nodes[0].figures().await?;
+    let after = nodes[0].metrics().await?;
     let lost = held.iter().filter(|leadership| !leadership.is_valid()).count();
     println!(
         "{count} held at ttl {ttl:?}: {:.2}% of a CPU for all three nodes, {:.0} renewals and {:.0} messages \
          sent per second, {:.1} MB ({:.0} bytes each, for all three and the handles), {lost} lost",
         100.0 * cpu / seconds,
-        (after.tally.renewed - before.tally.renewed) as f64 / seconds,
+        (after.counters.renewed - before.counters.renewed) as f64 / seconds,
         (after.messages_sent - before.messages_sent) as f64 / seconds,
         (memory() - base) as f64 / 1e6,
         (memory() - base) as f64 / count as f64,
@@ -183,7 +183,7 @@ async fn held(count: usize) -> Result<(), Error> {
         "voters answer in {} ms; of the memory, {} bytes each at most are a voter's, and {} the candidate's",
         after.round_trip,
         suffrage_lease::MEMORY,
-        suffrage_node::lease::SEAT_MEMORY,
+        suffrage_node::lease::ELECTION_MEMORY,
     );
     Ok(())
 }

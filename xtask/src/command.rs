@@ -1,7 +1,7 @@
 //! Running other programs.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::root;
 
@@ -16,12 +16,6 @@ pub(crate) fn cargo(arguments: &[&str]) -> Job {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_string());
     let words = std::iter::once(cargo).chain(arguments.iter().map(|argument| argument.to_string())).collect();
     Job { words, variables: Vec::new() }
-}
-
-/// The command that the project is about.
-pub(crate) fn suffrage(arguments: &[&str]) -> Job {
-    let fixed = ["run", "--quiet", "--release", "--package", "cli", "--"];
-    cargo(&[&fixed, arguments].concat())
 }
 
 /// A git command.
@@ -57,6 +51,16 @@ impl Job {
     pub(crate) fn run(&self) -> Result<(), String> {
         let status = self.command().status().map_err(|error| format!("{}: {error}", self.shown()))?;
         if status.success() { Ok(()) } else { Err(format!("`{}` failed", self.shown())) }
+    }
+
+    /// Runs it with its errors shown, and returns what it printed.
+    pub(crate) fn report(&self) -> Result<String, String> {
+        let output = self.command().stderr(Stdio::inherit()).output();
+        let output = output.map_err(|error| format!("{}: {error}", self.shown()))?;
+        if !output.status.success() {
+            return Err(format!("`{}` failed", self.shown()));
+        }
+        String::from_utf8(output.stdout).map_err(|_| format!("`{}` printed no text", self.shown()))
     }
 
     /// Runs it and returns what it printed.

@@ -12,7 +12,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::command::cargo;
+use crate::command::program;
+use crate::programs::{Kind, Programs};
 
 const COMMAND: &str = "<!-- output of: ";
 const EXAMPLE: &str = "<!-- output of example: ";
@@ -21,20 +22,26 @@ const DOCTEST: &str = "<!-- doctest of: ";
 const DOCTEST_BEGIN: &str = "//! # // README begins\n";
 const DOCTEST_END: &str = "//! # // README ends\n";
 const END: &str = "<!-- end of output -->";
-const DOCUMENTS: &[&str] = &[
-    "README.md",
-    "ARCHITECTURE.md",
-    "CONTRIBUTING.md",
-    "docs/algorithms.md",
-    "docs/detectors.md",
-    "docs/laboratory.md",
-    "docs/quorum-lease.md",
-];
+/// The folders whose documents are looked at.
+const FOLDERS: &[&str] = &["", "docs"];
+
+/// The documents of the repository, as paths from its root.
+fn documents(root: &Path) -> Result<Vec<String>, String> {
+    let mut documents = Vec::new();
+    for folder in FOLDERS {
+        let entries = fs::read_dir(root.join(folder)).map_err(|error| format!("{folder}: {error}"))?;
+        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().to_string());
+        let here = names.filter(|name| name.ends_with(".md"));
+        documents.extend(here.map(|name| Path::new(folder).join(name).display().to_string()));
+    }
+    documents.sort();
+    Ok(documents)
+}
 
 /// Compares the generated parts with what the commands print, or rewrites them.
-pub(crate) fn docs(root: &Path, bless: bool) -> Result<(), String> {
-    for document in DOCUMENTS {
-        let path = root.join(document);
+pub(crate) fn docs(root: &Path, programs: &Programs, bless: bool) -> Result<(), String> {
+    for document in documents(root)? {
+        let path = root.join(&document);
         let text = fs::read_to_string(&path).map_err(|error| format!("{document}: {error}"))?;
         let folder = path.parent().unwrap_or(root);
         check_names(&text, &|code| fs::read_to_string(folder.join(code)).ok())
@@ -44,8 +51,8 @@ pub(crate) fn docs(root: &Path, bless: bool) -> Result<(), String> {
         let source = |path: &str| Ok(format!("```rust\n{}```\n", read(path)?));
         let doctest =
             |path: &str| doctest(&read(path)?).ok_or_else(|| format!("{path}: no doctest for README"));
-        let fresh = regenerate(&text, COMMAND, &output)
-            .and_then(|text| regenerate(&text, EXAMPLE, &example))
+        let fresh = regenerate(&text, COMMAND, &|line| output(programs, line))
+            .and_then(|text| regenerate(&text, EXAMPLE, &|name| example(programs, name)))
             .and_then(|text| regenerate(&text, SOURCE, &source))
             .and_then(|text| regenerate(&text, DOCTEST, &doctest))
             .map_err(|reason| format!("{document}: {reason}"))?;
@@ -64,23 +71,19 @@ pub(crate) fn docs(root: &Path, bless: bool) -> Result<(), String> {
     Ok(())
 }
 
-fn output(line: &str) -> Result<String, String> {
-    let package = match line.split(' ').next() {
-        Some("suffrage") => "suffrage-daemon",
-        Some("suffrage-lab") => "suffrage-lab",
-        _ => return Err(format!("`{line}` is neither a command of suffrage nor of suffrage-lab")),
-    };
-    let fixed = ["run", "--quiet", "--release", "--package", package, "--"];
+/// The output of a command line. Its first word is one of the two programs.
+fn output(programs: &Programs, line: &str) -> Result<String, String> {
     let words = split(line);
-    let words: Vec<&str> = fixed.into_iter().chain(words.iter().skip(1).map(String::as_str)).collect();
-    let output = cargo(&words).output()?;
+    let (name, arguments) = words.split_first().ok_or("a marker names no program")?;
+    let path = programs.path(Kind::Binary, name)?.to_string_lossy();
+    let words: Vec<&str> = std::iter::once(&*path).chain(arguments.iter().map(String::as_str)).collect();
+    let output = program(&words).output()?;
     let is_markdown = line.contains("--markdown");
     Ok(if is_markdown { output } else { format!("```text\n$ {line}\n{output}```\n") })
 }
 
-fn example(name: &str) -> Result<String, String> {
-    let arguments = ["run", "--quiet", "--release", "--package", "suffrage-sim", "--example", name];
-    let output = cargo(&arguments).output()?;
+fn example(programs: &Programs, name: &str) -> Result<String, String> {
+    let output = program(&[&*programs.path(Kind::Example, name)?.to_string_lossy()]).output()?;
     Ok(format!("```text\n$ cargo run --release --package suffrage-sim --example {name}\n{output}```\n"))
 }
 
@@ -183,8 +186,8 @@ mod tests {
     #[test]
     fn every_document_names_what_exists() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        for document in DOCUMENTS {
-            let path = root.join(document);
+        for document in documents(&root).unwrap() {
+            let path = root.join(&document);
             let folder = path.parent().unwrap();
             let text = fs::read_to_string(&path).unwrap();
             let checked = check_names(&text, &|code| fs::read_to_string(folder.join(code)).ok());
@@ -202,7 +205,8 @@ mod tests {
 
     #[test]
     fn only_programs_of_this_repository_are_run() {
-        assert!(output("rm -r x").unwrap_err().contains("neither"));
+        let refused = output(&Programs::default(), "rm -r x").unwrap_err();
+        assert!(refused.contains("no Binary `rm`"), "{refused}");
     }
 
     #[test]

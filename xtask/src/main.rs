@@ -6,9 +6,13 @@
 )]
 
 mod architecture;
+mod build;
 mod command;
+mod copies;
 mod docs;
 mod mutants;
+mod programs;
+mod symbols;
 mod test;
 mod tidy;
 mod tools;
@@ -17,18 +21,26 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use command::cargo;
+use programs::Programs;
 
 const USAGE: &str = "\
 usage: cargo xtask <chore>
 
-  test [--bless]            everything CI runs: format, lints, documentation, tidiness, tests,
-                            determinism, torture, the two commands of the README. --bless rewrites golden
-                            files and generated documentation instead of comparing them
+  test [--bless]            everything CI runs: format, tidiness, lints, tests, network faults, determinism,
+                            copies of functions, torture, documentation, the default program. --bless rewrites
+                            golden files and generated documentation instead of comparing them
+  test --fast               format, tidiness, and the tests of the core, the lease, the algorithms, the simulator, the
+                            network, the node and the facade; needs no root and installs nothing
   tidy                      house rules that no other tool checks
+  symbols [PROGRAM...]      whether functions that are long to compile are in the programs and tests once, and the
+                            operator's program has nothing of the laboratory; builds them if none is named
   docs [--bless]            whether the generated parts of the documents are up to date
   mutants-protocol [--quick]
                             whether the torture of quorum leases finds every deliberate mistake in them, in
                             how many seeds, and accuses nobody else
+  bench build [--json]      a fresh build of the default program: the compile time of our crates as a ratio to
+                            that of the dependencies, the size of the program, copies of functions; exit code 1
+                            if a target is missed
   bench simulator [--json] [--large]
                             the simulator's speed, as ratios to bare loops measured in the same run
   bench papers [--json]     how fast the papers' largest elections are measured, as ratios to bare loops
@@ -41,14 +53,18 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match arguments.as_slice() {
         ["test"] => test::test(false),
+        ["test", "--fast"] => test::fast(),
         ["test", "--bless"] => test::test(true),
         ["tidy"] => tidy::tidy(root()),
-        ["docs"] => docs::docs(root(), false),
-        ["docs", "--bless"] => docs::docs(root(), true),
-        ["mutants-protocol"] => mutants::mutants(&mutants::FULL),
-        ["mutants-protocol", "--quick"] => mutants::mutants(&mutants::QUICK),
-        ["bench", "simulator", flags @ ..] => bench("simulator", "throughput", flags),
-        ["bench", "papers", flags @ ..] => bench("papers", "elections", flags),
+        ["symbols"] => Programs::build_all().and_then(|programs| copies::check_all(&programs)),
+        ["symbols", paths @ ..] => copies::check(paths.iter().map(Path::new)),
+        ["docs"] => generated_documents(false),
+        ["docs", "--bless"] => generated_documents(true),
+        ["mutants-protocol"] => protocol_mutants(&mutants::FULL),
+        ["mutants-protocol", "--quick"] => protocol_mutants(&mutants::QUICK),
+        ["bench", "build", flags @ ..] => build::bench(flags),
+        ["bench", "simulator", flags @ ..] => bench("suffrage-sim", "throughput", flags),
+        ["bench", "papers", flags @ ..] => bench("suffrage-papers", "elections", flags),
         ["bench", "cluster", flags @ ..] => bench_cluster(flags),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
@@ -68,6 +84,16 @@ fn main() -> ExitCode {
     }
 }
 
+fn generated_documents(bless: bool) -> Result<(), String> {
+    docs::docs(root(), &Programs::build_for_users()?, bless)
+}
+
+/// In release: it is long.
+fn protocol_mutants(effort: &mutants::Effort) -> Result<(), String> {
+    let programs = Programs::build(&["build", "--release", "--package", "suffrage-lab"])?;
+    mutants::mutants(&programs, effort)
+}
+
 fn bench(package: &str, name: &str, flags: &[&str]) -> Result<(), String> {
     let arguments = ["bench", "--quiet", "--package", package, "--bench", name, "--"];
     cargo(&[&arguments, flags].concat()).run()
@@ -75,8 +101,8 @@ fn bench(package: &str, name: &str, flags: &[&str]) -> Result<(), String> {
 
 /// In a program of its own, so that this one stays small. The nodes are of the program beside it.
 fn bench_cluster(flags: &[&str]) -> Result<(), String> {
-    cargo(&["build", "--release", "--package", "cli"]).run()?;
-    cargo(&[&["run", "--quiet", "--release", "--package", "bench", "--"], flags].concat()).run()
+    cargo(&["build", "--release", "--package", "suffrage-daemon"]).run()?;
+    cargo(&[&["run", "--quiet", "--release", "--package", "suffrage-bench", "--"], flags].concat()).run()
 }
 
 /// The workspace.

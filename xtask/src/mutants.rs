@@ -4,7 +4,7 @@
 use serde_json::Value;
 use suffrage_lease::Bug;
 
-use crate::command::{cargo, suffrage};
+use crate::programs::Programs;
 
 /// Clocks that drift far beyond the bound: it is not the protocol that is mistaken then, but what it assumes.
 const DRIFT: (&str, &[&str]) = ("drift-beyond-bound", &["--drift", "0.3"]);
@@ -35,15 +35,13 @@ struct Row {
 }
 
 /// Tortures the protocol with every deliberate mistake, and without.
-pub(crate) fn mutants(effort: &Effort) -> Result<(), String> {
-    // So that the time for it is nobody's.
-    cargo(&["build", "--quiet", "--release", "--package", "cli"]).run()?;
-    let healthy = torture("none", &[], effort.healthy)?;
+pub(crate) fn mutants(programs: &Programs, effort: &Effort) -> Result<(), String> {
+    let healthy = torture(programs, "none", &[], effort.healthy)?;
     let mut rows = Vec::new();
     for (name, _) in Bug::ALL {
-        rows.push(torture(name, &["--bug", name], effort.mistaken)?);
+        rows.push(torture(programs, name, &["--bug", name], effort.mistaken)?);
     }
-    rows.push(torture(DRIFT.0, DRIFT.1, effort.mistaken)?);
+    rows.push(torture(programs, DRIFT.0, DRIFT.1, effort.mistaken)?);
     println!(
         "{:<20} {:>8} {:>8} {:>10}  promises broken, and in how many runs",
         "mistake", "seeds", "found in", "first seed"
@@ -70,10 +68,10 @@ fn verdict(healthy: &Row, rows: &[Row]) -> Result<(), String> {
     }
 }
 
-fn torture(name: &str, flags: &[&str], seeds: u64) -> Result<Row, String> {
+fn torture(programs: &Programs, name: &str, flags: &[&str], seeds: u64) -> Result<Row, String> {
     let range = format!("0..{seeds}");
     let line = ["torture", "quorum-lease", "--json", "--seeds", &range];
-    let output = suffrage(&[&line, flags].concat()).printed()?;
+    let output = programs.lab(&[&line, flags].concat())?.printed()?;
     let reports: Value = serde_json::from_str(&output).map_err(|error| format!("{name}: {error}"))?;
     row(name, seeds, &reports[0]).ok_or_else(|| format!("{name}: the report lacks something: {output}"))
 }

@@ -11,7 +11,7 @@ pub(crate) struct Tool {
     package: &'static str,
 }
 
-/// What the tests of real network faults need (`crates/testbed`, `crates/cli/tests/faults`).
+/// What the tests of real network faults need (`testbed`, `crates/suffrage-daemon/tests/it/network_faults`).
 pub(crate) const TESTS: &[Tool] = &[
     Tool { name: "ip", trial: &["ip", "-V"], package: "iproute2" },
     Tool { name: "bash", trial: &["bash", "--version"], package: "bash" },

@@ -59,11 +59,12 @@ pub fn columns(rows: &[Vec<String>]) -> String {
 }
 
 /// What the application asks for, as the end of a sentence.
-pub fn request(command: Command) -> String {
-    match command {
-        Command::Campaign => "to call an election".to_string(),
-        Command::Resign => "to resign".to_string(),
-        Command::Transfer(to) => format!("to hand over to {to}"),
+pub fn request(command: &str) -> String {
+    match command.parse() {
+        Ok(Command::Campaign) => "to call an election".to_string(),
+        Ok(Command::Resign) => "to resign".to_string(),
+        Ok(Command::Transfer(to)) => format!("to hand over to {to}"),
+        Err(_) => format!("to do `{command}`"),
     }
 }
 

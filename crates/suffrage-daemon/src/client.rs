@@ -164,7 +164,7 @@ impl Session<'_, '_> {
         if with_history {
             let history = self.node.get(&format!("/elections/{}/history", http::encoded(name)))?.good()?;
             for change in history["history"].as_array().into_iter().flatten() {
-                let ago = duration(&change["ms_ago"]);
+                let ago = duration(&change["age_ms"]);
                 text += &match change["leader"].as_u64() {
                     Some(leader) => format!("\n{ago} ago: node {leader}, with token {}", change["token"]),
                     None => format!("\n{ago} ago: nobody"),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Config ─▶ Daemon ─┬─ lease::Node   votes, stands, observes: over UDP, sealed
-//!                     ├─ desk::Desks   who stands through this node, one line for each election
+//!                     ├─ Node::session_request   clients that lead, or wait to, through this node
 //!                     └─ http          what clients, operators, probes and Prometheus ask
 //! ```
 //!
@@ -13,13 +13,12 @@
 
 mod certificate;
 mod credentials;
-mod desk;
 mod http;
-mod line;
 mod log;
 mod notify;
 mod serve;
 mod tls;
+mod watches;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -36,17 +35,17 @@ use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
 use self::credentials::Credentials;
-use self::desk::Desks;
 use self::http::App;
 use self::serve::{Limits, serve};
 use self::tls::Tls;
+use self::watches::Watches;
 use suffrage_net::Keyring;
 use suffrage_net::transport::udp::{Socket, Udp};
 use suffrage_net::transport::{self, Sealed};
 use suffrage_node::Error;
 use suffrage_node::clock::BootClock;
 use suffrage_node::config::Config;
-use suffrage_node::lease::{Node, Settings};
+use suffrage_node::lease::{Node, NodeState, Settings};
 use suffrage_node::storage::{DataFolder, MemoryDisk};
 
 /// An election in which nobody stands. The daemon looks at it every now and then, so that it hears the voters
@@ -71,7 +70,6 @@ pub struct Daemon {
 
 struct Http {
     address: SocketAddr,
-    desks: Desks,
     credentials: watch::Sender<Arc<Credentials>>,
     shut_down: watch::Sender<bool>,
     server: JoinHandle<()>,
@@ -125,6 +123,7 @@ impl Daemon {
             }
         };
         tokio::spawn(feel_pulse(node.clone()));
+        tokio::spawn(log::leaders(node.leader_changes()));
         tokio::spawn(log::troubles(node.clone()));
         tokio::spawn(log::disenfranchised(node.clone()));
         tokio::spawn(log::refusals(node.clone(), Arc::clone(&transport)));
@@ -202,10 +201,10 @@ impl Daemon {
     /// Hands over whatever it leads, and stops. Clients that lead keep what they were promised: it waits until
     /// they have resigned, or until their leases are over.
     pub async fn stop(self) {
-        if let Some(http) = &self.http {
+        if self.http.is_some() {
             // No promise is for longer; a node that cannot save does not come round to ending them.
             let longest = Duration::from_nanos(self.node.settings().longest_ttl.as_nanos());
-            _ = tokio::time::timeout(longest, http.desks.stop()).await;
+            _ = tokio::time::timeout(longest, self.node.stop_sessions()).await;
         }
         self.node.stop().await;
         if let Some(http) = self.http {
@@ -245,11 +244,10 @@ impl Http {
             warn!("HTTP is served without TLS, as http-plain says: whoever listens in has the token");
         }
         let (credentials, in_use) = watch::channel(Arc::new(credentials));
-        let desks = Desks::new(node.clone());
         let app = App {
             node: node.clone(),
             transport: Arc::clone(transport),
-            desks: desks.clone(),
+            watches: Watches::new(node.clone()),
             ttl: config.ttl,
             credentials: in_use.clone(),
         };
@@ -258,7 +256,7 @@ impl Http {
             true => tokio::spawn(serve(Tls::new(listener, in_use), http::router(app), limits, told)),
             false => tokio::spawn(serve(listener, http::router(app), limits, told)),
         };
-        Ok(Http { address, desks, credentials, shut_down, server })
+        Ok(Http { address, credentials, shut_down, server })
     }
 
     /// Replaces some of what protects it.
@@ -374,7 +372,7 @@ async fn live(config: &Config, new: bool) -> Result<(), Error> {
         "started"
     );
     notify::tell("READY=1");
-    let mut condition = daemon.node.condition();
+    let mut state = daemon.node.state();
     let mut watchdog = tokio::time::interval(notify::watchdog().unwrap_or(Duration::from_secs(3_600)));
     loop {
         tokio::select! {
@@ -384,8 +382,8 @@ async fn live(config: &Config, new: bool) -> Result<(), Error> {
             _ = watchdog.tick() => if http::is_alive(&daemon.node) {
                 notify::tell("WATCHDOG=1");
             },
-            Ok(stopped) = condition.wait_for(|condition| condition.stopped.is_some()) => {
-                let reason = stopped.stopped.clone().flatten();
+            Ok(stopped) = state.wait_for(NodeState::is_stopped) => {
+                let NodeState::Stopped { cause: reason } = stopped.clone() else { break };
                 return Err(Error::Failed(reason.unwrap_or_else(|| "nobody told it to".to_string())));
             }
         }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use suffrage::{Keyring, Node, Settings, Supervisor};
+use suffrage::{Keyring, Node, NodeState, Settings, Supervisor};
 use suffrage_core::{NodeId, Span};
 use suffrage_node::config::Origin;
 use tokio::signal::unix::{SignalKind, signal};
@@ -260,11 +260,11 @@ impl KeyFile {
 
     /// Has the node use the keys as they are, until it stops. If they cannot be read, the old ones stay in use.
     async fn follow(mut self, node: Node, tell: impl Fn(String)) {
-        let mut condition = node.condition();
+        let mut state = node.state();
         loop {
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
-                _ = condition.wait_for(|condition| condition.stopped.is_some()) => return,
+                _ = state.wait_for(NodeState::is_stopped) => return,
             }
             let now = version(&self.path);
             if now == self.known {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use suffrage_algorithms::catalog::CONTRACTS;
-use suffrage_core::{Attribute, Command, Figure, NodeId, Quality, Safety, Time, Value};
+use suffrage_core::{Attribute, Figure, NodeId, Quality, Safety, Time, Value};
 use suffrage_sim::{Messages, Observer, Outcome, Ranking, Scenario, TraceEvent};
 
 use crate::belief::{Beliefs, News};
@@ -161,7 +161,7 @@ impl Account {
 impl Observer for Account {
     fn observe(&mut self, at: Time, event: TraceEvent<'_>) {
         let (deed, who) = match event {
-            TraceEvent::Commanded { who, command: Command::Campaign } => (Deed::Calls, who),
+            TraceEvent::Commanded { who, command: "campaign" } => (Deed::Calls, who),
             TraceEvent::Commanded { who, command } => (Deed::Asked(text::request(command)), who),
             TraceEvent::Suspected { who, peer } => (Deed::Suspects(vec![peer]), who),
             TraceEvent::Restored { who, peer } => (Deed::Hears(vec![peer]), who),

@@ -1,6 +1,6 @@
 //! The space-time diagram: a lifeline for each process, time downwards, an arrow for each message.
 
-use suffrage_core::{Command, NodeId, Time};
+use suffrage_core::{NodeId, Time};
 use suffrage_sim::{Observer, Said, Scenario, TraceEvent, Why};
 
 use crate::belief::{Beliefs, News};
@@ -206,7 +206,7 @@ impl Observer for Diagram {
                     self.announce(at, who, news);
                 }
             }
-            TraceEvent::Commanded { who, command: Command::Campaign } => {
+            TraceEvent::Commanded { who, command: "campaign" } => {
                 self.together(at, who, '●', Topic::Calls(Vec::new()));
             }
             TraceEvent::Commanded { who, command } => {

@@ -112,7 +112,7 @@ impl<W> Trace<W> {
             }
             TraceEvent::Announced { who, announcement } => announced(who, announcement),
             TraceEvent::Commanded { who, command } => {
-                Line { content: Some(format!("{command:?}")), ..of("commanded", who) }
+                Line { content: Some(command.to_string()), ..of("commanded", who) }
             }
             TraceEvent::Suspected { who, peer } => Line { peer: Some(peer), ..of("suspected", who) },
             TraceEvent::Restored { who, peer } => Line { peer: Some(peer), ..of("restored", who) },

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::message::{Ask, Grant, Reply, Request, Token};
 use super::timings::{Bug, Timings};
-use suffrage_core::{Announcement, Attribute, NodeId, Rng, Time};
+use suffrage_core::{Announcement, Attribute, NodeId, Rng, Span, Time};
 
 /// Carries out what a candidate does.
 pub trait Effects {
@@ -84,8 +84,21 @@ enum Round {
         accepted: Voters,
         refused: Voters,
         outbid: bool,
+        /// The same renewal, asked before in vain so far: answers may only be slow.
+        earlier: Vec<Attempt>,
     },
 }
+
+/// A renewal that was asked for and not answered by a majority yet. Each counts from its own moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Attempt {
+    request: Request,
+    noted: Time,
+    accepted: Voters,
+}
+
+/// How many unanswered attempts to renew are kept at most: then every other one is dropped, but for the oldest.
+const MOST_ATTEMPTS: usize = 8;
 
 /// Whether a lease from before the candidate began may still be somebody's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,13 +136,17 @@ pub struct Candidate {
     voters: Arc<[NodeId]>,
     attribute: Attribute,
     healthy: bool,
-    /// Whether it never stands, and only wants to know who leads.
-    watches: bool,
     past: Past,
     /// The greatest token it has heard of.
     greatest: u64,
     request: Request,
     round: Round,
+    /// When the last question was asked.
+    asked: Time,
+    /// How long it waits for answers: longer once some have come too late.
+    wait: Span,
+    /// The first question since the last answer, and when it was asked.
+    unanswered: Option<(Request, Time)>,
     lease: Option<Lease>,
     /// The request of the renewal that was won last: a late `Rejected` still counts.
     won: Option<Request>,
@@ -139,6 +156,8 @@ pub struct Candidate {
     doubts: bool,
     /// How often in a row it contended in vain.
     defeats: u32,
+    /// How often in a row it has asked a worse leader to hand over, and has not led since.
+    claims: u32,
     /// Since when it has stood without interruption.
     stood_since: Time,
     /// Until when it lets others go first.
@@ -164,16 +183,19 @@ impl Candidate {
             voters,
             attribute,
             healthy: true,
-            watches: false,
             past: Past::Over,
             greatest: 0,
             request: Request(fx.rng().bits()),
             round: Round::None,
+            asked: now,
+            wait: timings.round,
+            unanswered: None,
             lease: None,
             won: None,
             leader: None,
             doubts: false,
             defeats: 0,
+            claims: 0,
             stood_since: now,
             stands_back_until: now,
             next: now,
@@ -182,17 +204,11 @@ impl Candidate {
         candidate
     }
 
-    /// The same, but that it never stands: it asks now and then who leads.
+    /// The same, but that clients hold its leases, and may have outlived the process of this id that led for them
+    /// before it crashed. Voters would let the candidate have its own lease again at once; it contends only after it
+    /// has heard that no majority holds one for it any more. The clients have ceased to believe in theirs by then.
     #[must_use]
-    pub fn only_watching(self) -> Candidate {
-        Candidate { watches: true, ..self }
-    }
-
-    /// The same, but that it leads for others, who may have outlived the one of this id that led for them before it
-    /// crashed. Voters would let it have its own lease again at once; it contends only after it has heard that no
-    /// majority holds one for it any more. Whoever it led for has ceased to believe in theirs by then.
-    #[must_use]
-    pub fn outlived(self) -> Candidate {
+    pub fn wait_out_previous_holder(self) -> Candidate {
         Candidate { past: Past::Open { eager: false }, ..self }
     }
 
@@ -232,6 +248,16 @@ impl Candidate {
         self.stands_back_until
     }
 
+    /// When it last asked voters for anything.
+    pub fn asked_at(&self) -> Time {
+        self.asked
+    }
+
+    /// The longest that it waits for answers: a share of the lease.
+    pub fn longest_round(&self) -> Span {
+        self.timings.longest_round()
+    }
+
     /// Asks who leads at this moment if it would only later: there may be news. Asking changes nothing.
     pub fn look_by(&mut self, when: Time) {
         if self.stage() == Stage::Waiting {
@@ -261,12 +287,36 @@ impl Candidate {
 
     /// Whether it is there to be elected.
     fn stands(&self, now: Time) -> bool {
-        self.healthy && !self.watches && now >= self.stands_back_until
+        self.healthy && now >= self.stands_back_until
     }
 
     /// Somewhere from half of this to all of it.
-    fn about(fx: &mut impl Effects, span: suffrage_core::Span) -> suffrage_core::Span {
+    fn about(fx: &mut impl Effects, span: Span) -> Span {
         span.scale(0.5 + fx.rng().unit() / 2.0)
+    }
+
+    /// Whether the round asks for the lease that it holds already, once more.
+    fn renews(&self) -> bool {
+        matches!((&self.round, self.lease), (Round::Proposal { token, .. }, Some(lease)) if lease.token == *token)
+    }
+
+    /// A voter has answered this request. One that took longer than it waits for answers was in vain: from now on it
+    /// waits for longer. Where no answer comes at all, to wait for longer would not help.
+    fn grow_wait(&mut self, now: Time, answered: Request) {
+        let Some((first, asked)) = self.unanswered else { return };
+        let behind = answered.0.wrapping_sub(first.0);
+        if behind == 0 && now.since(asked) > self.wait {
+            self.wait = (now.since(asked) * 2).min(self.timings.longest_round());
+        }
+        // An answer to an earlier question says nothing about this one.
+        if behind < u64::MAX / 2 {
+            self.unanswered = None;
+        }
+    }
+
+    /// A majority has answered within this time: it need not wait for much longer.
+    fn shrink_wait(&mut self, took: Span) {
+        self.wait = self.wait.min((took * 4).max(self.timings.round));
     }
 
     // What it does.
@@ -274,7 +324,7 @@ impl Candidate {
     fn enquire(&mut self, fx: &mut impl Effects, now: Time) {
         let request = self.next_request();
         self.round = Round::Enquiry { request, answered: Voters::default(), grants: Vec::new() };
-        self.next = now + self.timings.round;
+        self.await_answers(now);
         let standing = self.stands(now).then_some(self.attribute);
         self.ask_all(fx, Ask::Enquire { request, standing });
     }
@@ -284,19 +334,53 @@ impl Candidate {
         self.greatest = token.number();
         let (promised, refused) = (Voters::default(), Voters::default());
         self.round = Round::Preparation { request, token, promised, refused, outbid: false };
-        self.next = now + self.timings.round;
+        self.await_answers(now);
         self.ask_all(fx, Ask::Prepare { request, token, attribute: self.attribute });
     }
 
     /// "Notes its own clock, then sends": what it is granted, it is granted after this moment.
     fn propose(&mut self, fx: &mut impl Effects, now: Time, token: Token) {
+        let earlier = self.unanswered(token);
         let request = self.next_request();
         let (accepted, refused) = (Voters::default(), Voters::default());
-        self.round = Round::Proposal { request, token, noted: now, accepted, refused, outbid: false };
-        self.next = now + self.timings.round;
+        self.round =
+            Round::Proposal { request, token, noted: now, accepted, refused, outbid: false, earlier };
         let renewal = self.lease.is_some_and(|lease| lease.token == token);
+        self.await_answers(now);
+        if renewal {
+            self.next = now + self.timings.round;
+        }
         let (ttl, attribute) = (self.timings.ttl, self.attribute);
         self.ask_all(fx, Ask::Propose { request, token, ttl, attribute, renewal });
+    }
+
+    fn await_answers(&mut self, now: Time) {
+        self.asked = now;
+        self.unanswered.get_or_insert((self.request, now));
+        self.next = now + self.wait;
+    }
+
+    /// The attempts to renew the lease of this token that are not answered yet.
+    fn unanswered(&mut self, renewed: Token) -> Vec<Attempt> {
+        if !self.renews() {
+            return Vec::new();
+        }
+        let Round::Proposal { request, token, noted, accepted, earlier, .. } = &mut self.round else {
+            return Vec::new();
+        };
+        if *token != renewed {
+            return Vec::new();
+        }
+        let mut attempts = std::mem::take(earlier);
+        attempts.push(Attempt { request: *request, noted: *noted, accepted: *accepted });
+        if attempts.len() > MOST_ATTEMPTS {
+            let mut place = 0;
+            attempts.retain(|_| {
+                place += 1;
+                place % 2 == 1
+            });
+        }
+        attempts
     }
 
     /// A majority has accepted: it leads, unless that took so long that it is over already.
@@ -309,7 +393,7 @@ impl Candidate {
         let news = self.lease.is_none_or(|lease| lease.token != token);
         self.lease = Some(Lease { token, valid_until });
         self.leader = None;
-        self.defeats = 0;
+        (self.defeats, self.claims) = (0, 0);
         self.won = Some(self.request);
         self.round = Round::None;
         self.next = now.max(noted + self.timings.renew).min(valid_until);
@@ -370,7 +454,7 @@ impl Candidate {
     pub fn contend(&mut self, fx: &mut impl Effects, now: Time) {
         self.lapse(fx, now);
         let busy = matches!(self.round, Round::Preparation { .. } | Round::Proposal { .. });
-        if self.lease.is_none() && self.healthy && !self.watches && !busy {
+        if self.lease.is_none() && self.healthy && !busy {
             self.stands_back_until = now;
             match self.past {
                 Past::Over => self.prepare(fx, now),
@@ -397,7 +481,11 @@ impl Candidate {
     fn hand_over(&mut self, fx: &mut impl Effects, now: Time, to: Option<NodeId>) {
         self.lapse(fx, now);
         // In this order: it does not believe that it leads any more before anybody is told.
+        let renewal = (self.timings.bug == Some(Bug::ReviveLease)).then(|| self.round.clone());
         let Some(token) = self.step_down(fx, now) else { return };
+        if let Some(renewal) = renewal {
+            self.round = renewal;
+        }
         self.ask_all(fx, Ask::Release { token, to });
         self.stands_back_until = now + self.timings.ttl;
         self.next = now + self.timings.gap;
@@ -408,7 +496,7 @@ impl Candidate {
         if healthy == std::mem::replace(&mut self.healthy, healthy) {
             return;
         }
-        self.stood_since = now;
+        (self.stood_since, self.claims) = (now, 0);
         if healthy {
             self.stands_back_until = now;
             self.next = self.next.min(now);
@@ -423,7 +511,7 @@ impl Candidate {
     /// How good a leader it would be has changed.
     pub fn set_attribute(&mut self, now: Time, attribute: Attribute) {
         if attribute != std::mem::replace(&mut self.attribute, attribute) {
-            self.stood_since = now;
+            (self.stood_since, self.claims) = (now, 0);
         }
     }
 
@@ -454,6 +542,9 @@ impl Candidate {
     pub fn on_reply(&mut self, fx: &mut impl Effects, now: Time, from: NodeId, reply: Reply) {
         let Some(place) = self.voters.iter().position(|&voter| voter == from) else { return };
         self.lapse(fx, now);
+        if let Some(request) = reply.request() {
+            self.grow_wait(now, request);
+        }
         match reply {
             Reply::Promised { request } => self.on_promised(fx, now, place, request),
             Reply::Accepted { request, .. } => self.on_accepted(fx, now, place, request),
@@ -465,7 +556,7 @@ impl Candidate {
             }
             Reply::Vacant { promised } => {
                 self.greatest = self.greatest.max(promised);
-                self.on_vacant(fx, now);
+                self.wake_up(fx, now);
             }
             // For observers.
             Reply::Watched { .. } | Reply::Changed { .. } => {}
@@ -482,6 +573,7 @@ impl Candidate {
                 promised.add(place);
                 let token = *token;
                 if promised.len() >= majority {
+                    self.shrink_wait(now.since(self.asked));
                     self.propose(fx, now, token);
                 }
             }
@@ -491,16 +583,21 @@ impl Candidate {
 
     fn on_accepted(&mut self, fx: &mut impl Effects, now: Time, place: usize, answered: Request) {
         let majority = self.majority();
-        match &mut self.round {
-            &mut Round::Proposal { request, token, noted, ref mut accepted, outbid, .. }
-                if request == answered =>
-            {
-                accepted.add(place);
-                if accepted.len() >= majority {
-                    self.win(fx, now, token, noted, outbid);
-                }
-            }
-            _ => {}
+        let Round::Proposal { request, token, noted, accepted, outbid, earlier, .. } = &mut self.round else {
+            return;
+        };
+        let (noted, accepted) = if *request == answered {
+            (*noted, accepted)
+        } else {
+            let attempt = earlier.iter_mut().find(|attempt| attempt.request == answered);
+            let Some(Attempt { noted, accepted, .. }) = attempt else { return };
+            (*noted, accepted)
+        };
+        accepted.add(place);
+        let (token, outbid) = (*token, *outbid);
+        if accepted.len() >= majority {
+            self.shrink_wait(now.since(noted));
+            self.win(fx, now, token, noted, outbid);
         }
     }
 
@@ -522,10 +619,12 @@ impl Candidate {
         if self.lease.is_some() && self.won == Some(answered) && self.round == Round::None {
             return self.prepare(fx, now);
         }
-        if let Round::Preparation { request, outbid, .. } | Round::Proposal { request, outbid, .. } =
-            &mut self.round
-        {
-            *outbid |= *request == answered;
+        match &mut self.round {
+            Round::Preparation { request, outbid, .. } => *outbid |= *request == answered,
+            Round::Proposal { request, outbid, earlier, .. } => {
+                *outbid |= *request == answered || earlier.iter().any(|attempt| attempt.request == answered);
+            }
+            Round::None | Round::Enquiry { .. } => {}
         }
         self.on_refused(fx, now, place, answered);
     }
@@ -593,6 +692,9 @@ impl Candidate {
             return;
         };
         let majority = self.majority();
+        if answered.len() >= majority {
+            self.shrink_wait(now.since(self.asked));
+        }
         let silent = self.voters.len() - answered.len();
         let may_still_lead = |leader: Grant| believers(&grants, leader.holder) + silent >= majority;
         let open = self.leader.is_some_and(may_still_lead);
@@ -628,10 +730,13 @@ impl Candidate {
         }
     }
 
-    /// Asks a worse leader to hand over, if it has stood for long enough: one that comes and goes never has.
+    /// Asks a worse leader to hand over, if it has stood for long enough: one that comes and goes never has. Each
+    /// claim that was in vain makes it wait for longer: it may be one that voters do not elect.
     fn claim(&mut self, fx: &mut impl Effects, now: Time, grant: Grant) {
-        let steady = self.timings.failback.is_some_and(|delay| now.since(self.stood_since) >= delay);
+        let Some(delay) = self.timings.failback else { return };
+        let steady = now.since(self.stood_since) >= delay * (1 << self.claims.min(16));
         if steady && self.stands(now) && self.attribute > grant.attribute {
+            self.claims += 1;
             fx.claim(grant.holder, self.attribute);
         }
     }
@@ -643,7 +748,8 @@ impl Candidate {
         }
     }
 
-    fn on_vacant(&mut self, fx: &mut impl Effects, now: Time) {
+    /// A voter has said that nobody leads: it contends, if it stands.
+    pub fn wake_up(&mut self, fx: &mut impl Effects, now: Time) {
         if self.stands(now) && self.lease.is_none() {
             self.forget_leader(fx);
             self.contend(fx, now);

@@ -176,6 +176,21 @@ pub enum Reply {
     },
 }
 
+impl Reply {
+    /// The request that it answers, if it answers one.
+    pub fn request(&self) -> Option<Request> {
+        match *self {
+            Reply::Promised { request }
+            | Reply::Accepted { request, .. }
+            | Reply::Held { request, .. }
+            | Reply::Rejected { request, .. }
+            | Reply::Status { request, .. }
+            | Reply::Watched { request, .. } => Some(request),
+            Reply::Vacant { .. } | Reply::Changed { .. } => None,
+        }
+    }
+}
+
 /// What there is to say about one election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Body {

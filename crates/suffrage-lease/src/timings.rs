@@ -30,6 +30,14 @@ pub struct Timings {
     pub bug: Option<Bug>,
 }
 
+impl Timings {
+    /// The longest that a candidate waits for answers, however slow the network is: several such rounds fit into a
+    /// lease.
+    pub fn longest_round(&self) -> Span {
+        self.round.max(Span::from_nanos(self.ttl.as_nanos() / 4))
+    }
+}
+
 /// How much a clock runs fast or slow, in millionths: in a true second it counts from `1 - drift` to
 /// `1 + drift` seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,17 +103,47 @@ pub enum Bug {
     BumpWhileHeld,
     /// A voter that finds its disk empty votes as if it had never been there.
     TrustEmptyDisk,
+    /// A leader hands over to a better candidate although it is pinned.
+    IgnorePin,
+    /// A leader that has handed over leads again if the answers to its last renewal come late.
+    ReviveLease,
+    /// A woken candidate that defers its campaign forgets about it.
+    DropWakeUp,
+    /// A node that leaves an election it leads tells the voters, and not whoever acts as the leader.
+    LeaveSilently,
+    /// A client counts its lease from the reply, not from before the request.
+    SessionValidityFromReply,
+    /// A node that is told to hand over does so at once, whatever it has promised a client.
+    RevokeAtOnce,
+    /// A node tells a second client that it leads by the lease that the first one has.
+    SharedLease,
+    /// A node takes back what it told a client that has hung up, though the client may have read the reply.
+    UndoAfterReply,
+    /// A node hands over to a better candidate although a client leads.
+    SkipPin,
+    /// A node that restarts campaigns for a client although a client of its previous boot may lead.
+    SkipWaitOut,
 }
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(&'static str, Bug); 6] = [
+    pub const ALL: [(&'static str, Bug); 16] = [
         ("skip-silence", Bug::SkipSilence),
         ("validity-from-reply", Bug::ValidityFromReply),
         ("equal-tokens", Bug::EqualTokens),
         ("forget-ceiling", Bug::ForgetCeiling),
         ("bump-while-held", Bug::BumpWhileHeld),
         ("trust-empty-disk", Bug::TrustEmptyDisk),
+        ("ignore-pin", Bug::IgnorePin),
+        ("revive-lease", Bug::ReviveLease),
+        ("drop-wake-up", Bug::DropWakeUp),
+        ("leave-silently", Bug::LeaveSilently),
+        ("session-validity-from-reply", Bug::SessionValidityFromReply),
+        ("revoke-at-once", Bug::RevokeAtOnce),
+        ("shared-lease", Bug::SharedLease),
+        ("undo-after-reply", Bug::UndoAfterReply),
+        ("skip-pin", Bug::SkipPin),
+        ("skip-wait-out", Bug::SkipWaitOut),
     ];
 }
 

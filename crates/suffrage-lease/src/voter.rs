@@ -54,7 +54,7 @@ pub const MEMORY: usize = per_entry(size_of::<(Name, Election)>()) + per_entry(s
 
 /// An entry's share of a tree with the fewest entries its nodes can hold: six leaves of five entries, each
 /// with a header of two words, for each inner node, which has as many and twelve children besides.
-const fn per_entry(size: usize) -> usize {
+pub(crate) const fn per_entry(size: usize) -> usize {
     let leaf = 11 * size + 16;
     let inner = leaf + 12 * size_of::<usize>();
     (6 * leaf + inner).div_ceil(6 * 5 + 5)

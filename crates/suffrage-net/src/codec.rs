@@ -144,52 +144,55 @@ impl Envelope {
     }
 }
 
-/// Messages that are about to go out, put together by addressee.
+/// Messages that are about to go out, several to an envelope: held back until whatever must happen before has.
 ///
-/// Messages to the same addressee keep their order. Whatever is to happen after they have gone must wait for
-/// [`flush`](Outbox::flush).
+/// Messages to the same addressee keep their order.
 #[derive(Debug)]
 pub struct Outbox {
     protocol: Protocol,
     most: usize,
-    envelopes: BTreeMap<NodeId, Envelope>,
+    /// The last envelope for each addressee: there may be room in it.
+    open: BTreeMap<NodeId, Envelope>,
+    full: Vec<(NodeId, Envelope)>,
+    messages: u64,
 }
 
 impl Outbox {
     /// An empty one, whose envelopes hold so many bytes at most.
     pub fn new(protocol: Protocol, most: usize) -> Outbox {
-        Outbox { protocol, most, envelopes: BTreeMap::new() }
+        Outbox { protocol, most, open: BTreeMap::new(), full: Vec::new(), messages: 0 }
     }
 
-    /// Adds a message. If the addressee's envelope is full, that one is sent first.
-    pub fn push<M: Serialize>(
-        &mut self,
-        to: NodeId,
-        message: &M,
-        send: impl FnOnce(NodeId, &[u8]),
-    ) -> Result<(), TooLong> {
-        let (protocol, most) = (self.protocol, self.most);
-        let envelope = self.envelopes.entry(to).or_insert_with(|| Envelope::new(protocol, most));
+    /// Adds a message, unless it fits into no envelope.
+    pub fn push<M: Serialize>(&mut self, to: NodeId, message: &M) -> Result<(), TooLong> {
+        let fresh = || Envelope::new(self.protocol, self.most);
+        let envelope = self.open.entry(to).or_insert_with(fresh);
         if !envelope.push(message)? {
-            send(to, envelope.as_bytes());
-            *envelope = Envelope::new(protocol, most);
+            self.full.push((to, std::mem::replace(envelope, fresh())));
             envelope.push(message)?;
         }
+        self.messages += 1;
         Ok(())
     }
 
     /// Whether nothing is to go out.
     pub fn is_empty(&self) -> bool {
-        self.envelopes.values().all(Envelope::is_empty)
+        self.full.is_empty() && self.open.values().all(Envelope::is_empty)
     }
 
-    /// Sends all there is.
+    /// Takes out all there is, in order for each addressee.
     pub fn flush(&mut self, mut send: impl FnMut(NodeId, &[u8])) {
-        while let Some((to, envelope)) = self.envelopes.pop_first() {
+        self.full.drain(..).for_each(|(to, envelope)| send(to, envelope.as_bytes()));
+        while let Some((to, envelope)) = self.open.pop_first() {
             if !envelope.is_empty() {
                 send(to, envelope.as_bytes());
             }
         }
+    }
+
+    /// How many messages were added, ever.
+    pub fn messages(&self) -> u64 {
+        self.messages
     }
 }
 

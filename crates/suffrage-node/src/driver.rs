@@ -197,15 +197,8 @@ where
             self.transport.counters().count_drop(Dropped::UnknownPeer);
             return Ok(());
         }
-        let mut full = None;
-        let posted = self.outbox.push(to, message, |to, payload| full = Some((to, payload.to_vec())));
-        if posted.is_err() {
+        if self.outbox.push(to, message).is_err() {
             self.transport.counters().count_drop(Dropped::Oversized);
-        }
-        if let Some((to, payload)) = full {
-            self.become_known()?;
-            // What cannot be sent is counted by the transport, and lost to the process.
-            _ = self.transport.send(to, &payload);
         }
         Ok(())
     }
@@ -217,6 +210,7 @@ where
         }
         self.become_known()?;
         let transport = &self.transport;
+        // What cannot be sent is counted by the transport, and lost to the process.
         self.outbox.flush(|to, payload| _ = transport.send(to, payload));
         Ok(())
     }

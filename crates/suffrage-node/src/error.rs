@@ -104,10 +104,10 @@ pub enum Error {
     NotAMember(NodeId),
     /// What is set cannot work.
     #[error(transparent)]
-    Unfit(#[from] crate::lease::Unfit),
+    InvalidConfig(#[from] crate::lease::InvalidConfig),
     /// The node does not take part in an election.
     #[error(transparent)]
-    Refused(#[from] crate::lease::Refused),
+    Join(#[from] crate::lease::JoinError),
     /// Clients of a daemon take part in too many elections.
     #[error("{0} elections are in use at this node, and no more fit: use another node")]
     TooManyElections(usize),

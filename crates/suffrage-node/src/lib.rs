@@ -1,7 +1,7 @@
 //! Election processes on real machines: the same state machines, with a clock, a disk and a network.
 //!
 //! - What runs any [`Process`](suffrage_core::Process): [`driver::spawn`].
-//! - Many named elections in one node: [`lease::Host`] and [`lease::Node`].
+//! - Many named elections in one node: [`lease::Node`].
 //! - What time it is: [`clock`]. What outlives a crash: [`storage`]. What a node is told: [`config`].
 //! - Commands that must have ended by a given moment: [`supervise`].
 #![allow(

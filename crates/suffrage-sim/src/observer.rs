@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use suffrage_core::{Announcement, Attribute, Command, NodeId, Span, Time};
+use suffrage_core::{Announcement, Attribute, NodeId, Span, Time};
 
 /// Something that happened.
 #[derive(Clone, Copy)]
@@ -63,8 +63,8 @@ pub enum TraceEvent<'a> {
     Commanded {
         /// Who.
         who: NodeId,
-        /// What.
-        command: Command,
+        /// What, in the text form.
+        command: &'a str,
     },
     /// A process began to suspect another.
     Suspected {

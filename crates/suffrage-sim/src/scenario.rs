@@ -61,7 +61,9 @@ pub struct Scenario {
     /// What goes wrong, and when.
     pub plan: Plan,
     /// What the application asks of whom, by slot, and when.
-    pub commands: Vec<(Time, usize, Command)>,
+    /// Each is in the text form of the algorithm's commands, so that a scenario can be put to all algorithms that
+    /// know them: [`check_commands`](Scenario::check_commands).
+    pub commands: Vec<(Time, usize, String)>,
     /// When the run is over, if it does not fall quiet before.
     pub until: Option<Time>,
     /// How many events are put up with; more of them are a broken promise.
@@ -190,10 +192,19 @@ impl Scenario {
         })
     }
 
+    /// Refuses commands that the algorithm does not know, with a reason.
+    pub fn check_commands<A: Algorithm>(&self) -> Result<(), String> {
+        self.commands.iter().try_for_each(|(_, _, command)| command.parse::<A::Command>().map(drop))
+    }
+
     /// The world of this scenario, before anything has happened, with the algorithm's promises as
     /// invariants. The processes are the algorithm's: for what [`stack`](Scenario::stack) puts in front
     /// of it, make the world of a [`Stack`].
+    ///
+    /// # Panics
+    /// If the algorithm does not know one of the commands: [`check_commands`](Scenario::check_commands).
     pub fn world<A: Algorithm + 'static>(&self, options: &A::Options) -> World<A> {
+        self.check_commands::<A>().unwrap_or_else(|reason| panic!("{}: {reason}", A::CONTRACT.name));
         let shared = options.clone();
         let mut world = World::new(self.ranked(), self.seed, self.latency, move |id| A::new(id, &shared));
         world.set_limit(self.limit.unwrap_or(u64::MAX));
@@ -253,15 +264,17 @@ impl Scenario {
             contenders.draw(self.seed, (0..self.roster.len()).filter(|&slot| idle[slot]).collect())
         });
         let callers = self.initiators.iter().chain(&contenders);
-        let callers = callers.map(|&slot| (Time::ZERO, slot, Command::Campaign)).collect();
+        let callers = callers.map(|&slot| (Time::ZERO, slot, Command::Campaign.to_string())).collect();
         let (mut plan, mut commands) = (self.plan.clone(), self.commands.clone());
         order(&mut plan);
         commands.sort();
         let mut actions = Vec::new();
         for (faults, commands) in [(failures, callers), (plan, commands)] {
             actions.extend(faults.into_iter().map(|(at, fault)| (at, ScheduledAction::Fault(fault))));
-            let commands: Vec<(Time, usize, Command)> = commands;
-            let command = |(at, slot, command)| (at, ScheduledAction::Command(slot, command));
+            let commands: Vec<(Time, usize, String)> = commands;
+            let command = |(at, slot, command): (Time, usize, String)| {
+                (at, ScheduledAction::Command(slot, command.into_boxed_str()))
+            };
             actions.extend(commands.into_iter().map(command));
         }
         Course { dead, actions }

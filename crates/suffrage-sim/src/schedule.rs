@@ -1,6 +1,6 @@
 //! Scheduled actions: faults, commands, and the looks of the simulated failure detector.
 
-use suffrage_core::{Attribute, Command, Process, Span, Start, Time};
+use suffrage_core::{Attribute, Process, Span, Start, Time};
 
 use crate::environment::{Event, EventKind};
 use crate::facts::Status;
@@ -15,7 +15,8 @@ pub(crate) enum ScheduledAction {
     Start,
     Fault(Fault),
     Resume(usize),
-    Command(usize, Command),
+    /// In the text form: the same for all algorithms.
+    Command(usize, Box<str>),
     /// A process that was paused at the time learns that ranks have changed.
     ViewChange(usize),
     /// The detector looks at everything that involves this process.
@@ -192,11 +193,13 @@ impl<P: Process> World<P> {
         }
     }
 
-    fn deliver_command(&mut self, slot: usize, command: Command) {
+    fn deliver_command(&mut self, slot: usize, command: Box<str>) {
         match self.environment.state.status(slot) {
             Status::Up => {
+                let who = self.roster.id(slot);
                 self.environment.state.note(slot as u64, 4 << 32);
-                self.environment.state.observe(TraceEvent::Commanded { who: self.roster.id(slot), command });
+                self.environment.state.observe(TraceEvent::Commanded { who, command: &command });
+                let command = command.parse().unwrap_or_else(|error: String| panic!("{error}"));
                 self.input_apart(slot, Input::Command(command));
             }
             Status::Paused => self.wait(slot, ScheduledAction::Command(slot, command)),

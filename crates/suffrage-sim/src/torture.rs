@@ -239,7 +239,7 @@ fn reranks(rng: &mut Rng, members: usize) -> Plan {
 }
 
 /// What the application asks: for elections, and of those who happen to lead to let go.
-fn requests(rng: &mut Rng, roster: &Roster) -> Vec<(Time, usize, Command)> {
+fn requests(rng: &mut Rng, roster: &Roster) -> Vec<(Time, usize, String)> {
     let count = rng.below(6);
     let members = roster.len() as u64;
     let request = |_| {
@@ -249,7 +249,7 @@ fn requests(rng: &mut Rng, roster: &Roster) -> Vec<(Time, usize, Command)> {
             1 => Command::Transfer(roster.id(rng.below(members) as usize)),
             _ => Command::Campaign,
         };
-        (at, rng.below(members) as usize, command)
+        (at, rng.below(members) as usize, command.to_string())
     };
     (0..count).map(request).collect()
 }
@@ -440,7 +440,7 @@ fn without(scenario: &Scenario, from: usize, count: usize) -> Scenario {
     let commands = scenario.commands.iter().enumerate().filter(|(place, _)| !left_out(faults + place));
     Scenario {
         plan: effective(&plan.map(|(_, fault)| fault.clone()).collect(), scenario.roster.len()),
-        commands: commands.map(|(_, command)| *command).collect(),
+        commands: commands.map(|(_, command)| command.clone()).collect(),
         ..scenario.clone()
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::hash::Hash as _;
 
 use suffrage_core::{
-    Command, Context, Effects, Message as _, NodeId, Process, Quality, Roster, Span, Start, Time, Timer as _,
+    Context, Effects, Message as _, NodeId, Process, Quality, Roster, Span, Start, Time, Timer as _,
 };
 
 use crate::detector::Suspicions;
@@ -168,7 +168,8 @@ impl<P: Process> World<P> {
     }
 
     /// Schedules a command. If the time is past, it is given now.
-    pub fn command(&mut self, at: Time, slot: usize, command: Command) {
+    pub fn command(&mut self, at: Time, slot: usize, command: impl Into<P::Command>) {
+        let command = command.into().to_string().into_boxed_str();
         self.schedule(at, ScheduledAction::Command(slot, command));
     }
 
@@ -378,7 +379,7 @@ pub(crate) enum Input<P: Process> {
     Suspect(NodeId),
     Restore(NodeId),
     ViewChange,
-    Command(Command),
+    Command(P::Command),
 }
 
 impl<P: Process> Input<P> {
@@ -391,7 +392,7 @@ impl<P: Process> Input<P> {
             Input::Suspect(peer) => process.on_suspect(cx, peer),
             Input::Restore(peer) => process.on_restore(cx, peer),
             Input::ViewChange => process.on_view_change(cx),
-            Input::Command(command) => process.on_command(cx, command.into()),
+            Input::Command(command) => process.on_command(cx, command),
         }
     }
 }

@@ -12,7 +12,7 @@ use suffrage_net::transport::udp::{Socket, Udp};
 use suffrage_net::transport::{Config, Sealed, Transport};
 use suffrage_net::{Keyring, Snapshot};
 use suffrage_node::clock::BootClock;
-use suffrage_node::lease::{self, Condition, Figures, Record, Settings, Status};
+use suffrage_node::lease::{self, NodeMetrics, NodeState, Record, Settings, Status};
 use suffrage_node::storage::{DataFolder, MemoryDisk, StateFile, Storage};
 use tokio::sync::watch;
 
@@ -178,7 +178,7 @@ impl NodeBuilder {
         }
         if let Some(fraction) = self.drift {
             let millionths = (fraction.max(0.0) * 1e6).ceil().min(f64::from(u32::MAX)) as u32;
-            settings.drift = Drift::millionths(millionths).ok_or(lease::Unfit::Drift)?;
+            settings.drift = Drift::millionths(millionths).ok_or(lease::InvalidConfig::Drift)?;
         }
         if let Some(ttl) = self.longest_ttl {
             settings.longest_ttl = span(ttl);
@@ -323,13 +323,13 @@ impl Node {
     }
 
     /// What it has counted and measured.
-    pub async fn figures(&self) -> Result<Figures, Error> {
-        Ok(self.lease.figures().await?)
+    pub async fn metrics(&self) -> Result<NodeMetrics, Error> {
+        Ok(self.lease.metrics().await?)
     }
 
     /// How it is, now and whenever that changes.
-    pub fn condition(&self) -> watch::Receiver<Condition> {
-        self.lease.condition()
+    pub fn state(&self) -> watch::Receiver<NodeState> {
+        self.lease.state()
     }
 
     /// Hands over whatever it leads, and stops.

@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use suffrage_core::{NodeId, Span};
 use suffrage_lease::Token;
-use suffrage_node::lease::{Belief, Part, Refused, Status, Terms, Unfit};
+use suffrage_node::lease::{Belief, CandidateConfig, InvalidConfig, JoinError, Participation, Status};
 use tokio::sync::{Mutex, watch};
 
 use crate::builder::span;
 use crate::leadership::{Campaign, Office};
 use crate::{Error, Leadership, Node};
 
-/// The terms on which a node takes part in an election: [`Node::election`].
+/// The config on which a node takes part in an election: [`Node::election`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is joined yet"]
 pub struct ElectionBuilder {
     node: Node,
     name: String,
-    terms: Terms,
+    config: CandidateConfig,
     margin: Option<Duration>,
 }
 
@@ -27,21 +27,21 @@ impl ElectionBuilder {
     /// How long a lease is: 3 seconds if not set. A leader that dies is replaced after that, and some messages.
     /// A shorter one is renewed more often, and endures less.
     pub fn ttl(mut self, ttl: Duration) -> ElectionBuilder {
-        self.terms.ttl = span(ttl);
+        self.config.ttl = span(ttl);
         self
     }
 
     /// How good a leader this one would be; greater is better, zero if not set. Of those who wait, the best
     /// is next.
     pub fn rank(mut self, rank: i64) -> ElectionBuilder {
-        self.terms.attribute = rank;
+        self.config.attribute = rank;
         self
     }
 
     /// Asks a leader of lesser rank to hand over, once this one has stood for so long without a break. If not
     /// set, never.
     pub fn failback(mut self, after: Duration) -> ElectionBuilder {
-        self.terms.failback = Some(span(after));
+        self.config.failback = Some(span(after));
         self
     }
 
@@ -52,24 +52,24 @@ impl ElectionBuilder {
         self
     }
 
-    /// Leads for something that may outlive this program for a while: as long as the lease at the most.
-    pub(crate) fn outlived(mut self) -> ElectionBuilder {
-        self.terms.outlived = true;
+    /// Use when something that may outlive this program, for as long as the lease at most, acts as the leader.
+    pub(crate) fn wait_out_previous_holder(mut self) -> ElectionBuilder {
+        self.config.wait_out_previous_holder = true;
         self
     }
 
     /// Joins the election.
     pub async fn join(self) -> Result<Election, Error> {
         let node = &self.node;
-        let settings = node.lease.settings();
-        self.terms.check(settings)?;
-        let margin = self.margin.map_or(Span::from_nanos(self.terms.ttl.as_nanos() / 6), span);
-        let longest = self.terms.longest_margin(settings);
+        let engine = node.lease.settings().engine();
+        self.config.check(&engine)?;
+        let margin = self.margin.map_or(Span::from_nanos(self.config.ttl.as_nanos() / 6), span);
+        let longest = self.config.longest_margin(&engine);
         if margin > longest {
-            return Err(Unfit::MarginTooLong(longest).into());
+            return Err(InvalidConfig::MarginTooLong(longest).into());
         }
-        let part = node.lease.join(&self.name, self.terms).await.map_err(|error| match error {
-            suffrage_node::Error::Refused(Refused::Taken) => Error::Joined(self.name.clone()),
+        let part = node.lease.join(&self.name, self.config).await.map_err(|error| match error {
+            suffrage_node::Error::Join(JoinError::AlreadyJoined) => Error::Joined(self.name.clone()),
             other => other.into(),
         })?;
         let (part, turn, office) = (Arc::new(part), Arc::default(), Office::default());
@@ -82,7 +82,7 @@ impl ElectionBuilder {
 #[derive(Clone, Debug)]
 pub struct Election {
     name: Arc<str>,
-    part: Arc<Part>,
+    part: Arc<Participation>,
     /// Of those in this program that wait, one stands, and the others are next in their order.
     turn: Arc<Mutex<()>>,
     office: Office,
@@ -93,7 +93,12 @@ impl Node {
     /// An election by its name, which is any text of up to 255 bytes. All who join the same name at nodes of one
     /// cluster are in the same election.
     pub fn election(&self, name: impl Into<String>) -> ElectionBuilder {
-        ElectionBuilder { node: self.clone(), name: name.into(), terms: Terms::default(), margin: None }
+        ElectionBuilder {
+            node: self.clone(),
+            name: name.into(),
+            config: CandidateConfig::default(),
+            margin: None,
+        }
     }
 }
 
@@ -113,7 +118,7 @@ impl Election {
         let (mut belief, clock) = (self.part.belief(), self.part.node().clock());
         let mut campaign = None;
         loop {
-            let stint = belief.borrow_and_update().stint.clone();
+            let held = belief.borrow_and_update().held.clone();
             if let Some(until) = self.office.held_until(clock.now(), &self.part) {
                 tokio::select! {
                     changed = belief.changed() => changed.map_err(|_| Error::Stopped)?,
@@ -124,11 +129,11 @@ impl Election {
             // Whoever has led must ask again; and may have led without being noticed to.
             let standing = campaign.get_or_insert_with(|| Campaign::new(Arc::clone(&self.part)));
             standing.ask();
-            if let Some(stint) = stint
-                && clock.now() < stint.valid_until()
+            if let Some(held) = held
+                && clock.now() < held.valid_until()
                 && let Some(campaign) = campaign.take()
             {
-                return Ok(campaign.win(&self.office, stint, belief, self.margin));
+                return Ok(campaign.win(&self.office, held, belief, self.margin));
             }
             belief.changed().await.map_err(|_| Error::Stopped)?;
         }
@@ -208,11 +213,11 @@ pub struct Leader {
 pub struct Watch {
     belief: watch::Receiver<Belief>,
     /// Takes part as long as somebody watches.
-    _part: Arc<Part>,
+    _part: Arc<Participation>,
 }
 
 impl Watch {
-    pub(crate) fn new(part: Arc<Part>) -> Watch {
+    pub(crate) fn new(part: Arc<Participation>) -> Watch {
         Watch { belief: part.belief(), _part: part }
     }
 

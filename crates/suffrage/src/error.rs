@@ -1,7 +1,7 @@
 //! What can go wrong.
 
 use suffrage_core::NodeId;
-use suffrage_node::lease::{Refused, Unfit};
+use suffrage_node::lease::{InvalidConfig, JoinError};
 
 /// What can go wrong. Each says what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -9,7 +9,7 @@ use suffrage_node::lease::{Refused, Unfit};
 pub enum Error {
     /// What was set cannot work.
     #[error(transparent)]
-    Unfit(#[from] Unfit),
+    InvalidConfig(#[from] InvalidConfig),
     /// The node stands in that election already: it has one part in each.
     #[error("this node has joined the election {0:?} already: share that `Election`")]
     Joined(String),
@@ -36,10 +36,9 @@ pub enum Error {
 impl From<suffrage_node::Error> for Error {
     fn from(error: suffrage_node::Error) -> Error {
         match error {
-            suffrage_node::Error::Unfit(unfit) | suffrage_node::Error::Refused(Refused::Unfit(unfit)) => {
-                Error::Unfit(unfit)
-            }
-            suffrage_node::Error::Refused(Refused::TooMany) => Error::TooMany,
+            suffrage_node::Error::InvalidConfig(unfit)
+            | suffrage_node::Error::Join(JoinError::Invalid(unfit)) => Error::InvalidConfig(unfit),
+            suffrage_node::Error::Join(JoinError::TooMany) => Error::TooMany,
             suffrage_node::Error::Stopped => Error::Stopped,
             other => Error::Runtime(other),
         }

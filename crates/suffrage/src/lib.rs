@@ -87,7 +87,7 @@ pub use suffrage_core::{NodeId, Span, Time};
 pub use suffrage_lease::Token;
 pub use suffrage_net::{Dropped, Key, Keyring, Snapshot};
 pub use suffrage_node::lease::{
-    Condition, Figures, Record, Settings, Status, Tally, Unfit, VoterStatus, Why,
+    ElectionCounters, InvalidConfig, NodeMetrics, NodeState, Record, Settings, Status, VoterStatus, Why,
 };
 
 pub use self::builder::{Memory, Node, NodeBuilder};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use suffrage_core::{Span, Time};
 use suffrage_node::clock::{BootClock, Clock};
-use suffrage_node::lease::{Settings, Terms, Why};
+use suffrage_node::lease::{CandidateConfig, Settings, Why};
 use suffrage_node::supervise::{Ended, GuardHandle, Limits, Spec};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep};
@@ -121,10 +121,11 @@ impl Supervisor {
 
     /// Whether these timings can work: the rule that they break, if not.
     pub fn check(&self, settings: &Settings) -> Result<(), String> {
-        let terms = |ttl: Duration| Terms { ttl: span(ttl), ..Terms::default() };
-        terms(self.ttl).check(settings).map_err(|unfit| unfit.to_string())?;
+        let config = |ttl: Duration| CandidateConfig { ttl: span(ttl), ..CandidateConfig::default() };
+        let engine = settings.engine();
+        config(self.ttl).check(&engine).map_err(|invalid| invalid.to_string())?;
         let longest = |ttl: Duration| {
-            let longest = terms(ttl).longest_margin(settings);
+            let longest = config(ttl).longest_margin(&engine);
             Duration::from_nanos(longest.as_nanos()).saturating_sub((ttl / 30).max(Duration::from_millis(2)))
         };
         let (margin, most) = (self.margin(), longest(self.ttl));
@@ -166,7 +167,7 @@ impl Supervisor {
             .rank(self.rank)
             .stop_margin(self.margin())
             // If this program is killed, its guard still gives the command its grace.
-            .outlived()
+            .wait_out_previous_holder()
             .join()
             .await?;
         let mut pause = FIRST_PAUSE;

@@ -30,8 +30,8 @@ use tokio::sync::watch;
 pub(super) use self::health::is_alive;
 
 use super::credentials::{Credentials, Token};
-use super::desk::Desks;
-use super::line::Refusal;
+use super::watches::Watches;
+use suffrage_lease::sessions::SessionError;
 use suffrage_net::transport::udp::Udp;
 use suffrage_node::Error;
 use suffrage_node::lease::{Node, Status};
@@ -46,7 +46,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct App {
     pub(super) node: Node,
     pub(super) transport: Arc<Udp>,
-    pub(super) desks: Desks,
+    pub(super) watches: Watches,
     /// The lease of those who do not say.
     pub(super) ttl: Span,
     /// What requests are measured by.
@@ -205,30 +205,41 @@ impl IntoResponse for Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Problem {
         let status = match &error {
-            Error::Unfit(_) | Error::Refused(_) => StatusCode::BAD_REQUEST,
+            Error::InvalidConfig(_) | Error::Join(_) => StatusCode::BAD_REQUEST,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
         Problem::new(status, error.to_string())
     }
 }
 
-impl From<Refusal> for Problem {
-    fn from(refusal: Refusal) -> Problem {
-        match refusal {
-            Refusal::Lost => Problem::new(
+impl From<SessionError> for Problem {
+    fn from(error: SessionError) -> Problem {
+        match error {
+            SessionError::Expired => Problem::new(
                 StatusCode::CONFLICT,
                 "this session does not lead, and does not wait: stop, and campaign anew",
             )
             .because("lost"),
-            Refusal::Recalled => Problem::new(
+            SessionError::Revoked => Problem::new(
                 StatusCode::CONFLICT,
                 "this node is to hand over: stop, and resign; otherwise it does when the lease is over",
             )
             .because("recalled"),
-            Refusal::Full => {
+            SessionError::NotLeading => {
+                Problem::new(StatusCode::CONFLICT, "this node does not lead: ask the one that does")
+                    .because("not-leader")
+            }
+            SessionError::QueueFull => {
                 Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many wait here already: ask another node")
             }
-            Refusal::Stopping => {
+            SessionError::TooManyElections => {
+                Error::TooManyElections(suffrage_lease::sessions::MOST_ELECTIONS).into()
+            }
+            SessionError::CannotJoin => Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the program of this node takes part in this election itself: ask another node",
+            ),
+            SessionError::Stopping => {
                 Problem::new(StatusCode::SERVICE_UNAVAILABLE, "this node stops: ask another node")
             }
         }
@@ -247,12 +258,12 @@ async fn within<R>(
     wait: Span,
     answer: impl Future<Output = Result<R, Error>>,
 ) -> Result<R, Problem> {
-    let stands_still = node.condition().borrow().trouble.is_some() || !is_alive(node);
+    let stands_still = node.state().borrow().storage_failure().is_some() || !is_alive(node);
     let patience = PATIENCE + Duration::from_nanos(wait.as_nanos());
     if !stands_still && let Ok(answer) = tokio::time::timeout(patience, answer).await {
         return Ok(answer?);
     }
-    let trouble = node.condition().borrow().trouble.clone();
+    let trouble = node.state().borrow().storage_failure().map(str::to_string);
     let why = trouble.map_or("it does not come round to answering".to_string(), |trouble| {
         format!("it cannot save its state: {trouble}")
     });

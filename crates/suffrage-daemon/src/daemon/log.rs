@@ -10,7 +10,8 @@ use suffrage_net::transport::Transport as _;
 use suffrage_net::transport::udp::Udp;
 use suffrage_net::{Dropped, Snapshot};
 use suffrage_node::config::{Config, LogFormat, LogLevel};
-use suffrage_node::lease::Node;
+use suffrage_node::lease::{LeaderChange, Node, NodeState};
+use tokio::sync::mpsc;
 
 /// Datagrams that were refused are summed up over so long: who sends rubbish does not fill the disk.
 const SUMMARY: Duration = Duration::from_secs(10);
@@ -31,22 +32,35 @@ pub(super) fn start(config: &Config) {
     };
 }
 
+/// Logs every change of leaders that the node learns of, until the node stops.
+pub(super) async fn leaders(mut changes: mpsc::UnboundedReceiver<LeaderChange>) {
+    while let Some(LeaderChange { election, leader }) = changes.recv().await {
+        let election: &str = &election;
+        match leader {
+            _ if election == super::PULSE => {}
+            Some((leader, token)) => info!(election, leader = leader.0, token = token.number(), "a leader"),
+            None => info!(election, "no leader"),
+        }
+    }
+}
+
 /// Logs that the node stands still because it cannot save, and that it does not any more.
 pub(super) async fn troubles(node: Node) {
-    let mut condition = node.condition();
+    let mut state = node.state();
     // Whoever waits here does not keep the node alive.
     drop(node);
     let mut before = None;
     loop {
-        let now = condition.borrow_and_update().clone();
-        if now.trouble != before {
-            match &now.trouble {
-                Some(trouble) => error!("this node stands still until it can save its state: {trouble}"),
+        let now = state.borrow_and_update().clone();
+        let failure = now.storage_failure().map(str::to_string);
+        if failure != before {
+            match &failure {
+                Some(failure) => error!("this node stands still until it can save its state: {failure}"),
                 None => info!("the state is saved: this node goes on"),
             }
-            before = now.trouble;
+            before = failure;
         }
-        if now.stopped.is_some() || condition.changed().await.is_err() {
+        if now.is_stopped() || state.changed().await.is_err() {
             return;
         }
     }
@@ -54,8 +68,8 @@ pub(super) async fn troubles(node: Node) {
 
 /// Warns of a voter that does not vote any more. It is asked only once its disk has answered.
 pub(super) async fn disenfranchised(node: Node) {
-    if let Ok(figures) = node.figures().await
-        && figures.voter.is_some_and(|voter| !voter.votes)
+    if let Ok(metrics) = node.metrics().await
+        && metrics.voter.is_some_and(|voter| !voter.votes)
     {
         warn!(
             "this node has lost the state of its votes, and votes no more: it must come back with another id"
@@ -65,13 +79,13 @@ pub(super) async fn disenfranchised(node: Node) {
 
 /// Logs how many datagrams were refused, and why, if any were.
 pub(super) async fn refusals(node: Node, transport: Arc<Udp>) {
-    let mut condition = node.condition();
+    let mut state = node.state();
     drop(node);
     let mut before = transport.counters().snapshot();
     loop {
         tokio::select! {
             () = tokio::time::sleep(SUMMARY) => {}
-            _ = condition.wait_for(|condition| condition.stopped.is_some()) => return,
+            _ = state.wait_for(NodeState::is_stopped) => return,
         }
         let now = transport.counters().snapshot();
         if let Some(summary) = summary(&before, &now) {

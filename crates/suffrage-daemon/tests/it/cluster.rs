@@ -1,4 +1,4 @@
-//! Real clusters of real processes on loopback, at ports that are free. Whatever a test starts ends with it, also
+//! Real clusters of real processes on loopback, at addresses that no other test has. Whatever a test starts ends with it, also
 //! if it fails: every process is stopped by its number.
 
 mod commands;

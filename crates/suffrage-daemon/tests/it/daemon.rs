@@ -1,4 +1,4 @@
-//! Daemons in this process, on free ports of loopback, asked over HTTP as clients do.
+//! Daemons in this process, at addresses that no other test has, asked over HTTP as clients do.
 
 pub(crate) mod authority;
 mod client;
@@ -8,16 +8,24 @@ mod refusals;
 mod tls;
 
 use std::fs;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use suffrage_core::NodeId;
 use suffrage_daemon::daemon::Daemon;
 use suffrage_net::Keyring;
 use suffrage_node::config::Config;
 
 use client::Client;
+
+/// A lease that does not end while a test waits: whoever leads next was handed the lease over.
+const LONG: &str = "50s";
+/// The time that clients wait to lead: shorter than [`LONG`].
+const WAIT: &str = "25s";
+/// The time between two looks at what is waited for.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Three voters, each with a folder and a key file of its own.
 struct Cluster {
@@ -36,11 +44,8 @@ impl Cluster {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("suffrage-daemon-{}-{number}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        // All at once, so that they differ; the next to ask for a free port hardly gets one of these.
-        let sockets = [(); 3].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
-        let voters = sockets.iter().zip(1..).map(|(it, id)| format!("{id}={}", it.local_addr().unwrap()));
+        let voters = (1..=3).map(|id| format!("{id}={}", suffrage_testbed::address()));
         let voters = voters.collect::<Vec<_>>().join(",");
-        drop(sockets);
         let mut cluster = Cluster { daemons: Vec::new(), folder, voters };
         let keyring = Keyring::generate().unwrap();
         for id in 1..=3 {
@@ -85,6 +90,20 @@ impl Cluster {
     fn folder(&self) -> &Path {
         &self.folder
     }
+
+    /// Waits until exactly these nodes wait in the queues of all voters.
+    async fn queued<const N: usize>(&self, name: &str, waiting: [u64; N]) {
+        for daemon in self.daemons.iter().flatten() {
+            // A node tells only about elections that it takes part in.
+            let _part = daemon.node().observe(name).await.unwrap();
+            until(async || {
+                let mut queue = daemon.node().status(name).await.unwrap().unwrap().queue;
+                queue.sort_unstable();
+                queue == waiting.map(NodeId)
+            })
+            .await;
+        }
+    }
 }
 
 impl Drop for Cluster {
@@ -93,7 +112,30 @@ impl Drop for Cluster {
     }
 }
 
-/// Nothing here takes as long, however busy the machine is.
+/// Starts a daemon where another has just been: its address and its folder are free once all of it is gone.
+async fn start_again(config: &Config) -> Daemon {
+    soon(async {
+        loop {
+            match Daemon::start(config, false).await {
+                Ok(daemon) => return daemon,
+                Err(_) => tokio::time::sleep(LOOK).await,
+            }
+        }
+    })
+    .await
+}
+
+/// Nothing here takes as long, however busy the machine is; but a lease of [`LONG`] does.
 async fn soon<F: Future>(what: F) -> F::Output {
-    tokio::time::timeout(Duration::from_secs(60), what).await.expect("it takes far too long")
+    tokio::time::timeout(Duration::from_secs(40), what).await.expect("it takes far too long")
+}
+
+/// Waits until this is so.
+async fn until(mut is_so: impl AsyncFnMut() -> bool) {
+    soon(async {
+        while !is_so().await {
+            tokio::time::sleep(LOOK).await;
+        }
+    })
+    .await;
 }

@@ -4,7 +4,7 @@
 
 mod cluster;
 mod daemon;
-mod faults;
+mod network_faults;
 mod node;
 mod validate;
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -48,9 +47,8 @@ impl Members {
     fn prepare(algorithm: &str, count: u64) -> Members {
         let folder = Folder::new().unwrap();
         Keyring::generate().unwrap().create(&folder.path().join("keys")).unwrap();
-        let sockets: Vec<UdpSocket> = (0..count).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
-        let address = |(socket, id): (&UdpSocket, u64)| format!("{id}={}", socket.local_addr().unwrap());
-        let addresses: Vec<String> = sockets.iter().zip(1..).map(address).collect();
+        let addresses: Vec<String> =
+            (1..=count).map(|id| format!("{id}={}", suffrage_testbed::address())).collect();
         let contract = CONTRACTS.iter().find(|contract| contract.name == algorithm).unwrap();
         Members { contract, addresses: addresses.join(","), running: BTreeMap::new(), folder }
     }

@@ -175,21 +175,63 @@ fn a_majority_of_promises_then_of_acceptances_makes_a_leader() {
 
 /// "The leader's validity counts from before the first send of the renewal that won the majority."
 #[test]
-fn answers_to_another_request_do_not_count() {
+fn each_answer_to_a_renewal_counts_from_the_moment_of_its_own_request() {
     let mut stand = Stand::leading();
     let before = stand.candidate.lease();
     stand.due();
-    let first = stand.candidate.request;
+    let (first, noted) = (stand.candidate.request, stand.now);
     stand.hears(1, accepted(first));
-    stand.hears(2, accepted(first));
     // The round is over; the next one starts from a later moment.
     stand.due();
+    let second = stand.candidate.request;
+    assert_ne!(second, first);
+    assert_eq!(stand.hears(2, accepted(second)), []);
+    assert_eq!(stand.hears(4, accepted(second)), []);
+    assert_eq!(stand.hears(2, accepted(first)), []);
+    assert_eq!(stand.hears(5, Reply::Promised { request: first }), []);
+    assert_eq!(stand.candidate.lease(), before, "two for each do not make a majority of five");
+    let validity = Options::default().drift.validity(Span::from_millis(30));
+    assert_eq!(stand.hears(3, accepted(first)), [Done::LeadsUntil(noted + validity)]);
+    assert_eq!(stand.hears(5, accepted(second)), [], "the round is over");
+}
+
+/// Where answers take longer than a round, a leader that renews again and again goes on leading.
+#[test]
+fn a_renewal_that_is_answered_after_many_rounds_still_counts() {
+    let mut stand = Stand::leading();
+    let until = stand.candidate.lease().unwrap().valid_until;
+    stand.due();
+    let (first, noted) = (stand.candidate.request, stand.now);
+    while stand.candidate.next_due() < until {
+        stand.due();
+    }
     assert_ne!(stand.candidate.request, first);
-    assert_eq!(stand.hears(3, accepted(first)), []);
-    assert_eq!(stand.hears(4, Reply::Promised { request: first }), []);
-    assert_eq!(stand.candidate.lease(), before);
-    stand.replies([1, 2, 3], accepted);
-    assert!(stand.candidate.lease().unwrap().valid_until > before.unwrap().valid_until);
+    stand.hears(1, accepted(first));
+    stand.hears(2, accepted(first));
+    let validity = Options::default().drift.validity(Span::from_millis(30));
+    assert_eq!(stand.hears(3, accepted(first)), [Done::LeadsUntil(noted + validity)]);
+}
+
+/// The longest round is a quarter of the lease, and the shortest what is configured.
+#[test]
+fn rounds_grow_where_answers_are_late_and_shrink_where_they_are_not() {
+    let mut stand = Stand::new();
+    let round = |stand: &Stand| stand.candidate.next_due().since(stand.now);
+    let contend = |stand: &mut Stand| {
+        stand.does(|candidate, fx, now| candidate.contend(fx, now));
+        round(stand)
+    };
+    assert_eq!(contend(&mut stand), Span::from_millis(3));
+    let request = stand.candidate.request;
+    stand.due();
+    stand.wait(2);
+    stand.hears(1, Reply::Promised { request });
+    assert_eq!(contend(&mut stand), Span::from_nanos(7_500_000), "the answer took 5");
+    stand.due();
+    assert_eq!(contend(&mut stand), Span::from_nanos(7_500_000), "no answer is no reason to wait for longer");
+    stand.wait(1);
+    stand.replies([1, 2, 3], |request| Reply::Promised { request });
+    assert_eq!(round(&stand), Span::from_millis(4), "a majority took 1");
 }
 
 #[test]
@@ -508,7 +550,7 @@ fn one_whose_clients_may_have_outlived_it_waits_until_its_own_lease_is_over() {
     assert_eq!(asks(&alone.told(1..=3, ME.0)), ["prepare"]);
 
     let mut stand = Stand::new();
-    stand.candidate = stand.candidate.outlived();
+    stand.candidate = stand.candidate.wait_out_previous_holder();
     assert_eq!(asks(&stand.does(|candidate, fx, now| candidate.contend(fx, now))), ["enquire"]);
     for _ in 0..5 {
         let done = stand.told(1..=3, ME.0);
@@ -539,7 +581,7 @@ fn one_whose_clients_may_have_outlived_it_waits_until_its_own_lease_is_over() {
 #[test]
 fn what_silent_voters_may_hold_for_it_counts_as_held() {
     let mut stand = Stand::new();
-    stand.candidate = stand.candidate.outlived();
+    stand.candidate = stand.candidate.wait_out_previous_holder();
     stand.does(|candidate, fx, now| candidate.contend(fx, now));
     // Two of five say that they hold it for this one, one that it does not; two say nothing.
     stand.told(1..=2, ME.0);
@@ -552,14 +594,14 @@ fn what_silent_voters_may_hold_for_it_counts_as_held() {
 #[test]
 fn one_whose_clients_may_have_outlived_it_follows_others_and_does_not_stand_unless_it_is_to() {
     let mut stand = Stand::new();
-    stand.candidate = stand.candidate.outlived();
+    stand.candidate = stand.candidate.wait_out_previous_holder();
     assert_eq!(asks(&stand.told(1..=3, 3)), [""; 0]);
     assert_eq!(stand.candidate.leader().map(|grant| grant.holder), Some(NodeId(3)));
     // Another's majority is proof that this one has none.
     assert_eq!(asks(&stand.does(|candidate, fx, now| candidate.contend(fx, now))), ["prepare"]);
 
     let mut stand = Stand::new();
-    stand.candidate = stand.candidate.outlived();
+    stand.candidate = stand.candidate.wait_out_previous_holder();
     stand.does(|candidate, fx, now| {
         candidate.contend(fx, now);
         candidate.set_healthy(fx, now, false);

@@ -95,7 +95,7 @@ fn messages_are_put_together_by_addressee_in_their_order() {
     };
     let pong = |term| Message::Pong { term, from: None };
     for number in 0..100 {
-        outbox.push(NodeId(number % 3), &pong(number), &mut send).unwrap();
+        outbox.push(NodeId(number % 3), &pong(number)).unwrap();
     }
     outbox.flush(&mut send);
     outbox.flush(&mut send);

@@ -1,22 +1,24 @@
-//! A host with a network, a clock and a disk: one task, and handles to it.
+//! An engine with a network, a clock and a disk: one task, and handles to it.
 
+mod sessions;
 mod task;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use suffrage_core::{Attribute, NodeId, Span, Time};
-use suffrage_lease::{Name, Saved};
+use suffrage_core::{NodeId, Span, Time};
+use suffrage_lease::sessions::{SessionConfig, SessionEngine};
+use suffrage_lease::{Action, CandidateConfig, ElectionName, JoinError, Lease, Name, Saved, Token};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
+use self::sessions::SessionCommand;
 use self::task::{Handles, Task};
-use super::host::{Host, Refused};
+use super::node_clock::NodeClock;
 use super::output::Output;
-use super::part::{Belief, Part};
-use super::settings::{Settings, Terms};
-use super::status::{Record, Status, Tally, VoterStatus};
-use super::timepiece::Timepiece;
+use super::participation::{Belief, Participation};
+use super::settings::Settings;
+use super::status::{ElectionCounters, Record, Status, VoterStatus};
 use crate::clock::Clock;
 use crate::storage::Storage;
 use suffrage_net::Transport;
@@ -25,18 +27,39 @@ use crate::Error;
 
 /// How a node is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Condition {
-    /// Why it stands still: it cannot save what a voter must not forget. It tries again every now and then.
-    pub trouble: Option<String>,
-    /// That it has stopped, and why if not because it was told to.
-    pub stopped: Option<Option<String>>,
+pub enum NodeState {
+    /// It runs.
+    #[default]
+    Running,
+    /// It stands still, for this reason: it cannot save what a voter must not forget. It retries every second.
+    StorageFailing(String),
+    /// It has stopped.
+    Stopped {
+        /// Why; none if it was told to.
+        cause: Option<String>,
+    },
+}
+
+impl NodeState {
+    /// Whether the node has stopped.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self, NodeState::Stopped { .. })
+    }
+
+    /// Why the node stands still, if it does.
+    pub fn storage_failure(&self) -> Option<&str> {
+        match self {
+            NodeState::StorageFailing(reason) => Some(reason),
+            NodeState::Running | NodeState::Stopped { .. } => None,
+        }
+    }
 }
 
 /// What a node counts and measures.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Figures {
+pub struct NodeMetrics {
     /// What it has counted.
-    pub tally: Tally,
+    pub counters: ElectionCounters,
     /// How many elections it takes part in.
     pub elections: usize,
     /// How long ago each voter was heard, if ever; itself just now, if it votes at present.
@@ -49,31 +72,48 @@ pub struct Figures {
     pub messages_sent: u64,
 }
 
-/// What can be wished of a part in an election.
+/// A change of leaders that a node has learned of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaderChange {
+    /// Of which election.
+    pub election: ElectionName,
+    /// Who leads, and with which token; none if nobody does.
+    pub leader: Option<(NodeId, Token)>,
+}
+
+/// What the handles ask of the task about one election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deed {
-    Campaign,
-    Withdraw,
-    Resign,
-    Transfer(NodeId),
-    SetHealthy(bool),
-    SetAttribute(Attribute),
+pub(super) enum ElectionCommand {
+    /// To be done by the engine.
+    Act(Action),
+    /// A participation has ended.
     Leave { stands: bool },
 }
 
 /// What the handles ask of the task.
 enum Command {
-    /// The answer is the part itself: if nobody waits for it any more, it is dropped, and the node leaves again.
+    /// The answer is the participation itself: if nobody waits for it any more, it is dropped, and the node leaves
+    /// again.
     Join {
         node: WeakNode,
-        text: String,
-        terms: Option<Terms>,
-        reply: oneshot::Sender<Result<Part, Refused>>,
+        election: ElectionName,
+        /// None to observe.
+        config: Option<CandidateConfig>,
+        reply: oneshot::Sender<Result<Participation, JoinError>>,
     },
     Do {
         name: Name,
-        deed: Deed,
+        command: ElectionCommand,
         reply: Option<oneshot::Sender<bool>>,
+    },
+    Pin {
+        name: Name,
+        reply: oneshot::Sender<Option<Lease>>,
+    },
+    Session(SessionCommand),
+    /// Wants to be told of every change of leaders.
+    Changes {
+        sender: mpsc::UnboundedSender<LeaderChange>,
     },
     Status {
         name: Name,
@@ -86,15 +126,15 @@ enum Command {
         name: Option<Name>,
         reply: oneshot::Sender<Vec<Record>>,
     },
-    Figures {
-        reply: oneshot::Sender<Figures>,
+    Metrics {
+        reply: oneshot::Sender<NodeMetrics>,
     },
     Stop,
 }
 
 type Joined = (Name, watch::Receiver<Belief>);
 
-/// A node that runs. Clones are the same node; when all of them and all its parts are gone, it stops.
+/// A node that runs. Clones are the same node; when all of them and all its participations are gone, it stops.
 #[derive(Clone, Debug)]
 pub struct Node {
     commands: mpsc::UnboundedSender<Command>,
@@ -118,11 +158,15 @@ impl WeakNode {
 struct Shared {
     me: NodeId,
     settings: Settings,
-    clock: Timepiece,
-    condition: watch::Receiver<Condition>,
+    clock: NodeClock,
+    state: watch::Receiver<NodeState>,
     stop: watch::Sender<bool>,
     /// In nanoseconds of its clock.
     turned: Arc<AtomicU64>,
+    /// The number of the next request of a client.
+    requests: AtomicU64,
+    /// Whether no client is to lead any more.
+    sessions_stop: AtomicBool,
     task: AbortHandle,
 }
 
@@ -139,16 +183,27 @@ impl Node {
         let mut seed = [0; 8];
         getrandom::fill(&mut seed)?;
         let (me, seed) = (transport.local(), u64::from_le_bytes(seed));
-        let mut out = Output::new(settings.datagram);
-        let host = Host::start(me, settings.clone(), disk.start()?, seed, clock.now(), &mut out)?;
+        let out = Output::new(settings.datagram, seed);
+        let engine = SessionEngine::new(me, settings.engine(), SessionConfig::new(settings.drift))?;
+        let start = disk.start()?;
         let (commands, inbox) = mpsc::unbounded_channel();
-        let (state, condition) = watch::channel(Condition::default());
+        let (state_sender, state) = watch::channel(NodeState::default());
         let (stop, stopped) = watch::channel(false);
         let turned = Arc::new(AtomicU64::new(clock.now().as_nanos()));
-        let handles = Handles { commands: inbox, condition: state, stopped, turned: Arc::clone(&turned) };
-        let task = Task::new(host, out, transport, clock.clone(), disk, handles);
-        let task = tokio::spawn(task.run()).abort_handle();
-        let shared = Shared { me, settings, clock: Timepiece::new(clock), condition, stop, turned, task };
+        let handles = Handles { commands: inbox, state: state_sender, stopped, turned: Arc::clone(&turned) };
+        let task = Task::new(engine, out, transport, clock.clone(), disk, handles, settings.history);
+        let task = tokio::spawn(task.run(start)).abort_handle();
+        let shared = Shared {
+            me,
+            settings,
+            clock: NodeClock::new(clock),
+            state,
+            stop,
+            turned,
+            requests: AtomicU64::new(0),
+            sessions_stop: AtomicBool::new(false),
+            task,
+        };
         Ok(Node { commands, shared: Arc::new(shared) })
     }
 
@@ -158,7 +213,7 @@ impl Node {
     }
 
     /// Its clock.
-    pub fn clock(&self) -> &Timepiece {
+    pub fn clock(&self) -> &NodeClock {
         &self.shared.clock
     }
 
@@ -174,17 +229,17 @@ impl Node {
     }
 
     /// How it is, now and whenever that changes.
-    pub fn condition(&self) -> watch::Receiver<Condition> {
-        self.shared.condition.clone()
+    pub fn state(&self) -> watch::Receiver<NodeState> {
+        self.shared.state.clone()
     }
 
-    /// Takes part in an election, and may stand in it. A node has one such part in each.
-    pub async fn join(&self, name: &str, terms: Terms) -> Result<Part, Error> {
-        self.take_part(name, Some(terms)).await
+    /// Takes part in an election, and may stand in it. A node has one such participation in each.
+    pub async fn join(&self, name: &str, config: CandidateConfig) -> Result<Participation, Error> {
+        self.take_part(name, Some(config)).await
     }
 
-    /// Follows who leads an election. A node may have any number of such parts.
-    pub async fn observe(&self, name: &str) -> Result<Part, Error> {
+    /// Follows who leads an election. A node may have any number of such participations.
+    pub async fn observe(&self, name: &str) -> Result<Participation, Error> {
         self.take_part(name, None).await
     }
 
@@ -192,25 +247,29 @@ impl Node {
         WeakNode { commands: self.commands.downgrade(), shared: Arc::downgrade(&self.shared) }
     }
 
-    async fn take_part(&self, text: &str, terms: Option<Terms>) -> Result<Part, Error> {
-        let (node, text) = (self.downgrade(), text.to_string());
-        Ok(self.ask(|reply| Command::Join { node, text, terms, reply }).await??)
+    async fn take_part(&self, name: &str, config: Option<CandidateConfig>) -> Result<Participation, Error> {
+        let (node, election) = (self.downgrade(), ElectionName::new(name)?);
+        Ok(self.ask(|reply| Command::Join { node, election, config, reply }).await??)
     }
 
     /// Hands an election over, and lets others go first for the length of a lease. False if this node takes no
     /// part in it.
     pub async fn resign(&self, name: &str) -> Result<bool, Error> {
-        self.request(name, Deed::Resign).await
+        self.request(name, Action::Resign).await
     }
 
     /// Hands an election over to another node. False if this one takes no part in it.
     pub async fn transfer(&self, name: &str, to: NodeId) -> Result<bool, Error> {
-        self.request(name, Deed::Transfer(to)).await
+        self.request(name, Action::Transfer(to)).await
     }
 
-    async fn request(&self, name: &str, deed: Deed) -> Result<bool, Error> {
-        let name = Name::of(name);
-        self.ask(|reply| Command::Do { name, deed, reply: Some(reply) }).await
+    async fn request(&self, name: &str, action: Action) -> Result<bool, Error> {
+        let (name, command) = (Name::of(name), ElectionCommand::Act(action));
+        self.ask(|reply| Command::Do { name, command, reply: Some(reply) }).await
+    }
+
+    pub(super) async fn pin(&self, name: Name) -> Result<Option<Lease>, Error> {
+        self.ask(|reply| Command::Pin { name, reply }).await
     }
 
     /// What it knows of an election that it takes part in, and why it does not lead it.
@@ -230,18 +289,25 @@ impl Node {
         self.ask(|reply| Command::History { name, reply }).await
     }
 
+    /// Every change of leaders that the node learns of from now on. Whoever called this before is told no more.
+    pub fn leader_changes(&self) -> mpsc::UnboundedReceiver<LeaderChange> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        // If the task is gone, nothing changes any more.
+        _ = self.commands.send(Command::Changes { sender });
+        receiver
+    }
+
     /// What it has counted and measured.
-    pub async fn figures(&self) -> Result<Figures, Error> {
-        self.ask(|reply| Command::Figures { reply }).await
+    pub async fn metrics(&self) -> Result<NodeMetrics, Error> {
+        self.ask(|reply| Command::Metrics { reply }).await
     }
 
     /// Hands over whatever it leads, and stops.
     pub async fn stop(&self) {
         _ = self.commands.send(Command::Stop);
         _ = self.shared.stop.send(true);
-        let mut condition = self.condition();
         // An error means that the task is gone.
-        _ = condition.wait_for(|condition| condition.stopped.is_some()).await;
+        _ = self.state().wait_for(NodeState::is_stopped).await;
     }
 
     /// Stops at once, as a crash would: what it leads is nobody's until the leases are over.
@@ -249,9 +315,9 @@ impl Node {
         self.shared.task.abort();
     }
 
-    pub(super) fn tell(&self, name: Name, deed: Deed) {
+    pub(super) fn tell(&self, name: Name, command: ElectionCommand) {
         // If the task is gone, so is what it would have done.
-        _ = self.commands.send(Command::Do { name, deed, reply: None });
+        _ = self.commands.send(Command::Do { name, command, reply: None });
     }
 
     async fn ask<R>(&self, command: impl FnOnce(oneshot::Sender<R>) -> Command) -> Result<R, Error> {

@@ -1,64 +1,197 @@
-//! What a host wants done.
+//! The effects of an engine, gathered over a turn.
 
-use suffrage_core::{NodeId, Span, Time};
-use suffrage_lease::{Saved, Token};
-
-use super::outbox::Outbox;
-use super::seat::Seat;
+use suffrage_core::{Announcement, Effects, NodeId, Rng, Span, Term, Time};
+use suffrage_lease::sessions::SessionEngine;
+use suffrage_lease::{Message, Saved, Timer, Token};
+use suffrage_net::codec::{Outbox, Protocol};
 
 /// What has become of one election, as far as this node knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// This node leads: for the first time, or on with a greater token.
-    Led {
-        /// The fencing token.
-        token: Token,
-        /// Until when, by this node's clock.
-        valid_until: Time,
-        /// How long the last question took to be answered by a majority.
-        took: Span,
-    },
+pub(super) enum Event {
+    /// This node leads: for the first time, or on with a greater token. Until when by its own clock.
+    Led { token: Token, valid_until: Time },
     /// This node leads for longer, with the same token.
-    Renewed {
-        /// Until when, by this node's clock.
-        valid_until: Time,
-        /// How long the question took to be answered by a majority.
-        took: Span,
-    },
+    Renewed { valid_until: Time },
     /// This node led, and does not any more.
     Lost,
     /// Another node leads.
-    Follows {
-        /// Who.
-        leader: NodeId,
-        /// Its fencing token.
-        token: Token,
-    },
+    Follows { leader: NodeId, token: Token },
     /// Nobody leads that this node knows of.
     Nobody,
 }
 
-/// What a host wants done. Reused from turn to turn: whoever drives a host does all of it, in the order of the
-/// fields, and leaves it empty.
-#[derive(Debug)]
-pub struct Output {
-    /// To be on the disk before anything else here is done.
-    pub save: Option<Saved>,
-    /// To be told to whoever is concerned, in order. Who has ceased to lead must know before anybody else
-    /// hears of it.
-    pub events: Vec<(Seat, Event)>,
-    /// To be sent.
-    pub mail: Outbox,
+/// An event, with the election it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ElectionEvent {
+    pub(super) index: usize,
+    /// Which participation under this index: indices are used again.
+    pub(super) epoch: u64,
+    /// When, by the node's clock.
+    pub(super) at: Time,
+    pub(super) event: Event,
 }
 
+/// The effects of an engine, gathered over a turn: to be carried out in the order of the fields.
+#[derive(Debug)]
+pub(super) struct Output {
+    /// To be on the disk before anything else here is done. Of several, the last counts.
+    pub(super) save: Option<Saved>,
+    /// To be told to whoever is concerned, in order. A holder that has ceased to lead must know before anybody else
+    /// hears of it.
+    pub(super) events: Vec<ElectionEvent>,
+    /// To be sent.
+    pub(super) mail: Outbox,
+    /// When the engine's timer runs out.
+    pub(super) due: Option<Time>,
+    /// How often each index was given up.
+    epochs: Vec<u64>,
+    rng: Rng,
+}
+
+/// The protocol of quorum leases.
+pub(super) const PROTOCOL: &str = "quorum-lease";
+
+/// The longest envelope of one message: five bytes of the envelope's own, one of the message's length, sixteen
+/// of name, two tags, and five numbers of ten bytes at most.
+const SHORTEST_DATAGRAM: usize = 5 + 1 + 16 + 2 + 5 * 10;
+
 impl Output {
-    /// Nothing to be done yet; datagrams of this length at most.
-    pub fn new(datagram: usize) -> Output {
-        Output { save: None, events: Vec::new(), mail: Outbox::new(datagram) }
+    /// Nothing to be done yet; datagrams of this length at most, but no shorter than one message.
+    pub(super) fn new(datagram: usize, seed: u64) -> Output {
+        let mail = Outbox::new(Protocol::named(PROTOCOL), datagram.max(SHORTEST_DATAGRAM));
+        Output { save: None, events: Vec::new(), mail, due: None, epochs: Vec::new(), rng: Rng::new(seed) }
     }
 
     /// Whether there is nothing to be done.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.save.is_none() && self.mail.is_empty() && self.events.is_empty()
+    }
+
+    /// Which participation under this index counts.
+    pub(super) fn epoch(&self, index: usize) -> u64 {
+        self.epochs.get(index).copied().unwrap_or(0)
+    }
+
+    /// The participation under this index is over: what is still to be told of it concerns nobody any more.
+    pub(super) fn end_epoch(&mut self, index: usize) {
+        if self.epochs.len() <= index {
+            self.epochs.resize(index + 1, 0);
+        }
+        self.epochs[index] += 1;
+    }
+}
+
+/// The effects of one input.
+pub(super) struct Turn<'o> {
+    pub(super) me: NodeId,
+    pub(super) now: Time,
+    pub(super) out: &'o mut Output,
+}
+
+impl Turn<'_> {
+    fn push(&mut self, index: usize, event: Event) {
+        let epoch = self.out.epoch(index);
+        self.out.events.push(ElectionEvent { index, epoch, at: self.now, event });
+    }
+
+    /// The end of the lease that was said last, if it was of this election.
+    fn take_end(&mut self, index: usize) -> Time {
+        let last =
+            self.out.events.pop_if(|last| last.index == index && matches!(last.event, Event::Renewed { .. }));
+        match last.map(|last| last.event) {
+            Some(Event::Renewed { valid_until }) => valid_until,
+            // An engine says until when it leads before it says that it does.
+            _ => Time::ZERO,
+        }
+    }
+}
+
+/// The term of an announcement is the token.
+fn token(term: Term) -> Token {
+    Token::after(term.0.saturating_sub(1))
+}
+
+impl Effects<SessionEngine> for Turn<'_> {
+    fn rng(&mut self) -> &mut Rng {
+        &mut self.out.rng
+    }
+    fn send(&mut self, to: NodeId, message: Message) {
+        self.out.mail.push(to, &message).expect("one message always fits");
+    }
+    fn multicast(&mut self, _: Message) {
+        unreachable!("an engine sends to each voter by itself");
+    }
+    fn set_timer(&mut self, _: Timer, after: Span) {
+        self.out.due = Some(self.now + after);
+    }
+    fn cancel_timer(&mut self, _: Timer) {
+        self.out.due = None;
+    }
+    fn save(&mut self, saved: Saved) {
+        self.out.save = Some(saved);
+    }
+    fn announce(&mut self, announcement: Announcement) {
+        self.announce_in(0, announcement);
+    }
+    fn lead_until(&mut self, end: Time) {
+        self.lead_until_in(0, end);
+    }
+    fn announce_in(&mut self, index: usize, announcement: Announcement) {
+        let event = match announcement {
+            Announcement::Elected { leader, term } if leader == self.me => {
+                Event::Led { token: token(term), valid_until: self.take_end(index) }
+            }
+            Announcement::Elected { leader, term } => Event::Follows { leader, token: token(term) },
+            Announcement::SteppedDown => Event::Lost,
+            Announcement::Undecided => Event::Nobody,
+        };
+        self.push(index, event);
+    }
+    fn lead_until_in(&mut self, index: usize, end: Time) {
+        self.push(index, Event::Renewed { valid_until: end });
+    }
+    fn suspect(&mut self, _: NodeId) {}
+    fn restore(&mut self, _: NodeId) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use suffrage_lease::{Body, Grant, Name, Reply, Request};
+
+    use super::*;
+
+    #[test]
+    fn the_longest_message_fits_into_the_shortest_datagram() {
+        let token = Token::after(u64::MAX - 1);
+        let grant = Grant { token, holder: NodeId(u64::MAX), attribute: i64::MIN };
+        let (request, remaining) = (Request(u64::MAX), Span::from_nanos(u64::MAX));
+        let reply = Reply::Held { request, grant, remaining };
+        let longest = Message { name: Name::of("x"), body: Body::Reply(reply) };
+        let mut out = Output::new(0, 1);
+        let mut turn = Turn { me: NodeId(1), now: Time::ZERO, out: &mut out };
+        turn.send(NodeId(2), longest);
+        turn.send(NodeId(2), longest);
+        let mut lengths = Vec::new();
+        out.mail.flush(|_, datagram| lengths.push(datagram.len()));
+        assert_eq!(lengths, [SHORTEST_DATAGRAM; 2], "one to a datagram");
+    }
+
+    #[test]
+    fn an_end_of_a_lease_is_news_only_without_an_announcement() {
+        let mut out = Output::new(1_200, 1);
+        let mut turn = Turn { me: NodeId(1), now: Time::ZERO, out: &mut out };
+        let end = Time::from_nanos(7);
+        turn.lead_until_in(3, end);
+        turn.announce_in(3, Announcement::Elected { leader: NodeId(1), term: Term(5) });
+        turn.lead_until_in(3, end);
+        turn.announce_in(4, Announcement::Elected { leader: NodeId(2), term: Term(6) });
+        turn.announce_in(3, Announcement::SteppedDown);
+        let events: Vec<(usize, Event)> = out.events.iter().map(|it| (it.index, it.event)).collect();
+        let led = Event::Led { token: Token::after(4), valid_until: end };
+        let follows = Event::Follows { leader: NodeId(2), token: Token::after(5) };
+        assert_eq!(
+            events,
+            [(3, led), (3, Event::Renewed { valid_until: end }), (4, follows), (3, Event::Lost)]
+        );
     }
 }

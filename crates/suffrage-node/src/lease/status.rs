@@ -1,4 +1,4 @@
-//! What a host can tell: who leads, why not this node, and how it came to that.
+//! What a node tells of its elections: who leads, why not this node, and how it came to that.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -140,7 +140,7 @@ impl History {
 
 /// What a node counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct ElectionCounters {
     /// How often it began to lead, or led on with a greater token.
     pub led: u64,
     /// How often it ceased to.

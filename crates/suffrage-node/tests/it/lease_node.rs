@@ -1,4 +1,4 @@
-//! Nodes as tasks, on a network in memory and in virtual time: what a driver owes to the host it drives.
+//! Nodes as tasks, on a network in memory and in virtual time: what a task owes to the engine it runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use suffrage_net::Transport;
 use suffrage_net::transport::memory::Network;
 use suffrage_node::Error;
 use suffrage_node::clock::{Clock, TokioClock};
-use suffrage_node::lease::{Node, Part, Saved, Settings, Stint, Terms};
+use suffrage_node::lease::{CandidateConfig, HeldLease, Node, NodeState, Participation, Saved, Settings};
 use suffrage_node::storage::{MemoryDisk, Storage};
 
 const TTL: Span = Span::from_millis(1_000);
@@ -20,8 +20,8 @@ fn settings() -> Settings {
     settings
 }
 
-fn terms() -> Terms {
-    Terms { ttl: TTL, ..Terms::default() }
+fn config() -> CandidateConfig {
+    CandidateConfig { ttl: TTL, ..CandidateConfig::default() }
 }
 
 fn start(network: &Network, clock: TokioClock) -> Vec<Node> {
@@ -30,11 +30,11 @@ fn start(network: &Network, clock: TokioClock) -> Vec<Node> {
     (1..=3).map(|id| Node::start(network.join(NodeId(id)), clock, disk(), settings()).unwrap()).collect()
 }
 
-async fn leads(part: &Part) -> Arc<Stint> {
+async fn leads(part: &Participation) -> Arc<HeldLease> {
     part.campaign();
     let mut belief = part.belief();
-    let led = belief.wait_for(|belief| belief.stint.is_some()).await.unwrap();
-    led.stint.clone().unwrap()
+    let led = belief.wait_for(|belief| belief.held.is_some()).await.unwrap();
+    led.held.clone().unwrap()
 }
 
 async fn after(span: Span) {
@@ -47,8 +47,8 @@ async fn one_that_is_cut_off_leads_no_more_when_another_begins_to() {
         let (network, clock) = (Network::new(seed), TokioClock::new());
         let nodes = start(&network, clock);
         network.set_loss(0.05);
-        let first = nodes[0].join("x", terms()).await.unwrap();
-        let second = nodes[1].join("x", terms()).await.unwrap();
+        let first = nodes[0].join("x", config()).await.unwrap();
+        let second = nodes[1].join("x", config()).await.unwrap();
         let old = leads(&first).await;
         after(TTL).await;
         assert!(clock.now() < old.valid_until(), "it renews; seed {seed}");
@@ -72,15 +72,15 @@ async fn survivors_do_not_get_into_each_others_way() {
         let nodes = start(&network, clock);
         let mut parts = Vec::new();
         for node in &nodes {
-            parts.push(node.join("x", terms()).await.unwrap());
+            parts.push(node.join("x", config()).await.unwrap());
         }
         let old = leads(&parts[0]).await;
-        parts[1..].iter().for_each(Part::campaign);
+        parts[1..].iter().for_each(Participation::campaign);
         after(TTL * 2).await;
         nodes[0].abort();
         let next = tokio::select! {
-            stint = leads(&parts[1]) => stint,
-            stint = leads(&parts[2]) => stint,
+            held = leads(&parts[1]) => held,
+            held = leads(&parts[2]) => held,
         };
         assert!(next.token() > old.token());
         took.push(clock.now().since(old.valid_until()));
@@ -98,7 +98,7 @@ async fn one_that_joins_as_a_leader_leaves_leads_on_its_own() {
         let (network, clock) = (Network::new(3), TokioClock::new());
         let nodes = start(&network, clock);
         let _observer = nodes[0].observe("x").await.unwrap();
-        let first = nodes[0].join("x", terms()).await.unwrap();
+        let first = nodes[0].join("x", config()).await.unwrap();
         let old = leads(&first).await;
         if ended {
             // As whoever holds it does before it hands over.
@@ -106,7 +106,7 @@ async fn one_that_joins_as_a_leader_leaves_leads_on_its_own() {
         }
         drop(first);
         // Nothing has been awaited since: the node hears of both in one turn.
-        let second = nodes[0].join("x", terms()).await.unwrap();
+        let second = nodes[0].join("x", config()).await.unwrap();
         assert!(old.valid_until() <= clock.now(), "the old one is over");
         let new = tokio::time::timeout(Duration::from_secs(60), leads(&second)).await.unwrap();
         assert!(new.valid_until() > clock.now(), "the new one is valid");
@@ -119,8 +119,8 @@ async fn one_that_joins_as_a_leader_leaves_leads_on_its_own() {
 async fn a_node_that_stops_hands_over_first_and_one_without_handles_stops() {
     let (network, clock) = (Network::new(1), TokioClock::new());
     let nodes = start(&network, clock);
-    let first = nodes[0].join("x", terms()).await.unwrap();
-    let second = nodes[1].join("x", terms()).await.unwrap();
+    let first = nodes[0].join("x", config()).await.unwrap();
+    let second = nodes[1].join("x", config()).await.unwrap();
     let old = leads(&first).await;
     second.campaign();
     after(Span::from_millis(200)).await;
@@ -129,11 +129,11 @@ async fn a_node_that_stops_hands_over_first_and_one_without_handles_stops() {
     assert!(old.valid_until() < clock.now());
     leads(&second).await;
     assert!(clock.now().since(stopped) < Span::from_millis(100), "long before the lease is over");
-    assert!(matches!(nodes[0].join("y", terms()).await, Err(Error::Stopped)));
+    assert!(matches!(nodes[0].join("y", config()).await, Err(Error::Stopped)));
 
-    let mut condition = nodes[1].condition();
+    let mut state = nodes[1].state();
     drop((nodes, second, first));
-    condition.wait_for(|condition| condition.stopped == Some(None)).await.unwrap();
+    state.wait_for(|state| *state == NodeState::Stopped { cause: None }).await.unwrap();
 }
 
 /// A disk that is full while it is told to be.
@@ -167,71 +167,76 @@ async fn a_voter_whose_disk_is_full_says_nothing_until_it_is_not() {
     let transport = Arc::new(network.join(NodeId(1)));
     let alone = Settings { voters: vec![NodeId(1)], ..settings() };
     let node = Node::start(Arc::clone(&transport), clock, disk.clone(), alone.clone()).unwrap();
-    let part = node.join("x", terms()).await.unwrap();
+    let part = node.join("x", config()).await.unwrap();
     // Another node asks, too: it must not be promised anything that is not saved.
     let line = Arc::new(network.join(NodeId(9)));
     let guest = Node::start(Arc::clone(&line), clock, MemoryDisk::default(), alone).unwrap();
-    let other = guest.join("y", terms()).await.unwrap();
+    let other = guest.join("y", config()).await.unwrap();
     after(Span::from_millis(500)).await;
     disk.full.store(true, Ordering::SeqCst);
     let heard = line.counters().snapshot().received;
     other.campaign();
-    let mut condition = node.condition();
-    condition.wait_for(|condition| condition.trouble.is_some()).await.unwrap();
-    assert!(condition.borrow().trouble.as_ref().is_some_and(|trouble| trouble.contains("voter.state")));
+    let mut state = node.state();
+    state.wait_for(|state| state.storage_failure().is_some()).await.unwrap();
+    assert!(state.borrow().storage_failure().is_some_and(|reason| reason.contains("voter.state")));
     part.campaign();
     let sent = transport.counters().snapshot().sent;
     after(Span::from_millis(5_000)).await;
     assert_eq!(transport.counters().snapshot().sent, sent, "it stands still");
     assert_eq!(line.counters().snapshot().received, heard, "and has said nothing before");
-    assert!(part.belief().borrow().stint.is_none() && other.belief().borrow().stint.is_none());
+    assert!(part.belief().borrow().held.is_none() && other.belief().borrow().held.is_none());
     disk.full.store(false, Ordering::SeqCst);
-    condition.wait_for(|condition| condition.trouble.is_none()).await.unwrap();
+    state.wait_for(|state| *state == NodeState::Running).await.unwrap();
     leads(&part).await;
     leads(&other).await;
     disk.full.store(true, Ordering::SeqCst);
     // What needs no saving goes on; and one that stands still can be stopped.
     after(TTL * 3).await;
-    assert!(part.belief().borrow().stint.is_some());
+    assert!(part.belief().borrow().held.is_some());
     node.stop().await;
 }
 
-/// Whoever leads for others that may have outlived it waits for what it held before to be over; whoever leads by itself
+/// A node whose clients hold its leases, and may have outlived it, waits for what it held before to be over; one that leads by itself
 /// does not.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_crashed_and_is_back_leads_at_once_unless_its_clients_may_live() {
-    for outlived in [false, true] {
+    for wait_out_previous_holder in [false, true] {
         let (network, clock) = (Network::new(4), TokioClock::new());
         let node = |id, disk| Node::start(network.join(NodeId(id)), clock, disk, settings()).unwrap();
         let disk = MemoryDisk::<Saved>::default();
         let (crashes, _two, _three) =
             (node(1, disk.clone()), node(2, MemoryDisk::default()), node(3, MemoryDisk::default()));
-        let terms = Terms { outlived, ..terms() };
-        let first = crashes.join("x", terms).await.unwrap();
+        let config = CandidateConfig { wait_out_previous_holder, ..config() };
+        let first = crashes.join("x", config).await.unwrap();
         let old = leads(&first).await;
         after(Span::from_millis(100)).await;
         crashes.abort();
         network.remove(NodeId(1));
         after(Span::from_millis(10)).await;
         let back = node(1, disk);
-        let second = back.join("x", terms).await.unwrap();
+        let second = back.join("x", config).await.unwrap();
         let new = tokio::time::timeout(Duration::from_secs(10), leads(&second)).await.unwrap();
         assert!(new.token() > old.token());
         let until = old.valid_until();
-        assert_eq!(clock.now() >= until, outlived, "at {:?}, and the first until {until:?}", clock.now());
+        assert_eq!(
+            clock.now() >= until,
+            wait_out_previous_holder,
+            "at {:?}, and the first until {until:?}",
+            clock.now()
+        );
     }
 }
 
 /// A node that stands still, since its disk is full, with a part that stands; and somebody has given up to join `y`.
-async fn given_up(network: &Network) -> (Node, Part, Full) {
+async fn given_up(network: &Network) -> (Node, Participation, Full) {
     let disk = Full { full: Arc::default(), disk: MemoryDisk::default() };
     let alone = Settings { voters: vec![NodeId(1)], ..settings() };
     let node = Node::start(network.join(NodeId(1)), TokioClock::new(), disk.clone(), alone).unwrap();
-    let part = node.join("x", terms()).await.unwrap();
+    let part = node.join("x", config()).await.unwrap();
     disk.full.store(true, Ordering::SeqCst);
     part.campaign();
-    node.condition().wait_for(|condition| condition.trouble.is_some()).await.unwrap();
-    let given_up = tokio::time::timeout(Duration::from_millis(10), node.join("y", terms())).await;
+    node.state().wait_for(|state| state.storage_failure().is_some()).await.unwrap();
+    let given_up = tokio::time::timeout(Duration::from_millis(10), node.join("y", config())).await;
     assert!(given_up.is_err(), "it stands still");
     (node, part, disk)
 }
@@ -241,9 +246,9 @@ async fn one_that_gives_up_to_join_has_not_joined() {
     let network = Network::new(5);
     let (node, _part, disk) = given_up(&network).await;
     disk.full.store(false, Ordering::SeqCst);
-    node.condition().wait_for(|condition| condition.trouble.is_none()).await.unwrap();
+    node.state().wait_for(|state| *state == NodeState::Running).await.unwrap();
     after(Span::from_millis(10)).await;
-    let again = node.join("y", terms()).await.unwrap();
+    let again = node.join("y", config()).await.unwrap();
     leads(&again).await;
 }
 
@@ -252,8 +257,29 @@ async fn one_that_gives_up_to_join_has_not_joined() {
 async fn a_node_that_nobody_has_any_more_stops_though_somebody_gave_up_to_join() {
     let network = Network::new(6);
     let (node, part, _disk) = given_up(&network).await;
-    let mut condition = node.condition();
+    let mut state = node.state();
     drop((part, node));
-    let stopped = condition.wait_for(|condition| condition.stopped.is_some());
+    let stopped = state.wait_for(NodeState::is_stopped);
     tokio::time::timeout(Duration::from_secs(60), stopped).await.unwrap().unwrap();
+}
+
+/// A leader that is pinned keeps its lease from a better candidate that asks for it, until it is unpinned.
+#[tokio::test(start_paused = true)]
+async fn a_pinned_lease_is_kept_from_better_candidates() {
+    let (network, clock) = (Network::new(7), TokioClock::new());
+    let nodes = start(&network, clock);
+    let first = nodes[0].join("x", config()).await.unwrap();
+    let held = leads(&first).await;
+    let pinned = first.pin().await.unwrap().expect("it leads");
+    assert_eq!(pinned.token, held.token());
+    let better = CandidateConfig { attribute: 9, failback: Some(Span::from_millis(1)), ..config() };
+    let second = nodes[1].join("x", better).await.unwrap();
+    second.campaign();
+    after(TTL * 10).await;
+    assert!(clock.now() < held.valid_until() && held.token() == pinned.token);
+    first.unpin();
+    let mut belief = second.belief();
+    belief.wait_for(|belief| belief.held.is_some()).await.unwrap();
+    assert!(clock.now() >= held.valid_until());
+    assert_eq!(first.pin().await.unwrap(), None, "there is nothing to pin");
 }

@@ -2,6 +2,5 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests of the edge")]
 
 mod cluster;
-mod lease_hosts;
 mod lease_node;
 mod restart;

@@ -223,7 +223,7 @@ async fn what_cannot_work_is_refused() {
     let cluster = Cluster::start().await;
     let node = &cluster.nodes[0];
     let too_long = node.election("x").ttl(Duration::from_secs(61)).join().await;
-    assert!(matches!(too_long, Err(Error::Unfit(_))));
+    assert!(matches!(too_long, Err(Error::InvalidConfig(_))));
     let join = node.election("x").ttl(Duration::from_secs(3)).stop_margin(Duration::from_secs(2));
     let error = join.join().await.unwrap_err();
     assert!(error.to_string().contains("stop margin"), "{error}");

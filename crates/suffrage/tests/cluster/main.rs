@@ -65,7 +65,7 @@ impl Cluster {
 
     /// Waits until a voter that was restarted votes again.
     async fn votes_again(&self, place: usize) {
-        let silence = async || self.nodes[place].figures().await.unwrap().voter.unwrap().silence;
+        let silence = async || self.nodes[place].metrics().await.unwrap().voter.unwrap().silence;
         until(async || silence().await.is_zero()).await;
     }
 

@@ -11,10 +11,13 @@ use suffrage_core::{NodeId, Span, Time};
 use tokio::time::timeout;
 
 use super::{App, Problem, check_name, in_time, within};
-use crate::daemon::desk::{Reply, Request, Watched};
-use crate::daemon::line::{Answer, Refusal, Session, Wish, longest_wait};
 use crate::daemon::serve::OverflowConnection;
-use suffrage_node::lease::{Status, Terms};
+use crate::daemon::watches::Watched;
+use suffrage_lease::sessions::{
+    CampaignRequest, LeaseRequest, SessionError, SessionId, SessionOutcome, SessionReply, SessionRequest,
+    longest_wait,
+};
+use suffrage_node::lease::{CandidateConfig, Status};
 
 /// How long a client waits for an answer if it does not say.
 const WAIT: Span = Span::from_millis(30_000);
@@ -72,7 +75,7 @@ pub(super) async fn status(app: &App, name: &str) -> Result<Status, Problem> {
 }
 
 pub(super) async fn watch(app: &App, name: &str) -> Result<Watched, Problem> {
-    in_time(&app.node, app.desks.ask(name, |reply| Request::Watch { reply })).await
+    in_time(&app.node, app.watches.watch(name)).await
 }
 
 /// `GET /elections`
@@ -101,7 +104,7 @@ pub(super) async fn history(State(app): State<App>, Path(name): Path<String>) ->
         .iter()
         .map(|record| {
             let (leader, token) = record.leader.map(|(leader, token)| (leader.0, token.number())).unzip();
-            json!({ "leader": leader, "token": token, "ms_ago": millis(now.since(record.at)) })
+            json!({ "leader": leader, "token": token, "age_ms": millis(now.since(record.at)) })
         })
         .collect();
     Ok(Json(json!({ "election": name, "node": app.node.id().0, "history": told })).into_response())
@@ -150,9 +153,9 @@ fn span(key: &str, text: Option<&str>, otherwise: Span) -> Result<Span, Problem>
     Span::from_clock(text).map_err(|reason| Problem::new(StatusCode::BAD_REQUEST, format!("{key}: {reason}")))
 }
 
-fn session(text: &str) -> Result<Session, Problem> {
-    // One that cannot be is one that is not known.
-    text.parse().map_err(|()| Refusal::Lost.into())
+fn session(text: &str) -> Result<SessionId, Problem> {
+    // A text that is no session id is not the id of a session that leads or waits.
+    text.parse().map_err(|()| SessionError::Expired.into())
 }
 
 /// `POST /elections/{name}/campaign`
@@ -166,19 +169,20 @@ pub(super) async fn campaign(
     let received = app.node.clock().now();
     let said = understood(said)?;
     check_name(&name)?;
-    let wish = Wish { ttl: span("ttl", said.ttl.as_deref(), app.ttl)?, rank: said.rank };
+    let lease = LeaseRequest { ttl: span("ttl", said.ttl.as_deref(), app.ttl)?, rank: said.rank };
     let settings = app.node.settings();
-    let terms = Terms { ttl: wish.ttl, ..Terms::default() };
-    terms.check(settings).map_err(|unfit| Problem::new(StatusCode::BAD_REQUEST, format!("ttl: {unfit}")))?;
-    if wish.rank == i64::MAX {
-        return Err(Problem::new(StatusCode::BAD_REQUEST, "rank: is too great, by one"));
+    let config = CandidateConfig { ttl: lease.ttl, ..CandidateConfig::default() };
+    let refused = |invalid| Problem::new(StatusCode::BAD_REQUEST, format!("ttl: {invalid}"));
+    config.check(&settings.engine()).map_err(refused)?;
+    if lease.rank == i64::MAX {
+        return Err(Problem::new(StatusCode::BAD_REQUEST, "rank: must be below 9223372036854775807"));
     }
-    let wait = span("wait", said.wait.as_deref(), WAIT)?.min(longest_wait(settings.drift, wish.ttl));
+    let wait = span("wait", said.wait.as_deref(), WAIT)?.min(longest_wait(settings.drift, lease.ttl));
     // It is in line all the same, and asks again.
     let wait = if overflow.is_some() { Span::ZERO } else { wait };
     let session = said.session.as_deref().map(session).transpose()?;
-    let request = |reply| Request::Campaign { session, wish, received, wait, reply };
-    told(within(&app.node, wait, app.desks.ask(&name, request)).await?)
+    let request = SessionRequest::Campaign(CampaignRequest { session, lease, wait });
+    told(within(&app.node, wait, app.node.session_request(&name, request, received)).await?)
 }
 
 /// `POST /elections/{name}/renew`
@@ -192,28 +196,32 @@ pub(super) async fn renew(
     check_name(&name)?;
     let missing = || Problem::new(StatusCode::BAD_REQUEST, "session: is missing; campaign gives one");
     let session = session(said.session.as_deref().ok_or_else(missing)?)?;
-    let asked = app.desks.ask(&name, |reply| Request::Renew { session, received, reply });
+    let asked = app.node.session_request(&name, SessionRequest::Renew { session }, received);
     told(in_time(&app.node, asked).await?)
 }
 
 /// What a client is told about its session.
-fn told(reply: Reply) -> Result<Response, Problem> {
-    let (session, answer) = reply?;
-    let session = session.to_string();
-    match answer {
-        Answer::Leads { token, valid_for } => {
+fn told(outcome: SessionOutcome) -> Result<Response, Problem> {
+    match outcome? {
+        SessionReply::Leading { session, token, valid_for } => {
+            let session = session.to_string();
             let body = json!({ "session": session, "token": token, "valid_for_ms": millis(valid_for) });
             Ok(Json(body).into_response())
         }
-        Answer::Waits { place, keep } => {
-            let body = json!({ "session": session, "place": place, "ask_again_within_ms": millis(keep) });
+        SessionReply::Waiting { session, queue_position, retry_before } => {
+            let body = json!({
+                "session": session.to_string(),
+                "queue_position": queue_position,
+                "retry_before_ms": millis(retry_before),
+            });
             Ok((StatusCode::ACCEPTED, Json(body)).into_response())
         }
-        Answer::Superseded => {
+        SessionReply::Superseded => {
             let error = "this session has asked again, elsewhere: that one is answered";
             Err(Problem::new(StatusCode::CONFLICT, error).because("superseded"))
         }
-        Answer::Stopping => Err(Refusal::Stopping.into()),
+        SessionReply::Resigned => Ok(Json(json!({ "within_ms": 0 })).into_response()),
+        SessionReply::Revoking { within } => Ok(Json(json!({ "within_ms": millis(within) })).into_response()),
     }
 }
 
@@ -275,24 +283,23 @@ async fn hand_over(app: &App, name: &str, said: &Farewell, overflow: bool) -> Re
     Ok((code, Json(body)).into_response())
 }
 
-/// Has the node hand over: in how many milliseconds it does at the latest, which are none unless somebody leads
-/// who was promised to.
+/// Has the node hand over: in how many milliseconds it does at the latest, which are none unless a client leads that
+/// was promised to.
 async fn request_handover(
     app: &App,
     name: &str,
-    session: Option<Session>,
+    session: Option<SessionId>,
     to: Option<NodeId>,
 ) -> Result<u64, Problem> {
-    if let Some(session) = session {
-        let asked = app.desks.ask(name, |reply| Request::Resign { session, to, reply });
-        in_time(&app.node, asked).await??;
-        return Ok(0);
-    }
-    let asked = app.desks.ask(name, |reply| Request::Recall { to, reply });
+    let request = match session {
+        Some(session) => SessionRequest::Resign { session, to },
+        None => SessionRequest::Revoke { to },
+    };
+    let asked = app.node.session_request(name, request, app.node.clock().now());
     match in_time(&app.node, asked).await? {
-        Some(within) if within.is_zero() => Ok(0),
-        Some(within) => Ok(millis(within) + 1),
-        None => {
+        Ok(SessionReply::Revoking { within }) if !within.is_zero() => Ok(millis(within) + 1),
+        Ok(_) => Ok(0),
+        Err(SessionError::NotLeading) => {
             let error = format!(
                 "node {} does not lead {name}: ask the one that does; a `suffrage run` hands over when it is told to \
                  end",
@@ -300,5 +307,6 @@ async fn request_handover(
             );
             Err(Problem::new(StatusCode::CONFLICT, error).because("not-leader"))
         }
+        Err(error) => Err(error.into()),
     }
 }

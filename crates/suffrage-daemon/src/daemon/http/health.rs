@@ -67,7 +67,7 @@ async fn leads(app: &App, asked: Asked) -> Result<bool, Problem> {
 /// be it by a slip of the pen, is none.
 async fn only_election(node: &Node) -> Result<Option<Status>, Problem> {
     // If there are many, they are not listed for anybody who asks.
-    let few = in_time(node, node.figures()).await?.elections <= MOST_LISTED;
+    let few = in_time(node, node.metrics()).await?.elections <= MOST_LISTED;
     let mut all = if few { elections(node).await? } else { Vec::new() };
     all.retain(|status| status.stands);
     if !few || all.len() > 1 {
@@ -93,12 +93,12 @@ async fn replica(State(app): State<App>, Query(asked): Query<Asked>) -> Result<R
 
 /// Whether the node comes round to things, or at least says why it does not.
 pub(in crate::daemon) fn is_alive(node: &Node) -> bool {
-    let condition = node.condition();
+    let state = node.state();
     // Nobody is left to change it.
-    if condition.has_changed().is_err() || condition.borrow().stopped.is_some() {
+    if state.has_changed().is_err() || state.borrow().is_stopped() {
         return false;
     }
-    condition.borrow().trouble.is_some() || node.clock().now().since(node.last_turn()) < STALE
+    state.borrow().storage_failure().is_some() || node.clock().now().since(node.last_turn()) < STALE
 }
 
 async fn liveness(State(app): State<App>) -> Response {
@@ -107,14 +107,14 @@ async fn liveness(State(app): State<App>) -> Response {
 }
 
 /// Why the node is not ready, if it is not.
-async fn unready(App { node, desks, .. }: &App) -> Result<Option<String>, Problem> {
-    if desks.is_stopping() {
+async fn unready(App { node, .. }: &App) -> Result<Option<String>, Problem> {
+    if node.sessions_are_stopping() {
         return Ok(Some("it is about to stop, and hands over".to_string()));
     }
-    if let Some(trouble) = &node.condition().borrow().trouble {
+    if let Some(trouble) = node.state().borrow().storage_failure() {
         return Ok(Some(format!("it cannot save its state: {trouble}")));
     }
-    let figures = in_time(node, node.figures()).await?;
+    let figures = in_time(node, node.metrics()).await?;
     if let Some(voter) = figures.voter {
         if !voter.votes {
             let lost = "it has lost the state of its votes: it must come back with another id";
@@ -156,7 +156,7 @@ pub(super) mod tests {
 
     use super::*;
     use crate::daemon::credentials::Credentials;
-    use crate::daemon::desk::Desks;
+    use crate::daemon::watches::Watches;
     use suffrage_net::Keyring;
     use suffrage_net::transport::udp::{Socket, Udp};
     use suffrage_net::transport::{Config, Sealed};
@@ -201,9 +201,9 @@ pub(super) mod tests {
         let transport: Arc<Udp> = Arc::new(Sealed::new(socket, wire).unwrap());
         let settings = Settings::new((1..=voters).map(NodeId));
         let node = Node::start(Arc::clone(&transport), clock.clone(), disk, settings).unwrap();
-        let desks = Desks::new(node.clone());
+        let watches = Watches::new(node.clone());
         let (_, credentials) = watch::channel(Arc::new(Credentials { token: None, certificate: None }));
-        App { node, transport, desks, ttl: Span::from_millis(1_000), credentials }
+        App { node, transport, watches, ttl: Span::from_millis(1_000), credentials }
     }
 
     async fn until(app: &App, status: u16) {

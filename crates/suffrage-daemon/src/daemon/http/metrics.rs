@@ -11,7 +11,7 @@ use super::health::SILENCE;
 use super::{App, Problem, elections, in_time};
 use suffrage_net::transport::Transport as _;
 use suffrage_net::{Dropped, Snapshot};
-use suffrage_node::lease::{Durations, Figures, Node, Status};
+use suffrage_node::lease::{Durations, Node, NodeMetrics, Status};
 
 /// How many elections are listed one by one: each costs whoever collects.
 const MOST_LISTED: usize = 1_000;
@@ -24,19 +24,19 @@ struct Seen {
     certificate_end: Option<u64>,
     traffic: Snapshot,
     /// None of a node that stands still.
-    figures: Option<(Figures, Vec<Status>)>,
+    figures: Option<(NodeMetrics, Vec<Status>)>,
 }
 
 /// What a node answers about itself.
-async fn figures(node: &Node) -> Result<(Figures, Vec<Status>), Problem> {
-    Ok((in_time(node, node.figures()).await?, elections(node).await?))
+async fn figures(node: &Node) -> Result<(NodeMetrics, Vec<Status>), Problem> {
+    Ok((in_time(node, node.metrics()).await?, elections(node).await?))
 }
 
 pub(super) async fn metrics(State(app): State<App>) -> Response {
     // One that stands still is the one to hear of: it tells what it can.
     let figures = figures(&app.node).await.ok();
     let seen = Seen {
-        failing: app.node.condition().borrow().trouble.is_some(),
+        failing: app.node.state().borrow().storage_failure().is_some(),
         certificate_end: app.credentials.borrow().certificate.as_ref().map(|it| it.end()),
         traffic: app.transport.counters().snapshot(),
         figures,
@@ -93,7 +93,7 @@ impl Page {
         self.line(format_args!("{name}{{election=\"{}\"}} {value}", escaped(&status.name)));
     }
 
-    fn cluster(&mut self, figures: &Figures) {
+    fn cluster(&mut self, figures: &NodeMetrics) {
         let heard = figures.heard.iter().filter(|(_, ago)| ago.is_some_and(|ago| ago < SILENCE)).count();
         self.gauge("suffrage_voters", "Voters of the cluster.");
         self.line(format_args!("suffrage_voters {}", figures.heard.len()));
@@ -134,18 +134,18 @@ impl Page {
         }
     }
 
-    fn changes(&mut self, figures: &Figures) {
-        let tally = &figures.tally;
+    fn changes(&mut self, figures: &NodeMetrics) {
+        let counters = &figures.counters;
         let name = "suffrage_leader_transitions_total";
         self.counter(name, "Leaders that this node has learned of, itself included.");
-        self.line(format_args!("{name} {}", tally.led + tally.followed));
+        self.line(format_args!("{name} {}", counters.led + counters.followed));
         let name = "suffrage_leaderships_lost_total";
         self.counter(name, "How often this node ceased to lead, by its own will or not.");
-        self.line(format_args!("{name} {}", tally.lost));
+        self.line(format_args!("{name} {}", counters.lost));
         let help = "From losing sight of a leader to knowing the next.";
-        self.histogram("suffrage_failover_seconds", help, &tally.failovers);
+        self.histogram("suffrage_failover_seconds", help, &counters.failovers);
         let help = "How long a majority took to grant a renewal.";
-        self.histogram("suffrage_renew_seconds", help, &tally.renewals);
+        self.histogram("suffrage_renew_seconds", help, &counters.renewals);
     }
 
     fn traffic(&mut self, traffic: &Snapshot) {
@@ -180,17 +180,16 @@ mod tests {
     use std::future::poll_fn;
     use std::pin::pin;
     use std::task::Poll;
-    use std::time::Duration;
 
     use super::*;
     use crate::daemon::http::health::STALE;
     use crate::daemon::http::health::tests::{Disk, app};
     use suffrage_node::clock::ManualClock;
-    use suffrage_node::lease::{Tally, Why};
+    use suffrage_node::lease::{ElectionCounters, Why};
 
-    fn figures() -> Figures {
-        Figures {
-            tally: Tally { led: 2, followed: 3, ..Tally::default() },
+    fn figures() -> NodeMetrics {
+        NodeMetrics {
+            counters: ElectionCounters { led: 2, followed: 3, ..ElectionCounters::default() },
             elections: 0,
             heard: Vec::new(),
             voter: None,
@@ -265,10 +264,11 @@ mod tests {
     async fn a_node_that_begins_to_stand_still_meanwhile_tells_what_it_can() {
         let clock = ManualClock::new();
         let app = app(&clock, Disk::Good, 1).await;
-        app.node.figures().await.unwrap();
+        app.node.metrics().await.unwrap();
         let mut told = pin!(metrics(State(app.clone())));
         assert!(poll_fn(|context| Poll::Ready(told.as_mut().poll(context))).await.is_pending());
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        // The node answers in order: the question before this one has been answered as well.
+        app.node.metrics().await.unwrap();
         // Nothing else comes round between this and that: there is one thread.
         clock.advance(STALE);
         let told = told.await;

@@ -14,8 +14,8 @@ use suffrage_core::Time;
 
 use super::api::{self, millis};
 use super::{App, Problem};
-use crate::daemon::desk::Watched;
 use crate::daemon::serve::OverflowConnection;
+use crate::daemon::watches::Watched;
 use suffrage_node::lease::Belief;
 
 /// Whoever is cut off without knowing learns of it, and proxies do not lose patience.

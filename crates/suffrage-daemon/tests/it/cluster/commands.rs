@@ -55,8 +55,7 @@ fn one_that_waits_ends_when_told_to() {
     let cluster = Cluster::start("3s");
     let _leader = cluster.run(FLAGS, WORK);
     cluster.wait_for("start", 0);
-    let mut waits = cluster.run(FLAGS, WORK);
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    let mut waits = cluster.run_second("--ttl 2s");
     waits.signal(Signal::TERM);
     assert_eq!(waits.code(), 128 + 15);
     assert_eq!(cluster.count("start"), 1);

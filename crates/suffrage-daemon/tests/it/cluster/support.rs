@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -55,9 +54,8 @@ impl Cluster {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("suffrage-test-{}-{count}", std::process::id()));
         fs::create_dir(&folder).unwrap();
-        let sockets: Vec<UdpSocket> = (0..3).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
-        let address = |(socket, id): (&UdpSocket, u32)| format!("{id}={}", socket.local_addr().unwrap());
-        let addresses: Vec<String> = sockets.iter().zip(1..).map(address).collect();
+        let addresses: Vec<String> =
+            (1..=3).map(|id| format!("{id}={}", suffrage_testbed::address())).collect();
         Keyring::generate().unwrap().create(&folder.join("keys")).unwrap();
         Cluster {
             folder,
@@ -123,6 +121,16 @@ impl Cluster {
     pub(crate) fn run(&self, flags: &str, script: &str) -> Process {
         let child = self.command_for(flags).args(["--", "/bin/sh", "-c", script]).spawn();
         Process(child.unwrap())
+    }
+
+    /// `suffrage run` with these flags and [`WORK`], once it waits to lead: it says so.
+    pub(crate) fn run_second(&self, flags: &str) -> Process {
+        let said = self.folder.join("said");
+        let mut command = self.command_for(flags);
+        command.stderr(fs::File::create(&said).unwrap());
+        let process = Process(command.args(["--", "/bin/sh", "-c", WORK]).spawn().unwrap());
+        until("it waits", || fs::read_to_string(&said).unwrap().contains("waits to lead").then_some(()));
+        process
     }
 
     /// Where scripts write.

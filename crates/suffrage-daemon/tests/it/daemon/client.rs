@@ -113,6 +113,19 @@ impl Client {
         self.post(&format!("/elections/{name}/campaign"), json!({ "ttl": ttl, "wait": wait })).await
     }
 
+    /// Takes a place in the line of those who wait; the session, and how many are before it.
+    pub(crate) async fn queue(&self, name: &str, ttl: &str) -> (String, u64) {
+        let waits = self.campaign(name, ttl, "1ms").await;
+        assert_eq!(waits.status, 202, "{waits:?}");
+        let place = waits.json();
+        (place["session"].as_str().unwrap().to_string(), place["queue_position"].as_u64().unwrap())
+    }
+
+    /// Waits to lead with a session that has a place in the line.
+    pub(crate) async fn wait_in_line(&self, name: &str, session: &str, wait: &str) -> Answer {
+        self.post(&format!("/elections/{name}/campaign"), json!({ "session": session, "wait": wait })).await
+    }
+
     /// Says this with the session, and nothing else.
     pub(crate) async fn say(&self, name: &str, verb: &str, session: &str) -> Answer {
         self.post(&format!("/elections/{name}/{verb}"), json!({ "session": session })).await

@@ -1,4 +1,4 @@
-//! The task that owns a host, and carries out what it wants done.
+//! The task that owns an engine and its sessions, and carries out what they want done.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -8,53 +8,69 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use suffrage_core::{NodeId, Span, Time};
-use suffrage_lease::{Name, Saved};
-use tokio::sync::{mpsc, watch};
-
-use super::{Command, Condition, Deed, Figures, Joined};
-use crate::clock::Clock;
-use crate::lease::host::{Host, Refused};
-use crate::lease::output::{Event, Output};
-use crate::lease::part::{Belief, Part, Stint};
-use crate::lease::seat::Seat;
-use crate::lease::settings::Terms;
-use crate::storage::Storage;
+use suffrage_core::{Context, NodeId, Process as _, Roster, Span, Start, Time};
+use suffrage_lease::sessions::{MembershipChange, SessionEngine};
+use suffrage_lease::{
+    Action, CandidateConfig, ElectionIndex, ElectionName, Engine, JoinError, Lease, Message, Name, Saved,
+    Timer,
+};
 use suffrage_net::Transport;
+use suffrage_net::codec::Protocol;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::sessions::Sessions;
+use super::{Command, ElectionCommand, Joined, LeaderChange, NodeMetrics, NodeState};
+use crate::clock::Clock;
+use crate::lease::journal::{Journal, Notes};
+use crate::lease::output::{ElectionEvent, Event, Output, PROTOCOL, Turn};
+use crate::lease::participation::{Belief, HeldLease, Participation};
+use crate::lease::report;
+use crate::lease::status::Status;
+use crate::storage::Storage;
 
 /// How many datagrams, and how many commands, are taken in one turn. What is said to a peer in one turn shares
-/// datagrams; but who waits for an answer does not wait for all of what came after.
+/// datagrams; but a handle that waits for an answer does not wait for all of what came after.
 const TURN: usize = 64;
-/// It comes round at least this often, if only to show that it can.
+/// The task comes round at least this often, if only to show that it can.
 const IDLE: Span = Span::from_millis(1_000);
-/// How long it waits before it tries to save again.
+/// How long the task waits before it tries to save again.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// A node's part in one election, as far as others are told of it.
-struct Place {
+struct Local {
+    notes: Notes,
     belief: watch::Sender<Belief>,
-    stint: Option<Arc<Stint>>,
-    /// Whether one of its users may stand.
-    taken: bool,
-    users: usize,
+    held: Option<Arc<HeldLease>>,
 }
 
 pub(super) struct Task<T, C, D> {
-    host: Host,
+    pub(super) node: SessionEngine,
     out: Output,
+    journal: Journal,
+    /// How many of the gathered events the journal has noted.
+    recorded: usize,
+    /// By the engine's index of the election.
+    locals: Vec<Option<Local>>,
+    /// Leases that were pinned in this turn: to be told when all of it is on the disk.
+    pinned: Vec<(oneshot::Sender<Option<Lease>>, Option<Lease>)>,
+    pub(super) sessions: Sessions,
+    /// Told of every change of leaders.
+    changes: Option<mpsc::UnboundedSender<LeaderChange>>,
+    /// The node alone, for the engine's context: an engine knows its voters by its configuration.
+    roster: Roster,
+    protocol: Protocol,
     transport: T,
-    clock: C,
+    pub(super) clock: C,
     /// None while it is being written to.
     disk: Option<D>,
     handles: Handles,
-    places: Vec<Option<Place>>,
     stopping: bool,
 }
 
-/// The task's ends of what it shares with those who have a handle to the node.
+/// The task's ends of what it shares with the handles to the node.
 pub(super) struct Handles {
     pub(super) commands: mpsc::UnboundedReceiver<Command>,
-    pub(super) condition: watch::Sender<Condition>,
+    pub(super) state: watch::Sender<NodeState>,
     pub(super) stopped: watch::Receiver<bool>,
     pub(super) turned: Arc<AtomicU64>,
 }
@@ -68,36 +84,87 @@ enum Woken {
 
 impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
     pub(super) fn new(
-        host: Host,
+        node: SessionEngine,
         out: Output,
         transport: T,
         clock: C,
         disk: D,
         handles: Handles,
+        history: usize,
     ) -> Task<T, C, D> {
-        Task { host, out, transport, clock, disk: Some(disk), handles, places: Vec::new(), stopping: false }
+        let me = node.engine().me();
+        Task {
+            journal: Journal::new(me, &node.engine().config().voters, history),
+            node,
+            out,
+            recorded: 0,
+            locals: Vec::new(),
+            pinned: Vec::new(),
+            sessions: Sessions::default(),
+            changes: None,
+            roster: Roster::listed(vec![me]).expect("one id is unique"),
+            protocol: Protocol::named(PROTOCOL),
+            transport,
+            clock,
+            disk: Some(disk),
+            handles,
+            stopping: false,
+        }
     }
 
-    pub(super) async fn run(mut self) {
-        let mut reason = None;
+    pub(super) async fn run(mut self, start: Start<Saved>) {
+        let now = self.clock.now();
+        self.input(now, |node, cx| node.on_start(cx, start));
+        let mut cause = None;
         if !self.settle().await {
             self.stopping = true;
         }
         while !self.stopping {
             if let Err(error) = self.turn().await {
-                reason = Some(error.to_string());
+                cause = Some(error.to_string());
                 break;
             }
         }
-        // Whoever holds one knows at once, though it may have handed over already.
-        self.places.iter().flatten().filter_map(|place| place.stint.as_ref()).for_each(|it| it.end());
-        // Who hears that it has stopped finds its address and its folder free.
-        let condition = self.handles.condition.clone();
+        // Holders know at once, though the task may have handed over already.
+        self.locals.iter().flatten().filter_map(|local| local.held.as_ref()).for_each(|held| held.end());
+        // Whoever hears that the node has stopped finds its address and its folder free.
+        let state = self.handles.state.clone();
         drop(self);
-        condition.send_modify(|condition| condition.stopped = Some(reason));
+        state.send_replace(NodeState::Stopped { cause });
     }
 
-    /// Waits for something to do, does it and what else there is, and then what the host makes of it.
+    fn engine(&self) -> &Engine {
+        self.node.engine()
+    }
+
+    /// Hands one input to the node.
+    pub(super) fn input<R>(
+        &mut self,
+        now: Time,
+        input: impl FnOnce(&mut SessionEngine, &mut Context<'_, SessionEngine>) -> R,
+    ) -> R {
+        let (me, delay) = (self.engine().me(), self.engine().config().delay);
+        let mut turn = Turn { me, now, out: &mut self.out };
+        let result = input(&mut self.node, &mut Context::new(now, self.roster.view(0), delay, &mut turn));
+        for change in self.node.take_membership_changes() {
+            match change {
+                MembershipChange::Joined { index, name } => self.on_joined(now, index, name),
+                MembershipChange::Left { index } => self.on_left(index),
+            }
+        }
+        result
+    }
+
+    fn act(&mut self, now: Time, index: ElectionIndex, action: Action) {
+        self.input(now, |node, cx| node.act(cx, index, action));
+        if let Some(local) = self.locals[index.index()].as_mut()
+            && !self.node.engine().election(index).is_some_and(|state| state.stands() && state.is_healthy())
+        {
+            local.notes.leaderless_since = None;
+        }
+    }
+
+    /// Waits for something to do, does it and what else there is, and then what the engine makes of it.
     async fn turn(&mut self) -> io::Result<()> {
         match self.woken().await {
             Woken::Command(command) => self.obey(command),
@@ -117,8 +184,8 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             }
         }
         let now = self.clock.now();
-        if self.host.next_due().is_some_and(|due| due <= now) {
-            self.host.on_due(now, &mut self.out);
+        if self.out.due.take_if(|due| *due <= now).is_some() {
+            self.input(now, |node, cx| node.on_timer(cx, Timer));
         }
         self.stopping |= !self.settle().await;
         Ok(())
@@ -127,7 +194,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
     async fn woken(&mut self) -> Woken {
         let now = self.clock.now();
         self.handles.turned.store(now.as_nanos(), Ordering::Relaxed);
-        let due = self.host.next_due().unwrap_or(Time::MAX).min(now + IDLE);
+        let due = self.out.due.unwrap_or(Time::MAX).min(now + IDLE);
         if due <= now {
             // There is more to do than fits into a turn; but others have to have theirs.
             tokio::task::yield_now().await;
@@ -145,25 +212,44 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
     /// before the one in which it was asked for.
     fn hear(&mut self, (from, datagram): (NodeId, Vec<u8>)) {
         let now = self.clock.now();
-        if let Err(reason) = self.host.on_datagram(now, from, &datagram, &mut self.out) {
-            self.transport.counters().count_drop(reason);
+        match self.protocol.decode::<Message>(&datagram) {
+            Err(reason) => self.transport.counters().count_drop(reason),
+            Ok(messages) => {
+                self.journal.hear(now, from, &messages);
+                self.input(now, |node, cx| {
+                    messages.into_iter().for_each(|message| node.on_message(cx, from, message));
+                });
+            }
         }
     }
 
-    /// Saves, then tells, then sends: in this order. False if it was told to stop while it could not save.
+    /// Saves, then tells, then sends, then replies to clients: in this order. False if the task was told to stop while
+    /// it could not save.
     async fn settle(&mut self) -> bool {
-        if !self.out.is_empty() {
-            if !self.save().await {
-                return false;
+        loop {
+            if !self.out.is_empty() {
+                if !self.save().await {
+                    return false;
+                }
+                self.record_events();
+                let mut events = std::mem::take(&mut self.out.events);
+                for event in events.drain(..) {
+                    self.tell(event);
+                }
+                (self.out.events, self.recorded) = (events, 0);
+                let transport = &self.transport;
+                // A peer that does not get it asks again; the transport has counted it.
+                self.out.mail.flush(|to, datagram| _ = transport.send(to, datagram));
             }
-            let mut events = std::mem::take(&mut self.out.events);
-            for (seat, event) in events.drain(..) {
-                self.tell(seat, event);
+            self.reply_to_clients();
+            // A reply that nobody reads changes something again.
+            if self.out.is_empty() && !self.node.has_replies() {
+                break;
             }
-            self.out.events = events;
-            let transport = &self.transport;
-            // Whoever does not get it asks again; the transport has counted it.
-            self.out.mail.drain(|to, datagram| _ = transport.send(to, datagram));
+        }
+        for (reply, lease) in self.pinned.drain(..) {
+            // If nobody waits for the answer, the lease is pinned all the same.
+            _ = reply.send(lease);
         }
         true
     }
@@ -180,14 +266,16 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             });
             let Ok((disk, written)) = written.await else { return false };
             self.disk = Some(disk);
-            let trouble = written.err().map(|error| error.to_string());
-            let done = trouble.is_none();
-            self.handles.condition.send_if_modified(|condition| {
-                let changed = condition.trouble != trouble;
-                condition.trouble = trouble;
+            let state = match &written {
+                Ok(()) => NodeState::Running,
+                Err(error) => NodeState::StorageFailing(error.to_string()),
+            };
+            self.handles.state.send_if_modified(|known| {
+                let changed = *known != state;
+                *known = state;
                 changed
             });
-            if done {
+            if written.is_ok() {
                 return true;
             }
             tokio::select! {
@@ -197,167 +285,170 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         }
     }
 
+    /// Has the journal take note of the events that it has not noted yet.
+    fn record_events(&mut self) {
+        for &ElectionEvent { index, epoch, at, event } in &self.out.events[self.recorded..] {
+            let local = self.locals.get_mut(index).and_then(Option::as_mut);
+            let Some(local) = local.filter(|_| epoch == self.out.epoch(index)) else { continue };
+            let engine = self.node.engine();
+            let state = engine.index_of(local.notes.name).and_then(|it| engine.election(it));
+            self.journal.record(&mut local.notes, at, event, state.is_some_and(|state| state.stands()));
+        }
+        self.recorded = self.out.events.len();
+    }
+
     /// Tells those concerned what has become of an election.
-    fn tell(&mut self, seat: Seat, event: Event) {
-        let now = self.clock.now();
-        let Some(place) = self.places.get_mut(seat.index()).and_then(Option::as_mut) else { return };
+    fn tell(&mut self, ElectionEvent { index, epoch, event, .. }: ElectionEvent) {
+        let (now, me) = (self.clock.now(), self.engine().me());
+        let local = self.locals.get_mut(index).and_then(Option::as_mut);
+        let Some(local) = local.filter(|_| epoch == self.out.epoch(index)) else { return };
         let leader = match event {
-            Event::Renewed { valid_until, .. } => {
-                if let Some(stint) = &place.stint {
-                    stint.renew(valid_until);
+            Event::Renewed { valid_until } => {
+                if let Some(held) = &local.held {
+                    held.renew(valid_until);
                 }
                 return;
             }
-            Event::Led { token, valid_until, .. } => {
-                match &place.stint {
-                    Some(stint) => stint.lead_on(token, valid_until),
-                    None => place.stint = Some(Arc::new(Stint::new(token, valid_until))),
+            Event::Led { token, valid_until } => {
+                match &local.held {
+                    Some(held) => held.lead_on(token, valid_until),
+                    None => local.held = Some(Arc::new(HeldLease::new(token, valid_until))),
                 }
-                Some((self.host.me(), token))
+                Some((me, token))
             }
             Event::Follows { leader, token } => Some((leader, token)),
             Event::Lost | Event::Nobody => None,
         };
         if !matches!(event, Event::Led { .. })
-            && let Some(stint) = place.stint.take()
+            && let Some(held) = local.held.take()
         {
-            stint.end();
+            held.end();
         }
-        let belief = Belief { leader, since: now, stint: place.stint.clone() };
-        place.belief.send_replace(belief);
+        let belief = Belief { leader, since: now, held: local.held.clone() };
+        let before = local.belief.send_replace(belief);
+        if before.leader != leader
+            && let Some(changes) = &self.changes
+            && let Some(state) = self.node.engine().election(ElectionIndex::from(index))
+        {
+            // If nobody listens any more, nobody is told.
+            _ = changes.send(LeaderChange { election: state.name().clone(), leader });
+        }
     }
 
     fn obey(&mut self, command: Option<Command>) {
         let now = self.clock.now();
-        // If nobody is there to answer to, it is done all the same.
+        // If nobody waits for the answer, it is done all the same.
         match command {
-            Some(Command::Join { node, text, terms, reply }) => {
+            Some(Command::Join { node, election, config, reply }) => {
                 // If nobody has the node any more, nobody waits for this.
                 let Some(node) = node.upgrade() else { return };
-                let stands = terms.is_some();
-                let joined = self.join(now, &text, terms);
-                _ = reply.send(joined.map(|(name, belief)| Part { node, name, belief, stands }));
+                let stands = config.is_some();
+                let joined = self.join(now, &election, config);
+                _ = reply.send(joined.map(|(name, belief)| Participation { node, name, belief, stands }));
             }
-            Some(Command::Do { name, deed, reply }) => {
-                let done = self.host.seat(name).map(|seat| self.perform(now, seat, deed)).is_some();
+            Some(Command::Do { name, command, reply }) => {
+                let index = self.engine().index_of(name);
+                match (command, index) {
+                    (ElectionCommand::Act(action), Some(index)) => self.act(now, index, action),
+                    (ElectionCommand::Act(_), None) => {}
+                    (ElectionCommand::Leave { stands }, _) => {
+                        _ = self.input(now, |node, cx| node.leave(cx, name, stands));
+                    }
+                }
                 if let Some(reply) = reply {
-                    _ = reply.send(done);
+                    _ = reply.send(index.is_some());
                 }
             }
+            Some(Command::Pin { name, reply }) => {
+                let lease = self.engine().index_of(name).and_then(|index| {
+                    self.act(now, index, Action::Pin(true));
+                    self.engine().lease(now, index)
+                });
+                self.pinned.push((reply, lease));
+            }
+            Some(Command::Session(command)) => self.obey_client(now, command),
+            Some(Command::Changes { sender }) => self.changes = Some(sender),
             Some(Command::Status { name, reply }) => {
-                let status = self.host.seat(name).and_then(|seat| self.host.status(now, seat));
-                _ = reply.send(status);
+                _ = reply.send(self.engine().index_of(name).and_then(|index| self.status(now, index)));
             }
             Some(Command::Elections { reply }) => {
-                let seats = self.host.seats().filter_map(|(seat, _)| self.host.status(now, seat));
-                _ = reply.send(seats.collect());
+                let all = self.engine().elections().filter_map(|(index, _)| self.status(now, index));
+                _ = reply.send(all.collect());
             }
             Some(Command::History { name, reply }) => {
-                let all = self.host.history().all();
+                let all = self.journal.history.all();
                 let wanted = all.filter(|record| name.is_none_or(|name| name == record.name));
                 _ = reply.send(wanted.copied().collect());
             }
-            Some(Command::Figures { reply }) => _ = reply.send(self.figures(now)),
+            Some(Command::Metrics { reply }) => _ = reply.send(self.metrics(now)),
             Some(Command::Stop) | None => self.leave_all(now),
         }
     }
 
-    fn figures(&self, now: Time) -> Figures {
-        Figures {
-            tally: self.host.tally(),
-            elections: self.host.len(),
-            heard: self.host.heard(now),
-            voter: self.host.voter_status(now),
-            round_trip: self.host.round_trip(),
+    fn status(&self, now: Time, index: ElectionIndex) -> Option<Status> {
+        let local = self.locals.get(index.index())?.as_ref()?;
+        let election = self.engine().election(index)?;
+        Some(report::status(now, self.engine(), &self.journal, election, &local.notes))
+    }
+
+    fn metrics(&self, now: Time) -> NodeMetrics {
+        NodeMetrics {
+            counters: self.journal.counters,
+            elections: self.engine().len(),
+            heard: self.journal.heard(now, self.engine().votes(now)),
+            voter: report::voter_status(now, self.engine()),
+            round_trip: self.engine().round_trip(),
             messages_sent: self.out.mail.messages(),
         }
     }
 
-    fn perform(&mut self, now: Time, seat: Seat, deed: Deed) {
-        let (host, out) = (&mut self.host, &mut self.out);
-        match deed {
-            Deed::Campaign => host.campaign(now, seat, out),
-            Deed::Withdraw => host.withdraw(now, seat, out),
-            Deed::Resign => host.resign(now, seat, out),
-            Deed::Transfer(to) => host.transfer(now, seat, to, out),
-            Deed::SetHealthy(healthy) => host.set_healthy(now, seat, healthy, out),
-            Deed::SetAttribute(attribute) => host.set_attribute(now, seat, attribute, out),
-            Deed::Leave { stands } => self.leave(now, seat, stands),
-        }
+    /// A handle takes part. Others may do so already as observers; their beliefs go on.
+    fn join(
+        &mut self,
+        now: Time,
+        election: &ElectionName,
+        config: Option<CandidateConfig>,
+    ) -> Result<Joined, JoinError> {
+        let index = self.input(now, |node, cx| match config {
+            Some(config) => node.join(cx, election, config),
+            None => node.observe(cx, election),
+        })?;
+        let Some(local) = self.locals[index.index()].as_ref() else { return Err(JoinError::TooMany) };
+        Ok((election.hash(), local.belief.subscribe()))
     }
 
-    /// Somebody takes part. Others may do so already as observers; their beliefs go on.
-    fn join(&mut self, now: Time, text: &str, terms: Option<Terms>) -> Result<Joined, Refused> {
-        let name = Name::of(text);
-        let earlier = match (self.host.seat(name), terms) {
-            (Some(seat), terms) => {
-                let Some(place) = self.places[seat.index()].as_mut() else { return Err(Refused::Taken) };
-                if terms.is_none() {
-                    place.users += 1;
-                    return Ok((name, place.belief.subscribe()));
-                }
-                if place.taken {
-                    return Err(Refused::Taken);
-                }
-                terms.unwrap_or_default().check(self.host.settings())?;
-                self.host.leave(now, seat, &mut self.out);
-                self.places[seat.index()].take()
+    /// The engine has joined an election, or has another candidate in it from now on: whoever is told of the election
+    /// is told of that one.
+    fn on_joined(&mut self, now: Time, index: ElectionIndex, name: Name) {
+        let config = self.engine().config();
+        let ttl = self.engine().election(index).map_or(config.candidate.ttl, |state| state.ttl());
+        let notes = Notes::new(name, config.drift.validity(ttl), now);
+        // What the earlier candidate has announced is still to be noted and told, in order.
+        self.record_events();
+        if self.locals.len() <= index.index() {
+            self.locals.resize_with(index.index() + 1, || None);
+        }
+        match &mut self.locals[index.index()] {
+            Some(local) => local.notes = notes,
+            empty => {
+                let belief = watch::Sender::new(Belief { leader: None, since: now, held: None });
+                *empty = Some(Local { notes, belief, held: None });
             }
-            (None, _) => None,
-        };
-        let seat = self.host.join(now, text, terms.unwrap_or_default(), &mut self.out)?;
-        let mut place = earlier.unwrap_or_else(|| {
-            let belief = Belief { leader: None, since: now, stint: None };
-            Place { belief: watch::Sender::new(belief), stint: None, taken: false, users: 0 }
-        });
-        // What led before leads no more, though the word of it may still be on its way, and to another seat: were
-        // its stint kept, the next time of leading would be taken for one and the same, ended or not.
-        if let Some(stint) = place.stint.take() {
-            stint.end();
-        }
-        // A new candidate knows of nobody yet, and will say so only if it changes.
-        place.belief.send_if_modified(|belief| {
-            let changed = belief.leader.is_some();
-            *belief = Belief { leader: None, since: now, stint: None };
-            changed
-        });
-        place.taken = terms.is_some();
-        place.users += 1;
-        let belief = place.belief.subscribe();
-        if self.places.len() <= seat.index() {
-            self.places.resize_with(seat.index() + 1, || None);
-        }
-        self.places[seat.index()] = Some(place);
-        Ok((name, belief))
-    }
-
-    fn leave(&mut self, now: Time, seat: Seat, stands: bool) {
-        let Some(place) = self.places[seat.index()].as_mut() else { return };
-        place.users -= 1;
-        if stands {
-            place.taken = false;
-            self.host.withdraw(now, seat, &mut self.out);
-        }
-        if self.places[seat.index()].as_ref().is_some_and(|place| place.users == 0) {
-            self.host.leave(now, seat, &mut self.out);
-            self.forget(seat);
         }
     }
 
-    /// Nobody is told of this election any more.
-    fn forget(&mut self, seat: Seat) {
-        if let Some(stint) = self.places[seat.index()].take().and_then(|place| place.stint) {
-            stint.end();
+    /// The engine has left an election. Holders know that they do not lead any more before anybody is told; and what is
+    /// still to be told of it concerns nobody: were the lease kept, the next one would be taken for the same.
+    fn on_left(&mut self, index: ElectionIndex) {
+        self.record_events();
+        self.out.end_epoch(index.index());
+        if let Some(held) = self.locals[index.index()].take().and_then(|local| local.held) {
+            held.end();
         }
     }
 
     fn leave_all(&mut self, now: Time) {
-        let seats: Vec<Seat> = self.host.seats().map(|(seat, _)| seat).collect();
-        for seat in seats {
-            // It does not believe that it leads any more before anybody is told.
-            self.forget(seat);
-            self.host.leave(now, seat, &mut self.out);
-        }
+        self.input(now, |node, cx| node.leave_all(cx));
         self.stopping = true;
     }
 }

@@ -1,4 +1,5 @@
-//! What the application asks of processes: to campaign, to resign, to transfer leadership.
+//! What the application asks of processes: to campaign, to resign, to transfer leadership, or what else an algorithm
+//! knows.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,6 +19,8 @@ pub struct Commands {
     pub resign: Vec<At<NodeId>>,
     /// The transfers of leadership.
     pub transfer: Vec<At<Handover>>,
+    /// What only some algorithms know, in their words.
+    pub command: Vec<At<Request>>,
 }
 
 pub(super) const SECTION: Section = Section {
@@ -50,6 +53,15 @@ pub(super) const SECTION: Section = Section {
             show: |spec| show(&spec.commands.transfer),
             ..Flag::NEW
         },
+        Flag {
+            name: "command",
+            value: "ID:COMMAND@TIME",
+            arity: Arity::Repeat,
+            help: "A process is told something that its algorithm knows, like '5:health off@10' or '3:leave in 2@7'",
+            read: |spec, text| add(&mut spec.commands.command, text),
+            show: |spec| show(&spec.commands.command),
+            ..Flag::NEW
+        },
     ],
 };
 
@@ -59,21 +71,25 @@ impl Commands {
         let campaigns = self.campaign.iter().map(|campaign| ("campaign", campaign.at));
         let resignations = self.resign.iter().map(|resignation| ("resign", resignation.at));
         let transfers = self.transfer.iter().map(|transfer| ("transfer", transfer.at));
-        campaigns.chain(resignations).chain(transfers)
+        let others = self.command.iter().map(|command| ("command", command.at));
+        campaigns.chain(resignations).chain(transfers).chain(others)
     }
 
     pub(super) fn apply(&self, scenario: &mut Scenario) -> Result<(), FlagError> {
         let roster = &scenario.roster;
         let mut commands = Vec::new();
         for &At { what: id, at } in &self.campaign {
-            commands.push((at, slot("campaign", roster, id)?, Command::Campaign));
+            commands.push((at, slot("campaign", roster, id)?, Command::Campaign.to_string()));
         }
         for &At { what: id, at } in &self.resign {
-            commands.push((at, slot("resign", roster, id)?, Command::Resign));
+            commands.push((at, slot("resign", roster, id)?, Command::Resign.to_string()));
         }
         for &At { what: Handover { from, to }, at } in &self.transfer {
             slot("transfer", roster, to)?;
-            commands.push((at, slot("transfer", roster, from)?, Command::Transfer(to)));
+            commands.push((at, slot("transfer", roster, from)?, Command::Transfer(to).to_string()));
+        }
+        for At { what: Request { to, text }, at } in &self.command {
+            commands.push((*at, slot("command", roster, *to)?, text.clone()));
         }
         commands.sort();
         scenario.commands = commands;
@@ -82,12 +98,15 @@ impl Commands {
 
     pub(super) fn of(scenario: &Scenario) -> Commands {
         let mut commands = Commands::default();
-        for &(at, slot, command) in &scenario.commands {
-            let id = scenario.roster.id(slot);
-            match command {
-                Command::Campaign => commands.campaign.push(At { what: id, at }),
-                Command::Resign => commands.resign.push(At { what: id, at }),
-                Command::Transfer(to) => commands.transfer.push(At { what: Handover { from: id, to }, at }),
+        for (at, slot, text) in &scenario.commands {
+            let (at, id) = (*at, scenario.roster.id(*slot));
+            match text.parse() {
+                Ok(Command::Campaign) => commands.campaign.push(At { what: id, at }),
+                Ok(Command::Resign) => commands.resign.push(At { what: id, at }),
+                Ok(Command::Transfer(to)) => {
+                    commands.transfer.push(At { what: Handover { from: id, to }, at });
+                }
+                Err(_) => commands.command.push(At { what: Request { to: id, text: text.clone() }, at }),
             }
         }
         commands
@@ -122,9 +141,48 @@ impl fmt::Display for Handover {
     }
 }
 
+/// A command of an algorithm's own to a process: `5:health off`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The process.
+    pub to: NodeId,
+    /// The command, in the algorithm's words.
+    pub text: String,
+}
+
+impl Timed for Request {
+    const EXAMPLE: &'static str = "5:health off";
+}
+
+impl FromStr for Request {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Request, String> {
+        let (to, command) =
+            text.split_once(':').ok_or_else(|| format!("`{text}` has not the form 5:health off"))?;
+        Ok(Request { to: to.parse()?, text: command.to_string() })
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.to, self.text)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_of_an_algorithm_are_parsed_as_they_are_printed() {
+        let request: At<Request> = "5:health off in 2@30".parse().unwrap();
+        assert_eq!(request.what, Request { to: NodeId(5), text: "health off in 2".to_string() });
+        assert_eq!(request.to_string(), "5:health off in 2@30");
+        for text in ["5:pin", "5@3", "x:pin@3"] {
+            assert!(text.parse::<At<Request>>().is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn transfers_are_parsed_as_they_are_printed() {

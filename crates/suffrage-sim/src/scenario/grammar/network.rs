@@ -116,7 +116,7 @@ pub(super) const SECTION: Section = Section {
                    suspicions at a rate per process and time unit; or by messages of a real detector, which may \
                    err: heartbeat:PERIOD,TIMEOUT, phi:THRESHOLD[,PERIOD] (8 errs in one silence of 10^8; \
                    without PERIOD there is one heartbeat per longest delay) or gossip:PERIOD,T_FAIL; \
-                   `suffrage simulate-detector` measures those",
+                   `suffrage-lab simulate-detector` measures those",
             read: |spec, text| set(&mut spec.network.detector, text.parse::<Detector>()),
             show: |spec| show([&spec.network.detector]),
             ..Flag::NEW
@@ -127,7 +127,7 @@ pub(super) const SECTION: Section = Section {
             help: "How multicasts reach people, of algorithms that multicast: broadcast (each addressee misses \
                    it as often as any message), ideal:PROBABILITY (each is reached so often, whatever --loss is; \
                    heartbeats too; alone, `ideal` is ideal:1, less what --mcast-loss says), or \
-                   bimodal:FANOUT,ROUNDS (a broadcast repaired by gossip); `suffrage simulate-multicast` \
+                   bimodal:FANOUT,ROUNDS (a broadcast repaired by gossip); `suffrage-lab simulate-multicast` \
                    measures them",
             read: |spec, text| set(&mut spec.network.multicast, text.parse::<Multicast>()),
             show: |spec| show([&spec.network.multicast]),

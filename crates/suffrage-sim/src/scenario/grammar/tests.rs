@@ -138,7 +138,8 @@ fn a_cut_is_printed_with_its_own_end() {
 #[test]
 fn the_order_of_commands_does_not_matter() {
     use suffrage_algorithms::raft::Raft;
-    let scenario = scenario("--initiator all --campaign 1@40,2@40 --resign 1@40,2@40 --until 90");
+    // Process 1 leads by then: to campaign changes nothing before it resigns, and much after.
+    let scenario = scenario("--initiator 1 --campaign 1@40 --resign 1@40 --until 90");
     let mut reversed = scenario.clone();
     reversed.commands.reverse();
     let hash = |scenario: &Scenario| scenario.run::<Raft>(&Default::default()).trace_hash;

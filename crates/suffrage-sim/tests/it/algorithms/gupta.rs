@@ -101,7 +101,7 @@ fn any_choice_function_elects_its_best() {
 fn ranks_that_change_between_elections_are_heeded() {
     let mut scenario = Scenario { ranking: Ranking::Id, ..flawless(50, 1) };
     scenario.plan = vec![(at(60), Fault::Rank(49, -1)), (at(60), Fault::Rank(7, 1_000))];
-    scenario.commands = vec![(at(70), 3, Command::Campaign)];
+    scenario.commands = vec![(at(70), 3, Command::Campaign.to_string())];
     let outcome = scenario.run::<Gupta>(&Arc::default());
     assert_eq!((outcome.leader, outcome.leaderships), (Some(NodeId(8)), 2));
 }
@@ -139,7 +139,7 @@ fn initiators_at_different_times_do_no_harm() {
         scenario.latency = Latency::Uniform(Span::ZERO, Span::UNIT);
         let alone = scenario.clone();
         scenario.commands =
-            (0..12).map(|place| (at(5 * place), 7 * place as usize, Command::Campaign)).collect();
+            (0..12).map(|place| (at(5 * place), 7 * place as usize, Command::Campaign.to_string())).collect();
         for (scenario, strong) in [alone, scenario].iter().zip(&mut strong) {
             strong.push(figure(&scenario.run::<Gupta>(&Arc::default()), "strong"));
         }
@@ -197,7 +197,7 @@ fn why_a_run_failed_is_told() {
     assert_eq!(figures.map(|name| figure(&outcome, name)), [0.0, 1.0, 1.0, 0.0, 0.0, 1.0]);
     // Two halves that do not hear of each other, and do not notice.
     (scenario.initiators, scenario.detector) = (vec![], Detector::Ideal { delay: Span::from_millis(2) });
-    scenario.commands = [10, 90].map(|slot| (at(10), slot, Command::Campaign)).to_vec();
+    scenario.commands = [10, 90].map(|slot| (at(10), slot, Command::Campaign.to_string())).to_vec();
     scenario.plan =
         vec![(Time::ZERO, Fault::Cut(0, Cut::new(100, &[(0..50).collect(), (50..100).collect()], false)))];
     scenario.ranking = Ranking::Id;

@@ -289,7 +289,7 @@ fn a_voter_that_restarts_is_silent_for_as_long_as_computed() {
         let back = Time::ZERO + timings.ttl;
         scenario.plan = vec![(back, Fault::Crash(0)), (back, Fault::Recover { slot: 0, disk: true })];
         let end = back + budget.silence;
-        let asks = (1..700).map(|place| (back + span("5ms") * place, 2, Command::Campaign));
+        let asks = (1..700).map(|place| (back + span("5ms") * place, 2, Command::Campaign.to_string()));
         scenario.commands = asks.collect();
         let mut world =
             scenario.world::<QuorumLease>(&Options { voters: 1, exact: Some(timings), ..Options::default() });

@@ -90,7 +90,11 @@ fn envied(seed: u64) -> Scenario {
     scenario.drift = 0.01;
     scenario.initiators = vec![rng.below(6) as usize];
     for _ in 0..10 {
-        scenario.commands.push((time(40 + rng.below(200)), rng.below(6) as usize, Command::Campaign));
+        scenario.commands.push((
+            time(40 + rng.below(200)),
+            rng.below(6) as usize,
+            Command::Campaign.to_string(),
+        ));
     }
     let down = 40 + rng.below(100);
     scenario.plan = vec![

@@ -65,7 +65,7 @@ fn jump(slot: usize, by: u64, back: bool) -> Outcome {
     if slot < 3 {
         scenario.plan.push((time(42), Fault::Jump { slot: (slot + 1) % 3, by: Span::from_millis(by), back }));
     }
-    scenario.commands = (43..80).map(|at| (time(at), 6, Command::Campaign)).collect();
+    scenario.commands = (43..80).map(|at| (time(at), 6, Command::Campaign.to_string())).collect();
     scenario.run::<QuorumLease>(&Options { voters: 3, ..Options::default() })
 }
 

@@ -73,7 +73,7 @@ fn a_renewal_takes_two_messages_a_voter_and_nothing_else_happens() {
 fn a_handover_takes_six_messages_a_voter_however_many_wait() {
     for members in [10, 100, 1_000] {
         let (mut scenario, options) = called(members, 5, members - 1);
-        scenario.commands = vec![(time(200), members - 1, Command::Resign)];
+        scenario.commands = vec![(time(200), members - 1, Command::Resign.to_string())];
         scenario.plan = vec![(time(300), Fault::Crash(members - 2))];
         let mut world = scenario.world::<QuorumLease>(&options);
         world.run(time(199));
@@ -108,10 +108,10 @@ fn succession(members: usize, what: &str, leader: usize, next: usize) -> u64 {
     scenario.ranking = Ranking::Listed(vec![(NodeId(next as u64 + 1), 1_000)]);
     let at = time(200);
     match what {
-        "a handover by release" => scenario.commands = vec![(at, leader, Command::Resign)],
+        "a handover by release" => scenario.commands = vec![(at, leader, Command::Resign.to_string())],
         "a handover by transfer" => {
             scenario.ranking = Ranking::LowestId;
-            scenario.commands = vec![(at, leader, Command::Transfer(NodeId(next as u64 + 1)))];
+            scenario.commands = vec![(at, leader, Command::Transfer(NodeId(next as u64 + 1)).to_string())];
         }
         // It has been cut off for so long that its lease is over, and hears of nothing.
         _ => scenario.plan = vec![(at, Fault::Pause(leader, time(280)))],
@@ -198,7 +198,7 @@ fn a_transfer_is_quick_and_so_is_its_fall_back() {
         if dead {
             scenario.plan = vec![(time(99), Fault::Crash(6))];
         }
-        scenario.commands = vec![(time(100), 3, Command::Transfer(NodeId(7)))];
+        scenario.commands = vec![(time(100), 3, Command::Transfer(NodeId(7)).to_string())];
         let mut world = scenario.world::<QuorumLease>(&options);
         world.run(time(150));
         let period = world.ledger().leaderships[1];
@@ -259,7 +259,7 @@ fn among_equals_everybody_gets_a_turn() {
         scenario.ranking = Ranking::Listed((1..=9).map(|id| (NodeId(id), 7 as Attribute)).collect());
         scenario.until = Some(time(6_000));
         scenario.commands = (1..60)
-            .flat_map(|turn| (3..9).map(move |slot| (time(100 * turn), slot, Command::Resign)))
+            .flat_map(|turn| (3..9).map(move |slot| (time(100 * turn), slot, Command::Resign.to_string())))
             .collect();
         let options = Options { voters: 3, candidates: Some(6), ..Options::default() };
         let mut world = scenario.world::<QuorumLease>(&options);

@@ -18,7 +18,7 @@ fn voters_that_do_not_stand_know_who_leads_and_never_do() {
     let mut scenario = Scenario::new(Roster::numbered(5));
     // Whatever they are told.
     scenario.initiators = vec![0, 1, 2];
-    scenario.commands = (0..3).map(|slot| (time(50), slot, Command::Campaign)).collect();
+    scenario.commands = (0..3).map(|slot| (time(50), slot, Command::Campaign.to_string())).collect();
     // Then those who may lead die: that nobody does is no broken promise.
     scenario.plan = vec![(time(100), Fault::Crash(3)), (time(100), Fault::Crash(4))];
     let mut world = scenario.world::<QuorumLease>(&options);
@@ -67,7 +67,7 @@ fn promises_are_checked_in_every_election() {
             voters: 3,
             names: 3,
             ttl: 8,
-            renew: 3,
+            renew: Some(3),
             bug: Some(Bug::ForgetCeiling),
             ..Options::default()
         },

@@ -69,8 +69,10 @@ fn a_chain_changes_nothing() {
     for seed in 0..seeds() {
         let mut scenario = group(3, seed);
         scenario.plan = vec![(time(50), Fault::Cut(1, Cut::chained(3, 0, 2)))];
-        scenario.commands =
-            (60..200).step_by(20).map(|at| (time(at), 0, suffrage_core::Command::Campaign)).collect();
+        scenario.commands = (60..200)
+            .step_by(20)
+            .map(|at| (time(at), 0, suffrage_core::Command::Campaign.to_string()))
+            .collect();
         let mut world = scenario.world::<QuorumLease>(&Options::default());
         world.check(Box::new(Stability::of_terms_after(Span::from_millis(5))));
         world.run(time(49));

@@ -52,7 +52,7 @@ pub(crate) fn stormy(seed: u64) -> (Scenario, Options) {
         if let Fault::Recover { slot, .. } = fault
             && rng.chance(0.5)
         {
-            scenario.commands.push((*at, *slot, Command::Campaign));
+            scenario.commands.push((*at, *slot, Command::Campaign.to_string()));
         }
     }
     let voters = *rng.pick(&[1, 2, 3, 3, 3, 4, 5, 5, 5]).expect("there are some");
@@ -93,13 +93,13 @@ fn partial_cuts(rng: &mut Rng, members: usize) -> Vec<(Time, Fault)> {
         .collect()
 }
 
-fn command(rng: &mut Rng, members: usize) -> (Time, usize, Command) {
+fn command(rng: &mut Rng, members: usize) -> (Time, usize, String) {
     let command = match rng.below(3) {
         0 => Command::Campaign,
         1 => Command::Resign,
         _ => Command::Transfer(NodeId(1 + rng.below(members as u64))),
     };
-    (moment(rng), rng.below(members as u64) as usize, command)
+    (moment(rng), rng.below(members as u64) as usize, command.to_string())
 }
 
 /// The same, with ranks that change.

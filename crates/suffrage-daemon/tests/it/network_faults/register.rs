@@ -1,0 +1,174 @@
+//! Two registers on a host of their own, and what leaders do with them.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use suffrage::{Fenced, Stale};
+use suffrage_testbed::Host;
+
+use crate::network_faults::history::{Deed, Event};
+
+/// Where on its host.
+pub(crate) const PORT: u16 = 7000;
+
+/// What a leader does: it counts in both registers, and notes what it was told is done. One who is refused tries
+/// the other register, and ends. `SUFFRAGE_TOKEN` and `SUFFRAGE_LEADER` are from `suffrage run`.
+pub(crate) const WRITER: &str = r#"
+echo "start $SUFFRAGE_TOKEN $SUFFRAGE_LEADER $$" >>"$NOTES"
+exec 3<>"/dev/tcp/$REGISTER"
+ask() { echo "$*" >&3; read -r -t 10 answer number <&3 || exit 1; }
+for register in fenced trusting; do
+    ask "$register begin $SUFFRAGE_TOKEN $SUFFRAGE_LEADER"
+    [ "$answer" = done ] || exit 1
+    declare "$register=$number"
+done
+while :; do
+    for register in fenced trusting; do
+        next=$((${!register} + 1))
+        ask "$register write $SUFFRAGE_TOKEN $SUFFRAGE_LEADER $next"
+        [ "$answer" = done ] || { refused=1; continue; }
+        declare "$register=$next"
+        echo "$register $SUFFRAGE_TOKEN $SUFFRAGE_LEADER $next" >>"$NOTES"
+    done
+    [ -z "$refused" ] || exit 1
+    sleep 0.02
+done
+"#;
+
+/// What a register holds, and how it came to.
+#[derive(Debug, Default)]
+struct Held {
+    number: u64,
+    history: Vec<Event>,
+}
+
+impl Held {
+    /// Does it, and tells the number.
+    fn apply(&mut self, event: Event) -> u64 {
+        if let Deed::Write(number) = event.deed {
+            self.number = number;
+        }
+        self.history.push(event);
+        self.number
+    }
+}
+
+#[derive(Debug, Default)]
+struct Both {
+    fenced: Fenced<Held>,
+    /// What the fence has refused, and how much it had taken by then.
+    refused: Vec<(usize, Event)>,
+    trusting: Held,
+}
+
+/// A register that checks tokens, with what the library has for that, beside one that does not.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Registers(Arc<Mutex<Both>>);
+
+impl Registers {
+    /// Serves them on this host, until the process ends.
+    pub(crate) fn serve(host: &Host) -> Registers {
+        let address = SocketAddr::from((host.address(), PORT));
+        let listener = host.enter(|| TcpListener::bind(address)).unwrap();
+        let registers = Registers::default();
+        let served = registers.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let registers = served.clone();
+                thread::spawn(move || registers.answer(stream));
+            }
+        });
+        registers
+    }
+
+    /// Until the other side is gone.
+    fn answer(&self, stream: TcpStream) {
+        _ = stream.set_nodelay(true);
+        let Ok(mut writer) = stream.try_clone() else { return };
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            // Half a line is what is left of a writer that was killed.
+            let Some((register, event)) = parse(&line) else { return };
+            let answer = match register {
+                "fenced" => self.ask_fenced(event),
+                _ => Ok(self.both().trusting.apply(event)),
+            };
+            let answer = match answer {
+                Ok(number) => format!("done {number}\n"),
+                Err(stale) => format!("stale {}\n", stale.greatest),
+            };
+            if writer.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn ask_fenced(&self, event: Event) -> Result<u64, Stale> {
+        let mut both = self.both();
+        let answer = both.fenced.update(event.token, |held| held.apply(event));
+        if answer.is_err() {
+            let place = both.fenced.read(|held| held.history.len());
+            both.refused.push((place, Event { taken: false, ..event }));
+        }
+        answer
+    }
+
+    /// What was asked of the register that checks tokens.
+    pub(crate) fn fenced(&self) -> Vec<Event> {
+        let both = self.both();
+        let mut history = both.fenced.read(|held| held.history.clone());
+        // From the end, so that the places of the others stay as they are.
+        for (place, event) in both.refused.iter().rev() {
+            history.insert(*place, *event);
+        }
+        history
+    }
+
+    /// What was asked of the other one.
+    pub(crate) fn trusting(&self) -> Vec<Event> {
+        self.both().trusting.history.clone()
+    }
+
+    fn both(&self) -> MutexGuard<'_, Both> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A line like `fenced write 7 11 42`: token 7, writer 11.
+fn parse(line: &str) -> Option<(&str, Event)> {
+    let mut words = line.split(' ');
+    let register = words.next().filter(|register| ["fenced", "trusting"].contains(register))?;
+    let deed = words.next()?;
+    let numbers: Vec<u64> = words.map(str::parse).collect::<Result<_, _>>().ok()?;
+    let (token, writer, deed) = match (deed, &numbers[..]) {
+        ("begin", &[token, writer]) => (token, writer, Deed::Begin),
+        ("write", &[token, writer, number]) => (token, writer, Deed::Write(number)),
+        _ => return None,
+    };
+    Some((register, Event { token, writer, deed, taken: true }))
+}
+
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_history_has_what_was_refused_in_its_place() {
+        let registers = Registers::default();
+        let ask = |line: &str| {
+            let (register, event) = parse(line).unwrap();
+            assert_eq!(register, "fenced");
+            registers.ask_fenced(event)
+        };
+        assert_eq!(ask("fenced begin 3 1"), Ok(0));
+        assert_eq!(ask("fenced write 3 1 1"), Ok(1));
+        assert_eq!(ask("fenced begin 5 2"), Ok(1));
+        assert_eq!(ask("fenced write 3 1 2"), Err(Stale { token: 3, greatest: 5 }));
+        assert_eq!(ask("fenced begin 4 9"), Err(Stale { token: 4, greatest: 5 }));
+        assert_eq!(ask("fenced write 5 2 2"), Ok(2));
+        let taken: Vec<(u64, bool)> =
+            registers.fenced().iter().map(|event| (event.token, event.taken)).collect();
+        assert_eq!(taken, [(3, true), (3, true), (5, true), (3, false), (4, false), (5, true)]);
+        assert!(parse("fenced write 3 1").is_none() && parse("other begin 3 1").is_none());
+    }
+}

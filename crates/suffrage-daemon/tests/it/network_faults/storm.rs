@@ -1,0 +1,76 @@
+//! Faults by chance, one after the other; then the network is healed, and somebody must lead.
+
+use std::time::Duration;
+use std::{env, thread};
+
+use suffrage_core::Rng;
+use suffrage_testbed::Weather;
+
+use crate::network_faults::support::Cluster;
+
+const MS: Duration = Duration::from_millis(1);
+const FAULTS: usize = 12;
+
+/// One more fault. In every second case those of the network before it are over.
+fn strike(cluster: &mut Cluster, rng: &mut Rng) -> String {
+    if rng.chance(0.5) {
+        cluster.network.heal();
+    }
+    let mut hosts = cluster.hosts();
+    rng.shuffle(&mut hosts);
+    let others = hosts.split_off(1 + rng.below(2) as usize);
+    let few = hosts;
+    match rng.below(7) {
+        0 | 1 => {
+            cluster.network.cut(&few, &others);
+            format!("{few:?} are cut off")
+        }
+        2 => {
+            cluster.network.cut_one_way(&few, &others);
+            format!("{few:?} are not heard")
+        }
+        3 => {
+            cluster.network.cut_one_way(&others, &few);
+            format!("{few:?} do not hear")
+        }
+        4 => {
+            let loss = rng.unit() * 0.3;
+            let weather = Weather { loss, delay: 2 * MS, jitter: 60 * MS, duplication: 0.2 };
+            cluster.network.set_weather_everywhere(weather);
+            format!("the weather is bad, {loss:.2} is lost")
+        }
+        5 => {
+            let host = few[0];
+            cluster.kill_node(host);
+            cluster.start_node(host, &[]);
+            format!("voter {host} is killed, and comes back")
+        }
+        _ => {
+            // What is left of its writer is its guard's affair.
+            let host = cluster.last_leader().map_or(few[0], |leader| leader.host);
+            cluster.candidates[host - 1] = None;
+            cluster.candidates[host - 1] = Some(cluster.run(host, &cluster.keys(host)));
+            format!("{host}'s candidate is killed, and comes back")
+        }
+    }
+}
+
+#[test]
+fn whatever_happens_nothing_is_lost_and_when_it_is_over_somebody_leads() {
+    let seed = env::var("SUFFRAGE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(6);
+    println!("SUFFRAGE_SEED={seed}");
+    let mut cluster = Cluster::with_writers(5, seed);
+    let mut rng = Rng::new(seed);
+    let first = cluster.leader_after(0);
+    for _ in 0..FAULTS {
+        println!("{}", strike(&mut cluster, &mut rng));
+        thread::sleep(500 * MS + (1_000 * MS).mul_f64(rng.unit()));
+        cluster.verify_fenced();
+    }
+    cluster.network.heal();
+    let last = cluster.settled();
+    assert!(last.token >= first.token);
+    cluster.writes_on(last, 20);
+    cluster.verify_fenced();
+    println!("where tokens are not checked: {:?}", cluster.verify_trusting());
+}

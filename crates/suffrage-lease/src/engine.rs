@@ -1,0 +1,624 @@
+//! A node's part in very many elections, without I/O: the process that wire, simulator and model checker run.
+//!
+//! ```text
+//!   commands ────┐  ┌──────────────────────────────────┐  ┌─▶ what must be on the disk
+//!   messages ────┼─▶│ Engine                           │──┼─▶ announcements: who leads what
+//!   the timer ───┘  │   Voter, if the node votes       │  └─▶ messages
+//!                   │   ElectionState, for each name:  │
+//!                   │     Candidate, contention policy │
+//!                   └──────────────────────────────────┘
+//! ```
+//!
+//! [`Voter`] and [`Candidate`] are the protocol, on which safety rests. Around them this module decides *when* a
+//! node campaigns:
+//! - a node that has handed over *yields* to others for a while ([`Engine::yield_window`]);
+//! - after a death, a woken candidate *defers* until the grants of all voters have run out, and until a rival that
+//!   comes first has had its chance ([`Engine::should_defer_campaign`]);
+//! - a candidate that hears of a rival's campaign lets it finish ([`Engine::defer_to_rival`]);
+//! - a candidate that was defeated *retries* a few times by itself ([`ElectionState::retry`]).
+//!
+//! Renewals are brought into step, so that they share datagrams: each is due up to a *slack* (a sixtieth of the ttl)
+//! before it has to be, and waits for the next of the node's ticks within that. A renewal that comes earlier than it
+//! has to is always safe: the lease is counted from the moment of the question, and each answer moves its end further
+//! away, never nearer. The price is a twentieth more renewals at most.
+
+mod command;
+mod config;
+mod effects;
+mod election;
+mod timer_queue;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use suffrage_core::{Announcement, Attribute, Context, NodeId, Process, Span, Start, Time};
+
+pub use self::command::{Action, Command, ElectionName};
+pub use self::config::{CandidateConfig, EngineConfig, InvalidConfig};
+use self::effects::{Loopback, NodeEffects};
+pub use self::election::{ELECTION_MEMORY, ElectionIndex, ElectionState};
+use self::timer_queue::TimerQueue;
+use crate::candidate::{Candidate, Lease, Stage};
+use crate::message::{Ask, Body, Message, Name, Reply};
+use crate::timings::Bug;
+use crate::voter::{Saved, Voter};
+
+/// How many candidates are looked at in one turn: some datagrams full of renewals, after which it is time to
+/// see who has answered.
+const TURN: usize = 512;
+/// A node that has handed over yields for so many rounds of questions and answers, as long as they have lately
+/// been: to be woken takes half of one, to be granted a lease one and a half.
+const YIELD_ROUNDS: u64 = 4;
+/// But for this long at least: a node that is woken has to come round to it.
+const SHORTEST_YIELD: Span = Span::from_nanos(200_000);
+/// After a death, a candidate that is not the first lets the first go first for this long at least: timers of the
+/// system wake a millisecond late, and on a busy machine two.
+const TIMER_GRAIN: Span = Span::from_nanos(3_000_000);
+/// The most elections a node takes part in.
+const MOST_ELECTIONS: usize = 10_000_000;
+
+/// What an engine waits for: whatever is due next, of its voter and of all its elections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Timer;
+
+suffrage_core::timer_indices!(Timer);
+
+/// Why a node does not take part in an election.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JoinError {
+    /// The configuration cannot work.
+    Invalid(InvalidConfig),
+    /// The node takes part already, in this election or in another whose name has the same hash.
+    AlreadyJoined,
+    /// The node takes part in as many elections as it can.
+    TooMany,
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JoinError::Invalid(invalid) => invalid.fmt(f),
+            JoinError::AlreadyJoined => f.write_str("this node takes part in that election already"),
+            JoinError::TooMany => {
+                write!(f, "this node takes part in {MOST_ELECTIONS} elections, and no more")
+            }
+        }
+    }
+}
+
+impl std::error::Error for JoinError {}
+
+impl From<InvalidConfig> for JoinError {
+    fn from(invalid: InvalidConfig) -> JoinError {
+        JoinError::Invalid(invalid)
+    }
+}
+
+/// A node's part in very many elections: a [`Voter`] if it is one, and a [`Candidate`] for each name.
+///
+/// Inputs are those of a [`Process`]; what an application asks for is a [`Command`]. What the candidates say to the
+/// voter of the same node is no message: it happens within the same input. What becomes of an election is announced
+/// under its [`ElectionIndex`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Engine {
+    me: NodeId,
+    config: Arc<EngineConfig>,
+    voters: Arc<[NodeId]>,
+    voter: Option<Voter>,
+    names: BTreeMap<Name, ElectionIndex>,
+    elections: Vec<Option<Box<ElectionState>>>,
+    /// The indices that are free.
+    vacant: Vec<ElectionIndex>,
+    timers: TimerQueue,
+    loopback: Loopback,
+    /// How long voters lately took to answer.
+    round_trip: Span,
+    /// The moment for which the timer is set.
+    armed: Option<Time>,
+}
+
+impl Engine {
+    /// The engine of a node that takes part in no election yet.
+    pub fn new(me: NodeId, config: EngineConfig) -> Result<Engine, InvalidConfig> {
+        config.check()?;
+        Ok(Engine {
+            me,
+            voters: config.voters.as_slice().into(),
+            config: Arc::new(config),
+            voter: None,
+            names: BTreeMap::new(),
+            elections: Vec::new(),
+            vacant: Vec::new(),
+            timers: TimerQueue::default(),
+            loopback: Loopback::new(),
+            round_trip: Span::ZERO,
+            armed: None,
+        })
+    }
+
+    // What can be asked of it: none of it changes anything.
+
+    /// Who this is.
+    pub fn me(&self) -> NodeId {
+        self.me
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &EngineConfig {
+        &self.config
+    }
+
+    /// The node's voter, if it is one.
+    pub fn voter(&self) -> Option<&Voter> {
+        self.voter.as_ref()
+    }
+
+    /// Whether the node's voter answers at this moment: not if it has lost its disk, or is silent after a restart.
+    pub fn votes(&self, now: Time) -> bool {
+        self.voter.as_ref().is_some_and(|voter| voter.votes() && now >= voter.silent_until())
+    }
+
+    /// How long voters have lately taken to answer.
+    pub fn round_trip(&self) -> Span {
+        self.round_trip
+    }
+
+    /// The index of the election of this name, if the node takes part in it.
+    pub fn index_of(&self, name: Name) -> Option<ElectionIndex> {
+        self.names.get(&name).copied()
+    }
+
+    /// What the node knows of an election.
+    pub fn election(&self, index: ElectionIndex) -> Option<&ElectionState> {
+        self.elections.get(index.index())?.as_deref()
+    }
+
+    /// Every election that the node takes part in.
+    pub fn elections(&self) -> impl Iterator<Item = (ElectionIndex, &ElectionState)> {
+        self.names.values().filter_map(|&index| Some((index, self.election(index)?)))
+    }
+
+    /// In how many elections the node takes part.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether the node takes part in none.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// The lease that the node holds in an election, if its clock does not show that it is over.
+    pub fn lease(&self, now: Time, index: ElectionIndex) -> Option<Lease> {
+        self.election(index)?.lease(now)
+    }
+
+    /// Tells whether the node can take part in an election; if not, [`Action::Join`] changes nothing.
+    pub fn check_join(
+        &self,
+        election: &ElectionName,
+        config: Option<&CandidateConfig>,
+    ) -> Result<(), JoinError> {
+        config.unwrap_or(&self.config.candidate).check(&self.config)?;
+        if self.names.contains_key(&election.hash()) {
+            return Err(JoinError::AlreadyJoined);
+        }
+        if self.names.len() >= MOST_ELECTIONS {
+            return Err(JoinError::TooMany);
+        }
+        Ok(())
+    }
+
+    // What the application asks for.
+
+    /// Carries out an action in an election that the node takes part in.
+    pub fn act(&mut self, cx: &mut Context<'_, Self>, index: ElectionIndex, action: Action) {
+        let now = cx.now();
+        match action {
+            Action::Join(_) => {}
+            Action::Leave => self.leave(cx, index),
+            Action::Stand { once } => self.change_standing(cx, index, |state| {
+                if !state.standing || !once {
+                    (state.standing, state.once) = (true, once);
+                }
+            }),
+            Action::Campaign => self.campaign(cx, index),
+            Action::Withdraw => self.change_standing(cx, index, |state| state.standing = false),
+            Action::Resign => self.input(cx, index, |state, fx| {
+                state.stand_back(now);
+                state.candidate.release(fx, now);
+            }),
+            Action::Transfer(to) => self.input(cx, index, |state, fx| {
+                if to != fx.cx.me() {
+                    state.stand_back(now);
+                }
+                state.candidate.transfer(fx, now, to);
+            }),
+            Action::Health(healthy) => self.change_standing(cx, index, |state| state.healthy = healthy),
+            Action::Rank(attribute) => {
+                self.input(cx, index, |state, _| state.candidate.set_attribute(now, attribute));
+            }
+            Action::Pin(pinned) => {
+                self.input(cx, index, |state, _| state.pinned = pinned && state.lease(now).is_some());
+            }
+        }
+        self.arm(cx);
+    }
+
+    /// Takes part in an election: as an observer, unless the configuration says that it stands.
+    fn join(&mut self, cx: &mut Context<'_, Self>, text: &ElectionName, config: Option<CandidateConfig>) {
+        if self.check_join(text, config.as_ref()).is_err() {
+            return;
+        }
+        let (now, name, config) = (cx.now(), text.hash(), config.unwrap_or(self.config.candidate));
+        let index = self.vacant.pop().unwrap_or_else(|| {
+            self.elections.push(None);
+            ElectionIndex(self.elections.len() as u32 - 1)
+        });
+        let (me, voters) = (self.me, Arc::clone(&self.voters));
+        let timings = config.timings(&self.config);
+        let mut fx = NodeEffects::of_candidate(cx, &mut self.loopback, index, name);
+        let mut candidate = Candidate::new(me, voters, timings, config.attribute, &mut fx, now);
+        if config.wait_out_previous_holder {
+            candidate = candidate.wait_out_previous_holder();
+        }
+        if !config.standing {
+            candidate.set_healthy(&mut fx, now, false);
+            candidate.look_by(now);
+        }
+        let state = ElectionState::new(text.clone(), candidate, &config, &self.config, now);
+        self.elections[index.index()] = Some(Box::new(state));
+        self.names.insert(name, index);
+        self.schedule(index);
+    }
+
+    /// Takes part no longer. If the node led, it has handed over.
+    fn leave(&mut self, cx: &mut Context<'_, Self>, index: ElectionIndex) {
+        if self.config.bug == Some(Bug::LeaveSilently) {
+            let now = cx.now();
+            self.input(cx, index, |state, fx| {
+                fx.muted = true;
+                state.candidate.release(fx, now);
+            });
+        }
+        self.change_standing(cx, index, |state| state.standing = false);
+        let Some(state) = self.elections.get_mut(index.index()).and_then(Option::take) else { return };
+        if state.leader().is_some() {
+            cx.announce_in(index.index(), Announcement::Undecided);
+        }
+        self.timers.set(index.0, state.armed, None);
+        self.names.remove(&state.name);
+        self.vacant.push(index);
+    }
+
+    /// Contends now, unless the node yields to others. A node that does not stand begins to, once.
+    fn campaign(&mut self, cx: &mut Context<'_, Self>, index: ElectionIndex) {
+        let now = cx.now();
+        if self.election(index).is_some_and(|state| !state.standing) {
+            return self.change_standing(cx, index, |state| (state.standing, state.once) = (true, true));
+        }
+        self.input(cx, index, |state, fx| {
+            if now >= state.yields_until() {
+                state.candidate.contend(fx, now);
+            } else if state.runs() {
+                state.campaign_at = Some(state.yields_until());
+            }
+        });
+    }
+
+    /// Changes what decides whether the candidate runs, and tells it if that has changed.
+    fn change_standing(
+        &mut self,
+        cx: &mut Context<'_, Self>,
+        index: ElectionIndex,
+        change: impl FnOnce(&mut ElectionState),
+    ) {
+        let now = cx.now();
+        let Some(state) = self.election(index) else { return };
+        // A candidate that waits asks every voter it can reach: this node's own knows of it.
+        let alone = self.voter.as_ref().is_some_and(|voter| voter.waiters(state.name).next().is_none());
+        let window = if alone { Span::ZERO } else { self.yield_window(state.ttl) };
+        self.input(cx, index, |state, fx| {
+            let before = state.runs();
+            change(state);
+            match (before, state.runs()) {
+                (false, true) => {
+                    state.candidate.set_healthy(fx, now, true);
+                    // A node that has just handed over to others must not be there before them.
+                    if now < state.yield_until {
+                        state.campaign_at = Some(state.yield_until);
+                    } else {
+                        state.candidate.contend(fx, now);
+                    }
+                }
+                (true, false) => {
+                    if state.candidate.lease().is_some() {
+                        state.yield_until = state.yield_until.max(now + window);
+                    }
+                    (state.campaign_at, state.woken) = (None, false);
+                    state.candidate.set_healthy(fx, now, false);
+                }
+                _ => {}
+            }
+        });
+    }
+
+    /// For how long a node that has handed over a lease of this length yields, if nobody says otherwise.
+    fn yield_window(&self, ttl: Span) -> Span {
+        let most = (self.config.delay * YIELD_ROUNDS).max(Span::from_nanos(ttl.as_nanos() / 4));
+        (self.round_trip * YIELD_ROUNDS).max(SHORTEST_YIELD).min(most)
+    }
+
+    // What reaches it.
+
+    fn hear(&mut self, cx: &mut Context<'_, Self>, from: NodeId, Message { name, body }: Message) {
+        let now = cx.now();
+        match body {
+            Body::Ask(ask) => {
+                let Some(voter) = &mut self.voter else { return };
+                voter.on_ask(&mut NodeEffects::of_voter(cx, &mut self.loopback), now, from, name, ask);
+                if from != self.me {
+                    self.observe_ask(now, from, name, ask);
+                }
+            }
+            Body::Reply(reply) => {
+                let Some(index) = self.index_of(name) else { return };
+                let votes = self.votes(now);
+                if let Some(state) = self.elections[index.index()].as_mut() {
+                    state.update_retries(&reply, votes);
+                }
+                match reply {
+                    Reply::Vacant { .. } if self.should_defer_campaign(now, index) => return,
+                    Reply::Vacant { .. } => {}
+                    _ => self.measure_round_trip(now, from, index),
+                }
+                self.put(cx, index, |state, fx| state.candidate.on_reply(fx, now, from, reply));
+            }
+            Body::Claim { attribute } => {
+                let Some(index) = self.index_of(name) else { return };
+                let ignores_pins = self.config.bug == Some(Bug::IgnorePin);
+                self.put(cx, index, |state, fx| {
+                    if !state.pinned || ignores_pins {
+                        state.candidate.on_claim(fx, now, from, attribute);
+                    }
+                });
+            }
+        }
+    }
+
+    fn drain_loopback(&mut self, cx: &mut Context<'_, Self>) {
+        while let Some(message) = self.loopback.pop_front() {
+            self.hear(cx, self.me, message);
+        }
+    }
+
+    /// Does some of what is due.
+    fn on_due(&mut self, cx: &mut Context<'_, Self>) {
+        let now = cx.now();
+        if let Some(voter) = &mut self.voter
+            && voter.next_due().is_some_and(|due| due <= now)
+        {
+            voter.on_due(&mut NodeEffects::of_voter(cx, &mut self.loopback), now);
+            self.drain_loopback(cx);
+        }
+        for _ in 0..TURN {
+            let Some(index) = self.timers.take(now).map(ElectionIndex) else { return };
+            let Some(state) = self.elections[index.index()].as_mut() else { continue };
+            state.armed = None;
+            // A candidate that retries need not, if the node's own voter knows who leads by now.
+            let held = state.retries > 0
+                && self.voter.as_ref().is_some_and(|voter| voter.grant(now, state.name).is_some());
+            self.input(cx, index, |state, fx| {
+                if state.campaign_at.take_if(|when| *when <= now).is_some() {
+                    match (held, std::mem::take(&mut state.woken)) {
+                        (true, _) => {}
+                        (false, true) => state.candidate.wake_up(fx, now),
+                        (false, false) => state.candidate.contend(fx, now),
+                    }
+                }
+                state.candidate.on_due(fx, now);
+            });
+        }
+    }
+
+    /// Hands one input to a candidate, and to the node itself what the candidate has to say to it.
+    fn input(
+        &mut self,
+        cx: &mut Context<'_, Self>,
+        index: ElectionIndex,
+        input: impl FnOnce(&mut ElectionState, &mut NodeEffects<'_, '_>),
+    ) {
+        self.put(cx, index, input);
+        self.drain_loopback(cx);
+    }
+
+    /// Hands one input to a candidate, and decides what comes of its defeat or of its end.
+    fn put(
+        &mut self,
+        cx: &mut Context<'_, Self>,
+        index: ElectionIndex,
+        input: impl FnOnce(&mut ElectionState, &mut NodeEffects<'_, '_>),
+    ) {
+        let (me, now) = (self.me, cx.now());
+        let Some(ttl) = self.election(index).map(|state| state.ttl) else { return };
+        let window = self.yield_window(ttl);
+        let Some(state) = self.elections[index.index()].as_mut() else { return };
+        let mut fx = NodeEffects::of_candidate(cx, &mut self.loopback, index, state.name);
+        let contended = state.contends();
+        input(state, &mut fx);
+        if contended && !state.contends() {
+            let first = self.voter.as_ref().is_some_and(|voter| state.comes_first(me, voter));
+            state.retry(now, first, window);
+        }
+        if fx.stepped_down {
+            state.pinned = false;
+            if state.once && state.standing {
+                (state.standing, state.campaign_at, state.woken) = (false, None, false);
+                state.candidate.set_healthy(&mut fx, now, false);
+            }
+        }
+        if fx.learned_leader {
+            state.retries = 0;
+        }
+        self.schedule(index);
+    }
+
+    /// An eighth of what it took this time, seven of what it took before: as TCP does. What took longer than any
+    /// round was not on the way, but waited in a process that stood still.
+    fn measure_round_trip(&mut self, now: Time, from: NodeId, index: ElectionIndex) {
+        let Some(state) = self.election(index).filter(|_| from != self.me) else { return };
+        let took = now.since(state.candidate.asked_at());
+        if took > state.candidate.longest_round() {
+            return;
+        }
+        self.round_trip = match self.round_trip.as_nanos() {
+            0 => took,
+            before => Span::from_nanos(before - before / 8 + took.as_nanos() / 8),
+        };
+    }
+
+    /// The node's voter has heard what another candidate asks: what its own candidate makes of that.
+    fn observe_ask(&mut self, now: Time, from: NodeId, name: Name, ask: Ask) {
+        match ask {
+            Ask::Propose { renewal: false, .. } => self.observe_change(now, name, false),
+            Ask::Release { .. } => self.observe_change(now, name, true),
+            Ask::Prepare { attribute, .. } => self.defer_to_rival(now, name, from, attribute),
+            Ask::Propose { .. } | Ask::Enquire { .. } | Ask::Watch { .. } => {}
+        }
+    }
+
+    /// Decides whether a woken candidate waits before it campaigns.
+    ///
+    /// When a leader dies with its voter, the votes of all others may be needed, and each of them may have woken
+    /// another candidate, and not at the same moment. So the candidate waits until its own voter's grant has run
+    /// out, too, and a round trip more for the others'; and if another waits that goes first, for some more.
+    ///
+    /// After a release nobody has died, most voters wake the same candidate, and it is not kept waiting.
+    fn should_defer_campaign(&mut self, now: Time, index: ElectionIndex) -> bool {
+        let (me, round_trip, delay) = (self.me, self.round_trip, self.config.delay);
+        let Some(ttl) = self.election(index).map(|state| state.ttl) else { return false };
+        let window = self.yield_window(ttl);
+        let Some(voter) = &self.voter else { return false };
+        let Some(state) = self.elections[index.index()].as_mut() else { return false };
+        let released = state.released_at.is_some_and(|when| now.since(when) <= delay * 2);
+        let waits = matches!(state.candidate.stage(), Stage::Waiting | Stage::Enquiring);
+        if released || !waits || !state.runs() {
+            return false;
+        }
+        let expires = voter.grant(now, state.name).map_or(now, |(_, expires)| expires);
+        if expires > now + delay * 2 {
+            // The node's own voter has granted it anew: the leader lives.
+            return false;
+        }
+        if self.config.bug == Some(Bug::DropWakeUp) {
+            return true;
+        }
+        let first = state.comes_first(me, voter);
+        let patience = if first { round_trip } else { round_trip + window.max(TIMER_GRAIN) };
+        state.campaign_at.get_or_insert(expires + patience.min(delay * YIELD_ROUNDS));
+        state.woken = true;
+        self.schedule(index);
+        true
+    }
+
+    /// The node's voter has promised the election to a rival, which contends already: this candidate lets it finish,
+    /// or it would spoil it for both. If it contends itself, the better one goes first from now on.
+    fn defer_to_rival(&mut self, now: Time, name: Name, rival: NodeId, attribute: Attribute) {
+        let Some(index) = self.index_of(name) else { return };
+        let promised = self.voter.as_ref().is_some_and(|voter| voter.grant(now, name).is_none());
+        let Some(state) = self.elections[index.index()].as_mut() else { return };
+        state.meet(self.me, rival, attribute);
+        let patience = (self.config.delay * YIELD_ROUNDS).min(state.moment());
+        if let Some(when) = state.campaign_at.as_mut().filter(|_| promised) {
+            *when = (*when).max(now + patience);
+            self.schedule(index);
+        }
+    }
+
+    /// The node's voter has heard that the leader changes: the candidate asks who it is, once that is settled.
+    fn observe_change(&mut self, now: Time, name: Name, released: bool) {
+        let Some(index) = self.index_of(name) else { return };
+        let Some(ttl) = self.election(index).map(|state| state.ttl) else { return };
+        let settled = now + self.yield_window(ttl);
+        let Some(state) = self.elections[index.index()].as_mut() else { return };
+        state.candidate.look_by(settled);
+        if released {
+            state.released_at = Some(now);
+        }
+        self.schedule(index);
+    }
+
+    /// Keeps the election's entry in the timer queue up to date.
+    fn schedule(&mut self, index: ElectionIndex) {
+        let Some(state) = self.elections[index.index()].as_mut() else { return };
+        let due = Some(state.due());
+        let before = std::mem::replace(&mut state.armed, due);
+        self.timers.set(index.0, before, due);
+    }
+
+    /// Sets the timer for what is due next, where that has changed.
+    fn arm(&mut self, cx: &mut Context<'_, Self>) {
+        let voter = self.voter.as_ref().and_then(Voter::next_due);
+        let due = [self.timers.next(), voter].into_iter().flatten().min();
+        if self.armed != due {
+            match due {
+                Some(due) => cx.set_timer(Timer, due.since(cx.now())),
+                None => cx.cancel_timer(Timer),
+            }
+            self.armed = due;
+        }
+    }
+}
+
+impl Process for Engine {
+    type Message = Message;
+    type Timer = Timer;
+    type Saved = Saved;
+    type Command = Command;
+
+    /// As a voter, with what it had saved.
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<Saved>) {
+        let now = cx.now();
+        if self.voters.contains(&self.me) {
+            let timings = self.config.voter_timings();
+            let mut fx = NodeEffects::of_voter(cx, &mut self.loopback);
+            self.voter = Some(Voter::start(timings, &mut fx, now, start));
+        }
+    }
+
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
+        // A sender that claims to be this node is not.
+        if from != self.me {
+            self.hear(cx, from, message);
+            self.drain_loopback(cx);
+            self.arm(cx);
+        }
+    }
+
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, _: Timer) {
+        self.armed = None;
+        self.on_due(cx);
+        self.arm(cx);
+    }
+
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, Command { election, action }: Command) {
+        match (election, action) {
+            (Some(election), Action::Join(config)) => self.join(cx, &election, config),
+            (Some(election), action) => {
+                if let Some(index) = self.index_of(election.hash()) {
+                    self.act(cx, index, action);
+                }
+            }
+            (None, action) => {
+                for index in 0..self.elections.len() as u32 {
+                    self.act(cx, ElectionIndex(index), action);
+                }
+            }
+        }
+        self.arm(cx);
+    }
+}
+
+#[cfg(test)]
+mod tests;

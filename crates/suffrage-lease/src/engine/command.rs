@@ -1,0 +1,319 @@
+//! What an application does to a node, as data: torture and model checker draw it, scenarios and traces hold it.
+//!
+//! ```text
+//!   join                            join as the engine is configured
+//!   join ttl 20 rank 3 failback 50 standing wait-out
+//!   leave, stand, stand once, campaign, withdraw, resign
+//!   transfer 3, health off, rank 7, pin, unpin
+//! ```
+//!
+//! ` in NAME` behind a command means one election, and without it every election that the node takes part in.
+
+use std::fmt;
+use std::ops::Deref;
+use std::str::{FromStr, SplitWhitespace};
+use std::sync::Arc;
+
+use suffrage_core::{Attribute, NodeId, Span};
+
+use super::config::{CandidateConfig, InvalidConfig};
+use crate::message::Name;
+
+/// The name of an election, as people write it: 1 to 255 bytes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ElectionName(Arc<str>);
+
+impl ElectionName {
+    /// The name, unless it is empty or too long.
+    pub fn new(text: &str) -> Result<ElectionName, InvalidConfig> {
+        if text.is_empty() || text.len() > 255 {
+            return Err(InvalidConfig::Name);
+        }
+        Ok(ElectionName(text.into()))
+    }
+
+    /// The hash that stands for the name in messages.
+    pub fn hash(&self) -> Name {
+        Name::of(&self.0)
+    }
+}
+
+impl Deref for ElectionName {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What an application asks of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Command {
+    /// In which election; none for every one that the node takes part in.
+    pub election: Option<ElectionName>,
+    /// What.
+    pub action: Action,
+}
+
+/// What a node is to do in an election.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Take part; without a configuration, as [`EngineConfig::candidate`](super::EngineConfig::candidate) says.
+    Join(Option<CandidateConfig>),
+    /// Take part no longer. If the node leads, it hands over first.
+    Leave,
+    /// Ask to lead, and contend at once, unless the node stands already or yields to others.
+    Stand {
+        /// Whether the node stands no longer once it has led and lost. If not, it stands until it withdraws.
+        once: bool,
+    },
+    /// Contend now, unless the node leads or yields to others. A node that does not stand begins to, once.
+    Campaign,
+    /// Ask to lead no longer. If the node leads, it hands over.
+    Withdraw,
+    /// Hand over, and yield to others for the length of a lease.
+    Resign,
+    /// Hand over to this node; if that one does not take over, to whichever candidate is next.
+    Transfer(NodeId),
+    /// Say whether the application that would lead is healthy: a node whose is not hands over, and does not stand.
+    Health(bool),
+    /// Say how good a leader the node would be.
+    Rank(Attribute),
+    /// Keep the lease that the node holds at this moment from claims of better candidates, until it is released or
+    /// unpinned. If the node holds none, nothing changes.
+    Pin(bool),
+}
+
+impl Action {
+    /// The command to do this in one election.
+    pub fn in_election(self, election: ElectionName) -> Command {
+        Command { election: Some(election), action: self }
+    }
+
+    /// The command to do this in every election that the node takes part in.
+    pub fn in_all(self) -> Command {
+        Command { election: None, action: self }
+    }
+}
+
+impl From<suffrage_core::Command> for Command {
+    fn from(command: suffrage_core::Command) -> Command {
+        use suffrage_core::Command as Common;
+        match command {
+            Common::Campaign => Action::Campaign,
+            Common::Resign => Action::Resign,
+            Common::Transfer(to) => Action::Transfer(to),
+        }
+        .in_all()
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.action.fmt(f)?;
+        let Some(election) = &self.election else { return Ok(()) };
+        f.write_str(" in ")?;
+        for &byte in election.as_bytes() {
+            match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'_' | b'-' => {
+                    write!(f, "{}", char::from(byte))
+                }
+                _ => write!(f, "%{byte:02x}"),
+            }?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Action::Join(None) => f.write_str("join"),
+            Action::Join(Some(config)) => {
+                write!(f, "join ttl {} rank {}", config.ttl, config.attribute)?;
+                if let Some(failback) = config.failback {
+                    write!(f, " failback {failback}")?;
+                }
+                f.write_str(if config.standing { " standing" } else { "" })?;
+                f.write_str(if config.wait_out_previous_holder { " wait-out" } else { "" })
+            }
+            Action::Leave => f.write_str("leave"),
+            Action::Stand { once: false } => f.write_str("stand"),
+            Action::Stand { once: true } => f.write_str("stand once"),
+            Action::Campaign => f.write_str("campaign"),
+            Action::Withdraw => f.write_str("withdraw"),
+            Action::Resign => f.write_str("resign"),
+            Action::Transfer(to) => write!(f, "transfer {to}"),
+            Action::Health(healthy) => write!(f, "health {}", if *healthy { "on" } else { "off" }),
+            Action::Rank(attribute) => write!(f, "rank {attribute}"),
+            Action::Pin(true) => f.write_str("pin"),
+            Action::Pin(false) => f.write_str("unpin"),
+        }
+    }
+}
+
+impl FromStr for Command {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Command, String> {
+        let (action, election) = match text.split_once(" in ") {
+            Some((action, election)) => (action, Some(election)),
+            None => (text, None),
+        };
+        let wrong = || {
+            format!(
+                "`{text}` is not a command; it is join, leave, stand, stand once, campaign, withdraw, resign, \
+                 transfer ID, health on|off, rank NUMBER, pin or unpin, and ` in NAME` behind it for one election"
+            )
+        };
+        let action = parse_action(action).ok_or_else(wrong)?;
+        let election = election.map(|encoded| decode(encoded).ok_or_else(wrong)).transpose()?;
+        Ok(Command { election, action })
+    }
+}
+
+fn parse_action(text: &str) -> Option<Action> {
+    let mut words = text.split_whitespace();
+    let action = match words.next()? {
+        "join" => Action::Join(parse_config(&mut words)?),
+        "leave" => Action::Leave,
+        "stand" => match words.next() {
+            None => Action::Stand { once: false },
+            Some("once") => Action::Stand { once: true },
+            Some(_) => return None,
+        },
+        "campaign" => Action::Campaign,
+        "withdraw" => Action::Withdraw,
+        "resign" => Action::Resign,
+        "transfer" => Action::Transfer(NodeId(words.next()?.parse().ok()?)),
+        "health" => match words.next()? {
+            "on" => Action::Health(true),
+            "off" => Action::Health(false),
+            _ => return None,
+        },
+        "rank" => Action::Rank(words.next()?.parse().ok()?),
+        "pin" => Action::Pin(true),
+        "unpin" => Action::Pin(false),
+        _ => return None,
+    };
+    words.next().is_none().then_some(action)
+}
+
+/// The configuration of a `join`: none if nothing is said.
+fn parse_config(words: &mut SplitWhitespace<'_>) -> Option<Option<CandidateConfig>> {
+    let mut config = None;
+    while let Some(word) = words.next() {
+        let config = config.get_or_insert_with(CandidateConfig::default);
+        let mut span = || words.next()?.parse::<Span>().ok();
+        match word {
+            "ttl" => config.ttl = span()?,
+            "rank" => config.attribute = words.next()?.parse().ok()?,
+            "failback" => config.failback = Some(span()?),
+            "standing" => config.standing = true,
+            "wait-out" => config.wait_out_previous_holder = true,
+            _ => return None,
+        }
+    }
+    Some(config)
+}
+
+/// The name that was written with `%` and two digits in place of each byte that is not plain.
+fn decode(encoded: &str) -> Option<ElectionName> {
+    let mut bytes = Vec::new();
+    let mut rest = encoded.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let (digits, after) = rest.split_at_checked(2)?;
+        rest = after;
+        bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+    }
+    ElectionName::new(std::str::from_utf8(&bytes).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use suffrage_core::Rng;
+
+    fn any_name(rng: &mut Rng) -> ElectionName {
+        let letters: String = (0..1 + rng.below(40))
+            .map(|_| match rng.below(3) {
+                0 => char::from(rng.below(128) as u8),
+                1 => char::from(b'a' + rng.below(26) as u8),
+                _ => char::from_u32(rng.below(0xD800) as u32).expect("below the surrogates"),
+            })
+            .collect();
+        ElectionName::new(&letters).unwrap()
+    }
+
+    fn any_action(rng: &mut Rng) -> Action {
+        match rng.below(12) {
+            0 => Action::Join(None),
+            1 => Action::Join(Some(CandidateConfig {
+                ttl: Span::from_nanos(rng.below(24 * 3_600_000_000_000)),
+                attribute: rng.bits() as Attribute,
+                failback: rng.chance(0.5).then(|| Span::from_nanos(rng.below(24 * 3_600_000_000_000))),
+                standing: rng.chance(0.5),
+                wait_out_previous_holder: rng.chance(0.5),
+            })),
+            2 => Action::Leave,
+            3 => Action::Stand { once: rng.chance(0.5) },
+            4 => Action::Campaign,
+            5 => Action::Withdraw,
+            6 => Action::Resign,
+            7 => Action::Transfer(NodeId(rng.bits())),
+            8 => Action::Health(rng.chance(0.5)),
+            9 => Action::Rank(rng.bits() as Attribute),
+            10 => Action::Pin(true),
+            _ => Action::Pin(false),
+        }
+    }
+
+    /// Any command, in any election: the text form is all of it.
+    #[test]
+    fn commands_parse_as_they_print() {
+        let rng = &mut Rng::new(1);
+        for _ in 0..20_000 {
+            let election = rng.chance(0.7).then(|| any_name(rng));
+            let command = Command { election, action: any_action(rng) };
+            let text = command.to_string();
+            assert_eq!(text.parse(), Ok(command), "{text}");
+            assert!(text.is_ascii() && !text.contains(['\n', ',', '@', ';']), "{text}");
+        }
+    }
+
+    #[test]
+    fn commands_that_every_algorithm_knows_are_spelled_alike() {
+        use suffrage_core::Command as Common;
+        for command in [Common::Campaign, Common::Resign, Common::Transfer(NodeId(7))] {
+            assert_eq!(command.to_string().parse(), Ok(Command::from(command)));
+        }
+    }
+
+    #[test]
+    fn what_is_no_command_is_refused() {
+        for text in [
+            "",
+            "Resign",
+            "resign 3",
+            "transfer",
+            "transfer x",
+            "health",
+            "health maybe",
+            "join ttl",
+            "join 7",
+            "stand twice",
+            "pin in ",
+            "pin in %",
+            "pin in %f",
+            "pin in %ff",
+        ] {
+            assert!(text.parse::<Command>().unwrap_err().contains(text), "{text}");
+        }
+        assert!(ElectionName::new("").is_err() && ElectionName::new(&"x".repeat(256)).is_err());
+    }
+}

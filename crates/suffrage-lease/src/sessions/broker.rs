@@ -1,0 +1,351 @@
+//! All elections of a node that clients take part in: drives the node's candidates for those who wait in the queues.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use suffrage_core::{Attribute, NodeId, Span, Time};
+
+use super::queue::{Held, SessionQueue, Step};
+use super::{
+    Arrival, CampaignRequest, RequestId, SessionConfig, SessionError, SessionOutcome, SessionReply,
+    SessionRequest,
+};
+use crate::{Bug, CandidateConfig, Name};
+
+/// The most elections that clients take part in at one node.
+pub const MOST_ELECTIONS: usize = 100_000;
+
+/// What a [`SessionBroker`] asks of the node's candidates. All of it happens at once: what
+/// [`lease`](LeaseControl::lease) answers next is what is left. The broker learns of a lease that begins or ends
+/// within a call by [`SessionBroker::on_lease_change`], after the call.
+pub trait LeaseControl {
+    /// The lease that the node holds in this election, if it is valid at this moment.
+    fn lease(&self, name: Name) -> Option<Held>;
+
+    /// Joins an election. False if that cannot be.
+    fn join(&mut self, name: &str, config: CandidateConfig) -> bool;
+
+    /// Campaigns until the node has led and does not any more.
+    fn campaign(&mut self, name: Name);
+
+    /// Changes the rank of the node's candidate.
+    fn set_rank(&mut self, name: Name, rank: Attribute);
+
+    /// Campaigns no more. If the node leads, it releases the lease.
+    fn withdraw(&mut self, name: Name);
+
+    /// Releases the lease in favour of another node, and campaigns no more. In favour of the node itself it is the
+    /// same as [`withdraw`](LeaseControl::withdraw).
+    fn transfer(&mut self, name: Name, to: NodeId);
+
+    /// Makes sure that no better candidate's claim makes the node release the lease that it holds now, and tells what
+    /// it holds.
+    fn pin(&mut self, name: Name) -> Option<Held>;
+
+    /// Leaves an election that it has joined. If the node leads, it releases the lease.
+    fn leave(&mut self, name: Name);
+}
+
+/// The clients of one election, and what the node's candidate does for them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct ElectionSessions {
+    text: Box<str>,
+    queue: SessionQueue,
+    /// The ttl with which the node has joined.
+    joined: Option<Span>,
+    /// Since when no client has led or waited; none while one does.
+    idle_since: Option<Time>,
+    /// The moment of the entry in the broker's `due`.
+    due: Option<Time>,
+}
+
+/// The clients of all elections of a node.
+///
+/// Inputs: [`on_request`](SessionBroker::on_request), [`on_hang_up`](SessionBroker::on_hang_up),
+/// [`on_reply_undelivered`](SessionBroker::on_reply_undelivered), [`stop`](SessionBroker::stop),
+/// [`on_lease_change`](SessionBroker::on_lease_change) whenever the node has begun or ceased to hold a lease, and
+/// [`on_due`](SessionBroker::on_due) when the moment of [`next_due`](SessionBroker::next_due) has come. `now` is a
+/// moment on the node's clock that never goes back.
+///
+/// Outputs: the calls of [`LeaseControl`], and the replies, which [`take_replies`](SessionBroker::take_replies) hands
+/// out. A reply must not be sent before everything is durable that the node had to save by then.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SessionBroker {
+    config: SessionConfig,
+    elections: BTreeMap<Name, Box<ElectionSessions>>,
+    due: BTreeSet<(Time, Name)>,
+    replies: Vec<(RequestId, SessionOutcome)>,
+    stopping: bool,
+}
+
+impl SessionBroker {
+    /// A broker without clients.
+    pub fn new(config: SessionConfig) -> SessionBroker {
+        SessionBroker {
+            config,
+            elections: BTreeMap::new(),
+            due: BTreeSet::new(),
+            replies: Vec::new(),
+            stopping: false,
+        }
+    }
+
+    /// A request has arrived about the election of this name.
+    pub fn on_request(
+        &mut self,
+        now: Time,
+        arrival: Arrival,
+        text: &str,
+        request: SessionRequest,
+        control: &mut impl LeaseControl,
+    ) {
+        let name = Name::of(text);
+        if let Err(error) = self.open(name, text, &request) {
+            return self.replies.push((arrival.request, Err(error)));
+        }
+        let Some(election) = self.elections.get_mut(&name) else { return };
+        let (queue, replies) = (&mut election.queue, &mut self.replies);
+        match request {
+            SessionRequest::Campaign(campaign) => {
+                queue.campaign(now, arrival, campaign, control.lease(name), replies);
+            }
+            SessionRequest::Renew { session } => {
+                let renewed = queue.renew(now, arrival.received, session, control.lease(name));
+                replies.push((arrival.request, renewed));
+            }
+            SessionRequest::Resign { session, to } => {
+                let resigned = queue.resign(session, to, replies);
+                replies.push((arrival.request, resigned));
+            }
+            SessionRequest::Revoke { to } => {
+                let within = match (queue.revoke(now, to), control.lease(name)) {
+                    // The node leads, and no client has been told.
+                    (None, Some(_)) => {
+                        release(name, to, control);
+                        Some(Span::ZERO)
+                    }
+                    (within, _) => within,
+                };
+                let revoking = within.map(|within| SessionReply::Revoking { within });
+                replies.push((arrival.request, revoking.ok_or(SessionError::NotLeading)));
+            }
+        }
+        self.settle(now, name, control);
+    }
+
+    /// The client of a request does not wait for the answer any more. To be called also for requests that may have
+    /// been answered meanwhile.
+    pub fn on_hang_up(&mut self, now: Time, name: Name, request: RequestId, control: &mut impl LeaseControl) {
+        if let Some(election) = self.elections.get_mut(&name) {
+            election.queue.on_hang_up(now, request);
+            self.settle(now, name, control);
+        }
+    }
+
+    /// The reply to a request was not delivered, and it is certain that nobody will ever read it.
+    pub fn on_reply_undelivered(
+        &mut self,
+        now: Time,
+        name: Name,
+        request: RequestId,
+        control: &mut impl LeaseControl,
+    ) {
+        if let Some(election) = self.elections.get_mut(&name) {
+            election.queue.on_reply_undelivered(now, request);
+            self.settle(now, name, control);
+        }
+    }
+
+    /// The node has begun to hold the lease of this election, or has ceased to.
+    pub fn on_lease_change(&mut self, now: Time, name: Name, control: &mut impl LeaseControl) {
+        if self.elections.contains_key(&name) {
+            self.settle(now, name, control);
+        }
+    }
+
+    /// When [`on_due`](SessionBroker::on_due) is to be called next.
+    pub fn next_due(&self) -> Option<Time> {
+        self.due.first().map(|&(due, _)| due)
+    }
+
+    /// Does what is due.
+    pub fn on_due(&mut self, now: Time, control: &mut impl LeaseControl) {
+        let due: Vec<Name> =
+            self.due.iter().take_while(|&&(due, _)| due <= now).map(|&(_, name)| name).collect();
+        for name in due {
+            self.settle(now, name, control);
+        }
+    }
+
+    /// The node is to stop: no client comes to lead any more, and those that lead are told to stop.
+    pub fn stop(&mut self, now: Time, control: &mut impl LeaseControl) {
+        self.stopping = true;
+        let names: Vec<Name> = self.elections.keys().copied().collect();
+        for name in names {
+            if let Some(election) = self.elections.get_mut(&name) {
+                election.queue.stop(now, &mut self.replies);
+                self.settle(now, name, control);
+            }
+        }
+    }
+
+    /// Takes clients again, if no client leads any more.
+    pub fn resume(&mut self) {
+        if self.is_stopped() {
+            self.stopping = false;
+        }
+    }
+
+    /// Whether the node stops: no client comes to lead here any more.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
+    /// Whether no client leads any more that was promised to, after [`stop`](SessionBroker::stop).
+    pub fn is_stopped(&self) -> bool {
+        self.stopping && self.elections.is_empty()
+    }
+
+    /// Whether the node takes part in this election for clients.
+    pub fn has_joined(&self, name: Name) -> bool {
+        self.elections.get(&name).is_some_and(|election| election.joined.is_some())
+    }
+
+    /// Whether a client leads this election through this node.
+    pub fn is_held(&self, name: Name) -> bool {
+        self.elections.get(&name).is_some_and(|election| election.queue.is_held())
+    }
+
+    /// The number of elections that clients take part in, or did a short while ago.
+    pub fn len(&self) -> usize {
+        self.elections.len()
+    }
+
+    /// Whether clients take part in no election.
+    pub fn is_empty(&self) -> bool {
+        self.elections.is_empty()
+    }
+
+    /// Whether there are replies to be sent.
+    pub fn has_replies(&self) -> bool {
+        !self.replies.is_empty()
+    }
+
+    /// The replies that are to be sent, in order.
+    pub fn take_replies(&mut self) -> Vec<(RequestId, SessionOutcome)> {
+        std::mem::take(&mut self.replies)
+    }
+
+    /// Makes sure that there is an entry for the election, or tells what the request comes to without one.
+    fn open(&mut self, name: Name, text: &str, request: &SessionRequest) -> Result<(), SessionError> {
+        if self.elections.contains_key(&name) {
+            return Ok(());
+        }
+        match request {
+            SessionRequest::Campaign(_) if self.stopping => return Err(SessionError::Stopping),
+            SessionRequest::Campaign(CampaignRequest { session: Some(_), .. })
+            | SessionRequest::Renew { .. }
+            | SessionRequest::Resign { .. } => return Err(SessionError::Expired),
+            SessionRequest::Revoke { .. } => return Err(SessionError::NotLeading),
+            SessionRequest::Campaign(_) if self.elections.len() >= MOST_ELECTIONS => {
+                return Err(SessionError::TooManyElections);
+            }
+            SessionRequest::Campaign(_) => {}
+        }
+        let queue = SessionQueue::new(self.config);
+        let election =
+            ElectionSessions { text: text.into(), queue, joined: None, idle_since: None, due: None };
+        self.elections.insert(name, Box::new(election));
+        Ok(())
+    }
+
+    /// Brings the node's candidate in step with the queue.
+    fn settle(&mut self, now: Time, name: Name, control: &mut impl LeaseControl) {
+        let Some(election) = self.elections.get_mut(&name) else { return };
+        loop {
+            match election.queue.settle(now, control.lease(name), &mut self.replies) {
+                Step::Rest => break,
+                Step::Release(to) => release(name, to, control),
+                // A lease of another length was meant for a client that has left the queue.
+                Step::Offer(lease) if election.joined != Some(lease.ttl) => release(name, None, control),
+                Step::Offer(_) => {
+                    let pinned = match self.config.bug {
+                        Some(Bug::SkipPin) => control.lease(name),
+                        _ => control.pin(name),
+                    };
+                    let Some(held) = pinned else { break };
+                    election.queue.grant(now, held, &mut self.replies);
+                }
+            }
+        }
+        if !election.campaign(name, &self.config, control) {
+            election.queue.fail_all(SessionError::CannotJoin, &mut self.replies);
+        }
+        if let Some(due) = election.due.take() {
+            self.due.remove(&(due, name));
+        }
+        let due = election.next_due(now, if self.stopping { Span::ZERO } else { self.config.linger });
+        if election.queue.is_empty() && due <= now {
+            if election.joined.is_some() {
+                control.leave(name);
+            }
+            self.elections.remove(&name);
+            return;
+        }
+        election.due = Some(due);
+        self.due.insert((due, name));
+    }
+}
+
+impl ElectionSessions {
+    /// When the queue is due, or when the node leaves the election.
+    fn next_due(&mut self, now: Time, linger: Span) -> Time {
+        if !self.queue.is_empty() {
+            self.idle_since = None;
+            return self.queue.next_due();
+        }
+        *self.idle_since.get_or_insert(now) + self.joined.map_or(Span::ZERO, |_| linger)
+    }
+
+    /// Campaigns for the first client in the queue, or no more if there is none. False if the node cannot join.
+    fn campaign(&mut self, name: Name, sessions: &SessionConfig, control: &mut impl LeaseControl) -> bool {
+        let Some(lease) = self.queue.wanted() else {
+            if !self.queue.is_held() && self.joined.is_some() {
+                control.withdraw(name);
+            }
+            return true;
+        };
+        if self.joined != Some(lease.ttl) {
+            if self.joined.take().is_some() {
+                control.leave(name);
+            }
+            let config = CandidateConfig {
+                ttl: lease.ttl,
+                attribute: lease.rank,
+                failback: sessions.failback,
+                standing: false,
+                // A client does not die with the node: the node's previous boot may have promised it the election.
+                wait_out_previous_holder: sessions.bug != Some(Bug::SkipWaitOut),
+            };
+            if !control.join(&self.text, config) {
+                return false;
+            }
+            self.joined = Some(lease.ttl);
+        }
+        if control.lease(name).is_none() {
+            control.set_rank(name, lease.rank);
+            control.campaign(name);
+        }
+        true
+    }
+}
+
+/// Releases the lease. Whoever leads by it has ceased to believe so.
+fn release(name: Name, to: Option<NodeId>, control: &mut impl LeaseControl) {
+    match to {
+        Some(to) => control.transfer(name, to),
+        None => control.withdraw(name),
+    }
+}
+
+#[cfg(test)]
+mod tests;

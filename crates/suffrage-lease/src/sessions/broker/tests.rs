@@ -1,0 +1,265 @@
+//! A broker whose node holds what the test says.
+
+use super::*;
+use crate::sessions::{LeaseRequest, SessionId};
+
+const TTL: Span = Span::from_millis(3_000);
+const LEASE: LeaseRequest = LeaseRequest { ttl: TTL, rank: 5 };
+
+/// A node without voters: the test decides when it leads. Tells what it was asked to do.
+#[derive(Default)]
+struct Fake {
+    now: Time,
+    held: BTreeMap<Name, Held>,
+    joined: BTreeMap<Name, CandidateConfig>,
+    refuses: bool,
+    calls: Vec<String>,
+}
+
+impl LeaseControl for Fake {
+    fn lease(&self, name: Name) -> Option<Held> {
+        self.held.get(&name).copied().filter(|held| self.now < held.until)
+    }
+    fn join(&mut self, name: &str, config: CandidateConfig) -> bool {
+        assert!(config.wait_out_previous_holder, "clients of the node's previous boot may lead");
+        if self.refuses {
+            return false;
+        }
+        let before = self.joined.insert(Name::of(name), config);
+        assert_eq!(before, None, "a node joins an election once");
+        self.calls.push(format!("join {name} {}", config.ttl));
+        true
+    }
+    fn campaign(&mut self, name: Name) {
+        assert!(self.joined.contains_key(&name));
+        self.calls.push("campaign".into());
+    }
+    fn set_rank(&mut self, _: Name, rank: Attribute) {
+        self.calls.push(format!("rank {rank}"));
+    }
+    fn withdraw(&mut self, name: Name) {
+        self.held.remove(&name);
+        self.calls.push("withdraw".into());
+    }
+    fn transfer(&mut self, name: Name, to: NodeId) {
+        self.held.remove(&name);
+        self.calls.push(format!("transfer {to}"));
+    }
+    fn pin(&mut self, name: Name) -> Option<Held> {
+        self.calls.push("pin".into());
+        self.lease(name)
+    }
+    fn leave(&mut self, name: Name) {
+        self.held.remove(&name);
+        self.joined.remove(&name).expect("it has joined");
+        self.calls.push("leave".into());
+    }
+}
+
+struct Test {
+    broker: SessionBroker,
+    fake: Fake,
+    requests: u64,
+}
+
+fn at(millis: u64) -> Time {
+    Time::ZERO + Span::from_millis(millis)
+}
+
+impl Test {
+    fn new() -> Test {
+        let broker = SessionBroker::new(SessionConfig::new("1%".parse().unwrap()));
+        Test { broker, fake: Fake::default(), requests: 0 }
+    }
+
+    /// A request that gets the next number, which is the number of its session, too.
+    fn request(&mut self, millis: u64, request: SessionRequest) -> RequestId {
+        self.requests += 1;
+        self.fake.now = at(millis);
+        let number = RequestId(self.requests);
+        let arrival =
+            Arrival { request: number, received: at(millis), new_session: SessionId(self.requests.into()) };
+        self.broker.on_request(at(millis), arrival, "x", request, &mut self.fake);
+        number
+    }
+
+    fn campaign(&mut self, millis: u64, session: Option<u128>, ttl: Span) -> RequestId {
+        let lease = LeaseRequest { ttl, ..LEASE };
+        let wait = Span::from_millis(10_000);
+        self.request(
+            millis,
+            SessionRequest::Campaign(CampaignRequest { session: session.map(SessionId), lease, wait }),
+        )
+    }
+
+    /// The node comes to lead.
+    fn lead(&mut self, millis: u64, token: u64, until: u64) {
+        self.fake.now = at(millis);
+        self.fake.held.insert(Name::of("x"), Held { token, until: at(until) });
+        self.broker.on_lease_change(at(millis), Name::of("x"), &mut self.fake);
+    }
+
+    fn due(&mut self, millis: u64) {
+        self.fake.now = at(millis);
+        self.broker.on_due(at(millis), &mut self.fake);
+    }
+
+    /// What the node was asked to do since the last time.
+    fn calls(&mut self) -> String {
+        std::mem::take(&mut self.fake.calls).join(", ")
+    }
+
+    /// The replies since the last time: request, and a word.
+    fn replies(&mut self) -> Vec<(u64, String)> {
+        let word = |outcome: SessionOutcome| match outcome {
+            Ok(SessionReply::Leading { token, .. }) => format!("leading {token}"),
+            Ok(SessionReply::Waiting { queue_position, .. }) => format!("waiting {queue_position}"),
+            Ok(SessionReply::Revoking { within }) => format!("revoking {within}"),
+            Ok(other) => format!("{other:?}").to_lowercase(),
+            Err(error) => format!("{error:?}").to_lowercase(),
+        };
+        self.broker.take_replies().into_iter().map(|(request, outcome)| (request.0, word(outcome))).collect()
+    }
+
+    fn expect(&mut self, calls: &str, replies: &[(u64, &str)]) {
+        let replies: Vec<_> = replies.iter().map(|&(request, word)| (request, word.to_string())).collect();
+        assert_eq!((self.calls().as_str(), self.replies()), (calls, replies));
+    }
+}
+
+#[test]
+fn clients_lead_one_after_the_other_each_by_a_lease_of_its_own() {
+    let mut test = Test::new();
+    test.campaign(0, None, TTL);
+    test.expect("join x 3000, rank 5, campaign", &[]);
+    test.campaign(10, None, TTL);
+    test.expect("rank 5, campaign", &[]);
+    test.lead(100, 7, 3_000);
+    test.expect("pin", &[(1, "leading 7")]);
+    assert!(test.broker.is_held(Name::of("x")));
+    test.request(200, SessionRequest::Resign { session: SessionId(1), to: None });
+    // The node campaigns again only after it has released.
+    test.expect("withdraw, rank 5, campaign", &[(3, "resigned")]);
+    test.lead(300, 8, 3_300);
+    test.expect("pin", &[(2, "leading 8")]);
+    test.request(400, SessionRequest::Renew { session: SessionId(1) });
+    test.request(400, SessionRequest::Renew { session: SessionId(2) });
+    test.expect("", &[(4, "expired"), (5, "leading 8")]);
+}
+
+#[test]
+fn an_election_without_clients_is_left_after_a_while_and_forgotten() {
+    let mut test = Test::new();
+    test.campaign(0, None, TTL);
+    test.lead(100, 7, 3_000);
+    test.request(200, SessionRequest::Resign { session: SessionId(1), to: None });
+    test.calls();
+    assert_eq!(test.broker.next_due(), Some(at(60_200)));
+    test.due(60_199);
+    assert_eq!(test.broker.len(), 1);
+    test.due(60_200);
+    assert_eq!(test.calls().rsplit(", ").next(), Some("leave"));
+    assert!(test.broker.is_empty() && test.broker.next_due().is_none());
+    // What comes to nothing leaves no trace.
+    test.request(60_300, SessionRequest::Renew { session: SessionId(1) });
+    test.request(60_300, SessionRequest::Revoke { to: None });
+    assert!(test.broker.is_empty());
+}
+
+/// A waiting client keeps the election open however long it waits.
+#[test]
+fn an_election_with_clients_is_not_left() {
+    let mut test = Test::new();
+    test.campaign(0, None, TTL);
+    for step in 1..20 {
+        test.due(step * 10_000);
+        test.campaign(step * 10_000, Some(1), TTL);
+    }
+    assert!(!test.calls().contains("leave"));
+    assert_eq!(test.broker.len(), 1);
+}
+
+#[test]
+fn a_lease_of_another_length_is_asked_for_anew() {
+    let mut test = Test::new();
+    test.campaign(0, None, TTL);
+    test.campaign(0, None, TTL * 2);
+    test.calls();
+    // The first client hangs up, and the node leads before it knows.
+    test.lead(100, 7, 3_000);
+    test.broker.on_reply_undelivered(at(101), Name::of("x"), RequestId(1), &mut test.fake);
+    test.expect("pin, withdraw, leave, join x 6000, rank 5, campaign", &[(1, "leading 7")]);
+}
+
+#[test]
+fn a_revoked_client_is_told_and_keeps_what_it_was_promised() {
+    let mut test = Test::new();
+    test.campaign(0, None, TTL);
+    test.lead(100, 7, 3_000);
+    test.expect("join x 3000, rank 5, campaign, pin", &[(1, "leading 7")]);
+    test.request(200, SessionRequest::Revoke { to: Some(NodeId(2)) });
+    test.request(300, SessionRequest::Renew { session: SessionId(1) });
+    test.expect("", &[(2, "revoking 2800"), (3, "revoked")]);
+    test.fake.held.insert(Name::of("x"), Held { token: 7, until: at(9_000) });
+    test.due(2_999);
+    test.expect("", &[]);
+    test.due(3_000);
+    test.expect("transfer 2, withdraw", &[]);
+}
+
+#[test]
+fn a_lease_that_no_client_knows_of_is_released_at_once_when_an_operator_wants_it() {
+    let mut test = Test::new();
+    let wait = Span::ZERO;
+    test.request(0, SessionRequest::Campaign(CampaignRequest { session: None, lease: LEASE, wait }));
+    test.lead(100, 7, 3_000);
+    test.expect("join x 3000, rank 5, campaign", &[(1, "waiting 0")]);
+    test.request(200, SessionRequest::Revoke { to: Some(NodeId(2)) });
+    test.expect("transfer 2, rank 5, campaign", &[(2, "revoking 0")]);
+    test.request(300, SessionRequest::Revoke { to: Some(NodeId(2)) });
+    test.expect("rank 5, campaign", &[(3, "notleading")]);
+}
+
+#[test]
+fn a_broker_stops_when_nobody_leads_any_more() {
+    let mut test = Test::new();
+    test.campaign(0, None, TTL);
+    test.lead(100, 7, 3_000);
+    test.campaign(200, None, TTL);
+    test.calls();
+    test.replies();
+    test.broker.stop(at(300), &mut test.fake);
+    test.expect("", &[(2, "stopping")]);
+    assert!(test.broker.is_stopping() && !test.broker.is_stopped());
+    test.campaign(400, None, TTL);
+    test.expect("", &[(3, "stopping")]);
+    test.due(3_000);
+    test.expect("withdraw, withdraw, leave", &[]);
+    assert!(test.broker.is_stopped());
+    test.campaign(3_100, None, TTL);
+    test.expect("", &[(4, "stopping")]);
+}
+
+#[test]
+fn a_node_that_cannot_join_says_so() {
+    let mut test = Test::new();
+    test.fake.refuses = true;
+    test.campaign(0, None, TTL);
+    test.expect("", &[(1, "cannotjoin")]);
+    assert!(test.broker.is_empty());
+}
+
+#[test]
+fn elections_are_limited() {
+    let mut test = Test::new();
+    for number in 0..MOST_ELECTIONS {
+        let text = number.to_string();
+        let lease =
+            SessionRequest::Campaign(CampaignRequest { session: None, lease: LEASE, wait: Span::ZERO });
+        let arrival = Arrival { request: RequestId(0), received: at(0), new_session: SessionId(0) };
+        test.broker.on_request(at(0), arrival, &text, lease, &mut test.fake);
+    }
+    test.replies();
+    test.campaign(0, None, TTL);
+    assert_eq!(test.replies(), [(1, "toomanyelections".to_string())]);
+}

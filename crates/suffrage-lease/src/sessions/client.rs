@@ -1,0 +1,420 @@
+//! A well-behaved client of a node: what simulated clients run, and what client libraries follow.
+//!
+//! ```text
+//!            campaign                 Leading                 validity over, Expired
+//!   idle ─────────────▶ campaigning ───────────▶ leading ─────────────────────────────▶ campaigning
+//!    ▲                     │   ▲ no reply: asks again, and after a while another node
+//!    │ resign              └───┘ Waiting: asks again    │ renews, again and again until it is answered
+//!    └──────────────────────────────────────────────────┘ resign, Revoked: stops first, then says so
+//! ```
+//!
+//! Rules that safety rests on:
+//!
+//! 1. A client counts the validity of a reply from the moment just before it sent *that* request.
+//! 2. At the end of the validity the client has ceased to lead, whatever it hears later.
+//! 3. A client that resigns ceases to lead first. After that no reply to an earlier request makes it lead.
+
+use serde::{Deserialize, Serialize};
+use suffrage_core::{Attribute, NodeId, Span, Time};
+
+use super::{
+    CampaignRequest, LeaseRequest, SessionError, SessionId, SessionOutcome, SessionReply, SessionRequest,
+};
+use crate::Bug;
+
+/// The most requests that are in flight at a time: the oldest are forgotten.
+const MOST_IN_FLIGHT: usize = 8;
+/// How often a client asks in vain before it tries another node.
+const ATTEMPTS: u32 = 2;
+
+/// What a client wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ClientConfig {
+    /// The lease.
+    pub lease: LeaseRequest,
+    /// How long the node may wait before it answers a campaign: a long poll.
+    pub wait: Span,
+    /// How long a reply takes at most, besides that. After it the client takes request or reply for lost.
+    pub timeout: Span,
+    /// How many nodes there are to ask.
+    pub nodes: usize,
+    /// A deliberate mistake.
+    pub bug: Option<Bug>,
+}
+
+/// What a client holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ClientLease {
+    /// The fencing token.
+    pub token: u64,
+    /// Until when the client leads, by its own clock.
+    pub until: Time,
+}
+
+/// What a client wants done, or tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientAction {
+    /// Send a request to a node, by its place in the list of nodes.
+    Send {
+        /// Which node.
+        node: usize,
+        /// The number of the request, which the reply quotes.
+        number: u64,
+        /// The request.
+        request: SessionRequest,
+    },
+    /// Close the connection of a request: nobody reads the reply any more.
+    HangUp {
+        /// Which node.
+        node: usize,
+        /// The number of the request.
+        number: u64,
+    },
+    /// The client leads, or leads for longer.
+    Lead(ClientLease),
+    /// The client leads no more.
+    StepDown,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Stage {
+    /// Wants nothing.
+    Idle,
+    /// Waits before it asks again.
+    Pausing { until: Time },
+    /// Waits for the reply to a campaign.
+    Campaigning { retry_at: Time },
+    /// Leads.
+    Leading { lease: ClientLease, renew_at: Time },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct InFlight {
+    number: u64,
+    sent: Time,
+}
+
+/// A session that the client has given up, and the node may not know that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Resigning {
+    node: usize,
+    session: SessionId,
+    /// The node that is to lead next, if the client names one.
+    to: Option<NodeId>,
+    number: u64,
+    retry_at: Time,
+    /// By then the node has ended the session by itself.
+    give_up_at: Time,
+}
+
+/// A client of one election.
+///
+/// Inputs: [`campaign`](SessionClient::campaign), [`resign`](SessionClient::resign),
+/// [`on_reply`](SessionClient::on_reply), and [`on_due`](SessionClient::on_due) when the moment of
+/// [`next_due`](SessionClient::next_due) has come. Outputs: the actions that each of them adds, to be carried out in
+/// order. `now` is a moment on the client's own clock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SessionClient {
+    config: ClientConfig,
+    /// Which node the client asks.
+    node: usize,
+    stage: Stage,
+    session: Option<SessionId>,
+    in_flight: Vec<InFlight>,
+    resigning: Option<Resigning>,
+    next_number: u64,
+    attempts: u32,
+}
+
+impl SessionClient {
+    /// A client that wants nothing yet, and will ask this node first. The numbers of its requests begin with
+    /// `first_number`: a client that restarts must not use the old ones again.
+    pub fn new(config: ClientConfig, node: usize, first_number: u64) -> SessionClient {
+        SessionClient {
+            node: node % config.nodes.max(1),
+            config,
+            stage: Stage::Idle,
+            session: None,
+            in_flight: Vec::new(),
+            resigning: None,
+            next_number: first_number,
+            attempts: 0,
+        }
+    }
+
+    /// What the client holds. Look at its clock before believing it.
+    pub fn lease(&self) -> Option<ClientLease> {
+        match self.stage {
+            Stage::Leading { lease, .. } => Some(lease),
+            _ => None,
+        }
+    }
+
+    /// Whether the client wants to lead, or does.
+    pub fn is_active(&self) -> bool {
+        self.stage != Stage::Idle
+    }
+
+    /// Wants to lead, from now on and again whenever it has lost.
+    pub fn campaign(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
+        self.lapse(now, actions);
+        if matches!(self.stage, Stage::Idle | Stage::Pausing { .. }) {
+            self.ask(now, actions);
+        }
+    }
+
+    /// Ceases to lead and to wait, in favour of that node if one is named; wants to lead again after this pause, if
+    /// there is one.
+    pub fn resign(
+        &mut self,
+        now: Time,
+        to: Option<NodeId>,
+        again_after: Option<Span>,
+        actions: &mut Vec<ClientAction>,
+    ) {
+        self.quit_for(now, to, actions);
+        self.stage = match again_after {
+            Some(pause) => Stage::Pausing { until: now + pause },
+            None => Stage::Idle,
+        };
+    }
+
+    /// Asks for this rank from the next session on.
+    pub fn set_rank(&mut self, rank: Attribute) {
+        self.config.lease.rank = rank;
+    }
+
+    /// Asks another node from now on, unless it leads.
+    pub fn move_on(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
+        self.lapse(now, actions);
+        match self.stage {
+            Stage::Leading { .. } => {}
+            Stage::Idle => self.next_node(),
+            Stage::Pausing { .. } | Stage::Campaigning { .. } => {
+                self.quit(now, actions);
+                self.next_node();
+                self.ask(now, actions);
+            }
+        }
+    }
+
+    /// When [`on_due`](SessionClient::on_due) is to be called next.
+    pub fn next_due(&self) -> Time {
+        let stage = match self.stage {
+            Stage::Idle => Time::MAX,
+            Stage::Pausing { until } => until,
+            Stage::Campaigning { retry_at } => retry_at,
+            Stage::Leading { lease, renew_at } => lease.until.min(renew_at),
+        };
+        self.resigning.map_or(stage, |resigning| stage.min(resigning.retry_at))
+    }
+
+    /// Does what is due.
+    pub fn on_due(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
+        self.lapse(now, actions);
+        if let Some(resigning) = self.resigning.filter(|resigning| resigning.retry_at <= now) {
+            self.send_resign(now, resigning, actions);
+        }
+        match self.stage {
+            Stage::Pausing { until } if until <= now => self.ask(now, actions),
+            Stage::Campaigning { retry_at } if retry_at <= now => {
+                // The request or the reply is lost, or the node is gone.
+                self.hang_up(actions);
+                self.attempts += 1;
+                if self.attempts >= ATTEMPTS {
+                    self.quit(now, actions);
+                    self.next_node();
+                }
+                self.ask(now, actions);
+            }
+            Stage::Leading { lease, renew_at } if renew_at <= now => {
+                let Some(session) = self.session else { return };
+                let renew_at = now + self.config.timeout;
+                self.stage = Stage::Leading { lease, renew_at };
+                self.send(now, SessionRequest::Renew { session }, actions);
+            }
+            _ => {}
+        }
+    }
+
+    /// The reply to a request has come. A reply to a request that the client has forgotten changes nothing.
+    pub fn on_reply(
+        &mut self,
+        now: Time,
+        number: u64,
+        outcome: SessionOutcome,
+        actions: &mut Vec<ClientAction>,
+    ) {
+        self.lapse(now, actions);
+        if self.resigning.is_some_and(|resigning| resigning.number == number) {
+            self.resigning = None;
+            return;
+        }
+        let Some(place) = self.in_flight.iter().position(|request| request.number == number) else { return };
+        if outcome == Ok(SessionReply::Superseded) {
+            // The answer comes to another request of the client, or to a repetition of this one.
+            return;
+        }
+        let InFlight { sent, .. } = self.in_flight.remove(place);
+        match outcome {
+            Ok(SessionReply::Leading { session, token, valid_for }) => {
+                self.on_leading(now, sent, session, token, valid_for, actions);
+            }
+            Ok(SessionReply::Waiting { session, .. }) => {
+                if let Stage::Campaigning { .. } = self.stage {
+                    self.session = Some(session);
+                    self.attempts = 0;
+                    // A node that answers at once is not to be asked without end.
+                    let until = sent + self.config.timeout;
+                    if until <= now {
+                        self.ask(now, actions);
+                    } else {
+                        self.stage = Stage::Pausing { until };
+                    }
+                }
+            }
+            Ok(SessionReply::Superseded | SessionReply::Resigned | SessionReply::Revoking { .. }) => {}
+            Err(SessionError::Revoked) => {
+                // The work has to end. Once it has, the node may hand over; others go first.
+                self.quit(now, actions);
+                self.stage = Stage::Pausing { until: now + self.config.lease.ttl };
+            }
+            Err(SessionError::Expired) => {
+                self.session = None;
+                self.step_down(actions);
+                self.in_flight.clear();
+                self.stage = Stage::Pausing { until: now + self.config.timeout };
+            }
+            Err(
+                SessionError::QueueFull
+                | SessionError::TooManyElections
+                | SessionError::CannotJoin
+                | SessionError::NotLeading
+                | SessionError::Stopping,
+            ) => {
+                self.quit(now, actions);
+                self.next_node();
+                self.stage = Stage::Pausing { until: now + self.config.timeout };
+            }
+        }
+    }
+
+    /// The node says that the client leads: for so long from just before the request was sent.
+    fn on_leading(
+        &mut self,
+        now: Time,
+        sent: Time,
+        session: SessionId,
+        token: u64,
+        valid_for: Span,
+        actions: &mut Vec<ClientAction>,
+    ) {
+        let sent = if self.config.bug == Some(Bug::SessionValidityFromReply) { now } else { sent };
+        let until = sent + valid_for;
+        match self.stage {
+            Stage::Leading { lease, .. } => {
+                // What was promised once is kept: a reply that was overtaken takes nothing back.
+                let lease = ClientLease { token: lease.token.max(token), until: lease.until.max(until) };
+                self.lead(now, lease, actions);
+            }
+            Stage::Campaigning { .. } => {
+                self.session = Some(session);
+                self.attempts = 0;
+                if until <= now {
+                    // The reply took too long: the session leads, so a campaign with it is a renewal.
+                    return self.ask(now, actions);
+                }
+                self.lead(now, ClientLease { token, until }, actions);
+            }
+            Stage::Idle | Stage::Pausing { .. } => {}
+        }
+    }
+
+    fn lead(&mut self, now: Time, lease: ClientLease, actions: &mut Vec<ClientAction>) {
+        let renew_at = now + Span::from_nanos(lease.until.since(now).as_nanos() / 3);
+        self.stage = Stage::Leading { lease, renew_at };
+        actions.push(ClientAction::Lead(lease));
+    }
+
+    /// The lease is over by the client's own clock. Called before anything else is looked at.
+    fn lapse(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
+        if self.lease().is_some_and(|lease| lease.until <= now) {
+            self.quit(now, actions);
+            self.ask(now, actions);
+        }
+    }
+
+    fn step_down(&mut self, actions: &mut Vec<ClientAction>) {
+        if self.lease().is_some() {
+            self.stage = Stage::Idle;
+            actions.push(ClientAction::StepDown);
+        }
+    }
+
+    /// Gives up the session: ceases to lead, forgets all requests, and then tells the node.
+    fn quit(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
+        self.quit_for(now, None, actions);
+    }
+
+    fn quit_for(&mut self, now: Time, to: Option<NodeId>, actions: &mut Vec<ClientAction>) {
+        self.step_down(actions);
+        self.hang_up(actions);
+        self.attempts = 0;
+        self.stage = Stage::Idle;
+        if let Some(session) = self.session.take() {
+            let give_up_at = now + self.config.lease.ttl * 2;
+            let resigning = Resigning { node: self.node, session, to, number: 0, retry_at: now, give_up_at };
+            self.send_resign(now, resigning, actions);
+        }
+    }
+
+    fn hang_up(&mut self, actions: &mut Vec<ClientAction>) {
+        let node = self.node;
+        let requests = self.in_flight.drain(..);
+        actions.extend(requests.map(|request| ClientAction::HangUp { node, number: request.number }));
+    }
+
+    fn next_node(&mut self) {
+        self.node = (self.node + 1) % self.config.nodes.max(1);
+        self.attempts = 0;
+    }
+
+    /// Campaigns, as the client of its session if it has one.
+    fn ask(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
+        let ClientConfig { lease, wait, timeout, .. } = self.config;
+        self.stage = Stage::Campaigning { retry_at: now + wait + timeout };
+        let campaign = CampaignRequest { session: self.session, lease, wait };
+        self.send(now, SessionRequest::Campaign(campaign), actions);
+    }
+
+    /// Notes the clock, then sends.
+    fn send(&mut self, now: Time, request: SessionRequest, actions: &mut Vec<ClientAction>) {
+        let number = self.number();
+        if self.in_flight.len() == MOST_IN_FLIGHT {
+            let InFlight { number, .. } = self.in_flight.remove(0);
+            actions.push(ClientAction::HangUp { node: self.node, number });
+        }
+        self.in_flight.push(InFlight { number, sent: now });
+        actions.push(ClientAction::Send { node: self.node, number, request });
+    }
+
+    fn send_resign(&mut self, now: Time, resigning: Resigning, actions: &mut Vec<ClientAction>) {
+        if now >= resigning.give_up_at {
+            self.resigning = None;
+            return;
+        }
+        let (number, retry_at) = (self.number(), now + self.config.timeout);
+        let Resigning { node, session, to, .. } = resigning;
+        self.resigning = Some(Resigning { number, retry_at, ..resigning });
+        actions.push(ClientAction::Send { node, number, request: SessionRequest::Resign { session, to } });
+    }
+
+    fn number(&mut self) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests;

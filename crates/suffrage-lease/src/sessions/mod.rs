@@ -1,0 +1,242 @@
+//! Sessions: clients that lead an election through a node, over HTTP or a socket, without I/O.
+//!
+//! ```text
+//!   SessionClient ──SessionRequest──▶ SessionBroker ──LeaseControl──▶ the node's candidate in that election
+//!                 ◀──SessionReply────   one SessionQueue for each election
+//! ```
+//!
+//! A node has one candidate in each election, and its clients share that candidate, one after the other. Between
+//! two clients the node releases the lease, so that candidates of other nodes can have it, and campaigns again:
+//! each client leads with a token of its own.
+//!
+//! **What a client is promised.** A client counts its lease from the moment just before it sent its request,
+//! which is the only moment that client and node can agree on. Let `s` be that moment in true time. The node reads
+//! its clock when the request has arrived: `r`, at the true moment `s` or later. The node answers with a span `v`,
+//! and must not release before the client has ceased to lead by the client's own clock. The node's lease ends when
+//! the node's clock shows `L`, and the session that the node keeps for the client ends when the clock shows `S`. So
+//! the node leads until its clock shows `e = min(L, S)`, whatever happens, unless the client itself resigns. A
+//! node's clock that is fast shows `e` at `s + (e - r) / (1 + drift)` at the earliest. A client's clock that is slow
+//! takes `v / (1 - drift)` to get from `s` to the end of `v`. So `v <= (e - r) (1 - drift) / (1 + drift)`, which is
+//! [`Drift::validity`](crate::Drift::validity) of `e - r`.
+//!
+//! A client that has waited for `w` before it came to lead counts from before it began to wait, and `w` is part
+//! of its `v`. That costs the client `2 drift w`: hence [`longest_wait`].
+//!
+//! **What follows.** From the reply until `e` the leadership is the client's, and nobody else ends it earlier. An
+//! operator, or the end of the daemon, *revokes* it: the client is told at its next renewal, and the node releases
+//! when the client resigns or when `e` has passed. A better candidate of another node does not get the lease
+//! either: the node pins the lease ([`LeaseControl::pin`]) before it tells a client that it leads.
+//!
+//! **After a restart** a node knows no session, but clients may still count on promises of the node's previous
+//! boot. So the node's candidate waits until a majority of voters holds no lease for it any more
+//! ([`Candidate::wait_out_previous_holder`](crate::Candidate)) before it campaigns.
+//!
+//! **A reply that nobody reads.** A reply counts as received unless the driver knows that nobody will ever read
+//! it ([`SessionBroker::on_reply_undelivered`]). A lost reply therefore costs time, never safety: the session stays
+//! until its ttl is over.
+
+mod broker;
+mod client;
+mod engine;
+mod queue;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use suffrage_core::{Attribute, NodeId, Span, Time};
+
+pub use self::broker::{LeaseControl, MOST_ELECTIONS, SessionBroker};
+pub use self::client::{ClientAction, ClientConfig, ClientLease, SessionClient};
+pub use self::engine::{MembershipChange, SessionEngine};
+pub use self::queue::{Held, MOST_CLIENTS, SessionQueue, Step, longest_wait};
+use crate::{Bug, Drift};
+
+/// A client's session. Whoever knows the id can renew and resign, so ids are random and hard to guess.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SessionId(pub u128);
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// Shows the last byte: enough to tell sessions apart in a log, too little to use one.
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SessionId(..{:02x})", self.0 as u8)
+    }
+}
+
+impl FromStr for SessionId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<SessionId, ()> {
+        let whole = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        whole.then(|| u128::from_str_radix(text, 16).ok()).flatten().map(SessionId).ok_or(())
+    }
+}
+
+/// One request at one node: the driver numbers the requests that it hands to the broker, and never uses a number
+/// twice while the node runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RequestId(pub u64);
+
+/// What a node's sessions go by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SessionConfig {
+    /// How much clocks run fast or slow at most: the node's, and those of its clients.
+    pub drift: Drift,
+    /// The shortest time for which a client keeps its place in a queue between two requests.
+    pub shortest_retry: Span,
+    /// How long a node's candidate must have stood for a client before it asks a worse leader to hand over; none if
+    /// it never does.
+    pub failback: Option<Span>,
+    /// How long a node stays in an election that no client needs: a client that comes back soon need not wait until
+    /// the node knows the state of the election.
+    pub linger: Span,
+    /// A deliberate mistake.
+    pub bug: Option<Bug>,
+}
+
+/// The longest time for which a client keeps its place in a queue between two requests.
+const LONGEST_RETRY: Span = Span::from_millis(10_000);
+
+impl SessionConfig {
+    /// For clients on a real network.
+    pub fn new(drift: Drift) -> SessionConfig {
+        let (shortest_retry, linger) = (Span::from_millis(1_000), Span::from_millis(60_000));
+        SessionConfig { drift, shortest_retry, failback: None, linger, bug: None }
+    }
+
+    /// How long a place in the queue is kept for a client that does not ask.
+    pub fn retry_before(&self, ttl: Span) -> Span {
+        ttl.clamp(self.shortest_retry.min(LONGEST_RETRY), LONGEST_RETRY)
+    }
+}
+
+/// The lease that a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LeaseRequest {
+    /// The length of the lease, and of the session between two renewals.
+    pub ttl: Span,
+    /// The rank with which the node campaigns for the client. Below the greatest, which is the mark of a pinned
+    /// lease.
+    pub rank: Attribute,
+}
+
+/// A client's wish to lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CampaignRequest {
+    /// The session, for a client that has one already.
+    pub session: Option<SessionId>,
+    /// The lease that the client wants.
+    pub lease: LeaseRequest,
+    /// How long the client waits for the answer.
+    pub wait: Span,
+}
+
+/// What a client, or an operator, asks of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SessionRequest {
+    /// Wants to lead.
+    Campaign(CampaignRequest),
+    /// Leads, and wants to lead for longer.
+    Renew {
+        /// The client's session.
+        session: SessionId,
+    },
+    /// Has stopped to lead, or wants to lead no more.
+    Resign {
+        /// The client's session.
+        session: SessionId,
+        /// The node that is to lead next, if the client names one.
+        to: Option<NodeId>,
+    },
+    /// An operator wants the node to hand over; the client that leads is told.
+    Revoke {
+        /// The node that is to lead next, if the operator names one.
+        to: Option<NodeId>,
+    },
+}
+
+/// A request's arrival at a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Arrival {
+    /// The number of the request.
+    pub request: RequestId,
+    /// The node's clock when the request had come, or earlier: not earlier than the client sent it.
+    pub received: Time,
+    /// The session that the client gets if it has none: random, and not used before.
+    pub new_session: SessionId,
+}
+
+/// What a client is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SessionReply {
+    /// The client leads.
+    Leading {
+        /// The client's session.
+        session: SessionId,
+        /// The fencing token.
+        token: u64,
+        /// How long the client leads, by its own clock, from just before it sent the request.
+        valid_for: Span,
+    },
+    /// The client does not lead yet.
+    Waiting {
+        /// The client's session.
+        session: SessionId,
+        /// How many clients are served before this one.
+        queue_position: usize,
+        /// Within which time the client must ask again to keep its place.
+        retry_before: Span,
+    },
+    /// Another request of the same session is answered in place of this one.
+    Superseded,
+    /// The client leads no more, and waits no more.
+    Resigned,
+    /// The node hands over within this time at the latest.
+    Revoking {
+        /// The time that the client that leads was promised.
+        within: Span,
+    },
+}
+
+/// Why a client is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SessionError {
+    /// The session does not lead, and does not wait.
+    Expired,
+    /// The session leads, but an operator or the end of the daemon has revoked it: the client must stop and resign.
+    Revoked,
+    /// [`MOST_CLIENTS`] clients wait for this election at this node.
+    QueueFull,
+    /// Clients take part in [`MOST_ELECTIONS`] elections at this node.
+    TooManyElections,
+    /// The node cannot join the election: something else in the same process has joined it.
+    CannotJoin,
+    /// The node does not hold the lease, so that there is nothing to revoke.
+    NotLeading,
+    /// The node stops: the client must ask another node.
+    Stopping,
+}
+
+/// The answer to a request.
+pub type SessionOutcome = Result<SessionReply, SessionError>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_ids_parse_as_they_print() {
+        let session = SessionId(0xfeed);
+        assert_eq!(session.to_string().parse(), Ok(session));
+        for bad in ["", "feed", "+000000000000000000000000000feed", &"0".repeat(33), &"é".repeat(16)] {
+            assert!(bad.parse::<SessionId>().is_err(), "{bad}");
+        }
+    }
+}

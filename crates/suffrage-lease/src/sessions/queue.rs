@@ -1,0 +1,354 @@
+//! The clients of one election at one node: one holds the lease, the others wait in the order in which they came.
+//!
+//! The [module above](super) says what a client is promised, and why that holds.
+
+use std::collections::VecDeque;
+
+use suffrage_core::{NodeId, Span, Time};
+
+use super::{
+    Arrival, CampaignRequest, LeaseRequest, RequestId, SessionConfig, SessionError, SessionId,
+    SessionOutcome, SessionReply,
+};
+use crate::{Bug, Drift};
+
+/// The most clients that wait for one election at one node.
+pub const MOST_CLIENTS: usize = 1_000;
+/// The longest time after which a waiting client is answered.
+const LONGEST_WAIT: Span = Span::from_millis(60_000);
+
+/// The node's lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Held {
+    /// The fencing token.
+    pub token: u64,
+    /// Until when the node leads, by the node's clock.
+    pub until: Time,
+}
+
+/// What the queue wants done about the node's own lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing.
+    Rest,
+    /// Pin the lease for the first client, then [`grant`](SessionQueue::grant) it.
+    Offer(LeaseRequest),
+    /// Release the lease: to that node, if one is named.
+    Release(Option<NodeId>),
+}
+
+/// A request that waits for its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Poll {
+    request: RequestId,
+    received: Time,
+    answer_by: Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Waiter {
+    session: SessionId,
+    lease: LeaseRequest,
+    /// None between two requests of the client.
+    poll: Option<Poll>,
+    /// Until when the place is kept between two requests.
+    keep_until: Time,
+    /// The request whose reply told the client its session. Before that the client cannot come back.
+    introduced_by: Option<RequestId>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Holder {
+    session: SessionId,
+    lease: LeaseRequest,
+    introduced_by: Option<RequestId>,
+    /// The request whose reply told the client that it leads; none once it has renewed.
+    granted_by: Option<RequestId>,
+    /// Until when the session is kept unless the client renews it.
+    until: Time,
+    /// Until when the client may believe that it leads.
+    promised: Time,
+    /// Somebody wants the lease to be handed over: to that node, if one is named.
+    revoked: Option<Option<NodeId>>,
+    /// The client has resigned.
+    resigned: Option<Option<NodeId>>,
+}
+
+/// The clients of one election at one node.
+///
+/// Inputs are the methods that take `now`, a moment on the node's clock. After each of them
+/// [`settle`](SessionQueue::settle) is to be called, and when the moment of
+/// [`next_due`](SessionQueue::next_due) has come.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SessionQueue {
+    config: SessionConfig,
+    waiters: VecDeque<Waiter>,
+    holder: Option<Holder>,
+    stopping: bool,
+}
+
+/// How long a client waits for an answer at most: waiting must not cost it more than a quarter of a lease.
+pub fn longest_wait(drift: Drift, ttl: Span) -> Span {
+    match drift.fraction() {
+        0.0 => LONGEST_WAIT,
+        fraction => LONGEST_WAIT.min(ttl.scale(1.0 / (8.0 * fraction))),
+    }
+}
+
+impl SessionQueue {
+    /// A queue without clients.
+    pub fn new(config: SessionConfig) -> SessionQueue {
+        SessionQueue { config, waiters: VecDeque::new(), holder: None, stopping: false }
+    }
+
+    /// A client asks to lead. A client that has a session must lead or wait still.
+    pub fn campaign(
+        &mut self,
+        now: Time,
+        arrival: Arrival,
+        campaign: CampaignRequest,
+        held: Option<Held>,
+        replies: &mut Vec<(RequestId, SessionOutcome)>,
+    ) {
+        let Arrival { request, received, new_session } = arrival;
+        let CampaignRequest { session, lease, wait } = campaign;
+        if let Some(session) = session.filter(|&session| self.is_held_by(session)) {
+            // The client leads already: the reply that said so may have been lost.
+            return replies.push((request, self.renew(now, received, session, held)));
+        }
+        if self.stopping {
+            return replies.push((request, Err(SessionError::Stopping)));
+        }
+        if let (Some(Bug::SharedLease), Some(_), Some(held)) = (self.config.bug, &self.holder, held) {
+            let valid_for = self.config.drift.validity(held.until.since(received));
+            let session = new_session;
+            return replies
+                .push((request, Ok(SessionReply::Leading { session, token: held.token, valid_for })));
+        }
+        if let Some(session) = session {
+            let Some(waiter) = self.waiters.iter_mut().find(|waiter| waiter.session == session) else {
+                return replies.push((request, Err(SessionError::Expired)));
+            };
+            // The ttl and the rank of the client's first request still hold.
+            let answer_by = now + wait.min(longest_wait(self.config.drift, waiter.lease.ttl));
+            if let Some(earlier) = waiter.poll.replace(Poll { request, received, answer_by }) {
+                replies.push((earlier.request, Ok(SessionReply::Superseded)));
+            }
+            return;
+        }
+        if self.waiters.len() >= MOST_CLIENTS {
+            return replies.push((request, Err(SessionError::QueueFull)));
+        }
+        let answer_by = now + wait.min(longest_wait(self.config.drift, lease.ttl));
+        let poll = Some(Poll { request, received, answer_by });
+        let (session, keep_until) = (new_session, now);
+        self.waiters.push_back(Waiter { session, lease, poll, keep_until, introduced_by: None });
+    }
+
+    /// The client that leads wants to lead for longer; its request came at `received`.
+    pub fn renew(
+        &mut self,
+        now: Time,
+        received: Time,
+        session: SessionId,
+        held: Option<Held>,
+    ) -> SessionOutcome {
+        let drift = self.config.drift;
+        let holder = self.holder.as_mut().filter(|holder| holder.session == session);
+        let (Some(holder), Some(held)) = (holder, held) else { return Err(SessionError::Expired) };
+        if now >= holder.until || holder.resigned.is_some() {
+            return Err(SessionError::Expired);
+        }
+        if holder.revoked.is_some() {
+            return Err(SessionError::Revoked);
+        }
+        holder.until = now + holder.lease.ttl;
+        holder.granted_by = None;
+        Ok(holder.promise(drift, received, held))
+    }
+
+    /// A client has stopped to lead, or wants to lead no more.
+    pub fn resign(
+        &mut self,
+        session: SessionId,
+        to: Option<NodeId>,
+        replies: &mut Vec<(RequestId, SessionOutcome)>,
+    ) -> SessionOutcome {
+        if let Some(holder) = self.holder.as_mut().filter(|holder| holder.session == session) {
+            // The node that an operator has named goes first.
+            holder.resigned = Some(holder.revoked.flatten().or(to));
+            return Ok(SessionReply::Resigned);
+        }
+        let place = self.waiters.iter().position(|waiter| waiter.session == session);
+        let Some(waiter) = place.and_then(|place| self.waiters.remove(place)) else {
+            return Err(SessionError::Expired);
+        };
+        replies.extend(waiter.poll.map(|poll| (poll.request, Ok(SessionReply::Superseded))));
+        Ok(SessionReply::Resigned)
+    }
+
+    /// Somebody else wants the node to hand over: how long that takes at most; none if no client leads.
+    pub fn revoke(&mut self, now: Time, to: Option<NodeId>) -> Option<Span> {
+        let holder = self.holder.as_mut()?;
+        holder.revoked = Some(to);
+        if self.config.bug == Some(Bug::RevokeAtOnce) {
+            holder.promised = now;
+        }
+        Some(holder.promised.since(now))
+    }
+
+    /// The node is to stop: no client comes to lead any more, and the one that leads is told to stop.
+    pub fn stop(&mut self, now: Time, replies: &mut Vec<(RequestId, SessionOutcome)>) {
+        self.stopping = true;
+        self.revoke(now, None);
+        self.fail_all(SessionError::Stopping, replies);
+    }
+
+    /// Refuses all who wait.
+    pub fn fail_all(&mut self, error: SessionError, replies: &mut Vec<(RequestId, SessionOutcome)>) {
+        let polls = self.waiters.drain(..).filter_map(|waiter| waiter.poll);
+        replies.extend(polls.map(|poll| (poll.request, Err(error))));
+    }
+
+    /// Something has changed, or become due: says what is to be done about the lease, and answers whoever is to be
+    /// answered.
+    pub fn settle(
+        &mut self,
+        now: Time,
+        held: Option<Held>,
+        replies: &mut Vec<(RequestId, SessionOutcome)>,
+    ) -> Step {
+        self.waiters.retain(|waiter| waiter.poll.is_some() || now < waiter.keep_until);
+        let offered = held.is_some() && self.holder.is_none();
+        for (queue_position, waiter) in self.waiters.iter_mut().enumerate() {
+            // The first gets the lease that the node holds, however short it waits.
+            if queue_position == 0 && offered {
+                continue;
+            }
+            if let Some(Poll { request, .. }) = waiter.poll.take_if(|poll| poll.answer_by <= now) {
+                let retry_before = self.config.retry_before(waiter.lease.ttl);
+                waiter.keep_until = now + retry_before;
+                waiter.introduced_by.get_or_insert(request);
+                let session = waiter.session;
+                replies.push((request, Ok(SessionReply::Waiting { session, queue_position, retry_before })));
+            }
+        }
+        if held.is_none() {
+            // A late renewal of the node's lease must not bring it back: the next client needs a token of its own.
+            return if self.holder.take().is_some() { Step::Release(None) } else { Step::Rest };
+        }
+        if let Some(holder) = &self.holder {
+            return match holder.over(now) {
+                Some(to) => {
+                    self.holder = None;
+                    Step::Release(to)
+                }
+                None => Step::Rest,
+            };
+        }
+        match self.waiters.front() {
+            Some(waiter) if waiter.poll.is_some() => Step::Offer(waiter.lease),
+            // The client is expected back; nobody has been told of this token.
+            Some(_) => Step::Rest,
+            None => Step::Release(None),
+        }
+    }
+
+    /// The first client leads by this lease, which nothing but time can end before the client is told to stop.
+    pub fn grant(&mut self, now: Time, held: Held, replies: &mut Vec<(RequestId, SessionOutcome)>) {
+        let Some(Poll { request, received, .. }) = self.waiters.front().and_then(|waiter| waiter.poll) else {
+            return;
+        };
+        let Some(Waiter { session, lease, introduced_by, .. }) = self.waiters.pop_front() else { return };
+        let mut holder = Holder {
+            session,
+            lease,
+            introduced_by: introduced_by.or(Some(request)),
+            granted_by: Some(request),
+            until: now + lease.ttl,
+            promised: now,
+            revoked: None,
+            resigned: None,
+        };
+        let reply = holder.promise(self.config.drift, received, held);
+        self.holder = Some(holder);
+        replies.push((request, Ok(reply)));
+    }
+
+    /// Nobody has read the reply to this request, and nobody ever will. A client that knows its session from an
+    /// earlier reply keeps its place for a while; a client that does not cannot come back.
+    pub fn on_reply_undelivered(&mut self, now: Time, request: RequestId) {
+        self.on_hang_up(now, request);
+        self.waiters.retain(|waiter| waiter.introduced_by != Some(request));
+        let Some(holder) = self.holder.take_if(|holder| holder.granted_by == Some(request)) else { return };
+        if holder.introduced_by != Some(request) && !self.stopping {
+            let Holder { session, lease, introduced_by, .. } = holder;
+            let keep_until = now + self.config.retry_before(lease.ttl);
+            self.waiters.push_front(Waiter { session, lease, poll: None, keep_until, introduced_by });
+        }
+    }
+
+    /// The client does not wait for the answer to this request any more. If the request is answered already, the
+    /// client may have read the reply, and nothing changes.
+    pub fn on_hang_up(&mut self, now: Time, request: RequestId) {
+        if self.config.bug == Some(Bug::UndoAfterReply) {
+            self.holder.take_if(|holder| holder.granted_by == Some(request));
+        }
+        for waiter in &mut self.waiters {
+            if waiter.poll.take_if(|poll| poll.request == request).is_some() {
+                let known = waiter.introduced_by.is_some();
+                waiter.keep_until =
+                    if known { now + self.config.retry_before(waiter.lease.ttl) } else { now };
+            }
+        }
+    }
+
+    /// The lease that the node is to campaign for, if any.
+    pub fn wanted(&self) -> Option<LeaseRequest> {
+        let first = self.waiters.front().filter(|_| self.holder.is_none());
+        first.map(|waiter| waiter.lease)
+    }
+
+    /// Whether this client leads.
+    pub fn is_held_by(&self, session: SessionId) -> bool {
+        self.holder.as_ref().is_some_and(|holder| holder.session == session)
+    }
+
+    /// Whether a client leads.
+    pub fn is_held(&self) -> bool {
+        self.holder.is_some()
+    }
+
+    /// Whether no client leads or waits.
+    pub fn is_empty(&self) -> bool {
+        self.holder.is_none() && self.waiters.is_empty()
+    }
+
+    /// When [`settle`](SessionQueue::settle) is to be called, if nothing happens before.
+    pub fn next_due(&self) -> Time {
+        let holder = self.holder.as_ref().map(Holder::ends);
+        let waiters = self.waiters.iter().map(|it| it.poll.map_or(it.keep_until, |poll| poll.answer_by));
+        holder.into_iter().chain(waiters).min().unwrap_or(Time::MAX)
+    }
+}
+
+impl Holder {
+    fn promise(&mut self, drift: Drift, received: Time, held: Held) -> SessionReply {
+        let end = held.until.min(self.until);
+        self.promised = self.promised.max(end);
+        let valid_for = drift.validity(end.since(received));
+        SessionReply::Leading { session: self.session, token: held.token, valid_for }
+    }
+
+    fn ends(&self) -> Time {
+        if self.revoked.is_some() { self.promised.min(self.until) } else { self.until }
+    }
+
+    /// The node that is to lead next, if one is named; none if the client still leads.
+    fn over(&self, now: Time) -> Option<Option<NodeId>> {
+        self.resigned.or_else(|| (now >= self.ends()).then_some(self.revoked.flatten()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

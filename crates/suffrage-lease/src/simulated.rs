@@ -1,0 +1,743 @@
+//! Quorum lease as an algorithm of the catalog: a shell around [`Engine`] that makes one for each member of a world.
+//!
+//! The first members vote. All members stand in each of `names` elections, called `1`, `2` and so on; but if the
+//! number of `candidates` is given, voters do not stand, and only ask now and then who leads. The shell joins those
+//! elections when a member starts, and hands everything else to the engine.
+//!
+//! If a number of `clients` is given, the last members are clients of the others, which are nodes: see [`clients`].
+//! Nodes then stand only for clients.
+
+mod clients;
+mod message;
+mod server;
+
+use suffrage_core::parameters;
+use suffrage_core::{
+    Algorithm, Announcement, Attribute, BadParameter, Choice, Context, Contract, Cost, DRIFT_BOUND,
+    Detection, Effects, Electorate, Expense, Figure, Formula, Leases, Member, NodeId, Parameter, Process,
+    Rng, Roster, Safety, Settings, Span, Start, Synchrony, Time, Topology, Value,
+};
+
+use self::clients::ClientMember;
+pub use self::message::{MemberBody, MemberMessage, SessionMessage};
+use self::server::Server;
+use crate::budget::{Setting, Violation};
+use crate::candidate::{Lease, MOST_VOTERS};
+use crate::engine::{
+    Action, CandidateConfig, Command, ElectionIndex, ElectionName, Engine, EngineConfig, Timer,
+};
+use crate::message::Message;
+use crate::sessions::{ClientConfig, LeaseRequest, SessionConfig, SessionEngine};
+use crate::timings::{Bug, Drift, Timings};
+use crate::voter::Saved;
+
+/// What can be set about the algorithm; times in message delays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// How many of the members vote: the first ones, or all if there are fewer.
+    pub voters: usize,
+    /// How many members stand and do not vote; the voters then do not stand. If none, all stand.
+    pub candidates: Option<usize>,
+    /// How many elections there are.
+    pub names: usize,
+    /// How long a lease is.
+    pub ttl: u64,
+    /// How often it is renewed; none for timings that follow from the ttl, as on the wire.
+    pub renew: Option<u64>,
+    /// How much clocks run fast or slow at most.
+    pub drift: Drift,
+    /// How long a better candidate must have stood before it asks the leader to hand over; none if never.
+    pub failback: Option<u64>,
+    /// How many members, the last ones, are clients of the others.
+    pub clients: usize,
+    /// In which elections clients hold the lease, who outlive a process that crashes.
+    pub wait_out: WaitOut,
+    /// A deliberate mistake.
+    pub bug: Option<Bug>,
+    /// Times by the clock, in place of all those above.
+    pub exact: Option<Timings>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let drift = Drift::millionths((DRIFT_BOUND * 1e6) as u32).expect("it is small");
+        Options {
+            voters: VOTERS,
+            candidates: None,
+            names: 1,
+            ttl: 30,
+            renew: Some(10),
+            drift,
+            failback: None,
+            clients: 0,
+            wait_out: WaitOut::None,
+            bug: None,
+            exact: None,
+        }
+    }
+}
+
+/// The most elections that are simulated at a time.
+const MOST_NAMES: usize = 1_000;
+/// How many voters there are unless set otherwise: two of five may fail.
+const VOTERS: usize = 5;
+/// Two messages, and some time for clocks that run fast.
+const ROUND: u64 = 3;
+/// To be woken takes one message, to be elected four.
+const GAP: u64 = 6;
+
+/// In which elections clients hold the lease: a process that restarts waits for its own lease to run out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WaitOut {
+    /// In none.
+    None,
+    /// In every other one, from the second on.
+    Half,
+    /// In all.
+    All,
+}
+
+impl WaitOut {
+    const ALL: [(&'static str, WaitOut); 3] =
+        [("none", WaitOut::None), ("half", WaitOut::Half), ("all", WaitOut::All)];
+
+    /// Whether clients hold the lease of this election, counted from 0.
+    fn includes(self, election: usize) -> bool {
+        match self {
+            WaitOut::None => false,
+            WaitOut::Half => election % 2 == 1,
+            WaitOut::All => true,
+        }
+    }
+}
+
+impl Options {
+    /// The same by the clock, where a message takes this long at most; timings that follow from the ttl are those of
+    /// a renewal three times a lease.
+    pub fn timings(&self, delay: Span) -> Timings {
+        if let Some(exact) = self.exact {
+            return Timings { bug: self.bug, ..exact };
+        }
+        let ttl = delay * self.ttl;
+        Timings {
+            ttl,
+            longest_ttl: ttl,
+            renew: self.renew.map_or(ttl.scale(1.0 / 3.0), |renew| delay * renew),
+            drift: self.drift,
+            round: delay * ROUND,
+            gap: delay * GAP,
+            poll: ttl,
+            patience: ttl * 3,
+            failback: self.failback.map(|delays| delay * delays),
+            bug: self.bug,
+        }
+    }
+
+    /// The configuration of the engines, where a message takes this long at most and these vote.
+    fn engine_config(&self, delay: Span, voters: Vec<NodeId>) -> EngineConfig {
+        let timings = self.timings(delay);
+        let exact = self.exact.is_some() || self.renew.is_some();
+        EngineConfig {
+            delay,
+            drift: timings.drift,
+            longest_ttl: timings.longest_ttl,
+            exact: exact.then_some(timings),
+            bug: self.bug,
+            ..EngineConfig::new(voters)
+        }
+    }
+}
+
+impl Options {
+    /// How many members are nodes, of this many.
+    fn nodes(&self, members: usize) -> usize {
+        members - self.clients.min(members)
+    }
+
+    /// What a client of this rank goes by, where a message takes this long at most.
+    fn client_config(&self, delay: Span, rank: Attribute) -> ClientConfig {
+        let lease = LeaseRequest { ttl: self.timings(delay).ttl, rank };
+        let nodes = self.voters + self.candidates.unwrap_or(0);
+        ClientConfig { lease, wait: Span::ZERO, timeout: delay * ROUND, nodes, bug: self.bug }
+    }
+
+    /// What the sessions of nodes go by, where a message takes this long at most.
+    fn session_config(&self, delay: Span) -> SessionConfig {
+        let timings = self.timings(delay);
+        SessionConfig {
+            drift: timings.drift,
+            shortest_retry: delay * GAP,
+            failback: timings.failback,
+            linger: timings.ttl * 2,
+            bug: self.bug,
+        }
+    }
+}
+
+/// How many of so many members vote, unless set otherwise.
+const fn voters(members: u64) -> u64 {
+    if members < VOTERS as u64 { members } else { VOTERS as u64 }
+}
+
+/// Release, Vacant, and four messages of an election, to and from each voter: one less of the first for a leader
+/// that votes, and of the others for a successor that does. Who is no voter cannot be both.
+const HANDOVER: Cost = Cost {
+    best: Formula { text: "6(V - 1)", of: |n| 6 * (voters(n) - 1) },
+    worst: Formula {
+        text: "6V, and 6V - 1 with one who does not vote, and 6(V - 1) with none",
+        of: |n| 6 * voters(n) - [6, 1, 0][(n - voters(n)).min(2) as usize],
+    },
+};
+
+impl Algorithm for QuorumLease {
+    const CONTRACT: Contract = Contract {
+        name: "quorum-lease",
+        summary: "A majority of voters grants a lease and a token: never two leaders at once.",
+        source: "Burrows 2006 (Chubby), 2.4 and 2.8; Trencseni et al. 2012 (PaxosLease)",
+        topology: Topology::Complete,
+        synchrony: Synchrony::BoundedDrift,
+        knowledge: "the voters",
+        tolerates: "crash and recovery with the disk kept; pauses; lost messages; partitions; clocks that \
+                    drift within a bound; a voter that lost its disk votes no more",
+        detection: Detection::Timeout,
+        electorate: Electorate::Voters(VOTERS),
+        needs_disk: true,
+        persists: true,
+        under_loss: &[],
+        safety: Safety::AtMostOne,
+        choice: Choice::Any,
+        handover: true,
+        messages: Cost {
+            best: Formula { text: "4(V - 1), V = min(N, 5)", of: |n| 4 * (n.min(VOTERS as u64) - 1) },
+            worst: Formula { text: "4 min(V, N - 1)", of: |n| 4 * (n - 1).min(VOTERS as u64) },
+        },
+        time: Cost {
+            best: Formula { text: "4", of: |n| if n == 1 { 0 } else { 4 } },
+            worst: Formula { text: "4", of: |n| if n == 1 { 0 } else { 4 } },
+        },
+        upkeep: &[
+            Expense {
+                what: "a renewal",
+                messages: Cost {
+                    best: Formula { text: "2(V - 1)", of: |n| 2 * (voters(n) - 1) },
+                    worst: Formula { text: "2 min(V, N - 1)", of: |n| 2 * voters(n).min(n - 1) },
+                },
+            },
+            Expense { what: "a handover by release", messages: HANDOVER },
+            Expense { what: "a handover by transfer", messages: HANDOVER },
+            Expense {
+                what: "a handover by expiry",
+                messages: Cost {
+                    best: Formula { text: "5(V - 1)", of: |n| 5 * (voters(n) - 1) },
+                    worst: Formula { text: "5 min(V, N - 1)", of: |n| 5 * voters(n).min(n - 1) },
+                },
+            },
+        ],
+    };
+
+    type Options = Options;
+
+    const PARAMETERS: &'static [Parameter<Options>] = &[
+        Parameter {
+            name: "voters",
+            value: "COUNT",
+            help: "How many of the members vote: the first so many, or all if there are fewer",
+            set: |options, text| match text.parse() {
+                Ok(voters @ 1..=MOST_VOTERS) => {
+                    options.voters = voters;
+                    Ok(())
+                }
+                _ => Err(format!("`{text}` is not a number of voters (1 to {MOST_VOTERS})")),
+            },
+            show: |options| options.voters.to_string(),
+        },
+        Parameter {
+            name: "candidates",
+            value: "COUNT|all",
+            help: "How many members stand besides the voters, who then do not; or all members stand",
+            set: |options, text| match (text, text.parse()) {
+                ("all", _) => {
+                    options.candidates = None;
+                    Ok(())
+                }
+                (_, Ok(count @ 1..)) => {
+                    options.candidates = Some(count);
+                    Ok(())
+                }
+                _ => Err(format!("`{text}` is not a number of candidates from 1 on, nor `all`")),
+            },
+            show: |options| options.candidates.map_or("all".to_string(), |count| count.to_string()),
+        },
+        Parameter {
+            name: "names",
+            value: "COUNT",
+            help: "How many elections there are at the same time; what is told is about the first, and promises \
+                   are checked of each",
+            set: |options, text| match text.parse() {
+                Ok(names @ 1..=MOST_NAMES) => {
+                    options.names = names;
+                    Ok(())
+                }
+                _ => Err(format!("`{text}` is not a number of elections (1 to {MOST_NAMES})")),
+            },
+            show: |options| options.names.to_string(),
+        },
+        Parameter {
+            name: "clients",
+            value: "COUNT",
+            help: "How many members, the last ones, lead through the others by sessions, as HTTP clients do",
+            set: |options, text| match text.parse() {
+                Ok(clients) => {
+                    options.clients = clients;
+                    Ok(())
+                }
+                Err(_) => Err(format!("`{text}` is not a number of clients")),
+            },
+            show: |options| options.clients.to_string(),
+        },
+        parameters::delays_parameter!("ttl", ttl, "How long a lease is"),
+        Parameter {
+            name: "renew",
+            value: "DELAYS|auto",
+            help: "How often the leader renews its lease, in message delays; or three times a lease, with all other \
+                   timings as on the wire",
+            set: |options, text| match (text, text.parse()) {
+                ("auto", _) => {
+                    options.renew = None;
+                    Ok(())
+                }
+                (_, Ok(delays @ 1..)) => {
+                    options.renew = Some(delays);
+                    Ok(())
+                }
+                _ => Err(format!("`{text}` is not a number of message delays from 1 on, nor `auto`")),
+            },
+            show: |options| options.renew.map_or("auto".to_string(), |renew| renew.to_string()),
+        },
+        Parameter {
+            name: "drift-bound",
+            value: "PERCENT",
+            help: "How much clocks run fast or slow at most: a leader takes its lease for that much shorter",
+            set: |options, text| text.parse().map(|drift| options.drift = drift),
+            show: |options| options.drift.to_string(),
+        },
+        Parameter {
+            name: "failback",
+            value: "DELAYS|off",
+            help: "How long a better candidate must have stood before it asks the leader to hand over, in \
+                   message delays",
+            set: |options, text| parameters::optional_delays(text).map(|it| options.failback = it),
+            show: |options| parameters::show_optional(options.failback),
+        },
+        Parameter {
+            name: "wait-out",
+            value: "none|half|all",
+            help: "In which elections clients hold the lease, who outlive a process that crashes: it waits for its \
+                   own lease to run out before it stands again",
+            set: |options, text| {
+                let found = WaitOut::ALL.iter().find(|(name, _)| *name == text);
+                let reason = || format!("`{text}` is not one of none, half and all");
+                found.map(|(_, wait_out)| options.wait_out = *wait_out).ok_or_else(reason)
+            },
+            show: |options| {
+                let name = WaitOut::ALL.iter().find(|(_, wait_out)| *wait_out == options.wait_out);
+                name.map_or("none", |(name, _)| name).to_string()
+            },
+        },
+        Parameter {
+            name: "bug",
+            value: "NAME|none",
+            help: "A deliberate mistake, to show that the checker finds it: skip-silence, \
+                   validity-from-reply, equal-tokens, forget-ceiling, bump-while-held, trust-empty-disk, \
+                   ignore-pin, revive-lease, drop-wake-up or leave-silently",
+            set: |options, text| {
+                let bug = Bug::ALL.iter().find(|(name, _)| *name == text).map(|(_, bug)| *bug);
+                match (bug, text) {
+                    (None, "none") | (Some(_), _) => options.bug = bug,
+                    (None, _) => return Err(format!("`{text}` is no mistake that can be made on purpose")),
+                }
+                Ok(())
+            },
+            show: |options| {
+                let name = Bug::ALL.iter().find(|(_, bug)| Some(*bug) == options.bug);
+                name.map_or("none", |(name, _)| name).to_string()
+            },
+        },
+    ];
+
+    /// Shorter leases than by default, so that many of them fit into a storm; more drift; all numbers of voters
+    /// that matter.
+    const VARIANTS: &'static [Settings] = &[
+        &[],
+        &[("voters", "3"), ("ttl", "8"), ("renew", "3")],
+        &[("voters", "3"), ("ttl", "12"), ("renew", "4"), ("drift-bound", "10%")],
+        &[("voters", "5"), ("ttl", "12"), ("renew", "4"), ("drift-bound", "20%")],
+        &[("voters", "4"), ("ttl", "10"), ("renew", "3")],
+        &[("voters", "3"), ("ttl", "20"), ("renew", "6"), ("failback", "30")],
+        &[("voters", "1"), ("ttl", "8"), ("renew", "3")],
+        &[("voters", "3"), ("candidates", "4"), ("ttl", "10"), ("renew", "3")],
+        &[("voters", "5"), ("candidates", "2"), ("names", "2"), ("ttl", "12"), ("renew", "4")],
+        &[("voters", "3"), ("names", "3"), ("ttl", "8"), ("renew", "3")],
+        &[("voters", "3"), ("names", "2"), ("ttl", "24"), ("renew", "auto"), ("wait-out", "half")],
+        &[("voters", "5"), ("ttl", "40"), ("renew", "auto"), ("failback", "60")],
+        &[("voters", "1"), ("clients", "3"), ("ttl", "12"), ("renew", "4")],
+        &[("voters", "3"), ("clients", "3"), ("ttl", "16"), ("renew", "4"), ("drift-bound", "10%")],
+        &[("voters", "3"), ("candidates", "1"), ("clients", "4"), ("ttl", "24"), ("renew", "auto")],
+        &[("voters", "3"), ("clients", "4"), ("names", "2"), ("ttl", "30"), ("failback", "20")],
+    ];
+
+    fn new(_: NodeId, options: &Options) -> QuorumLease {
+        QuorumLease { options: *options, kind: Kind::Unstarted }
+    }
+
+    fn may_stand(options: &Options, slot: usize) -> bool {
+        match (options.clients, options.candidates) {
+            (0, None) => true,
+            (0, Some(_)) => slot >= options.voters,
+            (_, candidates) => slot >= options.voters + candidates.unwrap_or(0),
+        }
+    }
+
+    fn members(options: &Options) -> Option<usize> {
+        match (options.clients, options.candidates) {
+            (0, None) => None,
+            (clients, candidates) => Some(options.voters + candidates.unwrap_or(0) + clients),
+        }
+    }
+
+    fn elections(options: &Options) -> usize {
+        options.names
+    }
+
+    /// How many elections have a leader, where there are several.
+    fn figures(options: &Options, members: &mut dyn Iterator<Item = Member<'_, Self>>) -> Vec<Figure> {
+        if options.names == 1 {
+            return Vec::new();
+        }
+        let mut held = vec![false; options.names];
+        for process in members.filter(|member| member.up).map(|member| member.process) {
+            for (place, held) in held.iter_mut().enumerate() {
+                *held |= match &process.kind {
+                    Kind::Unstarted | Kind::Server(_) => false,
+                    Kind::Node(node) => node.lease_at(place).is_some(),
+                    Kind::Client(client) => client.lease(place).is_some(),
+                };
+            }
+        }
+        let count = held.iter().filter(|&&held| held).count();
+        vec![Figure { name: "elections with a leader".into(), value: Value::Amount(count as f64) }]
+    }
+
+    fn electorate(options: &Options) -> Electorate {
+        Electorate::Voters(options.voters)
+    }
+
+    /// A lease and a restart's silence run out at the same time; whoever lost its place in the queue, or has
+    /// been defeated, comes back within as long; the dead in the queue each cost a gap, and so do a few duels;
+    /// and the others ask within as long who leads.
+    ///
+    /// Clients take longer: a session that nobody remembers leads for a lease before the next client does, and a
+    /// client waits for two before it asks another node. A client that is well loses its lease with its node.
+    fn leases(options: &Options) -> Option<Leases> {
+        let drift = options.drift.fraction();
+        let delays = match options.clients {
+            0 => 8 * options.ttl + 30 * GAP,
+            clients => (20 + 4 * clients as u64) * options.ttl + 60 * GAP,
+        };
+        let healed = (delays as f64 / (1.0 - drift)) as u64;
+        let stable = options.failback.is_none() && options.clients == 0;
+        Some(Leases { length: options.ttl, drift, healed, stable })
+    }
+
+    fn check(options: &Options, roster: &Roster) -> Result<(), BadParameter> {
+        if let Some(members) = Self::members(options)
+            && members != roster.len()
+        {
+            let reason =
+                format!("with {} voters they make {members}, and there are {}", options.voters, roster.len());
+            let name = if options.clients > 0 { "clients" } else { "candidates" };
+            return Err(BadParameter { name, reason });
+        }
+        if options.exact.is_some() {
+            // Whoever sets them knows the network that they are for: `Timings::budget`.
+            return Ok(());
+        }
+        let setting = Setting::new(Span::UNIT * 2, options.voters);
+        match options.timings(Span::UNIT).violations(&setting).first() {
+            None => Ok(()),
+            Some(Violation::RenewTooOften { .. }) => {
+                let reason = format!("a renewal takes {ROUND} to be answered");
+                Err(BadParameter { name: "renew", reason })
+            }
+            Some(_) => {
+                let renew = options.renew.map_or("third of it".to_string(), |renew| renew.to_string());
+                let reason = format!("a leader that renews every {renew} cannot keep that");
+                Err(BadParameter { name: "ttl", reason })
+            }
+        }
+    }
+}
+
+/// A member of a world.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct QuorumLease {
+    options: Options,
+    kind: Kind,
+}
+
+/// What a member is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    /// Nothing yet.
+    Unstarted,
+    /// A node with an engine.
+    Node(Box<Node>),
+    /// A node that leads for clients.
+    Server(Box<Server>),
+    /// A client of such nodes.
+    Client(Box<ClientMember>),
+}
+
+/// A node, and which of its engine's elections has which number.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Node {
+    engine: SessionEngine,
+    /// The number of the election with each index, counted from 0.
+    numbers: Vec<usize>,
+    /// Whether the node may stand.
+    stands: bool,
+}
+
+/// The name of the election with this number, counted from 0.
+fn name(election: usize) -> ElectionName {
+    ElectionName::new(&(election + 1).to_string()).expect("a number is not that long")
+}
+
+/// Hands on what an engine does, with the numbers of elections in place of their indices.
+struct Relay<'e, 'v> {
+    cx: &'e mut Context<'v, QuorumLease>,
+    numbers: &'e [usize],
+}
+
+impl Effects<SessionEngine> for Relay<'_, '_> {
+    fn rng(&mut self) -> &mut Rng {
+        self.cx.rng()
+    }
+    fn send(&mut self, to: NodeId, message: Message) {
+        self.cx.send(to, message.into());
+    }
+    fn multicast(&mut self, message: Message) {
+        self.cx.multicast(message.into());
+    }
+    fn set_timer(&mut self, timer: Timer, after: Span) {
+        self.cx.set_timer(timer, after);
+    }
+    fn cancel_timer(&mut self, timer: Timer) {
+        self.cx.cancel_timer(timer);
+    }
+    fn save(&mut self, saved: Saved) {
+        self.cx.save(saved);
+    }
+    fn announce(&mut self, announcement: Announcement) {
+        self.announce_in(0, announcement);
+    }
+    fn lead_until(&mut self, end: Time) {
+        self.lead_until_in(0, end);
+    }
+    fn announce_in(&mut self, election: usize, announcement: Announcement) {
+        self.cx.announce_in(self.numbers[election], announcement);
+    }
+    fn lead_until_in(&mut self, election: usize, end: Time) {
+        self.cx.lead_until_in(self.numbers[election], end);
+    }
+    fn suspect(&mut self, peer: NodeId) {
+        self.cx.suspect(peer);
+    }
+    fn restore(&mut self, peer: NodeId) {
+        self.cx.restore(peer);
+    }
+}
+
+impl Node {
+    /// Hands one input to the engine.
+    fn input(
+        &mut self,
+        cx: &mut Context<'_, QuorumLease>,
+        input: impl FnOnce(&mut SessionEngine, &mut Context<'_, SessionEngine>),
+    ) {
+        let (now, view, delay) = (cx.now(), cx.view(), cx.delay_bound());
+        let mut relay = Relay { cx, numbers: &self.numbers };
+        input(&mut self.engine, &mut Context::new(now, view, delay, &mut relay));
+        self.engine.take_membership_changes();
+    }
+
+    fn command(&mut self, cx: &mut Context<'_, QuorumLease>, command: Command) {
+        self.input(cx, |engine, cx| engine.on_command(cx, command));
+    }
+
+    /// Joins an election, unless the node takes part in it already.
+    fn join(&mut self, cx: &mut Context<'_, QuorumLease>, election: usize, config: CandidateConfig) {
+        let config = CandidateConfig { standing: config.standing && self.stands, ..config };
+        self.command(cx, Action::Join(Some(config)).in_election(name(election)));
+        if let Some(index) = self.index(election) {
+            if self.numbers.len() <= index.index() {
+                self.numbers.resize(index.index() + 1, election);
+            }
+            self.numbers[index.index()] = election;
+        }
+    }
+
+    fn index(&self, election: usize) -> Option<ElectionIndex> {
+        self.engine.engine().index_of(name(election).hash())
+    }
+
+    /// The lease that the node holds of an election, be it over by its clock.
+    fn lease_at(&self, election: usize) -> Option<Lease> {
+        self.engine.engine().lease(Time::ZERO, self.index(election)?)
+    }
+}
+
+impl QuorumLease {
+    fn node(&self) -> Option<&Node> {
+        match &self.kind {
+            Kind::Unstarted | Kind::Server(_) | Kind::Client(_) => None,
+            Kind::Node(node) => Some(node),
+        }
+    }
+
+    /// The engine of a node, once it has started.
+    pub fn engine(&self) -> Option<&Engine> {
+        match &self.kind {
+            Kind::Unstarted | Kind::Client(_) => None,
+            Kind::Node(node) => Some(node.engine.engine()),
+            Kind::Server(server) => Some(server.engine()),
+        }
+    }
+
+    /// What it holds of the first election, if it leads by its own clock at `now`.
+    pub fn lease(&self, now: Time) -> Option<Lease> {
+        self.lease_of(0, now)
+    }
+
+    /// What it holds of an election, if it leads by its own clock at `now`.
+    pub fn lease_of(&self, election: usize, now: Time) -> Option<Lease> {
+        let node = self.node()?;
+        node.engine.engine().lease(now, node.index(election)?)
+    }
+
+    /// How the member takes part in an election unless it is told otherwise.
+    fn candidate_config(&self, cx: &Context<'_, Self>, election: usize) -> CandidateConfig {
+        let timings = self.options.timings(cx.delay_bound());
+        CandidateConfig {
+            ttl: timings.ttl,
+            attribute: cx.view().my_rank().attribute,
+            failback: timings.failback,
+            standing: true,
+            wait_out_previous_holder: self.options.wait_out.includes(election),
+        }
+    }
+
+    fn input(
+        &mut self,
+        cx: &mut Context<'_, Self>,
+        input: impl FnOnce(&mut SessionEngine, &mut Context<'_, SessionEngine>),
+    ) {
+        match &mut self.kind {
+            Kind::Unstarted | Kind::Client(_) => {}
+            Kind::Node(node) => node.input(cx, input),
+            Kind::Server(server) => server.input(cx, input),
+        }
+    }
+
+    fn join(&mut self, cx: &mut Context<'_, Self>, election: usize, config: Option<CandidateConfig>) {
+        let config = config.unwrap_or_else(|| self.candidate_config(cx, election));
+        match &mut self.kind {
+            Kind::Unstarted | Kind::Server(_) | Kind::Client(_) => {}
+            Kind::Node(node) => node.join(cx, election, config),
+        }
+    }
+}
+
+impl Process for QuorumLease {
+    type Message = MemberMessage;
+    type Timer = Timer;
+    type Saved = Saved;
+    type Command = Command;
+
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<Saved>) {
+        let (me, view, delay) = (cx.me(), cx.view(), cx.delay_bound());
+        let nodes = self.options.nodes(view.group_len());
+        if (nodes..view.group_len()).any(|slot| view.in_slot(slot) == me) {
+            let nodes = (0..nodes).map(|slot| view.in_slot(slot)).collect();
+            let config = self.options.client_config(delay, view.my_rank().attribute);
+            let client = ClientMember::new(cx, nodes, self.options.names, config);
+            self.kind = Kind::Client(Box::new(client));
+            return self.on_command(cx, Action::Campaign.in_all());
+        }
+        let count = self.options.voters.min(nodes);
+        let voters: Vec<NodeId> = (0..count).map(|slot| view.in_slot(slot)).collect();
+        let stands = self.options.candidates.is_none() || !voters.contains(&me);
+        let config = self.options.engine_config(delay, voters);
+        let ttl = self.options.timings(delay).ttl;
+        let engine = SessionEngine::new(me, config, self.options.session_config(delay));
+        let engine = engine.expect("the options were checked");
+        self.kind = match self.options.clients {
+            0 => Kind::Node(Box::new(Node { engine, numbers: Vec::new(), stands })),
+            _ => Kind::Server(Box::new(Server::new(engine, self.options.names, ttl))),
+        };
+        self.input(cx, |engine, cx| engine.on_start(cx, start));
+        (0..self.options.names).for_each(|election| self.join(cx, election, None));
+    }
+
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: MemberMessage) {
+        let session = match message.wire() {
+            Ok(message) => return self.input(cx, |engine, cx| engine.on_message(cx, from, message)),
+            Err(session) => session,
+        };
+        let Some(election) = (0..self.options.names).find(|&place| name(place).hash() == message.name) else {
+            return;
+        };
+        match &mut self.kind {
+            Kind::Unstarted | Kind::Node(_) => {}
+            Kind::Server(server) => server.on_session(cx, from, election, session),
+            Kind::Client(client) => client.on_message(cx, from, election, session),
+        }
+    }
+
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
+        match &mut self.kind {
+            Kind::Unstarted => {}
+            Kind::Node(node) => node.input(cx, |engine, cx| engine.on_timer(cx, timer)),
+            Kind::Server(server) => server.on_timer(cx),
+            Kind::Client(client) => client.on_timer(cx),
+        }
+    }
+
+    fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
+        let rank = Action::Rank(cx.view().my_rank().attribute).in_all();
+        self.on_command(cx, rank);
+    }
+
+    /// A member that may not stand does not, whatever it is told.
+    fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
+        match &mut self.kind {
+            Kind::Unstarted | Kind::Node(_) => {}
+            Kind::Server(server) => return server.on_command(cx, command),
+            Kind::Client(client) => return client.on_command(cx, command),
+        }
+        let stands = self.node().is_some_and(|node| node.stands);
+        match command.action {
+            Action::Join(config) => {
+                let named = |election: &usize| {
+                    command.election.as_ref().is_none_or(|wanted| *wanted == name(*election))
+                };
+                (0..self.options.names).filter(named).for_each(|election| self.join(cx, election, config));
+            }
+            Action::Stand { .. } | Action::Campaign if !stands => {}
+            _ => self.input(cx, |engine, cx| engine.on_command(cx, command)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! Members of a world that are clients of nodes.
+//!
+//! Clients campaign through any node, and move on to another when it stops or falls silent. The *clients* announce
+//! that they lead, and until when: what is checked of leaders is checked of them. A client that leads tells everybody,
+//! so that everybody knows the leader in the end.
+
+use suffrage_core::{Announcement, Context, NodeId, Span, Term, Time};
+
+use super::message::{MemberMessage, SessionMessage};
+use super::{QuorumLease, name};
+use crate::engine::{Action, Command, Timer};
+use crate::message::Name;
+use crate::sessions::{ClientAction, ClientConfig, ClientLease, SessionClient, SessionRequest};
+
+/// For how many leases a member believes in a leader that it does not hear of.
+const LEASES_OF_BELIEF: u64 = 3;
+
+/// The leader of one election that a member has heard of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Heard {
+    leader: NodeId,
+    token: u64,
+    until: Time,
+}
+
+/// The leaders that a member has heard of, by election.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Beliefs {
+    heard: Vec<Option<Heard>>,
+    ttl: Span,
+}
+
+impl Beliefs {
+    pub(super) fn new(elections: usize, ttl: Span) -> Beliefs {
+        Beliefs { heard: vec![None; elections], ttl }
+    }
+
+    /// A client says that it leads.
+    pub(super) fn hear(
+        &mut self,
+        cx: &mut Context<'_, QuorumLease>,
+        election: usize,
+        leader: NodeId,
+        token: u64,
+    ) {
+        let until = cx.now() + self.ttl * LEASES_OF_BELIEF;
+        let known = self.heard[election];
+        if known.is_some_and(|known| known.token > token) {
+            return;
+        }
+        self.heard[election] = Some(Heard { leader, token, until });
+        if known.map(|known| (known.leader, known.token)) != Some((leader, token)) {
+            cx.announce_in(election, Announcement::Elected { leader, term: Term(token) });
+        }
+    }
+
+    fn forget(&mut self, election: usize) {
+        self.heard[election] = None;
+    }
+
+    pub(super) fn next_due(&self) -> Time {
+        self.heard.iter().flatten().map(|heard| heard.until).min().unwrap_or(Time::MAX)
+    }
+
+    pub(super) fn on_due(&mut self, cx: &mut Context<'_, QuorumLease>) {
+        for election in 0..self.heard.len() {
+            if self.heard[election].take_if(|heard| heard.until <= cx.now()).is_some() {
+                cx.announce_in(election, Announcement::Undecided);
+            }
+        }
+    }
+}
+
+/// A member that is a client of nodes, in every election.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ClientMember {
+    nodes: Vec<NodeId>,
+    config: ClientConfig,
+    clients: Vec<SessionClient>,
+    beliefs: Beliefs,
+    armed: Option<Time>,
+}
+
+impl ClientMember {
+    /// A client of these nodes, in so many elections.
+    pub(super) fn new(
+        cx: &mut Context<'_, QuorumLease>,
+        nodes: Vec<NodeId>,
+        elections: usize,
+        config: ClientConfig,
+    ) -> ClientMember {
+        let rng = cx.rng();
+        let clients = (0..elections)
+            .map(|_| {
+                let waits = [Span::ZERO, config.lease.ttl.scale(0.5), config.lease.ttl * 2];
+                let wait = waits[rng.below(3) as usize];
+                let node = rng.below(nodes.len() as u64) as usize;
+                // Away from the numbers of an earlier life of this client.
+                SessionClient::new(ClientConfig { wait, ..config }, node, rng.bits() >> 1)
+            })
+            .collect();
+        let beliefs = Beliefs::new(elections, config.lease.ttl);
+        ClientMember { nodes, config, clients, beliefs, armed: None }
+    }
+
+    /// The lease that the client holds of an election, be it over by its clock.
+    pub(super) fn lease(&self, election: usize) -> Option<ClientLease> {
+        self.clients.get(election)?.lease()
+    }
+
+    pub(super) fn on_message(
+        &mut self,
+        cx: &mut Context<'_, QuorumLease>,
+        from: NodeId,
+        election: usize,
+        message: SessionMessage,
+    ) {
+        match message {
+            SessionMessage::Reply { number, outcome } => {
+                self.input(cx, election, |client, now, actions| {
+                    client.on_reply(now, number, outcome, actions)
+                });
+                // A client may close the connection once it has read the reply.
+                if cx.rng().chance(1.0 / 4.0) {
+                    let hang_up = SessionMessage::HangUp { number };
+                    cx.send(from, MemberMessage::session(name(election).hash(), hang_up));
+                }
+            }
+            SessionMessage::Leading { token } => {
+                // A client that was paused first notices that its own lease is over.
+                self.input(cx, election, |client, now, actions| client.on_due(now, actions));
+                if self.lease(election).is_none() {
+                    self.beliefs.hear(cx, election, from, token);
+                }
+            }
+            SessionMessage::Request { .. } | SessionMessage::HangUp { .. } => {}
+        }
+        self.arm(cx);
+    }
+
+    pub(super) fn on_timer(&mut self, cx: &mut Context<'_, QuorumLease>) {
+        self.armed = None;
+        // A client may also ask another node for no reason.
+        let restless = cx.rng().chance(1.0 / 64.0);
+        self.each(cx, None, |client, now, actions| {
+            client.on_due(now, actions);
+            if restless {
+                client.move_on(now, actions);
+            }
+        });
+        self.beliefs.on_due(cx);
+        self.arm(cx);
+    }
+
+    pub(super) fn on_command(&mut self, cx: &mut Context<'_, QuorumLease>, command: Command) {
+        let pause = self.config.lease.ttl;
+        let Command { election, action } = command;
+        let to = match action {
+            Action::Transfer(to) => Some(to).filter(|to| self.nodes.contains(to)),
+            _ => None,
+        };
+        self.each(cx, election.map(|election| election.hash()), |client, now, actions| match action {
+            Action::Join(_) | Action::Stand { .. } | Action::Campaign | Action::Health(true) => {
+                client.campaign(now, actions);
+            }
+            Action::Resign
+            | Action::Transfer(_)
+            | Action::Withdraw
+            | Action::Leave
+            | Action::Health(false) => {
+                client.resign(now, to, Some(pause), actions);
+            }
+            Action::Rank(rank) => client.set_rank(rank),
+            Action::Pin(_) => client.move_on(now, actions),
+        });
+        self.arm(cx);
+    }
+
+    /// Hands an input to the client of each election, or of one.
+    fn each(
+        &mut self,
+        cx: &mut Context<'_, QuorumLease>,
+        election: Option<Name>,
+        input: impl Fn(&mut SessionClient, Time, &mut Vec<ClientAction>),
+    ) {
+        for place in 0..self.clients.len() {
+            if election.is_none_or(|wanted| wanted == name(place).hash()) {
+                self.input(cx, place, &input);
+            }
+        }
+        self.arm(cx);
+    }
+
+    /// Hands an input to the client of an election, and carries out what it wants done.
+    fn input(
+        &mut self,
+        cx: &mut Context<'_, QuorumLease>,
+        election: usize,
+        input: impl FnOnce(&mut SessionClient, Time, &mut Vec<ClientAction>),
+    ) {
+        let before = self.lease(election).map(|lease| lease.token);
+        let mut leads = before;
+        let mut actions = Vec::new();
+        input(&mut self.clients[election], cx.now(), &mut actions);
+        for action in actions {
+            match action {
+                ClientAction::Send { node, number, request } => {
+                    let message = SessionMessage::Request { number, request };
+                    // A client that has a session may say everything twice.
+                    let twice = has_session(&request) && cx.rng().chance(1.0 / 8.0);
+                    for _ in 0..1 + usize::from(twice) {
+                        cx.send(self.nodes[node], MemberMessage::session(name(election).hash(), message));
+                    }
+                }
+                ClientAction::HangUp { node, number } => {
+                    let message = SessionMessage::HangUp { number };
+                    cx.send(self.nodes[node], MemberMessage::session(name(election).hash(), message));
+                }
+                ClientAction::Lead(lease) => {
+                    self.beliefs.forget(election);
+                    cx.lead_until_in(election, lease.until);
+                    if leads.replace(lease.token) != Some(lease.token) {
+                        let (leader, term) = (cx.me(), Term(lease.token));
+                        cx.announce_in(election, Announcement::Elected { leader, term });
+                    }
+                    let leading = SessionMessage::Leading { token: lease.token };
+                    cx.multicast(MemberMessage::session(name(election).hash(), leading));
+                }
+                ClientAction::StepDown => {
+                    leads = None;
+                    cx.announce_in(election, Announcement::SteppedDown);
+                }
+            }
+        }
+    }
+
+    fn arm(&mut self, cx: &mut Context<'_, QuorumLease>) {
+        let due = self.clients.iter().map(SessionClient::next_due).chain([self.beliefs.next_due()]).min();
+        let due = due.filter(|&due| due < Time::MAX);
+        if self.armed != due {
+            match due {
+                Some(due) => cx.set_timer(Timer, due.since(cx.now())),
+                None => cx.cancel_timer(Timer),
+            }
+            self.armed = due;
+        }
+    }
+}
+
+fn has_session(request: &SessionRequest) -> bool {
+    match request {
+        SessionRequest::Campaign(campaign) => campaign.session.is_some(),
+        SessionRequest::Renew { .. } | SessionRequest::Resign { .. } => true,
+        SessionRequest::Revoke { .. } => false,
+    }
+}

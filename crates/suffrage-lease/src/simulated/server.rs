@@ -1,0 +1,227 @@
+//! A member of a world that is a node with clients: the wire's [`SessionEngine`], whose requests and replies are
+//! messages of the world.
+//!
+//! The node announces nothing about itself, since it leads for clients only. It believes in the client that says that
+//! it leads.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use suffrage_core::{Announcement, Context, Effects, NodeId, Process, Rng, Span, Time};
+
+use super::clients::Beliefs;
+use super::message::{MemberMessage, SessionMessage};
+use super::{QuorumLease, name};
+use crate::engine::{Action, Command, Engine, Timer};
+use crate::message::{Message, Name};
+use crate::sessions::{Arrival, RequestId, SessionEngine, SessionId};
+use crate::voter::Saved;
+
+/// How many requests a node remembers that it has answered, so that hang-ups come too late for some.
+const ANSWERED: usize = 16;
+/// For how many leases a node that was told to stop takes no clients.
+const LEASES_STOPPED: u64 = 3;
+
+/// A request of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Asked {
+    client: NodeId,
+    number: u64,
+    name: Name,
+    /// Whether the node knows that the client is gone.
+    gone: bool,
+}
+
+/// A node with clients.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Server {
+    engine: SessionEngine,
+    ttl: Span,
+    next_request: u64,
+    open: BTreeMap<RequestId, Asked>,
+    answered: VecDeque<(RequestId, Asked)>,
+    /// The leaders that the node has heard of.
+    beliefs: Beliefs,
+    /// When the engine is due.
+    engine_due: Option<Time>,
+    /// When the node takes clients again, having been told to stop.
+    resume_at: Option<Time>,
+    armed: Option<Time>,
+}
+
+impl Server {
+    pub(super) fn new(engine: SessionEngine, elections: usize, ttl: Span) -> Server {
+        Server {
+            engine,
+            ttl,
+            next_request: 0,
+            open: BTreeMap::new(),
+            answered: VecDeque::new(),
+            beliefs: Beliefs::new(elections, ttl),
+            engine_due: None,
+            resume_at: None,
+            armed: None,
+        }
+    }
+
+    pub(super) fn engine(&self) -> &Engine {
+        self.engine.engine()
+    }
+
+    /// Hands one input to the engine, and sends the replies.
+    pub(super) fn input(
+        &mut self,
+        cx: &mut Context<'_, QuorumLease>,
+        input: impl FnOnce(&mut SessionEngine, &mut Context<'_, SessionEngine>),
+    ) {
+        self.hand_in(cx, input);
+        while self.reply(cx) {}
+        self.arm(cx);
+    }
+
+    fn hand_in(
+        &mut self,
+        cx: &mut Context<'_, QuorumLease>,
+        input: impl FnOnce(&mut SessionEngine, &mut Context<'_, SessionEngine>),
+    ) {
+        let (now, view, delay) = (cx.now(), cx.view(), cx.delay_bound());
+        let mut relay = Relay { cx, due: &mut self.engine_due };
+        input(&mut self.engine, &mut Context::new(now, view, delay, &mut relay));
+        self.engine.take_membership_changes();
+    }
+
+    /// Sends the replies that there are, but for those to clients that are known to be gone.
+    fn reply(&mut self, cx: &mut Context<'_, QuorumLease>) -> bool {
+        let replies = self.engine.take_replies();
+        let any = !replies.is_empty();
+        for (request, outcome) in replies {
+            let Some(asked) = self.open.remove(&request) else { continue };
+            if asked.gone {
+                self.hand_in(cx, |engine, cx| engine.on_reply_undelivered(cx, asked.name, request));
+                continue;
+            }
+            if self.answered.len() == ANSWERED {
+                self.answered.pop_front();
+            }
+            self.answered.push_back((request, asked));
+            let reply = SessionMessage::Reply { number: asked.number, outcome };
+            cx.send(asked.client, MemberMessage::session(asked.name, reply));
+        }
+        any
+    }
+
+    pub(super) fn on_session(
+        &mut self,
+        cx: &mut Context<'_, QuorumLease>,
+        from: NodeId,
+        election: usize,
+        message: SessionMessage,
+    ) {
+        match message {
+            SessionMessage::Request { number, request } => {
+                let asked = Asked { client: from, number, name: name(election).hash(), gone: false };
+                let id = RequestId(self.next_request);
+                self.next_request += 1;
+                self.open.insert(id, asked);
+                let rng = cx.rng();
+                let new_session = SessionId(u128::from(rng.bits()) << 64 | u128::from(rng.bits()));
+                let arrival = Arrival { request: id, received: cx.now(), new_session };
+                self.input(cx, |engine, cx| engine.on_request(cx, arrival, &name(election), request));
+            }
+            SessionMessage::HangUp { number } => {
+                let open = self.open.iter().map(|(&request, &asked)| (request, asked));
+                let about = |(_, asked): &(RequestId, Asked)| (asked.client, asked.number) == (from, number);
+                let all: Vec<_> = open.chain(self.answered.iter().copied()).filter(about).collect();
+                for (request, asked) in all {
+                    // A node may notice only when it is about to reply.
+                    match self.open.get_mut(&request).filter(|_| cx.rng().chance(0.5)) {
+                        Some(asked) => asked.gone = true,
+                        None => {
+                            self.open.remove(&request);
+                            self.input(cx, |engine, cx| engine.on_hang_up(cx, asked.name, request));
+                        }
+                    }
+                }
+            }
+            SessionMessage::Leading { token } => {
+                self.beliefs.hear(cx, election, from, token);
+                self.arm(cx);
+            }
+            SessionMessage::Reply { .. } => {}
+        }
+    }
+
+    pub(super) fn on_timer(&mut self, cx: &mut Context<'_, QuorumLease>) {
+        self.armed = None;
+        if self.resume_at.take_if(|when| *when <= cx.now()).is_some() {
+            self.engine.resume_sessions();
+        }
+        if self.engine_due.is_some_and(|due| due <= cx.now()) {
+            self.engine_due = None;
+            self.input(cx, |engine, cx| engine.on_timer(cx, Timer));
+        }
+        self.beliefs.on_due(cx);
+        self.arm(cx);
+    }
+
+    /// A node that is told to leave stops as a daemon does: its clients keep what they were promised.
+    pub(super) fn on_command(&mut self, cx: &mut Context<'_, QuorumLease>, command: Command) {
+        match command.action {
+            Action::Leave => {
+                self.resume_at = Some(cx.now() + self.ttl * LEASES_STOPPED);
+                self.input(cx, |engine, cx| engine.stop_sessions(cx));
+            }
+            // No application of the node's own takes part.
+            Action::Join(_) => {}
+            _ => self.input(cx, |engine, cx| engine.on_command(cx, command)),
+        }
+    }
+
+    fn arm(&mut self, cx: &mut Context<'_, QuorumLease>) {
+        let beliefs = Some(self.beliefs.next_due()).filter(|&due| due < Time::MAX);
+        let due = [self.engine_due, self.resume_at, beliefs].into_iter().flatten().min();
+        if self.armed != due {
+            match due {
+                Some(due) => cx.set_timer(Timer, due.since(cx.now())),
+                None => cx.cancel_timer(Timer),
+            }
+            self.armed = due;
+        }
+    }
+}
+
+/// Hands on what the engine does, but for announcements: clients make those.
+struct Relay<'e, 'v> {
+    cx: &'e mut Context<'v, QuorumLease>,
+    due: &'e mut Option<Time>,
+}
+
+impl Effects<SessionEngine> for Relay<'_, '_> {
+    fn rng(&mut self) -> &mut Rng {
+        self.cx.rng()
+    }
+    fn send(&mut self, to: NodeId, message: Message) {
+        self.cx.send(to, message.into());
+    }
+    fn multicast(&mut self, message: Message) {
+        self.cx.multicast(message.into());
+    }
+    fn set_timer(&mut self, _: Timer, after: Span) {
+        *self.due = Some(self.cx.now() + after);
+    }
+    fn cancel_timer(&mut self, _: Timer) {
+        *self.due = None;
+    }
+    fn save(&mut self, saved: Saved) {
+        self.cx.save(saved);
+    }
+    fn announce(&mut self, _: Announcement) {}
+    fn lead_until(&mut self, _: Time) {}
+    fn announce_in(&mut self, _: usize, _: Announcement) {}
+    fn lead_until_in(&mut self, _: usize, _: Time) {}
+    fn suspect(&mut self, peer: NodeId) {
+        self.cx.suspect(peer);
+    }
+    fn restore(&mut self, peer: NodeId) {
+        self.cx.restore(peer);
+    }
+}

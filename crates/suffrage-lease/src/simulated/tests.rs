@@ -1,0 +1,111 @@
+//! Members of a world: what they join, their options, and how the engine's elections are numbered.
+
+use super::*;
+use crate::message::{Ask, Body, Name, Reply, Request};
+use suffrage_core::testing::{Subject, elected};
+use suffrage_core::{Command as Common, Effect, Recorder};
+
+fn subject(me: u64, count: usize) -> Subject<QuorumLease> {
+    Subject::new(me, count, &Options::default())
+}
+
+/// What a process says to itself costs no message and no time.
+#[test]
+fn the_only_voter_elects_itself_at_once() {
+    let mut alone = subject(1, 1);
+    let done = alone.campaigns();
+    assert_eq!((done.sent(), done.announced()), (vec![], vec![elected(1, 1)]));
+    assert!(done.saved().iter().any(|saved| saved.ceiling >= 1), "the promise was saved");
+    assert!(alone.process.lease(Time::ZERO).is_some());
+    assert_eq!(alone.process.lease(Time::ZERO + Span::from_millis(30)), None, "by its clock it is over");
+    let done = alone.obeys(Common::Resign);
+    assert_eq!(done.announced(), [Announcement::SteppedDown]);
+    assert_eq!(alone.process.lease(Time::ZERO), None);
+}
+
+#[test]
+fn a_voter_saves_that_it_exists_and_one_that_is_none_saves_nothing() {
+    for (me, voter) in [(5, true), (6, false)] {
+        let mut subject = Subject::<QuorumLease>::unstarted(me, 9, &Options::default());
+        assert_eq!(!subject.starts(Start::Fresh).saved().is_empty(), voter);
+        let message = Message {
+            name: Name::of("x"),
+            body: Body::Ask(Ask::Enquire { request: Request(1), standing: None }),
+        };
+        assert_eq!(
+            !subject.hears(1, message.into()).sent().is_empty(),
+            voter,
+            "voters answer for every name"
+        );
+    }
+}
+
+#[test]
+fn answers_about_another_election_are_not_its_own() {
+    let mut candidate = subject(9, 9);
+    let sent = candidate.campaigns().sent();
+    let MemberBody::Ask(Ask::Prepare { request, .. }) = sent[0].1.body else { panic!("it prepares") };
+    let promise = |name| MemberMessage { name, body: MemberBody::Reply(Reply::Promised { request }) };
+    for voter in 1..=5 {
+        assert!(candidate.hears(voter, promise(Name::of("x"))).is_nothing());
+    }
+    let own = sent[0].1.name;
+    candidate.hears(1, promise(own));
+    candidate.hears(2, promise(own));
+    assert_eq!(candidate.hears(3, promise(own)).sent().len(), 5, "it proposes");
+}
+
+#[test]
+fn the_application_is_asked_how_it_is() {
+    let roster = Roster::numbered(1);
+    let mut recorder = Recorder::<QuorumLease>::new(0);
+    let mut process = QuorumLease::new(NodeId(1), &Options::default());
+    process.on_start(&mut recorder.context(Time::ZERO, roster.view(0), Span::UNIT), Start::Fresh);
+    process
+        .on_command(&mut recorder.context(Time::ZERO, roster.view(0), Span::UNIT), Common::Campaign.into());
+    let led = |effects: &[Effect<QuorumLease>]| {
+        let led = effects.iter().position(|effect| matches!(effect, Effect::LeadUntil(_)));
+        let announced = effects.iter().position(|effect| *effect == Effect::Announce(elected(1, 1)));
+        led.is_some() && led < announced
+    };
+    assert!(led(&recorder.take()), "until when comes first");
+    let unhealthy = Action::Health(false).in_all();
+    process.on_command(&mut recorder.context(Time::ZERO, roster.view(0), Span::UNIT), unhealthy);
+    assert!(recorder.take().contains(&Effect::Announce(Announcement::SteppedDown)));
+}
+
+#[test]
+fn leases_that_cannot_be_kept_are_refused() {
+    let roster = Roster::numbered(5);
+    let check = |ttl, renew, drift: &str| {
+        let drift = drift.parse().unwrap();
+        let options = Options { ttl, renew: Some(renew), drift, ..Options::default() };
+        QuorumLease::check(&options, &roster).map_err(|error| error.name)
+    };
+    assert_eq!(check(30, 10, "1%"), Ok(()));
+    assert_eq!(check(30, 2, "1%"), Err("renew"));
+    assert_eq!(check(13, 10, "1%"), Err("ttl"));
+    assert_eq!(check(30, 10, "45%"), Err("ttl"));
+}
+
+/// Elections keep their numbers, whichever index the engine gives them.
+#[test]
+fn elections_keep_their_numbers_when_a_member_leaves_and_joins() {
+    let options = Options { names: 2, voters: 1, ..Options::default() };
+    let mut member = QuorumLease::new(NodeId(1), &options);
+    let (roster, mut recorder) = (Roster::numbered(1), Recorder::<QuorumLease>::new(0));
+    member.on_start(&mut recorder.context(Time::ZERO, roster.view(0), Span::UNIT), Start::Fresh);
+    let mut command = |text: &str, member: &mut QuorumLease| {
+        let command = text.parse().unwrap();
+        member.on_command(&mut recorder.context(Time::ZERO, roster.view(0), Span::UNIT), command);
+        [0, 1].map(|election| member.lease_of(election, Time::ZERO).map(|lease| lease.token.number()))
+    };
+    assert_eq!(command("campaign", &mut member), [Some(1), Some(1)]);
+    assert_eq!(command("leave", &mut member), [None, None]);
+    assert_eq!(command("join in 2", &mut member), [None, None]);
+    assert_eq!(command("join in 1", &mut member), [None, None]);
+    assert_eq!(command("join in 3", &mut member), [None, None], "there is none");
+    let numbers = member.node().unwrap().numbers.clone();
+    assert_eq!(command("campaign in 2", &mut member), [None, Some(2)], "{numbers:?}");
+    assert_eq!(command("campaign in 1", &mut member), [Some(2), Some(2)], "{numbers:?}");
+}
