@@ -20,7 +20,7 @@
 //! partition every part elects a leader, and a late message or a wrong suspicion can make two leaders
 //! for a while.
 //!
-//! Readings: everybody is a candidate unless `candidates` are listed. A candidate that calls asks only
+//! Interpretations: everybody is a candidate unless `candidates` are listed. A candidate that calls asks only
 //! those that rank above it; suspects are not asked by anybody, but told like all others. The
 //! tiebreaker δ is `delta` message delays times one more than the number of members that rank above,
 //! dead or alive; it precedes an election that a process calls because it detected something, not one
@@ -38,14 +38,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::bully::Bully;
-use super::{Outlook, Poll, Tenure};
+use super::{LeaderBelief, Poll, LeaderLiveness};
 use suffrage_core::parameters;
 use suffrage_core::{
     Algorithm, Announcement, BadParameter, Command, Context, Contract, Cost, Formula, NodeId, Parameter,
     Process, Roster, Start, Term,
 };
 
-/// What processes of this algorithm say.
+/// The messages of the algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message {
     /// "I call an election, and you are a candidate."
@@ -56,19 +56,19 @@ pub enum Message {
     Elected {
         /// Who leads.
         leader: NodeId,
-        /// In which term.
+        /// The term.
         term: Term,
     },
     /// "I was told that I lead, though I believed you did."
     Deposed {
-        /// In which term.
+        /// The term.
         term: Term,
     },
 }
 
-suffrage_core::message_kinds!(Message { Election, Alive, Elected, Deposed: apart });
+suffrage_core::message_kinds!(Message { Election, Alive, Elected, Deposed: uncounted });
 
-/// What a process waits for.
+/// The timers of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timer {
     /// Its turn to call an election.
@@ -77,15 +77,15 @@ pub enum Timer {
     Alive,
     /// The result of another's election.
     Elected,
-    /// As a leader: the next time to repeat the announcement.
+    /// The leader is due to repeat its announcement.
     Reaffirm,
-    /// As a follower: the leader's repeated announcement.
+    /// A follower has missed the leader's repeated announcement.
     Leader,
 }
 
 suffrage_core::timer_indices!(Timer { Tiebreaker, Alive, Elected, Reaffirm, Leader });
 
-/// What can be set about the algorithm; times in message delays.
+/// The options of the algorithm; times in message delays.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
     /// Who may lead; everybody if empty. All processes must agree on it.
@@ -96,7 +96,7 @@ pub struct Options {
     pub alive_timeout: u64,
     /// How long to wait for the result of another's election.
     pub elected_timeout: u64,
-    /// How often a leader repeats its announcement.
+    /// The period of a leader's repeated announcement.
     pub reaffirm: Option<u64>,
 }
 
@@ -133,8 +133,8 @@ pub struct CandidateOrdinary {
     /// Whether this process is a candidate.
     candidate: bool,
     phase: Phase,
-    outlook: Outlook,
-    tenure: Tenure<Timer>,
+    belief: LeaderBelief,
+    liveness: LeaderLiveness<Timer>,
 }
 
 impl Algorithm for CandidateOrdinary {
@@ -186,8 +186,8 @@ impl Algorithm for CandidateOrdinary {
             options: options.clone(),
             candidate: options.is_candidate(me),
             phase: Phase::Idle,
-            outlook: Outlook::default(),
-            tenure: Tenure::new(options.reaffirm, Timer::Reaffirm, Timer::Leader),
+            belief: LeaderBelief::default(),
+            liveness: LeaderLiveness::new(options.reaffirm, Timer::Reaffirm, Timer::Leader),
         }
     }
 
@@ -240,13 +240,13 @@ impl CandidateOrdinary {
         let Some(leader) = best_rival.or(self.candidate.then_some(cx.me())) else {
             return self.remain_undecided(cx);
         };
-        self.believe(cx, leader, self.outlook.term().next());
+        self.believe(cx, leader, self.belief.term().next());
         self.announce(cx, leader);
     }
 
     fn remain_undecided(&mut self, cx: &mut Context<'_, Self>) {
-        match self.outlook.leader() {
-            Some(_) => self.outlook.forget(cx),
+        match self.belief.leader() {
+            Some(_) => self.belief.clear_leader(cx),
             None => cx.announce(Announcement::Undecided),
         }
         self.detect(cx);
@@ -263,18 +263,18 @@ impl CandidateOrdinary {
     }
 
     fn believe(&mut self, cx: &mut Context<'_, Self>, leader: NodeId, term: Term) {
-        self.outlook.believe(cx, leader, term);
+        self.belief.set_leader(cx, leader, term);
         if leader == cx.me() {
-            self.tenure.lead(cx);
+            self.liveness.start_reaffirming(cx);
         } else {
-            self.tenure.hear(cx, leader);
-            self.tenure.follow(cx);
+            self.liveness.record_announcement(cx, leader);
+            self.liveness.expect_reaffirmation(cx);
         }
     }
 
     fn announce(&self, cx: &mut Context<'_, Self>, leader: NodeId) {
         for peer in cx.view().peers() {
-            cx.send(peer, Message::Elected { leader, term: self.outlook.term() });
+            cx.send(peer, Message::Elected { leader, term: self.belief.term() });
         }
     }
 
@@ -291,7 +291,7 @@ impl CandidateOrdinary {
 
     /// The rivals that are not suspected.
     fn rivals(&self, cx: &Context<'_, Self>) -> impl Iterator<Item = NodeId> {
-        cx.view().peers().filter(|&peer| self.is_rival(cx, peer) && !self.outlook.suspects(peer))
+        cx.view().peers().filter(|&peer| self.is_rival(cx, peer) && !self.belief.is_suspected(peer))
     }
 
     fn on_election(&mut self, cx: &mut Context<'_, Self>, from: NodeId) {
@@ -312,18 +312,18 @@ impl CandidateOrdinary {
         // One that is elected while it has something to find out asks those that could tell.
         let unsure = leader == cx.me() && self.phase != Phase::Idle && self.rivals(cx).next().is_some();
         if unsure || self.is_rival_of(cx, leader) {
-            self.outlook.hear(term);
+            self.belief.observe_term(term);
             self.call_election(cx);
-        } else if self.tenure.doubts(cx, &self.outlook, leader, term) {
+        } else if self.liveness.may_be_superseded(cx, &self.belief, leader, term) {
             self.detect(cx);
-        } else if self.outlook.suspects(leader) {
-            self.tenure.hear(cx, leader);
-            self.outlook.pass_over(leader);
-            if self.outlook.leader().is_none() {
+        } else if self.belief.is_suspected(leader) {
+            self.liveness.record_announcement(cx, leader);
+            self.belief.reject_claim(leader);
+            if self.belief.leader().is_none() {
                 self.detect(cx);
             }
         } else {
-            let former = self.outlook.leader().filter(|&former| former != leader);
+            let former = self.belief.leader().filter(|&former| former != leader);
             self.end_election(cx);
             self.believe(cx, leader, term);
             match former {
@@ -343,7 +343,7 @@ impl Process for CandidateOrdinary {
 
     fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<()>) {
         match start {
-            Start::Fresh => self.tenure.follow(cx),
+            Start::Fresh => self.liveness.expect_reaffirmation(cx),
             Start::Recovered(_) => self.detect(cx),
         }
     }
@@ -371,17 +371,17 @@ impl Process for CandidateOrdinary {
             (Timer::Alive, _) => {}
             (Timer::Reaffirm, _) => {
                 self.announce(cx, cx.me());
-                self.tenure.lead(cx);
+                self.liveness.start_reaffirming(cx);
             }
             (Timer::Leader, _) => {
-                self.outlook.forget(cx);
+                self.belief.clear_leader(cx);
                 self.detect(cx);
             }
         }
     }
 
     fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        if self.outlook.suspect(cx, peer) {
+        if self.belief.suspect(cx, peer) {
             self.detect(cx);
         }
         if let Phase::Polling(poll) = &mut self.phase {
@@ -394,15 +394,15 @@ impl Process for CandidateOrdinary {
     }
 
     fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        let missed = self.outlook.restore(cx, peer);
-        let leads = self.outlook.leads(cx);
+        let missed = self.belief.restore(cx, peer);
+        let leads = self.belief.is_leader(cx);
         let rival = self.is_rival(cx, peer);
         match &mut self.phase {
             _ if leads && !rival => {
-                cx.send(peer, Message::Elected { leader: cx.me(), term: self.outlook.term() });
+                cx.send(peer, Message::Elected { leader: cx.me(), term: self.belief.term() });
             }
             Phase::Polling(poll) if rival => {
-                poll.expect(peer);
+                poll.await_reply(peer);
                 cx.send(peer, Message::Election);
                 self.await_replies(cx);
             }
@@ -413,7 +413,7 @@ impl Process for CandidateOrdinary {
     }
 
     fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
-        let overtaken = match self.outlook.leader() {
+        let overtaken = match self.belief.leader() {
             Some(leader) if leader == cx.me() => self.rivals(cx).next().is_some(),
             Some(leader) => self.is_rival_of(cx, leader),
             None => false,

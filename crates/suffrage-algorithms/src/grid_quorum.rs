@@ -31,7 +31,7 @@
 //! which lost its quorum knows it: it leads those that it reaches until it hears of a later term. Nor that
 //! the best leads: ranks decide only between those who contend at the same time.
 //!
-//! Readings:
+//! Interpretations:
 //! - Maekawa's is mutual exclusion. For an election, the winner keeps its locks for the whole term, and
 //!   its `Elected` stands for `Release`. A new election is a new term, in which all locks are free. Whoever
 //!   hears of a term in which nobody leads yet joins it, so that those who contend meet.
@@ -57,36 +57,36 @@ use self::candidacy::{Ballot, Candidacy, State};
 use self::lock::Lock;
 pub use self::message::Message;
 pub use self::voter::Saved;
-use super::Tenure;
+use super::LeaderLiveness;
 use suffrage_core::parameters;
 use suffrage_core::{
     Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Electorate, Formula, Grid,
     NodeId, Parameter, Process, Safety, Start, Synchrony, Term, Topology,
 };
 
-/// What a process waits for.
+/// The timers of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timer {
     /// As a candidate: answers to its requests.
     Answers,
     /// Without a leader: somebody to be elected.
     Patience,
-    /// As a leader: the next time to repeat the announcement.
+    /// The leader is due to repeat its announcement.
     Reaffirm,
-    /// As a follower: the leader's repeated announcement.
+    /// A follower has missed the leader's repeated announcement.
     Leader,
 }
 
 suffrage_core::timer_indices!(Timer { Answers, Patience, Reaffirm, Leader });
 
-/// What can be set about the algorithm; times in message delays.
+/// The options of the algorithm; times in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
     /// How long to wait before a request is repeated.
     pub retry: u64,
     /// How long to wait at least for a leader before a new term is begun, up to twice that.
     pub patience: u64,
-    /// How often a leader repeats its announcement.
+    /// The period of a leader's repeated announcement.
     pub reaffirm: Option<u64>,
     /// A deliberate mistake: nothing is saved.
     pub forget_locks: bool,
@@ -113,13 +113,13 @@ pub struct GridQuorum {
     suspects: BTreeSet<NodeId>,
     /// Those who left requests unanswered, and have not been heard since.
     silent: BTreeSet<NodeId>,
-    tenure: Tenure<Timer>,
+    liveness: LeaderLiveness<Timer>,
 }
 
 /// The sizes of the members' rows and columns.
 fn quorum_sizes(members: u64) -> impl Iterator<Item = u64> {
     let grid = Grid::of(members as usize);
-    (0..members as usize).map(move |slot| grid.quorum(grid.place(slot).0, grid.place(slot).1).len() as u64)
+    (0..members as usize).map(move |slot| grid.quorum(grid.position(slot).0, grid.position(slot).1).len() as u64)
 }
 
 impl Algorithm for GridQuorum {
@@ -134,7 +134,7 @@ impl Algorithm for GridQuorum {
         detection: Detection::Detector,
         electorate: Electorate::Grid,
         needs_disk: true,
-        persists: true,
+        retries: true,
         under_loss: &[("reaffirm", "10")],
         safety: Safety::AtMostOnePerTerm,
         choice: Choice::Any,
@@ -181,7 +181,7 @@ impl Algorithm for GridQuorum {
             heard: Term::default(),
             suspects: BTreeSet::new(),
             silent: BTreeSet::new(),
-            tenure: Tenure::new(options.reaffirm, Timer::Reaffirm, Timer::Leader),
+            liveness: LeaderLiveness::new(options.reaffirm, Timer::Reaffirm, Timer::Leader),
         }
     }
 }
@@ -308,7 +308,7 @@ impl GridQuorum {
 
     fn reaffirm(&mut self, cx: &mut Context<'_, Self>) {
         self.tell_all(cx, Message::Elected { term: self.heard });
-        self.tenure.lead(cx);
+        self.liveness.start_reaffirming(cx);
     }
 
     /// The candidacy and the ballot of a voter that has just been heard, if they are of this term.
@@ -413,7 +413,7 @@ impl GridQuorum {
         } else if news {
             self.save(cx);
         }
-        self.tenure.follow(cx);
+        self.liveness.expect_reaffirmation(cx);
         if news {
             cx.announce(Announcement::Elected { leader, term });
         }
@@ -513,7 +513,7 @@ impl Process for GridQuorum {
             cx.set_timer(Timer::Patience, cx.delay_bound() * 3);
         }
         self.save(cx);
-        self.tenure.follow(cx);
+        self.liveness.expect_reaffirmation(cx);
     }
 
     fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {

@@ -133,7 +133,7 @@ impl Algorithm for Gupta {
         detection: Detection::Detector,
         electorate: Electorate::Anybody,
         needs_disk: false,
-        persists: true,
+        retries: true,
         under_loss: &[],
         safety: Safety::WithHighProbability,
         choice: Choice::Any,

@@ -43,7 +43,7 @@
 //! suspicions last. A leader that fails leaves its followers alone, each in a group of its own, to merge
 //! again. Where two groups' leaders cannot talk although others of them can, they stay apart.
 //!
-//! Readings:
+//! Interpretations:
 //! - The book lets a group be merged at a word; Garcia-Molina's `Accept` and `Ready` stand between, so
 //!   that a group is never handed to a leader that is gone or does not hear it. While a leader waits for
 //!   `Ready` it answers outsiders as a follower of the one it is about to join, and confirms nobody:
@@ -75,7 +75,7 @@ use suffrage_core::{
     Formula, NodeId, Parameter, Process, Rank, Roster, Safety, Span, Start, Synchrony, Term, Topology,
 };
 
-/// What a process waits for.
+/// The timers of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timer {
     /// As a leader: the next time to look for others.
@@ -134,7 +134,7 @@ impl Algorithm for Invitation {
         detection: Detection::Timeout,
         electorate: Electorate::Anybody,
         needs_disk: false,
-        persists: true,
+        retries: true,
         under_loss: &[],
         safety: Safety::Eventual,
         choice: Choice::Any,

@@ -1,6 +1,6 @@
 //! Next-in-line failover (Gholipour 2009; Database Internals, ch. 10, "Next-In-Line Failover").
 //!
-//! Model: synchronous, crash and recovery; everybody knows everybody and how each ranks. A failure
+//! Model: synchronous, crash and recovery; every process knows all members and their ranks. A failure
 //! detector tells when the leader has failed; without one, the application does (`Campaign`).
 //!
 //! ```text
@@ -14,11 +14,11 @@
 //! alive; one message and a time-out more for each alternative that is not. When no alternative is
 //! left, or none was ever named, the election is that of the modified bully algorithm: up to `3N - 2`.
 //!
-//! Promises that some time after faults stop, the best live process of each component leads it.
+//! Promise: some time after faults stop, the best live process of each component leads it.
 //! Does not promise more: under partition every part elects a leader, and a late message or a wrong
 //! suspicion can make two leaders for a while.
 //!
-//! Readings: the alternatives are the best that the leader does not suspect, and are named anew with
+//! Interpretations: the alternatives are the best that the leader does not suspect, and are named anew with
 //! every announcement, not whenever one of them fails. A process that ranks above all of them does
 //! not contact them. Since the list may have aged, an alternative announces itself also to those that
 //! rank above it, which object by holding an election. It spares the leader that is said to have
@@ -33,14 +33,14 @@ use serde::{Deserialize, Serialize};
 
 use super::bully::Bully;
 pub use super::modified_bully::Timer;
-use super::{Outlook, Poll, Tenure};
+use super::{LeaderBelief, Poll, LeaderLiveness};
 use suffrage_core::parameters;
 use suffrage_core::{
     Algorithm, BadParameter, Command, Context, Contract, Cost, Formula, NodeId, Parameter, Process, Rank,
     Roster, Start, Term,
 };
 
-/// What processes of this algorithm say.
+/// The messages of the algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message {
     /// "You are next in line."
@@ -52,7 +52,7 @@ pub enum Message {
     Alive,
     /// "I lead."
     Elected {
-        /// In which term.
+        /// The term.
         term: Term,
         /// Whom to contact should this leader fail, the best first.
         alternatives: Vec<NodeId>,
@@ -63,14 +63,14 @@ pub enum Message {
     Proceed,
     /// "I was told to lead, though I believed you did."
     Deposed {
-        /// In which term.
+        /// The term.
         term: Term,
     },
 }
 
-suffrage_core::message_kinds!(Message { Contact, Alive, Elected, Election, Proceed, Deposed: apart });
+suffrage_core::message_kinds!(Message { Contact, Alive, Elected, Election, Proceed, Deposed: uncounted });
 
-/// What can be set about the algorithm; times in message delays.
+/// The options of the algorithm; times in message delays.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
     /// How many alternatives a leader names.
@@ -81,7 +81,7 @@ pub struct Options {
     pub alive_timeout: u64,
     /// How long to wait for the announcement of the one that is to take over.
     pub elected_timeout: u64,
-    /// How often a leader repeats its announcement.
+    /// The period of a leader's repeated announcement.
     pub reaffirm: Option<u64>,
 }
 
@@ -92,7 +92,7 @@ impl Default for Options {
     }
 }
 
-/// Where a process is in its own election. It runs at most one at a time.
+/// The phase of the process's own election. A process runs at most one election at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Idle,
@@ -117,8 +117,8 @@ pub struct NextInLine {
     options: Options,
     phase: Phase,
     line: Line,
-    outlook: Outlook,
-    tenure: Tenure<Timer>,
+    belief: LeaderBelief,
+    liveness: LeaderLiveness<Timer>,
 }
 
 impl Algorithm for NextInLine {
@@ -167,8 +167,8 @@ impl Algorithm for NextInLine {
         NextInLine {
             phase: Phase::Idle,
             line: Line { leader: None, alternatives: options.alternatives.to_vec() },
-            outlook: Outlook::default(),
-            tenure: Tenure::new(options.reaffirm, Timer::Reaffirm, Timer::Leader),
+            belief: LeaderBelief::default(),
+            liveness: LeaderLiveness::new(options.reaffirm, Timer::Reaffirm, Timer::Leader),
             options: options.clone(),
         }
     }
@@ -192,7 +192,7 @@ impl NextInLine {
         self.end_election(cx);
         let failed = self.failed_leader(cx);
         let mut rest = self.line.alternatives.iter().copied().enumerate().skip(place);
-        match rest.find(|&(_, next)| !self.outlook.suspects(next)) {
+        match rest.find(|&(_, next)| !self.belief.is_suspected(next)) {
             // "If the process that has detected the leader failure is itself the highest ranked
             // process from the list, it can notify the processes about the new leader right away."
             Some((_, next)) if next == cx.me() => self.take_over(cx, failed),
@@ -219,7 +219,7 @@ impl NextInLine {
     /// "If one of the proposed alternatives is up, it becomes a new leader without having to go
     /// through the complete election round."
     fn take_over(&mut self, cx: &mut Context<'_, Self>, failed: Option<NodeId>) {
-        let others = cx.view().peers().filter(|&peer| Some(peer) != failed && !self.outlook.suspects(peer));
+        let others = cx.view().peers().filter(|&peer| Some(peer) != failed && !self.belief.is_suspected(peer));
         let others = others.collect();
         let deposed = self.better_leader(cx).filter(|&leader| Some(leader) == failed);
         self.become_leader(cx, others);
@@ -231,10 +231,10 @@ impl NextInLine {
         if self.phase != Phase::Idle {
             return;
         }
-        if self.outlook.is_best(cx) {
+        if self.belief.is_best(cx) {
             return self.become_leader(cx, cx.view().below().collect());
         }
-        self.phase = Phase::Polling(Poll::above(cx, &self.outlook, Message::Election));
+        self.phase = Phase::Polling(Poll::ask_higher(cx, &self.belief, Message::Election));
         self.await_alive(cx);
     }
 
@@ -261,9 +261,9 @@ impl NextInLine {
 
     fn become_leader(&mut self, cx: &mut Context<'_, Self>, told: Vec<NodeId>) {
         self.end_election(cx);
-        self.outlook.believe(cx, cx.me(), self.outlook.term().next());
+        self.belief.set_leader(cx, cx.me(), self.belief.term().next());
         self.announce(cx, told);
-        self.tenure.lead(cx);
+        self.liveness.start_reaffirming(cx);
     }
 
     fn end_election(&mut self, cx: &mut Context<'_, Self>) {
@@ -278,29 +278,29 @@ impl NextInLine {
     /// Announces this process as the leader, with its alternatives.
     fn announce(&self, cx: &mut Context<'_, Self>, told: Vec<NodeId>) {
         let view = cx.view();
-        let below = view.below().filter(|&peer| !self.outlook.suspects(peer));
+        let below = view.below().filter(|&peer| !self.belief.is_suspected(peer));
         let mut ranks: Vec<Rank> = below.filter_map(|peer| view.rank(peer)).collect();
         ranks.sort_unstable_by(|a, b| b.cmp(a));
         let alternatives: Vec<NodeId> = ranks.iter().take(self.options.spares).map(|rank| rank.id).collect();
         for peer in told {
-            cx.send(peer, Message::Elected { term: self.outlook.term(), alternatives: alternatives.clone() });
+            cx.send(peer, Message::Elected { term: self.belief.term(), alternatives: alternatives.clone() });
         }
     }
 
     /// The leader this process believes in, if that one outranks it.
     fn better_leader(&self, cx: &Context<'_, Self>) -> Option<NodeId> {
-        self.outlook.leader().filter(|&leader| cx.view().outranks(leader, cx.me()))
+        self.belief.leader().filter(|&leader| cx.view().outranks(leader, cx.me()))
     }
 
     fn depose(&self, cx: &mut Context<'_, Self>, leader: Option<NodeId>) {
         if let Some(leader) = leader {
-            cx.send(leader, Message::Deposed { term: self.outlook.term() });
+            cx.send(leader, Message::Deposed { term: self.belief.term() });
         }
     }
 
     /// Whether this process takes part in an election already, or has just announced the result.
     fn is_engaged(&self, cx: &Context<'_, Self>) -> bool {
-        self.phase != Phase::Idle || self.tenure.is_announcing(cx, &self.outlook)
+        self.phase != Phase::Idle || self.liveness.self_announced_recently(cx, &self.belief)
     }
 
     /// The one that this process expects to take over.
@@ -352,23 +352,23 @@ impl NextInLine {
         term: Term,
         alternatives: Vec<NodeId>,
     ) {
-        let doubtful = self.tenure.doubts(cx, &self.outlook, leader, term)
+        let doubtful = self.liveness.may_be_superseded(cx, &self.belief, leader, term)
             || matches!(self.phase, Phase::AwaitingElected(better) if cx.view().outranks(better, leader));
         if cx.view().outranks(cx.me(), leader) || doubtful {
-            self.outlook.hear(term);
+            self.belief.observe_term(term);
             return self.call_election(cx);
         }
-        self.tenure.hear(cx, leader);
-        if self.outlook.suspects(leader) {
-            return self.outlook.pass_over(leader);
+        self.liveness.record_announcement(cx, leader);
+        if self.belief.is_suspected(leader) {
+            return self.belief.reject_claim(leader);
         }
-        if self.outlook.leads(cx) {
+        if self.belief.is_leader(cx) {
             cx.send(leader, Message::Proceed);
         }
         self.end_election(cx);
         self.line = Line { leader: Some(leader), alternatives };
-        self.outlook.believe(cx, leader, term);
-        self.tenure.follow(cx);
+        self.belief.set_leader(cx, leader, term);
+        self.liveness.expect_reaffirmation(cx);
     }
 }
 
@@ -380,7 +380,7 @@ impl Process for NextInLine {
 
     fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<()>) {
         match start {
-            Start::Fresh => self.tenure.follow(cx),
+            Start::Fresh => self.liveness.expect_reaffirmation(cx),
             Start::Recovered(_) => self.call_election(cx),
         }
     }
@@ -406,17 +406,17 @@ impl Process for NextInLine {
             (Timer::Elected, _) => self.call_again(cx),
             (Timer::Reaffirm, _) => {
                 self.announce(cx, cx.view().below().collect());
-                self.tenure.lead(cx);
+                self.liveness.start_reaffirming(cx);
             }
             (Timer::Leader, _) => {
-                self.outlook.forget(cx);
+                self.belief.clear_leader(cx);
                 self.fail_over(cx);
             }
         }
     }
 
     fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        let leaderless = self.outlook.suspect(cx, peer);
+        let leaderless = self.belief.suspect(cx, peer);
         let successor = self.successor();
         match &mut self.phase {
             Phase::Idle if leaderless => self.fail_over(cx),
@@ -437,15 +437,15 @@ impl Process for NextInLine {
     }
 
     fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        let missed = self.outlook.restore(cx, peer);
-        let leads = self.outlook.leads(cx);
+        let missed = self.belief.restore(cx, peer);
+        let leads = self.belief.is_leader(cx);
         let better = self.successor().is_some_and(|other| cx.view().outranks(peer, other));
         match &mut self.phase {
             _ if leads && cx.view().outranks(cx.me(), peer) => self.announce(cx, vec![peer]),
             Phase::Idle if leads => self.call_election(cx),
             Phase::Polling(poll) if cx.view().outranks(peer, cx.me()) => {
                 cx.send(peer, Message::Election);
-                poll.expect(peer);
+                poll.await_reply(peer);
                 self.await_alive(cx);
             }
             Phase::Idle if missed => self.await_elected(cx, peer),
@@ -455,14 +455,14 @@ impl Process for NextInLine {
     }
 
     fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
-        if self.outlook.is_overtaken(cx) {
+        if self.belief.should_replace_leader(cx) {
             self.call_election(cx);
         }
     }
 
     fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         match command {
-            Command::Campaign if self.outlook.leads(cx) => self.call_election(cx),
+            Command::Campaign if self.belief.is_leader(cx) => self.call_election(cx),
             Command::Campaign => self.fail_over(cx),
             Command::Resign | Command::Transfer(_) => {}
         }

@@ -24,7 +24,7 @@
 //! misses a majority for an election time-out. Without check-quorum, one that stays cut off leads those
 //! that it reaches for good. Nor that the best leads: ranks play no part.
 //!
-//! Readings:
+//! Interpretations:
 //! - There is no log here, so that all logs are equally up to date: the restriction on votes of section
 //!   5.4.1 never applies, and a transfer has nothing to bring up to date first.
 //! - A server that heard from a current leader within the minimum election time-out, or leads, grants
@@ -78,7 +78,7 @@ pub struct Saved {
     pub voter: bool,
 }
 
-/// What can be set about the algorithm; times in message delays.
+/// The options of the algorithm; times in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
     /// How often a leader speaks.
@@ -143,7 +143,7 @@ impl Algorithm for Raft {
         detection: Detection::Timeout,
         electorate: Electorate::Majority,
         needs_disk: true,
-        persists: true,
+        retries: true,
         under_loss: &[],
         safety: Safety::AtMostOnePerTerm,
         choice: Choice::Any,

@@ -145,7 +145,7 @@ impl Algorithm for Randomized {
         detection: Detection::Detector,
         electorate: Electorate::Anybody,
         needs_disk: false,
-        persists: false,
+        retries: false,
         under_loss: &[],
         safety: Safety::WithHighProbability,
         choice: Choice::Any,

@@ -66,7 +66,7 @@ use suffrage_core::{
     Formula, NodeId, Parameter, Process, Roster, Safety, Start, Synchrony, Term, Topology, View,
 };
 
-/// What processes of this algorithm say. Terms are rounds.
+/// The messages of the algorithm. Terms are rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message {
     /// To the leader of a round: "I am in your round." To one that is behind: "This is the round."
@@ -85,7 +85,7 @@ pub enum Message {
 
 suffrage_core::message_kinds!(Message { Start, Ok });
 
-/// What a process waits for.
+/// The timers of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timer {
     /// As the leader of the round: the time to say `Ok` again.
@@ -96,7 +96,7 @@ pub enum Timer {
 
 suffrage_core::timer_indices!(Timer { Period, Ok });
 
-/// What can be set about the algorithm; times in message delays.
+/// The options of the algorithm; times in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
     /// How often a leader says that it is well. The paper's δ.
@@ -136,7 +136,7 @@ impl Algorithm for StableLeader {
         detection: Detection::Timeout,
         electorate: Electorate::Anybody,
         needs_disk: false,
-        persists: true,
+        retries: true,
         under_loss: &[],
         safety: Safety::Eventual,
         choice: Choice::Any,

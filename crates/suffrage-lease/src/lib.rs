@@ -263,7 +263,7 @@ impl Algorithm for QuorumLease {
         detection: Detection::Timeout,
         electorate: Electorate::Voters(VOTERS),
         needs_disk: true,
-        persists: true,
+        retries: true,
         under_loss: &[],
         safety: Safety::AtMostOne,
         choice: Choice::Any,
@@ -278,16 +278,16 @@ impl Algorithm for QuorumLease {
         },
         upkeep: &[
             Expense {
-                what: "a renewal",
+                operation: "a renewal",
                 messages: Cost {
                     best: Formula { text: "2(V - 1)", of: |n| 2 * (voters(n) - 1) },
                     worst: Formula { text: "2 min(V, N - 1)", of: |n| 2 * voters(n).min(n - 1) },
                 },
             },
-            Expense { what: "a handover by release", messages: HANDOVER },
-            Expense { what: "a handover by transfer", messages: HANDOVER },
+            Expense { operation: "a handover by release", messages: HANDOVER },
+            Expense { operation: "a handover by transfer", messages: HANDOVER },
             Expense {
-                what: "a handover by expiry",
+                operation: "a handover by expiry",
                 messages: Cost {
                     best: Formula { text: "5(V - 1)", of: |n| 5 * (voters(n) - 1) },
                     worst: Formula { text: "5 min(V, N - 1)", of: |n| 5 * voters(n).min(n - 1) },
@@ -401,7 +401,7 @@ impl Algorithm for QuorumLease {
         QuorumLease { options: *options, names, roles: None }
     }
 
-    fn may_stand(options: &Options, slot: usize) -> bool {
+    fn slot_may_lead(options: &Options, slot: usize) -> bool {
         options.candidates.is_none() || slot >= options.voters
     }
 
@@ -439,7 +439,7 @@ impl Algorithm for QuorumLease {
         let drift = options.drift.fraction();
         let delays = 8 * options.ttl + 30 * GAP;
         let healed = (delays as f64 / (1.0 - drift)) as u64;
-        Some(Leases { length: options.ttl, drift, healed, stable: options.failback.is_none() })
+        Some(Leases { length: options.ttl, drift, recovery: healed, stable: options.failback.is_none() })
     }
 
     fn check(options: &Options, roster: &Roster) -> Result<(), BadParameter> {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use suffrage_core::{NodeId, Term};
 
-/// What processes of this algorithm say.
+/// The messages of the algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "every term is the election's, every grant the voter's count of it")]
 pub enum Message {
@@ -40,8 +40,8 @@ suffrage_core::message_kinds!(Message {
     Relinquish,
     Release,
     Elected,
-    Pending: apart,
-    Outdated: apart,
-    Ask: apart,
-    Stand: apart,
+    Pending: uncounted,
+    Outdated: uncounted,
+    Ask: uncounted,
+    Stand: uncounted,
 });

@@ -56,7 +56,7 @@ pub enum Message {
     },
 }
 
-suffrage_core::message_kinds!(Message { Initiate, Preference, FinalChoice, Join: apart, Welcome: apart });
+suffrage_core::message_kinds!(Message { Initiate, Preference, FinalChoice, Join: uncounted, Welcome: uncounted });
 
 /// What a member waits for: one thing at a time, so that all are one timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -47,7 +47,7 @@ pub enum LastK {
     Growth,
 }
 
-/// What can be set about the algorithm; times in message delays. All members must use the same.
+/// The options of the algorithm; times in message delays. All members must use the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
     /// K in the first round: about how many members relay.
@@ -146,7 +146,7 @@ impl Options {
     pub(super) fn members(&self, view: View<'_>) -> f64 {
         match self.n_estimate {
             Estimate::True => view.group_len() as f64,
-            Estimate::Scaled => view.len() as f64 / view.share(),
+            Estimate::Scaled => view.len() as f64 / view.view_probability(),
             Estimate::View => view.len() as f64,
         }
     }
@@ -156,7 +156,7 @@ impl Options {
     pub(super) fn passes(&self, view: View<'_>, hash: f64, k: u64) -> bool {
         let (k, share) = match self.n_estimate {
             Estimate::True => return hash * (view.group_len() as f64) < k as f64,
-            Estimate::Scaled => (k as f64, view.share()),
+            Estimate::Scaled => (k as f64, view.view_probability()),
             Estimate::View => (k as f64, 1.0),
         };
         let too_many = |known: usize| hash * (known as f64 / share) >= k;

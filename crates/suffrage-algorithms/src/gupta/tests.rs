@@ -3,7 +3,7 @@
 use std::mem::size_of;
 
 use super::*;
-use suffrage_core::testing::{Done, Subject, elected, to};
+use suffrage_core::testing::{Step, TestProcess, elected, to};
 use suffrage_core::{Rng, Roster, Span};
 
 fn round(election: u32, number: u8) -> Round {
@@ -29,12 +29,12 @@ fn options(set: impl FnOnce(&mut Options)) -> Arc<Options> {
 }
 
 /// Member `me` of a group so small that everybody passes the filter.
-fn member(me: u64) -> Subject<Gupta> {
-    Subject::<Gupta>::new(me, 5, &Arc::default())
+fn member(me: u64) -> TestProcess<Gupta> {
+    TestProcess::<Gupta>::new(me, 5, &Arc::default())
 }
 
 /// Of 50 members at K = 2, one that passes the filter of the round or one that does not.
-fn filtered(passes: bool, of: u8, set: impl FnOnce(&mut Options)) -> Subject<Gupta> {
+fn filtered(passes: bool, of: u8, set: impl FnOnce(&mut Options)) -> TestProcess<Gupta> {
     let options = options(|options| {
         (options.first_k, options.growth) = (2, 1);
         set(options);
@@ -43,16 +43,16 @@ fn filtered(passes: bool, of: u8, set: impl FnOnce(&mut Options)) -> Subject<Gup
     let hash = hash(roster.view(0), round(1, of), About::Initiation);
     let mut members = roster.iter().filter(|&id| (hash(id) * 50.0 < 2.0) == passes);
     let me = members.next().expect("there is one").0;
-    Subject::<Gupta>::new(me, 50, &options)
+    TestProcess::<Gupta>::new(me, 50, &options)
 }
 
 /// The effects of a member that has heard these final choices and waits no longer for others.
-fn after_choices(subject: &mut Subject<Gupta>, choices: &[(u64, u64)]) -> Done<Gupta> {
-    subject.hears(50, initiate(1));
+fn after_choices(subject: &mut TestProcess<Gupta>, choices: &[(u64, u64)]) -> Step<Gupta> {
+    subject.receive(50, initiate(1));
     for &(from, leader) in choices {
-        assert!(subject.hears(from, choose(1, leader)).is_nothing());
+        assert!(subject.receive(from, choose(1, leader)).is_empty());
     }
-    subject.runs_out(Timer::RelayAndChoices)
+    subject.expire(Timer::RelayAndChoices)
 }
 
 // ------------------------------------------------------------- 3.1, Filter phase
@@ -62,12 +62,12 @@ fn after_choices(subject: &mut Subject<Gupta>, choices: &[(u64, u64)]) -> Done<G
 #[test]
 fn a_member_relays_if_its_filter_value_is_below_k() {
     let mut relay = filtered(true, 1, |_| {});
-    assert_eq!(relay.hears(50, initiate(1)).awaits(Timer::Relay), Some(3 + 2));
+    assert_eq!(relay.receive(50, initiate(1)).timer_delays(Timer::Relay), Some(3 + 2));
     assert_eq!((relay.process.phase(), relay.process.relayed_in(1)), (Phase::Relay, true));
     let mut other = filtered(false, 1, |_| {});
-    let done = other.hears(50, initiate(1));
-    assert_eq!((done.sent(), done.multicast()), (vec![], vec![]));
-    assert_eq!(done.awaits(Timer::RelayAndChoices), Some(3 + 2 + 4));
+    let step = other.receive(50, initiate(1));
+    assert_eq!((step.sent(), step.multicast()), (vec![], vec![]));
+    assert_eq!(step.timer_delays(Timer::RelayAndChoices), Some(3 + 2 + 4));
     assert_eq!((other.process.phase(), other.process.relayed_in(1)), (Phase::Filter, false));
 }
 
@@ -81,7 +81,7 @@ fn about_k_members_pass_however_many_there_are() {
         let groups = 2_000;
         let passing: usize = (0..groups)
             .map(|name| {
-                let roster = Roster::numbered(members).named(name);
+                let roster = Roster::numbered(members).with_name(name);
                 let hash = hash(roster.view(0), round(1, 1), About::Initiation);
                 roster.iter().filter(|&id| options.passes(roster.view(0), hash(id), 7)).count()
             })
@@ -94,7 +94,7 @@ fn about_k_members_pass_however_many_there_are() {
 /// Other rounds, other elections, other groups and other messages choose others; all members agree.
 #[test]
 fn the_hash_depends_on_all_it_is_about_and_on_nothing_else() {
-    let (here, there) = (Roster::numbered(9), Roster::numbered(9).named(1));
+    let (here, there) = (Roster::numbered(9), Roster::numbered(9).with_name(1));
     let value = |roster: &Roster, slot, of, about| hash(roster.view(slot), of, about)(NodeId(4)).to_bits();
     let first = value(&here, 0, round(1, 1), About::Initiation);
     assert_eq!(first, value(&here, 8, round(1, 1), About::Initiation));
@@ -116,7 +116,7 @@ fn the_hash_depends_on_all_it_is_about_and_on_nothing_else() {
 /// the same.
 #[test]
 fn the_filter_takes_n_from_the_view_if_it_is_to() {
-    let roster = Roster::numbered(400).acquainted(3, 0.25);
+    let roster = Roster::numbered(400).with_partial_views(3, 0.25);
     let mut rng = Rng::new(1);
     for estimate in [Estimate::True, Estimate::Scaled, Estimate::View] {
         let options = Options { n_estimate: estimate, ..Options::default() };
@@ -144,22 +144,22 @@ fn the_filter_takes_n_from_the_view_if_it_is_to() {
 #[test]
 fn a_relay_member_tells_the_others_whom_it_prefers() {
     let mut two = member(2);
-    assert_eq!(two.hears(1, initiate(1)).sent(), to([1, 3, 4, 5], prefer(1, 5)));
+    assert_eq!(two.receive(1, initiate(1)).sent(), to([1, 3, 4, 5], prefer(1, 5)));
     let mut relay = filtered(true, 1, |_| {});
-    let sent = relay.hears(50, initiate(1)).sent();
+    let sent = relay.receive(50, initiate(1)).sent();
     assert!(sent.len() < 10 && sent.iter().all(|(_, message)| *message == prefer(1, 50)), "{sent:?}");
     assert!(relay.process.relays().iter().all(|relay| relay.0 != 50), "the best does not relay");
 }
 
 #[test]
 fn only_members_of_the_view_that_pass_the_filter_are_told() {
-    let roster = Roster::numbered(300).acquainted(1, 0.5);
+    let roster = Roster::numbered(300).with_partial_views(1, 0.5);
     let options = options(|options| options.first_k = 60);
     let hash = hash(roster.view(0), round(1, 1), About::Initiation);
     let passes = |id: &NodeId| hash(*id) * 300.0 < 60.0;
     let me = roster.iter().find(passes).unwrap();
-    let mut relay = Subject::<Gupta>::new(me.0, 300, &options).of_group(roster.clone());
-    let told: Vec<u64> = relay.hears(300, initiate(1)).sent().iter().map(|(to, _)| *to).collect();
+    let mut relay = TestProcess::<Gupta>::new(me.0, 300, &options).in_group(roster.clone());
+    let told: Vec<u64> = relay.receive(300, initiate(1)).sent().iter().map(|(to, _)| *to).collect();
     let known: Vec<u64> = relay.view().peers().filter(passes).map(|id| id.0).collect();
     assert_eq!(told, known);
     assert!(known.len() > 10 && roster.iter().filter(passes).count() > known.len() + 10);
@@ -169,19 +169,19 @@ fn only_members_of_the_view_that_pass_the_filter_are_told() {
 #[test]
 fn ranks_are_the_choice_function_and_may_change_between_rounds() {
     let mut two = member(2);
-    two.ranks(3, 90);
-    assert_eq!(two.hears(1, initiate(1)).sent()[0].1, prefer(1, 3));
-    two.ranks(4, 91);
-    assert_eq!(two.hears(1, initiate(2)).sent()[0].1, prefer(2, 4));
-    let mut lowest = member(2).of_group(Roster::numbered(5).lowest_first());
-    assert_eq!(lowest.hears(1, initiate(1)).sent()[0].1, prefer(1, 1));
+    two.set_attribute(3, 90);
+    assert_eq!(two.receive(1, initiate(1)).sent()[0].1, prefer(1, 3));
+    two.set_attribute(4, 91);
+    assert_eq!(two.receive(1, initiate(2)).sent()[0].1, prefer(2, 4));
+    let mut lowest = member(2).in_group(Roster::numbered(5).lowest_first());
+    assert_eq!(lowest.receive(1, initiate(1)).sent()[0].1, prefer(1, 1));
 }
 
 /// A relay member that prefers 3, since it takes 4 and 5 for dead.
-fn modest_two(set: impl FnOnce(&mut Options)) -> Subject<Gupta> {
-    let mut two = Subject::<Gupta>::new(2, 5, &options(set));
-    assert!(two.suspects(4).is_nothing() && two.suspects(5).is_nothing());
-    assert_eq!(two.hears(1, initiate(1)).sent(), to([1, 3], prefer(1, 3)));
+fn modest_two(set: impl FnOnce(&mut Options)) -> TestProcess<Gupta> {
+    let mut two = TestProcess::<Gupta>::new(2, 5, &options(set));
+    assert!(two.suspect(4).is_empty() && two.suspect(5).is_empty());
+    assert_eq!(two.receive(1, initiate(1)).sent(), to([1, 3], prefer(1, 3)));
     two
 }
 
@@ -190,43 +190,43 @@ fn modest_two(set: impl FnOnce(&mut Options)) -> Subject<Gupta> {
 #[test]
 fn a_better_choice_is_adopted_and_relayed() {
     let mut two = modest_two(|_| {});
-    assert_eq!(two.hears(1, prefer(1, 5)).sent(), to([3], prefer(1, 5)), "not to whom it came from");
+    assert_eq!(two.receive(1, prefer(1, 5)).sent(), to([3], prefer(1, 5)), "not to whom it came from");
     assert_eq!(two.process.preference(), Some(NodeId(5)));
-    assert_eq!(two.hears(3, prefer(1, 4)).sent(), to([3], prefer(1, 5)));
+    assert_eq!(two.receive(3, prefer(1, 4)).sent(), to([3], prefer(1, 5)));
 }
 
 /// The printed text sends it back, too.
 #[test]
 fn a_better_choice_is_sent_back_if_that_is_asked_for() {
     let mut two = modest_two(|options| options.relay_back = true);
-    assert_eq!(two.hears(1, prefer(1, 5)).sent(), to([1, 3], prefer(1, 5)));
-    assert!(two.hears(1, prefer(1, 5)).is_nothing(), "which ends there");
+    assert_eq!(two.receive(1, prefer(1, 5)).sent(), to([1, 3], prefer(1, 5)));
+    assert!(two.receive(1, prefer(1, 5)).is_empty(), "which ends there");
 }
 
 /// "Otherwise, Mi replies back to Mk specifying its current best leader choice."
 #[test]
 fn a_worse_choice_is_answered_and_an_equal_one_is_not() {
     let mut two = modest_two(|_| {});
-    assert_eq!(two.hears(3, prefer(1, 1)).sent(), to([3], prefer(1, 3)));
-    assert!(two.hears(3, prefer(1, 3)).is_nothing(), "or two would answer each other for ever");
+    assert_eq!(two.receive(3, prefer(1, 1)).sent(), to([3], prefer(1, 3)));
+    assert!(two.receive(3, prefer(1, 3)).is_empty(), "or two would answer each other for ever");
 }
 
 /// "Whenever Mi is contacted by another member Mk in a similar manner, it includes Mk in its view (and adds
 /// it to {Mj}i)": for this round and later ones.
 #[test]
 fn who_contacts_a_relay_member_is_included() {
-    let roster = Roster::numbered(20).acquainted(1, 0.5);
-    let mut one = Subject::<Gupta>::new(1, 20, &options(|options| options.first_k = 20)).of_group(roster);
-    one.hears(2, initiate(1));
+    let roster = Roster::numbered(20).with_partial_views(1, 0.5);
+    let mut one = TestProcess::<Gupta>::new(1, 20, &options(|options| options.first_k = 20)).in_group(roster);
+    one.receive(2, initiate(1));
     let stranger = (1..=20).map(NodeId).find(|&id| !one.view().contains(id)).unwrap();
     assert!(!one.process.relays().contains(&stranger));
     let best = one.process.preference().unwrap();
     let worse = (1..best.0).next().unwrap();
-    assert_eq!(one.hears(stranger.0, prefer(1, worse)).sent(), to([stranger.0], prefer(1, best.0)));
+    assert_eq!(one.receive(stranger.0, prefer(1, worse)).sent(), to([stranger.0], prefer(1, best.0)));
     assert!(one.process.relays().contains(&stranger));
-    let again = one.hears(2, initiate(2)).sent();
+    let again = one.receive(2, initiate(2)).sent();
     assert!(again.iter().any(|(to, _)| *to == stranger.0), "it is in the view from now on");
-    one.hears(2, Message::Initiate(round(2, 1)));
+    one.receive(2, Message::Initiate(round(2, 1)));
     assert!(one.process.relays().contains(&stranger), "in later elections, too");
 }
 
@@ -234,13 +234,13 @@ fn who_contacts_a_relay_member_is_included() {
 #[test]
 fn the_relay_phase_ends_with_a_final_multicast_which_counts_for_its_sender_too() {
     let mut two = modest_two(|_| {});
-    two.hears(1, prefer(1, 4));
-    let done = two.runs_out(Timer::Relay);
-    assert_eq!((done.multicast(), done.sent()), (vec![choose(1, 4)], vec![]));
-    assert_eq!(done.awaits(Timer::Choices), Some(4));
+    two.receive(1, prefer(1, 4));
+    let step = two.expire(Timer::Relay);
+    assert_eq!((step.multicast(), step.sent()), (vec![choose(1, 4)], vec![]));
+    assert_eq!(step.timer_delays(Timer::Choices), Some(4));
     assert_eq!(two.process.first_choice(), Some(FinalChoice { from: NodeId(2), leader: NodeId(4) }));
     assert!(two.process.spoke_in(1) && !two.process.spoke_in(2));
-    assert!(two.hears(3, choose(1, 3)).is_nothing());
+    assert!(two.receive(3, choose(1, 3)).is_empty());
     assert!(two.process.heard_conflict());
 }
 
@@ -250,21 +250,21 @@ fn the_relay_phase_ends_with_a_final_multicast_which_counts_for_its_sender_too()
 #[test]
 fn one_choice_heard_and_no_objection_elects() {
     let mut other = filtered(false, 1, |_| {});
-    let done = after_choices(&mut other, &[(3, 9), (4, 9)]);
-    assert_eq!(done.awaits(Timer::Objection), Some(2 * 2 + 10));
-    assert_eq!((done.announced(), other.process.leader()), (vec![], None));
-    assert_eq!(other.runs_out(Timer::Objection).announced(), [elected(9, 1)]);
+    let step = after_choices(&mut other, &[(3, 9), (4, 9)]);
+    assert_eq!(step.timer_delays(Timer::Objection), Some(2 * 2 + 10));
+    assert_eq!((step.announced(), other.process.leader()), (vec![], None));
+    assert_eq!(other.expire(Timer::Objection).announced(), [elected(9, 1)]);
     assert_eq!(other.process.leader(), Some(NodeId(9)));
-    assert!(other.hears(5, choose(1, 8)).is_nothing(), "that phase is over");
+    assert!(other.receive(5, choose(1, 8)).is_empty(), "that phase is over");
 }
 
 #[test]
 fn the_leader_learns_of_it_from_the_final_choices() {
     let mut five = member(5);
-    five.hears(1, initiate(1));
-    five.runs_out(Timer::Relay);
-    five.runs_out(Timer::Choices);
-    assert_eq!(five.runs_out(Timer::Objection).announced(), [elected(5, 1)]);
+    five.receive(1, initiate(1));
+    five.expire(Timer::Relay);
+    five.expire(Timer::Choices);
+    assert_eq!(five.expire(Timer::Objection).announced(), [elected(5, 1)]);
 }
 
 /// "If no re-initiating mcast received [...] else increment RoundNum and jump to step 1."
@@ -272,8 +272,8 @@ fn the_leader_learns_of_it_from_the_final_choices() {
 fn an_objection_leads_to_the_next_round() {
     let mut other = filtered(false, 2, |_| {});
     after_choices(&mut other, &[(3, 9)]);
-    let done = other.hears(8, initiate(2));
-    assert_eq!(done.awaits(Timer::RelayAndChoices), Some(3 + 2 + 4));
+    let step = other.receive(8, initiate(2));
+    assert_eq!(step.timer_delays(Timer::RelayAndChoices), Some(3 + 2 + 4));
     assert_eq!((other.process.round(), other.process.first_choice()), (round(1, 2), None));
 }
 
@@ -282,33 +282,33 @@ fn an_objection_leads_to_the_next_round() {
 fn silence_is_met_as_the_option_says() {
     let hear = |set: fn(&mut Options)| {
         let mut other = filtered(false, 1, set);
-        let done = after_choices(&mut other, &[]);
-        (done, other)
+        let step = after_choices(&mut other, &[]);
+        (step, other)
     };
-    let (done, mut delaying) = hear(|options| options.on_silence = OnSilence::Delay);
-    assert!(done.multicast().is_empty() && done.awaits(Timer::Turn).is_some_and(|delay| delay <= 10));
-    assert_eq!(delaying.runs_out(Timer::Turn).multicast(), [initiate(2)]);
+    let (step, mut delaying) = hear(|options| options.on_silence = OnSilence::Delay);
+    assert!(step.multicast().is_empty() && step.timer_delays(Timer::Turn).is_some_and(|delay| delay <= 10));
+    assert_eq!(delaying.expire(Timer::Turn).multicast(), [initiate(2)]);
     assert_eq!(delaying.process.round(), round(1, 2), "it counts its own re-initiation");
     let (_, mut suppressed) = hear(|options| options.on_silence = OnSilence::Delay);
-    assert_eq!(suppressed.hears(7, initiate(2)).multicast(), [], "somebody else was first");
+    assert_eq!(suppressed.receive(7, initiate(2)).multicast(), [], "somebody else was first");
     assert_eq!(suppressed.process.round(), round(1, 2));
-    let (done, _) = hear(|options| options.on_silence = OnSilence::Always);
-    assert_eq!(done.multicast(), [initiate(2)]);
-    let (done, never) = hear(|options| options.on_silence = OnSilence::Never);
-    assert_eq!((done.multicast(), never.process.phase()), (vec![], Phase::Undecided));
+    let (step, _) = hear(|options| options.on_silence = OnSilence::Always);
+    assert_eq!(step.multicast(), [initiate(2)]);
+    let (step, never) = hear(|options| options.on_silence = OnSilence::Never);
+    assert_eq!((step.multicast(), never.process.phase()), (vec![], Phase::Undecided));
 }
 
 /// The members of a group of 1,000 that re-initiate at once, having heard this, if K is 7.
 fn reinitiators(choices: &[(u64, u64)], set: fn(&mut Options)) -> usize {
     let options = options(set);
     let speaks = |me: &u64| {
-        let mut subject = Subject::<Gupta>::new(*me, 1_000, &options);
-        subject.hears(1, initiate(1));
+        let mut subject = TestProcess::<Gupta>::new(*me, 1_000, &options);
+        subject.receive(1, initiate(1));
         if subject.process.phase() == Phase::Relay {
             return false;
         }
-        choices.iter().for_each(|&(from, leader)| drop(subject.hears(from, choose(1, leader))));
-        subject.runs_out(Timer::RelayAndChoices).multicast() == [initiate(2)]
+        choices.iter().for_each(|&(from, leader)| drop(subject.receive(from, choose(1, leader))));
+        subject.expire(Timer::RelayAndChoices).multicast() == [initiate(2)]
     };
     (1..=1_000).filter(speaks).count()
 }
@@ -330,19 +330,19 @@ fn of_those_that_hear_of_two_leaders_about_k_reinitiate() {
 #[test]
 fn conflicts_may_be_met_with_a_delay() {
     let mut other = filtered(false, 1, |options| options.on_conflict = OnConflict::Delay);
-    let done = after_choices(&mut other, &[(3, 9), (4, 8)]);
-    assert!(done.multicast().is_empty() && done.awaits(Timer::Turn).is_some());
-    assert_eq!(other.runs_out(Timer::Turn).multicast(), [initiate(2)]);
+    let step = after_choices(&mut other, &[(3, 9), (4, 8)]);
+    assert!(step.multicast().is_empty() && step.timer_delays(Timer::Turn).is_some());
+    assert_eq!(other.expire(Timer::Turn).multicast(), [initiate(2)]);
 }
 
 #[test]
 fn a_conflict_that_shows_late_counts_and_a_late_choice_ends_silence() {
     let mut other = filtered(false, 1, |options| options.on_conflict = OnConflict::Delay);
     after_choices(&mut other, &[(3, 9)]);
-    assert!(other.hears(4, choose(1, 8)).awaits(Timer::Turn).is_some());
+    assert!(other.receive(4, choose(1, 8)).timer_delays(Timer::Turn).is_some());
     let mut silent = filtered(false, 1, |_| {});
     after_choices(&mut silent, &[]);
-    assert_eq!(silent.hears(4, choose(1, 8)).awaits(Timer::Objection), Some(14));
+    assert_eq!(silent.receive(4, choose(1, 8)).timer_delays(Timer::Objection), Some(14));
 }
 
 // ------------------------------------------------------------------ 3.2, Strategy
@@ -369,8 +369,8 @@ fn after_the_last_round_nobody_reinitiates() {
             options.on_silence = OnSilence::Always;
             options.on_conflict = OnConflict::Delay;
         });
-        let done = after_choices(&mut other, choices);
-        assert_eq!((done.multicast(), done.awaits(Timer::Turn)), (vec![], None));
+        let step = after_choices(&mut other, choices);
+        assert_eq!((step.multicast(), step.timer_delays(Timer::Turn)), (vec![], None));
         assert_eq!(other.process.phase(), Phase::Undecided);
     }
 }
@@ -413,12 +413,12 @@ fn random_delays_leave_few_to_speak_at_once() {
 #[test]
 fn messages_of_earlier_rounds_and_phases_are_ignored() {
     let mut two = modest_two(|_| {});
-    two.hears(1, initiate(2));
+    two.receive(1, initiate(2));
     for message in [initiate(1), initiate(2), prefer(1, 5), choose(1, 5)] {
-        assert!(two.hears(1, message).is_nothing(), "{message:?}");
+        assert!(two.receive(1, message).is_empty(), "{message:?}");
     }
-    two.runs_out(Timer::Relay);
-    assert!(two.hears(1, prefer(2, 5)).is_nothing(), "the Relay phase is over");
+    two.expire(Timer::Relay);
+    assert!(two.receive(1, prefer(2, 5)).is_empty(), "the Relay phase is over");
     assert_eq!(two.process.preference(), Some(NodeId(3)));
 }
 
@@ -426,24 +426,24 @@ fn messages_of_earlier_rounds_and_phases_are_ignored() {
 #[test]
 fn later_rounds_are_jumped_to() {
     let mut two = modest_two(|_| {});
-    assert_eq!(two.hears(1, initiate(3)).sent(), to([1, 3], prefer(3, 3)));
-    let done = two.hears(1, choose(4, 5));
-    assert_eq!((done.awaits(Timer::Choices), two.process.round()), (Some(4), round(1, 4)));
+    assert_eq!(two.receive(1, initiate(3)).sent(), to([1, 3], prefer(3, 3)));
+    let step = two.receive(1, choose(4, 5));
+    assert_eq!((step.timer_delays(Timer::Choices), two.process.round()), (Some(4), round(1, 4)));
     assert!(!two.process.relayed_in(4), "it missed the filter");
     let mut idle = member(1);
-    assert_eq!(idle.hears(2, choose(1, 5)).awaits(Timer::Choices), Some(4));
-    idle.runs_out(Timer::Choices);
-    assert_eq!(idle.runs_out(Timer::Objection).announced(), [elected(5, 1)]);
+    assert_eq!(idle.receive(2, choose(1, 5)).timer_delays(Timer::Choices), Some(4));
+    idle.expire(Timer::Choices);
+    assert_eq!(idle.expire(Timer::Objection).announced(), [elected(5, 1)]);
 }
 
 /// A relay unicast does not pull in a member that missed I; one that overtook it is not lost.
 #[test]
 fn a_preference_waits_for_the_initiating_message() {
     let mut two = member(2);
-    assert!(two.suspects(5).is_nothing());
-    assert!(two.hears(1, prefer(1, 5)).is_nothing() && two.hears(3, prefer(2, 5)).is_nothing());
+    assert!(two.suspect(5).is_empty());
+    assert!(two.receive(1, prefer(1, 5)).is_empty() && two.receive(3, prefer(2, 5)).is_empty());
     assert_eq!((two.process.phase(), two.process.round()), (Phase::Idle, round(0, 0)));
-    let sent = two.hears(4, initiate(1)).sent();
+    let sent = two.receive(4, initiate(1)).sent();
     assert_eq!(sent, [to([1, 3, 4], prefer(1, 4)), to([3, 4], prefer(1, 5))].concat());
 }
 
@@ -452,10 +452,10 @@ fn a_preference_waits_for_the_initiating_message() {
 fn a_later_round_supersedes_what_was_elected() {
     for (me, said) in [(5, Announcement::SteppedDown), (1, Announcement::Undecided)] {
         let mut subject = member(me);
-        subject.hears(2, choose(1, 5));
-        subject.runs_out(Timer::Choices);
-        subject.runs_out(Timer::Objection);
-        assert_eq!(subject.hears(3, initiate(2)).announced(), [said]);
+        subject.receive(2, choose(1, 5));
+        subject.expire(Timer::Choices);
+        subject.expire(Timer::Objection);
+        assert_eq!(subject.receive(3, initiate(2)).announced(), [said]);
         assert_eq!(subject.process.leader(), None);
     }
 }
@@ -465,26 +465,26 @@ fn a_later_round_supersedes_what_was_elected() {
 #[test]
 fn whoever_is_asked_initiates_the_next_election_unless_one_is_under_way() {
     let mut two = member(2);
-    assert_eq!(two.campaigns().multicast(), [initiate(1)]);
+    assert_eq!(two.campaign().multicast(), [initiate(1)]);
     assert_eq!(two.process.phase(), Phase::Relay, "it takes part in it");
-    assert!(two.campaigns().is_nothing());
-    two.runs_out(Timer::Relay);
-    two.runs_out(Timer::Choices);
-    assert!(two.campaigns().is_nothing());
-    two.runs_out(Timer::Objection);
-    assert_eq!(two.campaigns().multicast(), [Message::Initiate(round(2, 1))]);
-    assert!(two.obeys(Command::Resign).is_nothing());
+    assert!(two.campaign().is_empty());
+    two.expire(Timer::Relay);
+    two.expire(Timer::Choices);
+    assert!(two.campaign().is_empty());
+    two.expire(Timer::Objection);
+    assert_eq!(two.campaign().multicast(), [Message::Initiate(round(2, 1))]);
+    assert!(two.command(Command::Resign).is_empty());
 }
 
 /// The initiating messages of two that call at once name the same round: the second changes nothing.
 #[test]
 fn several_initiating_messages_are_one() {
     let mut two = member(2);
-    two.hears(1, initiate(1));
-    assert!(two.hears(3, initiate(1)).is_nothing());
+    two.receive(1, initiate(1));
+    assert!(two.receive(3, initiate(1)).is_empty());
     let mut one = member(1);
-    one.campaigns();
-    assert!(one.hears(3, initiate(1)).is_nothing());
+    one.campaign();
+    assert!(one.receive(3, initiate(1)).is_empty());
 }
 
 /// "One or more member(s) detecting a failure of a service or even the previous leader."
@@ -492,34 +492,34 @@ fn several_initiating_messages_are_one() {
 fn who_suspects_the_leader_initiates_unless_another_does() {
     let leaderless = || {
         let mut two = member(2);
-        two.hears(3, choose(1, 5));
-        two.runs_out(Timer::Choices);
-        two.runs_out(Timer::Objection);
-        assert!(two.suspects(4).is_nothing(), "not the leader");
-        let done = two.suspects(5);
-        assert_eq!(done.announced(), [Announcement::Undecided]);
-        assert!(done.awaits(Timer::Turn).is_some_and(|delay| delay <= 10));
+        two.receive(3, choose(1, 5));
+        two.expire(Timer::Choices);
+        two.expire(Timer::Objection);
+        assert!(two.suspect(4).is_empty(), "not the leader");
+        let step = two.suspect(5);
+        assert_eq!(step.announced(), [Announcement::Undecided]);
+        assert!(step.timer_delays(Timer::Turn).is_some_and(|delay| delay <= 10));
         two
     };
     let next = |leader| Message::Preference { round: round(2, 1), leader: NodeId(leader) };
-    let done = leaderless().runs_out(Timer::Turn);
-    assert_eq!(done.multicast(), [Message::Initiate(round(2, 1))]);
-    assert_eq!(done.sent(), to([1, 3], next(3)), "suspects are not preferred, and not told");
+    let step = leaderless().expire(Timer::Turn);
+    assert_eq!(step.multicast(), [Message::Initiate(round(2, 1))]);
+    assert_eq!(step.sent(), to([1, 3], next(3)), "suspects are not preferred, and not told");
     let mut late = leaderless();
-    late.restores(4);
-    let done = late.hears(1, Message::Initiate(round(2, 1)));
-    assert_eq!((done.multicast(), done.sent()), (vec![], to([1, 3, 4], next(4))));
+    late.restore(4);
+    let step = late.receive(1, Message::Initiate(round(2, 1)));
+    assert_eq!((step.multicast(), step.sent()), (vec![], to([1, 3, 4], next(4))));
 }
 
 #[test]
 fn who_is_told_to_follow_a_suspect_calls_another_election() {
     let mut two = member(2);
-    two.suspects(5);
-    two.hears(3, choose(1, 5));
-    two.runs_out(Timer::Choices);
-    let done = two.runs_out(Timer::Objection);
-    assert_eq!(done.announced(), [elected(5, 1), Announcement::Undecided]);
-    assert_eq!(two.runs_out(Timer::Turn).multicast(), [Message::Initiate(round(2, 1))]);
+    two.suspect(5);
+    two.receive(3, choose(1, 5));
+    two.expire(Timer::Choices);
+    let step = two.expire(Timer::Objection);
+    assert_eq!(step.announced(), [elected(5, 1), Announcement::Undecided]);
+    assert_eq!(two.expire(Timer::Turn).multicast(), [Message::Initiate(round(2, 1))]);
 }
 
 /// Reading 11: who knows that an election is due misses it.
@@ -527,18 +527,18 @@ fn who_is_told_to_follow_a_suspect_calls_another_election() {
 fn all_may_know_that_an_election_is_due() {
     let all_know = options(|options| options.all_know = true);
     let start = |me| {
-        let mut subject = Subject::<Gupta>::unstarted(me, 5, &all_know);
-        let done = subject.starts(Start::Fresh);
-        assert_eq!(done.awaits(Timer::Initiation), Some(2 + (8 + 2) + 4));
+        let mut subject = TestProcess::<Gupta>::unstarted(me, 5, &all_know);
+        let step = subject.start(Start::Fresh);
+        assert_eq!(step.timer_delays(Timer::Initiation), Some(2 + (8 + 2) + 4));
         subject
     };
-    assert!(start(2).runs_out(Timer::Initiation).awaits(Timer::Turn).is_some(), "it heard nothing");
-    assert_eq!(start(2).campaigns().multicast(), [initiate(1)]);
-    assert_eq!(start(2).hears(1, initiate(1)).sent().len(), 4);
-    assert_eq!(start(2).hears(1, choose(1, 5)).awaits(Timer::Choices), Some(4));
+    assert!(start(2).expire(Timer::Initiation).timer_delays(Timer::Turn).is_some(), "it heard nothing");
+    assert_eq!(start(2).campaign().multicast(), [initiate(1)]);
+    assert_eq!(start(2).receive(1, initiate(1)).sent().len(), 4);
+    assert_eq!(start(2).receive(1, choose(1, 5)).timer_delays(Timer::Choices), Some(4));
     let mut early = start(2);
-    assert!(early.hears(1, prefer(1, 5)).is_nothing());
-    assert_eq!(early.hears(1, initiate(1)).sent(), to([1, 3, 4, 5], prefer(1, 5)));
+    assert!(early.receive(1, prefer(1, 5)).is_empty());
+    assert_eq!(early.receive(1, initiate(1)).sent(), to([1, 3, 4, 5], prefer(1, 5)));
 }
 
 // ------------------------------------------------------------------- 2.1, joining
@@ -552,56 +552,56 @@ fn welcome(election: u32, leader: Option<u64>) -> Message {
 #[test]
 fn who_comes_back_asks_and_believes_the_answer() {
     let back = || {
-        let mut two = Subject::<Gupta>::unstarted(2, 5, &Arc::default());
-        assert_eq!(two.starts(Start::Recovered(None)).multicast(), [Message::Join]);
+        let mut two = TestProcess::<Gupta>::unstarted(2, 5, &Arc::default());
+        assert_eq!(two.start(Start::Recovered(None)).multicast(), [Message::Join]);
         two
     };
     let mut told = back();
-    assert_eq!(told.hears(1, welcome(3, Some(5))).announced(), [elected(5, 3)]);
-    assert!(told.hears(3, welcome(3, Some(5))).is_nothing());
-    assert_eq!(back().runs_out(Timer::Welcome).multicast(), [initiate(1)], "nobody answers");
+    assert_eq!(told.receive(1, welcome(3, Some(5))).announced(), [elected(5, 3)]);
+    assert!(told.receive(3, welcome(3, Some(5))).is_empty());
+    assert_eq!(back().expire(Timer::Welcome).multicast(), [initiate(1)], "nobody answers");
     let mut waiting = back();
-    let done = waiting.hears(1, welcome(3, None));
-    assert_eq!(done.awaits(Timer::RelayAndChoices), Some(8 + 2 + 4), "they are at it");
+    let step = waiting.receive(1, welcome(3, None));
+    assert_eq!(step.timer_delays(Timer::RelayAndChoices), Some(8 + 2 + 4), "they are at it");
     assert_eq!(waiting.process.round(), round(3, 1));
 }
 
 #[test]
 fn newcomers_latecomers_and_those_heard_again_are_told_how_things_stand() {
     let mut two = member(2);
-    assert!(two.hears(4, Message::Join).is_nothing(), "it does not know either");
-    two.hears(3, Message::FinalChoice { round: round(4, 1), leader: NodeId(5) });
-    two.runs_out(Timer::Choices);
-    two.runs_out(Timer::Objection);
-    assert_eq!(two.hears(4, Message::Join).sent(), to([4], welcome(4, Some(5))));
-    assert_eq!(two.hears(4, initiate(2)).sent(), to([4], welcome(4, Some(5))));
-    two.suspects(4);
-    assert_eq!(two.restores(4).sent(), to([4], welcome(4, Some(5))));
-    assert_eq!(two.hears(4, welcome(3, Some(1))).sent(), to([4], welcome(4, Some(5))), "it is behind");
-    assert_eq!(two.hears(4, welcome(4, Some(1))).announced(), [Announcement::Undecided], "two leaders");
-    assert_eq!(two.runs_out(Timer::Turn).multicast(), [Message::Initiate(round(5, 1))]);
-    assert_eq!(two.hears(4, welcome(9, Some(1))).announced(), [elected(1, 9)]);
+    assert!(two.receive(4, Message::Join).is_empty(), "it does not know either");
+    two.receive(3, Message::FinalChoice { round: round(4, 1), leader: NodeId(5) });
+    two.expire(Timer::Choices);
+    two.expire(Timer::Objection);
+    assert_eq!(two.receive(4, Message::Join).sent(), to([4], welcome(4, Some(5))));
+    assert_eq!(two.receive(4, initiate(2)).sent(), to([4], welcome(4, Some(5))));
+    two.suspect(4);
+    assert_eq!(two.restore(4).sent(), to([4], welcome(4, Some(5))));
+    assert_eq!(two.receive(4, welcome(3, Some(1))).sent(), to([4], welcome(4, Some(5))), "it is behind");
+    assert_eq!(two.receive(4, welcome(4, Some(1))).announced(), [Announcement::Undecided], "two leaders");
+    assert_eq!(two.expire(Timer::Turn).multicast(), [Message::Initiate(round(5, 1))]);
+    assert_eq!(two.receive(4, welcome(9, Some(1))).announced(), [elected(1, 9)]);
 }
 
 /// Parts of the group that could not hear each other may elect two leaders in the same round.
 #[test]
 fn who_is_heard_again_during_an_election_is_told_its_outcome() {
     let mut two = member(2);
-    two.suspects(4);
-    two.hears(3, choose(1, 5));
-    assert_eq!(two.restores(4).sent(), to([4], welcome(1, None)));
-    assert!(two.hears(1, welcome(1, Some(3))).is_nothing(), "it will see");
-    two.runs_out(Timer::Choices);
-    assert_eq!(two.runs_out(Timer::Objection).sent(), to([1, 4], welcome(1, Some(5))));
+    two.suspect(4);
+    two.receive(3, choose(1, 5));
+    assert_eq!(two.restore(4).sent(), to([4], welcome(1, None)));
+    assert!(two.receive(1, welcome(1, Some(3))).is_empty(), "it will see");
+    two.expire(Timer::Choices);
+    assert_eq!(two.expire(Timer::Objection).sent(), to([1, 4], welcome(1, Some(5))));
 }
 
 /// About K of many reply, not all.
 #[test]
 fn few_of_many_reply() {
     let replies = |me: &u64| {
-        let mut subject = Subject::<Gupta>::new(*me, 1_000, &Arc::default());
-        subject.hears(1, choose(1, 5));
-        !subject.hears(7, Message::Join).sent().is_empty()
+        let mut subject = TestProcess::<Gupta>::new(*me, 1_000, &Arc::default());
+        subject.receive(1, choose(1, 5));
+        !subject.receive(7, Message::Join).sent().is_empty()
     };
     let count = (1..=1_000).filter(replies).count();
     assert!((1..=20).contains(&count), "{count}; 7 are expected, see the test of conflicts");
@@ -620,20 +620,20 @@ fn nonsense_from_the_network_is_dropped() {
         choose(1, 77),
         Message::Welcome { round: round(1, 1), leader: Some(NodeId(77)) },
     ] {
-        let done = two.hears(1, message);
+        let step = two.receive(1, message);
         assert_eq!(
-            (done.sent(), done.multicast(), done.announced()),
+            (step.sent(), step.multicast(), step.announced()),
             (vec![], vec![], vec![]),
             "{message:?}"
         );
     }
-    two.hears(1, initiate(5));
-    assert!(two.hears(1, prefer(5, 77)).is_nothing());
-    two.hears(1, Message::Initiate(round(u32::MAX, 5)));
-    two.runs_out(Timer::Relay);
-    two.runs_out(Timer::Choices);
-    two.runs_out(Timer::Objection);
-    assert_eq!(two.campaigns().multicast(), [Message::Initiate(round(u32::MAX, 1))]);
+    two.receive(1, initiate(5));
+    assert!(two.receive(1, prefer(5, 77)).is_empty());
+    two.receive(1, Message::Initiate(round(u32::MAX, 5)));
+    two.expire(Timer::Relay);
+    two.expire(Timer::Choices);
+    two.expire(Timer::Objection);
+    assert_eq!(two.campaign().multicast(), [Message::Initiate(round(u32::MAX, 1))]);
 }
 
 /// A million idle members are to weigh little, and their messages, too.

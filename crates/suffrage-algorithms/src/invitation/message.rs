@@ -15,7 +15,7 @@ pub struct Group {
     pub life: u64,
 }
 
-/// What processes of this algorithm say.
+/// The messages of the algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message {
     /// "Join my group", from its leader.
@@ -82,7 +82,7 @@ suffrage_core::message_kinds!(Message {
     Merged,
     Leader,
     Handover,
-    AreYouThere: apart,
-    Here: apart,
-    NotHere: apart,
+    AreYouThere: uncounted,
+    Here: uncounted,
+    NotHere: uncounted,
 });

@@ -12,7 +12,7 @@ pub enum First {
     Successor,
 }
 
-/// What can be set about the algorithm; times in message delays.
+/// The options of the algorithm; times in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
     /// How often the best-ranked leader looks for others; the worst-ranked, half as often.

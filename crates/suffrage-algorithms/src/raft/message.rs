@@ -21,7 +21,7 @@ pub enum Message {
     },
     /// "Vote for me."
     RequestVote {
-        /// In which term.
+        /// The term.
         term: Term,
         /// Whether the leader wants it so.
         transfer: bool,
@@ -35,7 +35,7 @@ pub enum Message {
     },
     /// "I lead": the source's `AppendEntries` without entries.
     Heartbeat {
-        /// In which term.
+        /// The term.
         term: Term,
     },
     /// "I have heard you", or, from a later term, "you lead no more".
@@ -56,6 +56,6 @@ suffrage_core::message_kinds!(Message {
     RequestVote,
     Vote,
     Heartbeat,
-    HeartbeatReply: apart,
+    HeartbeatReply: uncounted,
     TimeoutNow,
 });

@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 pub enum Message {
     /// First phase, contender to mediator: "a request, along with a round number".
     Request {
-        /// Which election.
+        /// The election.
         term: u32,
         /// Which round of the first phase, from 1.
         round: u8,
     },
     /// First phase, mediator to contender: go on.
     Positive {
-        /// Which election.
+        /// The election.
         term: u32,
         /// Which round.
         round: u8,
     },
     /// First phase, mediator to contender: the "decline message".
     Negative {
-        /// Which election.
+        /// The election.
         term: u32,
         /// Which round.
         round: u8,
@@ -30,39 +30,39 @@ pub enum Message {
     /// "A request from a contender to make the mediator recognize it as a potential winner"; in the
     /// synchronous protocol, the ordered pair of contender and number.
     Req {
-        /// Which election.
+        /// The election.
         term: u32,
         /// The contender's random number.
         number: u64,
     },
     /// "Positive Response for REQ".
     Ack {
-        /// Which election.
+        /// The election.
         term: u32,
     },
     /// "Negative Response for REQ, POTW messages".
     Nak {
-        /// Which election.
+        /// The election.
         term: u32,
     },
     /// "The requisite mediators have recognized it as a potential winner".
     Potw {
-        /// Which election.
+        /// The election.
         term: u32,
     },
     /// The positive response for POTW.
     PotwAck {
-        /// Which election.
+        /// The election.
         term: u32,
     },
     /// "To notify the mediator that the contender is dropping out as a contender."
     Dec {
-        /// Which election.
+        /// The election.
         term: u32,
     },
     /// The winner to everybody: the paper does not say how they learn of it.
     Elected {
-        /// Which election.
+        /// The election.
         term: u32,
         /// The winner's random number: should there be two, the greater is believed in.
         number: u64,
@@ -109,7 +109,7 @@ suffrage_core::message_kinds!(Message {
     Potw as "POTW",
     PotwAck as "POTW-ACK",
     Dec as "DEC",
-    Elected: apart,
+    Elected: uncounted,
 });
 
 /// What is waited for.
