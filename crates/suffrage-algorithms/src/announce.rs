@@ -24,7 +24,7 @@
 //!   repeats its own.
 //! - A recovered process announces itself, and takes over if it is better.
 
-use super::soft_state::{Message, AnnouncementTiming, SoftState, Timer};
+use super::soft_state::{AnnouncementTiming, Message, SoftState, Timer};
 use suffrage_core::parameters;
 use suffrage_core::{
     Algorithm, BadParameter, Choice, Command, Context, Contract, Cost, Detection, Electorate, Formula,

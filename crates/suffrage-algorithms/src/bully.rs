@@ -223,8 +223,8 @@ impl Bully {
     }
 
     fn on_coordinator(&mut self, cx: &mut Context<'_, Self>, from: NodeId, term: Term) {
-        let rejected =
-            self.liveness.may_be_superseded(cx, &self.belief, from, term) || self.awaits_better_than(cx, from);
+        let rejected = self.liveness.may_be_superseded(cx, &self.belief, from, term)
+            || self.awaits_better_than(cx, from);
         if rejected || cx.view().outranks(cx.me(), from) {
             self.belief.observe_term(term);
             return self.call_election(cx);

@@ -38,7 +38,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::bully::Bully;
-use super::{LeaderBelief, Poll, LeaderLiveness};
+use super::{LeaderBelief, LeaderLiveness, Poll};
 use suffrage_core::parameters;
 use suffrage_core::{
     Algorithm, Announcement, BadParameter, Command, Context, Contract, Cost, Formula, NodeId, Parameter,

@@ -119,7 +119,8 @@ pub struct GridQuorum {
 /// The sizes of the members' rows and columns.
 fn quorum_sizes(members: u64) -> impl Iterator<Item = u64> {
     let grid = Grid::of(members as usize);
-    (0..members as usize).map(move |slot| grid.quorum(grid.position(slot).0, grid.position(slot).1).len() as u64)
+    (0..members as usize)
+        .map(move |slot| grid.quorum(grid.position(slot).0, grid.position(slot).1).len() as u64)
 }
 
 impl Algorithm for GridQuorum {

@@ -48,13 +48,21 @@ impl<T: Copy> LeaderLiveness<T> {
 
     /// Returns whether this process leads and has announced itself so recently that the announcement may still be on
     /// its way.
-    pub(crate) fn self_announced_recently<P: Process>(&self, cx: &Context<'_, P>, belief: &LeaderBelief) -> bool {
+    pub(crate) fn self_announced_recently<P: Process>(
+        &self,
+        cx: &Context<'_, P>,
+        belief: &LeaderBelief,
+    ) -> bool {
         belief.is_leader(cx) && self.leader_announced_recently(cx, belief)
     }
 
     /// Returns whether the current leader, perhaps this process, was announced so recently that the announcement may
     /// still be on its way. A process that asks for a leader now is then about to receive the announcement.
-    pub(crate) fn leader_announced_recently<P: Process>(&self, cx: &Context<'_, P>, belief: &LeaderBelief) -> bool {
+    pub(crate) fn leader_announced_recently<P: Process>(
+        &self,
+        cx: &Context<'_, P>,
+        belief: &LeaderBelief,
+    ) -> bool {
         let round_trip = cx.delay_bound() * 2;
         let recent = |(leader, at)| belief.leader() == Some(leader) && is_within(cx, at, round_trip);
         self.last_announcement.is_some_and(recent)

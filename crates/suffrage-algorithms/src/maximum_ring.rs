@@ -152,7 +152,11 @@ mod tests {
     fn a_token_that_was_already_passed_on_is_dropped() {
         let mut process = process(4, "timeout");
         process.receive(3, election(1, 3, 3));
-        assert_eq!(process.receive(2, election(1, 3, 6)), [], "the initiator is dead, or the token is a duplicate");
+        assert_eq!(
+            process.receive(2, election(1, 3, 6)),
+            [],
+            "the initiator is dead, or the token is a duplicate"
+        );
         // The same holds for the lower of two runs.
         assert_eq!(sent(&process.receive(3, election(1, 2, 3))), [(5, election(1, 2, 4))]);
         assert_eq!(process.receive(3, election(1, 2, 6)), []);

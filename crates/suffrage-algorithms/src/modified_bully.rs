@@ -29,7 +29,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::bully::Bully;
-use super::{LeaderBelief, Poll, LeaderLiveness};
+use super::{LeaderBelief, LeaderLiveness, Poll};
 use suffrage_core::parameters;
 use suffrage_core::{
     Algorithm, Command, Context, Contract, Cost, Formula, NodeId, Parameter, Process, Start, Term,

@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bully::Bully;
 pub use super::modified_bully::Timer;
-use super::{LeaderBelief, Poll, LeaderLiveness};
+use super::{LeaderBelief, LeaderLiveness, Poll};
 use suffrage_core::parameters;
 use suffrage_core::{
     Algorithm, BadParameter, Command, Context, Contract, Cost, Formula, NodeId, Parameter, Process, Rank,
@@ -219,7 +219,8 @@ impl NextInLine {
     /// "If one of the proposed alternatives is up, it becomes a new leader without having to go
     /// through the complete election round."
     fn take_over(&mut self, cx: &mut Context<'_, Self>, failed: Option<NodeId>) {
-        let others = cx.view().peers().filter(|&peer| Some(peer) != failed && !self.belief.is_suspected(peer));
+        let others =
+            cx.view().peers().filter(|&peer| Some(peer) != failed && !self.belief.is_suspected(peer));
         let others = others.collect();
         let deposed = self.better_leader(cx).filter(|&leader| Some(leader) == failed);
         self.become_leader(cx, others);

@@ -311,7 +311,10 @@ impl<T: Token> Ring<T> {
     fn expect_leader(&mut self, cx: &mut Context<'_, Self>, circulations: u64) {
         if let Some(period) = self.reaffirm {
             cx.cancel_timer(Timer::Reaffirm);
-            cx.set_timer(Timer::Leader, cx.delay_bound() * (3 * period + circulations * self.hops.max_circulation(cx.view())));
+            cx.set_timer(
+                Timer::Leader,
+                cx.delay_bound() * (3 * period + circulations * self.hops.max_circulation(cx.view())),
+            );
         }
     }
 
@@ -389,7 +392,8 @@ impl<T: Token> Ring<T> {
         let Outcome { run, round, leader } = outcome;
         if leader != known.leader || round > 0 {
             self.call_election(cx);
-        } else if !T::SUPPRESSES && run.initiator != cx.me() && self.record_passed(run, Circulating::Elected) {
+        } else if !T::SUPPRESSES && run.initiator != cx.me() && self.record_passed(run, Circulating::Elected)
+        {
             self.hops.pass(cx, &self.belief, Message::Elected { hop: 0, outcome });
         }
     }

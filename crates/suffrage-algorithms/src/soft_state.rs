@@ -62,7 +62,8 @@ impl AnnouncementTiming {
     /// Rejects a timing that would replace a healthy leader.
     pub(crate) fn check(self) -> Result<(), BadParameter> {
         if self.period <= LISTEN {
-            let reason = format!("must be more than {LISTEN}, the time a process listens after it announced itself");
+            let reason =
+                format!("must be more than {LISTEN}, the time a process listens after it announced itself");
             return Err(BadParameter { name: "period", reason });
         }
         let least = self.period + 2;

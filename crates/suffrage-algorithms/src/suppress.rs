@@ -29,7 +29,7 @@
 //! trip after the announcement. The interpretations of LE-A apply too.
 
 use super::announce::Announce;
-use super::soft_state::{LISTEN, Message, AnnouncementTiming, SoftState, Timer};
+use super::soft_state::{AnnouncementTiming, LISTEN, Message, SoftState, Timer};
 use suffrage_core::parameters;
 use suffrage_core::{
     Algorithm, BadParameter, Command, Context, Contract, Cost, Formula, NodeId, Parameter, Process, Roster,

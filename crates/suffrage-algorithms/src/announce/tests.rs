@@ -129,12 +129,16 @@ fn a_leader_that_follows_a_better_one_stops_its_own_announcements() {
     leader.receive(5, announce(1));
     assert_eq!(leader.expire(Timer::Silence).announced(), [Undecided]);
     assert_eq!(leader.expire(Timer::Listen).announced(), [elected(3, 2)]);
-    assert!(!leader.receive(5, announce(1)).announced().contains(&SteppedDown), "the process has another leader");
+    assert!(
+        !leader.receive(5, announce(1)).announced().contains(&SteppedDown),
+        "the process has another leader"
+    );
 }
 
 #[test]
 fn a_timing_that_replaces_a_healthy_leader_is_rejected() {
-    let check = |period, timeout| Announce::check(&AnnouncementTiming { period, timeout }, &Roster::numbered(5));
+    let check =
+        |period, timeout| Announce::check(&AnnouncementTiming { period, timeout }, &Roster::numbered(5));
     assert_eq!(check(4, 6), Ok(()));
     assert_eq!(check(3, 60).unwrap_err().name, "period");
     assert_eq!(check(10, 11).unwrap_err().name, "timeout");

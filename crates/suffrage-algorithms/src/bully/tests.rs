@@ -198,7 +198,11 @@ fn an_announcement_that_a_better_one_may_have_overtaken_is_rejected() {
     follower.receive(6, coordinator(1));
     follower.advance(3);
     let step = follower.receive(5, coordinator(2));
-    assert_eq!((step.sent(), step.announced()), (to([4, 5, 6], Election), vec![]), "the announcement comes too soon");
+    assert_eq!(
+        (step.sent(), step.announced()),
+        (to([4, 5, 6], Election), vec![]),
+        "the announcement comes too soon"
+    );
 
     let mut follower = process(3);
     follower.receive(6, coordinator(1));

@@ -191,11 +191,7 @@ fn those_who_contend_meet_in_a_term() {
     let mut overtaken = candidate(&[2]);
     let sent = overtaken.receive(8, request(4)).sent();
     assert_eq!(sent, [vec![(8, locked(4, 1))], to([2, 4, 6, 8], request(4))].concat());
-    assert_eq!(
-        overtaken.expire(Timer::Patience).sent(),
-        to([2, 4, 6, 8], request(5)),
-        "patience has an end"
-    );
+    assert_eq!(overtaken.expire(Timer::Patience).sent(), to([2, 4, 6, 8], request(5)), "patience has an end");
 }
 
 #[test]

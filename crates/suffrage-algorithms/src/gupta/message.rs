@@ -56,7 +56,13 @@ pub enum Message {
     },
 }
 
-suffrage_core::message_kinds!(Message { Initiate, Preference, FinalChoice, Join: uncounted, Welcome: uncounted });
+suffrage_core::message_kinds!(Message {
+    Initiate,
+    Preference,
+    FinalChoice,
+    Join: uncounted,
+    Welcome: uncounted
+});
 
 /// What a member waits for: one thing at a time, so that all are one timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -168,7 +168,11 @@ fn synchronous_rounds_follow_the_clock() {
     let step = subject.expire(Timer::Contender);
     assert_eq!((step.sent().len(), step.timer_delays(Timer::Contender)), (1, Some(2)));
     let step = subject.receive(5, Message::Request { term: TERM, round: 1 });
-    assert_eq!((step.sent(), step.timer_delays(Timer::Mediator)), (vec![], Some(1)), "answers are given at 5");
+    assert_eq!(
+        (step.sent(), step.timer_delays(Timer::Mediator)),
+        (vec![], Some(1)),
+        "answers are given at 5"
+    );
     assert!(subject.receive(6, Message::Request { term: TERM, round: 1 }).is_empty());
     subject.advance(1);
     let no = Message::Negative { term: TERM, round: 1 };

@@ -59,7 +59,12 @@ impl<T: Token> Hops<T> {
 
     /// Sends a message to the next live process, or to this one if it is alone.
     #[inline(always)]
-    pub(super) fn pass(&mut self, cx: &mut Context<'_, Ring<T>>, belief: &LeaderBelief, mut message: Message<T>) {
+    pub(super) fn pass(
+        &mut self,
+        cx: &mut Context<'_, Ring<T>>,
+        belief: &LeaderBelief,
+        mut message: Message<T>,
+    ) {
         let to = successor(cx.view(), belief);
         if let (Some(to), None) = (to, self.timeout) {
             self.latest = Some(to);
@@ -81,7 +86,11 @@ impl<T: Token> Hops<T> {
 
     /// Handles overdue acknowledgements: tries the next process. Returns the messages that have come round to this
     /// process because no other process answered.
-    pub(super) fn on_timer(&mut self, cx: &mut Context<'_, Ring<T>>, belief: &LeaderBelief) -> Vec<Message<T>> {
+    pub(super) fn on_timer(
+        &mut self,
+        cx: &mut Context<'_, Ring<T>>,
+        belief: &LeaderBelief,
+    ) -> Vec<Message<T>> {
         let (now, me) = (cx.now(), cx.me());
         let due = self.outstanding.extract_if(.., |entry| entry.deadline <= now).collect::<Vec<_>>();
         let (arrived, overdue): (Vec<_>, Vec<_>) = due.into_iter().partition(|entry| entry.to == me);
@@ -98,7 +107,12 @@ impl<T: Token> Hops<T> {
         self.reschedule(cx, earliest);
     }
 
-    fn try_next(&mut self, cx: &mut Context<'_, Ring<T>>, belief: &LeaderBelief, failed: Vec<Outstanding<T>>) {
+    fn try_next(
+        &mut self,
+        cx: &mut Context<'_, Ring<T>>,
+        belief: &LeaderBelief,
+        failed: Vec<Outstanding<T>>,
+    ) {
         let view = cx.view();
         for Outstanding { to: silent, message, .. } in failed {
             let beyond = |&peer: &NodeId| view.distance(peer) > view.distance(silent);

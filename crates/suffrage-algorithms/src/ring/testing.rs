@@ -53,7 +53,10 @@ impl<T: Token> RingProcess<T> {
         RingProcess { process, roster, now: Time::ZERO, slot, recorder: Recorder::new(1) }
     }
 
-    fn input(&mut self, handle: impl FnOnce(&mut Ring<T>, &mut Context<'_, Ring<T>>)) -> Vec<Effect<Ring<T>>> {
+    fn input(
+        &mut self,
+        handle: impl FnOnce(&mut Ring<T>, &mut Context<'_, Ring<T>>),
+    ) -> Vec<Effect<Ring<T>>> {
         let mut cx = self.recorder.context(self.now, self.roster.view(self.slot), DELAY);
         handle(&mut self.process, &mut cx);
         self.recorder.take()
@@ -143,7 +146,8 @@ impl<T: Token> TestRing<T> {
         id: u64,
         handle: impl FnOnce(&mut RingProcess<T>) -> Vec<Effect<Ring<T>>>,
     ) -> &mut TestRing<T> {
-        let process = self.processes.iter_mut().find(|process| process.roster.id(process.slot).0 == id).unwrap();
+        let process =
+            self.processes.iter_mut().find(|process| process.roster.id(process.slot).0 == id).unwrap();
         for (to, message) in sent(&handle(process)) {
             self.sent.push(message.clone());
             self.queue.push_back((id, to, message));
@@ -183,8 +187,10 @@ impl<T: Token> TestRing<T> {
 
     /// The distinct leaders that the live processes believe in.
     pub(crate) fn leaders(&self) -> Vec<Option<u64>> {
-        let live = self.processes.iter().filter(|process| !self.dead.contains(&process.roster.id(process.slot).0));
-        let mut leaders: Vec<_> = live.map(|process| process.process.belief.leader().map(|id| id.0)).collect();
+        let live =
+            self.processes.iter().filter(|process| !self.dead.contains(&process.roster.id(process.slot).0));
+        let mut leaders: Vec<_> =
+            live.map(|process| process.process.belief.leader().map(|id| id.0)).collect();
         leaders.sort_unstable();
         leaders.dedup();
         leaders

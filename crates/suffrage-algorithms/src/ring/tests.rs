@@ -259,7 +259,10 @@ mod outcomes {
         process.receive(2, elected(run(1, 1), 0, 5));
         process.suspect(6);
         let effects = process.receive(2, elected(run(2, 1), 0, 6));
-        assert!(effects.contains(&Effect::Announce(Announcement::Undecided)), "the former leader is superseded");
+        assert!(
+            effects.contains(&Effect::Announce(Announcement::Undecided)),
+            "the former leader is superseded"
+        );
         assert_eq!(sent(&effects), [(4, elected(run(2, 1), 0, 6))]);
         assert_eq!(sent(&process.expire(Timer::Outcome, DELAY * 18)), [(4, election(0, 3, 3, 3))]);
     }

@@ -1,4 +1,4 @@
-//! Stable leader election rule by rule: Aguilera et al. 2001, and what recovery adds.
+//! One test per rule of stable leader election: Aguilera et al. 2001, and the additions for recovery.
 
 use super::*;
 use suffrage_core::Announcement::{SteppedDown, Undecided};
@@ -37,7 +37,7 @@ fn leader() -> TestProcess<StableLeader> {
 /// "To start a round k, a process (1) sends (START, k) to a specially designated process, called the
 /// leader of round k; this is just process k mod n […] and (4) starts a timer".
 #[test]
-fn to_start_a_round_is_to_tell_its_leader_and_to_wait() {
+fn starting_a_round_sends_start_to_its_leader_and_starts_the_timer() {
     let mut process = TestProcess::<StableLeader>::unstarted(3, 5, &Options::default());
     let step = process.start(Start::Fresh);
     assert_eq!(step.sent(), to([1], start(0)));
@@ -46,7 +46,7 @@ fn to_start_a_round_is_to_tell_its_leader_and_to_wait() {
 
 /// "The process checks if it is the leader of that round and if so sends (OK, r) to all every δ time."
 #[test]
-fn the_leader_of_the_round_says_ok_each_period() {
+fn the_leader_of_the_round_sends_ok_each_period() {
     let mut first = TestProcess::<StableLeader>::unstarted(1, 5, &Options::default());
     let step = first.start(Start::Fresh);
     assert_eq!((step.sent(), step.timer_delays(Timer::Period)), (to([2, 3, 4, 5], ok(0, false)), Some(5)));
@@ -56,28 +56,28 @@ fn the_leader_of_the_round_says_ok_each_period() {
     }
 }
 
-/// "When a process receives an (OK, k) for the current round (r = k), the process restarts its timer", and
-/// after two it believes in the leader; the leader hears its own.
+/// "When a process receives an (OK, k) for the current round (r = k), the process restarts its timer", and after two
+/// it accepts the leader. The leader counts its own.
 #[test]
-fn a_leader_is_believed_in_after_two_oks() {
+fn a_leader_is_accepted_after_two_oks() {
     let mut follower = process(3);
     let step = follower.receive(1, ok(0, false));
     assert_eq!((step.timer_delays(Timer::Ok), step.announced()), (Some(22), vec![]));
-    assert_eq!(follower.receive(1, ok(0, false)).announced(), [], "a doubled one is not two");
+    assert_eq!(follower.receive(1, ok(0, false)).announced(), [], "a duplicate does not count as two");
     assert_eq!(follower.receive(1, ok(0, true)).announced(), [elected(1, 0)]);
-    assert_eq!(follower.receive(1, ok(0, false)).announced(), [], "no news");
+    assert_eq!(follower.receive(1, ok(0, false)).announced(), [], "no change");
     leader();
 }
 
 /// "If the process does not receive (OK, r) for more than 2δ time, it times out on round r and starts round
 /// r + 1."
 #[test]
-fn silence_starts_the_next_round() {
+fn a_missing_ok_starts_the_next_round() {
     let mut follower = follower();
     let step = follower.expire(Timer::Ok);
     assert_eq!((step.sent(), step.announced()), (to([2], start(1)), vec![Undecided]));
     let step = follower.expire(Timer::Ok);
-    assert_eq!(step.sent(), to([1, 2, 4, 5], ok(2, false)), "it leads the round itself");
+    assert_eq!(step.sent(), to([1, 2, 4, 5], ok(2, false)), "this process leads the round");
     assert_eq!(step.announced(), []);
     assert_eq!(follower.expire(Timer::Period).announced(), [elected(3, 2)]);
 }
@@ -95,39 +95,45 @@ fn higher_rounds_win() {
     assert_eq!((step.sent(), step.announced()), (to([2], start(1)), vec![SteppedDown]));
 }
 
-/// One that is behind is told the round, and nothing else changes: it does not matter how it got there.
+/// A process in a lower round is told the current round. No other state changes: it does not matter how that process
+/// fell behind.
 #[test]
-fn lower_rounds_are_answered_with_the_round() {
+fn messages_of_lower_rounds_are_answered_with_the_current_round() {
     let mut ahead = follower();
     ahead.receive(5, ok(4, false));
     ahead.receive(5, ok(4, true));
     for message in [ok(0, true), start(0)] {
         let step = ahead.receive(1, message);
         assert_eq!((step.sent(), step.announced()), (to([1], start(4)), vec![]));
-        assert_eq!(step.timer_delays(Timer::Ok), None, "it is no sign of life of 5");
+        assert_eq!(step.timer_delays(Timer::Ok), None, "the message is no sign of life of 5");
     }
-    assert!(leader().receive(3, start(0)).is_empty(), "who is in the round needs not be told");
+    assert!(leader().receive(3, start(0)).is_empty(), "a process in the same round gets no answer");
 }
 
-/// A process that recovers begins at round 0, with its disk or without, and follows as soon as it is told.
+/// A recovered process starts at round 0, with its disk or without, and follows the leader as soon as it learns the
+/// round.
 #[test]
-fn one_that_recovers_disturbs_nobody() {
+fn a_recovered_process_follows_the_current_round() {
     for saved in [None, Some(())] {
-        let mut back = TestProcess::<StableLeader>::unstarted(3, 5, &Options::default());
-        assert_eq!(back.start(Start::Recovered(saved)).sent(), to([1], start(0)));
-        assert_eq!(back.receive(1, start(8)).sent(), to([4], start(8)));
-        back.receive(4, ok(8, true));
-        assert_eq!(back.receive(4, ok(8, false)).announced(), [elected(4, 8)]);
+        let mut recovered = TestProcess::<StableLeader>::unstarted(3, 5, &Options::default());
+        assert_eq!(recovered.start(Start::Recovered(saved)).sent(), to([1], start(0)));
+        assert_eq!(recovered.receive(1, start(8)).sent(), to([4], start(8)));
+        recovered.receive(4, ok(8, true));
+        assert_eq!(recovered.receive(4, ok(8, false)).announced(), [elected(4, 8)]);
     }
 }
 
 #[test]
-fn suspicions_decide_where_to_go_and_never_when() {
+fn suspicions_skip_rounds_but_never_start_them() {
     let mut follower = follower();
     for suspect in [1, 2] {
         assert!(follower.suspect(suspect).is_empty());
     }
-    assert_eq!(follower.expire(Timer::Ok).sent(), to([1, 2, 4, 5], ok(2, false)), "past 2 and round 1");
+    assert_eq!(
+        follower.expire(Timer::Ok).sent(),
+        to([1, 2, 4, 5], ok(2, false)),
+        "round 1 of the suspected 2 is skipped"
+    );
     let mut alone = process(3);
     for suspect in [1, 2, 4, 5] {
         alone.suspect(suspect);
@@ -137,30 +143,30 @@ fn suspicions_decide_where_to_go_and_never_when() {
 }
 
 #[test]
-fn nobody_can_call_an_election_and_the_leader_can_go() {
+fn campaign_is_ignored_and_the_leader_can_resign_or_transfer() {
     assert!(follower().campaign().is_empty());
-    assert!(follower().command(Command::Resign).is_empty(), "it does not lead");
+    assert!(follower().command(Command::Resign).is_empty(), "3 does not lead");
     assert!(follower().command(Command::Transfer(NodeId(2))).is_empty());
     let step = leader().command(Command::Resign);
     assert_eq!((step.sent(), step.announced()), (to([2], start(1)), vec![SteppedDown]));
     assert_eq!(leader().command(Command::Transfer(NodeId(4))).sent(), to([4], start(3)));
-    for nobody in [1, 99] {
-        assert!(leader().command(Command::Transfer(NodeId(nobody))).is_empty());
+    for target in [1, 99] {
+        assert!(leader().command(Command::Transfer(NodeId(target))).is_empty());
     }
 }
 
 #[test]
-fn a_forgery_does_no_harm() {
+fn forged_messages_do_not_break_the_rounds() {
     assert!(follower().receive(2, ok(7, true)).is_empty(), "3 leads round 7, not 2");
     let mut follower = follower();
     let last = u64::MAX;
     let leader = last % 5 + 1;
     assert_eq!(follower.receive(2, start(last)).sent(), to([leader], start(last)));
-    assert_eq!(follower.expire(Timer::Ok).sent(), to([leader], start(last)), "there is none after it");
+    assert_eq!(follower.expire(Timer::Ok).sent(), to([leader], start(last)), "there is no round after it");
 }
 
 #[test]
-fn a_time_out_that_would_unseat_healthy_leaders_is_refused() {
+fn a_time_out_that_would_replace_healthy_leaders_is_rejected() {
     let group = Roster::numbered(5);
     let timeout = |timeout| StableLeader::check(&Options { period: 5, timeout }, &group);
     assert_eq!(timeout(7), Ok(()));

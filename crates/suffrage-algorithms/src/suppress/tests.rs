@@ -56,7 +56,11 @@ fn by_rank_better_processes_wake_earlier() {
         let (mut process, step) = start(me, Wake::Rank);
         assert_eq!((step.multicast(), step.timer_delays(Timer::Wake)), (vec![], Some(wait)));
         assert_eq!(step.timer_delays(Timer::Listen), Some(wait + 3));
-        assert_eq!(process.receive(5, announce(1)).timer_delays(Timer::Listen), Some(3), "better processes announce themselves first");
+        assert_eq!(
+            process.receive(5, announce(1)).timer_delays(Timer::Listen),
+            Some(3),
+            "better processes announce themselves first"
+        );
         assert_eq!(process.expire(Timer::Listen).announced(), [elected(5, 1)]);
     }
 }

@@ -41,7 +41,8 @@ impl Visitor for RoundTrip {
             let few = shrink(&case.scenario, |scenario| scenario.plan.len() + scenario.commands.len() > 3);
             assert_eq!(again(&few).1, few, "{line}");
             if seed % 4 == 0 {
-                let runner = runner(A::CONTRACT.name, &crate::borrowed(&case.settings)).expect("the case has set them");
+                let runner = runner(A::CONTRACT.name, &crate::borrowed(&case.settings))
+                    .expect("the case has set them");
                 let (before, after) = (runner.run(&case.scenario), runner.run(&parsed));
                 assert_eq!(before.trace_hash, after.trace_hash, "{line}");
             }
