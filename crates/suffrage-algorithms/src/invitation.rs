@@ -37,11 +37,13 @@
 //! Promise: some time after faults stop, each component whose members can all reach each other is one group. Within
 //! `silence + 2 ask` message delays every process has left a group whose leader is gone, or is invited again. From
 //! then on the situation is a start with fewer groups, for which the observed maximum is `2 look (1 + log2 N)`. For
-//! up to nine processes that is less than 200 message delays with the defaults; in 100,000 storms the maximum was
-//! 90. Not promised: which process leads. Several leaders are allowed *by definition*: every process at the start,
-//! one in each component under partition, and a few while late messages or false suspicions last. If a leader fails,
-//! its followers form groups of one each, and merge again. Two groups whose leaders cannot reach each other stay
-//! apart, even if other members of them can.
+//! up to nine processes that is less than 200 message delays with the defaults; in 100,000 storms the
+//! maximum was 90 message delays.
+//!
+//! Not promised: which process leads. Several leaders are allowed *by definition*: every process at the start, one
+//! in each component under partition, and a few while late messages or false suspicions last. If a leader fails, its
+//! followers form groups of one each, and merge again. Two groups whose leaders cannot reach each other stay apart,
+//! even if other members of them can.
 //!
 //! Interpretations:
 //! - The book merges a group with a single message; here Garcia-Molina's `Accept` and `Ready` come between, so that

@@ -1,4 +1,4 @@
-//! Single transitions of a contender: Table 5 row by row, and what is not in it.
+//! Unit tests of a contender: Table 5 row by row, and additional transitions.
 
 use super::options::{Mode, OnFailure, Rounds, Tables};
 use super::*;
@@ -15,18 +15,18 @@ fn second_phase(tables: Tables) -> Options {
     Options { rounds: Rounds::Fixed(0), tables, ..Options::default() }
 }
 
-/// Process 1 of 9, which has just begun to contend, and its five mediators.
+/// Process 1 of 9, which has just started to contend, and its five mediators.
 fn contender(options: &Options) -> (TestProcess<Randomized>, [u64; 5]) {
     let mut subject = TestProcess::<Randomized>::new(1, 9, options);
     let asked: Vec<u64> = subject.campaign().sent().into_iter().map(|(mediator, _)| mediator).collect();
     (subject, asked.try_into().expect("sigma_w is five of nine"))
 }
 
-/// The same when all mediators have said yes, and what it does about the last of them.
+/// The same contender after all mediators have granted, and its reaction to the last grant.
 fn potential_winner(options: &Options) -> (TestProcess<Randomized>, [u64; 5], Step<Randomized>) {
     let (mut subject, mediators) = contender(options);
     for &mediator in &mediators[..4] {
-        assert!(subject.receive(mediator, ACK).is_empty(), "row 2: the counter falls, and no more");
+        assert!(subject.receive(mediator, ACK).is_empty(), "row 2: only the counter changes");
     }
     let step = subject.receive(mediators[4], ACK);
     (subject, mediators, step)
@@ -36,8 +36,8 @@ fn won(subject: &TestProcess<Randomized>) -> Option<bool> {
     subject.process.member().record().map(|record| record.won)
 }
 
-/// A time-out, and the moment in which what takes as long as it may still arrives.
-fn times_out(subject: &mut TestProcess<Randomized>) -> Step<Randomized> {
+/// A time-out, and the additional expiry at the same time for messages with the maximum delay.
+fn time_out(subject: &mut TestProcess<Randomized>) -> Step<Randomized> {
     let step = subject.expire(Timer::Contender);
     assert_eq!((step.timer_delays(Timer::Contender), step.sent()), (Some(0), vec![]));
     subject.expire(Timer::Contender)
@@ -45,16 +45,17 @@ fn times_out(subject: &mut TestProcess<Randomized>) -> Step<Randomized> {
 
 #[test]
 fn row_1_sends_req_to_all_mediators() {
-    for (tables, patience) in [(Tables::Printed, 5), (Tables::Repaired, 8)] {
+    for (tables, timeout) in [(Tables::Printed, 5), (Tables::Repaired, 8)] {
         let mut subject = TestProcess::<Randomized>::new(1, 9, &second_phase(tables));
         let step = subject.campaign();
         let sent = step.sent();
         assert_eq!(sent.len(), 5);
-        assert!(sent.windows(2).all(|pair| pair[0].0 < pair[1].0), "they are different ones");
-        let number = subject.process.member().contender().map(Contender::number).expect("it stands");
+        assert!(sent.windows(2).all(|pair| pair[0].0 < pair[1].0), "the mediators are distinct");
+        let number =
+            subject.process.member().contender().map(Contender::number).expect("the process contends");
         assert!(number <= 9u64.pow(4) && sent.iter().all(|(_, it)| *it == Message::Req { term: 1, number }));
-        assert_eq!(step.timer_delays(Timer::Contender), Some(patience));
-        assert!(subject.campaign().is_empty(), "it stands already");
+        assert_eq!(step.timer_delays(Timer::Contender), Some(timeout));
+        assert!(subject.campaign().is_empty(), "the process already contends");
     }
 }
 
@@ -64,7 +65,7 @@ fn rows_2_and_3_all_acks_make_a_potential_winner() {
         let (mut subject, mediators, step) = potential_winner(&second_phase(tables));
         assert_eq!(step.sent(), to(mediators, POTW));
         assert_eq!(step.timer_delays(Timer::Contender), Some(2));
-        assert!(subject.receive(mediators[4], ACK).is_empty(), "a doubled ACK counts once");
+        assert!(subject.receive(mediators[4], ACK).is_empty(), "a duplicated ACK counts once");
     }
     let (mut subject, mediators) = contender(&second_phase(Tables::Repaired));
     for _ in 0..9 {
@@ -73,8 +74,8 @@ fn rows_2_and_3_all_acks_make_a_potential_winner() {
 }
 
 #[test]
-fn row_4_a_nak_ends_it_with_dec() {
-    // Printed, "to all mediators"; the text has "to the rest".
+fn row_4_a_nak_makes_the_contender_drop_out_with_dec() {
+    // The table has "to all mediators"; the text has "to the rest".
     for (tables, skipped) in [(Tables::Printed, 0), (Tables::Repaired, 1)] {
         let options = second_phase(tables);
         let (mut subject, mediators) = contender(&options);
@@ -93,52 +94,52 @@ fn row_4_a_nak_ends_it_with_dec() {
 #[test]
 fn row_5_two_tau_without_nak_make_the_winner() {
     let (mut subject, ..) = potential_winner(&second_phase(Tables::Printed));
-    let step = times_out(&mut subject);
+    let step = time_out(&mut subject);
     assert_eq!((step.announced(), won(&subject)), (vec![elected(1, 1)], Some(true)));
     assert!(matches!(step.multicast()[..], [Message::Elected { term: TERM, .. }]));
 }
 
 #[test]
-fn as_repaired_all_must_have_said_yes_to_potw() {
+fn as_repaired_all_mediators_must_grant_potw() {
     let (mut subject, mediators, _) = potential_winner(&second_phase(Tables::Repaired));
     for &mediator in &mediators[..4] {
         assert!(subject.receive(mediator, POTW_ACK).is_empty());
     }
-    assert!(subject.receive(mediators[0], POTW_ACK).is_empty(), "doubled");
+    assert!(subject.receive(mediators[0], POTW_ACK).is_empty(), "a duplicate");
     let mut late = subject;
     assert_eq!(late.receive(mediators[4], POTW_ACK).announced(), [elected(1, 1)]);
 
-    // One does not answer: section 5, both approaches.
+    // One mediator does not answer: section 5, both approaches.
     for (on_failure, wins) in [(OnFailure::AllPositive, false), (OnFailure::NoNegative, true)] {
         let options = Options { on_failure, ..second_phase(Tables::Repaired) };
         let (mut subject, mediators, _) = potential_winner(&options);
         mediators[..4].iter().for_each(|&mediator| drop(subject.receive(mediator, POTW_ACK)));
-        let step = times_out(&mut subject);
+        let step = time_out(&mut subject);
         assert_eq!((won(&subject), step.sent().len()), (Some(wins), if wins { 0 } else { 5 }));
     }
 }
 
 /// "Every contender in the second phase needs to get a response from sqrt(n ln n) other mediators."
 #[test]
-fn others_are_asked_in_the_place_of_those_that_do_not_answer() {
+fn replacements_are_asked_for_mediators_that_do_not_answer() {
     let (mut subject, mediators) = contender(&second_phase(Tables::Repaired));
     mediators[..3].iter().for_each(|&mediator| drop(subject.receive(mediator, ACK)));
-    let step = times_out(&mut subject);
+    let step = time_out(&mut subject);
     let others: Vec<u64> = step.sent().iter().map(|(mediator, _)| *mediator).collect();
     assert_eq!(others.len(), 2);
     assert!(others.iter().all(|other| !mediators.contains(other)), "{others:?} {mediators:?}");
     assert!(subject.receive(others[0], ACK).is_empty());
-    // Five have said yes now: POTW goes to them. One of the slow ones comes later, and is sent it then.
+    // Five have granted now: POTW goes to them. A slow mediator grants later, and gets POTW then.
     assert_eq!(subject.receive(others[1], ACK).sent().len(), 5);
     assert_eq!(subject.receive(mediators[3], ACK).sent(), [(mediators[3], POTW)]);
-    // Printed, Table 5 has no row for it.
+    // The printed Table 5 has no row for this case.
     let (mut subject, _) = contender(&second_phase(Tables::Printed));
-    assert!(times_out(&mut subject).sent().is_empty());
+    assert!(time_out(&mut subject).sent().is_empty());
 }
 
 /// A round of the first phase is over with the last positive answer, or with the first negative one.
 #[test]
-fn the_first_phase_goes_on_with_all_answers_positive() {
+fn the_first_phase_continues_if_all_answers_are_positive() {
     let options = Options { rounds: Rounds::Fixed(2), ..Options::default() };
     let mut subject = TestProcess::<Randomized>::new(1, 9, &options);
     let asked = subject.campaign().sent();
@@ -150,15 +151,15 @@ fn the_first_phase_goes_on_with_all_answers_positive() {
         second.len() == 2 && second.iter().all(|(_, it)| *it == Message::Request { term: TERM, round: 2 })
     );
     let late = Message::Negative { term: TERM, round: 1 };
-    assert!(subject.receive(second[0].0, late).is_empty(), "of a round that is over");
+    assert!(subject.receive(second[0].0, late).is_empty(), "a negative answer of an earlier round");
     let no = Message::Negative { term: TERM, round: 2 };
     assert_eq!(subject.receive(second[0].0, no).sent(), []);
     assert_eq!(won(&subject), Some(false));
 }
 
-/// Synchronous rounds begin with the common clock, and mediators answer in their middle.
+/// Synchronous rounds begin at multiples of the common clock, and mediators answer in their middle.
 #[test]
-fn synchronous_rounds_follow_the_clock() {
+fn synchronous_rounds_follow_the_common_clock() {
     let options = Options { mode: Mode::Sync, rounds: Rounds::Fixed(1), ..Options::default() };
     let mut subject = TestProcess::<Randomized>::new(1, 9, &options);
     subject.advance(3);
@@ -179,24 +180,24 @@ fn synchronous_rounds_follow_the_clock() {
     assert_eq!(subject.expire(Timer::Mediator).sent(), to([5, 6], no));
 }
 
-/// Of two winners, the one of the greater number is believed in; and a later election counts for more.
+/// Of two winners, processes follow the one with the greater number; a later election supersedes.
 #[test]
-fn the_greater_of_two_winners_is_believed_in() {
+fn processes_follow_the_greater_of_two_winners() {
     let mut subject = TestProcess::<Randomized>::new(1, 9, &Options::default());
-    let told = |number, term| Message::Elected { term, number };
-    assert_eq!(subject.receive(5, told(70, 1)).announced(), [elected(5, 1)]);
-    assert_eq!(subject.receive(6, told(60, 1)).announced(), []);
-    assert_eq!(subject.receive(7, told(80, 1)).announced(), [elected(7, 1)]);
-    assert_eq!(subject.receive(6, told(1, 2)).announced(), [elected(6, 2)]);
-    // Whoever stands in an election that is decided, or over, is refused.
+    let elected_message = |number, term| Message::Elected { term, number };
+    assert_eq!(subject.receive(5, elected_message(70, 1)).announced(), [elected(5, 1)]);
+    assert_eq!(subject.receive(6, elected_message(60, 1)).announced(), []);
+    assert_eq!(subject.receive(7, elected_message(80, 1)).announced(), [elected(7, 1)]);
+    assert_eq!(subject.receive(6, elected_message(1, 2)).announced(), [elected(6, 2)]);
+    // Requests in a decided or earlier election are refused.
     let request = |term| Message::Request { term, round: 1 };
     assert_eq!(subject.receive(4, request(2)).sent(), [(4, Message::Negative { term: 2, round: 1 })]);
     assert_eq!(subject.receive(4, request(1)).sent(), [(4, Message::Negative { term: 2, round: 1 })]);
 }
 
-/// Whoever believed in one that is suspected contends in the next election.
+/// A process that suspects its leader contends in the next election.
 #[test]
-fn a_suspected_leader_makes_a_new_election() {
+fn a_suspected_leader_triggers_a_new_election() {
     let mut subject = TestProcess::<Randomized>::new(1, 9, &second_phase(Tables::Repaired));
     subject.receive(5, Message::Elected { term: 1, number: 7 });
     assert!(subject.suspect(6).is_empty());
