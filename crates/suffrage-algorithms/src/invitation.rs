@@ -37,8 +37,8 @@
 //! Promise: some time after faults stop, each component whose members can all reach each other is one group. Within
 //! `silence + 2 ask` message delays every process has left a group whose leader is gone, or is invited again. From
 //! then on the situation is a start with fewer groups, for which the observed maximum is `2 look (1 + log2 N)`. For
-//! up to nine processes that is less than 200 message delays with the defaults; in 100,000 storms the
-//! maximum was 90 message delays.
+//! up to nine processes that is less than 200 message delays with the defaults; the maximum in 100,000 storms was 90
+//! message delays.
 //!
 //! Not promised: which process leads. Several leaders are allowed *by definition*: every process at the start, one
 //! in each component under partition, and a few while late messages or false suspicions last. If a leader fails, its

@@ -1,7 +1,7 @@
 //! The modified bully algorithm (Kordafshari 2005; Database Internals, ch. 10, "Bully Algorithm").
 //!
-//! Model: synchronous, crash and recovery; every process knows all members and their ranks. A failure
-//! detector tells when to call an election; without one, the application does (`Campaign`).
+//! Model: synchronous, crash and recovery; every process knows all members and their ranks. A failure detector
+//! triggers elections; without a detector, the application does (`Campaign`).
 //!
 //! ```text
 //!   3 ──Election──▶ 4, 5, 6      to all that rank above
@@ -10,21 +10,20 @@
 //!   5 ──Elected───▶ 1, 2, 3, 4   to all that rank below
 //! ```
 //!
-//! Cost: `N - 2` messages if the second best knows that the best is dead; `3N - 2` if the worst calls
-//! and all live; `3N - 4` if it does and the best is dead. The latter takes 5 message times, as the slides count the classic run:
+//! Cost: `N - 2` messages if the second best knows that the best is dead; `3N - 2` if the worst calls and all live;
+//! `3N - 4` if it does and the best is dead. The latter takes 5 message times, as the slides count the classic run:
 //! the four above, and the caller's time-out for the reply of the dead one as the fifth.
 //!
-//! Promise: some time after faults stop, the best live process of each component leads it.
-//! Does not promise more: under partition every part elects a leader, and a late message or a wrong
-//! suspicion can make two leaders for a while.
+//! Promise: some time after faults stop, the best live process of each component leads it. Not promised: under
+//! partition every component elects a leader, and a late message or a false suspicion can make two leaders for a
+//! while.
 //!
-//! Interpretations: the caller stops waiting when everybody has replied that its detector does not suspect.
-//! The source does not say what happens if the one that was notified fails: its announcement is
-//! awaited, and the election starts again without it. One that is notified while it holds an
-//! election of its own goes on with that. One that is notified while it believes in a better leader
-//! proceeds as told, and gives that leader the chance to object (`Deposed`, counted apart): the
-//! caller may have suspected it wrongly. What is said in `bully` of announcements that are repeated,
-//! overtaken, asked for and waited for holds here too.
+//! Interpretations: the caller stops waiting when all processes have replied that its detector does not suspect. The
+//! source does not cover a failure of the notified process: the caller awaits its announcement, and starts the
+//! election again without it. A process that is notified during its own election continues that election. A process
+//! that is notified while it believes in a better leader proceeds, and gives that leader the chance to object
+//! (`Deposed`, not counted): the caller may have suspected that leader falsely. The rules of `bully` for repeated,
+//! overtaken, requested and awaited announcements apply here too.
 
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +41,7 @@ pub enum Message {
     Election,
     /// "I am alive."
     Alive,
-    /// "Nobody better than you is alive: proceed with step 3."
+    /// "No better process is alive: proceed with step 3."
     Proceed,
     /// "I lead."
     Elected {
@@ -61,9 +60,9 @@ suffrage_core::message_kinds!(Message { Election, Alive, Proceed, Elected, Depos
 /// The timers of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timer {
-    /// The replies to its election.
+    /// The wait for replies to the own election is over.
     Alive,
-    /// The announcement of the one it notified.
+    /// The wait for the announcement of the notified process is over.
     Elected,
     /// The leader is due to repeat its announcement.
     Reaffirm,
@@ -76,9 +75,9 @@ suffrage_core::timer_indices!(Timer { Alive, Elected, Reaffirm, Leader });
 /// The options of the algorithm; times in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// How long to wait for replies: more than a round trip.
+    /// The time to wait for replies: more than a round trip.
     pub alive_timeout: u64,
-    /// How long to wait for the announcement of the one that was notified.
+    /// The time to wait for the announcement of the notified process.
     pub elected_timeout: u64,
     /// The period of a leader's repeated announcement.
     pub reaffirm: Option<u64>,
@@ -96,7 +95,8 @@ enum Phase {
     Idle,
     /// Step 2: higher-ranked processes are allowed to respond.
     Polling(Poll),
-    /// This one is alive and has been notified, or is expected to know that it is the best.
+    /// The process awaits the announcement of this peer, which was notified, or is expected to know that it is the
+    /// best.
     AwaitingElected(NodeId),
 }
 
@@ -127,12 +127,12 @@ impl Algorithm for ModifiedBully {
         parameters::delays_parameter!(
             "alive-timeout",
             alive_timeout,
-            "How long to wait for replies: more than a round trip"
+            "Time to wait for replies: more than a round trip"
         ),
         parameters::delays_parameter!(
             "elected-timeout",
             elected_timeout,
-            "How long to wait for the announcement of the one notified before calling again"
+            "Time to wait for the announcement of the notified process, before calling again"
         ),
         parameters::reaffirm_parameter!(),
     ];
@@ -204,7 +204,7 @@ impl ModifiedBully {
         self.call_election(cx);
     }
 
-    fn expects_better_than(&self, cx: &Context<'_, Self>, leader: NodeId) -> bool {
+    fn awaits_better_than(&self, cx: &Context<'_, Self>, leader: NodeId) -> bool {
         matches!(self.phase, Phase::AwaitingElected(better) if cx.view().outranks(better, leader))
     }
 
@@ -228,8 +228,8 @@ impl ModifiedBully {
     }
 
     fn on_elected(&mut self, cx: &mut Context<'_, Self>, from: NodeId, term: Term) {
-        let doubtful = self.liveness.may_be_superseded(cx, &self.belief, from, term);
-        if doubtful || self.expects_better_than(cx, from) || cx.view().outranks(cx.me(), from) {
+        let rejected = self.liveness.may_be_superseded(cx, &self.belief, from, term);
+        if rejected || self.awaits_better_than(cx, from) || cx.view().outranks(cx.me(), from) {
             self.belief.observe_term(term);
             return self.call_election(cx);
         }
@@ -282,9 +282,9 @@ impl Process for ModifiedBully {
     }
 
     fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        let leaderless = self.belief.suspect(cx, peer);
+        let lost_leader = self.belief.suspect(cx, peer);
         match &mut self.phase {
-            Phase::Idle if leaderless => self.call_election(cx),
+            Phase::Idle if lost_leader => self.call_election(cx),
             Phase::Idle => {}
             Phase::Polling(poll) => {
                 poll.on_suspect(peer);
@@ -298,14 +298,14 @@ impl Process for ModifiedBully {
     }
 
     fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        let missed = self.belief.restore(cx, peer);
+        let should_lead = self.belief.restore(cx, peer);
         let leads = self.belief.is_leader(cx);
         match &mut self.phase {
             _ if leads && cx.view().outranks(cx.me(), peer) => {
                 cx.send(peer, Message::Elected { term: self.belief.term() });
             }
             Phase::Idle if leads => self.call_election(cx),
-            Phase::Idle if missed => self.await_elected(cx, peer),
+            Phase::Idle if should_lead => self.await_elected(cx, peer),
             Phase::Polling(poll) if cx.view().outranks(peer, cx.me()) => {
                 poll.await_reply(peer);
                 cx.send(peer, Message::Election);

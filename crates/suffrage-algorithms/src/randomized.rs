@@ -13,7 +13,7 @@
 //!      │◀───Negative─────┤ to all the others           │◀─────NAK───────┤ a smaller is refused
 //!                                                      ├──────POTW─────▶│ all have granted
 //!   single: synchronously, of all in that round;       │◀───POTW-ACK────┤
-//!   asynchronously, the first request                   ├──────DEC──────▶│ one has refused
+//!   asynchronously, the first request                  ├──────DEC──────▶│ one has refused
 //!                                                      ╞═════Elected════▶ to all, not counted
 //! ```
 //!

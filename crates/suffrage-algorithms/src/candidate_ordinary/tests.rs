@@ -1,4 +1,4 @@
-//! The candidate/ordinary optimization sentence by sentence: Database Internals, ch. 10.
+//! One test per sentence on the candidate/ordinary optimization: Database Internals, ch. 10.
 
 use super::*;
 use Message::{Alive, Election};
@@ -29,7 +29,7 @@ fn result(leader: u64, term: u64) -> Message {
 
 /// 2 + 2 + 5 messages, leader 2.
 #[test]
-fn figure_10_3() {
+fn the_example_of_figure_10_3_elects_2() {
     let mut four = follower(4);
     let step = four.suspect(6);
     assert_eq!((step.announced(), step.sent()), (vec![Undecided], vec![]), "a) 4 notices the failure");
@@ -55,12 +55,15 @@ fn ordinary_processes_are_neither_asked_nor_elected() {
     assert!(!process(5).process.may_lead() && process(2).process.may_lead());
     assert!(process(5).receive(4, Election).is_empty());
     assert!(process(5).receive(4, result(5, 1)).is_empty());
-    assert!(process(5).receive(4, result(9, 1)).is_empty(), "nor are strangers");
-    assert!(CandidateOrdinary::new(NodeId(5), &Options::default()).may_lead(), "unless none are listed");
+    assert!(process(5).receive(4, result(9, 1)).is_empty(), "nor is a non-member");
+    assert!(
+        CandidateOrdinary::new(NodeId(5), &Options::default()).may_lead(),
+        "all are candidates if none are listed"
+    );
 }
 
 #[test]
-fn the_application_does_not_wait_for_the_tiebreaker() {
+fn an_election_of_the_application_skips_the_tiebreaker() {
     let mut caller = process(4);
     assert_eq!(caller.campaign().sent(), to([1, 2, 6], Election));
     caller.receive(2, Alive);
@@ -70,7 +73,7 @@ fn the_application_does_not_wait_for_the_tiebreaker() {
 }
 
 #[test]
-fn a_candidate_asks_only_those_that_rank_above_it() {
+fn a_candidate_asks_only_higher_candidates() {
     let mut caller = process(2);
     assert_eq!(caller.campaign().sent(), [(6, Election)]);
     assert_eq!(caller.expire(Timer::Alive).sent(), to([1, 3, 4, 5, 6], result(2, 1)));
@@ -80,23 +83,26 @@ fn a_candidate_asks_only_those_that_rank_above_it() {
 
 /// "Nodes with higher priorities have a lower δ, and vice versa."
 #[test]
-fn the_tiebreaker_grows_with_the_rank() {
+fn the_tiebreaker_is_longer_for_lower_ranks() {
     for (me, delays) in [(5, 8), (4, 12), (1, 24)] {
         assert_eq!(follower(me).suspect(6).timer_delays(Timer::Tiebreaker), Some(delays));
     }
     let mut recovering = TestProcess::<CandidateOrdinary>::unstarted(3, 6, &options(&[1, 2, 6]));
     assert_eq!(recovering.start(Start::Recovered(None)).timer_delays(Timer::Tiebreaker), Some(16));
-    assert!(follower(4).suspect(2).is_empty(), "nothing is due if another than the leader fails");
+    assert!(follower(4).suspect(2).is_empty(), "only a failure of the leader starts the tiebreaker");
 }
 
 #[test]
-fn one_that_sees_anothers_election_stands_back() {
+fn a_process_that_sees_anothers_election_awaits_its_result() {
     let mut candidate = follower(2);
     candidate.suspect(6);
     let step = candidate.receive(4, Election);
     assert_eq!((step.sent(), step.timer_delays(Timer::Elected)), (vec![(4, Alive)], Some(6)));
     assert_eq!(candidate.receive(4, result(2, 2)).announced(), [elected(2, 2)]);
-    assert!(candidate.receive(5, Election).timer_delays(Timer::Elected).is_none(), "nothing is due any more");
+    assert!(
+        candidate.receive(5, Election).timer_delays(Timer::Elected).is_none(),
+        "no election is due any more"
+    );
 
     let mut candidate = follower(1);
     candidate.suspect(6);
@@ -106,26 +112,30 @@ fn one_that_sees_anothers_election_stands_back() {
     let mut ordinary = follower(3);
     ordinary.suspect(6);
     assert_eq!(ordinary.receive(4, result(2, 2)).announced(), [elected(2, 2)]);
-    assert_eq!(ordinary.suspect(2).timer_delays(Timer::Tiebreaker), Some(16), "the former one is over");
+    assert_eq!(
+        ordinary.suspect(2).timer_delays(Timer::Tiebreaker),
+        Some(16),
+        "the former tiebreaker is over"
+    );
 }
 
 #[test]
-fn if_no_candidate_is_alive_it_says_so_and_tries_again() {
+fn without_a_live_candidate_the_caller_announces_undecided_and_retries() {
     let mut caller = process(4);
     caller.campaign();
     let step = caller.expire(Timer::Alive);
-    assert_eq!((step.announced(), step.sent()), (vec![Undecided], vec![]), "though it knew no leader");
+    assert_eq!((step.announced(), step.sent()), (vec![Undecided], vec![]), "although it knew no leader");
     assert_eq!(step.timer_delays(Timer::Tiebreaker), Some(12));
     assert_eq!(caller.expire(Timer::Tiebreaker).sent(), to([1, 2, 6], Election));
     for candidate in [1, 2] {
         assert!(caller.suspect(candidate).is_empty());
     }
-    assert_eq!(caller.suspect(6).announced(), [Undecided], "nobody is left to reply");
-    assert_eq!(caller.expire(Timer::Tiebreaker).announced(), [Undecided], "nor to ask");
+    assert_eq!(caller.suspect(6).announced(), [Undecided], "no candidate is left to reply");
+    assert_eq!(caller.expire(Timer::Tiebreaker).announced(), [Undecided], "no candidate is left to ask");
 }
 
 #[test]
-fn at_most_one_election_at_a_time() {
+fn a_process_runs_at_most_one_election_at_a_time() {
     let mut caller = process(4);
     caller.campaign();
     assert!(caller.campaign().is_empty());
@@ -153,7 +163,7 @@ fn a_better_candidate_holds_an_election_and_an_ordinary_process_does_not() {
 }
 
 #[test]
-fn one_elected_while_it_believes_in_a_better_one_lets_that_one_object() {
+fn an_elected_process_lets_its_former_better_leader_object() {
     let step = follower(2).receive(4, result(2, 2));
     assert_eq!(step.announced(), [elected(2, 2)]);
     assert_eq!(step.sent(), [(6, Message::Deposed { term: Term(2) })]);
@@ -162,18 +172,18 @@ fn one_elected_while_it_believes_in_a_better_one_lets_that_one_object() {
 }
 
 #[test]
-fn one_elected_while_something_is_due_asks_its_rivals_first() {
+fn a_process_elected_while_an_election_is_due_asks_its_rivals_first() {
     let mut recovering = TestProcess::<CandidateOrdinary>::unstarted(2, 6, &options(&[1, 2, 6]));
     recovering.start(Start::Recovered(None));
     assert_eq!(recovering.receive(4, result(2, 1)).sent(), [(6, Election)]);
 }
 
 #[test]
-fn the_election_of_a_suspect_is_passed_over_and_something_is_done_about_it() {
+fn the_election_of_a_suspected_process_is_rejected_and_starts_the_tiebreaker() {
     let mut follower = follower(3);
     follower.suspect(6);
     follower.receive(4, result(2, 2));
-    assert!(follower.receive(5, result(6, 3)).is_empty(), "it has a leader");
+    assert!(follower.receive(5, result(6, 3)).is_empty(), "the process has a leader");
     assert_eq!(follower.restore(6).timer_delays(Timer::Tiebreaker), Some(16));
     let mut leaderless = process(3);
     leaderless.suspect(6);
@@ -181,7 +191,7 @@ fn the_election_of_a_suspect_is_passed_over_and_something_is_done_about_it() {
 }
 
 #[test]
-fn a_leader_tells_the_restored_unless_one_is_a_better_candidate() {
+fn a_leader_announces_itself_to_restored_processes_unless_they_are_better_candidates() {
     let mut leader = process(2);
     for peer in [5, 6] {
         leader.suspect(peer);
@@ -194,7 +204,7 @@ fn a_leader_tells_the_restored_unless_one_is_a_better_candidate() {
 }
 
 #[test]
-fn a_leader_that_gives_way_passes_on_the_news() {
+fn a_leader_that_defers_forwards_the_announcement() {
     let mut leader = process(2);
     leader.suspect(6);
     leader.campaign();
@@ -203,7 +213,7 @@ fn a_leader_that_gives_way_passes_on_the_news() {
 }
 
 #[test]
-fn one_that_is_restored_during_the_poll_is_asked_too() {
+fn a_process_restored_during_the_poll_is_asked_too() {
     let mut caller = follower(4);
     caller.suspect(6);
     caller.expire(Timer::Tiebreaker);
@@ -215,7 +225,7 @@ fn one_that_is_restored_during_the_poll_is_asked_too() {
 }
 
 #[test]
-fn an_announcement_that_a_better_one_may_have_overtaken_is_not_believed() {
+fn an_announcement_that_a_better_one_may_have_overtaken_is_rejected() {
     let mut follower = process(4);
     follower.receive(6, result(6, 1));
     let step = follower.receive(5, result(2, 2));
@@ -224,7 +234,7 @@ fn an_announcement_that_a_better_one_may_have_overtaken_is_not_believed() {
 }
 
 #[test]
-fn a_change_of_rank_is_noticed_by_the_leader_and_by_the_candidate_that_outranks_it() {
+fn a_change_of_rank_makes_the_leader_or_a_candidate_that_outranks_it_call_an_election() {
     assert_eq!(follower(2).set_attribute(2, 9).announced(), [elected(2, 2)]);
     assert!(follower(5).set_attribute(5, 9).is_empty(), "an ordinary process does not lead");
     let mut leader = process(6);
@@ -234,7 +244,7 @@ fn a_change_of_rank_is_noticed_by_the_leader_and_by_the_candidate_that_outranks_
 }
 
 #[test]
-fn with_reaffirm_the_elected_repeats_the_announcement_and_its_silence_is_a_failure() {
+fn with_reaffirm_the_leader_repeats_its_announcement_and_counts_as_failed_if_silent() {
     let options = Options { reaffirm: Some(5), ..options(&[1, 2, 6]) };
     let mut leader = TestProcess::<CandidateOrdinary>::new(2, 6, &options);
     assert_eq!(leader.receive(4, result(2, 1)).timer_delays(Timer::Reaffirm), Some(5));
@@ -246,7 +256,7 @@ fn with_reaffirm_the_elected_repeats_the_announcement_and_its_silence_is_a_failu
 }
 
 #[test]
-fn strangers_are_no_candidates() {
+fn non_members_are_rejected_as_candidates() {
     let roster = Roster::numbered(6);
     assert_eq!(CandidateOrdinary::check(&options(&[1, 2, 6]), &roster), Ok(()));
     let refused = CandidateOrdinary::check(&options(&[1, 7]), &roster).unwrap_err();
@@ -254,6 +264,6 @@ fn strangers_are_no_candidates() {
 }
 
 #[test]
-fn a_leader_elected_again_is_news() {
+fn a_reelected_leader_is_announced_again() {
     assert_eq!(follower(3).receive(6, result(6, 2)).announced(), [elected(6, 2)]);
 }

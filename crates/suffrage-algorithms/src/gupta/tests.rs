@@ -605,7 +605,7 @@ fn a_peer_restored_during_an_election_is_told_the_result() {
     assert_eq!(two.expire(Timer::Objection).sent(), to([1, 4], welcome(1, Some(5))));
 }
 
-/// HashPurpose K of many reply, not all.
+/// About K of many members reply, not all.
 #[test]
 fn about_k_of_many_members_reply() {
     let replies = |me: &u64| {
