@@ -12,6 +12,10 @@ pub struct Bounds {
     pub candidates: usize,
     /// How often each of those does.
     pub campaigns: u8,
+    /// How often one that leads is told to resign, of all together.
+    pub resigns: u8,
+    /// How often one that leads is told to hand over to another that calls elections, of all together.
+    pub transfers: u8,
     /// Whether the beginning is when the last of them has called an election and all messages about it have
     /// arrived. If not, nothing has happened yet.
     pub elected: bool,
@@ -86,6 +90,8 @@ impl Bounds {
             nodes: 3,
             candidates: 2,
             campaigns: 1,
+            resigns: 0,
+            transfers: 0,
             elected: false,
             timers: 0,
             duplicates: 0,

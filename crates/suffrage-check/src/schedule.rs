@@ -13,6 +13,7 @@ pub(crate) fn line<A: Algorithm>(universe: &Universe<A>, world: &World<A>, step:
     let actor = match step {
         Step::Deliver(place) | Step::Duplicate(place) => world.letter(place).to,
         Step::RunOut(slot, _) | Step::Campaign(slot) | Step::Restart(slot) | Step::Wipe(slot) => slot,
+        Step::Resign(slot) | Step::Transfer(slot, _) => slot,
         Step::Lose(_) | Step::Tick => return cause,
     };
     let deeds = deeds(universe.roster().id(actor), &effects);
@@ -43,6 +44,8 @@ fn cause<A: Algorithm>(universe: &Universe<A>, world: &World<A>, step: Step) -> 
             format!("the timer {timer} of {} runs out", id(slot))
         }
         Step::Campaign(slot) => format!("{} is told to call an election", id(slot)),
+        Step::Resign(slot) => format!("{} is told to resign", id(slot)),
+        Step::Transfer(slot, to) => format!("{} is told to hand over to {}", id(slot), id(to)),
         Step::Restart(slot) => format!("{} crashes and comes back with its disk", id(slot)),
         Step::Wipe(slot) => format!("{} crashes and comes back without its disk", id(slot)),
         Step::Tick => match universe.bounds().clocks {

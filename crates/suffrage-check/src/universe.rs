@@ -25,6 +25,10 @@ pub enum Step {
     RunOut(usize, usize),
     /// The process in this slot calls an election.
     Campaign(usize),
+    /// The process in this slot is told to resign.
+    Resign(usize),
+    /// The process in the first slot is told to hand over to the one in the second.
+    Transfer(usize, usize),
     /// The process in this slot crashes and comes back, with its disk.
     Restart(usize),
     /// The same, but the disk is lost.
@@ -125,7 +129,15 @@ impl<A: Algorithm> Universe<A> {
             Step::RunOut(slot, index) => self.run_out(&mut next, slot, index),
             Step::Campaign(slot) => {
                 Arc::make_mut(&mut next.nodes[slot]).campaigns -= 1;
-                self.input(&mut next, slot, |process, cx| process.on_command(cx, Command::Campaign.into()))
+                self.command(&mut next, slot, Command::Campaign)
+            }
+            Step::Resign(slot) => {
+                next.budget.resigns -= 1;
+                self.command(&mut next, slot, Command::Resign)
+            }
+            Step::Transfer(slot, to) => {
+                next.budget.transfers -= 1;
+                self.command(&mut next, slot, Command::Transfer(self.roster.id(to)))
             }
             Step::Restart(slot) => {
                 next.budget.restarts -= 1;
@@ -155,13 +167,10 @@ impl<A: Algorithm> Universe<A> {
 
     /// The last process calls an election, and whatever is sent about it arrives.
     fn elect(&self, mut world: World<A>) -> World<A> {
-        let command = |process: &mut A, cx: &mut Context<'_, A>| {
-            process.on_command(cx, Command::Campaign.into());
-        };
         let last = self.bounds.nodes - 1;
         let node = Arc::make_mut(&mut world.nodes[last]);
         node.campaigns = node.campaigns.saturating_sub(1);
-        self.input(&mut world, last, command);
+        self.command(&mut world, last, Command::Campaign);
         while world.letters().len() > 0 {
             let letter = world.take_out(0);
             let from = self.roster.id(letter.from);
@@ -170,6 +179,10 @@ impl<A: Algorithm> Universe<A> {
             });
         }
         world
+    }
+
+    fn command(&self, world: &mut World<A>, slot: usize, command: Command) -> Vec<Effect<A>> {
+        self.input(world, slot, |process, cx| process.on_command(cx, command.into()))
     }
 
     fn run_out(&self, world: &mut World<A>, slot: usize, index: usize) -> Vec<Effect<A>> {
@@ -313,14 +326,17 @@ impl<A: Algorithm> Model for Universe<A> {
 
     fn init_states(&self) -> Vec<World<A>> {
         let Bounds { nodes, candidates, campaigns, elected, .. } = self.bounds;
-        let Bounds { timers, duplicates, losses, restarts, wipes, .. } = self.bounds;
+        let Bounds { timers, duplicates, losses, restarts, wipes, resigns, transfers, .. } = self.bounds;
         let begin = |rates: Vec<u32>| {
             let node = |(slot, rate): (usize, u32)| {
                 let campaigns = if slot + candidates >= nodes { campaigns } else { 0 };
                 Node::new(A::new(self.roster.id(slot), &self.options), rate, campaigns)
             };
             let processes = rates.into_iter().enumerate().map(node).collect();
-            let mut world = World::new(processes, Budget { timers, duplicates, losses, restarts, wipes });
+            let mut world = World::new(
+                processes,
+                Budget { timers, duplicates, losses, restarts, wipes, resigns, transfers },
+            );
             for slot in 0..nodes {
                 self.start(&mut world, slot, Start::Fresh);
             }
@@ -343,6 +359,16 @@ impl<A: Algorithm> Model for Universe<A> {
             self.timers(world, slot, steps);
             if node.campaigns > 0 {
                 steps.push(Step::Campaign(slot));
+            }
+            // To one that does not lead, it is all the same.
+            if self.leads(world, slot) {
+                if world.budget.resigns > 0 {
+                    steps.push(Step::Resign(slot));
+                }
+                if world.budget.transfers > 0 {
+                    let candidates = self.bounds.nodes - self.bounds.candidates..self.bounds.nodes;
+                    steps.extend(candidates.filter(|&to| to != slot).map(|to| Step::Transfer(slot, to)));
+                }
             }
             if world.budget.restarts > 0 {
                 steps.push(Step::Restart(slot));

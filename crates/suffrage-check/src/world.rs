@@ -50,6 +50,8 @@ pub(crate) struct Budget {
     pub(crate) losses: u8,
     pub(crate) restarts: u8,
     pub(crate) wipes: u8,
+    pub(crate) resigns: u8,
+    pub(crate) transfers: u8,
 }
 
 /// What has happened, as far as anything is claimed about it.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Contract, Electorate, Figure, Member, NodeId, Process, Roster};
+use crate::{Contract, Electorate, Figure, Member, NodeId, Process, Rng, Roster, Span, Time};
 
 /// A [`Process`] that elects a leader, with its contract and its options. It is plain data, and whoever runs it
 /// may do so on any thread.
@@ -70,6 +70,23 @@ pub trait Algorithm:
         None
     }
 
+    /// Whether clients of a leader may count on its lease though it has crashed, in this election: then nobody, not even
+    /// the same member, leads before that lease is over.
+    fn outlives(options: &Self::Options, election: usize) -> bool {
+        let _ = (options, election);
+        false
+    }
+
+    /// Draws what applications do to members in a torture, besides what every algorithm knows: when, to whom by slot,
+    /// and what. At the end of it nothing of that keeps anybody from leading.
+    fn draw_commands(
+        options: &Self::Options,
+        occasion: &mut Occasion<'_>,
+    ) -> Vec<(Time, usize, Self::Command)> {
+        let _ = (options, occasion);
+        Vec::new()
+    }
+
     /// What a run is measured by besides what every algorithm is, from its processes as they are left.
     fn figures(options: &Self::Options, members: &mut dyn Iterator<Item = Member<'_, Self>>) -> Vec<Figure> {
         let _ = (options, members);
@@ -93,10 +110,28 @@ pub struct Leases {
     pub length: u64,
     /// How much clocks run fast or slow at most, as a fraction.
     pub drift: f64,
+    /// How many message delays a message and its answer may take, and somebody still leads: the delay bound may be that
+    /// much too small.
+    pub round_trip: u64,
     /// Within how many message delays after the last fault everybody knows a leader.
     pub healed: u64,
     /// Whether a leader stays for as long as it is well, whoever wants its place.
     pub stable: bool,
+    /// The command by which a leader stays even if it would not, in the text form.
+    pub pin: Option<&'static str>,
+}
+
+/// What there is to draw commands for.
+#[derive(Debug)]
+pub struct Occasion<'o> {
+    /// The source of chance.
+    pub rng: &'o mut Rng,
+    /// The group.
+    pub roster: &'o Roster,
+    /// What processes take for the longest delay of a message.
+    pub delay: Span,
+    /// When the storm is over.
+    pub end: Time,
 }
 
 /// One option of an algorithm: its name, what it takes, and how it is read and shown.

@@ -40,7 +40,7 @@ pub mod testing;
 mod time;
 mod view;
 
-pub use algorithm::{Algorithm, BadParameter, Leases, Parameter, SWITCH, Settings, Visitor};
+pub use algorithm::{Algorithm, BadParameter, Leases, Occasion, Parameter, SWITCH, Settings, Visitor};
 pub use contract::{
     Choice, Contract, Cost, DRIFT_BOUND, Detection, Electorate, Expense, Formula, Safety, Synchrony, Topology,
 };

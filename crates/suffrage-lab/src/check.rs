@@ -68,6 +68,8 @@ const MOST_VISITS: usize = 50_000_000;
 /// The counts that a world is bounded by, with their help.
 const COUNTS: &[(&str, &str)] = &[
     ("campaigns", "How often each of those calls one"),
+    ("resigns", "How often one that leads is told to resign, of all together"),
+    ("transfers", "How often one that leads is told to hand over to another of those, of all together"),
     ("timers", "How often a timer runs out, of all together"),
     ("duplicates", "How often a message arrives twice"),
     (
@@ -179,6 +181,8 @@ fn rates(text: &str) -> Result<Rates, String> {
 fn count_of<'b>(bounds: &'b mut Bounds, name: &str) -> &'b mut u8 {
     match name {
         "campaigns" => &mut bounds.campaigns,
+        "resigns" => &mut bounds.resigns,
+        "transfers" => &mut bounds.transfers,
         "timers" => &mut bounds.timers,
         "duplicates" => &mut bounds.duplicates,
         "losses" => &mut bounds.losses,
@@ -376,6 +380,8 @@ fn world(bounds: &Bounds) -> String {
         ));
     }
     for (name, one) in [
+        ("resigns", "resignation"),
+        ("transfers", "transfer"),
         ("timers", "timer"),
         ("duplicates", "duplicate"),
         ("losses", "loss"),
@@ -385,6 +391,7 @@ fn world(bounds: &Bounds) -> String {
         let count = usize::from(*count_of(&mut bounds, name));
         let many = match name {
             "wipes" => "lost disks",
+            "resigns" => "resignations",
             name => name,
         };
         if count > 0 && !(name == "timers" && bounds.clocks.is_synchronous()) {

@@ -97,6 +97,14 @@ struct Attempt {
     accepted: Voters,
 }
 
+/// A question that no majority has answered yet, be it that the candidate has ceased to wait for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Measured {
+    request: Request,
+    asked: Time,
+    answered: Voters,
+}
+
 /// How many unanswered attempts to renew are kept at most: then every other one is dropped, but for the oldest.
 const MOST_ATTEMPTS: usize = 8;
 
@@ -145,10 +153,10 @@ pub struct Candidate {
     asked: Time,
     /// How long it waits for answers: longer once some have come too late.
     wait: Span,
-    /// The first question since the last answer, and when it was asked.
-    unanswered: Option<(Request, Time)>,
+    /// The question by which it learns how long answers take.
+    measured: Option<Measured>,
     lease: Option<Lease>,
-    /// The request of the renewal that was won last: a late `Rejected` still counts.
+    /// The request that was won last: a late `Rejected` still counts.
     won: Option<Request>,
     /// Whom it believes to lead, if it does not itself.
     leader: Option<Grant>,
@@ -156,8 +164,12 @@ pub struct Candidate {
     doubts: bool,
     /// How often in a row it contended in vain.
     defeats: u32,
-    /// How often in a row it has asked a worse leader to hand over, and has not led since.
-    claims: u32,
+    /// Whether a voter has woken it since it began to contend.
+    woken: bool,
+    /// Whether it has asked a worse leader to hand over, and has not contended since.
+    claimed: bool,
+    /// How often it has contended in vain after that, and not led since.
+    vain_claims: u8,
     /// Since when it has stood without interruption.
     stood_since: Time,
     /// Until when it lets others go first.
@@ -189,13 +201,15 @@ impl Candidate {
             round: Round::None,
             asked: now,
             wait: timings.round,
-            unanswered: None,
+            measured: None,
             lease: None,
             won: None,
             leader: None,
             doubts: false,
             defeats: 0,
-            claims: 0,
+            woken: false,
+            claimed: false,
+            vain_claims: 0,
             stood_since: now,
             stands_back_until: now,
             next: now,
@@ -295,28 +309,43 @@ impl Candidate {
         span.scale(0.5 + fx.rng().unit() / 2.0)
     }
 
+    /// Whether it asks for a promise or a lease.
+    fn is_contending(&self) -> bool {
+        matches!(self.round, Round::Preparation { .. } | Round::Proposal { .. })
+    }
+
     /// Whether the round asks for the lease that it holds already, once more.
     fn renews(&self) -> bool {
         matches!((&self.round, self.lease), (Round::Proposal { token, .. }, Some(lease)) if lease.token == *token)
     }
 
-    /// A voter has answered this request. One that took longer than it waits for answers was in vain: from now on it
-    /// waits for longer. Where no answer comes at all, to wait for longer would not help.
-    fn grow_wait(&mut self, now: Time, answered: Request) {
-        let Some((first, asked)) = self.unanswered else { return };
-        let behind = answered.0.wrapping_sub(first.0);
-        if behind == 0 && now.since(asked) > self.wait {
-            self.wait = (now.since(asked) * 2).min(self.timings.longest_round());
-        }
-        // An answer to an earlier question says nothing about this one.
-        if behind < u64::MAX / 2 {
-            self.unanswered = None;
+    /// A voter has answered this request. If a majority has, and that took longer than the candidate waits for answers,
+    /// they were in vain: from now on it waits for longer. Where no answer comes at all, that would not help.
+    fn grow_wait(&mut self, now: Time, place: usize, request: Request) {
+        let majority = self.majority();
+        let Some(measured) = self.measured.as_mut().filter(|measured| measured.request == request) else {
+            return;
+        };
+        measured.answered.add(place);
+        if measured.answered.len() >= majority {
+            let took = now.since(measured.asked);
+            self.measured = None;
+            if took > self.wait {
+                self.wait = (took * 2).min(self.timings.longest_round());
+                if self.round != Round::None && !self.renews() {
+                    self.next = self.next.max(self.asked + self.wait);
+                }
+            }
         }
     }
 
-    /// A majority has answered within this time: it need not wait for much longer.
+    /// A majority has answered within this time: it need not wait for much longer. Some answers take longer than others,
+    /// so that it does not forget at once how long they took.
     fn shrink_wait(&mut self, took: Span) {
-        self.wait = self.wait.min((took * 4).max(self.timings.round));
+        let enough = (took * 4).max(self.timings.round);
+        if enough < self.wait {
+            self.wait = self.wait - Span::from_nanos((self.wait - enough).as_nanos().div_ceil(8));
+        }
     }
 
     // What it does.
@@ -356,7 +385,11 @@ impl Candidate {
 
     fn await_answers(&mut self, now: Time) {
         self.asked = now;
-        self.unanswered.get_or_insert((self.request, now));
+        // One that is older than any round was lost.
+        let longest = self.timings.longest_round();
+        if self.measured.is_none_or(|measured| now.since(measured.asked) > longest) {
+            self.measured = Some(Measured { request: self.request, asked: now, answered: Voters::default() });
+        }
         self.next = now + self.wait;
     }
 
@@ -384,7 +417,13 @@ impl Candidate {
     }
 
     /// A majority has accepted: it leads, unless that took so long that it is over already.
-    fn win(&mut self, fx: &mut impl Effects, now: Time, token: Token, noted: Time, outbid: bool) {
+    fn win(
+        &mut self,
+        fx: &mut impl Effects,
+        now: Time,
+        request: Request,
+        (token, noted, outbid): (Token, Time, bool),
+    ) {
         let noted = if self.timings.bug == Some(Bug::ValidityFromReply) { now } else { noted };
         let valid_until = noted + self.timings.drift.validity(self.timings.ttl);
         if now >= valid_until {
@@ -393,8 +432,8 @@ impl Candidate {
         let news = self.lease.is_none_or(|lease| lease.token != token);
         self.lease = Some(Lease { token, valid_until });
         self.leader = None;
-        (self.defeats, self.claims) = (0, 0);
-        self.won = Some(self.request);
+        (self.defeats, self.claimed, self.vain_claims) = (0, false, 0);
+        self.won = Some(request);
         self.round = Round::None;
         self.next = now.max(noted + self.timings.renew).min(valid_until);
         fx.lead_until(valid_until);
@@ -431,7 +470,12 @@ impl Candidate {
         self.round = Round::None;
         let span = self.timings.gap * (1 << self.defeats.min(5));
         self.defeats += 1;
+        self.vain_claims = self.vain_claims.saturating_add(u8::from(std::mem::take(&mut self.claimed)));
         self.next = now + Self::about(fx, span.min(self.timings.ttl.max(self.timings.gap)));
+        // A voter has been released that may have refused before.
+        if std::mem::take(&mut self.woken) && self.stands(now) {
+            self.prepare(fx, now);
+        }
     }
 
     /// Believes in no leader any more, and says so if that is news.
@@ -453,14 +497,16 @@ impl Candidate {
     /// Contends now, unless it leads, is not well, or is at it already.
     pub fn contend(&mut self, fx: &mut impl Effects, now: Time) {
         self.lapse(fx, now);
-        let busy = matches!(self.round, Round::Preparation { .. } | Round::Proposal { .. });
-        if self.lease.is_none() && self.healthy && !busy {
-            self.stands_back_until = now;
+        if self.lease.is_none() && self.healthy && !self.is_contending() {
+            (self.stands_back_until, self.woken) = (now, false);
             match self.past {
                 Past::Over => self.prepare(fx, now),
                 Past::Open { .. } => {
                     self.past = Past::Open { eager: true };
-                    self.enquire(fx, now);
+                    // Answers to a question that is under way tell as much.
+                    if self.round == Round::None {
+                        self.enquire(fx, now);
+                    }
                 }
             }
         }
@@ -496,14 +542,14 @@ impl Candidate {
         if healthy == std::mem::replace(&mut self.healthy, healthy) {
             return;
         }
-        (self.stood_since, self.claims) = (now, 0);
+        (self.stood_since, self.vain_claims) = (now, 0);
         if healthy {
             self.stands_back_until = now;
             self.next = self.next.min(now);
             return;
         }
         self.hand_over(fx, now, None);
-        if matches!(self.round, Round::Preparation { .. } | Round::Proposal { .. }) {
+        if self.is_contending() {
             self.lose(fx, now);
         }
     }
@@ -511,7 +557,7 @@ impl Candidate {
     /// How good a leader it would be has changed.
     pub fn set_attribute(&mut self, now: Time, attribute: Attribute) {
         if attribute != std::mem::replace(&mut self.attribute, attribute) {
-            (self.stood_since, self.claims) = (now, 0);
+            (self.stood_since, self.vain_claims) = (now, 0);
         }
     }
 
@@ -543,7 +589,7 @@ impl Candidate {
         let Some(place) = self.voters.iter().position(|&voter| voter == from) else { return };
         self.lapse(fx, now);
         if let Some(request) = reply.request() {
-            self.grow_wait(now, request);
+            self.grow_wait(now, place, request);
         }
         match reply {
             Reply::Promised { request } => self.on_promised(fx, now, place, request),
@@ -597,7 +643,7 @@ impl Candidate {
         let (token, outbid) = (*token, *outbid);
         if accepted.len() >= majority {
             self.shrink_wait(now.since(noted));
-            self.win(fx, now, token, noted, outbid);
+            self.win(fx, now, answered, (token, noted, outbid));
         }
     }
 
@@ -730,13 +776,13 @@ impl Candidate {
         }
     }
 
-    /// Asks a worse leader to hand over, if it has stood for long enough: one that comes and goes never has. Each
-    /// claim that was in vain makes it wait for longer: it may be one that voters do not elect.
+    /// Asks a worse leader to hand over, if it has stood for long enough: one that comes and goes never has. One that
+    /// was defeated after the leader had handed over waits for longer the next time: voters may not elect it at all.
     fn claim(&mut self, fx: &mut impl Effects, now: Time, grant: Grant) {
         let Some(delay) = self.timings.failback else { return };
-        let steady = now.since(self.stood_since) >= delay * (1 << self.claims.min(16));
+        let steady = now.since(self.stood_since) >= delay * (1 << self.vain_claims.min(16));
         if steady && self.stands(now) && self.attribute > grant.attribute {
-            self.claims += 1;
+            self.claimed = true;
             fx.claim(grant.holder, self.attribute);
         }
     }
@@ -752,6 +798,7 @@ impl Candidate {
     pub fn wake_up(&mut self, fx: &mut impl Effects, now: Time) {
         if self.stands(now) && self.lease.is_none() {
             self.forget_leader(fx);
+            self.woken |= self.is_contending();
             self.contend(fx, now);
         }
     }

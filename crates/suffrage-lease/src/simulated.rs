@@ -8,14 +8,15 @@
 //! Nodes then stand only for clients.
 
 mod clients;
+mod drawing;
 mod message;
 mod server;
 
 use suffrage_core::parameters;
 use suffrage_core::{
     Algorithm, Announcement, Attribute, BadParameter, Choice, Context, Contract, Cost, DRIFT_BOUND,
-    Detection, Effects, Electorate, Expense, Figure, Formula, Leases, Member, NodeId, Parameter, Process,
-    Rng, Roster, Safety, Settings, Span, Start, Synchrony, Time, Topology, Value,
+    Detection, Effects, Electorate, Expense, Figure, Formula, Leases, Member, NodeId, Occasion, Parameter,
+    Process, Rng, Roster, Safety, Settings, Span, Start, Synchrony, Time, Topology, Value,
 };
 
 use self::clients::ClientMember;
@@ -85,6 +86,10 @@ const VOTERS: usize = 5;
 const ROUND: u64 = 3;
 /// To be woken takes one message, to be elected four.
 const GAP: u64 = 6;
+/// How many times the usual lease voters grant at most.
+const MOST_GRANTED: u64 = 2;
+/// How many times the usual lease those who do not vote ask for at most.
+const MOST_ASKED: u64 = 8;
 
 /// In which elections clients hold the lease: a process that restarts waits for its own lease to run out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -133,14 +138,16 @@ impl Options {
         }
     }
 
-    /// The configuration of the engines, where a message takes this long at most and these vote.
-    fn engine_config(&self, delay: Span, voters: Vec<NodeId>) -> EngineConfig {
+    /// The configuration of an engine, where a message takes this long at most and these vote.
+    fn engine_config(&self, delay: Span, voters: Vec<NodeId>, votes: bool) -> EngineConfig {
         let timings = self.timings(delay);
         let exact = self.exact.is_some() || self.renew.is_some();
+        // Some applications ask for more than voters grant.
+        let times = if votes { MOST_GRANTED } else { MOST_ASKED };
         EngineConfig {
             delay,
             drift: timings.drift,
-            longest_ttl: timings.longest_ttl,
+            longest_ttl: if self.exact.is_some() { timings.longest_ttl } else { timings.ttl * times },
             exact: exact.then_some(timings),
             bug: self.bug,
             ..EngineConfig::new(voters)
@@ -381,6 +388,7 @@ impl Algorithm for QuorumLease {
         &[("voters", "3"), ("names", "3"), ("ttl", "8"), ("renew", "3")],
         &[("voters", "3"), ("names", "2"), ("ttl", "24"), ("renew", "auto"), ("wait-out", "half")],
         &[("voters", "5"), ("ttl", "40"), ("renew", "auto"), ("failback", "60")],
+        &[("voters", "3"), ("ttl", "200"), ("renew", "auto")],
         &[("voters", "1"), ("clients", "3"), ("ttl", "12"), ("renew", "4")],
         &[("voters", "3"), ("clients", "3"), ("ttl", "16"), ("renew", "4"), ("drift-bound", "10%")],
         &[("voters", "3"), ("candidates", "1"), ("clients", "4"), ("ttl", "24"), ("renew", "auto")],
@@ -433,6 +441,14 @@ impl Algorithm for QuorumLease {
         Electorate::Voters(options.voters)
     }
 
+    fn outlives(options: &Options, election: usize) -> bool {
+        options.wait_out.includes(election)
+    }
+
+    fn draw_commands(options: &Options, occasion: &mut Occasion<'_>) -> Vec<(Time, usize, Command)> {
+        drawing::commands(options, occasion)
+    }
+
     /// A lease and a restart's silence run out at the same time; whoever lost its place in the queue, or has
     /// been defeated, comes back within as long; the dead in the queue each cost a gap, and so do a few duels;
     /// and the others ask within as long who leads.
@@ -447,7 +463,10 @@ impl Algorithm for QuorumLease {
         };
         let healed = (delays as f64 / (1.0 - drift)) as u64;
         let stable = options.failback.is_none() && options.clients == 0;
-        Some(Leases { length: options.ttl, drift, healed, stable })
+        // The longest round, by a fast clock.
+        let round_trip = (options.ttl as f64 / 4.0 / (1.0 + drift)) as u64;
+        let pin = (options.clients == 0).then_some("pin");
+        Some(Leases { length: options.ttl, drift, round_trip, healed, stable, pin })
     }
 
     fn check(options: &Options, roster: &Roster) -> Result<(), BadParameter> {
@@ -677,8 +696,9 @@ impl Process for QuorumLease {
         }
         let count = self.options.voters.min(nodes);
         let voters: Vec<NodeId> = (0..count).map(|slot| view.in_slot(slot)).collect();
-        let stands = self.options.candidates.is_none() || !voters.contains(&me);
-        let config = self.options.engine_config(delay, voters);
+        let votes = voters.contains(&me);
+        let stands = self.options.candidates.is_none() || !votes;
+        let config = self.options.engine_config(delay, voters, votes);
         let ttl = self.options.timings(delay).ttl;
         let engine = SessionEngine::new(me, config, self.options.session_config(delay));
         let engine = engine.expect("the options were checked");

@@ -67,6 +67,11 @@ impl<'a> Facts<'a> {
         self.clocks.show(slot, self.now)
     }
 
+    /// Until when a process leads, by its own clock, if it has said so.
+    pub fn lease(&self, slot: usize) -> Option<Time> {
+        self.ledger.lease(slot)
+    }
+
     /// Whether a process lives and believes itself the leader: one that said until when it leads, only as
     /// long as its own clock does not show that moment, whether it has looked at the clock or not.
     pub fn leads(&self, slot: usize) -> bool {

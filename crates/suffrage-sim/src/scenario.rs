@@ -9,7 +9,7 @@ use suffrage_core::{
 };
 
 use self::grammar::Links;
-use crate::invariants::Stability;
+use crate::invariants::{LeaseOutlivesCrash, Stability};
 use crate::outcome::{self, Before};
 use crate::schedule::ScheduledAction;
 use crate::state::{Other, WorldState};
@@ -209,7 +209,9 @@ impl Scenario {
         let mut world = World::new(self.ranked(), self.seed, self.latency, move |id| A::new(id, &shared));
         world.set_limit(self.limit.unwrap_or(u64::MAX));
         let (contract, electorate) = (&A::CONTRACT, A::electorate(options));
-        self.set_up(&mut world.environment.state, contract, electorate, A::elections(options));
+        let elections = (0..A::elections(options)).map(|election| A::outlives(options, election));
+        let outlive: Vec<bool> = elections.collect();
+        self.set_up(&mut world.environment.state, contract, electorate, &outlive);
         if self.ranking == Ranking::Quality {
             world.count_failures();
         }
@@ -223,13 +225,21 @@ impl Scenario {
         world
     }
 
-    /// Sets everything that does not depend on the algorithm's messages.
-    fn set_up(&self, state: &mut WorldState, contract: &Contract, electorate: Electorate, elections: usize) {
-        for _ in 1..elections {
+    /// Sets everything that does not depend on the algorithm's messages. In each of the elections, leases outlive a
+    /// crash or not.
+    fn set_up(&self, state: &mut WorldState, contract: &Contract, electorate: Electorate, outlive: &[bool]) {
+        let promises = |election: usize| {
+            let mut promises = self.promises(contract, electorate);
+            if outlive.get(election) == Some(&true) {
+                promises.push(Box::new(LeaseOutlivesCrash::default()));
+            }
+            promises
+        };
+        for election in 1..outlive.len() {
             let ledger = Ledger::of(self.roster.len(), 0);
-            state.others.push(Other { ledger, invariants: self.promises(contract, electorate) });
+            state.others.push(Other { ledger, invariants: promises(election) });
         }
-        state.invariants = self.promises(contract, electorate);
+        state.invariants = promises(0);
         state.network.loss = self.loss;
         state.network.duplicate = self.duplicate;
         state.network.multicast_loss = match self.multicast {

@@ -78,6 +78,8 @@ impl<P: Process> World<P> {
     }
 
     pub(crate) fn crash(&mut self, slot: usize) {
+        // A crash that was planned for the return of one that is down is not to come besides.
+        self.environment.state.doomed.remove(&slot);
         if self.environment.state.status(slot) == Status::Down {
             return;
         }

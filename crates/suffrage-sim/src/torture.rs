@@ -7,8 +7,8 @@ mod timing;
 use suffrage_core::detectors::{self, gossip, heartbeat, phi};
 use suffrage_core::multicast::bimodal;
 use suffrage_core::{
-    Algorithm, Attribute, BadParameter, Command, Contract, Detection, NodeId, Rng, Roster, Settings, Span,
-    Time, Topology,
+    Algorithm, Attribute, BadParameter, Command, Contract, Detection, NodeId, Occasion, Rng, Roster,
+    Settings, Span, Time, Topology,
 };
 
 use crate::{Detector, Fault, Latency, Multicast, Plan, Ranking, Scenario, Storm, keep_disks, order, storm};
@@ -91,6 +91,9 @@ impl<A: Algorithm> TortureTarget<A> {
                 leases.healed
             }
         };
+        if scenario.stable.is_none() {
+            scenario.commands.extend(commands::<A>(seed, &scenario, &options));
+        }
         let members = scenario.roster.len();
         round(&mut scenario);
         scenario.plan = effective(&scenario.plan, members);
@@ -120,6 +123,18 @@ impl<A: Algorithm> TortureTarget<A> {
     fn fits(&self, variant: Settings) -> bool {
         TortureTarget::<A> { options: self.set(variant).0, ..self.clone() }.check().is_ok()
     }
+}
+
+/// What applications do that only this algorithm knows: of its own chance, so that it leaves the faults as they are.
+fn commands<A: Algorithm>(
+    seed: u64,
+    scenario: &Scenario,
+    options: &A::Options,
+) -> Vec<(Time, usize, String)> {
+    let rng = &mut Rng::new(suffrage_core::Hash::new(seed).word(10));
+    let (roster, delay, end) = (&scenario.roster, scenario.bound(), Time::ZERO + Span::from_millis(STORM));
+    let drawn = A::draw_commands(options, &mut Occasion { rng, roster, delay, end });
+    drawn.into_iter().map(|(at, slot, command)| (at, slot, command.to_string())).collect()
 }
 
 /// The faults of any algorithm of this contract, and whether messages are lost.

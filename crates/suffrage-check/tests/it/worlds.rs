@@ -15,6 +15,8 @@ const NOTHING: Bounds = Bounds {
     nodes: 3,
     candidates: 2,
     campaigns: 1,
+    resigns: 0,
+    transfers: 0,
     elected: false,
     timers: 0,
     duplicates: 0,

@@ -225,13 +225,19 @@ fn rounds_grow_where_answers_are_late_and_shrink_where_they_are_not() {
     let request = stand.candidate.request;
     stand.due();
     stand.wait(2);
-    stand.hears(1, Reply::Promised { request });
+    for voter in 1..=3 {
+        stand.hears(voter, Reply::Promised { request });
+    }
     assert_eq!(contend(&mut stand), Span::from_nanos(7_500_000), "the answer took 5");
     stand.due();
     assert_eq!(contend(&mut stand), Span::from_nanos(7_500_000), "no answer is no reason to wait for longer");
     stand.wait(1);
     stand.replies([1, 2, 3], |request| Reply::Promised { request });
-    assert_eq!(round(&stand), Span::from_millis(4), "a majority took 1");
+    assert_eq!(
+        round(&stand),
+        Span::from_nanos(7_062_500),
+        "a majority took 1: an eighth of the way from 7.5 to 4"
+    );
 }
 
 #[test]

@@ -30,6 +30,11 @@ pub(super) fn strain(rng: &mut Rng, scenario: &mut Scenario, leases: &Leases, ro
     scenario.loss = super::thousandths(rng, most);
     scenario.plan.retain(|(_, fault)| !matches!(fault, Fault::Jump { .. }));
     let kind = rng.below(6);
+    // Of its own, so that it leaves the others as they are.
+    let guess = &mut Rng::new(suffrage_core::Hash::new(scenario.seed).word(11));
+    if let Some(bound) = timing::small_bound(guess, scenario.latency.bound(), leases.round_trip) {
+        scenario.delay_bound = Some(bound);
+    }
     let mut strain = Strain {
         rng,
         members: scenario.roster.len(),
@@ -43,6 +48,13 @@ pub(super) fn strain(rng: &mut Rng, scenario: &mut Scenario, leases: &Leases, ro
     };
     match kind {
         0 if leases.stable => strain.envy(scenario),
+        0 => match leases.pin {
+            Some(pin) => {
+                strain.envy(scenario);
+                strain.pin_all(pin, scenario.bound() * leases.healed);
+            }
+            None => strain.storm(scenario),
+        },
         1 if strain.voters > 2 => strain.lose_disks(scenario),
         _ => strain.storm(scenario),
     }
@@ -171,8 +183,9 @@ impl Strain<'_> {
         self.plan.push((at, Fault::CrashMidway { slot, point: timing::point(self.rng) }));
         self.campaign(at, rival);
         let mut back = self.later(at, self.lease, 0.0, 0.8);
-        if self.rng.chance(0.3) {
-            let down = self.later(at, self.lease, 0.0, 0.5);
+        let down = self.later(at, self.lease, 0.0, 0.5);
+        // After the storm nobody is to crash any more.
+        if self.rng.chance(0.3) && down < Time::ZERO + Span::from_millis(STORM) {
             self.plan.push((down, Fault::Crash(slot)));
             self.plan.push((down, Fault::CrashMidway { slot, point: timing::point(self.rng) }));
             back = self.later(back.max(down), self.delay, 1.0, 2.0);
@@ -335,6 +348,20 @@ impl Strain<'_> {
         }
     }
 
+    /// Whoever leads is told to stay, soon after it has begun to and again and again, though others become better.
+    fn pin_all(&mut self, pin: &str, after: Span) {
+        for rank in 0..4 {
+            let (slot, at) = (self.anybody(), self.moment());
+            self.plan.push((at, Fault::Rank(slot, 1_000 + rank)));
+        }
+        let step = (self.lease.as_nanos() / 4).max(TENTH) / TENTH * TENTH;
+        let end = Time::ZERO + Span::from_millis(STORM) + after;
+        for at in (0..end.as_nanos()).step_by(step as usize) {
+            let commands = (0..self.members).map(|slot| (Time::from_nanos(at), slot, pin.to_string()));
+            self.commands.extend(commands);
+        }
+    }
+
     /// A storm in which some of the voters, though fewer than half, lose their disks with every crash. All
     /// the others are there in the end, and reach each other: they are a majority.
     fn lose_disks(&mut self, scenario: &mut Scenario) {
@@ -405,7 +432,7 @@ mod tests {
     #[test]
     fn faults_stay_within_what_leases_claim() {
         let (mut stable, mut wiped, mut jumped, mut several) = (0, 0, 0, 0);
-        let (mut midway, mut late, mut slow, mut large) = (0, 0, 0, 0);
+        let (mut midway, mut late, mut slow, mut large, mut small, mut pinned) = (0, 0, 0, 0, 0, 0);
         for seed in 0..3_000 {
             let TortureCase { scenario, options, .. } = TortureTarget::<QuorumLease>::default().case(seed);
             let voters = options.voters.min(scenario.roster.len());
@@ -432,7 +459,9 @@ mod tests {
                     Fault::Late { probability, most } => {
                         assert!(scenario.stable.is_none(), "seed {seed}");
                         let lease = scenario.bound() * options.ttl;
-                        let longest = (lease * LATEST).max(scenario.bound() * timing::LATEST);
+                        // Drawn before a delay bound that is too small.
+                        let bound = scenario.bound().max(scenario.latency.bound() * MOST_SLOW);
+                        let longest = (lease * LATEST).max(bound * timing::LATEST);
                         assert!(*most <= longest + Span::UNIT, "seed {seed}");
                         late += usize::from(*probability > 0.0 && *most > lease * 6);
                     }
@@ -447,20 +476,33 @@ mod tests {
             assert!(lost.len() <= (voters.max(1) - 1) / 2, "seed {seed}: a minority");
             wiped += usize::from(!lost.is_empty());
             several += usize::from(QuorumLease::elections(&options) > 1);
-            large += usize::from(scenario.bound() >= scenario.latency.bound() * 15);
+            let (bound, real) = (scenario.bound(), scenario.latency.bound());
+            large += usize::from(bound >= real * 15);
+            small += usize::from(bound * 15 <= real);
+            // A round trip fits into the longest round, by the fastest clock.
+            let round_trip = (real * 2).scale(1.0 + options.drift.fraction());
+            assert!(
+                bound >= real || round_trip * 4 <= bound * options.ttl + Span::from_nanos(1_000),
+                "seed {seed}"
+            );
             if scenario.stable.is_some() {
                 stable += 1;
-                assert!(scenario.loss == 0.0 && options.failback.is_none(), "seed {seed}");
+                assert!(scenario.loss == 0.0, "seed {seed}");
                 let commands = &scenario.commands;
-                assert!(commands.iter().all(|(_, _, command)| command == "campaign"), "seed {seed}");
+                let pins = commands.iter().filter(|(_, _, command)| command == "pin").count();
+                let calls = commands.iter().filter(|(_, _, command)| command == "campaign").count();
+                assert_eq!(calls + pins, commands.len(), "seed {seed}");
+                assert_eq!(pins > 0, options.failback.is_some(), "seed {seed}");
+                pinned += usize::from(pins > 0);
             }
         }
         for count in [stable, wiped, jumped, several] {
             assert!(count > 100, "{stable} {wiped} {jumped} {several}");
         }
-        for count in [midway, late, slow, large] {
-            assert!(count > 50, "{midway} {late} {slow} {large}");
+        for count in [midway, late, slow, large, pinned] {
+            assert!(count > 50, "{midway} {late} {slow} {large} {pinned}");
         }
+        assert!(small > 5, "{small}");
     }
 
     /// Clocks that drift beyond the bound are used only if somebody asks for it.

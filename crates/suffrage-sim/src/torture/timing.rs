@@ -23,6 +23,13 @@ pub(super) fn large_bound(rng: &mut Rng, bound: Span) -> Option<Span> {
     rng.chance(0.1).then(|| bound * (2 + rng.below(MOST_SLOW - 1)))
 }
 
+/// A delay bound that is a half to a twentieth of what messages take at most, in one case of five; but so that a round
+/// trip takes no more than so many of it.
+pub(super) fn small_bound(rng: &mut Rng, bound: Span, round_trip: u64) -> Option<Span> {
+    let most = (round_trip / 2).min(MOST_SLOW);
+    (most >= 2 && rng.chance(0.2)).then(|| Span::from_nanos(bound.as_nanos() / (2 + rng.below(most - 1))))
+}
+
 /// Somewhere in the effects of an input: half of the time at a save.
 pub(super) fn point(rng: &mut Rng) -> CrashPoint {
     match rng.below(4) {

@@ -1,0 +1,131 @@
+//! What applications do to nodes in a torture.
+
+use suffrage_core::{Attribute, Occasion, Span, Time};
+
+use super::{MOST_ASKED, Options, name};
+use crate::engine::{Action, CandidateConfig, Command};
+
+/// Moments are in tenths of a time unit: readers will meet them on a command line.
+const TENTH: u64 = Span::UNIT.as_nanos() / 10;
+
+/// What applications do to nodes: at any moment, in one election or in all. In the end every node that was told
+/// anything has left all elections and joined them again as it does on a start.
+pub(super) fn commands(options: &Options, occasion: &mut Occasion<'_>) -> Vec<(Time, usize, Command)> {
+    let mut drawing = Drawing { options, occasion, commands: Vec::new() };
+    if drawing.occasion.rng.chance(0.6) {
+        for _ in 0..1 + drawing.occasion.rng.below(12) {
+            drawing.one();
+        }
+        drawing.end();
+    }
+    drawing.commands
+}
+
+struct Drawing<'d, 'o> {
+    options: &'d Options,
+    occasion: &'d mut Occasion<'o>,
+    commands: Vec<(Time, usize, Command)>,
+}
+
+impl Drawing<'_, '_> {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.occasion.rng.below(bound)
+    }
+
+    /// A moment of the storm.
+    fn moment(&mut self) -> Time {
+        let tenths = self.occasion.end.as_nanos() / TENTH;
+        Time::from_nanos(self.below(tenths.max(1)) * TENTH)
+    }
+
+    /// Up to two leases later, but before the end.
+    fn later(&mut self, at: Time) -> Time {
+        let lease = self.options.timings(self.occasion.delay).ttl;
+        let tenths = self.below(1 + 2 * lease.as_nanos() / TENTH);
+        let last = Time::from_nanos(self.occasion.end.as_nanos().saturating_sub(2 * TENTH));
+        (at + Span::from_nanos(tenths * TENTH)).min(last)
+    }
+
+    fn slot(&mut self) -> usize {
+        self.below(self.occasion.roster.len() as u64) as usize
+    }
+
+    /// To one node, in one election or in all.
+    fn tell(&mut self, at: Time, slot: usize, election: Option<usize>, action: Action) {
+        let command = match election {
+            Some(election) => action.in_election(name(election)),
+            None => action.in_all(),
+        };
+        self.commands.push((at, slot, command));
+    }
+
+    fn one(&mut self) {
+        let (at, slot) = (self.moment(), self.slot());
+        let election = self.below(self.options.names as u64) as usize;
+        let one = self.occasion.rng.chance(0.5).then_some(election);
+        let later = self.later(at);
+        let rank = self.below(9) as Attribute - 4;
+        match self.below(10) {
+            0 => {
+                self.tell(at, slot, one, Action::Withdraw);
+                let once = self.occasion.rng.chance(0.5);
+                self.tell(later, slot, one, Action::Stand { once });
+            }
+            1 => {
+                self.tell(at, slot, one, Action::Health(false));
+                self.tell(later, slot, one, Action::Health(true));
+            }
+            2 => self.tell(at, slot, one, Action::Rank(rank)),
+            3 => {
+                let to = self.slot();
+                self.tell(at, slot, one, Action::Transfer(self.occasion.roster.id(to)));
+            }
+            4 => self.tell(at, slot, one, Action::Resign),
+            5 => {
+                self.tell(at, slot, one, Action::Pin(true));
+                self.tell(later, slot, one, Action::Pin(false));
+            }
+            6 => {
+                self.tell(at, slot, one, Action::Leave);
+                self.tell(later, slot, one, Action::Join(None));
+            }
+            7 => {
+                // Whoever led may be told to hand over, and want to lead again at once.
+                self.tell(at, slot, one, Action::Resign);
+                self.tell(later, slot, one, Action::Campaign);
+            }
+            _ => {
+                let config = self.config(election, rank);
+                self.tell(at, slot, Some(election), Action::Leave);
+                self.tell(later, slot, Some(election), Action::Join(Some(config)));
+                let soon = self.later(later);
+                self.tell(soon, slot, Some(election), Action::Stand { once: false });
+            }
+        }
+    }
+
+    /// Another length of the lease, which voters may not grant; another rank, and perhaps impatience.
+    fn config(&mut self, election: usize, rank: Attribute) -> CandidateConfig {
+        let timings = self.options.timings(self.occasion.delay);
+        let halves = 1 + self.below(2 * MOST_ASKED);
+        CandidateConfig {
+            ttl: Span::from_nanos(timings.ttl.as_nanos() / 2 * halves / TENTH * TENTH),
+            attribute: rank,
+            failback: self.occasion.rng.chance(0.3).then_some(timings.ttl),
+            standing: self.occasion.rng.chance(0.5),
+            wait_out_previous_holder: self.options.wait_out.includes(election),
+        }
+    }
+
+    fn end(&mut self) {
+        let end = self.occasion.end;
+        let before = Time::from_nanos(end.as_nanos().saturating_sub(TENTH));
+        let mut slots: Vec<usize> = self.commands.iter().map(|&(_, slot, _)| slot).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        for slot in slots {
+            self.tell(before, slot, None, Action::Leave);
+            self.tell(end, slot, None, Action::Join(None));
+        }
+    }
+}

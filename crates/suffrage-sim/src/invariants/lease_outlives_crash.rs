@@ -1,0 +1,89 @@
+//! Nobody leads while clients of a crashed leader may count on its lease.
+
+use std::collections::BTreeMap;
+
+use suffrage_core::Time;
+
+use super::{Change, Invariant};
+use crate::Facts;
+
+/// Where clients act for a leader, they may live on when it crashes: until the lease is over by the clock of the
+/// machine it was on, nobody leads, not even the same process after a restart.
+#[derive(Clone, Debug, Default)]
+pub struct LeaseOutlivesCrash {
+    /// Until when each leader leads, by its own clock.
+    leading: BTreeMap<usize, Time>,
+    /// The leases of leaders that have crashed.
+    outliving: Vec<(usize, Time)>,
+}
+
+impl Invariant for LeaseOutlivesCrash {
+    fn name(&self) -> &'static str {
+        "lease-outlives-crash"
+    }
+
+    fn on_change(&mut self, facts: &Facts<'_>, change: Change) -> Result<(), String> {
+        match change {
+            Change::Announced(slot, _) | Change::Clocked(slot) => {
+                match facts.lease(slot).filter(|_| facts.leads(slot)) {
+                    Some(end) => _ = self.leading.insert(slot, end),
+                    None => _ = self.leading.remove(&slot),
+                }
+            }
+            Change::Crashed(slot) => {
+                self.outliving.extend(self.leading.remove(&slot).map(|end| (slot, end)));
+            }
+            Change::Paused(_) | Change::Rewired => {}
+        }
+        self.outliving.retain(|&(slot, end)| facts.clock(slot) < end);
+        let leader = self.leading.keys().copied().find(|&slot| facts.leads(slot));
+        match (self.outliving.first(), leader) {
+            (Some(&(crashed, _)), Some(leader)) => {
+                let (crashed, leader) = (facts.roster().id(crashed), facts.roster().id(leader));
+                Err(format!("{leader} leads while clients of {crashed}, which has crashed, may believe to"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::{Status, tests::Stage};
+
+    #[test]
+    fn fires_on_anybody_that_leads_before_the_lease_of_a_crashed_leader_is_over() {
+        let (one, two) = (Time::from_nanos(1), Time::from_nanos(2));
+        for next in 0..2 {
+            for (now, fine) in [(one, false), (two, true)] {
+                let mut stage = Stage::new(2);
+                let mut invariant = LeaseOutlivesCrash::default();
+                stage.ledger.lease_until(0, two);
+                let change = Change::Announced(0, stage.believe(0, 1, 1));
+                assert_eq!(invariant.on_change(&stage.facts(), change), Ok(()));
+                let who = stage.roster.id(0);
+                stage.ledger.forget(0, who, Time::ZERO);
+                stage.statuses[0] = Status::Down;
+                assert_eq!(invariant.on_change(&stage.facts(), Change::Crashed(0)), Ok(()));
+                (stage.statuses[0], stage.now) = (Status::Up, now);
+                stage.ledger.lease_until(next, Time::from_nanos(9));
+                let change = Change::Announced(next, stage.believe(next, next as u64 + 1, 2));
+                assert_eq!(invariant.on_change(&stage.facts(), change).is_ok(), fine, "{next} at {now}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_leader_that_has_stepped_down_leaves_nothing_behind() {
+        let mut stage = Stage::new(2);
+        let mut invariant = LeaseOutlivesCrash::default();
+        stage.ledger.lease_until(0, Time::from_nanos(9));
+        for (slot, leader) in [(0, 1), (0, 2), (1, 2)] {
+            stage.ledger.lease_until(1, Time::from_nanos(9));
+            let change = Change::Announced(slot, stage.believe(slot, leader, leader));
+            assert_eq!(invariant.on_change(&stage.facts(), change), Ok(()));
+        }
+        assert_eq!(invariant.on_change(&stage.facts(), Change::Crashed(0)), Ok(()));
+    }
+}
