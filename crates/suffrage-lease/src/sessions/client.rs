@@ -24,6 +24,8 @@ use crate::Bug;
 
 /// The most requests that are in flight at a time: the oldest are forgotten.
 const MOST_IN_FLIGHT: usize = 8;
+/// How many times the configured time a client waits for a reply at most.
+const MOST_PATIENCE: u64 = 64;
 /// How often a client asks in vain before it tries another node.
 const ATTEMPTS: u32 = 2;
 
@@ -34,7 +36,8 @@ pub struct ClientConfig {
     pub lease: LeaseRequest,
     /// How long the node may wait before it answers a campaign: a long poll.
     pub wait: Span,
-    /// How long a reply takes at most, besides that. After it the client takes request or reply for lost.
+    /// How long a reply takes at most, besides that. After it the client takes request or reply for lost. A first
+    /// guess: a client that gets no reply waits longer.
     pub timeout: Span,
     /// How many nodes there are to ask.
     pub nodes: usize,
@@ -124,6 +127,8 @@ pub struct SessionClient {
     resigning: Option<Resigning>,
     next_number: u64,
     attempts: u32,
+    /// How long the client waits for a reply at present: from the configured time on, by doublings.
+    patience: Span,
 }
 
 impl SessionClient {
@@ -139,6 +144,7 @@ impl SessionClient {
             resigning: None,
             next_number: first_number,
             attempts: 0,
+            patience: config.timeout,
         }
     }
 
@@ -220,6 +226,7 @@ impl SessionClient {
             Stage::Campaigning { retry_at } if retry_at <= now => {
                 // The request or the reply is lost, or the node is gone.
                 self.hang_up(actions);
+                self.patience = (self.patience * 2).min(self.config.timeout * MOST_PATIENCE);
                 self.attempts += 1;
                 if self.attempts >= ATTEMPTS {
                     self.quit(now, actions);
@@ -256,6 +263,9 @@ impl SessionClient {
             return;
         }
         let InFlight { sent, .. } = self.in_flight.remove(place);
+        if now.since(sent) * 4 <= self.patience {
+            self.patience = Span::from_nanos(self.patience.as_nanos() / 2).max(self.config.timeout);
+        }
         match outcome {
             Ok(SessionReply::Leading { session, token, valid_for }) => {
                 self.on_leading(now, sent, session, token, valid_for, actions);
@@ -381,8 +391,8 @@ impl SessionClient {
 
     /// Campaigns, as the client of its session if it has one.
     fn ask(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
-        let ClientConfig { lease, wait, timeout, .. } = self.config;
-        self.stage = Stage::Campaigning { retry_at: now + wait + timeout };
+        let ClientConfig { lease, wait, .. } = self.config;
+        self.stage = Stage::Campaigning { retry_at: now + wait + self.patience };
         let campaign = CampaignRequest { session: self.session, lease, wait };
         self.send(now, SessionRequest::Campaign(campaign), actions);
     }

@@ -543,3 +543,6 @@ impl Effects<Engine> for EngineEffects<'_, '_> {
         self.cx.restore(peer);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -155,12 +155,14 @@ fn a_waiting_client_asks_again_at_once_and_keeps_its_session() {
 fn a_silent_node_is_asked_again_and_then_another() {
     let mut test = Test::new();
     test.due(10_100);
-    test.due(20_200);
+    // The client waits twice as long the second time.
+    test.due(20_299);
+    test.due(20_300);
     let hang_up = |number| ClientAction::HangUp { node: 1, number };
     let expected = [campaign(1, 0, None), hang_up(0), campaign(1, 1, None), hang_up(1), campaign(2, 2, None)];
     assert_eq!(test.actions(), expected);
     // The node answers after all: too late.
-    test.leading(20_300, 1, 5, 30_000);
+    test.leading(20_400, 1, 5, 30_000);
     assert_eq!(test.client.lease(), None);
 }
 

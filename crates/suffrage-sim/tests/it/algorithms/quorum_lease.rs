@@ -3,6 +3,7 @@
 
 mod budget;
 mod bugs;
+mod clients;
 mod clocks;
 mod costs;
 mod forgery;

@@ -1,0 +1,54 @@
+//! Clients of nodes under torture: drifting clocks, lost and repeated requests, nodes that crash, restart, stop and hand
+//! over under them. What is checked of leaders is checked of the clients.
+
+use suffrage_lease::{Bug, QuorumLease};
+use suffrage_sim::{Outcome, TortureTarget};
+
+use crate::algorithms::quorum_lease::weather::seeds;
+
+/// The outcomes of the cases with clients, from the first seed on.
+fn tortured(bug: Option<Bug>) -> impl Iterator<Item = (u64, Outcome)> {
+    (0..).filter_map(move |seed| {
+        let case = TortureTarget::<QuorumLease>::default().case(seed);
+        let mut options = case.options;
+        options.bug = bug;
+        (options.clients > 0).then(|| (seed, case.scenario.run::<QuorumLease>(&options)))
+    })
+}
+
+/// "No two clients believe they lead one name at one moment", tokens increase, and once faults end a client leads and
+/// everybody knows it.
+#[test]
+fn no_two_clients_believe_to_lead_one_name_at_one_moment() {
+    let mut leaderships = 0;
+    for (seed, outcome) in tortured(None).take(seeds() as usize / 2) {
+        assert_eq!(outcome.violations, [], "seed {seed}");
+        leaderships += outcome.leaderships;
+    }
+    assert!(leaderships > seeds() as usize, "{leaderships}: clients did lead, and one after the other");
+}
+
+/// How many cases with clients it takes to find a mistake, and what it breaks.
+fn found_within(bug: Bug, most: usize) -> Vec<&'static str> {
+    let safety = |name: &&str| !["agreement", "termination"].contains(name);
+    let broken = tortured(Some(bug)).take(most).find_map(|(_, outcome)| {
+        let names: Vec<_> = outcome.violations.iter().map(|it| it.invariant).filter(safety).collect();
+        (!names.is_empty()).then_some(names)
+    });
+    broken.unwrap_or_else(|| panic!("{bug:?} was not found in {most} cases"))
+}
+
+#[test]
+fn each_deliberate_mistake_in_the_sessions_makes_two_leaders() {
+    for (bug, most) in [
+        (Bug::SessionValidityFromReply, 300),
+        (Bug::RevokeAtOnce, 300),
+        (Bug::SharedLease, 100),
+        (Bug::UndoAfterReply, 100),
+        (Bug::SkipPin, 100),
+        // Only a node that is back within a lease, and finds nobody else waiting, has the chance.
+        (Bug::SkipWaitOut, 5_000),
+    ] {
+        assert!(found_within(bug, most).contains(&"at-most-one-leader"), "{bug:?}");
+    }
+}
