@@ -46,8 +46,6 @@ fn each_deliberate_mistake_in_the_sessions_makes_two_leaders() {
         (Bug::SharedLease, 100),
         (Bug::UndoAfterReply, 100),
         (Bug::SkipPin, 100),
-        // Only a node that is back within a lease, and finds nobody else waiting, has the chance.
-        (Bug::SkipWaitOut, 5_000),
     ] {
         assert!(found_within(bug, most).contains(&"at-most-one-leader"), "{bug:?}");
     }
