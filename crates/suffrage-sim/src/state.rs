@@ -203,10 +203,9 @@ impl WorldState {
         self.observe(TraceEvent::Dropped { from: roster.id(from), to: roster.id(to), message, why });
     }
 
-    /// What is lost when a process dies: its belief, and its place among the paused and the doomed.
+    /// What is lost when a process dies: its belief, and its place among the paused.
     pub(crate) fn crash(&mut self, slot: usize, who: NodeId) {
         self.set_status(slot, Status::Down);
-        self.doomed.remove(&slot);
         self.pauses.remove(&slot);
         self.ledger.forget(slot, who, self.now);
         self.others.iter_mut().for_each(|other| other.ledger.forget(slot, who, self.now));

@@ -316,13 +316,8 @@ pub fn effective(plan: &Plan, members: usize) -> Plan {
     let mut names = 0..;
     let (mut slow, mut late) = (1.0, (0.0, Span::ZERO));
     plan.retain_mut(|(_, fault)| match fault {
-        Fault::Crash(slot) => match lives[*slot] {
-            Life::Down | Life::DownDoomed => false,
-            Life::Up | Life::Doomed | Life::DoomedAgain => {
-                lives[*slot] = Life::Down;
-                true
-            }
-        },
+        // That of one that is down and doomed calls the other crash off.
+        Fault::Crash(slot) => std::mem::replace(&mut lives[*slot], Life::Down) != Life::Down,
         Fault::CrashMidway { slot, .. } => {
             lives[*slot] = match lives[*slot] {
                 Life::Up => Life::Doomed,
@@ -546,8 +541,13 @@ mod tests {
             (time(9), recover(0)),
             (time(10), recover(0)),
             (time(11), recover(0)),
+            (time(12), doom(0)),
+            (time(13), doom(0)),
+            (time(14), recover(0)),
+            (time(15), recover(0)),
+            (time(16), recover(0)),
         ];
-        assert_eq!(kept(&plan), [1, 2, 3, 5, 6, 7, 9, 10]);
+        assert_eq!(kept(&plan), [1, 2, 3, 5, 6, 7, 8, 9, 12, 13, 14, 15]);
     }
 
     #[test]

@@ -91,6 +91,18 @@ fn the_dead_can_be_doomed_and_others_are_spared() {
 }
 
 #[test]
+fn a_crash_of_the_dead_calls_the_next_one_off() {
+    let mut stage = Stage::new(1);
+    stage.crash(1.0, 1);
+    doom(&mut stage, 2.0, 0, BeforeSave);
+    stage.crash(3.0, 1);
+    stage.recover(4.0, 1, true);
+    stage.at(5.0, 1, Save(3));
+    stage.run_out();
+    assert!(stage.world.facts().is_up(0));
+}
+
+#[test]
 fn what_waited_for_a_paused_process_is_lost_when_it_crashes_over_it() {
     let mut stage = Stage::new(2);
     stage.pause(1.0, 10.0, 1);
