@@ -40,6 +40,17 @@ mod tests {
         );
     }
 
+    /// The words of a command line, as a shell splits it: a quoted part is one word, or part of one.
+    fn words(line: &str) -> Vec<String> {
+        let mut words = vec![String::new()];
+        for (place, part) in line.split('\'').enumerate() {
+            let mut pieces = if place % 2 == 0 { part.split(' ').collect() } else { vec![part] }.into_iter();
+            words.last_mut().unwrap().push_str(pieces.next().unwrap());
+            words.extend(pieces.map(str::to_string));
+        }
+        words
+    }
+
     struct Retell;
 
     impl Visitor for Retell {
@@ -49,7 +60,7 @@ mod tests {
             for seed in 0..20 {
                 let case = TortureTarget::<A>::default().case(seed);
                 let line = of_scenario(A::CONTRACT.name, &case.settings, &case.scenario);
-                let words: Vec<String> = line.split(' ').map(|word| word.replace('\'', "")).collect();
+                let words = words(&line);
                 let matches = simulate::command().try_get_matches_from(&words[1..]);
                 let matches = matches.unwrap_or_else(|error| panic!("{line}: {error}"));
                 let matches = matches.subcommand().unwrap().1;

@@ -164,8 +164,6 @@ pub struct Candidate {
     doubts: bool,
     /// How often in a row it contended in vain.
     defeats: u32,
-    /// Whether a voter has woken it since it began to contend.
-    woken: bool,
     /// Whether it has asked a worse leader to hand over, and has not contended since.
     claimed: bool,
     /// How often it has contended in vain after that, and not led since.
@@ -207,7 +205,6 @@ impl Candidate {
             leader: None,
             doubts: false,
             defeats: 0,
-            woken: false,
             claimed: false,
             vain_claims: 0,
             stood_since: now,
@@ -223,7 +220,10 @@ impl Candidate {
     /// has heard that no majority holds one for it any more. The clients have ceased to believe in theirs by then.
     #[must_use]
     pub fn wait_out_previous_holder(self) -> Candidate {
-        Candidate { past: Past::Open { eager: false }, ..self }
+        match self.timings.bug {
+            Some(Bug::SkipWaitOut) => self,
+            _ => Candidate { past: Past::Open { eager: false }, ..self },
+        }
     }
 
     /// When [`on_due`](Candidate::on_due) is to be called next.
@@ -472,10 +472,6 @@ impl Candidate {
         self.defeats += 1;
         self.vain_claims = self.vain_claims.saturating_add(u8::from(std::mem::take(&mut self.claimed)));
         self.next = now + Self::about(fx, span.min(self.timings.ttl.max(self.timings.gap)));
-        // A voter has been released that may have refused before.
-        if std::mem::take(&mut self.woken) && self.stands(now) {
-            self.prepare(fx, now);
-        }
     }
 
     /// Believes in no leader any more, and says so if that is news.
@@ -498,7 +494,7 @@ impl Candidate {
     pub fn contend(&mut self, fx: &mut impl Effects, now: Time) {
         self.lapse(fx, now);
         if self.lease.is_none() && self.healthy && !self.is_contending() {
-            (self.stands_back_until, self.woken) = (now, false);
+            self.stands_back_until = now;
             match self.past {
                 Past::Over => self.prepare(fx, now),
                 Past::Open { .. } => {
@@ -798,7 +794,6 @@ impl Candidate {
     pub fn wake_up(&mut self, fx: &mut impl Effects, now: Time) {
         if self.stands(now) && self.lease.is_none() {
             self.forget_leader(fx);
-            self.woken |= self.is_contending();
             self.contend(fx, now);
         }
     }

@@ -75,7 +75,7 @@ pub use self::engine::{
 pub use self::message::{Ask, Body, Grant, Message, Name, Reply, Request, Token};
 pub use self::observer::{Effects as ObserverEffects, Observer};
 pub use self::queue::Queue;
-pub use self::simulated::{MemberBody, MemberMessage, Options, QuorumLease, SessionMessage};
+pub use self::simulated::{MemberBody, MemberMessage, Options, QuorumLease, SessionMessage, WaitOut};
 pub use self::timings::{Bug, Drift, Timings};
 pub use self::voter::{CHUNK, Effects as VoterEffects, MEMORY, Saved, Voter};
 pub use self::watchers::Watchers;

@@ -86,6 +86,8 @@ const VOTERS: usize = 5;
 const ROUND: u64 = 3;
 /// To be woken takes one message, to be elected four.
 const GAP: u64 = 6;
+/// How many better candidates take over in a row, as far as a torture waits for it.
+const FAILBACKS: u64 = 8;
 /// How many times the usual lease voters grant at most.
 const MOST_GRANTED: u64 = 2;
 /// How many times the usual lease those who do not vote ask for at most.
@@ -357,7 +359,7 @@ impl Algorithm for QuorumLease {
             help: "A deliberate mistake, to show that the checker finds it: skip-silence, \
                    validity-from-reply, equal-tokens, forget-ceiling, bump-while-held, trust-empty-disk, \
                    ignore-pin, revive-lease, drop-wake-up, session-validity-from-reply, revoke-at-once, \
-                   shared-lease, undo-after-reply or skip-pin",
+                   shared-lease, undo-after-reply, skip-pin or skip-wait-out",
             set: |options, text| {
                 let bug = Bug::ALL.iter().find(|(name, _)| *name == text).map(|(_, bug)| *bug);
                 match (bug, text) {
@@ -455,16 +457,20 @@ impl Algorithm for QuorumLease {
     ///
     /// Clients take longer: a session that nobody remembers leads for a lease before the next client does, and a
     /// client waits for two before it asks another node. A client that is well loses its lease with its node.
+    ///
+    /// Where better candidates take over, one after the other does, each after it has stood for `failback`.
     fn leases(options: &Options) -> Option<Leases> {
         let drift = options.drift.fraction();
-        let delays = match options.clients {
+        let elected = match options.clients {
             0 => 8 * options.ttl + 30 * GAP,
             clients => (20 + 4 * clients as u64) * options.ttl + 60 * GAP,
         };
+        let delays = elected + FAILBACKS * options.failback.map_or(0, |delay| delay + GAP);
         let healed = (delays as f64 / (1.0 - drift)) as u64;
         let stable = options.failback.is_none() && options.clients == 0;
-        // The longest round, by a fast clock.
-        let round_trip = (options.ttl as f64 / 4.0 / (1.0 + drift)) as u64;
+        // The longest round, by a fast clock. A client has a round trip to its node besides.
+        let rounds = if options.clients > 0 { 8.0 } else { 4.0 };
+        let round_trip = (options.ttl as f64 / rounds / (1.0 + drift)) as u64;
         let pin = (options.clients == 0).then_some("pin");
         Some(Leases { length: options.ttl, drift, round_trip, healed, stable, pin })
     }
@@ -483,7 +489,16 @@ impl Algorithm for QuorumLease {
             return Ok(());
         }
         let setting = Setting::new(Span::UNIT * 2, options.voters);
-        match options.timings(Span::UNIT).violations(&setting).first() {
+        let timings = options.timings(Span::UNIT);
+        // The node's own renewal takes a round trip. A client's takes another, and must come before its lease is over,
+        // which counts from before the round trip of the renewal before.
+        let least = timings.renew + Span::UNIT * 6;
+        if options.clients > 0 && timings.drift.validity(timings.ttl) <= least {
+            let reason =
+                format!("a client leads for less than that: more than {least} is needed, after drift");
+            return Err(BadParameter { name: "ttl", reason });
+        }
+        match timings.violations(&setting).first() {
             None => Ok(()),
             Some(Violation::RenewTooOften { .. }) => {
                 let reason = format!("a renewal takes {ROUND} to be answered");

@@ -119,11 +119,13 @@ pub enum Bug {
     UndoAfterReply,
     /// A node hands over to a better candidate although a client leads.
     SkipPin,
+    /// A candidate contends after a restart although a client of the node's previous boot may lead.
+    SkipWaitOut,
 }
 
 impl Bug {
     /// All of them, with their names.
-    pub const ALL: [(&'static str, Bug); 14] = [
+    pub const ALL: [(&'static str, Bug); 15] = [
         ("skip-silence", Bug::SkipSilence),
         ("validity-from-reply", Bug::ValidityFromReply),
         ("equal-tokens", Bug::EqualTokens),
@@ -138,6 +140,7 @@ impl Bug {
         ("shared-lease", Bug::SharedLease),
         ("undo-after-reply", Bug::UndoAfterReply),
         ("skip-pin", Bug::SkipPin),
+        ("skip-wait-out", Bug::SkipWaitOut),
     ];
 }
 

@@ -447,14 +447,16 @@ fn no_large_bound(scenario: &Scenario) -> Scenario {
     Scenario { delay_bound: None, ..scenario.clone() }
 }
 
-/// The scenario without `count` of its faults and commands, from the given place on. [`Fault::HealAll`] stays: it
-/// ends faults.
+/// The scenario without `count` of its faults and commands, from the given place on. [`Fault::HealAll`] stays, since it
+/// ends faults; so do commands at the end of the storm, which undo earlier ones.
 fn without(scenario: &Scenario, from: usize, count: usize) -> Scenario {
     let left_out = |place: usize| (from..from + count).contains(&place);
     let faults = scenario.plan.len();
     let plan = scenario.plan.iter().enumerate();
     let plan = plan.filter(|(place, (_, fault))| !left_out(*place) || *fault == Fault::HealAll);
-    let commands = scenario.commands.iter().enumerate().filter(|(place, _)| !left_out(faults + place));
+    let storm_end = Time::ZERO + Span::from_millis(STORM);
+    let commands = scenario.commands.iter().enumerate();
+    let commands = commands.filter(|(place, (at, ..))| !left_out(faults + place) || *at == storm_end);
     Scenario {
         plan: effective(&plan.map(|(_, fault)| fault.clone()).collect(), scenario.roster.len()),
         commands: commands.map(|(_, command)| command.clone()).collect(),
@@ -574,6 +576,9 @@ mod tests {
         scenario.plan.retain(|(_, fault)| *fault != Fault::Crash(4));
         scenario.plan.extend(culprits.clone());
         scenario.plan = effective(&scenario.plan, 6);
+        scenario.commands.push((time(10), 1, "leave".to_string()));
+        let undo = (time(STORM), 1, "join".to_string());
+        scenario.commands.push(undo.clone());
         let before = scenario.plan.len();
         let shrunk =
             shrink(&scenario, |candidate| culprits.iter().all(|culprit| candidate.plan.contains(culprit)));
@@ -581,7 +586,8 @@ mod tests {
         faults.retain(|(_, fault)| *fault != Fault::HealAll);
         assert!(before > 5, "{before}");
         assert_eq!(faults, culprits);
-        assert!(shrunk.commands.is_empty() && shrunk.loss == 0.0 && shrunk.drift == 0.0);
+        assert_eq!(shrunk.commands, [undo], "what undoes earlier commands stays");
+        assert!(shrunk.loss == 0.0 && shrunk.drift == 0.0);
         let unshrunk = shrink(&scenario, |_| false);
         assert_eq!(unshrunk.plan, scenario.plan, "if nothing smaller does it, nothing is left out");
     }

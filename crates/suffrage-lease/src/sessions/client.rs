@@ -104,6 +104,7 @@ struct Resigning {
     session: SessionId,
     /// The node that is to lead next, if the client names one.
     to: Option<NodeId>,
+    /// The number of the request. Repetitions have the same, so that a reply to any of them counts.
     number: u64,
     retry_at: Time,
     /// By then the node has ended the session by itself.
@@ -325,7 +326,7 @@ impl SessionClient {
             Stage::Leading { lease, .. } => {
                 // What was promised once is kept: a reply that was overtaken takes nothing back.
                 let lease = ClientLease { token: lease.token.max(token), until: lease.until.max(until) };
-                self.lead(now, lease, actions);
+                self.lead(now, lease, now.since(sent), actions);
             }
             Stage::Campaigning { .. } => {
                 self.session = Some(session);
@@ -334,14 +335,19 @@ impl SessionClient {
                     // The reply took too long: the session leads, so a campaign with it is a renewal.
                     return self.ask(now, actions);
                 }
-                self.lead(now, ClientLease { token, until }, actions);
+                // The node may have waited before it answered: that says nothing about the round trip.
+                self.lead(now, ClientLease { token, until }, Span::ZERO, actions);
             }
             Stage::Idle | Stage::Pausing { .. } => {}
         }
     }
 
-    fn lead(&mut self, now: Time, lease: ClientLease, actions: &mut Vec<ClientAction>) {
-        let renew_at = now + Span::from_nanos(lease.until.since(now).as_nanos() / 3);
+    /// Leads until the lease is over. Renews after a third of the remaining time, or earlier if the last round trip took
+    /// so long that two more would not fit into the rest.
+    fn lead(&mut self, now: Time, lease: ClientLease, took: Span, actions: &mut Vec<ClientAction>) {
+        let left = lease.until.since(now).as_nanos();
+        let renew_in = (left / 3).min(left.saturating_sub(2 * took.as_nanos()));
+        let renew_at = now + Span::from_nanos(renew_in);
         self.stage = Stage::Leading { lease, renew_at };
         actions.push(ClientAction::Lead(lease));
     }
@@ -373,7 +379,8 @@ impl SessionClient {
         self.stage = Stage::Idle;
         if let Some(session) = self.session.take() {
             let give_up_at = now + self.config.lease.ttl * 2;
-            let resigning = Resigning { node: self.node, session, to, number: 0, retry_at: now, give_up_at };
+            let number = self.number();
+            let resigning = Resigning { node: self.node, session, to, number, retry_at: now, give_up_at };
             self.send_resign(now, resigning, actions);
         }
     }
@@ -413,9 +420,8 @@ impl SessionClient {
             self.resigning = None;
             return;
         }
-        let (number, retry_at) = (self.number(), now + self.config.timeout);
-        let Resigning { node, session, to, .. } = resigning;
-        self.resigning = Some(Resigning { number, retry_at, ..resigning });
+        let Resigning { node, session, to, number, .. } = resigning;
+        self.resigning = Some(Resigning { retry_at: now + self.config.timeout, ..resigning });
         actions.push(ClientAction::Send { node, number, request: SessionRequest::Resign { session, to } });
     }
 

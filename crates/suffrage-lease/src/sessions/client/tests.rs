@@ -91,6 +91,18 @@ fn validity_counts_from_just_before_the_request() {
 }
 
 #[test]
+fn a_client_with_slow_round_trips_renews_earlier() {
+    let mut test = Test::led();
+    test.due(1_700);
+    test.leading(2_600, 1, 5, 3_000);
+    // The lease is over at 4,700. Two more round trips of 900 fit, if the client renews by 2,900.
+    assert_eq!(test.client.next_due(), at(2_900));
+    test.due(2_900);
+    test.leading(4_000, 2, 5, 3_000);
+    assert_eq!(test.client.next_due(), at(4_000), "two of 1,100 do not fit into the rest of 1,900: at once");
+}
+
+#[test]
 fn after_the_validity_nothing_makes_the_client_lead_on() {
     let mut test = Test::led();
     test.due(2_900);
@@ -120,8 +132,8 @@ fn a_client_that_resigns_steps_down_first_and_believes_no_earlier_reply() {
     assert_eq!((test.actions(), test.client.lease()), (vec![], None));
     // It says so again until it is heard, or the session is over anyway.
     test.due(1_850);
-    assert_eq!(test.actions(), [resign(3)]);
-    test.reply(1_900, 3, Ok(SessionReply::Resigned));
+    assert_eq!(test.actions(), [resign(2)], "with the same number: a reply to either counts");
+    test.reply(1_900, 2, Ok(SessionReply::Resigned));
     assert_eq!(test.client.next_due(), Time::MAX);
     assert!(!test.client.is_active());
 }

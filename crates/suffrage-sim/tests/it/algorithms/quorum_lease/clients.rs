@@ -1,19 +1,22 @@
 //! Clients of nodes under torture: drifting clocks, lost and repeated requests, nodes that crash, restart, stop and hand
 //! over under them. What is checked of leaders is checked of the clients.
 
-use suffrage_lease::{Bug, QuorumLease};
-use suffrage_sim::{Outcome, TortureTarget};
+use suffrage_lease::{Bug, Options, QuorumLease, WaitOut};
+use suffrage_sim::{Outcome, TortureCase, TortureTarget};
 
 use crate::algorithms::quorum_lease::weather::seeds;
 
+/// The outcomes of the cases with such options, from the first seed on.
+fn tortured_if(wanted: fn(&Options) -> bool, bug: Option<Bug>) -> impl Iterator<Item = (u64, Outcome)> {
+    (0..).filter_map(move |seed| {
+        let TortureCase { scenario, options, .. } = TortureTarget::<QuorumLease>::default().case(seed);
+        wanted(&options).then(|| (seed, scenario.run::<QuorumLease>(&Options { bug, ..options })))
+    })
+}
+
 /// The outcomes of the cases with clients, from the first seed on.
 fn tortured(bug: Option<Bug>) -> impl Iterator<Item = (u64, Outcome)> {
-    (0..).filter_map(move |seed| {
-        let case = TortureTarget::<QuorumLease>::default().case(seed);
-        let mut options = case.options;
-        options.bug = bug;
-        (options.clients > 0).then(|| (seed, case.scenario.run::<QuorumLease>(&options)))
-    })
+    tortured_if(|options| options.clients > 0, bug)
 }
 
 /// "No two clients believe they lead one name at one moment", tokens increase, and once faults end a client leads and
@@ -49,4 +52,12 @@ fn each_deliberate_mistake_in_the_sessions_makes_two_leaders() {
     ] {
         assert!(found_within(bug, most).contains(&"at-most-one-leader"), "{bug:?}");
     }
+}
+
+#[test]
+fn contending_while_clients_of_the_previous_boot_may_lead_breaks_the_promise_to_them() {
+    let found = tortured_if(|options| options.wait_out != WaitOut::None, Some(Bug::SkipWaitOut))
+        .take(500)
+        .any(|(_, outcome)| outcome.violations.iter().any(|it| it.invariant == "lease-outlives-crash"));
+    assert!(found);
 }
