@@ -202,7 +202,7 @@ impl Algorithm for QuorumLease {
         detection: Detection::Timeout,
         electorate: Electorate::Voters(VOTERS),
         needs_disk: true,
-        persists: true,
+        retries: true,
         under_loss: &[],
         safety: Safety::AtMostOne,
         choice: Choice::Any,
@@ -217,16 +217,16 @@ impl Algorithm for QuorumLease {
         },
         upkeep: &[
             Expense {
-                what: "a renewal",
+                operation: "a renewal",
                 messages: Cost {
                     best: Formula { text: "2(V - 1)", of: |n| 2 * (voters(n) - 1) },
                     worst: Formula { text: "2 min(V, N - 1)", of: |n| 2 * voters(n).min(n - 1) },
                 },
             },
-            Expense { what: "a handover by release", messages: HANDOVER },
-            Expense { what: "a handover by transfer", messages: HANDOVER },
+            Expense { operation: "a handover by release", messages: HANDOVER },
+            Expense { operation: "a handover by transfer", messages: HANDOVER },
             Expense {
-                what: "a handover by expiry",
+                operation: "a handover by expiry",
                 messages: Cost {
                     best: Formula { text: "5(V - 1)", of: |n| 5 * (voters(n) - 1) },
                     worst: Formula { text: "5 min(V, N - 1)", of: |n| 5 * voters(n).min(n - 1) },
@@ -391,7 +391,7 @@ impl Algorithm for QuorumLease {
         QuorumLease { options: *options, kind: Kind::Unstarted }
     }
 
-    fn may_stand(options: &Options, slot: usize) -> bool {
+    fn slot_may_lead(options: &Options, slot: usize) -> bool {
         match (options.clients, options.candidates) {
             (0, None) => true,
             (0, Some(_)) => slot >= options.voters,
@@ -447,7 +447,7 @@ impl Algorithm for QuorumLease {
         };
         let healed = (delays as f64 / (1.0 - drift)) as u64;
         let stable = options.failback.is_none() && options.clients == 0;
-        Some(Leases { length: options.ttl, drift, healed, stable })
+        Some(Leases { length: options.ttl, drift, recovery: healed, stable })
     }
 
     fn check(options: &Options, roster: &Roster) -> Result<(), BadParameter> {

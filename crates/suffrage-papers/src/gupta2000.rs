@@ -105,7 +105,7 @@ fn mean(at: &Measured, figure: &str) -> Option<Estimate> {
 /// How long a first round takes, in a network in which messages take a time unit.
 fn round_span(first_k: u32, nodes: usize) -> Span {
     let options = Options { first_k, ..Options::default() };
-    Span::UNIT * (options.time_out_1(options.k(1, nodes)) + options.objection())
+    Span::UNIT * (options.time_out_1(options.k(1, nodes)) + options.objection_timeout())
 }
 
 /// The K of each round, and how many rounds there are (section 3.2).

@@ -39,7 +39,7 @@ impl Trial {
     /// The trial in a power-law overlay, the same one as on the command line.
     pub fn over_power_law(mut self, alpha: f64) -> Trial {
         let overlay = Overlay::power_law(self.scenario.roster.len(), alpha, 0);
-        self.scenario.roster = self.scenario.roster.overlaid(Arc::new(overlay));
+        self.scenario.roster = self.scenario.roster.with_overlay(Arc::new(overlay));
         self.power_law = Some(alpha);
         self
     }

@@ -155,9 +155,9 @@ impl Scenario {
 
     /// The group with its attributes.
     fn ranked(&self) -> Roster {
-        let mut roster = self.roster.clone().named(suffrage_core::Hash::new(self.seed).word(6));
+        let mut roster = self.roster.clone().with_name(suffrage_core::Hash::new(self.seed).word(6));
         if self.view_prob < 1.0 {
-            roster = roster.acquainted(suffrage_core::Hash::new(self.seed).word(4), self.view_prob);
+            roster = roster.with_partial_views(suffrage_core::Hash::new(self.seed).word(4), self.view_prob);
         }
         match &self.ranking {
             Ranking::Id | Ranking::Quality => {}
@@ -218,7 +218,7 @@ impl Scenario {
         dead.into_iter().for_each(|slot| world.kill(slot));
         actions.into_iter().for_each(|(at, action)| world.schedule(at, action));
         let members = 0..self.roster.len();
-        let may_lead = |slot: usize| world.process(slot).may_lead() && A::may_stand(options, slot);
+        let may_lead = |slot: usize| world.process(slot).may_lead() && A::slot_may_lead(options, slot);
         world.set_ineligible(members.filter(|&slot| !may_lead(slot)).collect());
         world
     }

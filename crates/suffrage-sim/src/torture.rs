@@ -85,10 +85,10 @@ impl<A: Algorithm> TortureTarget<A> {
                 let members = 0..scenario.roster.len();
                 let roles = leases::Roles {
                     voters: A::electorate(&options).voters(members.len()),
-                    candidates: members.filter(|&slot| A::may_stand(&options, slot)).collect(),
+                    candidates: members.filter(|&slot| A::slot_may_lead(&options, slot)).collect(),
                 };
                 leases::strain(own, &mut scenario, &leases, roles, self.drift.unwrap_or(leases.drift));
-                leases.healed
+                leases.recovery
             }
         };
         let members = scenario.roster.len();

@@ -24,9 +24,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use suffrage_algorithms::randomized::figures::Tally;
+use suffrage_algorithms::randomized::figures::RunSummary;
 use suffrage_algorithms::randomized::rounds::{number_range, sigma_last};
-use suffrage_algorithms::randomized::{Answer, Claim, Mediator, Ruling, State, options::Tables};
+use suffrage_algorithms::randomized::{Answer, Claim, Mediator, MediatorOutput, State, options::Tables};
 use suffrage_core::{Hash, NodeId, Rng, Span};
 use suffrage_sim::Contenders;
 
@@ -76,7 +76,7 @@ pub struct Result {
     /// What was sent.
     pub counts: Counts,
     /// What contenders came to.
-    pub tally: Tally,
+    pub tally: RunSummary,
     /// Who won, by slot, in order.
     pub winners: Vec<usize>,
     /// When the last belief changed, in nanoseconds; zero if nobody won.
@@ -401,7 +401,7 @@ impl Election {
     }
 
     /// Counts a mediator's answers, and sends those that matter.
-    fn carry_out(&mut self, now: u64, mediator: usize, ruling: Ruling, refusal: Leg) {
+    fn carry_out(&mut self, now: u64, mediator: usize, ruling: MediatorOutput, refusal: Leg) {
         self.bars[mediator] = Election::bar(&self.mediators[mediator]);
         for (contender, answer) in ruling.answers.into_iter().flatten() {
             let candidate = contender.0 as usize;
@@ -515,12 +515,12 @@ impl Election {
         let thousandths = |nanos: u64| (nanos as f64 * 1e3 / TAU as f64).round() as u32;
         let mut winners: Vec<usize> = self.won.iter().map(|&(_, winner)| self.slots[winner]).collect();
         winners.sort_unstable();
-        let tally = Tally {
+        let tally = RunSummary {
             processes: self.nodes,
             term: u32::from(!self.candidates.is_empty()),
             winners: winners.len(),
             contenders: Vec::new(),
-            stood: self.candidates.len(),
+            all_contenders: self.candidates.len(),
             finalists: self.candidates.len(),
             rounds: (!winners.is_empty()).then_some(1),
             time: self.won.iter().map(|&(at, _)| thousandths(at)).max(),

@@ -1,13 +1,13 @@
 //! What the protocol should do, calculated: exactly where that is possible, else by mean field.
 //!
-//! The chances that sets of mediators meet, and the number of rounds, are the protocol's own
+//! The probability that two sets of mediators intersect, and the number of rounds, are the protocol's own
 //! ([`suffrage_algorithms::randomized::rounds`]); here is what follows from them. `sigma_j` is rounded up,
 //! as it is by default.
 
 use serde::Serialize;
 use suffrage_algorithms::randomized::options::{Mode, Rounds};
 use suffrage_algorithms::randomized::rounds::{
-    Tournament, meet, nobody_of_two, sigma, sigma_last, survivors,
+    Tournament, intersection_probability, no_finalist_of_two, sigma, sigma_last, survivors,
 };
 
 /// A group, and how many rounds its first phase has.
@@ -93,7 +93,7 @@ impl Model {
     /// Synchronously it is exact. Asynchronously it is the most it can be: mediators that both ask see them in
     /// random order. If one is ahead of the other, as it is after a round or two, they agree more often.
     pub fn no_finalist_of_two(&self) -> f64 {
-        nobody_of_two(self.nodes, self.mode, self.rounds)
+        no_finalist_of_two(self.nodes, self.mode, self.rounds)
     }
 
     /// The most that the chance of a second winner can be, whatever the number of finalists.
@@ -102,7 +102,7 @@ impl Model {
     /// with any of them: for the k-th, `q^(k-1)`, where two sets lie apart with chance q. Their sum is
     /// below `q / (1 - q)`. Asynchronously it is an estimate: there the order of arrival counts as well.
     pub fn two_winners(&self) -> f64 {
-        let apart = 1.0 - meet(self.nodes, self.quorum());
+        let apart = 1.0 - intersection_probability(self.nodes, self.quorum());
         (apart / (1.0 - apart)).min(1.0)
     }
 

@@ -1,7 +1,7 @@
 //! What the paper claims, on small groups and fixed seeds: the tests of the experiments themselves.
 
 use suffrage_algorithms::randomized::options::{Mode, Rounds};
-use suffrage_algorithms::randomized::rounds::meet;
+use suffrage_algorithms::randomized::rounds::intersection_probability;
 use suffrage_papers::ramanathan2007::model::Model;
 use suffrage_papers::ramanathan2007::planner::{Checked, Question};
 use suffrage_papers::ramanathan2007::{Request, add, quorums, randomized, reproduction, synchronous};
@@ -32,7 +32,7 @@ fn theorem_3_two_win_as_often_as_quorums_lie_apart() {
     let runs = 2_000;
     let (twice, _) = measure(trial, runs).counts("winners_2_or_more").unwrap();
     let quorum = Model::new(50, Mode::Sync, Rounds::Fixed(0)).quorum();
-    let apart = 1.0 - meet(200, quorum);
+    let apart = 1.0 - intersection_probability(200, quorum);
     let error = libm::sqrt(apart * (1.0 - apart) / runs as f64);
     let share = twice as f64 / runs as f64;
     assert!((share - apart).abs() < 6.0 * error, "{share} is not {apart}, give or take {error}");

@@ -133,7 +133,7 @@ impl Played {
         let won = members().enumerate().filter(|(_, member)| member.record().is_some_and(|it| it.won));
         Result {
             counts: self.counts,
-            tally: Tally::of(members()),
+            tally: RunSummary::of(members()),
             winners: won.map(|(slot, _)| slot).collect(),
             decided: self.decided.as_nanos(),
         }
