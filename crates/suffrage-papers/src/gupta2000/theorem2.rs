@@ -1,4 +1,4 @@
-//! Theorem 2: a round that did not succeed is followed by another.
+//! Theorem 2: a failed round is followed by another.
 
 use suffrage_core::{Figure, Value};
 
@@ -8,7 +8,7 @@ use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
 use crate::reproduction::Exhibitor;
 use crate::study::{Results, Study};
 
-/// Where rounds are made to fail: K, view_prob, loss, p_fail.
+/// Settings in which rounds fail: K, view_prob, loss, p_fail.
 const CASES: [(u32, f64, f64, f64); 8] = [
     (7, 0.4, 0.01, 0.01),
     (14, 0.4, 0.01, 0.01),
@@ -29,13 +29,13 @@ impl Theorem2 {
     pub(super) fn of(study: &mut Study, runs: u64) -> Theorem2 {
         let points = CASES.into_iter().map(|(k, view_prob, loss, fail)| {
             let setting = Setting { nodes: NODES, view_prob, ucast_loss: loss, mcast_loss: loss, fail };
-            // A second round, so that there is one to be called.
+            // A second round that members can call.
             let strategy = Strategy { max_rounds: 2, ..Strategy::one_round(k) };
             let trial = trial(&setting, strategy);
             let name = format!("Theorem 2, K = {k}, loss {loss}, p_fail {fail}");
             let command = trial.command();
-            let place = study.add(name, runs, command, move |seed| first_round(trial.run(seed)));
-            (k, setting, place)
+            let index = study.add(name, runs, command, move |seed| first_round(trial.run(seed)));
+            (k, setting, index)
         });
         Theorem2 { points: points.collect() }
     }
@@ -54,8 +54,8 @@ impl Theorem2 {
         let title = "Rounds that failed, as a share of all; how many of them were followed by another round; and \
                      how many but for those in which all agree on a leader that is dead. Exact 95% intervals";
         let mut table = Table::new("theorem-2-detection", title, &head);
-        for &(k, setting, place) in &self.points {
-            let at = results.at(place);
+        for &(k, setting, index) in &self.points {
+            let at = results.at(index);
             let told = |name: &str| at.share(name).map_or("-".to_string(), interval);
             table.push([
                 k.to_string(),
@@ -71,11 +71,11 @@ impl Theorem2 {
         table
     }
 
-    /// Whether the bound stands where it says something, judged by one of the figures.
+    /// Judges whether the bound holds where it is not trivial, by one of the figures.
     fn judge(&self, results: &Results, figure: &str) -> (Verdict, String) {
         let mut judged = Vec::new();
-        for &(k, setting, place) in &self.points {
-            let Some(share) = results.at(place).share(figure) else { continue };
+        for &(k, setting, index) in &self.points {
+            let Some(share) = results.at(index).share(figure) else { continue };
             let bound = setting.detection(k.into());
             let Setting { mcast_loss, fail, .. } = setting;
             let text = format!(
@@ -95,11 +95,11 @@ impl Theorem2 {
     }
 }
 
-/// What a run with two rounds says of the first.
+/// The figures of the first round of a run with two rounds.
 fn first_round(figures: Vec<Figure>) -> Vec<Figure> {
     let value = |name: &str| figures.iter().find(|figure| figure.name == name).map(|figure| figure.value);
     let is = |name: &str| value(name) == Some(Value::Share(true));
-    // Whoever calls the next round has not agreed: the round has failed.
+    // A member that calls the next round has not agreed: the round has failed.
     let another = matches!(value("rounds"), Some(Value::Amount(rounds)) if rounds >= 2.0);
     let failed = another || !is("strong");
     let mut first = vec![Figure::share("failed", failed)];

@@ -1,4 +1,4 @@
-//! Readings of what the paper leaves open, compared over the loss.
+//! Interpretations of points that the paper leaves open, compared over the loss.
 
 use super::bounds::Setting;
 use super::{Strategy, mean, trial};
@@ -9,64 +9,68 @@ use crate::study::{Results, Study};
 
 const LOSSES: [f64; 6] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5];
 
-/// A reading: what it is called, and what it sets.
-struct Reading {
+/// An interpretation: its name and its settings.
+struct Interpretation {
     name: &'static str,
     settings: &'static [(&'static str, &'static str)],
-    story: &'static str,
+    description: &'static str,
 }
 
-const READINGS: [Reading; 5] = [
-    Reading {
+const INTERPRETATIONS: [Interpretation; 5] = [
+    Interpretation {
         name: "delay",
         settings: &[],
-        story: "whoever heard nothing calls a round after a random delay (the default)",
+        description: "whoever heard nothing calls a round after a random delay (the default)",
     },
-    Reading {
+    Interpretation {
         name: "delay, all know",
         settings: &[("all-know", "on")],
-        story: "and those wait for results, too, who missed the call",
+        description: "and those wait for results, too, who missed the call",
     },
-    Reading {
+    Interpretation {
         name: "always",
         settings: &[("on-silence", "always")],
-        story: "whoever heard nothing calls a round at once",
+        description: "whoever heard nothing calls a round at once",
     },
-    Reading {
+    Interpretation {
         name: "hash",
         settings: &[("on-silence", "hash")],
-        story: "only if it passes the filter, as after several results",
+        description: "only if it passes the filter, as after several results",
     },
-    Reading {
+    Interpretation {
         name: "never",
         settings: &[("on-silence", "never")],
-        story: "whoever heard nothing does nothing",
+        description: "whoever heard nothing does nothing",
     },
 ];
 
-pub(super) struct Readings {
-    /// For each reading, the loss and the point's place.
+pub(super) struct Interpretations {
+    /// For each interpretation, the loss and the index of the point.
     points: Vec<Vec<(f64, usize)>>,
 }
 
-impl Readings {
-    pub(super) fn of(study: &mut Study, runs: u64) -> Readings {
+impl Interpretations {
+    pub(super) fn of(study: &mut Study, runs: u64) -> Interpretations {
         let runs = (runs / 2).max(1);
-        let mut add = |reading: &Reading, loss: f64| {
+        let mut add = |interpretation: &Interpretation, loss: f64| {
             let setting =
                 Setting { nodes: 500.0, view_prob: 0.5, ucast_loss: loss, mcast_loss: loss, fail: 0.001 };
             let mut trial = trial(&setting, Strategy::SECTION_5);
-            trial.settings.extend(reading.settings.iter().map(|(name, value)| (*name, value.to_string())));
-            (loss, trial.add_to(study, &format!("{}, loss {loss}", reading.name), runs))
+            trial
+                .settings
+                .extend(interpretation.settings.iter().map(|(name, value)| (*name, value.to_string())));
+            (loss, trial.add_to(study, &format!("{}, loss {loss}", interpretation.name), runs))
         };
-        let points = READINGS.iter().map(|reading| LOSSES.map(|loss| add(reading, loss)).to_vec());
-        Readings { points: points.collect() }
+        let points = INTERPRETATIONS
+            .iter()
+            .map(|interpretation| LOSSES.map(|loss| add(interpretation, loss)).to_vec());
+        Interpretations { points: points.collect() }
     }
 
     fn plot(&self, results: &Results, name: &str, title: &str, y: Axis, figure: &str) -> Plot {
-        let series = READINGS.iter().zip(&self.points).map(|(reading, points)| {
-            let of = |&(loss, place): &(f64, usize)| Some((loss, mean(results.at(place), figure)?));
-            Series::measured(reading.name, points.iter().filter_map(of))
+        let series = INTERPRETATIONS.iter().zip(&self.points).map(|(interpretation, points)| {
+            let of = |&(loss, index): &(f64, usize)| Some((loss, mean(results.at(index), figure)?));
+            Series::measured(interpretation.name, points.iter().filter_map(of))
         });
         Plot {
             name: name.to_string(),
@@ -82,13 +86,13 @@ impl Readings {
             ["reading", "loss", "strong", "weak", "rounds", "unicasts", "multicasts", "undecided", "split"];
         let title = "Every reading at every loss: means with 95% intervals";
         let mut table = Table::new("readings-table", title, &head);
-        for (reading, points) in READINGS.iter().zip(&self.points) {
-            for &(loss, place) in points {
-                let at = results.at(place);
+        for (interpretation, points) in INTERPRETATIONS.iter().zip(&self.points) {
+            for &(loss, index) in points {
+                let at = results.at(index);
                 let told = |name: &str| mean(at, name).map_or(String::new(), interval);
                 let brief = |name: &str| mean(at, name).map_or(String::new(), |mean| number(mean.mean));
                 let mut cells =
-                    vec![reading.name.to_string(), loss.to_string(), told("strong"), told("weak")];
+                    vec![interpretation.name.to_string(), loss.to_string(), told("strong"), told("weak")];
                 cells.extend(
                     ["rounds", "unicasts", "multicasts", "failed_undecided", "failed_split"].map(brief),
                 );
@@ -98,24 +102,26 @@ impl Readings {
         table
     }
 
-    /// A reading's lowest strong success, and where.
-    fn lowest(&self, results: &Results, reading: usize) -> Option<(f64, suffrage_sim::Estimate)> {
-        let points = self.points[reading].iter();
-        let strong = points.filter_map(|&(loss, place)| Some((loss, results.at(place).mean("strong")?)));
+    /// The lowest strong success of an interpretation, and the loss at which it occurs.
+    fn lowest(&self, results: &Results, interpretation: usize) -> Option<(f64, suffrage_sim::Estimate)> {
+        let points = self.points[interpretation].iter();
+        let strong = points.filter_map(|&(loss, index)| Some((loss, results.at(index).mean("strong")?)));
         strong.min_by(|a, b| a.1.mean.total_cmp(&b.1.mean))
     }
 }
 
-impl Exhibitor for Readings {
+impl Exhibitor for Interpretations {
     fn exhibit(&self, _: &Study, results: &Results) -> Exhibit {
-        let told = |reading: usize| {
-            let name = READINGS[reading].name;
-            self.lowest(results, reading).map_or(String::new(), |(loss, strong)| {
+        let told = |interpretation: usize| {
+            let name = INTERPRETATIONS[interpretation].name;
+            self.lowest(results, interpretation).map_or(String::new(), |(loss, strong)| {
                 format!("{name}: {} at loss {loss}", interval(strong))
             })
         };
-        let all: Vec<String> = (0..READINGS.len()).map(told).collect();
-        let stories = READINGS.iter().map(|reading| format!("{}: {}.", reading.name, reading.story));
+        let all: Vec<String> = (0..INTERPRETATIONS.len()).map(told).collect();
+        let descriptions = INTERPRETATIONS
+            .iter()
+            .map(|interpretation| format!("{}: {}.", interpretation.name, interpretation.description));
         let success = Axis::linear("P(success), strong").from(0.0, 1.02);
         Exhibit {
             name: "readings".to_string(),
@@ -142,7 +148,7 @@ impl Exhibitor for Readings {
                 self.plot(results, "readings-unicasts", "Unicasts", Axis::log("unicasts"), "unicasts"),
             ],
             tables: vec![self.table(results)],
-            notes: stories.collect(),
+            notes: descriptions.collect(),
         }
     }
 }
