@@ -40,7 +40,7 @@ pub struct Announce {
 impl Algorithm for Announce {
     const CONTRACT: Contract = Contract {
         name: "announce",
-        summary: "Everybody announces itself to the multicast group; the best heard leads.",
+        summary: "Every process announces itself to the multicast group; the best announced one leads.",
         source: "Schooler, Manohar, Chandy 2002 (LE-A); Ramanathan et al. 2007, section 8",
         topology: Topology::Multicast,
         synchrony: Synchrony::Synchronous,

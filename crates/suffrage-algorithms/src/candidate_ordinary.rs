@@ -138,7 +138,7 @@ pub struct CandidateOrdinary {
 impl Algorithm for CandidateOrdinary {
     const CONTRACT: Contract = Contract {
         name: "candidate-ordinary",
-        summary: "Only candidates can lead: whoever calls asks them who is alive and tells all the result.",
+        summary: "Only candidates can lead: the caller polls them and announces the best live one.",
         source: "Murshed 2012; Database Internals, figure 10-3",
         knowledge: "all members, their ranks and which are candidates",
         messages: Cost {

@@ -39,7 +39,7 @@ pub struct Election {
 impl Token for Election {
     const CONTRACT: Contract = Contract {
         name: "chang-roberts",
-        summary: "The best id goes round the ring until it comes back to its owner, who leads.",
+        summary: "The best id goes round the ring until it returns to its owner, which leads.",
         source: "Chang and Roberts 1979; cs425 slides 12-31",
         topology: Topology::Ring,
         synchrony: Synchrony::Synchronous,

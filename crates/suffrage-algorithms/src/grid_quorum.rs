@@ -128,7 +128,7 @@ fn quorum_sizes(members: u64) -> impl Iterator<Item = u64> {
 impl Algorithm for GridQuorum {
     const CONTRACT: Contract = Contract {
         name: "grid-quorum",
-        summary: "Whoever locks all of a row and a column of the grid is elected for a term.",
+        summary: "A candidate that locks a whole row and a whole column of the grid is elected for a term.",
         source: "Maekawa 1985; Ramanathan et al. 2007, section 8",
         topology: Topology::Complete,
         synchrony: Synchrony::PartiallySynchronous,

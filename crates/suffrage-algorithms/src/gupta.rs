@@ -125,11 +125,11 @@ pub struct Gupta {
 impl Algorithm for Gupta {
     const CONTRACT: Contract = Contract {
         name: "gupta",
-        summary: "A few members chosen by a hash agree on a leader and tell the whole, large group.",
+        summary: "A few members chosen by a hash agree on a leader and announce it to the large group.",
         source: "Gupta, van Renesse, Birman 2000",
         topology: Topology::Multicast,
         synchrony: Synchrony::Synchronous,
-        knowledge: "about how many members there are; some of them, and their ranks",
+        knowledge: "the approximate number of members; some members and their ranks",
         tolerates: "crash and recovery, lost messages, partial views, each with known probability",
         detection: Detection::Detector,
         electorate: Electorate::Anybody,

@@ -132,7 +132,7 @@ impl Algorithm for Invitation {
         source: "Garcia-Molina 1982; Database Internals, ch. 10",
         topology: Topology::Complete,
         synchrony: Synchrony::Synchronous,
-        knowledge: "all members; ranks only to decide who looks first",
+        knowledge: "all members; ranks only decide which leader looks for groups first",
         tolerates: "crash and recovery, also without the disk; lost messages",
         detection: Detection::Timeout,
         electorate: Electorate::Anybody,

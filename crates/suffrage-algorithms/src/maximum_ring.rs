@@ -39,7 +39,7 @@ pub struct Election {
 impl Token for Election {
     const CONTRACT: Contract = Contract {
         name: "maximum-ring",
-        summary: "The best id met on the way round the ring comes back to the initiator, who announces it.",
+        summary: "The best id on the way round the ring returns to the initiator, which announces it.",
         source: "Database Internals, ch. 10, Ring Algorithm",
         ..collecting_ring::Election::CONTRACT
     };

@@ -112,7 +112,7 @@ pub struct ModifiedBully {
 impl Algorithm for ModifiedBully {
     const CONTRACT: Contract = Contract {
         name: "modified-bully",
-        summary: "The caller asks who is alive above it and lets the best of them take over.",
+        summary: "The caller polls the processes that rank above it and makes the best live one the leader.",
         source: "Kordafshari 2005; Database Internals, figure 10-1",
         messages: Cost {
             best: Formula { text: "N - 2", of: |n| n.saturating_sub(2) },

@@ -68,9 +68,9 @@ fn quorum(n: u64) -> u64 {
 impl Algorithm for ProbabilisticQuorum {
     const CONTRACT: Contract = Contract {
         name: "probabilistic-quorum",
-        summary: "Whoever is let pass by all of sqrt(n ln n) random mediators leads.",
+        summary: "A contender that all of sqrt(n ln n) random mediators grant leads.",
         source: "Ramanathan et al. 2007, sections 7 and 8; Malkhi et al. 2001",
-        tolerates: "dead mediators, in whose place others are asked; a leader's death with a detector",
+        tolerates: "dead mediators, which are replaced; a leader's death with a detector",
         messages: Cost {
             best: Formula { text: "4 sqrt(N ln N)", of: |n| 4 * quorum(n) },
             worst: Formula { text: "5N sqrt(N ln N)", of: |n| 5 * n * quorum(n) },

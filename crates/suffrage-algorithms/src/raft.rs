@@ -133,7 +133,7 @@ pub struct Raft {
 impl Algorithm for Raft {
     const CONTRACT: Contract = Contract {
         name: "raft",
-        summary: "Whoever misses the leader first asks for votes; a majority elects it for a term.",
+        summary: "A server that misses the leader requests votes; a majority elects it for a term.",
         source: "Ongaro and Ousterhout 2014, 5.2; Ongaro's thesis, 3.10, 4.2.3, 6.2, 9.6",
         topology: Topology::Complete,
         synchrony: Synchrony::PartiallySynchronous,

@@ -125,7 +125,7 @@ pub struct StableLeader {
 impl Algorithm for StableLeader {
     const CONTRACT: Contract = Contract {
         name: "stable-leader",
-        summary: "A leader that is up and connected stays, whatever befalls the others.",
+        summary: "A leader that is up and connected stays, whatever happens to the others.",
         source: "Aguilera, Delporte-Gallet, Fauconnier, Toueg 2001; Database Internals, ch. 10",
         topology: Topology::Complete,
         synchrony: Synchrony::PartiallySynchronous,

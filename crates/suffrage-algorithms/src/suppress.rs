@@ -83,7 +83,7 @@ pub struct Suppress {
 impl Algorithm for Suppress {
     const CONTRACT: Contract = Contract {
         name: "suppress",
-        summary: "Each waits, and announces itself only if it has heard nobody better.",
+        summary: "Each process waits, and announces itself only if no better one has done so.",
         source: "Schooler, Manohar, Chandy 2002 (LE-S); Ramanathan et al. 2007, section 8",
         messages: Cost {
             best: Formula { text: "1 multicast", of: |_| 1 },

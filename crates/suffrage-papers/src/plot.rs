@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stand_in_the_csv() {
+    fn the_csv_has_all_numbers() {
         let csv = plot().csv();
         let lines: Vec<&str> = csv.lines().collect();
         assert_eq!(lines[0], "series,loss,P(success),low,high");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drawing_has_everything_on_it() {
+    fn a_drawing_shows_title_labels_series_and_ticks() {
         let svg = plot().svg();
         assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
         for text in ["viewBox=", "P(success)", "loss", "bound, lower", "Success &amp; &lt;more&gt;"] {
@@ -157,7 +157,7 @@ mod tests {
 
     /// Everything is drawn inside the frame: what exceeds the axes is clipped.
     #[test]
-    fn what_leaves_the_axes_is_cut_off() {
+    fn lines_outside_the_axes_are_clipped() {
         let mut plot = plot();
         plot.series[1].points[0].y = Estimate { mean: 1.7, lo: 0.5, hi: 9.0 };
         let svg = plot.svg();

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_stands_alone_and_says_what_held() {
+    fn the_page_is_self_contained_and_shows_verdicts() {
         let page = page(&[&report(), &report()]);
         for text in [
             "An Example &amp; More",
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_decide() {
+    fn intervals_decide_verdicts() {
         let value = Estimate { mean: 0.5, lo: 0.4, hi: 0.6 };
         let most = [0.6, 0.5, 0.3].map(|most| Verdict::at_most(value, most));
         assert_eq!(most, [Verdict::Held, Verdict::Unclear, Verdict::DidNotHold]);

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn two_halves_make_a_whole() {
+    fn merged_halves_equal_the_whole() {
         let mut halves = [Measured::default(), Measured::default()];
         let mut whole = Measured::default();
         for seed in 0..100 {
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absent_in_a_run_is_left_out() {
+    fn absent_figures_do_not_count() {
         let results = study().run_all();
         assert_eq!((results.at(0).count("rare"), results.at(0).mean("rare").unwrap().mean), (3, 1.0));
         assert_eq!((results.at(0).count("never"), results.at(0).mean("never")), (0, None));

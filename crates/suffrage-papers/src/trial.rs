@@ -145,7 +145,7 @@ mod tests {
 
     /// All processes are alive and the lowest calls: N (N - 1) Election and Answer messages, and N - 1 announcements.
     #[test]
-    fn a_trial_is_the_run_it_says() {
+    fn a_trial_runs_its_scenario() {
         let figures = trial().run(1);
         let unicasts = figures.iter().find(|figure| figure.name == "unicasts").unwrap();
         assert_eq!(unicasts, &Figure::amount("unicasts", 15.0));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn its_command_says_what_is_unusual() {
+    fn the_command_lists_settings_that_are_not_defaults() {
         let mut trial = trial().set("reaffirm", 10);
         assert_eq!(trial.command(), "suffrage-lab simulate bully --nodes 4 --initiator 1 --reaffirm 10");
         trial.scenario.loss = 0.1;
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn its_command_says_who_contends_and_where() {
+    fn the_command_lists_contenders_and_topology() {
         let mut trial = trial().over_power_law(0.8);
         trial.scenario.initiators.clear();
         trial.scenario.contenders = Some(suffrage_sim::Contenders::Share(1.0));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn its_command_says_who_dies() {
+    fn the_command_lists_crashes() {
         let mut trial = trial();
         trial.scenario.plan =
             vec![(suffrage_core::Time::ZERO + suffrage_core::Span::from_units(2.5), Fault::Crash(3))];

@@ -171,7 +171,7 @@ mod tests {
 
     /// Without failures, only the number of relay members and their views are random.
     #[test]
-    fn a_flawless_network_leaves_e1_and_e2() {
+    fn without_faults_only_e1_and_e2_are_below_one() {
         let setting = Setting { view_prob: 1.0, ucast_loss: 0.0, mcast_loss: 0.0, fail: 0.0, nodes: 100.0 };
         let round = setting.round(10.0);
         assert_eq!((round.e2, round.e3, round.e4, round.e5), (1.0, 1.0, 1.0, 1.0));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn theorem_3_counts_grow_as_they_say() {
+    fn theorem_3_bounds_grow_cubically_and_linearly() {
         let setting = Setting::FIGURE_4;
         let ratio = |of: &dyn Fn(f64) -> f64| of(28.0) / of(14.0);
         assert!((ratio(&|k| setting.most_unicasts(k)) - 8.0).abs() < 1e-9);
@@ -200,7 +200,7 @@ mod tests {
 
     /// One round is Theorem 1. A second round can only help, and by at most the probability of failure.
     #[test]
-    fn strategies_add_up() {
+    fn a_second_round_helps_by_at_most_the_failure_probability() {
         let setting = Setting::FIGURE_4;
         let one = setting.strategy(&[30.0]);
         assert_eq!(one, setting.round(30.0).success());

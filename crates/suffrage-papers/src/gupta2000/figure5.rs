@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn flat_is_what_differs_by_no_more_than_chance() {
+    fn equal_means_differ_by_no_more_than_random_error() {
         let points = |means: [f64; 3], off, pairs| means.map(|mean| spread(mean, off, pairs));
         let (same, grows) = ([10.0, 10.1, 9.9], [10.0, 12.0, 14.0]);
         assert_eq!(judge_equal_means(&points(same, 2.0, 200)).0, Verdict::Held);
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rise_is_one_beyond_the_intervals() {
+    fn a_rise_exceeds_the_intervals() {
         let dip = [(0.0, near(0.99, 0.001)), (0.2, near(0.95, 0.005)), (0.4, near(0.98, 0.002))];
         assert_eq!(rise(&dip), Some((dip[1], dip[2])));
         assert_eq!(rise(&dip[..2]), None);

@@ -200,7 +200,7 @@ mod tests {
 
     /// Figure 4: "peaks at 0.6".
     #[test]
-    fn the_bound_says_when_it_cannot() {
+    fn by_bound_reports_an_unreachable_target() {
         let plan = by_bound(&Setting::FIGURE_4, 0.999, 1);
         assert!(!plan.reaches && (0.55..0.65).contains(&plan.success), "{plan:?}");
     }
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_search_says_when_there_is_none() {
+    fn the_search_reports_an_unreachable_target() {
         let (mut search, mut runs) = (Search::new(Setting { nodes: 9.0, ..LOW_FAULTS }, 0.99, 5, 2000, 0), 0);
         answers(&mut search, &mut runs);
         let answer = search.answer().unwrap();

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_round_is_judged_by_what_followed() {
+    fn the_first_round_failed_if_a_second_one_was_called() {
         assert_eq!(run(1.0, true, false), [Figure::share("failed", false)]);
         let noticed = [
             Figure::share("failed", true),

@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_held_against_the_bounds() {
+    fn counts_are_compared_with_the_bounds() {
         let figures = |unicasts, multicasts, relay| {
             let figures =
                 [("unicasts", unicasts), ("multicasts", multicasts), ("first_relay_members", relay)];

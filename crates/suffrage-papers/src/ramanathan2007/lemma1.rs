@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_are_near_what_is_expected_or_not() {
+    fn concentrated_marks_rounds_within_epsilon_of_the_expectation() {
         let figures = vec![Figure::amount(name(2), 104.0), Figure::amount(name(3), 60.0)];
         let near = concentrated(figures, &[200.0, 100.0, 50.0, 25.0], 0.05);
         assert_eq!(near[2..], [Figure::share("round_2_near", true), Figure::share("round_3_near", false)]);

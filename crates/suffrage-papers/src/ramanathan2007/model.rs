@@ -130,7 +130,7 @@ mod tests {
 
     /// Section 3.1: `sigma_w` is the square root of n ln n: 736 for 50,000.
     #[test]
-    fn sigma_w_is_the_root_of_n_ln_n() {
+    fn sigma_w_is_the_square_root_of_n_ln_n() {
         let model = Model::new(50_000, Mode::Sync, Rounds::default());
         let exact = libm::sqrt(50_000.0 * libm::log(50_000.0));
         assert_eq!((model.quorum(), exact.ceil() as u64), (736, 736));
@@ -138,7 +138,7 @@ mod tests {
 
     /// Theorem 3: two sets of that size are disjoint with a probability of "approximately 1/n".
     #[test]
-    fn theorem_3_quorums_lie_apart_about_once_in_n() {
+    fn theorem_3_quorums_are_disjoint_about_once_in_n() {
         for nodes in [1_000, 50_000, 1_000_000] {
             let apart = Model::new(nodes, Mode::Sync, Rounds::default()).two_winners();
             assert!(apart < 1.0 / nodes as f64, "without putting back it is less often still: {apart}");
@@ -164,7 +164,7 @@ mod tests {
     /// ALGORITHMS.md: P(no finalist | two contenders) = 1 - prod (1 - p_j), by hand for n = 8, where the rounds of
     /// Figure 1 ask one and two mediators: the sets intersect with probabilities 1/8 and 1 - (6*5)/(8*7) = 13/28.
     #[test]
-    fn two_contenders_kill_each_other_as_calculated() {
+    fn two_contenders_eliminate_each_other_as_calculated() {
         let model = Model { nodes: 8, mode: Mode::Sync, rounds: 2 };
         assert_eq!((model.mediators(1), model.mediators(2), model.asked()), (1, 2, 3));
         near(model.no_finalist_of_two(), 1.0 - (7.0 / 8.0) * (15.0 / 28.0), 1e-12);

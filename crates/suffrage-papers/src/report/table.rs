@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_the_digits_that_say_something() {
+    fn numbers_have_about_four_significant_digits() {
         for (value, text) in [
             (0.0, "0"),
             (1.0, "1"),
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_are_said_in_full() {
+    fn intervals_are_formatted_with_both_ends() {
         let estimate = Estimate { mean: 0.5, lo: 0.25, hi: 0.75 };
         assert_eq!(interval(estimate), "0.5 (0.25 to 0.75)");
         assert_eq!(interval(suffrage_sim::mean(&[0.5])), "0.5 (±?)");

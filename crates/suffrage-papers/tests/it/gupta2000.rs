@@ -14,7 +14,7 @@ fn measure(setting: &Setting, strategy: Strategy, runs: u64) -> Measured {
 /// Theorem 1: a round succeeds at least as often as the product says. 200 runs each. If the true probability were
 /// exactly the bound, the exact interval would miss it from below for one seed in 40. It is far above.
 #[test]
-fn theorem_1_the_bound_is_below_what_is_measured() {
+fn theorem_1_the_bound_is_below_the_measured_success() {
     let setting = Setting { nodes: 500.0, ..Setting::FIGURE_4 };
     for k in [7, 20, 40] {
         let measured = measure(&setting, Strategy::one_round(k), 200).share("strong").unwrap();
@@ -35,7 +35,7 @@ fn e1_about_k1_members_relay() {
 /// Theorem 2 does not hold for a leader that all agreed on and that died: no member sees two choices, or none. 300
 /// runs in a network without losses in which one member in ten dies: about 30 preferred members do.
 #[test]
-fn theorem_2_dead_leaders_are_not_noticed() {
+fn theorem_2_dead_leaders_are_not_detected() {
     let setting = Setting { nodes: 300.0, view_prob: 0.5, ucast_loss: 0.0, mcast_loss: 0.0, fail: 0.1 };
     let strategy = Strategy { max_rounds: 2, ..Strategy::one_round(40) };
     let measured = measure(&setting, strategy, 300);
@@ -59,10 +59,10 @@ fn theorem_4_messages_do_not_depend_on_the_group() {
     }
 }
 
-/// The whole paper, with one or two runs of each point: every exhibit can be made, and the same request gives the
+/// Figure 5, with two runs of each point: every exhibit can be made, and the same request gives the
 /// same page.
 #[test]
-fn a_figure_can_be_shown_and_shown_again() {
+fn the_report_of_a_figure_is_complete_and_reproducible() {
     let request = Request { figure: Some(5), runs: 2, seed: 7 };
     let make = || {
         let paper = reproduction(request);

@@ -26,7 +26,7 @@ fn in_mode(mode: Mode, trial: Trial) -> Trial {
 /// only if their quorums are disjoint. With 8 processes, quorums of 5 always intersect. With quorums that are too
 /// small, because the estimate of n is a fraction of n, they often do not. 2,000 runs; six standard errors.
 #[test]
-fn theorem_3_two_win_as_often_as_quorums_lie_apart() {
+fn theorem_3_two_win_as_often_as_quorums_are_disjoint() {
     let trial = synchronous(quorums(200, Contenders::Count(2))).set("n-estimate", "0.25");
     let runs = 2_000;
     let (twice, _) = measure(trial, runs).counts("winners_2_or_more").unwrap();
@@ -125,7 +125,7 @@ fn theorem_8_the_second_phase_is_short() {
 /// The calculated plan agrees with the measurements: messages within a tenth; success at least as calculated for the
 /// worst case, as far as 1,000 runs can tell (exact 95% interval).
 #[test]
-fn plans_are_as_good_as_they_say() {
+fn plans_perform_as_calculated() {
     for mode in [Mode::Sync, Mode::Async] {
         let question = Question { nodes: 1_000, contenders: ALL, mode, fail: 0.0, target: 0.97 };
         let plan = question.plan();
@@ -141,7 +141,7 @@ fn plans_are_as_good_as_they_say() {
 /// The whole paper in small groups: every exhibit can be made, with each claim in a sentence, and the same request
 /// gives the same page.
 #[test]
-fn the_paper_can_be_shown_and_shown_again() {
+fn the_report_of_the_paper_is_complete_and_reproducible() {
     let request = Request { nodes: 400, most_nodes: 1_000, runs: 3, seed: 7 };
     let make = || {
         let paper = reproduction(request);
@@ -180,7 +180,7 @@ fn the_paper_can_be_shown_and_shown_again() {
 /// if the contender that has beaten the others dies before it has won. Of ten contenders that die one after the other
 /// during the election, this happens in some of 100 elections, and not in all.
 #[test]
-fn section_5_contenders_that_die_take_the_election_with_them() {
+fn section_5_dying_contenders_can_fail_the_election() {
     let paper = reproduction(Request { nodes: 5_000, most_nodes: 1_000, runs: 4_000, seed: 0 });
     let dying = |point: &&suffrage_papers::study::Point| point.name == "Contenders die, async, all-positive";
     let point = paper.study.points().iter().find(dying).unwrap();

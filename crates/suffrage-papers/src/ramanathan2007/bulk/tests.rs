@@ -143,7 +143,7 @@ impl FullElection {
 /// With the same delays and draws, all counts of messages, times and winners are the same: for one contender and
 /// many, in groups whose quorums always intersect and in groups where they do not.
 #[test]
-fn what_is_left_out_makes_no_difference() {
+fn bulk_elections_equal_full_elections_with_the_same_delays() {
     let mut several = 0;
     for (nodes, contenders, runs) in [
         (1, Contenders::Count(1), 1),
@@ -172,7 +172,7 @@ fn what_is_left_out_makes_no_difference() {
 /// processes, at two shares: six comparisons at five standard errors, of which one in 300,000 sets of seeds would
 /// fail. The seeds are fixed.
 #[test]
-fn means_are_those_of_the_simulated_world() {
+fn bulk_means_agree_with_the_simulated_world() {
     for share in [0.02, 0.5] {
         let (contenders, mut study) = (Contenders::Share(share), Study::new(11));
         let world = add(quorums(400, contenders), &mut study, "world", 300);
