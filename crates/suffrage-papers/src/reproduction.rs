@@ -38,7 +38,7 @@ impl std::fmt::Debug for Reproduction {
 impl Reproduction {
     /// A table of all points, with the commands that repeat their first runs.
     fn points(&self) -> Table {
-        let title = "Every point that was measured: its runs have the seeds from the first on";
+        let title = "All measured points; the runs of a point have consecutive seeds from the first seed on";
         let mut table = Table::new("points", title, &["point", "runs", "first seed", "command"]);
         for point in self.study.points() {
             let command = format!("{} --seed {}", point.replay, point.seed);

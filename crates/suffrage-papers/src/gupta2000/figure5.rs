@@ -141,10 +141,10 @@ impl Figure5 {
         let mut table = Table::new(&format!("{}-table", self.row.name), title, &head);
         for &(x, index) in &self.points {
             let at = results.at(index);
-            let told = |name: &str| mean(at, name).map_or(String::new(), interval);
+            let mean_text = |name: &str| mean(at, name).map_or(String::new(), interval);
             let brief = |name: &str| mean(at, name).map_or(String::new(), |mean| number(mean.mean));
             let mut cells = vec![number(x)];
-            cells.extend(["strong", "weak", "rounds", "unicasts", "multicasts"].map(told));
+            cells.extend(["strong", "weak", "rounds", "unicasts", "multicasts"].map(mean_text));
             cells.extend(
                 ["reached_last_round", "failed_dead_leader", "failed_undecided", "failed_split"].map(brief),
             );
@@ -222,18 +222,18 @@ fn loss_claims(figure: &Figure5, results: &Results) -> Vec<Claim> {
     let question = "Does strong success fall steadily with the loss, as one would expect?";
     claims.push(Claim::new("", question, Verdict::OurQuestion, found));
     if let (Some(calm), Some(rough)) = (figure.at(results, 0.0), figure.at(results, 0.5)) {
-        let told = |at: &Measured, name: &str| at.mean(name).map_or(String::new(), interval);
+        let mean_text = |at: &Measured, name: &str| at.mean(name).map_or(String::new(), interval);
         let question = "What does loss cost?";
         let found = format!(
             "From loss 0 to loss 0.5, rounds go from {} to {}, unicasts from {} to {}, multicasts from {} to {}. A run \
              that reaches the last round, K = N, costs in the order of N^2 unicasts; {} of all do at loss 0.5.",
-            told(calm, "rounds"),
-            told(rough, "rounds"),
-            told(calm, "unicasts"),
-            told(rough, "unicasts"),
-            told(calm, "multicasts"),
-            told(rough, "multicasts"),
-            told(rough, "reached_last_round"),
+            mean_text(calm, "rounds"),
+            mean_text(rough, "rounds"),
+            mean_text(calm, "unicasts"),
+            mean_text(rough, "unicasts"),
+            mean_text(calm, "multicasts"),
+            mean_text(rough, "multicasts"),
+            mean_text(rough, "reached_last_round"),
         );
         claims.push(Claim::new("", question, Verdict::OurQuestion, found));
     }
@@ -311,15 +311,15 @@ fn view_claims(figure: &Figure5, results: &Results) -> Vec<Claim> {
     let says = "Strong success is very high down to view_prob = 0.2.";
     let mut claims = figure.success(results, "Figure 5(g)", says, &|_| true).to_vec();
     if let (Some(few), Some(many)) = (figure.at(results, 0.2), figure.at(results, 0.5)) {
-        let told = |at: &Measured, name: &str| at.mean(name).map_or(String::new(), interval);
+        let mean_text = |at: &Measured, name: &str| at.mean(name).map_or(String::new(), interval);
         let found = format!(
             "At view_prob 0.2 it takes {} rounds, {} unicasts and {} multicasts; at 0.5, {}, {} and {}.",
-            told(few, "rounds"),
-            told(few, "unicasts"),
-            told(few, "multicasts"),
-            told(many, "rounds"),
-            told(many, "unicasts"),
-            told(many, "multicasts"),
+            mean_text(few, "rounds"),
+            mean_text(few, "unicasts"),
+            mean_text(few, "multicasts"),
+            mean_text(many, "rounds"),
+            mean_text(many, "unicasts"),
+            mean_text(many, "multicasts"),
         );
         claims.push(Claim::new("", "What do small views cost?", Verdict::OurQuestion, found));
     }

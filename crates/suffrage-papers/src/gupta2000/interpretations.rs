@@ -20,27 +20,27 @@ const INTERPRETATIONS: [Interpretation; 5] = [
     Interpretation {
         name: "delay",
         settings: &[],
-        description: "whoever heard nothing calls a round after a random delay (the default)",
+        description: "a member without a result calls a round after a random delay (the default)",
     },
     Interpretation {
         name: "delay, all know",
         settings: &[("all-know", "on")],
-        description: "and those wait for results, too, who missed the call",
+        description: "the same, and members that missed the call also wait for results",
     },
     Interpretation {
         name: "always",
         settings: &[("on-silence", "always")],
-        description: "whoever heard nothing calls a round at once",
+        description: "a member without a result calls a round at once",
     },
     Interpretation {
         name: "hash",
         settings: &[("on-silence", "hash")],
-        description: "only if it passes the filter, as after several results",
+        description: "a member without a result calls a round only if it passes the filter, as after several results",
     },
     Interpretation {
         name: "never",
         settings: &[("on-silence", "never")],
-        description: "whoever heard nothing does nothing",
+        description: "a member without a result does nothing",
     },
 ];
 
@@ -84,15 +84,19 @@ impl Interpretations {
     fn table(&self, results: &Results) -> Table {
         let head =
             ["reading", "loss", "strong", "weak", "rounds", "unicasts", "multicasts", "undecided", "split"];
-        let title = "Every reading at every loss: means with 95% intervals";
+        let title = "All interpretations at all losses: means with 95% intervals";
         let mut table = Table::new("readings-table", title, &head);
         for (interpretation, points) in INTERPRETATIONS.iter().zip(&self.points) {
             for &(loss, index) in points {
                 let at = results.at(index);
-                let told = |name: &str| mean(at, name).map_or(String::new(), interval);
+                let mean_text = |name: &str| mean(at, name).map_or(String::new(), interval);
                 let brief = |name: &str| mean(at, name).map_or(String::new(), |mean| number(mean.mean));
-                let mut cells =
-                    vec![interpretation.name.to_string(), loss.to_string(), told("strong"), told("weak")];
+                let mut cells = vec![
+                    interpretation.name.to_string(),
+                    loss.to_string(),
+                    mean_text("strong"),
+                    mean_text("weak"),
+                ];
                 cells.extend(
                     ["rounds", "unicasts", "multicasts", "failed_undecided", "failed_split"].map(brief),
                 );
@@ -112,29 +116,29 @@ impl Interpretations {
 
 impl Exhibitor for Interpretations {
     fn exhibit(&self, _: &Study, results: &Results) -> Exhibit {
-        let told = |interpretation: usize| {
+        let lowest_text = |interpretation: usize| {
             let name = INTERPRETATIONS[interpretation].name;
             self.lowest(results, interpretation).map_or(String::new(), |(loss, strong)| {
                 format!("{name}: {} at loss {loss}", interval(strong))
             })
         };
-        let all: Vec<String> = (0..INTERPRETATIONS.len()).map(told).collect();
+        let all: Vec<String> = (0..INTERPRETATIONS.len()).map(lowest_text).collect();
         let descriptions = INTERPRETATIONS
             .iter()
             .map(|interpretation| format!("{}: {}.", interpretation.name, interpretation.description));
         let success = Axis::linear("P(success), strong").from(0.0, 1.02);
         Exhibit {
             name: "readings".to_string(),
-            title: "Readings: who calls the next round when nothing was heard?".to_string(),
+            title: "Interpretations: which member calls the next round without a result?".to_string(),
             setting:
                 "N = 500, p_fail 0.001, view_prob 0.5; K = 7, 14, 28, 56, N. A small group, since one of the \
                       readings multicasts in the order of N times."
                     .to_string(),
             claims: vec![Claim::new(
                 "",
-                "A member that heard no final choice has none to hash. What should it do?",
+                "A member that received no final choice has none to hash. What should it do?",
                 Verdict::OurQuestion,
-                format!("The lowest strong success of each reading: {}.", all.join("; ")),
+                format!("The lowest strong success of each interpretation: {}.", all.join("; ")),
             )],
             plots: vec![
                 self.plot(results, "readings-strong", "Strong success", success, "strong"),

@@ -43,11 +43,16 @@ impl Scale {
         let mut table = Table::new("messages-over-n", title, &head);
         for &(nodes, runs, index) in &self.points {
             let at = results.at(index);
-            let told = |name: &str| at.mean(name).map_or(String::new(), interval);
+            let mean_text = |name: &str| at.mean(name).map_or(String::new(), interval);
             let mean = |name: &str| at.mean(name).map_or(String::new(), |mean| number(mean.mean));
             let mut cells = vec![nodes.to_string(), runs.to_string()];
-            cells.extend([told("unicasts"), told("multicasts"), mean("rounds"), mean("first_relay_members")]);
-            cells.extend([mean("decided"), told("strong"), mean("weak")]);
+            cells.extend([
+                mean_text("unicasts"),
+                mean_text("multicasts"),
+                mean("rounds"),
+                mean("first_relay_members"),
+            ]);
+            cells.extend([mean("decided"), mean_text("strong"), mean("weak")]);
             table.push(cells);
         }
         table

@@ -56,7 +56,7 @@ impl Theorem2 {
         let mut table = Table::new("theorem-2-detection", title, &head);
         for &(k, setting, index) in &self.points {
             let at = results.at(index);
-            let told = |name: &str| at.share(name).map_or("-".to_string(), interval);
+            let share_text = |name: &str| at.share(name).map_or("-".to_string(), interval);
             table.push([
                 k.to_string(),
                 setting.view_prob.to_string(),
@@ -64,8 +64,8 @@ impl Theorem2 {
                 setting.fail.to_string(),
                 number(setting.detection(k.into())),
                 at.mean("failed").map_or("-".to_string(), |mean| number(mean.mean)),
-                told("detected"),
-                told("detected_alive"),
+                share_text("detected"),
+                share_text("detected_alive"),
             ]);
         }
         table
@@ -135,8 +135,8 @@ impl Exhibitor for Theorem2 {
         ));
         Exhibit {
             name: "theorem-2".to_string(),
-            title: "Theorem 2: failed rounds are noticed".to_string(),
-            setting: "N = 2000, two rounds; the first is looked at".to_string(),
+            title: "Theorem 2: failed rounds are detected".to_string(),
+            setting: "N = 2000, two rounds, of which the first is evaluated".to_string(),
             claims,
             plots: Vec::new(),
             tables: vec![self.table(results)],

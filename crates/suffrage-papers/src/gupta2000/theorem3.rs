@@ -117,9 +117,9 @@ impl Theorem3 {
             for &(k, index) in points {
                 let at = results.at(index);
                 let mean = |name: &str| at.mean(name).map_or(String::new(), |mean| number(mean.mean));
-                let told = |name: &str| at.mean(name).map_or(String::new(), interval);
+                let mean_text = |name: &str| at.mean(name).map_or(String::new(), interval);
                 let mut cells = vec![view_prob.to_string(), k.to_string(), mean("first_relay_members")];
-                cells.extend([told("unicasts"), told("finals"), mean("time")]);
+                cells.extend([mean_text("unicasts"), mean_text("finals"), mean("time")]);
                 cells.push(number(setting(*view_prob).round(k.into()).e1));
                 cells.extend(["e1", "unicasts_within", "finals_within"].map(mean));
                 table.push(cells);
@@ -186,7 +186,7 @@ impl Theorem3 {
     }
 
     fn powers(&self, results: &Results) -> Vec<Claim> {
-        let told = |figure: &str| -> (String, Vec<Estimate>) {
+        let fit_powers = |figure: &str| -> (String, Vec<Estimate>) {
             let powers = self.points.iter().filter_map(|(view_prob, points)| {
                 Theorem3::power(points, results, figure).map(|power| (view_prob, power))
             });
@@ -197,11 +197,11 @@ impl Theorem3 {
                 .collect();
             (text.join(", "), powers.into_iter().map(|(_, power)| power).collect())
         };
-        let (unicasts, powers) = told("unicasts");
+        let (unicasts, powers) = fit_powers("unicasts");
         let steepest = powers.iter().max_by(|a, b| a.mean.total_cmp(&b.mean));
         let cubic = steepest.map_or(Verdict::Unclear, |power| Verdict::at_least(*power, 3.0 - TOLERANCE));
-        let (finals, linear) = told("finals");
-        let (time, _) = told("time");
+        let (finals, linear) = fit_powers("finals");
+        let (time, _) = fit_powers("time");
         vec![
             Claim::new(
                 "Theorem 4",
@@ -276,7 +276,7 @@ impl Exhibitor for Theorem3 {
         claims.extend(self.powers(results));
         Exhibit {
             name: "theorems-3-to-5".to_string(),
-            title: "Theorems 3 to 5: what a round costs".to_string(),
+            title: "Theorems 3 to 5: the cost of a round".to_string(),
             setting: "N = 2000, losses and p_fail 0.001, one round".to_string(),
             claims,
             plots: self.plots(results),

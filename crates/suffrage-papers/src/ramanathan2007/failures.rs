@@ -75,7 +75,7 @@ impl Failures {
             }
         }
         let sound = MODES.map(|mode| {
-            let name = format!("Theorem 11, {mode:?}, nobody dead");
+            let name = format!("Theorem 11, {mode:?}, no dead processes");
             add(trial(mode, Contenders::Share(1.0)), study, &name, request.part(500))
         });
         Failures { nodes: nodes as u64, points, sound }
@@ -161,13 +161,13 @@ impl Failures {
 
     fn theorem_11_of_the_first_approach(&self, results: &Results) -> Claim {
         let question =
-            "And where it is enough that nobody says no, what factor of those that would go on is left?";
+            "If a contender goes on unless a mediator refuses it, what factor of the contenders is left?";
         let found: Vec<String> =
             MODES.into_iter().filter_map(|mode| self.first_approach_factor(results, mode)).collect();
         let found = match found.is_empty() {
             true => "No round has contenders enough.".to_string(),
             false => format!(
-                "{}, over all rounds and values of gamma. The dead refuse nobody, so that nobody is lost by them.",
+                "{}, over all rounds and values of gamma. Dead mediators refuse no contender, so none is lost by them.",
                 found.join("; ")
             ),
         };
@@ -180,13 +180,13 @@ impl Failures {
         let log = libm::pow(libm::log2(self.nodes as f64), 6.0);
         let says = "If gamma sigma_(w-1) < 1, a single leader is elected but for a chance of O(exp(gamma \
                     sigma_(w-1)) / log^6 n).";
-        let (mut verdicts, mut mean_text) = (Vec::new(), Vec::new());
+        let (mut verdicts, mut texts) = (Vec::new(), Vec::new());
         let within = |point: &&Point| point.gamma * last < 1.0;
         for point in self.some(mode, "all-positive", field).filter(within) {
             let Some(once) = results.at(point.index).share("winners_1") else { continue };
             let least = 1.0 - libm::exp(point.gamma * last) / log;
             verdicts.push(Verdict::at_least(once, least));
-            mean_text.push(format!("{} at gamma {}", interval(once), point.gamma));
+            texts.push(format!("{} at gamma {}", interval(once), point.gamma));
         }
         let who = match field {
             Field::All => "All contend".to_string(),
@@ -204,7 +204,7 @@ impl Failures {
         let found = format!(
             "{mode:?}. {who}: one winner in {}; the chance, its constant taken to be one, is nothing. With the \
              first approach, in {}.",
-            mean_text.join(", "),
+            texts.join(", "),
             first.join(", ")
         );
         Claim::new("Theorem 12", says, Verdict::all(verdicts), found)
@@ -213,7 +213,7 @@ impl Failures {
     fn alone(&self, results: &Results, mode: Mode) -> Claim {
         let question =
             "Does a single contender fail to win as often as calculated, 1 - (1 - gamma)^(sum of sigma_j)?";
-        let mean_text: Vec<String> = self
+        let texts: Vec<String> = self
             .some(mode, "all-positive", Field::One)
             .map(|point| {
                 let none = share(results.at(point.index), "winners_0");
@@ -224,18 +224,13 @@ impl Failures {
                 )
             })
             .collect();
-        Claim::new(
-            "",
-            question,
-            Verdict::OurQuestion,
-            format!("{mode:?}: it fails in {}.", mean_text.join("; ")),
-        )
+        Claim::new("", question, Verdict::OurQuestion, format!("{mode:?}: it fails in {}.", texts.join("; ")))
     }
 
     fn first_approach(&self, results: &Results, mode: Mode) -> Claim {
         let says = "The first approach, to go on unless a mediator says no, lets more contenders go on, which affects \
                     the bounds on messages and rounds; the second keeps them.";
-        let (mut verdicts, mut mean_text) = (Vec::new(), Vec::new());
+        let (mut verdicts, mut texts) = (Vec::new(), Vec::new());
         let points = APPROACHES.map(|approach| self.some(mode, approach, Field::All));
         let [second, first] = points;
         for (second, first) in second.zip(first) {
@@ -245,7 +240,7 @@ impl Failures {
                 continue;
             };
             verdicts.push(Verdict::above(many.ratio(few), 1.0));
-            mean_text.push(format!(
+            texts.push(format!(
                 "{} finalists and {} messages against {} and {} at gamma {}",
                 number(many.mean),
                 number(dear.mean),
@@ -257,7 +252,7 @@ impl Failures {
         // If gamma is too small, there is no visible difference.
         let seen: Vec<Verdict> =
             verdicts.into_iter().filter(|verdict| *verdict != Verdict::Unclear).collect();
-        let found = format!("{mode:?}, first against second: {}.", mean_text.join("; "));
+        let found = format!("{mode:?}, first against second: {}.", texts.join("; "));
         Claim::new("section 5", says, Verdict::all(seen), found)
     }
 

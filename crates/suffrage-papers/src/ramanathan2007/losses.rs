@@ -118,7 +118,7 @@ impl Losses {
 
     fn lost(&self, results: &Results) -> Claim {
         let question = "How often is there one winner where messages are lost, which the paper leaves out?";
-        let mean_text: Vec<String> = LOSSES
+        let texts: Vec<String> = LOSSES
             .into_iter()
             .map(|loss| {
                 let each: Vec<String> = self
@@ -134,7 +134,7 @@ impl Losses {
         let found = format!(
             "1% contend; {}. Nothing is sent again, so that the second approach takes a lost message for a dead \
              mediator, and the first lets both of two go on where a refusal is lost.",
-            mean_text.join("; ")
+            texts.join("; ")
         );
         Claim::new("", question, Verdict::OurQuestion, found)
     }

@@ -87,29 +87,28 @@ impl Scale {
         let points = self.all(results, mode, "rounds");
         let verdicts =
             points.iter().map(|(nodes, rounds)| Verdict::at_most(*rounds, libm::log2(*nodes) + 1.0));
-        let mean_text: Vec<String> =
+        let texts: Vec<String> =
             points.iter().map(|(nodes, rounds)| format!("{} at n = {nodes}", number(rounds.mean))).collect();
         let logs: Vec<(f64, f64)> =
             points.iter().map(|(nodes, rounds)| (libm::log2(*nodes), rounds.mean)).collect();
         let fit = fit_line(&logs).map_or(String::new(), |fit| {
             format!(" The straight line is {} log2 n + {}.", number(fit.slope.mean), number(fit.intercept))
         });
-        let found = format!("{mode:?}: at most log2 n + 1 of them: {}.{fit}", mean_text.join(", "));
+        let found = format!("{mode:?}: at most log2 n + 1 of them: {}.{fit}", texts.join(", "));
         Claim::new(location, says, Verdict::all(verdicts), found)
     }
 
     fn time(&self, results: &Results) -> Claim {
         let says = "A contender knows whether it has won within O(tau log n): two tau a round, and the second phase.";
-        let (mut verdicts, mut mean_text) = (Vec::new(), Vec::new());
+        let (mut verdicts, mut texts) = (Vec::new(), Vec::new());
         for point in self.of_mode(Mode::Async) {
             let Some(time) = results.at(point.index).mean("time_tau") else { continue };
             let rounds = Model::new(point.nodes as u64, Mode::Async, Rounds::default()).rounds;
             let most = 2.0 * f64::from(rounds) + SECOND_PHASE;
             verdicts.push(Verdict::at_most(time, most));
-            mean_text.push(format!("{} of {most} at n = {}", number(time.mean), point.nodes));
+            texts.push(format!("{} of {most} at n = {}", number(time.mean), point.nodes));
         }
-        let found =
-            format!("The winner knows after so many tau, of so many at most: {}.", mean_text.join(", "));
+        let found = format!("Time until the winner knows, in tau, and the bound: {}.", texts.join(", "));
         Claim::new("Theorem 9", says, Verdict::all(verdicts), found)
     }
 

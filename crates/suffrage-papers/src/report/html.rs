@@ -93,7 +93,7 @@ fn overview(report: &Report) -> String {
         .collect();
     let mut html = format!(
         "<p><strong>Of the paper\u{2019}s claims checked here, {}.</strong></p>\n<div class=\"wide\">\
-         <table class=\"claims\"><thead><tr><th>where</th><th>what the paper says</th><th></th></tr></thead>\
+         <table class=\"claims\"><thead><tr><th>location</th><th>claim of the paper</th><th></th></tr></thead>\
          <tbody>\n",
         counts.join(", ")
     );
@@ -118,7 +118,7 @@ fn show(report: &Report, exhibit: &Exhibit) -> String {
     if !exhibit.setting.is_empty() {
         let _ = writeln!(html, "<p class=\"soft\">{}</p>", escape(&exhibit.setting));
     }
-    exhibit.claims.iter().for_each(|claim| html += &told(claim));
+    exhibit.claims.iter().for_each(|claim| html += &claim_html(claim));
     if !exhibit.plots.is_empty() {
         html += "<div class=\"plots\">\n";
         for plot in &exhibit.plots {
@@ -134,7 +134,7 @@ fn show(report: &Report, exhibit: &Exhibit) -> String {
     html + &paragraphs(&exhibit.notes)
 }
 
-fn told(claim: &Claim) -> String {
+fn claim_html(claim: &Claim) -> String {
     let measured =
         if claim.measured.is_empty() { String::new() } else { format!("<p>{}</p>", escape(&claim.measured)) };
     let ours = claim.verdict == Verdict::OurQuestion;
