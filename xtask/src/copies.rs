@@ -55,7 +55,7 @@ const FAMILIES: &[Family] = &[
     Family {
         name: "detectors",
         is_meant: |name| {
-            name.starts_with("<suffrage_core::detectors::peers::Peers<") && name.contains(">>::watch::<")
+            name.starts_with("<suffrage_core::detectors::peers::Peers<") && name.contains(">>::monitor::<")
         },
         least: 3,
         most: 1,

@@ -1,31 +1,30 @@
 //! LE-A, leader election by announcement (Schooler, Manohar, Chandy 2002; Ramanathan et al. 2007,
 //! section 8).
 //!
-//! Model: a multicast group, crash and recovery, lost messages; everybody knows everybody and how each
-//! ranks.
+//! Model: a multicast group, crash and recovery, lost messages; every process knows all members and their ranks.
 //!
 //! ```text
-//!   1 ══Announce══▶ all      everybody announces itself, and listens for three message delays;
+//!   1 ══Announce══▶ all      every process announces itself, and listens for three message delays;
 //!   2 ══Announce══▶ all      "the process with the greatest identifier is selected"
 //!   3 ══Announce══▶ all      and announces itself again each period
 //! ```
 //!
 //! Cost: `N` multicasts for an election, one each period after it.
 //!
-//! Promises that some time after faults stop, the best live process of each component leads it; a lost
-//! message is made good by the next. Does not promise more: under partition every part has a leader,
-//! and one that hears nobody leads in its own eyes.
+//! Promise: some time after faults stop, the best live process of each component leads it; the next announcement
+//! compensates for a lost one. Not promised: under partition every component has a leader, and an isolated process
+//! believes that it leads.
 //!
-//! Readings: what is said of LE-A is that a process "initially announces itself as the leader to the group"
-//! and listens "for announcements of the other members", and that loss is a concern. So
-//! - a process takes itself for the leader, or another, only after it has listened for more than a
-//!   round trip, so that simultaneous starters do not all lead for a moment; but one that knows nobody
-//!   better leads at once;
-//! - only the leader repeats its announcement; whoever misses it for a time-out, or whose detector
-//!   suspects the leader, announces itself; a leader that hears a worse one answers by its own;
-//! - one that recovers announces itself, and takes over if it is better.
+//! Interpretations: the source says that a process "initially announces itself as the leader to the group" and
+//! listens "for announcements of the other members", and that loss is a concern. Therefore:
+//! - A process accepts a leader, itself or another, only after it has listened for more than a round trip, so that
+//!   simultaneous starters do not all lead for a moment. A process that knows no better member leads at once.
+//! - Only the leader repeats its announcement. A process that misses the announcement for a time-out, or whose
+//!   detector suspects the leader, announces itself. A leader that receives the announcement of a worse process
+//!   repeats its own.
+//! - A recovered process announces itself, and takes over if it is better.
 
-use super::soft_state::{Message, Pace, SoftState, Timer};
+use super::soft_state::{AnnouncementTiming, Message, SoftState, Timer};
 use suffrage_core::parameters;
 use suffrage_core::{
     Algorithm, BadParameter, Choice, Command, Context, Contract, Cost, Detection, Electorate, Formula,
@@ -41,7 +40,7 @@ pub struct Announce {
 impl Algorithm for Announce {
     const CONTRACT: Contract = Contract {
         name: "announce",
-        summary: "Everybody announces itself to the multicast group; the best heard leads.",
+        summary: "Every process announces itself to the multicast group; the best announced one leads.",
         source: "Schooler, Manohar, Chandy 2002 (LE-A); Ramanathan et al. 2007, section 8",
         topology: Topology::Multicast,
         synchrony: Synchrony::Synchronous,
@@ -50,7 +49,7 @@ impl Algorithm for Announce {
         detection: Detection::Timeout,
         electorate: Electorate::Anybody,
         needs_disk: false,
-        persists: true,
+        retries: true,
         under_loss: &[],
         safety: Safety::Eventual,
         choice: Choice::Best,
@@ -63,22 +62,22 @@ impl Algorithm for Announce {
         upkeep: &[],
     };
 
-    type Options = Pace;
+    type Options = AnnouncementTiming;
 
-    const PARAMETERS: &'static [Parameter<Pace>] = &[
-        parameters::delays_parameter!("period", period, "How often a leader repeats its announcement"),
+    const PARAMETERS: &'static [Parameter<AnnouncementTiming>] = &[
+        parameters::delays_parameter!("period", period, "Period of a leader's repeated announcement"),
         parameters::delays_parameter!(
             "timeout",
             timeout,
-            "How long a leader may be silent: longer than its period and a message delay"
+            "Time without an announcement after which followers call an election: more than the period and a message delay"
         ),
     ];
 
-    fn new(_: NodeId, options: &Pace) -> Announce {
+    fn new(_: NodeId, options: &AnnouncementTiming) -> Announce {
         Announce { state: SoftState::new(*options, Some(0)) }
     }
 
-    fn check(options: &Pace, _: &Roster) -> Result<(), BadParameter> {
+    fn check(options: &AnnouncementTiming, _: &Roster) -> Result<(), BadParameter> {
         options.check()
     }
 }
@@ -95,35 +94,35 @@ impl Process for Announce {
 
     fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         let Message::Announce { term } = message;
-        self.state.hear(cx, from, term);
+        self.state.on_announce(cx, from, term);
     }
 
     fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
-        if self.state.expire(cx, timer) {
+        if self.state.on_timer(cx, timer) {
             self.state.call_election(cx, Span::ZERO);
         }
     }
 
     fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        if self.state.follows() == Some(peer) {
+        if self.state.followed_leader() == Some(peer) {
             self.state.call_election(cx, Span::ZERO);
         }
     }
 
     fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
-        if self.state.is_overtaken(cx) {
+        if self.state.outranks_leader(cx) {
             self.state.call_election(cx, Span::ZERO);
         }
     }
 
     fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
-        // The best live process leads by definition: to resign is to lower one's rank.
+        // The best live process leads by definition: to resign, an application lowers the rank.
         if command != Command::Campaign || self.state.is_electing() {
             return;
         }
-        match self.state.follows() {
+        match self.state.followed_leader() {
             Some(_) => self.state.call_election(cx, Span::ZERO),
-            None => self.state.remind(cx),
+            None => self.state.repeat_unless_recent(cx),
         }
     }
 }

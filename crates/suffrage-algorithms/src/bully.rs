@@ -1,83 +1,83 @@
 //! The bully algorithm (Garcia-Molina 1982; cs425 slides 32-43; unimore).
 //!
-//! Model: synchronous, crash and recovery; everybody knows everybody and how each ranks. A failure
-//! detector tells when to call an election; without one, the application does (`Campaign`).
+//! Model: synchronous, crash and recovery; every process knows all members and their ranks. A failure detector
+//! triggers elections; without a detector, the application does (`Campaign`).
 //!
 //! ```text
 //!   3 ──Election──▶ 4, 5, 6      to all that rank above
 //!   3 ◀──Answer──── 4, 5         and 4 and 5 hold elections of their own
-//!   5 ──Coordinator──▶ 1, 2, 3, 4    nobody above 5 answered in time
+//!   5 ──Coordinator──▶ 1, 2, 3, 4    no process above 5 answered in time
 //! ```
 //!
-//! Cost: `N - 2` messages if the second best calls and knows that the best is dead; `N - 1` if the best
-//! calls; `N^2 - N - 1` if the best is dead and the worst calls; `N^2 - 1` if the worst calls and all
-//! live, which is the unimore slides' `N (N - 1)` and the `N - 1` announcements.
+//! Cost: `N - 2` messages if the second best calls and knows that the best is dead; `N - 1` if the best calls; `N^2
+//! - N - 1` if the best is dead and the worst calls; `N^2 - 1` if the worst calls and all live, which is the unimore
+//! slides' `N (N - 1)` and the `N - 1` announcements.
 //!
-//! Promises that some time after faults stop, the best live process of each component leads it.
-//! Does not promise more: under partition every part elects a leader, and a late message or a wrong
-//! suspicion can make two leaders for a while.
+//! Promise: some time after faults stop, the best live process of each component leads it. Not promised: under
+//! partition every component elects a leader, and a late message or a false suspicion can make two leaders for a
+//! while.
 //!
-//! Readings: a process asked within a round trip of a leader's announcement, its own or another's, only
-//! answers, since that announcement is on its way to the caller too ("unless it has already done so").
-//! Terms count the announcements a leader has made or heard of; one that was away starts behind. The
-//! sources assume that no message is lost; for a network that loses some, `reaffirm` repeats the
-//! announcement periodically and makes followers that miss it call an election. They do not speak of
-//! partitions that heal, of wrong suspicions, or of messages that overtake each other either; so
-//! - an announcement that a better one may have overtaken is not believed: its receiver calls, unless
-//!   a better one has answered it and is waited for;
-//! - a leader that gives way to a better one asks it to announce itself, in case it has not to those
-//!   that the former leader had told;
-//! - a process that no longer suspects one that outranks its leader waits for the announcement, and
-//!   calls if there is none.
+//! Interpretations: a process that is asked within a round trip of a leader's announcement, its own or another's,
+//! only answers, since that announcement is on its way to the caller too ("unless it has already done so"). A term
+//! counts the announcements that a leader has made or observed; a process that was away starts behind. The sources
+//! assume that no message is lost. For a network that loses messages, `reaffirm` repeats the announcement
+//! periodically, and a follower that misses it calls an election. The sources do not cover healing partitions, false
+//! suspicions and reordered messages either. Therefore:
+//! - A process rejects an announcement that a better one may have overtaken, and calls an election, unless it awaits
+//!   the announcement of a better process that has answered.
+//! - A leader that defers to a better one asks it to announce itself, in case it has not done so to the followers of
+//!   the former leader.
+//! - A process that no longer suspects a peer that outranks its leader awaits the announcement of that peer, and
+//!   calls an election if there is none.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Outlook, Tenure};
+use super::{LeaderBelief, LeaderLiveness};
 use suffrage_core::parameters;
 use suffrage_core::{
     Algorithm, Choice, Command, Context, Contract, Cost, Detection, Electorate, Formula, NodeId, Parameter,
     Process, Safety, Start, Synchrony, Term, Topology,
 };
 
-/// What processes of this algorithm say.
+/// The messages of the algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message {
     /// "I call an election, and you rank above me."
     Election,
-    /// "I am alive, and will see to it." The slides' OK.
+    /// "I am alive, and call an election myself." The slides' OK.
     Answer,
     /// "I lead."
     Coordinator {
-        /// In which term.
+        /// The term.
         term: Term,
     },
 }
 
 suffrage_core::message_kinds!(Message { Election, Answer, Coordinator });
 
-/// What a process waits for.
+/// The timers of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timer {
-    /// An answer to its election.
+    /// The wait for an answer to the own election is over.
     Answer,
-    /// The announcement of the one that answered.
+    /// The wait for an announcement of the answering process is over.
     Coordinator,
-    /// As a leader: the next time to repeat the announcement.
+    /// The leader is due to repeat its announcement.
     Reaffirm,
-    /// As a follower: the leader's repeated announcement.
+    /// A follower has missed the leader's repeated announcement.
     Leader,
 }
 
 suffrage_core::timer_indices!(Timer { Answer, Coordinator, Reaffirm, Leader });
 
-/// What can be set about the algorithm; times in message delays.
+/// The options of the algorithm; times in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// How long to wait for an answer: more than a round trip.
+    /// The time to wait for an answer: more than a round trip.
     pub answer_timeout: u64,
-    /// How long to wait, once answered, for an announcement.
+    /// The time to wait for an announcement after an answer.
     pub coordinator_timeout: u64,
-    /// How often a leader repeats its announcement.
+    /// The period of a leader's repeated announcement.
     pub reaffirm: Option<u64>,
 }
 
@@ -87,12 +87,12 @@ impl Default for Options {
     }
 }
 
-/// Where a process is in its own election. It runs at most one at a time.
+/// The phase of the process's own election. A process runs at most one election at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Idle,
     AwaitingAnswer,
-    /// The announcement of this one, the best that answered, or of a better one.
+    /// The process awaits the announcement of this peer, the best that answered, or of a better one.
     AwaitingCoordinator(NodeId),
 }
 
@@ -101,8 +101,8 @@ enum Phase {
 pub struct Bully {
     options: Options,
     phase: Phase,
-    outlook: Outlook,
-    tenure: Tenure<Timer>,
+    belief: LeaderBelief,
+    liveness: LeaderLiveness<Timer>,
 }
 
 impl Algorithm for Bully {
@@ -117,7 +117,7 @@ impl Algorithm for Bully {
         detection: Detection::Detector,
         electorate: Electorate::Anybody,
         needs_disk: false,
-        persists: true,
+        retries: true,
         under_loss: &[("reaffirm", "10")],
         safety: Safety::Eventual,
         choice: Choice::Best,
@@ -136,19 +136,19 @@ impl Algorithm for Bully {
         parameters::delays_parameter!(
             "answer-timeout",
             answer_timeout,
-            "How long to wait for an answer: more than a round trip"
+            "Time to wait for an answer, more than a round trip"
         ),
         parameters::delays_parameter!(
             "coordinator-timeout",
             coordinator_timeout,
-            "How long to wait, once answered, for the announcement before calling again"
+            "Time to wait for the announcement after an answer, before calling again"
         ),
         parameters::reaffirm_parameter!(),
     ];
 
     fn new(_: NodeId, options: &Options) -> Bully {
-        let tenure = Tenure::new(options.reaffirm, Timer::Reaffirm, Timer::Leader);
-        Bully { options: *options, phase: Phase::Idle, outlook: Outlook::default(), tenure }
+        let liveness = LeaderLiveness::new(options.reaffirm, Timer::Reaffirm, Timer::Leader);
+        Bully { options: *options, phase: Phase::Idle, belief: LeaderBelief::default(), liveness }
     }
 }
 
@@ -157,7 +157,7 @@ impl Bully {
         if self.phase != Phase::Idle {
             return;
         }
-        if self.outlook.is_best(cx) {
+        if self.belief.is_best(cx) {
             return self.become_leader(cx);
         }
         self.phase = Phase::AwaitingAnswer;
@@ -169,7 +169,7 @@ impl Bully {
 
     fn become_leader(&mut self, cx: &mut Context<'_, Self>) {
         self.end_election(cx);
-        self.outlook.believe(cx, cx.me(), self.outlook.term().next());
+        self.belief.set_leader(cx, cx.me(), self.belief.term().next());
         self.reaffirm(cx);
     }
 
@@ -191,9 +191,9 @@ impl Bully {
     /// Announces this process as the leader to all that rank below.
     fn reaffirm(&mut self, cx: &mut Context<'_, Self>) {
         for peer in cx.view().below() {
-            cx.send(peer, Message::Coordinator { term: self.outlook.term() });
+            cx.send(peer, Message::Coordinator { term: self.belief.term() });
         }
-        self.tenure.lead(cx);
+        self.liveness.start_reaffirming(cx);
     }
 
     fn on_election(&mut self, cx: &mut Context<'_, Self>, from: NodeId) {
@@ -201,7 +201,7 @@ impl Bully {
             return;
         }
         cx.send(from, Message::Answer);
-        if !self.tenure.is_fresh(cx, &self.outlook) {
+        if !self.liveness.leader_announced_recently(cx, &self.belief) {
             self.call_election(cx);
         }
     }
@@ -216,29 +216,29 @@ impl Bully {
         }
     }
 
-    /// Whether one that is better than this leader has answered.
-    fn expects_better_than(&self, cx: &Context<'_, Self>, leader: NodeId) -> bool {
+    /// Returns whether this process awaits the announcement of a peer that is better than `leader`.
+    fn awaits_better_than(&self, cx: &Context<'_, Self>, leader: NodeId) -> bool {
         matches!(self.phase, Phase::AwaitingCoordinator(better)
-            if cx.view().outranks(better, leader) && !self.outlook.suspects(better))
+            if cx.view().outranks(better, leader) && !self.belief.is_suspected(better))
     }
 
     fn on_coordinator(&mut self, cx: &mut Context<'_, Self>, from: NodeId, term: Term) {
-        let doubtful =
-            self.tenure.doubts(cx, &self.outlook, from, term) || self.expects_better_than(cx, from);
-        if doubtful || cx.view().outranks(cx.me(), from) {
-            self.outlook.hear(term);
+        let rejected = self.liveness.may_be_superseded(cx, &self.belief, from, term)
+            || self.awaits_better_than(cx, from);
+        if rejected || cx.view().outranks(cx.me(), from) {
+            self.belief.observe_term(term);
             return self.call_election(cx);
         }
-        self.tenure.hear(cx, from);
-        if self.outlook.suspects(from) {
-            return self.outlook.pass_over(from);
+        self.liveness.record_announcement(cx, from);
+        if self.belief.is_suspected(from) {
+            return self.belief.reject_claim(from);
         }
-        if self.outlook.leads(cx) {
+        if self.belief.is_leader(cx) {
             cx.send(from, Message::Election);
         }
         self.end_election(cx);
-        self.outlook.believe(cx, from, term);
-        self.tenure.follow(cx);
+        self.belief.set_leader(cx, from, term);
+        self.liveness.expect_reaffirmation(cx);
     }
 }
 
@@ -250,7 +250,7 @@ impl Process for Bully {
 
     fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<()>) {
         match start {
-            Start::Fresh => self.tenure.follow(cx),
+            Start::Fresh => self.liveness.expect_reaffirmation(cx),
             // "When a crashed process reboots, it holds an election" (unimore).
             Start::Recovered(_) => self.call_election(cx),
         }
@@ -273,41 +273,41 @@ impl Process for Bully {
             }
             Timer::Reaffirm => self.reaffirm(cx),
             Timer::Leader => {
-                self.outlook.forget(cx);
+                self.belief.clear_leader(cx);
                 self.call_election(cx);
             }
         }
     }
 
     fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        let leaderless = self.outlook.suspect(cx, peer);
-        if self.phase != Phase::Idle && self.outlook.is_best(cx) {
+        let lost_leader = self.belief.suspect(cx, peer);
+        if self.phase != Phase::Idle && self.belief.is_best(cx) {
             self.become_leader(cx);
-        } else if leaderless {
+        } else if lost_leader {
             self.call_election(cx);
         }
     }
 
     fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        let missed = self.outlook.restore(cx, peer);
-        let leads = self.outlook.leads(cx);
+        let should_lead = self.belief.restore(cx, peer);
+        let leads = self.belief.is_leader(cx);
         if leads && cx.view().outranks(cx.me(), peer) {
-            cx.send(peer, Message::Coordinator { term: self.outlook.term() });
+            cx.send(peer, Message::Coordinator { term: self.belief.term() });
         } else if leads {
             self.call_election(cx);
-        } else if missed && self.phase == Phase::Idle {
+        } else if should_lead && self.phase == Phase::Idle {
             self.await_coordinator(cx, peer);
         }
     }
 
     fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
-        if self.outlook.is_overtaken(cx) {
+        if self.belief.should_replace_leader(cx) {
             self.call_election(cx);
         }
     }
 
     fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
-        // The best live process leads by definition: to resign is to lower one's rank.
+        // The best live process leads by definition: to resign, an application lowers the rank.
         if command == Command::Campaign {
             self.call_election(cx);
         }

@@ -1,9 +1,9 @@
 //! The candidate/ordinary optimization of the bully algorithm (Murshed 2012; Database Internals,
 //! ch. 10, "Candidate/Ordinary Optimization").
 //!
-//! Model: synchronous, crash and recovery; everybody knows everybody, how each ranks, and who is a
-//! candidate: nobody else is ever elected. A failure detector tells when to call an election; without
-//! one, the application does (`Campaign`).
+//! Model: synchronous, crash and recovery; every process knows all members, their ranks, and the candidates: no
+//! other process is ever elected. A failure detector triggers elections; without a detector, the application does
+//! (`Campaign`).
 //!
 //! ```text
 //!   4 ──Election──▶ 1, 2              the candidates that remain: 6 has failed
@@ -11,26 +11,24 @@
 //!   4 ──Elected {2}──▶ 1, 2, 3, 5, 6  the best of them, to all processes
 //! ```
 //!
-//! Cost: `N - 1` messages if the best live candidate calls and knows that it is; if everybody is a
-//! candidate and the worst calls, `3N - 3`, and `3N - 4` if the best is dead. The latter takes 4 message
-//! times: the three above, and the caller's time-out for the reply of the dead one.
+//! Cost: `N - 1` messages if the best live candidate calls and knows that it is; if all processes are candidates and
+//! the worst calls, `3N - 3`, and `3N - 4` if the best is dead. The latter takes 4 message times: the three above,
+//! and the caller's time-out for the reply of the dead one.
 //!
-//! Promises that some time after faults stop, the best live candidate of each component leads it, and
-//! that a component without candidates knows that it has no leader. Does not promise more: under
-//! partition every part elects a leader, and a late message or a wrong suspicion can make two leaders
-//! for a while.
+//! Promise: some time after faults stop, the best live candidate of each component leads it, and a component without
+//! candidates knows that it has no leader. Not promised: under partition every component elects a leader, and a late
+//! message or a false suspicion can make two leaders for a while.
 //!
-//! Readings: everybody is a candidate unless `candidates` are listed. A candidate that calls asks only
-//! those that rank above it; suspects are not asked by anybody, but told like all others. The
-//! tiebreaker δ is `delta` message delays times one more than the number of members that rank above,
-//! dead or alive; it precedes an election that a process calls because it detected something, not one
-//! the application asks for. A process that sees another's election while its tiebreaker runs waits
-//! for the result, and calls if there is none in time. The caller need not be right about the best: a
-//! better candidate that learns of the result holds an election itself, and the elected gives the
-//! better leader it believed in, if any, the chance to do so (`Deposed`, counted apart). If no
-//! candidate is alive, the caller says that it is undecided and tries again after another δ. What is
-//! said in `bully` of announcements that are repeated, overtaken and waited for holds here too; a
-//! leader that gives way to a better one passes on the news.
+//! Interpretations: all processes are candidates unless `candidates` are listed. A candidate that calls asks only
+//! the candidates that rank above it. Suspected processes are not asked, but get the result like all others. The
+//! tiebreaker δ is `delta` message delays times one more than the number of members that rank above, dead or alive.
+//! It precedes an election that a process calls after a detection, but not an election that the application
+//! requests. A process that sees another's election while its tiebreaker runs waits for the result, and calls if
+//! there is none in time. The caller may be wrong about the best candidate: a better candidate that learns the
+//! result holds an election itself, and the elected process gives the better leader that it believed in, if any, the
+//! chance to do so (`Deposed`, not counted). If no candidate is alive, the caller announces that it is undecided and
+//! retries after another δ. The rules of `bully` for repeated, overtaken and awaited announcements apply here too; a
+//! leader that defers to a better one forwards the announcement.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,65 +36,65 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::bully::Bully;
-use super::{Outlook, Poll, Tenure};
+use super::{LeaderBelief, LeaderLiveness, Poll};
 use suffrage_core::parameters;
 use suffrage_core::{
     Algorithm, Announcement, BadParameter, Command, Context, Contract, Cost, Formula, NodeId, Parameter,
     Process, Roster, Start, Term,
 };
 
-/// What processes of this algorithm say.
+/// The messages of the algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message {
     /// "I call an election, and you are a candidate."
     Election,
     /// "I am alive."
     Alive,
-    /// "That one leads": the result of an election, or the leader's own word.
+    /// "This process leads": the result of an election, or the leader's own announcement.
     Elected {
-        /// Who leads.
+        /// The leader.
         leader: NodeId,
-        /// In which term.
+        /// The term.
         term: Term,
     },
     /// "I was told that I lead, though I believed you did."
     Deposed {
-        /// In which term.
+        /// The term.
         term: Term,
     },
 }
 
-suffrage_core::message_kinds!(Message { Election, Alive, Elected, Deposed: apart });
+suffrage_core::message_kinds!(Message { Election, Alive, Elected, Deposed: uncounted });
 
-/// What a process waits for.
+/// The timers of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timer {
-    /// Its turn to call an election.
+    /// The tiebreaker is over: the process calls an election.
     Tiebreaker,
-    /// The replies to its election.
+    /// The wait for replies to the own election is over.
     Alive,
-    /// The result of another's election.
+    /// The wait for the result of another's election is over.
     Elected,
-    /// As a leader: the next time to repeat the announcement.
+    /// The leader is due to repeat its announcement.
     Reaffirm,
-    /// As a follower: the leader's repeated announcement.
+    /// A follower has missed the leader's repeated announcement.
     Leader,
 }
 
 suffrage_core::timer_indices!(Timer { Tiebreaker, Alive, Elected, Reaffirm, Leader });
 
-/// What can be set about the algorithm; times in message delays.
+/// The options of the algorithm; times in message delays.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// Who may lead; everybody if empty. All processes must agree on it.
+    /// The processes that may lead; all if empty. All processes must use the same set.
     pub candidates: Arc<BTreeSet<NodeId>>,
     /// The step of the tiebreaker from one rank to the next: more than an election takes.
     pub delta: u64,
-    /// How long to wait for replies: more than a round trip.
+    /// The time to wait for replies: more than a round trip.
     pub alive_timeout: u64,
-    /// How long to wait for the result of another's election.
+    /// The time to wait for the result of another's election.
     pub elected_timeout: u64,
-    /// How often a leader repeats its announcement.
+    /// The period of a leader's repeated announcement.
     pub reaffirm: Option<u64>,
 }
 
@@ -108,21 +106,21 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether this one may lead.
+    /// Returns whether this process may lead.
     fn is_candidate(&self, id: NodeId) -> bool {
         self.candidates.is_empty() || self.candidates.contains(&id)
     }
 }
 
-/// Where a process is in its own election, or in seeing to it that there is one.
+/// The phase of the process's own election, or of its wait for one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Idle,
-    /// It has detected that an election is due, and lets those of higher priority call it.
+    /// The process has detected that an election is due, and lets processes of higher priority call it first.
     Tiebreaking,
-    /// It has seen that another called one, and waits for the result.
-    StandingBack,
-    /// It has called one.
+    /// The process has seen another's election, and waits for the result.
+    AwaitingResult,
+    /// The process has called an election.
     Polling(Poll),
 }
 
@@ -130,17 +128,17 @@ enum Phase {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CandidateOrdinary {
     options: Options,
-    /// Whether this process is a candidate.
+    /// True if this process is a candidate.
     candidate: bool,
     phase: Phase,
-    outlook: Outlook,
-    tenure: Tenure<Timer>,
+    belief: LeaderBelief,
+    liveness: LeaderLiveness<Timer>,
 }
 
 impl Algorithm for CandidateOrdinary {
     const CONTRACT: Contract = Contract {
         name: "candidate-ordinary",
-        summary: "Only candidates can lead: whoever calls asks them who is alive and tells all the result.",
+        summary: "Only candidates can lead: the caller polls them and announces the best live one.",
         source: "Murshed 2012; Database Internals, figure 10-3",
         knowledge: "all members, their ranks and which are candidates",
         messages: Cost {
@@ -157,7 +155,7 @@ impl Algorithm for CandidateOrdinary {
         Parameter {
             name: "candidates",
             value: "IDS",
-            help: "Who may lead, like 1,2,6; everybody by default",
+            help: "Processes that may lead, like 1,2,6; all by default",
             set: |options, text| {
                 parameters::ids(text).map(|ids| options.candidates = Arc::new(ids.into_iter().collect()))
             },
@@ -166,17 +164,17 @@ impl Algorithm for CandidateOrdinary {
         parameters::delays_parameter!(
             "delta",
             delta,
-            "The step of the tiebreaker from one rank to the next: more than an election takes"
+            "Step of the tiebreaker from one rank to the next: more than the time of an election"
         ),
         parameters::delays_parameter!(
             "alive-timeout",
             alive_timeout,
-            "How long to wait for the replies of candidates: more than a round trip"
+            "Time to wait for the replies of candidates: more than a round trip"
         ),
         parameters::delays_parameter!(
             "elected-timeout",
             elected_timeout,
-            "How long to wait for the result of another's election before calling one"
+            "Time to wait for the result of another's election before calling one"
         ),
         parameters::reaffirm_parameter!(),
     ];
@@ -186,8 +184,8 @@ impl Algorithm for CandidateOrdinary {
             options: options.clone(),
             candidate: options.is_candidate(me),
             phase: Phase::Idle,
-            outlook: Outlook::default(),
-            tenure: Tenure::new(options.reaffirm, Timer::Reaffirm, Timer::Leader),
+            belief: LeaderBelief::default(),
+            liveness: LeaderLiveness::new(options.reaffirm, Timer::Reaffirm, Timer::Leader),
         }
     }
 
@@ -201,14 +199,14 @@ impl Algorithm for CandidateOrdinary {
 }
 
 impl CandidateOrdinary {
-    /// An election is due: "a tiebreaker variable δ, a process-specific delay, […] allows one of the
-    /// nodes to initiate the election before the other ones. […] Nodes with higher priorities have a
-    /// lower δ, and vice versa."
-    fn detect(&mut self, cx: &mut Context<'_, Self>) {
+    /// Starts the tiebreaker of a due election: "a tiebreaker variable δ, a process-specific delay, […] allows one
+    /// of the nodes to initiate the election before the other ones. […] Nodes with higher priorities have a lower δ,
+    /// and vice versa."
+    fn start_tiebreaker(&mut self, cx: &mut Context<'_, Self>) {
         if self.phase == Phase::Idle {
             self.phase = Phase::Tiebreaking;
-            let places = 1 + cx.view().above().count() as u64;
-            cx.set_timer(Timer::Tiebreaker, cx.delay_bound() * (places * self.options.delta));
+            let position = 1 + cx.view().above().count() as u64;
+            cx.set_timer(Timer::Tiebreaker, cx.delay_bound() * (position * self.options.delta));
         }
     }
 
@@ -238,60 +236,60 @@ impl CandidateOrdinary {
     fn conclude(&mut self, cx: &mut Context<'_, Self>, best_rival: Option<NodeId>) {
         self.end_election(cx);
         let Some(leader) = best_rival.or(self.candidate.then_some(cx.me())) else {
-            return self.remain_undecided(cx);
+            return self.announce_undecided(cx);
         };
-        self.believe(cx, leader, self.outlook.term().next());
+        self.follow_leader(cx, leader, self.belief.term().next());
         self.announce(cx, leader);
     }
 
-    fn remain_undecided(&mut self, cx: &mut Context<'_, Self>) {
-        match self.outlook.leader() {
-            Some(_) => self.outlook.forget(cx),
+    fn announce_undecided(&mut self, cx: &mut Context<'_, Self>) {
+        match self.belief.leader() {
+            Some(_) => self.belief.clear_leader(cx),
             None => cx.announce(Announcement::Undecided),
         }
-        self.detect(cx);
+        self.start_tiebreaker(cx);
     }
 
     fn end_election(&mut self, cx: &mut Context<'_, Self>) {
         match self.phase {
             Phase::Idle => return,
             Phase::Tiebreaking => cx.cancel_timer(Timer::Tiebreaker),
-            Phase::StandingBack => cx.cancel_timer(Timer::Elected),
+            Phase::AwaitingResult => cx.cancel_timer(Timer::Elected),
             Phase::Polling(_) => cx.cancel_timer(Timer::Alive),
         }
         self.phase = Phase::Idle;
     }
 
-    fn believe(&mut self, cx: &mut Context<'_, Self>, leader: NodeId, term: Term) {
-        self.outlook.believe(cx, leader, term);
+    fn follow_leader(&mut self, cx: &mut Context<'_, Self>, leader: NodeId, term: Term) {
+        self.belief.set_leader(cx, leader, term);
         if leader == cx.me() {
-            self.tenure.lead(cx);
+            self.liveness.start_reaffirming(cx);
         } else {
-            self.tenure.hear(cx, leader);
-            self.tenure.follow(cx);
+            self.liveness.record_announcement(cx, leader);
+            self.liveness.expect_reaffirmation(cx);
         }
     }
 
     fn announce(&self, cx: &mut Context<'_, Self>, leader: NodeId) {
         for peer in cx.view().peers() {
-            cx.send(peer, Message::Elected { leader, term: self.outlook.term() });
+            cx.send(peer, Message::Elected { leader, term: self.belief.term() });
         }
     }
 
-    /// Whether this one would be preferred to this process: any candidate to an ordinary process, a
-    /// better one to a candidate.
+    /// Returns whether the peer is preferred to this process: any candidate to an ordinary process, a better one to
+    /// a candidate.
     fn is_rival(&self, cx: &Context<'_, Self>, peer: NodeId) -> bool {
         self.options.is_candidate(peer) && (!self.candidate || cx.view().outranks(peer, cx.me()))
     }
 
-    /// Whether this process would be preferred to that candidate.
+    /// Returns whether this process is preferred to that candidate.
     fn is_rival_of(&self, cx: &Context<'_, Self>, candidate: NodeId) -> bool {
         self.candidate && cx.view().outranks(cx.me(), candidate)
     }
 
     /// The rivals that are not suspected.
     fn rivals(&self, cx: &Context<'_, Self>) -> impl Iterator<Item = NodeId> {
-        cx.view().peers().filter(|&peer| self.is_rival(cx, peer) && !self.outlook.suspects(peer))
+        cx.view().peers().filter(|&peer| self.is_rival(cx, peer) && !self.belief.is_suspected(peer))
     }
 
     fn on_election(&mut self, cx: &mut Context<'_, Self>, from: NodeId) {
@@ -300,7 +298,7 @@ impl CandidateOrdinary {
         }
         if self.phase == Phase::Tiebreaking {
             self.end_election(cx);
-            self.phase = Phase::StandingBack;
+            self.phase = Phase::AwaitingResult;
             cx.set_timer(Timer::Elected, cx.delay_bound() * self.options.elected_timeout);
         }
     }
@@ -309,23 +307,24 @@ impl CandidateOrdinary {
         if !self.options.is_candidate(leader) || !cx.view().contains(leader) {
             return;
         }
-        // One that is elected while it has something to find out asks those that could tell.
-        let unsure = leader == cx.me() && self.phase != Phase::Idle && self.rivals(cx).next().is_some();
-        if unsure || self.is_rival_of(cx, leader) {
-            self.outlook.hear(term);
+        // A process that is elected while an election is due asks its rivals first.
+        let must_ask_rivals =
+            leader == cx.me() && self.phase != Phase::Idle && self.rivals(cx).next().is_some();
+        if must_ask_rivals || self.is_rival_of(cx, leader) {
+            self.belief.observe_term(term);
             self.call_election(cx);
-        } else if self.tenure.doubts(cx, &self.outlook, leader, term) {
-            self.detect(cx);
-        } else if self.outlook.suspects(leader) {
-            self.tenure.hear(cx, leader);
-            self.outlook.pass_over(leader);
-            if self.outlook.leader().is_none() {
-                self.detect(cx);
+        } else if self.liveness.may_be_superseded(cx, &self.belief, leader, term) {
+            self.start_tiebreaker(cx);
+        } else if self.belief.is_suspected(leader) {
+            self.liveness.record_announcement(cx, leader);
+            self.belief.reject_claim(leader);
+            if self.belief.leader().is_none() {
+                self.start_tiebreaker(cx);
             }
         } else {
-            let former = self.outlook.leader().filter(|&former| former != leader);
+            let former = self.belief.leader().filter(|&former| former != leader);
             self.end_election(cx);
-            self.believe(cx, leader, term);
+            self.follow_leader(cx, leader, term);
             match former {
                 Some(former) if former == cx.me() => self.announce(cx, leader),
                 Some(better) if leader == cx.me() => cx.send(better, Message::Deposed { term }),
@@ -343,8 +342,8 @@ impl Process for CandidateOrdinary {
 
     fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<()>) {
         match start {
-            Start::Fresh => self.tenure.follow(cx),
-            Start::Recovered(_) => self.detect(cx),
+            Start::Fresh => self.liveness.expect_reaffirmation(cx),
+            Start::Recovered(_) => self.start_tiebreaker(cx),
         }
     }
 
@@ -371,18 +370,18 @@ impl Process for CandidateOrdinary {
             (Timer::Alive, _) => {}
             (Timer::Reaffirm, _) => {
                 self.announce(cx, cx.me());
-                self.tenure.lead(cx);
+                self.liveness.start_reaffirming(cx);
             }
             (Timer::Leader, _) => {
-                self.outlook.forget(cx);
-                self.detect(cx);
+                self.belief.clear_leader(cx);
+                self.start_tiebreaker(cx);
             }
         }
     }
 
     fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        if self.outlook.suspect(cx, peer) {
-            self.detect(cx);
+        if self.belief.suspect(cx, peer) {
+            self.start_tiebreaker(cx);
         }
         if let Phase::Polling(poll) = &mut self.phase {
             poll.on_suspect(peer);
@@ -394,31 +393,31 @@ impl Process for CandidateOrdinary {
     }
 
     fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        let missed = self.outlook.restore(cx, peer);
-        let leads = self.outlook.leads(cx);
+        let should_lead = self.belief.restore(cx, peer);
+        let leads = self.belief.is_leader(cx);
         let rival = self.is_rival(cx, peer);
         match &mut self.phase {
             _ if leads && !rival => {
-                cx.send(peer, Message::Elected { leader: cx.me(), term: self.outlook.term() });
+                cx.send(peer, Message::Elected { leader: cx.me(), term: self.belief.term() });
             }
             Phase::Polling(poll) if rival => {
-                poll.expect(peer);
+                poll.await_reply(peer);
                 cx.send(peer, Message::Election);
                 self.await_replies(cx);
             }
             _ if leads => self.call_election(cx),
-            _ if missed && self.options.is_candidate(peer) => self.detect(cx),
+            _ if should_lead && self.options.is_candidate(peer) => self.start_tiebreaker(cx),
             _ => {}
         }
     }
 
     fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
-        let overtaken = match self.outlook.leader() {
+        let must_replace = match self.belief.leader() {
             Some(leader) if leader == cx.me() => self.rivals(cx).next().is_some(),
             Some(leader) => self.is_rival_of(cx, leader),
             None => false,
         };
-        if overtaken {
+        if must_replace {
             self.call_election(cx);
         }
     }

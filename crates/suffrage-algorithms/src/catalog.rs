@@ -1,4 +1,4 @@
-//! Every algorithm there is, by name.
+//! The catalog of all algorithms, by name.
 
 use crate::{
     announce, bully, candidate_ordinary, chang_roberts, collecting_ring, grid_quorum, gupta, invitation,
@@ -44,7 +44,7 @@ mod tests {
                 if !shown.is_empty() {
                     (parameter.set)(&mut options, &shown).unwrap_or_else(|error| {
                         panic!(
-                            "{}: --{} shows `{shown}` and refuses it: {error}",
+                            "{}: --{} prints `{shown}` but does not parse it: {error}",
                             A::CONTRACT.name,
                             parameter.name
                         )
@@ -58,12 +58,12 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_and_parameters_read_what_they_show() {
+    fn names_are_unique_and_parameters_parse_what_they_print() {
         let names: BTreeSet<_> = CONTRACTS.iter().map(|contract| contract.name).collect();
         assert_eq!(names.len(), CONTRACTS.len());
         for name in names {
             assert_eq!(visit(name, Check), Some(name));
         }
-        assert_eq!(visit("dictatorship", Check), None);
+        assert_eq!(visit("no-such-algorithm", Check), None);
     }
 }

@@ -1,50 +1,51 @@
 //! Election by a row and a column of a grid (Maekawa 1985, as applied to election in Ramanathan et al.
 //! 2007, section 8).
 //!
-//! Model: partially synchronous, crash and recovery with the disk kept; everybody knows everybody, and
-//! with it the grid. A failure detector tells when to call an election; without one, the application does
-//! (`Campaign`), or the leader's silence (`reaffirm`).
+//! Model: partially synchronous, crash and recovery with the disk kept; every process knows all members, and with
+//! them the grid. A failure detector triggers elections; without a detector, the application does (`Campaign`), or
+//! the leader's silence (`reaffirm`).
 //!
 //! ```text
 //!   1 2 3     5 ──Request──▶ 2, 4, 6, 8        its row and column, and itself
-//!   4 5 6     5 ◀──Locked─── 2, 4, 6, 8        each is locked for one at a time
+//!   4 5 6     5 ◀──Locked─── 2, 4, 6, 8        each is locked for one candidate at a time
 //!   7 8 9     5 ──Elected──▶ all others        5 has all the locks
 //!
-//!   9 ──Request──▶ 6 (locked for 5)            a better one wants the lock
+//!   9 ──Request──▶ 6 (locked for 5)            a better candidate wants the lock
 //!   5 ◀──Inquire── 6                           "can you do without?"
-//!   5 ──Relinquish──▶ 6                        yes, since some other has answered `Failed`
+//!   5 ──Relinquish──▶ 6                        yes, since another voter has answered `Failed`
 //!   9 ◀──Locked─── 6
 //! ```
 //!
-//! Cost: one that calls alone sends and gets `2(q - 1)` messages, q the size of its row and column, and
-//! announces itself in `N - 1`; 3 message delays. When all contend, each lock is asked for, granted,
-//! refused, inquired about and relinquished in at most 7 messages (Maekawa, 3 to 7 with the release):
-//! `O(N sqrt N)`, about `4 N sqrt N` as measured in `tests/grid_quorum.rs`. It takes at most 5 delays from
-//! when the last has stood. By 1, all requests have come; by 2, the inquiries and `Failed`, so that everybody
-//! knows whether it has to give way. Of those who do not, the worst waits only for some who do, and has all
-//! their locks by 4.
+//! Cost: a single caller sends and gets `2(q - 1)` messages, with q the size of its row and column, and announces
+//! itself in `N - 1`; 3 message delays. When all contend, each lock is requested, granted, refused, inquired about
+//! and relinquished in at most 7 messages (Maekawa, 3 to 7 with the release): `O(N sqrt N)`, about `4 N sqrt N` as
+//! measured in `tests/grid_quorum.rs`. The election takes at most 5 delays after the last candidate has started. By
+//! 1, all requests have arrived; by 2, the inquiries and `Failed`, so that every candidate knows whether it must
+//! relinquish. Of the candidates that need not, the worst waits only for candidates that do, and has all their locks
+//! by 4.
 //!
-//! Promises never two leaders in one term, whatever happens to messages and clocks, as long as disks are
-//! kept: any two quorums meet, whoever they meet in holds one lock a term, saves it before it says so, and
-//! gives it to another only when its holder says that it has not won. And that some time after faults
-//! stop, whoever can talk to all of a row and a column follows one leader. Does not promise that a leader
-//! which lost its quorum knows it: it leads those that it reaches until it hears of a later term. Nor that
-//! the best leads: ranks decide only between those who contend at the same time.
+//! Promise: never two leaders in one term, whatever happens to messages and clocks, as long as disks are kept. Any
+//! two quorums intersect. The common voter holds one lock per term, saves it before it grants it, and grants it to
+//! another candidate only when its holder declares that it has not won. Some time after faults stop, all processes
+//! that can reach a complete row and a complete column follow one leader. Not promised: that a leader without a
+//! quorum knows it. It leads the processes that it reaches until it receives a later term. Nor is it promised that
+//! the best leads: ranks decide only between simultaneous candidates.
 //!
-//! Readings:
-//! - Maekawa's is mutual exclusion. For an election, the winner keeps its locks for the whole term, and
-//!   its `Elected` stands for `Release`. A new election is a new term, in which all locks are free. Whoever
-//!   hears of a term in which nobody leads yet joins it, so that those who contend meet.
-//! - One that is first in line is told `Failed` when a better one comes, without which Maekawa's can
+//! Interpretations:
+//! - Maekawa's algorithm is mutual exclusion. In the election the winner keeps its locks for the whole term, and its
+//!   `Elected` replaces `Release`. A new election is a new term, in which all locks are free. A process that learns
+//!   of a term without a leader joins it, so that candidates compete in the same term.
+//! - The first waiting candidate gets `Failed` when a better one arrives; without that, Maekawa's algorithm can
 //!   deadlock (Sanders 1987).
-//! - A voter numbers its grants, so that a doubled or late message about an earlier one changes nothing.
-//! - "An arbitrarily selected single row and column": a candidate takes its own; in place of one with a
-//!   member that is suspected, or left two requests unanswered, the next one. If no row and column is
-//!   left it waits, and starts again.
-//! - A process that recovers asks for the leader first (`Ask`), and may have won before: it never stands
-//!   in a term in which it may have stood. It saves the term of the latest leader, lest it follow an earlier
-//!   one that has not heard of its own period, and that one follow it. One that lost its disk does not lock any more.
-//! - A lock whose holder died blocks its term. Candidates lose patience, and begin the next.
+//! - A voter numbers its grants, so that a duplicated or late message about an earlier grant changes nothing.
+//! - "An arbitrarily selected single row and column": a candidate takes its own. A row or column with a member that
+//!   is suspected, or left two requests unanswered, is replaced by the next one. If no row and column is left, the
+//!   candidate waits, and starts again.
+//! - A recovered process asks for the leader first (`Ask`), and may have won before: it never campaigns in a term in
+//!   which it may have campaigned. It saves the term of the latest leader. Otherwise it could follow an earlier
+//!   leader that does not know its own later leadership, while that leader follows it. A process that lost its disk
+//!   grants no locks any more.
+//! - A lock whose holder died blocks its term. Candidates time out, and begin the next term.
 
 mod candidacy;
 mod lock;
@@ -57,38 +58,39 @@ use self::candidacy::{Ballot, Candidacy, State};
 use self::lock::Lock;
 pub use self::message::Message;
 pub use self::voter::Saved;
-use super::Tenure;
+use super::LeaderLiveness;
 use suffrage_core::parameters;
 use suffrage_core::{
     Algorithm, Announcement, Choice, Command, Context, Contract, Cost, Detection, Electorate, Formula, Grid,
     NodeId, Parameter, Process, Safety, Start, Synchrony, Term, Topology,
 };
 
-/// What a process waits for.
+/// The timers of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timer {
-    /// As a candidate: answers to its requests.
+    /// The candidate's wait for answers to its requests is over.
     Answers,
-    /// Without a leader: somebody to be elected.
+    /// The wait for a leader is over.
     Patience,
-    /// As a leader: the next time to repeat the announcement.
+    /// The leader is due to repeat its announcement.
     Reaffirm,
-    /// As a follower: the leader's repeated announcement.
+    /// A follower has missed the leader's repeated announcement.
     Leader,
 }
 
 suffrage_core::timer_indices!(Timer { Answers, Patience, Reaffirm, Leader });
 
-/// What can be set about the algorithm; times in message delays.
+/// The options of the algorithm; times in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// How long to wait before a request is repeated.
+    /// The time to wait before a request is repeated.
     pub retry: u64,
-    /// How long to wait at least for a leader before a new term is begun, up to twice that.
+    /// The minimum time to wait for a leader before a new term begins; the time-out is drawn from this to twice
+    /// this.
     pub patience: u64,
-    /// How often a leader repeats its announcement.
+    /// The period of a leader's repeated announcement.
     pub reaffirm: Option<u64>,
-    /// A deliberate mistake: nothing is saved.
+    /// A deliberate bug: no state is saved.
     pub forget_locks: bool,
 }
 
@@ -104,28 +106,29 @@ pub struct GridQuorum {
     options: Options,
     lock: Lock,
     voter: bool,
-    /// The latest term in which this process may have stood.
-    stood: Term,
+    /// The latest term in which this process may have campaigned.
+    campaigned: Term,
     candidacy: Option<Candidacy>,
     leader: Option<NodeId>,
-    /// The term of the latest leader heard of.
-    heard: Term,
+    /// The term of the latest known leader.
+    leader_term: Term,
     suspects: BTreeSet<NodeId>,
-    /// Those who left requests unanswered, and have not been heard since.
-    silent: BTreeSet<NodeId>,
-    tenure: Tenure<Timer>,
+    /// The voters that left requests unanswered, and have sent no message since.
+    unresponsive: BTreeSet<NodeId>,
+    liveness: LeaderLiveness<Timer>,
 }
 
 /// The sizes of the members' rows and columns.
 fn quorum_sizes(members: u64) -> impl Iterator<Item = u64> {
     let grid = Grid::of(members as usize);
-    (0..members as usize).map(move |slot| grid.quorum(grid.place(slot).0, grid.place(slot).1).len() as u64)
+    (0..members as usize)
+        .map(move |slot| grid.quorum(grid.position(slot).0, grid.position(slot).1).len() as u64)
 }
 
 impl Algorithm for GridQuorum {
     const CONTRACT: Contract = Contract {
         name: "grid-quorum",
-        summary: "Whoever locks all of a row and a column of the grid is elected for a term.",
+        summary: "A candidate that locks a whole row and a whole column of the grid is elected for a term.",
         source: "Maekawa 1985; Ramanathan et al. 2007, section 8",
         topology: Topology::Complete,
         synchrony: Synchrony::PartiallySynchronous,
@@ -134,7 +137,7 @@ impl Algorithm for GridQuorum {
         detection: Detection::Detector,
         electorate: Electorate::Grid,
         needs_disk: true,
-        persists: true,
+        retries: true,
         under_loss: &[("reaffirm", "10")],
         safety: Safety::AtMostOnePerTerm,
         choice: Choice::Any,
@@ -156,17 +159,17 @@ impl Algorithm for GridQuorum {
     type Options = Options;
 
     const PARAMETERS: &'static [Parameter<Options>] = &[
-        parameters::delays_parameter!("retry", retry, "How long to wait before a request is repeated"),
+        parameters::delays_parameter!("retry", retry, "Time to wait before a request is repeated"),
         parameters::delays_parameter!(
             "patience",
             patience,
-            "How long to wait for a leader, up to twice this, before a new term is begun"
+            "Minimum time to wait for a leader before a new term begins; each time-out is drawn from this to twice this"
         ),
         parameters::reaffirm_parameter!(),
         parameters::switch_parameter!(
             "forget-locks",
             forget_locks,
-            "A deliberate mistake: terms and locks are not saved, to show that the checker finds it"
+            "A deliberate bug: terms and locks are not saved, to show that the checker finds it"
         ),
     ];
 
@@ -175,20 +178,20 @@ impl Algorithm for GridQuorum {
             options: *options,
             lock: Lock::default(),
             voter: true,
-            stood: Term::default(),
+            campaigned: Term::default(),
             candidacy: None,
             leader: None,
-            heard: Term::default(),
+            leader_term: Term::default(),
             suspects: BTreeSet::new(),
-            silent: BTreeSet::new(),
-            tenure: Tenure::new(options.reaffirm, Timer::Reaffirm, Timer::Leader),
+            unresponsive: BTreeSet::new(),
+            liveness: LeaderLiveness::new(options.reaffirm, Timer::Reaffirm, Timer::Leader),
         }
     }
 }
 
 impl GridQuorum {
-    /// Says something to somebody, perhaps itself.
-    fn say(&mut self, cx: &mut Context<'_, Self>, to: NodeId, message: Message) {
+    /// Sends a message to a process. A message to this process itself is handled at once (loopback).
+    fn send(&mut self, cx: &mut Context<'_, Self>, to: NodeId, message: Message) {
         if to == cx.me() {
             self.handle(cx, to, message);
         } else {
@@ -196,66 +199,66 @@ impl GridQuorum {
         }
     }
 
-    fn tell_all(&self, cx: &mut Context<'_, Self>, message: Message) {
+    fn send_to_all(&self, cx: &mut Context<'_, Self>, message: Message) {
         for peer in cx.view().peers() {
             cx.send(peer, message);
         }
     }
 
-    fn leads(&self, cx: &Context<'_, Self>) -> bool {
+    fn is_leader(&self, cx: &Context<'_, Self>) -> bool {
         self.leader == Some(cx.me())
     }
 
-    fn forget_leader(&mut self, cx: &mut Context<'_, Self>) {
+    fn clear_leader(&mut self, cx: &mut Context<'_, Self>) {
         if let Some(leader) = self.leader.take() {
             let led = leader == cx.me();
             cx.announce(if led { Announcement::SteppedDown } else { Announcement::Undecided });
         }
     }
 
-    /// Stands in the current term if nobody leads in it yet, otherwise in the next.
-    fn stand(&mut self, cx: &mut Context<'_, Self>) {
-        let open = self.lock.term > self.heard && self.lock.term > self.stood;
+    /// Campaigns in the current term if it has no leader yet, otherwise in the next.
+    fn start_candidacy(&mut self, cx: &mut Context<'_, Self>) {
+        let open = self.lock.term > self.leader_term && self.lock.term > self.campaigned;
         let term = if open { self.lock.term } else { self.lock.term.next() };
-        if !self.voter || term <= self.heard || term <= self.stood {
+        if !self.voter || term <= self.leader_term || term <= self.campaigned {
             return;
         }
-        self.forget_leader(cx);
-        self.lose_patience_later(cx);
-        if self.available(cx).is_none() {
-            // Next time, the silent are asked again.
-            return self.silent.clear();
+        self.clear_leader(cx);
+        self.set_patience_timer(cx);
+        if self.available_quorum(cx).is_none() {
+            // The unresponsive voters are asked again next time.
+            return self.unresponsive.clear();
         }
         if term > self.lock.term {
-            self.enter(cx, term);
+            self.enter_term(cx, term);
         }
-        self.stood = term;
+        self.campaigned = term;
         self.candidacy = Some(Candidacy::default());
         self.ask_quorum(cx);
     }
 
-    fn lose_patience_later(&mut self, cx: &mut Context<'_, Self>) {
+    fn set_patience_timer(&mut self, cx: &mut Context<'_, Self>) {
         let least = cx.delay_bound() * self.options.patience;
         let after = least + least.scale(cx.rng().unit());
         cx.set_timer(Timer::Patience, after);
     }
 
-    /// A row and a column whose members are locked for this candidate, or may be there to be asked.
-    fn available(&self, cx: &Context<'_, Self>) -> Option<BTreeSet<NodeId>> {
+    /// A row and a column whose members are locked for this candidate, or can be asked.
+    fn available_quorum(&self, cx: &Context<'_, Self>) -> Option<BTreeSet<NodeId>> {
         let (view, grid) = (cx.view(), Grid::of(cx.view().group_len()));
         let present = |slot| {
             let id = view.in_slot(slot);
             let ballot = self.candidacy.as_ref().and_then(|candidacy| candidacy.ballots.get(&id));
             let locked = ballot.is_some_and(|ballot| matches!(ballot.state, State::Locked { .. }));
-            locked || !self.silent.contains(&id) && !self.suspects.contains(&id)
+            locked || !self.unresponsive.contains(&id) && !self.suspects.contains(&id)
         };
         let (row, column) = grid.available(view.slot(), present)?;
         Some(grid.quorum(row, column).into_iter().map(|slot| view.in_slot(slot)).collect())
     }
 
-    /// Asks a quorum that is available, and lets the others go.
+    /// Asks an available quorum, and releases the other voters.
     fn ask_quorum(&mut self, cx: &mut Context<'_, Self>) {
-        let Some(quorum) = self.available(cx) else { return self.withdraw(cx) };
+        let Some(quorum) = self.available_quorum(cx) else { return self.withdraw(cx) };
         let Some(candidacy) = &mut self.candidacy else { return };
         let spare: Vec<NodeId> =
             candidacy.ballots.keys().copied().filter(|id| !quorum.contains(id)).collect();
@@ -264,14 +267,14 @@ impl GridQuorum {
         candidacy.ballots.extend(new.iter().map(|&id| (id, asked)));
         spare.into_iter().for_each(|voter| self.release(cx, voter));
         let term = self.lock.term;
-        new.into_iter().for_each(|voter| self.say(cx, voter, Message::Request { term }));
+        new.into_iter().for_each(|voter| self.send(cx, voter, Message::Request { term }));
         if self.candidacy.is_some() {
             cx.set_timer(Timer::Answers, cx.delay_bound() * self.options.retry);
         }
-        self.count(cx);
+        self.check_victory(cx);
     }
 
-    /// Does without this voter.
+    /// Releases this voter.
     fn release(&mut self, cx: &mut Context<'_, Self>, voter: NodeId) {
         let Some(candidacy) = &mut self.candidacy else { return };
         let Some(ballot) = candidacy.ballots.remove(&voter) else { return };
@@ -279,11 +282,11 @@ impl GridQuorum {
             State::Locked { grant, .. } => Some(grant),
             _ => None,
         };
-        candidacy.given_back.extend(grant.map(|grant| (voter, grant)));
-        self.say(cx, voter, Message::Release { term: self.lock.term, grant });
+        candidacy.returned.extend(grant.map(|grant| (voter, grant)));
+        self.send(cx, voter, Message::Release { term: self.lock.term, grant });
     }
 
-    /// Ends its candidacy before it is decided.
+    /// Ends the candidacy before it is decided.
     fn withdraw(&mut self, cx: &mut Context<'_, Self>) {
         let Some(candidacy) = &self.candidacy else { return };
         let voters: Vec<NodeId> = candidacy.ballots.keys().copied().collect();
@@ -292,26 +295,26 @@ impl GridQuorum {
         cx.cancel_timer(Timer::Answers);
     }
 
-    /// "When all members of S_i are locked", it has won.
-    fn count(&mut self, cx: &mut Context<'_, Self>) {
+    /// Checks for a victory: "When all members of S_i are locked", the candidate has won.
+    fn check_victory(&mut self, cx: &mut Context<'_, Self>) {
         if !self.candidacy.as_ref().is_some_and(Candidacy::has_won) {
             return;
         }
         self.candidacy = None;
         cx.cancel_timer(Timer::Answers);
         cx.cancel_timer(Timer::Patience);
-        (self.leader, self.heard) = (Some(cx.me()), self.lock.term);
+        (self.leader, self.leader_term) = (Some(cx.me()), self.lock.term);
         self.save(cx);
-        cx.announce(Announcement::Elected { leader: cx.me(), term: self.heard });
+        cx.announce(Announcement::Elected { leader: cx.me(), term: self.leader_term });
         self.reaffirm(cx);
     }
 
     fn reaffirm(&mut self, cx: &mut Context<'_, Self>) {
-        self.tell_all(cx, Message::Elected { term: self.heard });
-        self.tenure.lead(cx);
+        self.send_to_all(cx, Message::Elected { term: self.leader_term });
+        self.liveness.start_reaffirming(cx);
     }
 
-    /// The candidacy and the ballot of a voter that has just been heard, if they are of this term.
+    /// The ballot of a voter that has just answered, if the answer is of this term.
     fn ballot(&mut self, voter: NodeId, term: Term) -> Option<&mut Ballot> {
         let ballot = self.candidacy.as_mut().filter(|_| term == self.lock.term)?.ballots.get_mut(&voter)?;
         ballot.unanswered = 0;
@@ -319,22 +322,22 @@ impl GridQuorum {
     }
 
     fn on_locked(&mut self, cx: &mut Context<'_, Self>, from: NodeId, term: Term, grant: u64) {
-        // Without a candidacy, this process may have won, crashed, and forgotten: it keeps its locks.
+        // Without a candidacy, this process may have won and lost its state in a crash: the locks stay granted.
         let Some(candidacy) = self.candidacy.as_mut().filter(|_| term == self.lock.term) else { return };
-        let given_back = candidacy.given_back.get(&from).copied().unwrap_or(0);
+        let returned = candidacy.returned.get(&from).copied().unwrap_or(0);
         let Some(ballot) = candidacy.ballots.get_mut(&from) else {
-            candidacy.given_back.insert(from, grant.max(given_back));
-            return self.say(cx, from, Message::Release { term, grant: Some(grant) });
+            candidacy.returned.insert(from, grant.max(returned));
+            return self.send(cx, from, Message::Release { term, grant: Some(grant) });
         };
         ballot.unanswered = 0;
-        if grant <= given_back {
-            return self.say(cx, from, Message::Relinquish { term, grant });
+        if grant <= returned {
+            return self.send(cx, from, Message::Relinquish { term, grant });
         }
         match ballot.state {
             State::Locked { grant: held, .. } if held >= grant => {}
             _ => ballot.state = State::Locked { grant, inquired: false },
         }
-        self.count(cx);
+        self.check_victory(cx);
     }
 
     fn on_failed(&mut self, cx: &mut Context<'_, Self>, from: NodeId, term: Term) {
@@ -346,7 +349,7 @@ impl GridQuorum {
     }
 
     fn on_inquire(&mut self, cx: &mut Context<'_, Self>, from: NodeId, term: Term, grant: u64) {
-        // It may have overtaken the `Locked` that it is about.
+        // The inquiry may have overtaken its `Locked`.
         self.on_locked(cx, from, term, grant);
         let Some(Ballot { state: State::Locked { grant: held, inquired }, .. }) = self.ballot(from, term)
         else {
@@ -358,7 +361,7 @@ impl GridQuorum {
         }
     }
 
-    /// Gives back what was inquired about if it cannot win now.
+    /// Returns the locks that were inquired about, if this candidate cannot win now.
     fn relinquish(&mut self, cx: &mut Context<'_, Self>) {
         let term = self.lock.term;
         let Some(candidacy) = self.candidacy.as_mut().filter(|candidacy| candidacy.cannot_win()) else {
@@ -368,37 +371,39 @@ impl GridQuorum {
         for (&voter, ballot) in &mut candidacy.ballots {
             if let State::Locked { grant, inquired: true } = ballot.state {
                 ballot.state = State::Relinquished;
-                candidacy.given_back.insert(voter, grant);
+                candidacy.returned.insert(voter, grant);
                 given.push((voter, grant));
             }
         }
-        given.into_iter().for_each(|(voter, grant)| self.say(cx, voter, Message::Relinquish { term, grant }));
+        given
+            .into_iter()
+            .for_each(|(voter, grant)| self.send(cx, voter, Message::Relinquish { term, grant }));
     }
 
-    /// Repeats what was not granted, and does without those who do not answer.
+    /// Repeats requests that were not granted, and replaces voters that do not answer.
     fn ask_again(&mut self, cx: &mut Context<'_, Self>) {
         let term = self.lock.term;
         let Some(candidacy) = &mut self.candidacy else { return };
-        let mut again = Vec::new();
+        let mut repeated = Vec::new();
         for (&voter, ballot) in &mut candidacy.ballots {
             match ballot.state {
                 State::Locked { .. } => {}
-                _ if ballot.unanswered >= 2 => drop(self.silent.insert(voter)),
+                _ if ballot.unanswered >= 2 => drop(self.unresponsive.insert(voter)),
                 _ => {
                     ballot.unanswered += 1;
-                    again.push(voter);
+                    repeated.push(voter);
                 }
             }
         }
-        again.into_iter().for_each(|voter| self.say(cx, voter, Message::Request { term }));
+        repeated.into_iter().for_each(|voter| self.send(cx, voter, Message::Request { term }));
         self.ask_quorum(cx);
     }
 
-    /// Believes in a leader that speaks for itself, or of which another does.
+    /// Accepts a leader that announced itself, or that another process named.
     fn on_elected(&mut self, cx: &mut Context<'_, Self>, leader: NodeId, term: Term) {
-        let news = self.leader != Some(leader) || term > self.heard;
-        let rival = term == self.heard && self.leader.is_some_and(|known| known != leader);
-        if leader == cx.me() || term < self.heard || rival || self.suspects.contains(&leader) {
+        let changed = self.leader != Some(leader) || term > self.leader_term;
+        let is_rival = term == self.leader_term && self.leader.is_some_and(|known| known != leader);
+        if leader == cx.me() || term < self.leader_term || is_rival || self.suspects.contains(&leader) {
             return;
         }
         if term >= self.lock.term {
@@ -407,22 +412,22 @@ impl GridQuorum {
         }
         self.withdraw(cx);
         cx.cancel_timer(Timer::Patience);
-        (self.leader, self.heard) = (Some(leader), term);
+        (self.leader, self.leader_term) = (Some(leader), term);
         if term > self.lock.term {
-            self.enter(cx, term);
-        } else if news {
+            self.enter_term(cx, term);
+        } else if changed {
             self.save(cx);
         }
-        self.tenure.follow(cx);
-        if news {
+        self.liveness.expect_reaffirmation(cx);
+        if changed {
             cx.announce(Announcement::Elected { leader, term });
         }
     }
 
     fn on_claim(&mut self, cx: &mut Context<'_, Self>, from: NodeId, term: Term) {
-        if term < self.heard && self.leader.is_some() {
+        if term < self.leader_term && self.leader.is_some() {
             let message = self.outdated(term);
-            return self.say(cx, from, message);
+            return self.send(cx, from, message);
         }
         self.on_elected(cx, from, term);
     }
@@ -437,35 +442,36 @@ impl GridQuorum {
         if let Some((leader, since)) = elected {
             self.on_elected(cx, leader, since);
         }
-        // What was refused earlier is not asked for any more: to go on to the next term for that would
-        // have two that are a term apart overtake each other for ever.
+        // A refusal of an earlier request is ignored. Otherwise two candidates that are a term apart would overtake
+        // each other for ever.
         if self.candidacy.is_some() && refused == self.lock.term && term >= refused {
             self.candidacy = None;
             if term > self.lock.term {
-                self.enter(cx, term);
+                self.enter_term(cx, term);
             }
-            self.stand(cx);
+            self.start_candidacy(cx);
         }
     }
 
     fn on_ask(&mut self, cx: &mut Context<'_, Self>, from: NodeId) {
-        if self.leads(cx) {
-            cx.send(from, Message::Elected { term: self.heard });
+        if self.is_leader(cx) {
+            cx.send(from, Message::Elected { term: self.leader_term });
         }
     }
 
-    /// Whether this peer is there to be told to stand, as far as is known.
+    /// Returns whether this peer can take over, as far as this process knows.
     fn may_succeed(&self, cx: &Context<'_, Self>, peer: NodeId) -> bool {
         peer != cx.me() && cx.view().contains(peer) && !self.suspects.contains(&peer)
     }
 
-    /// Lets go, and has another stand; in case it does not, this one does after a while.
+    /// Steps down, and asks another process to campaign. If that process does not, this one campaigns after a
+    /// time-out.
     fn hand_over(&mut self, cx: &mut Context<'_, Self>, to: Option<NodeId>) {
-        self.forget_leader(cx);
+        self.clear_leader(cx);
         cx.cancel_timer(Timer::Reaffirm);
-        self.lose_patience_later(cx);
+        self.set_patience_timer(cx);
         if let Some(to) = to {
-            cx.send(to, Message::Stand { term: self.heard });
+            cx.send(to, Message::Stand { term: self.leader_term });
         }
     }
 
@@ -485,16 +491,16 @@ impl GridQuorum {
         }
     }
 
-    /// Stands in place of the leader of that term, unless another has led since.
+    /// Campaigns in place of the leader of that term, unless there has been another leader since.
     fn on_stand(&mut self, cx: &mut Context<'_, Self>, term: Term) {
-        if term >= self.heard {
+        if term >= self.leader_term {
             self.campaign(cx);
         }
     }
 
     fn campaign(&mut self, cx: &mut Context<'_, Self>) {
-        if self.candidacy.is_none() && !self.leads(cx) {
-            self.stand(cx);
+        if self.candidacy.is_none() && !self.is_leader(cx) {
+            self.start_candidacy(cx);
         }
     }
 }
@@ -508,17 +514,17 @@ impl Process for GridQuorum {
     fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<Saved>) {
         if let Start::Recovered(saved) = start {
             self.recover(saved);
-            self.tell_all(cx, Message::Ask);
+            self.send_to_all(cx, Message::Ask);
             // A round trip takes two message delays.
             cx.set_timer(Timer::Patience, cx.delay_bound() * 3);
         }
         self.save(cx);
-        self.tenure.follow(cx);
+        self.liveness.expect_reaffirmation(cx);
     }
 
     fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         if from != cx.me() && cx.view().contains(from) {
-            self.silent.remove(&from);
+            self.unresponsive.remove(&from);
             self.handle(cx, from, message);
         }
     }
@@ -528,11 +534,11 @@ impl Process for GridQuorum {
             Timer::Answers => self.ask_again(cx),
             Timer::Patience => {
                 self.candidacy = None;
-                self.stand(cx);
+                self.start_candidacy(cx);
             }
             Timer::Reaffirm => self.reaffirm(cx),
             Timer::Leader => {
-                self.forget_leader(cx);
+                self.clear_leader(cx);
                 self.campaign(cx);
             }
         }
@@ -542,7 +548,7 @@ impl Process for GridQuorum {
         self.suspects.insert(peer);
         let state = self.candidacy.as_ref().and_then(|candidacy| candidacy.ballots.get(&peer));
         if self.leader == Some(peer) {
-            self.forget_leader(cx);
+            self.clear_leader(cx);
             self.campaign(cx);
         } else if state.is_some_and(|ballot| !matches!(ballot.state, State::Locked { .. })) {
             self.ask_quorum(cx);
@@ -551,8 +557,8 @@ impl Process for GridQuorum {
 
     fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         self.suspects.remove(&peer);
-        match self.leads(cx) {
-            true => cx.send(peer, Message::Elected { term: self.heard }),
+        match self.is_leader(cx) {
+            true => cx.send(peer, Message::Elected { term: self.leader_term }),
             false => cx.send(peer, Message::Ask),
         }
     }
@@ -560,13 +566,13 @@ impl Process for GridQuorum {
     fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         match command {
             Command::Campaign => self.campaign(cx),
-            Command::Resign if self.leads(cx) => {
+            Command::Resign if self.is_leader(cx) => {
                 let view = cx.view();
-                let heirs = view.peers().filter(|&peer| self.may_succeed(cx, peer));
-                let best = heirs.max_by_key(|&peer| view.rank(peer));
+                let successors = view.peers().filter(|&peer| self.may_succeed(cx, peer));
+                let best = successors.max_by_key(|&peer| view.rank(peer));
                 self.hand_over(cx, best);
             }
-            Command::Transfer(to) if self.leads(cx) && self.may_succeed(cx, to) => {
+            Command::Transfer(to) if self.is_leader(cx) && self.may_succeed(cx, to) => {
                 self.hand_over(cx, Some(to));
             }
             Command::Resign | Command::Transfer(_) => {}

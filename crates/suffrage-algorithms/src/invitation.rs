@@ -1,65 +1,67 @@
 //! The invitation algorithm (Garcia-Molina 1982; Database Internals, ch. 10, "Invitation Algorithm").
 //!
-//! Model: synchronous, crash and recovery, lost, doubled and late messages; everybody knows everybody.
-//! Every process starts as the leader of a group of one. Leaders look for others and merge the groups;
-//! a member asks its leader now and then whether it is there.
+//! Model: synchronous, crash and recovery, lost, duplicated and late messages; every process knows all members.
+//! Every process starts as the leader of a group of one. Leaders look for other groups and merge with them. A
+//! follower periodically asks its leader whether it is alive.
 //!
 //! ```text
 //!   1 ──Invitation {group of 1, 2 members}──▶ 3    1 leads 1 and 2; 3 leads 3 and 4
 //!   1 ◀──Accept {group of 1, [4]}──────────── 3    the larger group's leader stays; ties by rank
-//!   1 ──Ready {group of 1}──────────────────▶ 3    until now 3 has led on
-//!   3 ──Merged {group of 3 into that of 1}──▶ 4    only the smaller group is told
+//!   1 ──Ready {group of 1}──────────────────▶ 3    until now 3 still leads
+//!   3 ──Merged {group of 3 into that of 1}──▶ 4    only the smaller group is notified
 //!
 //!   1 ──Invitation──▶ 4, which follows 3: 4 ──Leader {group of 3}──▶ 1, and 1 invites 3
-//!   2 ──AreYouThere──▶ 1 ──Here──▶ 2               from time to time, counted apart
+//!   2 ──AreYouThere──▶ 1 ──Here──▶ 2               periodically, not counted
 //! ```
 //!
-//! A group's identity is its leader and a number that is saved before it is used, so that a leader never
-//! leads two groups of one name. Groups grow until they are merged into another: the larger group keeps
-//! its identity, and need not be told. What speaks of another group than the receiver's is late, and
-//! changes nothing; a leader that is spoken to as that of a group it has left says where it is now.
+//! A group's identity is its leader and a number that is saved before it is used, so that a leader never leads two
+//! groups of the same identity. Groups grow until they are merged into another: the larger group keeps its identity,
+//! and its members need no notification. A message about another group than the receiver's is late, and changes
+//! nothing. A leader that is addressed as the leader of a group it has left replies with its current group.
 //!
-//! Cost: a merger takes three messages and one to each follower in the smaller group, so that N processes
-//! take `3 (N - 1)` if one of them gathers the others, and `2 (N - 1) + (N / 2) log2 N` if equals merge in
-//! pairs as in figure 10-4 (10 for four). Nobody is told more than `log2 N` times, since its group at least
-//! doubles. An invitation that meets a follower costs two more, one that meets a larger group one more,
-//! and in a crowd leaders run after each other: a thousand that start alone send seven messages each, and
-//! `4 N log2 N` in all is the most that was seen, not a proven bound. It happens where ranks rise along
-//! the ring and all look at their successors.
+//! Cost: a merger takes three messages and one to each follower in the smaller group. N processes therefore take `3
+//! (N - 1)` if one of them gathers the others, and `2 (N - 1) + (N / 2) log2 N` if equals merge in pairs as in
+//! figure 10-4 (10 for four). A process is notified at most `log2 N` times, since its group at least doubles each
+//! time. An invitation to a follower costs two more messages, and an invitation to the leader of a larger group one
+//! more. In large groups, invitations meet processes that have already merged: a thousand processes that start alone
+//! send seven messages each. The observed maximum is `4 N log2 N` in all, which is not a proven bound. It occurs
+//! where ranks rise along the ring and all leaders invite their successors.
 //!
-//! A leader does not look at everybody, which would cost `N^2` at the start, but at `fanout` peers
-//! outside its group, and at the next ones in ring order the next time; twice as many each time nobody
-//! answers, so that everybody is looked at within `log2 N` looks. After a healed partition any one of the
-//! other part leads to its leader, so that the next look or the one after it finds it, unless many are
-//! dead. The dead are invited as long as they are dead. Once nobody is outside, only questions and answers
-//! go on: two messages for each follower every `ask` message delays, counted apart.
+//! A leader does not invite all members at once, which would cost `N^2` at the start. It invites `fanout` peers
+//! outside its group, and the next ones in ring order the next time; twice as many each time no peer answers, so
+//! that all are invited within `log2 N` looks. After a healed partition any member of the other component names its
+//! leader, so that the next look or the one after it finds the leader, unless many members are dead. Dead members
+//! are invited as long as they are dead. Once no member is outside, only questions and answers continue: two
+//! messages for each follower every `ask` message delays, which are not counted.
 //!
-//! Promises that some time after faults stop, each component whose members can all talk to each other is
-//! one group. Within `silence + 2 ask` message delays everybody has left what is gone, or is looked for
-//! again; from then on it is a start with fewer groups, for which `2 look (1 + log2 N)` is the most that was
-//! seen. For up to nine processes that is less than 200 message delays with the defaults; in 100,000
-//! storms it took 90 at most. Does not promise who leads, and allows several leaders *by definition*:
-//! everybody at the start, one in each part under partition, and a few while late messages or wrong
-//! suspicions last. A leader that fails leaves its followers alone, each in a group of its own, to merge
-//! again. Where two groups' leaders cannot talk although others of them can, they stay apart.
+//! Promise: some time after faults stop, each component whose members can all reach each other is one group. Within
+//! `silence + 2 ask` message delays every process has left a group whose leader is gone, or is invited again. From
+//! then on the situation is a start with fewer groups, for which the observed maximum is `2 look (1 + log2 N)`. For
+//! up to nine processes that is less than 200 message delays with the defaults; the maximum in 100,000 storms was 90
+//! message delays.
 //!
-//! Readings:
-//! - The book lets a group be merged at a word; Garcia-Molina's `Accept` and `Ready` stand between, so
-//!   that a group is never handed to a leader that is gone or does not hear it. While a leader waits for
-//!   `Ready` it answers outsiders as a follower of the one it is about to join, and confirms nobody:
-//!   otherwise leaders that join each other in a circle would leave nobody to lead.
-//! - `Accept` hands the list of followers over, so that sizes are right at once and those told need not
-//!   answer. Garcia-Molina gives every merger a new number and tells everybody; the book tells only the
+//! Not promised: which process leads. Several leaders are allowed *by definition*: every process at the start, one
+//! in each component under partition, and a few while late messages or false suspicions last. If a leader fails, its
+//! followers form groups of one each, and merge again. Two groups whose leaders cannot reach each other stay apart,
+//! even if other members of them can.
+//!
+//! Interpretations:
+//! - The book merges a group with a single message; here Garcia-Molina's `Accept` and `Ready` come between, so that
+//!   a group is never handed to a leader that is gone or unreachable. While a leader awaits `Ready`, it answers
+//!   outsiders as a follower of the leader that it is about to join, and accepts no other group. Otherwise leaders
+//!   that join each other in a cycle would leave no leader.
+//! - `Accept` carries the list of followers, so that sizes are correct at once and notified followers need not
+//!   answer. Garcia-Molina gives every merger a new number and notifies all members; the book notifies only the
 //!   smaller group, so here the larger one keeps its number.
-//! - Garcia-Molina's followers ask (`AreYouThere`), rather than leaders sending heartbeats: one round trip
-//!   tests both directions, tells a leader whom it has lost or never knew of, and reaches a follower that
-//!   was not told of a merger. A failure detector's suspicions count as silence.
-//! - Looks are `look` message delays apart for the best-ranked process and up to twice as much for the
-//!   worst, so that the better one invites first.
-//! - A process whose disk is lost may have used any number: it adds a random one to its groups' identity.
-//! - `Transfer` is no more than an exception to the rule of sizes: the heir, told by `Handover`, leaves and
-//!   invites its leader, which accepts. `Resign` transfers to the best-ranked follower; one that is alone
-//!   leads itself by definition.
+//! - Followers ask (`AreYouThere`), as in Garcia-Molina, instead of leaders that send heartbeats. One round trip
+//!   tests both directions, tells a leader which followers it has lost or never knew, and reaches a follower that
+//!   missed the notification of a merger. Suspicions of a failure detector count as missing answers.
+//! - Looks are `look` message delays apart for the best-ranked process and up to twice as much for the worst, so
+//!   that the better process invites first.
+//! - A process that lost its disk may have used any number: it adds a random number to its groups' identity.
+//! - `Transfer` is only an exception to the rule of sizes: the successor, notified by `Handover`, leaves and invites
+//!   its leader, which accepts. `Resign` transfers to the best-ranked follower; a process without followers leads
+//!   itself by definition.
 
 mod message;
 mod options;
@@ -75,29 +77,30 @@ use suffrage_core::{
     Formula, NodeId, Parameter, Process, Rank, Roster, Safety, Span, Start, Synchrony, Term, Topology,
 };
 
-/// What a process waits for.
+/// The timers of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timer {
-    /// As a leader: the next time to look for others.
+    /// The leader is due to look for other groups.
     Look,
-    /// As a leader: the next time to count whom it has not heard.
+    /// The leader is due to count overdue questions of its followers.
     Roll,
-    /// As a leader that joins another: its `Ready`; as one that hands over: the heir's invitation.
+    /// The wait of a joining leader for `Ready`, or of a leader that hands over for its successor's invitation, is
+    /// over.
     Ready,
-    /// As a follower: the next time to ask the leader.
+    /// The follower is due to ask its leader.
     Ask,
-    /// As a follower: the leader's answer.
+    /// The follower has missed its leader's answers.
     Silence,
 }
 
 suffrage_core::timer_indices!(Timer { Look, Roll, Ready, Ask, Silence });
 
-/// What outlives a crash: of the last group a process founded, what tells it from all others of its own.
+/// The persistent state: the number and the random number of the last group that the process founded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Founded {
+pub struct SavedGroup {
     /// The group's number.
     pub number: Term,
-    /// See [`Group::life`].
+    /// The random number after the loss of a disk, see [`Group::life`].
     pub life: u64,
 }
 
@@ -105,20 +108,20 @@ pub struct Founded {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Invitation {
     options: Options,
-    /// The group it is in, and whether it leads it.
+    /// The current group, which this process may lead.
     group: Group,
-    /// The highest number of a group it has been in.
+    /// The highest number of a group that this process has been in.
     number: Term,
     life: u64,
-    /// As a leader: its followers, and how many of their questions are overdue.
+    /// The followers of a leader, and the number of their overdue questions.
     followers: BTreeMap<NodeId, u64>,
-    /// As a leader: the group it is about to join.
+    /// The group that a leader is about to join.
     joining: Option<Group>,
-    /// As a leader: the follower it hands over to.
-    heir: Option<NodeId>,
-    /// How many it looks at next.
-    reach: usize,
-    /// Whom it looks at next, or after that one if it is a follower or this process itself.
+    /// The follower that a leader hands over to.
+    successor: Option<NodeId>,
+    /// The number of peers to invite next.
+    invite_count: usize,
+    /// The peer to invite next; if that is a follower or this process itself, the one after it.
     next: NodeId,
 }
 
@@ -129,12 +132,12 @@ impl Algorithm for Invitation {
         source: "Garcia-Molina 1982; Database Internals, ch. 10",
         topology: Topology::Complete,
         synchrony: Synchrony::Synchronous,
-        knowledge: "all members; ranks only to decide who looks first",
+        knowledge: "all members; ranks only decide which leader looks for groups first",
         tolerates: "crash and recovery, also without the disk; lost messages",
         detection: Detection::Timeout,
         electorate: Electorate::Anybody,
         needs_disk: false,
-        persists: true,
+        retries: true,
         under_loss: &[],
         safety: Safety::Eventual,
         choice: Choice::Any,
@@ -162,8 +165,8 @@ impl Algorithm for Invitation {
             life: 0,
             followers: BTreeMap::new(),
             joining: None,
-            heir: None,
-            reach: options.fanout,
+            successor: None,
+            invite_count: options.fanout,
             next: me,
         }
     }
@@ -173,17 +176,17 @@ impl Algorithm for Invitation {
     }
 }
 
-/// How often a group of one must double to have `n` members: the binary logarithm, rounded up.
+/// The number of doublings from one to `n` members: the binary logarithm, rounded up.
 fn doublings(n: u64) -> u64 {
     n.max(1).next_power_of_two().trailing_zeros().into()
 }
 
 impl Invitation {
-    fn leads(&self, cx: &Context<'_, Self>) -> bool {
+    fn is_leader(&self, cx: &Context<'_, Self>) -> bool {
         self.group.leader == cx.me()
     }
 
-    /// How many are in the group, as far as its leader knows.
+    /// The number of members of the group, as far as its leader knows.
     fn size(&self) -> u64 {
         self.followers.len() as u64 + 1
     }
@@ -191,11 +194,11 @@ impl Invitation {
     /// Becomes the leader of a new group of one.
     fn found_group(&mut self, cx: &mut Context<'_, Self>) {
         self.number = self.number.next();
-        cx.save(Founded { number: self.number, life: self.life });
+        cx.save(SavedGroup { number: self.number, life: self.life });
         self.group = Group { leader: cx.me(), number: self.number, life: self.life };
         self.followers.clear();
-        (self.joining, self.heir) = (None, None);
-        self.reach = self.options.fanout;
+        (self.joining, self.successor) = (None, None);
+        self.invite_count = self.options.fanout;
         self.next = match self.options.first {
             First::Anybody => cx.view().random_peer(cx.rng()).unwrap_or(cx.me()),
             First::Successor => cx.me(),
@@ -208,10 +211,10 @@ impl Invitation {
         cx.set_timer(Timer::Roll, cx.delay_bound() * self.options.ask);
     }
 
-    /// Becomes a follower in this group, together with its own followers if it led some.
+    /// Becomes a follower in this group, together with its own followers if it led any.
     fn join_group(&mut self, cx: &mut Context<'_, Self>, group: Group) {
         if group.leader == cx.me() {
-            // A circle: they were told to follow one that follows them.
+            // A cycle: the group was merged into one that follows this process.
             return self.found_group(cx);
         }
         for (follower, _) in std::mem::take(&mut self.followers) {
@@ -219,7 +222,7 @@ impl Invitation {
         }
         self.group = group;
         self.number = self.number.max(group.number);
-        (self.joining, self.heir) = (None, None);
+        (self.joining, self.successor) = (None, None);
         cx.cancel_timer(Timer::Look);
         cx.cancel_timer(Timer::Roll);
         cx.cancel_timer(Timer::Ready);
@@ -228,7 +231,7 @@ impl Invitation {
         cx.set_timer(Timer::Silence, cx.delay_bound() * self.options.silence);
     }
 
-    /// The delay before the next look, longer for those that rank lower.
+    /// The delay before the next look, longer for lower ranks.
     fn until_look(&self, cx: &Context<'_, Self>) -> Span {
         let shortest = cx.delay_bound() * self.options.look;
         let better = cx.view().above().count() as f64 / cx.view().group_len() as f64;
@@ -238,18 +241,18 @@ impl Invitation {
     /// Invites the next peers outside the group, in ring order.
     fn look(&mut self, cx: &mut Context<'_, Self>) {
         cx.set_timer(Timer::Look, self.until_look(cx));
-        if self.joining.is_some() || self.heir.is_some() {
+        if self.joining.is_some() || self.successor.is_some() {
             return;
         }
         let view = cx.view();
         let start = view.distance(self.next);
         let outside = || view.successors().filter(|peer| !self.followers.contains_key(peer));
         let ahead = outside().filter(|&peer| view.distance(peer) >= start);
-        let around = outside().filter(|&peer| view.distance(peer) < start);
-        let mut turn = ahead.chain(around);
-        let peers: Vec<NodeId> = turn.by_ref().take(self.reach).collect();
-        self.next = turn.next().or(peers.first().copied()).unwrap_or(cx.me());
-        self.reach = self.reach.saturating_mul(2).min(view.group_len());
+        let wrapped = outside().filter(|&peer| view.distance(peer) < start);
+        let mut candidates = ahead.chain(wrapped);
+        let peers: Vec<NodeId> = candidates.by_ref().take(self.invite_count).collect();
+        self.next = candidates.next().or(peers.first().copied()).unwrap_or(cx.me());
+        self.invite_count = self.invite_count.saturating_mul(2).min(view.group_len());
         for peer in peers {
             self.invite(cx, peer);
         }
@@ -261,16 +264,18 @@ impl Invitation {
     }
 
     fn on_invitation(&mut self, cx: &mut Context<'_, Self>, group: Group, size: u64, rank: Rank) {
-        if !self.leads(cx) {
+        if !self.is_leader(cx) {
             return cx.send(group.leader, Message::Leader { group: self.group });
         }
-        // Whoever invites leads a group of its own.
+        // A process that invites leads a group of its own, so it is no follower any more.
         self.followers.remove(&group.leader);
-        self.reach = self.options.fanout;
+        self.invite_count = self.options.fanout;
         match self.joining {
             Some(joining) if joining == group => {}
             Some(joining) => cx.send(group.leader, Message::Leader { group: joining }),
-            None if self.heir == Some(group.leader) || (size, rank) > (self.size(), cx.view().my_rank()) => {
+            None if self.successor == Some(group.leader)
+                || (size, rank) > (self.size(), cx.view().my_rank()) =>
+            {
                 self.joining = Some(group);
                 let followers = self.followers.keys().copied().collect();
                 cx.send(group.leader, Message::Accept { group, followers });
@@ -284,7 +289,7 @@ impl Invitation {
         if let Some(elsewhere) = self.joining.or_else(|| (group != self.group).then_some(self.group)) {
             return cx.send(from, Message::Leader { group: elsewhere });
         }
-        self.reach = self.options.fanout;
+        self.invite_count = self.options.fanout;
         self.followers.insert(from, 0);
         let members = followers.into_iter().filter(|&peer| peer != cx.me() && cx.view().contains(peer));
         self.followers.extend(members.map(|peer| (peer, 0)));
@@ -292,10 +297,10 @@ impl Invitation {
     }
 
     fn on_leader(&mut self, cx: &mut Context<'_, Self>, from: NodeId, group: Group) {
-        if !self.leads(cx) {
+        if !self.is_leader(cx) {
             return;
         }
-        self.reach = self.options.fanout;
+        self.invite_count = self.options.fanout;
         if self.joining.is_some_and(|joining| joining.leader == from) {
             self.joining = None;
             cx.cancel_timer(Timer::Ready);
@@ -304,15 +309,17 @@ impl Invitation {
             self.followers.insert(from, 0);
         } else if group.leader == cx.me() {
             self.redirect(cx, from, group);
-        } else if self.joining.is_none() && self.heir.is_none() && !self.followers.contains_key(&group.leader)
+        } else if self.joining.is_none()
+            && self.successor.is_none()
+            && !self.followers.contains_key(&group.leader)
         {
             self.invite(cx, group.leader);
         }
     }
 
-    /// Tells one that takes this process for the leader of a group it has left where it is now.
+    /// Replies with the current group to a process that addresses this one as the leader of a group it has left.
     fn redirect(&mut self, cx: &mut Context<'_, Self>, follower: NodeId, group: Group) {
-        if self.leads(cx) {
+        if self.is_leader(cx) {
             self.followers.insert(follower, 0);
         }
         cx.send(follower, Message::NotHere { from: group, into: self.group });
@@ -327,12 +334,12 @@ impl Invitation {
         }
     }
 
-    /// Counts the questions that are overdue, and gives up those that have not asked for too long.
-    fn call_roll(&mut self, cx: &mut Context<'_, Self>) {
-        let most = self.options.silence.div_ceil(self.options.ask);
+    /// Counts the overdue questions, and removes followers that have not asked for too long.
+    fn drop_silent_followers(&mut self, cx: &mut Context<'_, Self>) {
+        let limit = self.options.silence.div_ceil(self.options.ask);
         self.followers.retain(|_, overdue| {
             *overdue += 1;
-            *overdue <= most
+            *overdue <= limit
         });
         cx.set_timer(Timer::Roll, cx.delay_bound() * self.options.ask);
     }
@@ -342,10 +349,10 @@ impl Invitation {
         cx.set_timer(Timer::Ask, cx.delay_bound() * self.options.ask);
     }
 
-    fn hand_over(&mut self, cx: &mut Context<'_, Self>, heir: NodeId) {
-        if self.leads(cx) && self.joining.is_none() && self.followers.contains_key(&heir) {
-            self.heir = Some(heir);
-            cx.send(heir, Message::Handover { group: self.group });
+    fn hand_over(&mut self, cx: &mut Context<'_, Self>, successor: NodeId) {
+        if self.is_leader(cx) && self.joining.is_none() && self.followers.contains_key(&successor) {
+            self.successor = Some(successor);
+            cx.send(successor, Message::Handover { group: self.group });
             cx.set_timer(Timer::Ready, cx.delay_bound() * self.options.ready_timeout);
         }
     }
@@ -354,10 +361,10 @@ impl Invitation {
 impl Process for Invitation {
     type Message = Message;
     type Timer = Timer;
-    type Saved = Founded;
+    type Saved = SavedGroup;
     type Command = Command;
 
-    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<Founded>) {
+    fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<SavedGroup>) {
         match start {
             Start::Fresh => {}
             Start::Recovered(Some(founded)) => (self.number, self.life) = (founded.number, founded.life),
@@ -367,7 +374,7 @@ impl Process for Invitation {
     }
 
     fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
-        // What leaders say of their own groups, and followers to their leaders, only they can say.
+        // Only the leader of a group may speak for it, and only its leader may be addressed as such.
         match message {
             Message::Invitation { group, size, rank } if group.leader == from => {
                 self.on_invitation(cx, group, size, rank);
@@ -399,8 +406,8 @@ impl Process for Invitation {
     fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         match timer {
             Timer::Look => self.look(cx),
-            Timer::Roll => self.call_roll(cx),
-            Timer::Ready => (self.joining, self.heir) = (None, None),
+            Timer::Roll => self.drop_silent_followers(cx),
+            Timer::Ready => (self.joining, self.successor) = (None, None),
             Timer::Ask => self.ask(cx),
             Timer::Silence => self.found_group(cx),
         }
@@ -415,15 +422,15 @@ impl Process for Invitation {
 
     fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         match command {
-            Command::Campaign if self.leads(cx) => self.look(cx),
+            Command::Campaign if self.is_leader(cx) => self.look(cx),
             Command::Campaign => self.ask(cx),
             Command::Resign => {
                 let best = self.followers.keys().copied().max_by_key(|&peer| cx.view().rank(peer));
-                if let Some(heir) = best {
-                    self.hand_over(cx, heir);
+                if let Some(successor) = best {
+                    self.hand_over(cx, successor);
                 }
             }
-            Command::Transfer(heir) => self.hand_over(cx, heir),
+            Command::Transfer(successor) => self.hand_over(cx, successor),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The modified bully algorithm (Kordafshari 2005; Database Internals, ch. 10, "Bully Algorithm").
 //!
-//! Model: synchronous, crash and recovery; everybody knows everybody and how each ranks. A failure
-//! detector tells when to call an election; without one, the application does (`Campaign`).
+//! Model: synchronous, crash and recovery; every process knows all members and their ranks. A failure detector
+//! triggers elections; without a detector, the application does (`Campaign`).
 //!
 //! ```text
 //!   3 ──Election──▶ 4, 5, 6      to all that rank above
@@ -10,77 +10,76 @@
 //!   5 ──Elected───▶ 1, 2, 3, 4   to all that rank below
 //! ```
 //!
-//! Cost: `N - 2` messages if the second best knows that the best is dead; `3N - 2` if the worst calls
-//! and all live; `3N - 4` if it does and the best is dead. The latter takes 5 message times, as the slides count the classic run:
+//! Cost: `N - 2` messages if the second best knows that the best is dead; `3N - 2` if the worst calls and all live;
+//! `3N - 4` if it does and the best is dead. The latter takes 5 message times, as the slides count the classic run:
 //! the four above, and the caller's time-out for the reply of the dead one as the fifth.
 //!
-//! Promises that some time after faults stop, the best live process of each component leads it.
-//! Does not promise more: under partition every part elects a leader, and a late message or a wrong
-//! suspicion can make two leaders for a while.
+//! Promise: some time after faults stop, the best live process of each component leads it. Not promised: under
+//! partition every component elects a leader, and a late message or a false suspicion can make two leaders for a
+//! while.
 //!
-//! Readings: the caller stops waiting when everybody has replied that its detector does not suspect.
-//! The source does not say what happens if the one that was notified fails: its announcement is
-//! awaited, and the election starts again without it. One that is notified while it holds an
-//! election of its own goes on with that. One that is notified while it believes in a better leader
-//! proceeds as told, and gives that leader the chance to object (`Deposed`, counted apart): the
-//! caller may have suspected it wrongly. What is said in `bully` of announcements that are repeated,
-//! overtaken, asked for and waited for holds here too.
+//! Interpretations: the caller stops waiting when all processes have replied that its detector does not suspect. The
+//! source does not cover a failure of the notified process: the caller awaits its announcement, and starts the
+//! election again without it. A process that is notified during its own election continues that election. A process
+//! that is notified while it believes in a better leader proceeds, and gives that leader the chance to object
+//! (`Deposed`, not counted): the caller may have suspected that leader falsely. The rules of `bully` for repeated,
+//! overtaken, requested and awaited announcements apply here too.
 
 use serde::{Deserialize, Serialize};
 
 use super::bully::Bully;
-use super::{Outlook, Poll, Tenure};
+use super::{LeaderBelief, LeaderLiveness, Poll};
 use suffrage_core::parameters;
 use suffrage_core::{
     Algorithm, Command, Context, Contract, Cost, Formula, NodeId, Parameter, Process, Start, Term,
 };
 
-/// What processes of this algorithm say.
+/// The messages of the algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message {
     /// "I call an election, and you rank above me."
     Election,
     /// "I am alive."
     Alive,
-    /// "Nobody better than you is alive: proceed with step 3."
+    /// "No better process is alive: proceed with step 3."
     Proceed,
     /// "I lead."
     Elected {
-        /// In which term.
+        /// The term.
         term: Term,
     },
     /// "I was told to lead, though I believed you did."
     Deposed {
-        /// In which term.
+        /// The term.
         term: Term,
     },
 }
 
-suffrage_core::message_kinds!(Message { Election, Alive, Proceed, Elected, Deposed: apart });
+suffrage_core::message_kinds!(Message { Election, Alive, Proceed, Elected, Deposed: uncounted });
 
-/// What a process waits for.
+/// The timers of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timer {
-    /// The replies to its election.
+    /// The wait for replies to the own election is over.
     Alive,
-    /// The announcement of the one it notified.
+    /// The wait for the announcement of the notified process is over.
     Elected,
-    /// As a leader: the next time to repeat the announcement.
+    /// The leader is due to repeat its announcement.
     Reaffirm,
-    /// As a follower: the leader's repeated announcement.
+    /// A follower has missed the leader's repeated announcement.
     Leader,
 }
 
 suffrage_core::timer_indices!(Timer { Alive, Elected, Reaffirm, Leader });
 
-/// What can be set about the algorithm; times in message delays.
+/// The options of the algorithm; times in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// How long to wait for replies: more than a round trip.
+    /// The time to wait for replies: more than a round trip.
     pub alive_timeout: u64,
-    /// How long to wait for the announcement of the one that was notified.
+    /// The time to wait for the announcement of the notified process.
     pub elected_timeout: u64,
-    /// How often a leader repeats its announcement.
+    /// The period of a leader's repeated announcement.
     pub reaffirm: Option<u64>,
 }
 
@@ -90,13 +89,14 @@ impl Default for Options {
     }
 }
 
-/// Where a process is in its own election. It runs at most one at a time.
+/// The phase of the process's own election. A process runs at most one election at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Idle,
     /// Step 2: higher-ranked processes are allowed to respond.
     Polling(Poll),
-    /// This one is alive and has been notified, or is expected to know that it is the best.
+    /// The process awaits the announcement of this peer, which was notified, or is expected to know that it is the
+    /// best.
     AwaitingElected(NodeId),
 }
 
@@ -105,14 +105,14 @@ enum Phase {
 pub struct ModifiedBully {
     options: Options,
     phase: Phase,
-    outlook: Outlook,
-    tenure: Tenure<Timer>,
+    belief: LeaderBelief,
+    liveness: LeaderLiveness<Timer>,
 }
 
 impl Algorithm for ModifiedBully {
     const CONTRACT: Contract = Contract {
         name: "modified-bully",
-        summary: "The caller asks who is alive above it and lets the best of them take over.",
+        summary: "The caller polls the processes that rank above it and makes the best live one the leader.",
         source: "Kordafshari 2005; Database Internals, figure 10-1",
         messages: Cost {
             best: Formula { text: "N - 2", of: |n| n.saturating_sub(2) },
@@ -127,19 +127,19 @@ impl Algorithm for ModifiedBully {
         parameters::delays_parameter!(
             "alive-timeout",
             alive_timeout,
-            "How long to wait for replies: more than a round trip"
+            "Time to wait for replies: more than a round trip"
         ),
         parameters::delays_parameter!(
             "elected-timeout",
             elected_timeout,
-            "How long to wait for the announcement of the one notified before calling again"
+            "Time to wait for the announcement of the notified process, before calling again"
         ),
         parameters::reaffirm_parameter!(),
     ];
 
     fn new(_: NodeId, options: &Options) -> ModifiedBully {
-        let tenure = Tenure::new(options.reaffirm, Timer::Reaffirm, Timer::Leader);
-        ModifiedBully { options: *options, phase: Phase::Idle, outlook: Outlook::default(), tenure }
+        let liveness = LeaderLiveness::new(options.reaffirm, Timer::Reaffirm, Timer::Leader);
+        ModifiedBully { options: *options, phase: Phase::Idle, belief: LeaderBelief::default(), liveness }
     }
 }
 
@@ -147,9 +147,9 @@ impl ModifiedBully {
     /// Step 1: "The process sends election messages to processes with higher identifiers."
     fn call_election(&mut self, cx: &mut Context<'_, Self>) {
         match self.phase {
-            Phase::Idle if self.outlook.is_best(cx) => self.become_leader(cx),
+            Phase::Idle if self.belief.is_best(cx) => self.become_leader(cx),
             Phase::Idle => {
-                self.phase = Phase::Polling(Poll::above(cx, &self.outlook, Message::Election));
+                self.phase = Phase::Polling(Poll::ask_higher(cx, &self.belief, Message::Election));
                 self.await_replies(cx);
             }
             Phase::Polling(_) | Phase::AwaitingElected(_) => {}
@@ -178,16 +178,16 @@ impl ModifiedBully {
     /// Step 3: "notifies all lower-ranked processes about the new leader."
     fn become_leader(&mut self, cx: &mut Context<'_, Self>) {
         self.end_election(cx);
-        self.outlook.believe(cx, cx.me(), self.outlook.term().next());
+        self.belief.set_leader(cx, cx.me(), self.belief.term().next());
         self.reaffirm(cx);
     }
 
     /// Announces this process as the leader to all that rank below.
     fn reaffirm(&mut self, cx: &mut Context<'_, Self>) {
         for peer in cx.view().below() {
-            cx.send(peer, Message::Elected { term: self.outlook.term() });
+            cx.send(peer, Message::Elected { term: self.belief.term() });
         }
-        self.tenure.lead(cx);
+        self.liveness.start_reaffirming(cx);
     }
 
     fn end_election(&mut self, cx: &mut Context<'_, Self>) {
@@ -204,7 +204,7 @@ impl ModifiedBully {
         self.call_election(cx);
     }
 
-    fn expects_better_than(&self, cx: &Context<'_, Self>, leader: NodeId) -> bool {
+    fn awaits_better_than(&self, cx: &Context<'_, Self>, leader: NodeId) -> bool {
         matches!(self.phase, Phase::AwaitingElected(better) if cx.view().outranks(better, leader))
     }
 
@@ -217,32 +217,32 @@ impl ModifiedBully {
     }
 
     fn on_proceed(&mut self, cx: &mut Context<'_, Self>) {
-        let leader = self.outlook.leader();
-        if self.phase != Phase::Idle || self.tenure.is_announcing(cx, &self.outlook) {
+        let leader = self.belief.leader();
+        if self.phase != Phase::Idle || self.liveness.self_announced_recently(cx, &self.belief) {
             return;
         }
         self.become_leader(cx);
         if let Some(better) = leader.filter(|&leader| cx.view().outranks(leader, cx.me())) {
-            cx.send(better, Message::Deposed { term: self.outlook.term() });
+            cx.send(better, Message::Deposed { term: self.belief.term() });
         }
     }
 
     fn on_elected(&mut self, cx: &mut Context<'_, Self>, from: NodeId, term: Term) {
-        let doubtful = self.tenure.doubts(cx, &self.outlook, from, term);
-        if doubtful || self.expects_better_than(cx, from) || cx.view().outranks(cx.me(), from) {
-            self.outlook.hear(term);
+        let rejected = self.liveness.may_be_superseded(cx, &self.belief, from, term);
+        if rejected || self.awaits_better_than(cx, from) || cx.view().outranks(cx.me(), from) {
+            self.belief.observe_term(term);
             return self.call_election(cx);
         }
-        self.tenure.hear(cx, from);
-        if self.outlook.suspects(from) {
-            return self.outlook.pass_over(from);
+        self.liveness.record_announcement(cx, from);
+        if self.belief.is_suspected(from) {
+            return self.belief.reject_claim(from);
         }
         self.end_election(cx);
-        if self.outlook.leads(cx) {
+        if self.belief.is_leader(cx) {
             cx.send(from, Message::Proceed);
         }
-        self.outlook.believe(cx, from, term);
-        self.tenure.follow(cx);
+        self.belief.set_leader(cx, from, term);
+        self.liveness.expect_reaffirmation(cx);
     }
 }
 
@@ -254,7 +254,7 @@ impl Process for ModifiedBully {
 
     fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<()>) {
         match start {
-            Start::Fresh => self.tenure.follow(cx),
+            Start::Fresh => self.liveness.expect_reaffirmation(cx),
             Start::Recovered(_) => self.call_election(cx),
         }
     }
@@ -275,16 +275,16 @@ impl Process for ModifiedBully {
             Timer::Elected => self.call_again(cx),
             Timer::Reaffirm => self.reaffirm(cx),
             Timer::Leader => {
-                self.outlook.forget(cx);
+                self.belief.clear_leader(cx);
                 self.call_election(cx);
             }
         }
     }
 
     fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        let leaderless = self.outlook.suspect(cx, peer);
+        let lost_leader = self.belief.suspect(cx, peer);
         match &mut self.phase {
-            Phase::Idle if leaderless => self.call_election(cx),
+            Phase::Idle if lost_leader => self.call_election(cx),
             Phase::Idle => {}
             Phase::Polling(poll) => {
                 poll.on_suspect(peer);
@@ -298,16 +298,16 @@ impl Process for ModifiedBully {
     }
 
     fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        let missed = self.outlook.restore(cx, peer);
-        let leads = self.outlook.leads(cx);
+        let should_lead = self.belief.restore(cx, peer);
+        let leads = self.belief.is_leader(cx);
         match &mut self.phase {
             _ if leads && cx.view().outranks(cx.me(), peer) => {
-                cx.send(peer, Message::Elected { term: self.outlook.term() });
+                cx.send(peer, Message::Elected { term: self.belief.term() });
             }
             Phase::Idle if leads => self.call_election(cx),
-            Phase::Idle if missed => self.await_elected(cx, peer),
+            Phase::Idle if should_lead => self.await_elected(cx, peer),
             Phase::Polling(poll) if cx.view().outranks(peer, cx.me()) => {
-                poll.expect(peer);
+                poll.await_reply(peer);
                 cx.send(peer, Message::Election);
                 self.await_replies(cx);
             }
@@ -323,7 +323,7 @@ impl Process for ModifiedBully {
     }
 
     fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
-        if self.outlook.is_overtaken(cx) {
+        if self.belief.should_replace_leader(cx) {
             self.call_election(cx);
         }
     }

@@ -1,31 +1,31 @@
 //! Next-in-line failover (Gholipour 2009; Database Internals, ch. 10, "Next-In-Line Failover").
 //!
-//! Model: synchronous, crash and recovery; everybody knows everybody and how each ranks. A failure
-//! detector tells when the leader has failed; without one, the application does (`Campaign`).
+//! Model: synchronous, crash and recovery; every process knows all members and their ranks. A failure detector
+//! reports the failure of the leader; without a detector, the application does (`Campaign`).
 //!
 //! ```text
 //!   6 ──Elected {5, 4}──▶ 1, 2, 3, 4, 5    a leader names its alternatives, and fails
 //!   3 ──Contact {6}──▶ 5                   to the best alternative
-//!   3 ◀──Alive──────── 5                   which keeps 3 from contacting 4
-//!   5 ──Elected {4, 3}──▶ 1, 2, 3, 4       to everybody but 6
+//!   3 ◀──Alive──────── 5                   so 3 does not contact 4
+//!   5 ──Elected {4, 3}──▶ 1, 2, 3, 4       to all but 6
 //! ```
 //!
 //! Cost: `N - 2` messages if the best alternative is the one that detects the failure; `N` if it is
 //! alive; one message and a time-out more for each alternative that is not. When no alternative is
 //! left, or none was ever named, the election is that of the modified bully algorithm: up to `3N - 2`.
 //!
-//! Promises that some time after faults stop, the best live process of each component leads it.
-//! Does not promise more: under partition every part elects a leader, and a late message or a wrong
-//! suspicion can make two leaders for a while.
+//! Promise: some time after faults stop, the best live process of each component leads it. Not promised: under
+//! partition every component elects a leader, and a late message or a false suspicion can make two leaders for a
+//! while.
 //!
-//! Readings: the alternatives are the best that the leader does not suspect, and are named anew with
-//! every announcement, not whenever one of them fails. A process that ranks above all of them does
-//! not contact them. Since the list may have aged, an alternative announces itself also to those that
-//! rank above it, which object by holding an election. It spares the leader that is said to have
-//! failed; but if it still believed in that leader itself, it gives it the chance to object
-//! (`Deposed`, counted apart). A process that was told the alternatives but not by whom
-//! (`alternatives`) takes it that they are those of the best-ranked member. What is said in `bully` of
-//! announcements that are repeated, overtaken, asked for and waited for holds here too.
+//! Interpretations: the alternatives are the best processes that the leader does not suspect. The leader names them
+//! anew with every announcement, not whenever one of them fails. A process that ranks above all alternatives does
+//! not contact them. Since the list may be outdated, an alternative also announces itself to processes that rank
+//! above it, which object by holding an election. The alternative does not announce itself to the leader that is
+//! reported as failed; but if it still believed in that leader itself, it gives that leader the chance to object
+//! (`Deposed`, not counted). A process that knows the alternatives but not their leader (`alternatives`) assumes
+//! that they are those of the best-ranked member. The rules of `bully` for repeated, overtaken, requested and
+//! awaited announcements apply here too.
 
 use std::sync::Arc;
 
@@ -33,14 +33,14 @@ use serde::{Deserialize, Serialize};
 
 use super::bully::Bully;
 pub use super::modified_bully::Timer;
-use super::{Outlook, Poll, Tenure};
+use super::{LeaderBelief, LeaderLiveness, Poll};
 use suffrage_core::parameters;
 use suffrage_core::{
     Algorithm, BadParameter, Command, Context, Contract, Cost, Formula, NodeId, Parameter, Process, Rank,
     Roster, Start, Term,
 };
 
-/// What processes of this algorithm say.
+/// The messages of the algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message {
     /// "You are next in line."
@@ -48,13 +48,13 @@ pub enum Message {
         /// The leader that has failed, if known.
         failed: Option<NodeId>,
     },
-    /// "I am alive": to whoever contacted this process or called an election.
+    /// "I am alive": to a process that contacted this one or called an election.
     Alive,
     /// "I lead."
     Elected {
-        /// In which term.
+        /// The term.
         term: Term,
-        /// Whom to contact should this leader fail, the best first.
+        /// The processes to contact if this leader fails, the best first.
         alternatives: Vec<NodeId>,
     },
     /// "There is no alternative left, and you rank above me."
@@ -63,25 +63,25 @@ pub enum Message {
     Proceed,
     /// "I was told to lead, though I believed you did."
     Deposed {
-        /// In which term.
+        /// The term.
         term: Term,
     },
 }
 
-suffrage_core::message_kinds!(Message { Contact, Alive, Elected, Election, Proceed, Deposed: apart });
+suffrage_core::message_kinds!(Message { Contact, Alive, Elected, Election, Proceed, Deposed: uncounted });
 
-/// What can be set about the algorithm; times in message delays.
+/// The options of the algorithm; times in message delays.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// How many alternatives a leader names.
+    /// The number of alternatives that a leader names.
     pub spares: usize,
-    /// The alternatives named by the last leader, the best first: what a process knows at its start.
+    /// The alternatives of the last leader, the best first, that a process knows at its start.
     pub alternatives: Arc<[NodeId]>,
-    /// How long to wait for an alternative, or for the replies to an election: more than a round trip.
+    /// The time to wait for an alternative, or for the replies to an election: more than a round trip.
     pub alive_timeout: u64,
-    /// How long to wait for the announcement of the one that is to take over.
+    /// The time to wait for the announcement of the process that takes over.
     pub elected_timeout: u64,
-    /// How often a leader repeats its announcement.
+    /// The period of a leader's repeated announcement.
     pub reaffirm: Option<u64>,
 }
 
@@ -92,21 +92,21 @@ impl Default for Options {
     }
 }
 
-/// Where a process is in its own election. It runs at most one at a time.
+/// The phase of the process's own election. A process runs at most one election at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Idle,
-    /// The alternative in this place of the list has been contacted.
+    /// The alternative at this index of the list has been contacted.
     Contacting(usize),
-    /// No alternative is left: everybody above has been asked.
+    /// No alternative is left: all higher processes have been asked.
     Polling(Poll),
-    /// This one is alive, and is to announce itself.
+    /// This process is alive, and must announce itself.
     AwaitingElected(NodeId),
 }
 
-/// The failover nodes that a leader provided.
+/// The failover nodes that a leader has named.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Line {
+struct FailoverList {
     leader: Option<NodeId>,
     alternatives: Vec<NodeId>,
 }
@@ -116,9 +116,9 @@ struct Line {
 pub struct NextInLine {
     options: Options,
     phase: Phase,
-    line: Line,
-    outlook: Outlook,
-    tenure: Tenure<Timer>,
+    failover: FailoverList,
+    belief: LeaderBelief,
+    liveness: LeaderLiveness<Timer>,
 }
 
 impl Algorithm for NextInLine {
@@ -139,26 +139,26 @@ impl Algorithm for NextInLine {
         Parameter {
             name: "spares",
             value: "K",
-            help: "How many alternatives a leader names",
+            help: "Number of alternatives that a leader names",
             set: |options, text| parameters::count(text).map(|count| options.spares = count),
             show: |options| options.spares.to_string(),
         },
         Parameter {
             name: "alternatives",
             value: "IDS",
-            help: "The alternatives named by the last leader, the best first, like 5,4; nobody by default",
+            help: "Alternatives of the last leader, the best first, like 5,4; none by default",
             set: |options, text| parameters::ids(text).map(|ids| options.alternatives = ids.into()),
             show: |options| parameters::show_ids(options.alternatives.iter()),
         },
         parameters::delays_parameter!(
             "alive-timeout",
             alive_timeout,
-            "How long to wait for an alternative or for replies: more than a round trip"
+            "Time to wait for an alternative or for replies: more than a round trip"
         ),
         parameters::delays_parameter!(
             "elected-timeout",
             elected_timeout,
-            "How long to wait for the announcement of the one that is to take over"
+            "Time to wait for the announcement of the process that takes over"
         ),
         parameters::reaffirm_parameter!(),
     ];
@@ -166,9 +166,9 @@ impl Algorithm for NextInLine {
     fn new(_: NodeId, options: &Options) -> NextInLine {
         NextInLine {
             phase: Phase::Idle,
-            line: Line { leader: None, alternatives: options.alternatives.to_vec() },
-            outlook: Outlook::default(),
-            tenure: Tenure::new(options.reaffirm, Timer::Reaffirm, Timer::Leader),
+            failover: FailoverList { leader: None, alternatives: options.alternatives.to_vec() },
+            belief: LeaderBelief::default(),
+            liveness: LeaderLiveness::new(options.reaffirm, Timer::Reaffirm, Timer::Leader),
             options: options.clone(),
         }
     }
@@ -187,18 +187,18 @@ impl NextInLine {
         }
     }
 
-    /// Contacts the first alternative from this place on that does not seem to have failed.
-    fn contact(&mut self, cx: &mut Context<'_, Self>, place: usize) {
+    /// Contacts the first alternative from this index on that is not suspected.
+    fn contact(&mut self, cx: &mut Context<'_, Self>, index: usize) {
         self.end_election(cx);
         let failed = self.failed_leader(cx);
-        let mut rest = self.line.alternatives.iter().copied().enumerate().skip(place);
-        match rest.find(|&(_, next)| !self.outlook.suspects(next)) {
+        let mut rest = self.failover.alternatives.iter().copied().enumerate().skip(index);
+        match rest.find(|&(_, next)| !self.belief.is_suspected(next)) {
             // "If the process that has detected the leader failure is itself the highest ranked
             // process from the list, it can notify the processes about the new leader right away."
             Some((_, next)) if next == cx.me() => self.take_over(cx, failed),
-            Some((place, next)) if cx.view().outranks(next, cx.me()) => {
+            Some((index, next)) if cx.view().outranks(next, cx.me()) => {
                 cx.send(next, Message::Contact { failed });
-                self.phase = Phase::Contacting(place);
+                self.phase = Phase::Contacting(index);
                 self.await_alive(cx);
             }
             Some(_) | None => self.call_election(cx),
@@ -209,21 +209,22 @@ impl NextInLine {
         cx.set_timer(Timer::Alive, cx.delay_bound() * self.options.alive_timeout);
     }
 
-    /// Whose alternatives this process knows.
+    /// The leader whose alternatives this process knows.
     fn failed_leader(&self, cx: &Context<'_, Self>) -> Option<NodeId> {
         let best = || cx.view().iter().max_by_key(|&member| cx.view().rank(member));
-        let presumed = || best().filter(|member| !self.line.alternatives.contains(member));
-        self.line.leader.or_else(presumed)
+        let presumed = || best().filter(|member| !self.failover.alternatives.contains(member));
+        self.failover.leader.or_else(presumed)
     }
 
     /// "If one of the proposed alternatives is up, it becomes a new leader without having to go
     /// through the complete election round."
     fn take_over(&mut self, cx: &mut Context<'_, Self>, failed: Option<NodeId>) {
-        let others = cx.view().peers().filter(|&peer| Some(peer) != failed && !self.outlook.suspects(peer));
+        let others =
+            cx.view().peers().filter(|&peer| Some(peer) != failed && !self.belief.is_suspected(peer));
         let others = others.collect();
-        let deposed = self.better_leader(cx).filter(|&leader| Some(leader) == failed);
+        let replaced = self.better_leader(cx).filter(|&leader| Some(leader) == failed);
         self.become_leader(cx, others);
-        self.depose(cx, deposed);
+        self.notify_replaced(cx, replaced);
     }
 
     /// The complete election round, as in the modified bully algorithm.
@@ -231,10 +232,10 @@ impl NextInLine {
         if self.phase != Phase::Idle {
             return;
         }
-        if self.outlook.is_best(cx) {
+        if self.belief.is_best(cx) {
             return self.become_leader(cx, cx.view().below().collect());
         }
-        self.phase = Phase::Polling(Poll::above(cx, &self.outlook, Message::Election));
+        self.phase = Phase::Polling(Poll::ask_higher(cx, &self.belief, Message::Election));
         self.await_alive(cx);
     }
 
@@ -259,11 +260,11 @@ impl NextInLine {
         cx.set_timer(Timer::Elected, cx.delay_bound() * self.options.elected_timeout);
     }
 
-    fn become_leader(&mut self, cx: &mut Context<'_, Self>, told: Vec<NodeId>) {
+    fn become_leader(&mut self, cx: &mut Context<'_, Self>, addressees: Vec<NodeId>) {
         self.end_election(cx);
-        self.outlook.believe(cx, cx.me(), self.outlook.term().next());
-        self.announce(cx, told);
-        self.tenure.lead(cx);
+        self.belief.set_leader(cx, cx.me(), self.belief.term().next());
+        self.announce(cx, addressees);
+        self.liveness.start_reaffirming(cx);
     }
 
     fn end_election(&mut self, cx: &mut Context<'_, Self>) {
@@ -276,37 +277,37 @@ impl NextInLine {
     }
 
     /// Announces this process as the leader, with its alternatives.
-    fn announce(&self, cx: &mut Context<'_, Self>, told: Vec<NodeId>) {
+    fn announce(&self, cx: &mut Context<'_, Self>, addressees: Vec<NodeId>) {
         let view = cx.view();
-        let below = view.below().filter(|&peer| !self.outlook.suspects(peer));
+        let below = view.below().filter(|&peer| !self.belief.is_suspected(peer));
         let mut ranks: Vec<Rank> = below.filter_map(|peer| view.rank(peer)).collect();
         ranks.sort_unstable_by(|a, b| b.cmp(a));
         let alternatives: Vec<NodeId> = ranks.iter().take(self.options.spares).map(|rank| rank.id).collect();
-        for peer in told {
-            cx.send(peer, Message::Elected { term: self.outlook.term(), alternatives: alternatives.clone() });
+        for peer in addressees {
+            cx.send(peer, Message::Elected { term: self.belief.term(), alternatives: alternatives.clone() });
         }
     }
 
-    /// The leader this process believes in, if that one outranks it.
+    /// The leader that this process believes in, if it outranks this process.
     fn better_leader(&self, cx: &Context<'_, Self>) -> Option<NodeId> {
-        self.outlook.leader().filter(|&leader| cx.view().outranks(leader, cx.me()))
+        self.belief.leader().filter(|&leader| cx.view().outranks(leader, cx.me()))
     }
 
-    fn depose(&self, cx: &mut Context<'_, Self>, leader: Option<NodeId>) {
+    fn notify_replaced(&self, cx: &mut Context<'_, Self>, leader: Option<NodeId>) {
         if let Some(leader) = leader {
-            cx.send(leader, Message::Deposed { term: self.outlook.term() });
+            cx.send(leader, Message::Deposed { term: self.belief.term() });
         }
     }
 
-    /// Whether this process takes part in an election already, or has just announced the result.
+    /// Returns whether this process takes part in an election, or has just announced the result.
     fn is_engaged(&self, cx: &Context<'_, Self>) -> bool {
-        self.phase != Phase::Idle || self.tenure.is_announcing(cx, &self.outlook)
+        self.phase != Phase::Idle || self.liveness.self_announced_recently(cx, &self.belief)
     }
 
-    /// The one that this process expects to take over.
+    /// The process that is expected to take over.
     fn successor(&self) -> Option<NodeId> {
         match self.phase {
-            Phase::Contacting(place) => self.line.alternatives.get(place).copied(),
+            Phase::Contacting(index) => self.failover.alternatives.get(index).copied(),
             Phase::AwaitingElected(leader) => Some(leader),
             Phase::Idle | Phase::Polling(_) => None,
         }
@@ -323,7 +324,7 @@ impl NextInLine {
         match &mut self.phase {
             // "5 responds to 3 that it's alive to prevent it from contacting other nodes from the
             // alternatives list" (figure 10-2, b).
-            Phase::Contacting(place) if self.line.alternatives.get(*place) == Some(&from) => {
+            Phase::Contacting(index) if self.failover.alternatives.get(*index) == Some(&from) => {
                 self.await_elected(cx, from);
             }
             Phase::Polling(poll) => {
@@ -339,9 +340,9 @@ impl NextInLine {
 
     fn on_proceed(&mut self, cx: &mut Context<'_, Self>) {
         if !self.is_engaged(cx) {
-            let deposed = self.better_leader(cx);
+            let replaced = self.better_leader(cx);
             self.become_leader(cx, cx.view().below().collect());
-            self.depose(cx, deposed);
+            self.notify_replaced(cx, replaced);
         }
     }
 
@@ -352,23 +353,23 @@ impl NextInLine {
         term: Term,
         alternatives: Vec<NodeId>,
     ) {
-        let doubtful = self.tenure.doubts(cx, &self.outlook, leader, term)
+        let rejected = self.liveness.may_be_superseded(cx, &self.belief, leader, term)
             || matches!(self.phase, Phase::AwaitingElected(better) if cx.view().outranks(better, leader));
-        if cx.view().outranks(cx.me(), leader) || doubtful {
-            self.outlook.hear(term);
+        if cx.view().outranks(cx.me(), leader) || rejected {
+            self.belief.observe_term(term);
             return self.call_election(cx);
         }
-        self.tenure.hear(cx, leader);
-        if self.outlook.suspects(leader) {
-            return self.outlook.pass_over(leader);
+        self.liveness.record_announcement(cx, leader);
+        if self.belief.is_suspected(leader) {
+            return self.belief.reject_claim(leader);
         }
-        if self.outlook.leads(cx) {
+        if self.belief.is_leader(cx) {
             cx.send(leader, Message::Proceed);
         }
         self.end_election(cx);
-        self.line = Line { leader: Some(leader), alternatives };
-        self.outlook.believe(cx, leader, term);
-        self.tenure.follow(cx);
+        self.failover = FailoverList { leader: Some(leader), alternatives };
+        self.belief.set_leader(cx, leader, term);
+        self.liveness.expect_reaffirmation(cx);
     }
 }
 
@@ -380,7 +381,7 @@ impl Process for NextInLine {
 
     fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<()>) {
         match start {
-            Start::Fresh => self.tenure.follow(cx),
+            Start::Fresh => self.liveness.expect_reaffirmation(cx),
             Start::Recovered(_) => self.call_election(cx),
         }
     }
@@ -399,27 +400,27 @@ impl Process for NextInLine {
 
     fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         match (timer, &self.phase) {
-            (Timer::Alive, Phase::Contacting(place)) => self.contact(cx, place + 1),
+            (Timer::Alive, Phase::Contacting(index)) => self.contact(cx, index + 1),
             (Timer::Alive, Phase::Polling(poll)) => self.close_poll(cx, poll.best(cx.view())),
             (Timer::Alive, Phase::Idle | Phase::AwaitingElected(_)) => {}
-            // What the alternatives failed to bring about, the complete round will.
+            // The alternatives have failed: a complete election follows.
             (Timer::Elected, _) => self.call_again(cx),
             (Timer::Reaffirm, _) => {
                 self.announce(cx, cx.view().below().collect());
-                self.tenure.lead(cx);
+                self.liveness.start_reaffirming(cx);
             }
             (Timer::Leader, _) => {
-                self.outlook.forget(cx);
+                self.belief.clear_leader(cx);
                 self.fail_over(cx);
             }
         }
     }
 
     fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        let leaderless = self.outlook.suspect(cx, peer);
+        let lost_leader = self.belief.suspect(cx, peer);
         let successor = self.successor();
         match &mut self.phase {
-            Phase::Idle if leaderless => self.fail_over(cx),
+            Phase::Idle if lost_leader => self.fail_over(cx),
             Phase::Polling(poll) => {
                 poll.on_suspect(peer);
                 if poll.is_complete() {
@@ -427,8 +428,8 @@ impl Process for NextInLine {
                     self.close_poll(cx, best);
                 }
             }
-            Phase::Contacting(place) if successor == Some(peer) => {
-                let next = *place + 1;
+            Phase::Contacting(index) if successor == Some(peer) => {
+                let next = *index + 1;
                 self.contact(cx, next);
             }
             Phase::AwaitingElected(_) if successor == Some(peer) => self.call_again(cx),
@@ -437,32 +438,32 @@ impl Process for NextInLine {
     }
 
     fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        let missed = self.outlook.restore(cx, peer);
-        let leads = self.outlook.leads(cx);
+        let should_lead = self.belief.restore(cx, peer);
+        let leads = self.belief.is_leader(cx);
         let better = self.successor().is_some_and(|other| cx.view().outranks(peer, other));
         match &mut self.phase {
             _ if leads && cx.view().outranks(cx.me(), peer) => self.announce(cx, vec![peer]),
             Phase::Idle if leads => self.call_election(cx),
             Phase::Polling(poll) if cx.view().outranks(peer, cx.me()) => {
                 cx.send(peer, Message::Election);
-                poll.expect(peer);
+                poll.await_reply(peer);
                 self.await_alive(cx);
             }
-            Phase::Idle if missed => self.await_elected(cx, peer),
+            Phase::Idle if should_lead => self.await_elected(cx, peer),
             Phase::Contacting(_) | Phase::AwaitingElected(_) if better => self.await_elected(cx, peer),
             Phase::Idle | Phase::Contacting(_) | Phase::Polling(_) | Phase::AwaitingElected(_) => {}
         }
     }
 
     fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
-        if self.outlook.is_overtaken(cx) {
+        if self.belief.should_replace_leader(cx) {
             self.call_election(cx);
         }
     }
 
     fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         match command {
-            Command::Campaign if self.outlook.leads(cx) => self.call_election(cx),
+            Command::Campaign if self.belief.is_leader(cx) => self.call_election(cx),
             Command::Campaign => self.fail_over(cx),
             Command::Resign | Command::Transfer(_) => {}
         }

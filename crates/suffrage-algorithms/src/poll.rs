@@ -1,11 +1,11 @@
-//! The question "who of you is alive?", as the modifications of the bully algorithm put it.
+//! The poll for live peers, as the modifications of the bully algorithm define it.
 
 use std::collections::BTreeSet;
 
-use super::Outlook;
+use super::LeaderBelief;
 use suffrage_core::{Context, NodeId, Process, View};
 
-/// Who has been asked, and who has replied.
+/// The peers that were asked, and the peers that have replied.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Poll {
     awaited: BTreeSet<NodeId>,
@@ -13,50 +13,50 @@ pub(crate) struct Poll {
 }
 
 impl Poll {
-    /// A poll in which the replies of these are awaited.
+    /// A poll that awaits the replies of these peers.
     pub(crate) fn new(awaited: impl Iterator<Item = NodeId>) -> Poll {
         Poll { awaited: awaited.collect(), alive: BTreeSet::new() }
     }
 
-    /// Puts the question to all that rank above this process. The replies of suspects are not awaited:
-    /// it may be a late word of the dead.
-    pub(crate) fn above<P: Process>(
+    /// Sends the question to all peers that rank above this process. The poll does not await replies of suspected
+    /// peers: such a reply may be a delayed message of a crashed process.
+    pub(crate) fn ask_higher<P: Process>(
         cx: &mut Context<'_, P>,
-        outlook: &Outlook,
+        belief: &LeaderBelief,
         question: P::Message,
     ) -> Poll {
         for peer in cx.view().above() {
             cx.send(peer, question.clone());
         }
-        Poll::new(cx.view().above().filter(|&peer| !outlook.suspects(peer)))
+        Poll::new(cx.view().above().filter(|&peer| !belief.is_suspected(peer)))
     }
 
-    /// Awaits the reply of one more.
-    pub(crate) fn expect(&mut self, peer: NodeId) {
+    /// Awaits the reply of one more peer.
+    pub(crate) fn await_reply(&mut self, peer: NodeId) {
         if !self.alive.contains(&peer) {
             self.awaited.insert(peer);
         }
     }
 
-    /// Takes note of a reply. That of one that is not awaited does not count.
+    /// Records a reply. A reply that is not awaited does not count.
     pub(crate) fn on_alive(&mut self, peer: NodeId) {
         if self.awaited.remove(&peer) {
             self.alive.insert(peer);
         }
     }
 
-    /// Takes note of a failure: it cannot be chosen, replied or not.
+    /// Records a failure. A failed peer cannot be chosen, even if it has replied.
     pub(crate) fn on_suspect(&mut self, peer: NodeId) {
         self.awaited.remove(&peer);
         self.alive.remove(&peer);
     }
 
-    /// Whether there is nothing left to wait for.
+    /// Returns whether all awaited replies have arrived.
     pub(crate) fn is_complete(&self) -> bool {
         self.awaited.is_empty()
     }
 
-    /// The best-ranked of those that replied.
+    /// The best-ranked peer that has replied.
     pub(crate) fn best(&self, view: View<'_>) -> Option<NodeId> {
         self.alive.iter().copied().max_by_key(|&peer| view.rank(peer))
     }
@@ -68,7 +68,7 @@ mod tests {
     use suffrage_core::Roster;
 
     #[test]
-    fn only_replies_that_are_awaited_count_and_the_best_ranked_wins() {
+    fn only_awaited_replies_count_and_the_best_ranked_wins() {
         let mut roster = Roster::numbered(6);
         roster.set_attribute(NodeId(4), 9);
         let view = roster.view(2);

@@ -1,24 +1,24 @@
 //! Election by probabilistic quorums (PQ): the second phase of Ramanathan et al. 2007 alone (sections 7 and
 //! 8), after Malkhi, Reiter, Wool and Wright 2001.
 //!
-//! Model: as [`randomized`](super::randomized), of which it is the case without a first phase: every
-//! contender is a finalist, and asks the root of `n ln n` mediators. Two such sets have a member in common
-//! but for a chance of about `1/n`, and that mediator lets one of them pass.
+//! Model: as [`randomized`](super::randomized), of which it is the case without a first phase: every contender is a
+//! finalist, and asks `sqrt(n ln n)` mediators. Two such sets have no member in common with a probability of about
+//! `1/n`; otherwise the common mediator grants only one of the two.
 //!
 //! ```text
 //!   contender                    mediator, one of sqrt(n ln n)
-//!      ├───────────REQ──────────────▶│   idle: it says yes, and stands by it
+//!      ├───────────REQ──────────────▶│   idle: grants, and is safe
 //!      │◀──────────ACK───────────────┤
-//!      ├───────────POTW─────────────▶│   all have said yes
+//!      ├───────────POTW─────────────▶│   all have granted
 //!      │◀────────POTW-ACK────────────┤
-//!      ╞═══════════Elected══════════▶    to everybody, counted apart
+//!      ╞═══════════Elected══════════▶    to all, not counted
 //! ```
 //!
 //! Cost: with one contender `4 sqrt(n ln n)`; with n of them `O(n sqrt(n ln n))`, "O(n sqrt n) and a single
 //! round" in the paper's Table 1. Time: 4 message delays at best, 10 at most, and one for the announcement.
 //!
-//! Promises one leader with probability `1 - O(1/n)`; see [`randomized`](super::randomized) for what that
-//! rests on, for the options, and for the readings, which are the same.
+//! Promise: one leader with probability `1 - O(1/n)`; see [`randomized`](super::randomized) for its assumptions, the
+//! options and the interpretations, which are the same.
 
 use super::randomized::options::{self, Options as Settings, Rounds};
 use super::randomized::rounds::sigma_last;
@@ -38,7 +38,7 @@ impl ProbabilisticQuorum {
     }
 }
 
-/// What can be set: as for `randomized`, as far as the second phase goes.
+/// The options of `randomized` that concern the second phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options(pub Settings);
 
@@ -48,7 +48,7 @@ impl Default for Options {
     }
 }
 
-/// A parameter of `randomized`, here.
+/// A parameter of `randomized`, for the options of this algorithm.
 macro_rules! inherited {
     ($parameter:path) => {
         Parameter {
@@ -68,9 +68,9 @@ fn quorum(n: u64) -> u64 {
 impl Algorithm for ProbabilisticQuorum {
     const CONTRACT: Contract = Contract {
         name: "probabilistic-quorum",
-        summary: "Whoever is let pass by all of sqrt(n ln n) random mediators leads.",
+        summary: "A contender that all of sqrt(n ln n) random mediators grant leads.",
         source: "Ramanathan et al. 2007, sections 7 and 8; Malkhi et al. 2001",
-        tolerates: "dead mediators, in whose place others are asked; a leader's death with a detector",
+        tolerates: "dead mediators, which are replaced; a leader's death with a detector",
         messages: Cost {
             best: Formula { text: "4 sqrt(N ln N)", of: |n| 4 * quorum(n) },
             worst: Formula { text: "5N sqrt(N ln N)", of: |n| 5 * n * quorum(n) },

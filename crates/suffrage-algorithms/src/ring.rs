@@ -1,36 +1,35 @@
-//! What the ring algorithms share: everything but the way of an `Election`.
+//! The common part of the ring algorithms: everything but the handling of an `Election`.
 //!
-//! A ring algorithm is a [`Token`]: what its `Election` message carries, and what a process does
-//! with one that arrives. The rest is the same for all, and is a [`Ring`]: how messages get to the
-//! next live process (`ring/hops.rs`), how the outcome goes round, and what happens when somebody
-//! fails meanwhile.
+//! A ring algorithm is a [`Token`]: the content of its `Election` message, and the reaction of a process to it. A
+//! [`Ring`] is the rest, which is the same for all ring algorithms: the delivery of messages to the next live
+//! process (`ring/hops.rs`), the circulation of the outcome, and the handling of failures meanwhile.
 //!
 //! ```text
-//!   3 ──Election──▶ 4 ──Election──▶ 5 ─ ─ ▶ …     a token goes round, and somebody concludes
-//!   3 ──Elected───▶ 4 ──Elected───▶ 5 ─ ─ ▶ 3     that outcome goes round, to where it began
-//!   4 ──Ack──▶ 3                                  every hop is acknowledged; counted apart
+//!   3 ──Election──▶ 4 ──Election──▶ 5 ─ ─ ▶ …     a token circulates, and a process concludes
+//!   3 ──Elected───▶ 4 ──Elected───▶ 5 ─ ─ ▶ 3     the outcome circulates, back to where it began
+//!   4 ──Ack──▶ 3                                  every hop is acknowledged; not counted
 //!   4 ──Outdated──▶ 3                             "a later election than that is over"
 //! ```
 //!
-//! **Runs.** An election is named by its term and its initiator, and the greater run stands. The
-//! slides tell runs apart by the initiator alone and suppress lower ones "all the time", so that
-//! once 6 has called an election nobody below 6 ever completes one; hence the terms: a new election
-//! has a term above all heard of. A process that has lost its memory calls one of the past; it is
-//! told so (`Outdated`) by the first to see it, unless a greater run is under way, which will reach
-//! everybody anyway. The reply goes back one step, to a process that is alive, waits for that run
-//! or believes in its outcome, and calls a new election.
+//! **Runs.** An election is identified by its term and its initiator, and the greater run wins. The slides
+//! distinguish runs by the initiator alone and suppress lower ones "all the time": once 6 has called an election, no
+//! process below 6 could ever complete one. Runs therefore have terms, and a new election has a term above all
+//! observed terms. A process that has lost its memory calls an election of an old term. The first process that sees
+//! the old term replies with `Outdated`, unless a greater run is in progress, which will reach all processes anyway.
+//! The reply goes back one hop, to a process that is alive. That process awaits the run or has accepted its outcome,
+//! and calls a new election.
 //!
-//! **Rounds.** A leader may have its outcome go round again, as the next *round* of the same run.
-//! A process passes every round on once: that ends it where it began, ends duplicates (an
-//! acknowledgement may be lost), and keeps the announcement of a dead process from circling.
+//! **Rounds.** A leader may circulate its outcome again, as the next *round* of the same run. A process passes every
+//! round on once. That rule ends a round where it began, drops duplicates (an acknowledgement may be lost), and
+//! keeps the announcement of a dead process from circulating.
 //!
-//! **Repairs.** An `Election` that waits for a dead process never ends (cs425, "Effect of
-//! Failures"). Both repairs of the slides are here, see [`Repair`]; what they have in common is that
-//! a process knows who has to conclude the run it has passed on.
+//! **Repairs.** An `Election` that waits for a dead process never ends (cs425, "Effect of Failures"). Both repairs
+//! of the slides are implemented, see [`Repair`]. In both, a process knows which process has to conclude the run
+//! that it has passed on.
 //!
-//! **Merging.** When a suspicion is lifted, a leader has its outcome go round again, and a process
-//! that has got a new neighbour tells it the outcome it believes in. So the greatest run known reaches
-//! every process of two rings that become one; whoever outranks its leader calls an election.
+//! **Merging.** When a suspicion ends, a leader circulates its outcome again, and a process with a new neighbour
+//! sends it the outcome that it believes in. The greatest known run therefore reaches every process when two rings
+//! become one. A process that outranks its leader calls an election.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -40,7 +39,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use self::hops::Hops;
-use super::Outlook;
+use super::LeaderBelief;
 use suffrage_core::{
     Algorithm, Command, Context, Contract, NodeId, Parameter, Process, Rank, Start, Term, View,
 };
@@ -56,37 +55,37 @@ mod tests;
 pub use message::{Message, Outcome, Run, Timer};
 pub use options::{Options, Repair};
 
-/// What an `Election` carries round the ring, and what a process does with it: an algorithm.
+/// A ring algorithm: the content of an `Election` message, and the reaction of a process to it.
 pub trait Token:
     Clone + fmt::Debug + Eq + Hash + Serialize + DeserializeOwned + Send + Sync + 'static
 {
-    /// What the algorithm assumes, promises and costs.
+    /// The assumptions, promises and costs of the algorithm.
     const CONTRACT: Contract;
-    /// The source's name for the message `Elected`.
+    /// The source's name of the message `Elected`.
     const OUTCOME: &'static str;
-    /// What the repairs are called, in the order both, time-out, detector, none.
+    /// The names of the repairs, in the order both, time-out, detector, none.
     const REPAIRS: &'static str;
-    /// Whether "each process suppresses Election/Elected messages of any lower-id initiators" (cs425,
-    /// "Multiple Initiators?").
+    /// True if "each process suppresses Election/Elected messages of any lower-id initiators" (cs425, "Multiple
+    /// Initiators?").
     const SUPPRESSES: bool;
 
-    /// What an initiator sends off.
+    /// The token that an initiator sends.
     fn new(view: View<'_>) -> Self;
 
-    /// The best process it has met, if it says so.
+    /// The best process that the token has met, if the token tells.
     fn best(&self) -> Option<Rank>;
 
-    /// What a process does with a token that is not outdated.
+    /// Handles a token that is not outdated.
     fn arrive(self, ring: &mut Ring<Self>, cx: &mut Context<'_, Ring<Self>>, run: Run);
 }
 
-/// A run whose `Election` a process has passed on, and whose outcome it waits for.
+/// A run whose `Election` this process has passed on and whose outcome it awaits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Awaited {
-    /// Which run.
+    /// The run.
     pub run: Run,
-    /// Who has to conclude it.
-    pub on: NodeId,
+    /// The process that has to conclude the run.
+    pub concluder: NodeId,
     /// The best process in the token that was passed on.
     pub best: Option<Rank>,
 }
@@ -95,13 +94,13 @@ pub struct Awaited {
 enum Phase {
     Idle,
     Awaiting(Awaited),
-    /// It has sent an outcome round that is not back yet.
+    /// The process has circulated an outcome that has not returned yet.
     Announcing,
 }
 
-/// What goes round the ring.
+/// A circulating message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Trip {
+enum Circulating {
     Election,
     Elected,
 }
@@ -111,15 +110,15 @@ enum Trip {
 pub struct Ring<T> {
     repair: Repair,
     reaffirm: Option<u64>,
-    outlook: Outlook,
+    belief: LeaderBelief,
     hops: Hops<T>,
     phase: Phase,
-    /// The highest term heard of; the outlook's is that of the leader believed in.
-    heard: Term,
-    /// The outcome of the greatest run it knows to be over.
+    /// The highest observed term. The term of `belief` is that of the current leader.
+    highest_term: Term,
+    /// The outcome of the greatest run that this process knows to be over.
     concluded: Option<Outcome>,
-    /// Who called the lower runs of this term that it has passed on, and what of them.
-    lower: BTreeSet<(NodeId, Trip)>,
+    /// The lower runs of this term that this process has passed on: initiator and message.
+    passed_lower_runs: BTreeSet<(NodeId, Circulating)>,
 }
 
 impl<T: Token> Algorithm for Ring<T> {
@@ -133,59 +132,59 @@ impl<T: Token> Algorithm for Ring<T> {
         Ring {
             repair: options.repair,
             reaffirm: options.reaffirm,
-            outlook: Outlook::default(),
+            belief: LeaderBelief::default(),
             hops: Hops::new(options.hop_timeout),
             phase: Phase::Idle,
-            heard: Term::default(),
+            highest_term: Term::default(),
             concluded: None,
-            lower: BTreeSet::new(),
+            passed_lower_runs: BTreeSet::new(),
         }
     }
 }
 
-/// What an algorithm does with a token.
+/// Operations for the handling of a token.
 impl<T: Token> Ring<T> {
-    /// What is done about failures.
+    /// The repair of runs after failures.
     pub fn repair(&self) -> Repair {
         self.repair
     }
 
-    /// Whether the failure detector has reported this peer.
-    pub fn suspects(&self, peer: NodeId) -> bool {
-        self.outlook.suspects(peer)
+    /// Returns whether the failure detector suspects this peer.
+    pub fn is_suspected(&self, peer: NodeId) -> bool {
+        self.belief.is_suspected(peer)
     }
 
-    /// What is known of the run, if this process has passed it on and waits for its outcome.
+    /// The data about the run, if this process has passed it on and awaits its outcome.
     #[inline]
-    pub fn awaits(&self, run: Run) -> Option<Awaited> {
+    pub fn awaited_run(&self, run: Run) -> Option<Awaited> {
         self.awaited().filter(|awaited| awaited.run == run)
     }
 
-    /// Sends the token to the next process. It takes `on` to conclude the run.
+    /// Sends the token to the next process. `concluder` has to conclude the run.
     #[inline]
-    pub fn pass_on(&mut self, cx: &mut Context<'_, Self>, run: Run, token: T, on: NodeId) {
-        if self.trusts_only_the_detector() && self.suspects(on) {
-            return self.give_up(cx, run);
+    pub fn pass_token(&mut self, cx: &mut Context<'_, Self>, run: Run, token: T, concluder: NodeId) {
+        if self.repairs_by_detector_only() && self.is_suspected(concluder) {
+            return self.abandon(cx, run);
         }
-        let awaited = Awaited { run, on, best: token.best() };
+        let awaited = Awaited { run, concluder, best: token.best() };
         if self.awaited().is_none_or(|before| before.run < run || before.run == run && before != awaited) {
             self.await_outcome(cx, awaited);
         }
-        self.hops.pass(cx, &self.outlook, Message::Election { hop: 0, run, token });
+        self.hops.pass(cx, &self.belief, Message::Election { hop: 0, run, token });
     }
 
-    /// The run is over: believes in its leader and has that go round. Not if ranks have changed
-    /// meanwhile.
+    /// Concludes the run: accepts its leader and circulates the outcome. If ranks have changed meanwhile, so that
+    /// this process outranks the leader, abandons the run instead.
     pub fn conclude(&mut self, cx: &mut Context<'_, Self>, run: Run, leader: NodeId) {
         if cx.view().outranks(cx.me(), leader) {
-            return self.give_up(cx, run);
+            return self.abandon(cx, run);
         }
         self.accept(cx, Outcome { run, round: 0, leader });
         self.circulate(cx);
     }
 
-    /// The run cannot end well: calls another, unless a greater one is under way.
-    pub fn give_up(&mut self, cx: &mut Context<'_, Self>, run: Run) {
+    /// Abandons a run that cannot succeed and calls another, unless a greater run is in progress.
+    pub fn abandon(&mut self, cx: &mut Context<'_, Self>, run: Run) {
         if self.awaited().is_some_and(|awaited| awaited.run <= run) {
             self.phase = Phase::Idle;
         }
@@ -206,21 +205,21 @@ impl<T: Token> Ring<T> {
         if self.awaited().is_some() {
             return;
         }
-        self.hear(self.heard.next());
-        let run = Run { term: self.heard, initiator: cx.me() };
-        self.pass_on(cx, run, T::new(cx.view()), cx.me());
+        self.observe_term(self.highest_term.next());
+        let run = Run { term: self.highest_term, initiator: cx.me() };
+        self.pass_token(cx, run, T::new(cx.view()), cx.me());
     }
 
-    /// The time-out is the longest a run can take, three times round, and then longer the farther
-    /// this process is from the one that has to conclude it, whose predecessor is therefore the first
-    /// to lose patience although the last to have passed the token on.
+    /// Awaits the outcome of a run. The time-out is the maximum duration of a run, three circulations, plus a time
+    /// that grows with the distance from the process that has to conclude the run. The predecessor of that process
+    /// therefore times out first, although it was the last to pass the token on.
     #[inline]
     fn await_outcome(&mut self, cx: &mut Context<'_, Self>, awaited: Awaited) {
         self.phase = Phase::Awaiting(awaited);
         if self.repair.timeouts {
-            let distance = cx.view().distance(awaited.on).unwrap_or(0) as u64;
-            let patience = 3 * self.hops.trip(cx.view()) + 4 * distance;
-            cx.set_timer(Timer::Outcome, cx.delay_bound() * patience);
+            let distance = cx.view().distance(awaited.concluder).unwrap_or(0) as u64;
+            let timeout = 3 * self.hops.max_circulation(cx.view()) + 4 * distance;
+            cx.set_timer(Timer::Outcome, cx.delay_bound() * timeout);
         }
         self.expect_leader(cx, 3);
     }
@@ -232,22 +231,22 @@ impl<T: Token> Ring<T> {
         }
     }
 
-    fn trusts_only_the_detector(&self) -> bool {
+    fn repairs_by_detector_only(&self) -> bool {
         self.repair.detector && !self.repair.timeouts
     }
 
-    /// Adopts an outcome. It stands, unless the run this process waits for is greater.
+    /// Accepts an outcome. The outcome is final unless this process awaits a greater run.
     fn accept(&mut self, cx: &mut Context<'_, Self>, outcome: Outcome) {
         let Outcome { run, leader, .. } = outcome;
-        self.hear(run.term);
+        self.observe_term(run.term);
         self.concluded = Some(outcome);
         if self.awaited().is_none_or(|awaited| awaited.run <= run) {
             self.end_wait(cx);
         }
-        if self.outlook.suspects(leader) {
-            return self.doubt(cx);
+        if self.belief.is_suspected(leader) {
+            return self.on_suspected_leader(cx);
         }
-        self.outlook.believe(cx, leader, run.term);
+        self.belief.set_leader(cx, leader, run.term);
         if leader == cx.me() && self.awaited().is_none() {
             self.schedule_reaffirm(cx);
         } else {
@@ -255,29 +254,29 @@ impl<T: Token> Ring<T> {
         }
     }
 
-    /// The outcome names a suspect: a late word of the dead, or the detector is wrong and will say
-    /// so. Calling an election at once would repeat itself as long as the suspicion lasts ("new
-    /// election runs initiated forever"), so a process that has time-outs waits for one.
-    fn doubt(&mut self, cx: &mut Context<'_, Self>) {
-        self.outlook.forget(cx);
+    /// Handles an outcome that names a suspected leader: a delayed message of a crashed process, or a false
+    /// suspicion that will end. An immediate election would repeat itself as long as the suspicion lasts ("new
+    /// election runs initiated forever"), so a process with time-outs waits for one.
+    fn on_suspected_leader(&mut self, cx: &mut Context<'_, Self>) {
+        self.belief.clear_leader(cx);
         self.expect_leader(cx, 3);
         if self.repair.timeouts {
-            cx.set_timer(Timer::Outcome, cx.delay_bound() * (3 * self.hops.trip(cx.view())));
+            cx.set_timer(Timer::Outcome, cx.delay_bound() * (3 * self.hops.max_circulation(cx.view())));
         } else if self.repair.detector {
             self.call_election(cx);
         }
     }
 
-    /// Sends the outcome round, and expects it back.
+    /// Circulates the outcome, and awaits its return.
     fn circulate(&mut self, cx: &mut Context<'_, Self>) {
         let Some(outcome) = self.concluded else { return };
-        self.hops.pass(cx, &self.outlook, Message::Elected { hop: 0, outcome });
+        self.hops.pass(cx, &self.belief, Message::Elected { hop: 0, outcome });
         if self.awaited().is_some() {
             return;
         }
         self.phase = Phase::Announcing;
         if self.repair.timeouts {
-            cx.set_timer(Timer::Outcome, cx.delay_bound() * (self.hops.trip(cx.view()) + 1));
+            cx.set_timer(Timer::Outcome, cx.delay_bound() * (self.hops.max_circulation(cx.view()) + 1));
         }
     }
 
@@ -288,14 +287,14 @@ impl<T: Token> Ring<T> {
         self.circulate(cx);
     }
 
-    /// The outcome this process believes in, to be told to a new neighbour.
-    fn belief(&self) -> Option<Message<T>> {
-        self.outlook.leader().and(self.concluded).map(|outcome| Message::Elected { hop: 0, outcome })
+    /// The outcome that this process believes in, as a message to a new neighbour.
+    fn believed_outcome(&self) -> Option<Message<T>> {
+        self.belief.leader().and(self.concluded).map(|outcome| Message::Elected { hop: 0, outcome })
     }
 
-    fn tell_successor(&mut self, cx: &mut Context<'_, Self>) {
-        if let Some(belief) = self.belief() {
-            self.hops.pass(cx, &self.outlook, belief);
+    fn send_outcome_to_successor(&mut self, cx: &mut Context<'_, Self>) {
+        if let Some(outcome) = self.believed_outcome() {
+            self.hops.pass(cx, &self.belief, outcome);
         }
     }
 
@@ -306,19 +305,23 @@ impl<T: Token> Ring<T> {
         }
     }
 
-    /// As a follower, allows the leader to miss two rounds, and this one some trips round the ring.
+    /// Starts the time-out of a follower for the leader's next round. The leader may miss two rounds, and the
+    /// current round may take `circulations` circulations.
     #[inline]
-    fn expect_leader(&mut self, cx: &mut Context<'_, Self>, trips: u64) {
+    fn expect_leader(&mut self, cx: &mut Context<'_, Self>, circulations: u64) {
         if let Some(period) = self.reaffirm {
             cx.cancel_timer(Timer::Reaffirm);
-            cx.set_timer(Timer::Leader, cx.delay_bound() * (3 * period + trips * self.hops.trip(cx.view())));
+            cx.set_timer(
+                Timer::Leader,
+                cx.delay_bound() * (3 * period + circulations * self.hops.max_circulation(cx.view())),
+            );
         }
     }
 
-    /// Whether the run is over, or of a term that is.
+    /// Returns whether the run is over, or its term is.
     #[inline]
     fn is_outdated(&self, run: Run) -> bool {
-        run.term < self.heard || self.concluded.is_some_and(|known| run <= known.run)
+        run.term < self.highest_term || self.concluded.is_some_and(|known| run <= known.run)
     }
 
     #[inline]
@@ -326,24 +329,24 @@ impl<T: Token> Ring<T> {
         self.awaited().is_some_and(|awaited| run < awaited.run)
     }
 
-    /// Whether a lower run of this term has not been passed on before; it has from now on.
-    fn first_passes(&mut self, run: Run, trip: Trip) -> bool {
-        self.lower.insert((run.initiator, trip))
+    /// Records that a lower run of this term is passed on. Returns whether this is the first time.
+    fn record_passed(&mut self, run: Run, trip: Circulating) -> bool {
+        self.passed_lower_runs.insert((run.initiator, trip))
     }
 
     #[inline]
-    fn hear(&mut self, term: Term) {
-        if term > self.heard {
-            self.heard = term;
-            self.lower.clear();
+    fn observe_term(&mut self, term: Term) {
+        if term > self.highest_term {
+            self.highest_term = term;
+            self.passed_lower_runs.clear();
         }
     }
 
-    /// Tells the one that passed it on that a run is of the past; not if a greater run is under way,
-    /// lest every run be overtaken by the answer to the one before.
-    fn refuse(&mut self, cx: &mut Context<'_, Self>, from: NodeId, run: Run) {
+    /// Replies `Outdated` to the sender of an old run. While a greater run is in progress there is no reply:
+    /// otherwise the reply to each run would outdate the next one.
+    fn reply_outdated(&mut self, cx: &mut Context<'_, Self>, from: NodeId, run: Run) {
         if self.awaited().is_none() && from != cx.me() {
-            cx.send(from, Message::Outdated { run, term: self.heard });
+            cx.send(from, Message::Outdated { run, term: self.highest_term });
         }
     }
 
@@ -351,10 +354,10 @@ impl<T: Token> Ring<T> {
     fn on_election(&mut self, cx: &mut Context<'_, Self>, from: NodeId, run: Run, token: T) {
         if self.is_outdated(run) {
             if self.concluded.is_none_or(|known| known.run != run) {
-                self.refuse(cx, from, run);
+                self.reply_outdated(cx, from, run);
             }
-        } else if !self.is_lower(run) || !T::SUPPRESSES && self.first_passes(run, Trip::Election) {
-            self.hear(run.term);
+        } else if !self.is_lower(run) || !T::SUPPRESSES && self.record_passed(run, Circulating::Election) {
+            self.observe_term(run.term);
             token.arrive(self, cx, run);
         }
     }
@@ -366,7 +369,7 @@ impl<T: Token> Ring<T> {
                 return self.on_return(cx, outcome);
             }
             Some(known) if (known.run, known.leader) == (run, leader) => {}
-            _ if run.term < self.heard => return self.refuse(cx, from, run),
+            _ if run.term < self.highest_term => return self.reply_outdated(cx, from, run),
             Some(known) if run <= known.run => {
                 return self.on_lower(cx, outcome, known);
             }
@@ -376,24 +379,26 @@ impl<T: Token> Ring<T> {
             return;
         }
         if cx.view().outranks(cx.me(), leader) {
-            self.hear(run.term);
-            return self.give_up(cx, run);
+            self.observe_term(run.term);
+            return self.abandon(cx, run);
         }
         self.accept(cx, outcome);
-        self.hops.pass(cx, &self.outlook, Message::Elected { hop: 0, outcome });
+        self.hops.pass(cx, &self.belief, Message::Elected { hop: 0, outcome });
     }
 
-    /// Two elections at once agree, and a leader repeats the greater. If not, somebody was skipped.
+    /// Handles the outcome of a lower run. Two simultaneous elections agree, and a leader repeats the outcome of the
+    /// greater one. Otherwise a process was skipped, and this process calls an election.
     fn on_lower(&mut self, cx: &mut Context<'_, Self>, outcome: Outcome, known: Outcome) {
         let Outcome { run, round, leader } = outcome;
         if leader != known.leader || round > 0 {
             self.call_election(cx);
-        } else if !T::SUPPRESSES && run.initiator != cx.me() && self.first_passes(run, Trip::Elected) {
-            self.hops.pass(cx, &self.outlook, Message::Elected { hop: 0, outcome });
+        } else if !T::SUPPRESSES && run.initiator != cx.me() && self.record_passed(run, Circulating::Elected)
+        {
+            self.hops.pass(cx, &self.belief, Message::Elected { hop: 0, outcome });
         }
     }
 
-    /// The outcome is back where it began, or is a duplicate.
+    /// Handles an outcome that has returned to its origin, or is a duplicate.
     fn on_return(&mut self, cx: &mut Context<'_, Self>, outcome: Outcome) {
         if self.phase == Phase::Announcing && self.concluded == Some(outcome) {
             self.end_wait(cx);
@@ -401,14 +406,14 @@ impl<T: Token> Ring<T> {
     }
 
     fn on_outdated(&mut self, cx: &mut Context<'_, Self>, run: Run, term: Term) {
-        let believes = self.concluded.is_some_and(|known| known.run == run) && run.term < term;
-        if self.awaits(run).is_some() || believes {
-            self.hear(term);
-            self.give_up(cx, run);
+        let accepted = self.concluded.is_some_and(|known| known.run == run) && run.term < term;
+        if self.awaited_run(run).is_some() || accepted {
+            self.observe_term(term);
+            self.abandon(cx, run);
         }
     }
 
-    /// A message has arrived from another process, or come round to this one, which is alone.
+    /// Handles a message of another process, or a message that has come round to this process, which is alone.
     #[inline]
     fn arrive(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message<T>) {
         match message {
@@ -444,7 +449,7 @@ impl<T: Token> Process for Ring<T> {
     fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         match timer {
             Timer::Hop => {
-                for message in self.hops.on_timer(cx, &self.outlook) {
+                for message in self.hops.on_timer(cx, &self.belief) {
                     self.arrive(cx, cx.me(), message);
                 }
             }
@@ -453,13 +458,13 @@ impl<T: Token> Process for Ring<T> {
                 self.phase = Phase::Idle;
                 self.call_election(cx);
             }
-            Timer::Reaffirm if self.outlook.leads(cx) && self.awaited().is_none() => {
+            Timer::Reaffirm if self.belief.is_leader(cx) && self.awaited().is_none() => {
                 self.schedule_reaffirm(cx);
                 self.circulate_again(cx);
             }
             Timer::Reaffirm => {}
             Timer::Leader => {
-                self.outlook.forget(cx);
+                self.belief.clear_leader(cx);
                 self.phase = Phase::Idle;
                 self.call_election(cx);
             }
@@ -468,55 +473,55 @@ impl<T: Token> Process for Ring<T> {
 
     /// "Any process that discovers the old coordinator has failed initiates an Election message."
     fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        let was_successor = hops::successor(cx.view(), &self.outlook) == Some(peer);
-        let leaderless = self.outlook.suspect(cx, peer);
-        self.hops.on_suspect(cx, &self.outlook, peer);
+        let was_successor = hops::successor(cx.view(), &self.belief) == Some(peer);
+        let lost_leader = self.belief.suspect(cx, peer);
+        self.hops.on_suspect(cx, &self.belief, peer);
         match self.phase {
-            Phase::Awaiting(Awaited { run, on, best }) => {
-                let takes_it = on == peer || best.is_some_and(|best| best.id == peer);
-                // Without a time-out, the token may also have died with the one it was passed to.
-                let died_with_it = self.trusts_only_the_detector() && self.hops.latest() == Some(peer);
-                if self.repair.detector && (takes_it || died_with_it) {
-                    self.give_up(cx, run);
+            Phase::Awaiting(Awaited { run, concluder, best }) => {
+                let concludes_run = concluder == peer || best.is_some_and(|best| best.id == peer);
+                // Without a time-out, the token may also be lost with the process that it was passed to.
+                let token_lost = self.repairs_by_detector_only() && self.hops.latest() == Some(peer);
+                if self.repair.detector && (concludes_run || token_lost) {
+                    self.abandon(cx, run);
                 }
             }
-            Phase::Idle | Phase::Announcing if leaderless => self.call_election(cx),
+            Phase::Idle | Phase::Announcing if lost_leader => self.call_election(cx),
             Phase::Announcing if self.repair.detector => self.circulate_again(cx),
-            Phase::Idle | Phase::Announcing if was_successor => self.tell_successor(cx),
+            Phase::Idle | Phase::Announcing if was_successor => self.send_outcome_to_successor(cx),
             Phase::Idle | Phase::Announcing => {}
         }
     }
 
     fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        self.outlook.restore(cx, peer);
-        if let (true, Some(awaited)) = (self.trusts_only_the_detector(), self.awaited()) {
-            // The token may have been lost where this one was thought dead.
-            return self.give_up(cx, awaited.run);
+        self.belief.restore(cx, peer);
+        if let (true, Some(awaited)) = (self.repairs_by_detector_only(), self.awaited()) {
+            // The token may have been lost while the peer was suspected.
+            return self.abandon(cx, awaited.run);
         }
-        let Some(leader) = self.outlook.leader() else { return self.call_election(cx) };
-        if self.outlook.leads(cx) && cx.view().outranks(peer, leader) {
+        let Some(leader) = self.belief.leader() else { return self.call_election(cx) };
+        if self.belief.is_leader(cx) && cx.view().outranks(peer, leader) {
             self.call_election(cx);
-        } else if self.outlook.leads(cx) {
-            // Others may come back with it: one round for all.
+        } else if self.belief.is_leader(cx) {
+            // Other peers may be restored with this one: one round serves all.
             cx.set_timer(Timer::Reaffirm, cx.delay_bound());
-        } else if hops::successor(cx.view(), &self.outlook) == Some(peer) {
-            self.tell_successor(cx);
-        } else if hops::predecessor(cx.view(), &self.outlook) == Some(peer)
-            && let Some(belief) = self.belief()
+        } else if hops::successor(cx.view(), &self.belief) == Some(peer) {
+            self.send_outcome_to_successor(cx);
+        } else if hops::predecessor(cx.view(), &self.belief) == Some(peer)
+            && let Some(outcome) = self.believed_outcome()
         {
-            // It may never have suspected this process, and yet not have reached it.
-            cx.send(peer, belief);
+            // The peer may never have suspected this process, and yet not have reached it.
+            cx.send(peer, outcome);
         }
     }
 
     fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
-        if self.outlook.is_overtaken(cx) {
+        if self.belief.should_replace_leader(cx) {
             self.call_election(cx);
         }
     }
 
     fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
-        // The best live process leads by definition: to resign is to lower one's rank.
+        // The best live process leads by definition: to resign, an application lowers the rank.
         if command == Command::Campaign {
             self.call_election(cx);
         }

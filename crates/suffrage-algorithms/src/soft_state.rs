@@ -1,122 +1,123 @@
-//! What the two algorithms for multicast groups share (Schooler, Manohar, Chandy 2002): announcements, and
-//! a leadership that lasts only while it is repeated.
+//! Soft-state leadership, which the two algorithms for multicast groups share (Schooler, Manohar, Chandy 2002):
+//! announcements, and a leadership that lasts only while it is repeated.
 //!
-//! Their work "considers message loss as a fundamental concern" (Ramanathan et al. 2007, section 8), so
-//! nothing depends on one message. A leader repeats its announcement each period; a member that misses it
-//! for some periods calls an election; and a leader that hears a worse one announce itself repeats its own
-//! at once.
+//! Their work "considers message loss as a fundamental concern" (Ramanathan et al. 2007, section 8), so no step
+//! depends on a single message. A leader repeats its announcement each period. A member that misses the announcement
+//! for some periods calls an election. A leader that receives the announcement of a worse process repeats its own at
+//! once.
 
 use serde::{Deserialize, Serialize};
 
 use suffrage_core::{Announcement, BadParameter, Context, NodeId, Process, Span, Term};
 
-/// What processes of these algorithms say, to all at once.
+/// The messages of these algorithms, all multicast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message {
-    /// "I would lead, or do."
+    /// "I am a candidate, or the leader."
     Announce {
-        /// In which term.
+        /// The term.
         term: Term,
     },
 }
 
 suffrage_core::message_kinds!(Message { Announce });
 
-/// What a process waits for.
+/// The timers of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timer {
-    /// In an election: its turn to announce itself.
+    /// The process is due to announce itself in an election.
     Wake,
-    /// In an election: any announcement that is better. As the leader: whether its announcement is
-    /// answered by a better one.
+    /// In an election, the wait for better announcements is over. At the leader, the wait for better answers to its
+    /// announcement is over.
     Listen,
-    /// As the leader: the time to repeat its announcement.
+    /// The leader is due to repeat its announcement.
     Period,
-    /// As a follower: the leader's announcement.
+    /// A follower has missed the leader's announcements.
     Silence,
 }
 
 suffrage_core::timer_indices!(Timer { Wake, Listen, Period, Silence });
 
-/// How long to listen for a better announcement once all have had their turn: more than a round trip,
-/// within which one that is better and leads has answered. In message delays.
+/// The time to listen for better announcements once all processes have had their turn, in message delays: more than
+/// a round trip, within which a better leader has answered.
 pub(crate) const LISTEN: u64 = 3;
 
-/// How often a leader speaks, and how long its followers bear its silence; in message delays.
+/// The period of a leader's announcements, and the time-out of its followers, in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Pace {
-    /// How often a leader repeats its announcement.
+pub struct AnnouncementTiming {
+    /// The period of a leader's repeated announcement.
     pub period: u64,
-    /// How long it may be silent.
+    /// The time without an announcement after which followers call an election.
     pub timeout: u64,
 }
 
-impl Default for Pace {
-    /// The time-out is three periods, the delay of the third announcement, and some for clocks that drift.
-    fn default() -> Pace {
-        Pace { period: 10, timeout: 35 }
+impl Default for AnnouncementTiming {
+    /// The time-out is three periods, the delay of the third announcement, and a margin for clock drift.
+    fn default() -> AnnouncementTiming {
+        AnnouncementTiming { period: 10, timeout: 35 }
     }
 }
 
-impl Pace {
-    /// Refuses a pace that a healthy leader could not keep.
+impl AnnouncementTiming {
+    /// Rejects a timing that would replace a healthy leader.
     pub(crate) fn check(self) -> Result<(), BadParameter> {
         if self.period <= LISTEN {
-            let reason = format!("it must be more than {LISTEN}, how long one that announced itself listens");
+            let reason =
+                format!("must be more than {LISTEN}, the time a process listens after it announced itself");
             return Err(BadParameter { name: "period", reason });
         }
         let least = self.period + 2;
         if self.timeout < least {
-            let reason = format!("a healthy leader would be replaced: it must be at least {least}");
+            let reason = format!("must be at least {least}: a healthy leader would be replaced");
             return Err(BadParameter { name: "timeout", reason });
         }
         Ok(())
     }
 }
 
-/// Where a process is.
+/// The role of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
-    /// An election: this is the best that has announced itself, perhaps this process.
+    /// In an election. `best` is the best process that has announced itself, perhaps this one.
     Electing { best: Option<NodeId> },
-    /// It leads; fresh if it has announced itself within the last round trip.
-    Leading { fresh: bool },
-    /// It follows this one.
+    /// The process leads. `recent` is true if it has announced itself within the last round trip.
+    Leading { recent: bool },
+    /// The process follows this leader.
     Following { leader: NodeId },
 }
 
-/// Whom a process believes to lead, for as long as it is told so.
+/// A process's belief about the leader, which expires unless it is refreshed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SoftState {
-    pace: Pace,
-    /// How long after the beginning of an election somebody better may yet announce itself, in message
-    /// delays; none if the better ones come first.
+    timing: AnnouncementTiming,
+    /// The time from the beginning of an election within which a better process may still announce itself, in
+    /// message delays; `None` if better processes announce themselves first.
     window: Option<u64>,
     phase: Phase,
-    /// Of the leader believed in, or heard of in this election.
+    /// The term of the leader, or of the best announcement of this election.
     term: Term,
 }
 
 impl SoftState {
-    pub(crate) fn new(pace: Pace, window: Option<u64>) -> SoftState {
-        SoftState { pace, window, phase: Phase::Electing { best: None }, term: Term::default() }
+    pub(crate) fn new(timing: AnnouncementTiming, window: Option<u64>) -> SoftState {
+        SoftState { timing, window, phase: Phase::Electing { best: None }, term: Term::default() }
     }
 
-    /// Whether an election is under way, as far as this process knows.
+    /// Returns whether an election is in progress, as far as this process knows.
     pub(crate) fn is_electing(&self) -> bool {
         matches!(self.phase, Phase::Electing { .. })
     }
 
-    /// Whom it follows.
-    pub(crate) fn follows(&self) -> Option<NodeId> {
+    /// The leader that this process follows; `None` in an election and at the leader.
+    pub(crate) fn followed_leader(&self) -> Option<NodeId> {
         match self.phase {
             Phase::Following { leader } => Some(leader),
             Phase::Electing { .. } | Phase::Leading { .. } => None,
         }
     }
 
-    /// An election begins: this process will announce itself after a while, unless it hears somebody
-    /// better before, and decide when it has listened long enough.
+    /// Begins an election. This process announces itself after `wait`, unless a better process does so before, and
+    /// decides when it has listened long enough.
     pub(crate) fn call_election<P>(&mut self, cx: &mut Context<'_, P>, wait: Span)
     where
         P: Process<Message = Message, Timer = Timer>,
@@ -133,17 +134,18 @@ impl SoftState {
             }
         }
         self.phase = Phase::Electing { best: None };
-        let until_all_spoke = self.window.map_or(wait, |window| cx.delay_bound() * window);
-        cx.set_timer(Timer::Listen, until_all_spoke + cx.delay_bound() * LISTEN);
+        let until_all_announced = self.window.map_or(wait, |window| cx.delay_bound() * window);
+        cx.set_timer(Timer::Listen, until_all_announced + cx.delay_bound() * LISTEN);
         if wait.is_zero() {
-            self.stand(cx);
+            self.announce_candidacy(cx);
         } else {
             cx.set_timer(Timer::Wake, wait);
         }
     }
 
-    /// Announces itself, unless a better one has. One that knows nobody better need not listen.
-    fn stand<P>(&mut self, cx: &mut Context<'_, P>)
+    /// Announces this process, unless a better process has announced itself. A process that knows no better member
+    /// leads at once.
+    fn announce_candidacy<P>(&mut self, cx: &mut Context<'_, P>)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -159,37 +161,37 @@ impl SoftState {
         }
     }
 
-    /// The election is over.
+    /// Ends the election with this result.
     fn decide<P>(&mut self, cx: &mut Context<'_, P>, best: NodeId)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
         if best == cx.me() {
-            self.phase = Phase::Leading { fresh: false };
+            self.phase = Phase::Leading { recent: false };
             cx.announce(Announcement::Elected { leader: best, term: self.term });
-            cx.set_timer(Timer::Period, cx.delay_bound() * self.pace.period);
+            cx.set_timer(Timer::Period, cx.delay_bound() * self.timing.period);
         } else {
             self.follow(cx, best, self.term);
         }
     }
 
-    /// As the leader: repeats its announcement.
+    /// Repeats the announcement of this process, which leads.
     fn repeat<P>(&mut self, cx: &mut Context<'_, P>)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
-        self.phase = Phase::Leading { fresh: true };
+        self.phase = Phase::Leading { recent: true };
         cx.multicast(Message::Announce { term: self.term });
         cx.set_timer(Timer::Listen, cx.delay_bound() * LISTEN);
-        cx.set_timer(Timer::Period, cx.delay_bound() * self.pace.period);
+        cx.set_timer(Timer::Period, cx.delay_bound() * self.timing.period);
     }
 
-    /// As the leader: repeats its announcement, unless it is on its way to everybody.
-    pub(crate) fn remind<P>(&mut self, cx: &mut Context<'_, P>)
+    /// Repeats the announcement of this process, if it leads and its last announcement is not still on its way.
+    pub(crate) fn repeat_unless_recent<P>(&mut self, cx: &mut Context<'_, P>)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
-        if self.phase == (Phase::Leading { fresh: false }) {
+        if self.phase == (Phase::Leading { recent: false }) {
             self.repeat(cx);
         }
     }
@@ -198,19 +200,19 @@ impl SoftState {
     where
         P: Process<Message = Message, Timer = Timer>,
     {
-        let news = self.follows() != Some(leader) || self.term != term;
-        if self.follows().is_none() {
+        let changed = self.followed_leader() != Some(leader) || self.term != term;
+        if self.followed_leader().is_none() {
             [Timer::Wake, Timer::Listen, Timer::Period].iter().for_each(|&timer| cx.cancel_timer(timer));
         }
         (self.phase, self.term) = (Phase::Following { leader }, term);
-        cx.set_timer(Timer::Silence, cx.delay_bound() * self.pace.timeout);
-        if news {
+        cx.set_timer(Timer::Silence, cx.delay_bound() * self.timing.timeout);
+        if changed {
             cx.announce(Announcement::Elected { leader, term });
         }
     }
 
     /// "On receiving an announcement, a process decides locally if the current leader must be changed."
-    pub(crate) fn hear<P>(&mut self, cx: &mut Context<'_, P>, from: NodeId, term: Term)
+    pub(crate) fn on_announce<P>(&mut self, cx: &mut Context<'_, P>, from: NodeId, term: Term)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -223,7 +225,7 @@ impl SoftState {
                 }
             }
             Phase::Leading { .. } if view.outranks(from, cx.me()) => self.follow(cx, from, term),
-            Phase::Leading { .. } => self.remind(cx),
+            Phase::Leading { .. } => self.repeat_unless_recent(cx),
             Phase::Following { leader } if from == leader || view.outranks(from, leader) => {
                 self.follow(cx, from, term);
             }
@@ -231,24 +233,24 @@ impl SoftState {
         }
     }
 
-    /// A timer ran out. True if it is the leader's silence, and an election is to be called.
-    pub(crate) fn expire<P>(&mut self, cx: &mut Context<'_, P>, timer: Timer) -> bool
+    /// Handles a timer. Returns true if a follower has missed the leader's announcements and must call an election.
+    pub(crate) fn on_timer<P>(&mut self, cx: &mut Context<'_, P>, timer: Timer) -> bool
     where
         P: Process<Message = Message, Timer = Timer>,
     {
         match (timer, self.phase) {
-            (Timer::Wake, _) => self.stand(cx),
+            (Timer::Wake, _) => self.announce_candidacy(cx),
             (Timer::Listen, Phase::Electing { best }) => self.decide(cx, best.unwrap_or(cx.me())),
-            (Timer::Listen, _) => self.phase = Phase::Leading { fresh: false },
+            (Timer::Listen, _) => self.phase = Phase::Leading { recent: false },
             (Timer::Period, _) => self.repeat(cx),
             (Timer::Silence, _) => return true,
         }
         false
     }
 
-    /// Whether ranks have changed so that this process should stand against the one it believes in, or
-    /// is about to.
-    pub(crate) fn is_overtaken<P: Process>(&self, cx: &Context<'_, P>) -> bool {
+    /// Returns whether this process outranks the leader that it follows, or the best announcement of the election,
+    /// after a change of ranks.
+    pub(crate) fn outranks_leader<P: Process>(&self, cx: &Context<'_, P>) -> bool {
         match self.phase {
             Phase::Electing { best: Some(leader) } | Phase::Following { leader } => {
                 cx.view().outranks(cx.me(), leader)

@@ -1,59 +1,57 @@
 //! Stable leader election (Aguilera, Delporte-Gallet, Fauconnier, Toueg 2001; named by Database
 //! Internals, ch. 10).
 //!
-//! Model: partially synchronous, crash and recovery, lost messages; everybody knows everybody and the
-//! ring order, whose places number the leaders: process `r mod n` leads round `r`. Ranks play no part.
+//! Model: partially synchronous, crash and recovery, lost messages; every process knows all members and the ring
+//! order, whose positions number the leaders: process `r mod n` leads round `r`. Ranks play no part.
 //!
 //! ```text
-//!   2, 3, 4 ──Start(0)──▶ 1          everybody is in round 0, which 1 leads
-//!   1 ──Ok(0)──▶ 2, 3, 4             each period; after two of them, all believe in 1
+//!   2, 3, 4 ──Start(0)──▶ 1          all processes are in round 0, which 1 leads
+//!   1 ──Ok(0)──▶ 2, 3, 4             each period; after two of them, all accept 1
 //!   ... 1 dies ...
 //!   3, 4 ──Start(1)──▶ 2             their time-out: round 1, which 2 leads
 //!   2 ──Ok(1)──▶ 1, 3, 4             each period
 //! ```
 //!
-//! Cost: `3N - 3` messages if all live, `3N - 4` after the leader's death if the next one lives; then
-//! `N - 1` each period, on the `N - 1` links from the leader. Each dead leader on the way costs a
-//! time-out, unless a failure detector has reported it.
+//! Cost: `3N - 3` messages if all live, `3N - 4` after the leader's death if the next one lives; then `N - 1` each
+//! period, on the `N - 1` links from the leader. Each dead leader in between costs a time-out, unless a failure
+//! detector suspects it.
 //!
-//! Promises **stability**: a leader that all live processes have believed in for a while, that is up,
-//! and whose links to and from all others deliver in time, stays the leader, whatever befalls the
-//! others: crashes, recoveries with and without their disks, pauses, wrong suspicions, cuts between
-//! them, `Campaign`. The invariant `Stability` of the simulator says it precisely. Promises that some
-//! time after faults stop, one live process of each component leads it; it is enough that the links of one
-//! process to and from all others work. Tolerates lost messages: a lost
-//! `Start` or `Ok` is made good by the next, and a leader falls by loss only if one follower misses
-//! `time-out / period` times `Ok` in a row, rounded down: of chance `p` to the power of that, each period
-//! and for each follower, at loss `p`; a millionth part of a per cent for the defaults at 1%, a
-//! hundredth of a per cent at 10%.
+//! Promise of **stability**: a leader stays the leader if all live processes have accepted it for a while, it is up,
+//! and its links to and from all others deliver in time. Faults of the other processes do not matter: crashes,
+//! recoveries with and without their disks, pauses, false suspicions, partitions between them, `Campaign`. The
+//! invariant `Stability` of the simulator states this precisely. Some time after faults stop, one live process of
+//! each component leads it; it is enough that the links of one process to and from all others work. Lost messages
+//! are tolerated: the next `Start` or `Ok` compensates for a lost one. A leader is replaced by loss only if one
+//! follower misses `time-out / period` consecutive `Ok`s, rounded down: at loss `p`, with probability `p` to the
+//! power of that, each period and for each follower. For the defaults that is a millionth of a per cent at 1% loss,
+//! and a hundredth of a per cent at 10%.
 //!
-//! Does not promise more: under partition every part has a leader, and after it the higher round wins.
-//! A follower that alone is cut from a leader does replace it: in the paper too a leader is protected
-//! for as long as "its links have been behaving well". Rounds have one leader each by construction, but
-//! are no epochs: when all forget, they begin at 0 again.
+//! Not promised: under partition every component has a leader, and after it the higher round wins. A follower that
+//! alone is cut off from a leader does replace it: in the paper too, a leader is protected for as long as "its links
+//! have been behaving well". Each round has one leader by construction, but rounds are no epochs: when all processes
+//! lose their state, rounds begin at 0 again.
 //!
-//! The paper's (its abstract and the description of its basic algorithm were at hand; the rest is from
-//! memory of it): rounds, `r mod n`, `Start(k)` to the leader of the round one begins, `Ok(r)` to all each
-//! period δ, the time-out that begins round `r + 1`, and to begin any higher round one hears of. From
-//! memory: to believe in a leader only after two `Ok`, since by the second the first has reached everybody,
-//! and for lossy links to tell one that is behind the higher round.
+//! From the paper (its abstract and the description of its basic algorithm were available; the rest is from memory):
+//! rounds, `r mod n`, `Start(k)` to the leader of a started round, `Ok(r)` to all each period δ, the time-out that
+//! starts round `r + 1`, and the start of any higher round that a message names. From memory: a process accepts a
+//! leader only after two `Ok`s, since by the second the first has reached all processes; and for lossy links a
+//! process tells a process in a lower round the higher round.
 //!
-//! Readings, and where this departs from the paper:
-//! - The paper's time-out is a little over 2δ; ours is longer than four periods, for lossy links.
-//! - It rules out old messages by links that drop what is older than δ (from memory), which takes clocks
-//!   we do not have. Here an old message of a higher round can begin that round, so the promise starts when
-//!   nobody is paused and such messages have arrived.
-//! - It knows no recovery. A process that recovers begins at round 0 and is told the present round: it
-//!   saves nothing, since a round from its disk may be higher than the one of a healthy leader.
-//! - A doubled `Ok` is not two: consecutive ones are told apart by a bit.
-//! - Rounds of leaders that a failure detector has reported are skipped, but only once the time-out has
-//!   run out: a wrong suspicion does not unseat anybody. That stands in for the paper's best algorithm,
-//!   which "ensures that a leader is elected in constant time when the system is stable", and is not
-//!   built.
-//! - The delay bound is known, as in the paper, and time-outs do not grow: where messages take longer than
-//!   the time-out for good, rounds go on for ever.
-//! - Nobody can call an election: `Campaign` is ignored. The leader may go: `Resign` begins the next
-//!   round, `Transfer` the next one that the named one leads.
+//! Interpretations and deviations from the paper:
+//! - The paper's time-out is a little over 2δ; here it is more than four periods, for lossy links.
+//! - The paper excludes old messages by links that drop messages older than δ (from memory), which requires clocks
+//!   that are not available here. Here an old message of a higher round can start that round. The promise therefore
+//!   begins when no process is paused and such messages have arrived.
+//! - The paper has no recovery. A recovered process starts at round 0 and learns the current round from others. It
+//!   saves nothing, since a round from its disk may be higher than the round of a healthy leader.
+//! - A duplicated `Ok` does not count as two: a bit distinguishes consecutive ones.
+//! - Rounds of suspected leaders are skipped, but only after the time-out: a false suspicion does not replace a
+//!   leader. This replaces the paper's best algorithm, which "ensures that a leader is elected in constant time when
+//!   the system is stable", and is not implemented.
+//! - The delay bound is known, as in the paper, and time-outs do not grow: where messages permanently take longer
+//!   than the time-out, rounds never end.
+//! - Elections cannot be called: `Campaign` is ignored. The leader can hand over: `Resign` starts the next round,
+//!   `Transfer` the next round that the named process leads.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -66,47 +64,47 @@ use suffrage_core::{
     Formula, NodeId, Parameter, Process, Roster, Safety, Start, Synchrony, Term, Topology, View,
 };
 
-/// What processes of this algorithm say. Terms are rounds.
+/// The messages of the algorithm. Terms are rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message {
-    /// To the leader of a round: "I am in your round." To one that is behind: "This is the round."
+    /// To the leader of a round: "I am in your round." To a process in a lower round: "This is the round."
     Start {
-        /// Which.
+        /// The round.
         round: Term,
     },
-    /// "I lead this round, and am well."
+    /// "I lead this round, and am alive."
     Ok {
-        /// Which.
+        /// The round.
         round: Term,
-        /// Differs from one to the next, so that a doubled one is not taken for two.
+        /// A bit that alternates, so that a duplicated `Ok` is not taken for two.
         odd: bool,
     },
 }
 
 suffrage_core::message_kinds!(Message { Start, Ok });
 
-/// What a process waits for.
+/// The timers of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timer {
-    /// As the leader of the round: the time to say `Ok` again.
+    /// The leader of the round is due to send `Ok` again.
     Period,
-    /// As a follower: the leader's `Ok`.
+    /// A follower has missed the leader's `Ok`.
     Ok,
 }
 
 suffrage_core::timer_indices!(Timer { Period, Ok });
 
-/// What can be set about the algorithm; times in message delays.
+/// The options of the algorithm; times in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// How often a leader says that it is well. The paper's δ.
+    /// The period of a leader's `Ok`. The paper's δ.
     pub period: u64,
-    /// How long a leader may be silent.
+    /// The time without an `Ok` after which a follower starts the next round.
     pub timeout: u64,
 }
 
 impl Default for Options {
-    /// The time-out is four periods, the delay of the fourth `Ok`, and one more for clocks that drift.
+    /// The time-out is four periods, the delay of the fourth `Ok`, and one more delay for clock drift.
     fn default() -> Options {
         Options { period: 5, timeout: 22 }
     }
@@ -117,9 +115,9 @@ impl Default for Options {
 pub struct StableLeader {
     options: Options,
     round: Term,
-    /// Whether it believes in the leader of its round.
-    adopted: bool,
-    /// The bit of the last `Ok` of this round, heard from its leader or said by this process.
+    /// True if this process has accepted the leader of its round.
+    accepted: bool,
+    /// The bit of the last `Ok` of this round, received from its leader or sent by this process.
     last: Option<bool>,
     suspects: BTreeSet<NodeId>,
 }
@@ -127,7 +125,7 @@ pub struct StableLeader {
 impl Algorithm for StableLeader {
     const CONTRACT: Contract = Contract {
         name: "stable-leader",
-        summary: "A leader that is up and connected stays, whatever befalls the others.",
+        summary: "A leader that is up and connected stays, whatever happens to the others.",
         source: "Aguilera, Delporte-Gallet, Fauconnier, Toueg 2001; Database Internals, ch. 10",
         topology: Topology::Complete,
         synchrony: Synchrony::PartiallySynchronous,
@@ -136,7 +134,7 @@ impl Algorithm for StableLeader {
         detection: Detection::Timeout,
         electorate: Electorate::Anybody,
         needs_disk: false,
-        persists: true,
+        retries: true,
         under_loss: &[],
         safety: Safety::Eventual,
         choice: Choice::Any,
@@ -152,11 +150,11 @@ impl Algorithm for StableLeader {
     type Options = Options;
 
     const PARAMETERS: &'static [Parameter<Options>] = &[
-        parameters::delays_parameter!("period", period, "How often a leader says that it is well"),
+        parameters::delays_parameter!("period", period, "Period of a leader's Ok"),
         parameters::delays_parameter!(
             "timeout",
             timeout,
-            "How long a leader may be silent: longer than its period and a round trip"
+            "Time without an Ok after which a follower starts the next round: more than the period and a round trip"
         ),
     ];
 
@@ -164,25 +162,25 @@ impl Algorithm for StableLeader {
         StableLeader {
             options: *options,
             round: Term::default(),
-            adopted: false,
+            accepted: false,
             last: None,
             suspects: BTreeSet::new(),
         }
     }
 
     fn check(options: &Options, _: &Roster) -> Result<(), BadParameter> {
-        // One that is told of its round says its first `Ok` after a delay; a healthy leader's next one
-        // comes after a period and a delay.
+        // A process that learns that it leads a round sends its first `Ok` after a delay. The next `Ok` of a healthy
+        // leader comes after a period and a delay.
         let least = options.period + 2;
         if options.timeout < least {
-            let reason = format!("a healthy leader would be replaced: it must be at least {least}");
+            let reason = format!("must be at least {least}: a healthy leader would be replaced");
             return Err(BadParameter { name: "timeout", reason });
         }
         Ok(())
     }
 }
 
-/// "Process k mod n", of the roster's order.
+/// The leader of a round: "process k mod n", in the order of the roster.
 fn leader_of(round: Term, view: View<'_>) -> NodeId {
     view.in_slot((round.0 % view.group_len() as u64) as usize)
 }
@@ -191,15 +189,15 @@ impl StableLeader {
     /// "To start a round k, a process (1) sends (START, k) to […] the leader of round k, (2) sets r to k
     /// […] and (4) starts a timer."
     fn start_round(&mut self, cx: &mut Context<'_, Self>, round: Term) {
-        if self.adopted {
+        if self.accepted {
             let led = leader_of(self.round, cx.view()) == cx.me();
             cx.announce(if led { Announcement::SteppedDown } else { Announcement::Undecided });
         }
-        (self.round, self.adopted, self.last) = (round, false, None);
+        (self.round, self.accepted, self.last) = (round, false, None);
         let leader = leader_of(round, cx.view());
         if leader == cx.me() {
             cx.cancel_timer(Timer::Ok);
-            self.say_ok(cx);
+            self.send_ok(cx);
         } else {
             cx.cancel_timer(Timer::Period);
             cx.send(leader, Message::Start { round });
@@ -207,14 +205,14 @@ impl StableLeader {
         }
     }
 
-    /// "The process checks if it is the leader of that round and if so sends (OK, r) to all every δ
-    /// time": to itself too.
-    fn say_ok(&mut self, cx: &mut Context<'_, Self>) {
+    /// Sends `Ok`: "The process checks if it is the leader of that round and if so sends (OK, r) to all every δ
+    /// time", to itself too.
+    fn send_ok(&mut self, cx: &mut Context<'_, Self>) {
         let odd = self.last == Some(false);
         for peer in cx.view().peers() {
             cx.send(peer, Message::Ok { round: self.round, odd });
         }
-        self.take_ok(cx, odd);
+        self.record_ok(cx, odd);
         cx.set_timer(Timer::Period, cx.delay_bound() * self.options.period);
     }
 
@@ -222,24 +220,24 @@ impl StableLeader {
         cx.set_timer(Timer::Ok, cx.delay_bound() * self.options.timeout);
     }
 
-    /// After two consecutive ones, the leader of the round is the leader.
-    fn take_ok(&mut self, cx: &mut Context<'_, Self>, odd: bool) {
-        if !self.adopted && self.last == Some(!odd) {
-            self.adopted = true;
+    /// Records an `Ok`. After two consecutive ones, the leader of the round is the leader.
+    fn record_ok(&mut self, cx: &mut Context<'_, Self>, odd: bool) {
+        if !self.accepted && self.last == Some(!odd) {
+            self.accepted = true;
             let leader = leader_of(self.round, cx.view());
             cx.announce(Announcement::Elected { leader, term: self.round });
         }
         self.last = Some(odd);
     }
 
-    /// The next round whose leader is not suspected; this process's own at the latest.
+    /// The next round whose leader is not suspected; at the latest the next round of this process.
     fn next_round(&self, view: View<'_>) -> Term {
         let ahead = |rounds| Term(self.round.0.saturating_add(rounds));
         let mut next = (1..=view.group_len() as u64).map(ahead);
         next.find(|&round| !self.suspects.contains(&leader_of(round, view))).unwrap_or(self.round.next())
     }
 
-    /// As the leader: hands over to the one that leads this round.
+    /// Starts this round if this process leads, which hands leadership over to the leader of the round.
     fn step_down(&mut self, cx: &mut Context<'_, Self>, round: Term) {
         if leader_of(self.round, cx.view()) == cx.me() {
             self.start_round(cx, round);
@@ -271,14 +269,14 @@ impl Process for StableLeader {
             Ordering::Equal => {}
         }
         if let Some(odd) = ok {
-            self.take_ok(cx, odd);
+            self.record_ok(cx, odd);
             self.await_ok(cx);
         }
     }
 
     fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         match timer {
-            Timer::Period => self.say_ok(cx),
+            Timer::Period => self.send_ok(cx),
             Timer::Ok => {
                 let next = self.next_round(cx.view());
                 self.start_round(cx, next);
@@ -302,7 +300,7 @@ impl Process for StableLeader {
                 self.step_down(cx, next);
             }
             Command::Transfer(to) => {
-                // To itself, it is nothing to be done: a distance of none.
+                // A transfer to itself has a distance of 0 and needs no action.
                 if let Some(distance @ 1..) = cx.view().distance(to) {
                     self.step_down(cx, Term(self.round.0.saturating_add(distance as u64)));
                 }

@@ -70,7 +70,7 @@ pub struct Arguments {
 
 fn time(text: &str) -> Result<Span, String> {
     const DAY: Span = Span::from_millis(24 * 3_600_000);
-    match Span::from_clock(text)? {
+    match Span::parse_duration(text)? {
         span if span <= DAY => Ok(span),
         _ => Err(format!("`{text}` is more than a day")),
     }
@@ -246,7 +246,7 @@ fn seconds_as_span(seconds: f64) -> Span {
 }
 
 fn clock(span: Span) -> String {
-    span.on_the_clock()
+    span.format_duration()
 }
 
 impl Report {

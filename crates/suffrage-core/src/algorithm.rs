@@ -4,27 +4,27 @@ use std::fmt;
 
 use crate::{Contract, Electorate, Figure, Member, NodeId, Process, Rng, Roster, Span, Time};
 
-/// A [`Process`] that elects a leader, with its contract and its options. It is plain data, and whoever runs it
-/// may do so on any thread.
+/// A [`Process`] that elects a leader, with its contract and its options. An algorithm is plain data: a driver may
+/// run it on any thread.
 pub trait Algorithm:
     Process<Message: Send + Sync, Timer: Send + Sync, Saved: Send + Sync> + Send + Sync + 'static
 {
-    /// What it assumes, promises and costs.
+    /// The assumptions, promises and costs.
     const CONTRACT: Contract;
 
-    /// What can be set about it.
+    /// The settings of the algorithm.
     type Options: Clone + Default + fmt::Debug + Send + Sync + 'static;
 
-    /// The options one by one, for command lines, configuration files and help texts.
+    /// One entry per option, for command lines, configuration files and help texts.
     const PARAMETERS: &'static [Parameter<Self::Options>];
 
-    /// Ways to set it that show more of it than the defaults alone: a torture draws one for each run.
+    /// Settings that exercise more of the algorithm than the defaults do. Torture draws one of them for each run.
     const VARIANTS: &'static [Settings] = &[];
 
-    /// Sets the parameter of that name; the error says what is wrong with the value.
+    /// Sets the parameter called `name`. The error says what is wrong with the value.
     ///
     /// # Panics
-    /// If there is no such parameter.
+    /// If the algorithm has no parameter of that name.
     fn set(options: &mut Self::Options, name: &str, value: &str) -> Result<(), BadParameter> {
         let parameter = Self::PARAMETERS.iter().find(|parameter| parameter.name == name);
         let parameter =
@@ -35,149 +35,151 @@ pub trait Algorithm:
     /// The process of member `me`.
     fn new(me: NodeId, options: &Self::Options) -> Self;
 
-    /// Whether this process may be elected at all.
+    /// Returns whether this process is eligible for leadership.
     fn may_lead(&self) -> bool {
         true
     }
 
-    /// Whether the member in this slot may be elected at all, with these options.
-    fn may_stand(options: &Self::Options, slot: usize) -> bool {
+    /// Returns whether the member in this slot is eligible for leadership, with these options.
+    fn slot_may_lead(options: &Self::Options, slot: usize) -> bool {
         let _ = (options, slot);
         true
     }
 
-    /// How many members there are with these options; none if there may be any number.
+    /// The number of members that these options require. `None` means any number.
     fn members(options: &Self::Options) -> Option<usize> {
         let _ = options;
         None
     }
 
-    /// How many independent elections every process takes part in, with these options.
+    /// The number of independent elections that every process takes part in, with these options.
     fn elections(options: &Self::Options) -> usize {
         let _ = options;
         1
     }
 
-    /// Who must be there for anybody to be elected, with these options.
+    /// The members that must be alive and connected for an election to succeed, with these options.
     fn electorate(options: &Self::Options) -> Electorate {
         let _ = options;
         Self::CONTRACT.electorate
     }
 
-    /// What it counts on if it leads by leases, with these options; none if it does not.
+    /// The assumptions of an algorithm that leads by leases, with these options. `None` for an algorithm without
+    /// leases.
     fn leases(options: &Self::Options) -> Option<Leases> {
         let _ = options;
         None
     }
 
-    /// Whether clients of a leader may count on its lease though it has crashed, in this election: then nobody, not even
-    /// the same member, leads before that lease is over.
-    fn outlives(options: &Self::Options, election: usize) -> bool {
+    /// True if clients of a leader may rely on its lease after the leader has crashed, in this election. Then no
+    /// process, not even the same one after a restart, leads before that lease is over.
+    fn lease_outlives_crash(options: &Self::Options, election: usize) -> bool {
         let _ = (options, election);
         false
     }
 
-    /// Draws what applications do to members in a torture, besides what every algorithm knows: when, to whom by slot,
-    /// and what. At the end of it nothing of that keeps anybody from leading.
+    /// Draws commands of this algorithm for a torture: time, slot, command. When the faults end, no drawn command keeps
+    /// a process from leading any more.
     fn draw_commands(
         options: &Self::Options,
-        occasion: &mut Occasion<'_>,
+        storm: &mut CommandStorm<'_>,
     ) -> Vec<(Time, usize, Self::Command)> {
-        let _ = (options, occasion);
+        let _ = (options, storm);
         Vec::new()
     }
 
-    /// What a run is measured by besides what every algorithm is, from its processes as they are left.
+    /// The metrics of one run that only this algorithm has, computed from the final state of its processes. The
+    /// metrics that all algorithms share are measured elsewhere.
     fn figures(options: &Self::Options, members: &mut dyn Iterator<Item = Member<'_, Self>>) -> Vec<Figure> {
         let _ = (options, members);
         Vec::new()
     }
 
-    /// Refuses options that do not fit the group.
+    /// Rejects options that do not fit the group.
     fn check(options: &Self::Options, roster: &Roster) -> Result<(), BadParameter> {
         let _ = (options, roster);
         Ok(())
     }
 }
 
-/// Parameters of an algorithm and their values.
+/// Parameters of an algorithm, each with its value.
 pub type Settings = &'static [(&'static str, &'static str)];
 
-/// What an algorithm counts on that leads by leases: clocks that run at about the same rate.
+/// Assumptions of an algorithm that leads by leases. Its safety rests on clocks that run at about the same rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Leases {
-    /// How long a lease is, in message delays.
+    /// The length of a lease, in message delays.
     pub length: u64,
-    /// How much clocks run fast or slow at most, as a fraction.
+    /// The bound on clock drift, as a fraction: no clock runs faster or slower by more.
     pub drift: f64,
-    /// How many message delays a message and its answer may take, and somebody still leads: the delay bound may be that
-    /// much too small.
+    /// The longest round trip with which a leader is still elected and kept, in message delays. The delay bound may be
+    /// too small by that much.
     pub round_trip: u64,
-    /// Within how many message delays after the last fault everybody knows a leader.
-    pub healed: u64,
-    /// Whether a leader stays for as long as it is well, whoever wants its place.
+    /// The time after the last fault within which every process knows a leader, in message delays.
+    pub recovery: u64,
+    /// True if a healthy leader keeps its leadership, even if a better-ranked candidate appears.
     pub stable: bool,
-    /// The command by which a leader stays even if it would not, in the text form.
+    /// The command, as text, that makes a leader keep its leadership even if `stable` is false.
     pub pin: Option<&'static str>,
 }
 
-/// What there is to draw commands for.
+/// The part of a torture for which an algorithm draws commands.
 #[derive(Debug)]
-pub struct Occasion<'o> {
-    /// The source of chance.
+pub struct CommandStorm<'o> {
+    /// The random numbers to draw from.
     pub rng: &'o mut Rng,
     /// The group.
     pub roster: &'o Roster,
-    /// What processes take for the longest delay of a message.
+    /// The delay bound that processes are told.
     pub delay: Span,
-    /// When the storm is over.
+    /// The time at which all faults end.
     pub end: Time,
 }
 
-/// One option of an algorithm: its name, what it takes, and how it is read and shown.
+/// One option of an algorithm: its name, its values, and the functions that parse and print it.
 pub struct Parameter<O: 'static> {
-    /// As on the command line, without dashes.
+    /// The name on the command line, without dashes.
     pub name: &'static str,
-    /// What its value is called in help texts.
+    /// The placeholder of the value in help texts.
     pub value: &'static str,
-    /// What it does.
+    /// The effect of the option, for help texts.
     pub help: &'static str,
-    /// Reads a value; the error says what is wrong with it.
+    /// Parses a value into the options. The error says what is wrong with the value.
     pub set: fn(&mut O, &str) -> Result<(), String>,
-    /// Shows the value.
+    /// Prints the current value.
     pub show: fn(&O) -> String,
 }
 
-/// What the value of a [`Parameter`] is called that is `on` or `off`. Named without a value, it is on.
+/// The placeholder of a [`Parameter`] that is `on` or `off`. The parameter without a value means `on`.
 pub const SWITCH: &str = "on|off";
 
-/// An option that does not fit.
+/// An invalid value of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadParameter {
     /// The parameter's name.
     pub name: &'static str,
-    /// What is wrong, as the end of a sentence.
+    /// The reason, as the end of a sentence that begins with the name.
     pub reason: String,
 }
 
-/// Something to be done with an algorithm whose type is known only by its name.
+/// An operation on an algorithm whose type is selected by name at run time.
 pub trait Visitor {
-    /// What comes of it.
+    /// The result of the operation.
     type Output;
 
-    /// Does it.
+    /// Runs the operation on the algorithm `A`.
     fn visit<A: Algorithm>(self) -> Self::Output;
 }
 
-/// Makes a catalog of algorithms: their contracts, and a way to each by its name. For programs that compile
-/// something large for every algorithm, and not for all of them.
+/// Defines a catalog of algorithms: their contracts, and a dispatch by name. Programs that compile a lot of code per
+/// algorithm define a catalog of only the algorithms they need.
 #[macro_export]
 macro_rules! catalog {
     ($($algorithm:ty),* $(,)?) => {
-        /// The contracts of all these algorithms, in the order people are shown them.
+        /// The contracts of all algorithms of this catalog, in display order.
         pub const CONTRACTS: &[$crate::Contract] = &[$(<$algorithm as $crate::Algorithm>::CONTRACT),*];
 
-        /// Hands the algorithm of that name to the visitor; none if there is no such name.
+        /// Runs the visitor on the algorithm called `name`. Returns `None` if the catalog has no such algorithm.
         pub fn visit<V: $crate::Visitor>(name: &str, visitor: V) -> Option<V::Output> {
             $(if name == <$algorithm as $crate::Algorithm>::CONTRACT.name {
                 return Some(visitor.visit::<$algorithm>());

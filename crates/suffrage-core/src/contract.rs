@@ -1,110 +1,110 @@
-//! What an algorithm assumes, promises and costs, as data.
+//! Assumptions, promises and costs of an algorithm, as data.
 //!
-//! The README's table, `suffrage-lab algorithms`, the invariant checker and the tests of exact counts
-//! all read the contracts; there is no second place where these facts are kept.
+//! The README's table, `suffrage-lab algorithms`, the invariant checker and the tests of exact counts all read the
+//! contracts. These facts are kept in no other place.
 
 use serde::Serialize;
 
 use crate::Grid;
 
-/// What an algorithm assumes, promises and costs.
+/// The assumptions, promises and costs of an algorithm.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Contract {
-    /// Its name on the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// One sentence for someone who has never heard of it.
+    /// One sentence for a reader who does not know the algorithm.
     pub summary: &'static str,
-    /// Where it comes from.
+    /// The publication that the algorithm comes from.
     pub source: &'static str,
-    /// Who sends to whom.
+    /// The communication pattern.
     pub topology: Topology,
-    /// What it assumes about time.
+    /// The assumptions about time.
     pub synchrony: Synchrony,
-    /// What a process must know beforehand.
+    /// The knowledge that a process needs before the start.
     pub knowledge: &'static str,
-    /// Which faults it lives through, and what helps it through the others.
+    /// The faults that the algorithm tolerates, and the settings that help with other faults.
     pub tolerates: &'static str,
-    /// How a process learns that the leader has failed.
+    /// The source of suspicions of the leader.
     pub detection: Detection,
-    /// Who must be alive and able to talk for anybody to be elected.
+    /// The members that must be alive and connected for an election to succeed.
     pub electorate: Electorate,
-    /// Whether its promises need that a process which comes back finds what it had saved.
+    /// True if the promises rest on persistent state that survives a crash.
     pub needs_disk: bool,
-    /// Whether it goes on until somebody leads. If not, an election that fails is left at that until the next is
-    /// called.
-    pub persists: bool,
-    /// What to set where messages are lost: parameters and their values.
+    /// True if the algorithm retries failed elections until a leader is elected. If not, a failed election ends
+    /// without a leader until the next election is called.
+    pub retries: bool,
+    /// The settings for networks that lose messages: parameters and their values.
     pub under_loss: &'static [(&'static str, &'static str)],
-    /// How many leaders there can be, and when.
+    /// The bound on the number of leaders.
     pub safety: Safety,
-    /// Which of the live processes is elected.
+    /// The choice among the live processes.
     pub choice: Choice,
-    /// Whether it understands `Resign` and `Transfer`. One that does not is told to let go by
-    /// lowering its rank.
+    /// True if the algorithm supports `Resign` and `Transfer`. The leader of an algorithm without that support is
+    /// displaced by a lower rank.
     pub handover: bool,
-    /// Messages of one election without failures on the way.
+    /// The number of messages of one election without failures during it.
     pub messages: Cost,
-    /// Time of one election without failures on the way, in message delays.
+    /// The duration of one election without failures during it, in message delays.
     pub time: Cost,
-    /// What else has a price, once somebody leads.
+    /// The costs of other operations, once there is a leader.
     pub upkeep: &'static [Expense],
 }
 
-/// What something costs in messages, without failures on the way.
+/// The message cost of an operation, without failures during it.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Expense {
-    /// What it is.
-    pub what: &'static str,
-    /// Its messages.
+    /// The operation.
+    pub operation: &'static str,
+    /// The number of messages.
     pub messages: Cost,
 }
 
 impl Contract {
-    /// Whether what it promises is promised for every run. Otherwise it is for most, and a single run cannot
-    /// break the promise: many are counted.
+    /// Returns whether the promises hold in every run. Otherwise the promises hold with high probability: a single
+    /// run cannot refute them, only a count over many runs can.
     pub fn is_certain(&self) -> bool {
         self.safety != Safety::WithHighProbability
     }
 }
 
-/// Who sends to whom.
+/// A communication pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Topology {
-    /// Anybody to anybody.
+    /// Every process sends to every other process.
     Complete,
-    /// Each to its successor.
+    /// Each process sends to its successor.
     Ring,
-    /// Each to everybody at once.
+    /// Each process sends to all processes at once.
     Multicast,
 }
 
-/// How a process learns that the leader has failed.
+/// The source of suspicions of the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Detection {
-    /// A failure detector in front of the algorithm says so; without one, the application does.
+    /// A failure detector in front of the algorithm, or the application if there is no detector.
     Detector,
-    /// The algorithm's own time-outs do.
+    /// The algorithm's own time-outs.
     Timeout,
 }
 
-/// Who must be alive and able to talk to each other for anybody to be elected.
+/// The members that must be alive and connected to each other for an election to succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Electorate {
-    /// Whoever is there.
+    /// At least one member.
     Anybody,
     /// More than half of the group.
     Majority,
-    /// More than half of the voters, which are the first so many members, or all if there are fewer.
+    /// More than half of the voters. The first so many members are the voters, or all members if there are fewer.
     Voters(usize),
-    /// All of a row and all of a column of the group's [`Grid`].
+    /// All members of one row and of one column of the group's [`Grid`].
     Grid,
 }
 
 impl Electorate {
-    /// How many of a group of so many vote: the first so many.
+    /// The number of voters in a group of `members` members. The voters are the first members.
     pub fn voters(self, members: usize) -> usize {
         match self {
             Electorate::Voters(voters) => voters.min(members),
@@ -112,8 +112,8 @@ impl Electorate {
         }
     }
 
-    /// Whether those of a group that are `present`, by slot, can elect a leader.
-    pub fn suffices(self, present: &[bool]) -> bool {
+    /// Returns whether the members that are `present`, by slot, can elect a leader.
+    pub fn is_quorum(self, present: &[bool]) -> bool {
         let count = present.iter().filter(|&&present| present).count();
         match self {
             Electorate::Anybody => count > 0,
@@ -129,44 +129,44 @@ impl Electorate {
     }
 }
 
-/// How much clocks may run fast or slow, as a fraction, where nothing else is set.
+/// The default bound on clock drift, as a fraction.
 pub const DRIFT_BOUND: f64 = 0.01;
 
-/// What is assumed about time.
+/// Assumptions about time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Synchrony {
-    /// Delays have a known bound; when it is exceeded, promises lapse until it holds again.
+    /// Delays have a known bound. While a delay exceeds the bound, the promises do not hold.
     Synchronous,
-    /// Delays are bounded from some unknown moment on; safety never depends on it.
+    /// Delays are bounded from some unknown moment on. Safety never depends on the bound.
     PartiallySynchronous,
-    /// Delays as in the partially synchronous model; and clocks need not agree, but run at rates that
-    /// differ from true time by no more than a known fraction, [`DRIFT_BOUND`] unless set otherwise, and
-    /// do not jump. Safety rests on that, and on nothing about delays.
+    /// Delays are as in the partially synchronous model. Clocks need not agree, but their rates differ from true
+    /// time by at most a known fraction, [`DRIFT_BOUND`] unless set otherwise, and clocks do not jump. Safety rests
+    /// on the clock rates and on no assumption about delays.
     BoundedDrift,
-    /// Nothing.
+    /// No assumption.
     Asynchronous,
 }
 
-/// How many leaders there can be.
+/// The bound on the number of leaders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Safety {
-    /// Never two at once, whatever happens; and each leader's term is greater than those of all before it,
-    /// so that it can be shown to what is led, which refuses the others: a fencing token.
+    /// Never two leaders at once, whatever happens. The term of each leader is greater than the terms of all leaders
+    /// before it. A leader can therefore use its term as a fencing token: resources reject smaller terms.
     AtMostOne,
-    /// Never two at once among processes that can reach each other.
+    /// Never two leaders at once among processes that can reach each other.
     AtMostOnePerComponent,
-    /// Never two in one term, whatever happens; one of an earlier term may believe in itself for a
-    /// while longer.
+    /// Never two leaders in one term, whatever happens. A leader of an earlier term may believe for a while longer
+    /// that it leads.
     AtMostOnePerTerm,
-    /// One, with a known probability.
+    /// One leader, with a known probability.
     WithHighProbability,
-    /// One in each component some time after faults stop; several before that.
+    /// One leader in each component some time after faults stop; possibly several before that.
     Eventual,
 }
 
-/// Which process is elected.
+/// The choice of the elected process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
@@ -189,9 +189,9 @@ pub struct Cost {
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(into = "&'static str")]
 pub struct Formula {
-    /// As people write it.
+    /// The formula in mathematical notation.
     pub text: &'static str,
-    /// As a function of the number of processes.
+    /// The formula as a function of the number of processes.
     pub of: fn(u64) -> u64,
 }
 

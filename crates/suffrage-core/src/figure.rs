@@ -1,48 +1,48 @@
-//! What a run of one algorithm is measured by, besides what every algorithm is.
+//! Metrics of a run that only one algorithm has.
 
 use std::borrow::Cow;
 
 use crate::NodeId;
 
-/// A process as a run has left it.
+/// The final state of a process after a run.
 #[derive(Debug)]
 pub struct Member<'a, A> {
-    /// Which one.
+    /// The id of the process.
     pub id: NodeId,
-    /// Whether it lives.
+    /// True if the process is alive.
     pub up: bool,
-    /// Whom it believes to lead.
+    /// The leader that the process believes in.
     pub leader: Option<NodeId>,
-    /// Its state; for a dead one, the last before it died.
+    /// The state of the process; for a crashed process, the last state before the crash.
     pub process: &'a A,
 }
 
-/// Something measured in a run. One that a run does not have is left out of the mean over runs: where
-/// nothing was counted, say zero.
+/// A metric of a run. The mean over runs leaves out the runs that do not report the metric: a run that counted
+/// nothing must report zero.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// What is measured, in a few words.
+    /// The name of the metric, in snake_case.
     pub name: Cow<'static, str>,
-    /// What came out.
+    /// The value of the metric.
     pub value: Value,
 }
 
-/// What was measured.
+/// The value of a [`Figure`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// Whether it was so: over many runs, a share of them.
+    /// A yes or no. Many runs are summarised by the share of yes.
     Share(bool),
-    /// How much it was: over many runs, a mean.
+    /// A number. Many runs are summarised by the mean.
     Amount(f64),
 }
 
 impl Figure {
-    /// Whether something was so.
+    /// A metric that is yes or no.
     pub fn share(name: impl Into<Cow<'static, str>>, held: bool) -> Figure {
         Figure { name: name.into(), value: Value::Share(held) }
     }
 
-    /// How much something was.
+    /// A metric that is a number.
     pub fn amount(name: impl Into<Cow<'static, str>>, amount: f64) -> Figure {
         Figure { name: name.into(), value: Value::Amount(amount) }
     }

@@ -12,8 +12,8 @@
 //!
 //! - [`Process`], [`Message`], [`Timer`], [`Context`], [`Effects`]: inputs and outputs of a process. The macros
 //!   [`message_kinds`] and [`timer_indices`] implement `Message` and `Timer`.
-//! - [`Announcement`]: what a process tells the outside, in the same words for all algorithms.
-//! - [`Roster`], [`View`], [`NodeId`], [`Rank`]: the group, what a member knows of it, and the order of candidates.
+//! - [`Announcement`]: a process's published belief about the leader, in the same words for all algorithms.
+//! - [`Roster`], [`View`], [`NodeId`], [`Rank`]: the group, a member's knowledge of it, and the order of candidates.
 //! - [`Algorithm`], [`Contract`], [`Parameter`]: a process with its assumptions, promises, costs and options, as data.
 //! - [`detectors`], [`multicast`], [`layers`]: failure detectors and multicasts, and their composition with an algorithm.
 //! - [`Recorder`], [`testing`]: effects as data, for tests of single transitions and for drivers.
@@ -40,14 +40,14 @@ pub mod testing;
 mod time;
 mod view;
 
-pub use algorithm::{Algorithm, BadParameter, Leases, Occasion, Parameter, SWITCH, Settings, Visitor};
+pub use algorithm::{Algorithm, BadParameter, CommandStorm, Leases, Parameter, SWITCH, Settings, Visitor};
 pub use contract::{
     Choice, Contract, Cost, DRIFT_BOUND, Detection, Electorate, Expense, Formula, Safety, Synchrony, Topology,
 };
 pub use figure::{Figure, Member, Value};
 pub use grid::Grid;
 pub use hash::Hash;
-pub use overlay::{Overlay, Walked};
+pub use overlay::{Overlay, Walk};
 pub use process::{Announcement, Command, Context, Effects, Kind, Message, Process, Start, Term, Timer};
 pub use rank::{Attribute, NodeId, Quality, Rank, compact_ids};
 pub use recorder::{Effect, Recorder};

@@ -1,10 +1,10 @@
-//! Implementations of [`Message`](crate::Message) and [`Timer`](crate::Timer) from a list of variants, and methods
-//! of [`Effects`](crate::Effects) that hand effects on.
+//! Implementations of [`Message`](crate::Message) and [`Timer`](crate::Timer) from a list of variants, and
+//! forwarding methods of [`Effects`](crate::Effects).
 
 /// Implements [`Message`](crate::Message) for an enum from the list of its variants.
 ///
-/// Each entry is a kind of message: `KINDS` has them in the order of the list. A variant that is missing from the
-/// list, or listed twice, is a compile error.
+/// Each entry is a kind of message, in the order of `KINDS`. A variant that is missing from the list, or listed
+/// twice, is a compile error.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -22,19 +22,20 @@
 ///     Election,
 ///     // The source's name, where it is not the variant's.
 ///     PotentialWinner as "POTW",
-///     // Counted apart from the messages of the protocol; and a pattern, where it is not that of one variant.
-///     Heartbeat: apart = Message::Heartbeat | Message::NumberedHeartbeat(_),
+///     // Not counted as a message of the protocol; with a pattern that covers two variants.
+///     Heartbeat: uncounted = Message::Heartbeat | Message::NumberedHeartbeat(_),
 /// });
 ///
-/// assert_eq!(Message::KINDS, [Kind::new("Election"), Kind::new("POTW"), Kind::apart("Heartbeat")]);
+/// assert_eq!(Message::KINDS, [Kind::new("Election"), Kind::new("POTW"), Kind::uncounted("Heartbeat")]);
 /// assert_eq!(Message::PotentialWinner { number: 7 }.kind(), 1);
 /// assert_eq!(Message::NumberedHeartbeat(7).kind(), 2);
 /// ```
 ///
 /// The other forms:
 ///
-/// - `message_kinds!(Message)`: all messages are of one kind, with the name of the type. For a struct, for example.
-/// - `message_kinds!(Message.body { … })`: the patterns, which every entry then has, are those of a field.
+/// - `message_kinds!(Message)`: all messages are of one kind with the name of the type, for a struct for example.
+/// - `message_kinds!(Message.body { … })`: the patterns match a field of the message. Every entry then has a
+///   pattern.
 /// - `message_kinds!(<T: Token> Message<T> { … })`: the type has a parameter. A name may then be a constant in
 ///   parentheses, such as `(T::NAME)`.
 ///
@@ -57,12 +58,12 @@ macro_rules! message_kinds {
     };
     (
         $(<$parameter:ident: $bound:path>)? $message:ident $(<$argument:ident>)? $(.$field:ident)* {
-            $($kind:ident $(as $name:tt)? $(: $mark:ident)? $(= $pattern:pat)?),+ $(,)?
+            $($kind:ident $(as $name:tt)? $(: $counting:ident)? $(= $pattern:pat)?),+ $(,)?
         }
     ) => {
         impl$(<$parameter: $bound>)? $crate::Message for $message$(<$argument>)? {
             const KINDS: &'static [$crate::Kind] =
-                &[$($crate::message_kinds!(@kind $kind, $($name)?; $($mark)?)),+];
+                &[$($crate::message_kinds!(@kind $kind, $($name)?; $($counting)?)),+];
 
             #[inline]
             fn kind(&self) -> usize {
@@ -75,14 +76,14 @@ macro_rules! message_kinds {
             }
         }
     };
-    (@kind $kind:ident, ; $($mark:ident)?) => {
-        $crate::message_kinds!(@kind $kind, (stringify!($kind)); $($mark)?)
+    (@kind $kind:ident, ; $($counting:ident)?) => {
+        $crate::message_kinds!(@kind $kind, (stringify!($kind)); $($counting)?)
     };
     (@kind $kind:ident, $name:tt; ) => {
         $crate::Kind::new($name)
     };
-    (@kind $kind:ident, $name:tt; apart) => {
-        $crate::Kind::apart($name)
+    (@kind $kind:ident, $name:tt; uncounted) => {
+        $crate::Kind::uncounted($name)
     };
     (@pattern $kind:ident, ) => {
         Self::$kind { .. }
@@ -94,7 +95,7 @@ macro_rules! message_kinds {
 
 /// Implements [`Timer`](crate::Timer) for an enum from the list of its variants.
 ///
-/// Each entry is a timer; its index is its place in the list. A variant that is missing from the list, or listed
+/// Each entry is a timer. Its index is its position in the list. A variant that is missing from the list, or listed
 /// twice, is a compile error.
 ///
 /// ```
@@ -154,7 +155,7 @@ macro_rules! timer_indices {
     };
 }
 
-/// Methods of [`Effects`](crate::Effects) that hand the effect on, unchanged, to the field that is named: for a layer
+/// Implements methods of [`Effects`](crate::Effects) that forward the effect unchanged to a field, for a layer
 /// around a process.
 macro_rules! forward_effects {
     ($field:tt: $($effect:ident),+) => {

@@ -1,39 +1,39 @@
-//! An overlay: who is whose neighbour, and how strangers are found by walking over it.
+//! An overlay network: neighbours of each process, and random walks over the edges that sample other processes.
 //!
 //! Ramanathan et al. 2007, sections 6 and 7: "the degree distribution of the processes follows a power-law
 //! distribution. To generate the network, we first generate the degrees of the processes according to the
 //! power-law distribution with power-law parameter alpha = 0.8 and then connect the processes randomly."
 //!
-//! Reading: alpha is the exponent of degree against rank, as in the measurements of the Internet that
-//! such networks were modelled on: the r-th of the processes by degree has about `r^-alpha` times the
-//! neighbours of the first. As a distribution that is `P(degree >= k) ~ k^(-1/alpha)`, a density with
-//! exponent `1 + 1/alpha`, 2.25 for 0.8. Everybody has at least three neighbours, so that the network
-//! hangs together; should a part hang loose all the same, it is tied to the rest.
+//! Interpretation: alpha is the exponent of degree against rank, as in the measurements of the Internet that such
+//! networks are modelled on. The r-th of the processes by degree has about `r^-alpha` times the neighbours of the
+//! first. As a distribution that is `P(degree >= k) ~ k^(-1/alpha)`, a density with exponent `1 + 1/alpha`, 2.25 for
+//! 0.8. Every process has at least three neighbours, so that the network is connected with high probability. Any
+//! remaining component is joined to the rest by one edge.
 
 use crate::Rng;
 
-/// The least degree: with three neighbours each, a random network is almost surely connected.
-const LEAST: u32 = 3;
+/// The minimum degree. With three neighbours each, a random network is almost surely connected.
+const MIN_DEGREE: u32 = 3;
 
-/// A network of processes, known by slot, in which some are neighbours.
+/// A graph of processes, identified by slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overlay {
-    /// Where each one's neighbours begin, and where the last one's end.
+    /// The index of each process's first neighbour, and at the end the number of all neighbours.
     starts: Vec<u32>,
     neighbours: Vec<u32>,
 }
 
-/// Where a walk has led.
+/// The result of a random walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Walked {
-    /// The slot it ended at.
+pub struct Walk {
+    /// The slot at the end of the walk.
     pub end: usize,
-    /// Over how many edges it went: a step that stays where it is costs no message.
+    /// The number of edges of the walk. A step that stays at its process costs no message.
     pub hops: u32,
 }
 
 impl Overlay {
-    /// A network with power-law degrees, decided by the seed.
+    /// A graph with power-law degrees, determined by the seed.
     ///
     /// # Panics
     /// If there are 2^31 processes or more.
@@ -44,7 +44,7 @@ impl Overlay {
         let mut stubs = Vec::new();
         for slot in 0..count as u32 {
             // Uniform in (0, 1], so that the power is finite.
-            let degree = f64::from(LEAST) * libm::pow(1.0 - rng.unit(), -alpha);
+            let degree = f64::from(MIN_DEGREE) * libm::pow(1.0 - rng.unit(), -alpha);
             stubs.extend(std::iter::repeat_n(slot, degree.min(most) as usize));
         }
         rng.shuffle(&mut stubs);
@@ -54,10 +54,10 @@ impl Overlay {
             edges.push((pair[1], pair[0]));
         }
         let overlay = Overlay::of(count, edges);
-        overlay.tied(&mut rng)
+        overlay.connected(&mut rng)
     }
 
-    /// The network with these edges, each given both ways; those given twice count once.
+    /// The graph with these edges. Each edge is given in both directions; duplicates count once.
     fn of(count: usize, mut edges: Vec<(u32, u32)>) -> Overlay {
         edges.sort_unstable();
         edges.dedup();
@@ -69,11 +69,11 @@ impl Overlay {
         Overlay { starts, neighbours: edges.into_iter().map(|(_, to)| to).collect() }
     }
 
-    /// The same with every part that hangs loose tied to the rest by one edge.
-    fn tied(self, rng: &mut Rng) -> Overlay {
+    /// The same graph with every disconnected component joined to the rest by one edge.
+    fn connected(self, rng: &mut Rng) -> Overlay {
         let count = self.len();
         let mut seen = vec![false; count];
-        let mut ties = Vec::new();
+        let mut joins = Vec::new();
         let mut stack = Vec::new();
         for slot in 0..count {
             if std::mem::replace(&mut seen[slot], true) {
@@ -81,7 +81,7 @@ impl Overlay {
             }
             if slot > 0 {
                 let other = rng.below(slot as u64) as u32;
-                ties.extend([(slot as u32, other), (other, slot as u32)]);
+                joins.extend([(slot as u32, other), (other, slot as u32)]);
             }
             stack.push(slot);
             while let Some(slot) = stack.pop() {
@@ -92,20 +92,20 @@ impl Overlay {
                 }
             }
         }
-        if ties.is_empty() {
+        if joins.is_empty() {
             return self;
         }
         let pairs = |slot| self.neighbours(slot).iter().map(move |&to| (slot as u32, to));
-        ties.extend((0..count).flat_map(pairs));
-        Overlay::of(count, ties)
+        joins.extend((0..count).flat_map(pairs));
+        Overlay::of(count, joins)
     }
 
-    /// How many processes there are.
+    /// The number of processes.
     pub fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// Whether there is nobody.
+    /// Returns whether there are no processes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -116,41 +116,41 @@ impl Overlay {
         &self.neighbours[self.starts[slot] as usize..self.starts[slot + 1] as usize]
     }
 
-    /// How many neighbours a process has.
+    /// The number of neighbours of a process.
     #[inline]
     pub fn degree(&self, slot: usize) -> usize {
         self.neighbours(slot).len()
     }
 
-    /// How many steps a Metropolis-Hastings walk takes until where it ends hardly depends on where it
-    /// began: a multiple of the logarithm of the number of processes, as in any random network. The
-    /// multiple is from measurement (`tests/randomized/sampling.rs`).
+    /// The number of steps after which the end of a Metropolis-Hastings walk hardly depends on its start: a multiple
+    /// of the logarithm of the number of processes, as in any random network. The multiple comes from measurement
+    /// (`tests/randomized/sampling.rs`).
     pub fn mixing_steps(&self) -> u32 {
         (12.0 * libm::log2(self.len().max(2) as f64)).ceil() as u32
     }
 
-    /// A Metropolis-Hastings walk: a step goes to a neighbour chosen uniformly with probability
-    /// `min(1, own degree / its degree)`, and otherwise nowhere. In the long run all are equally likely.
-    pub fn walk(&self, start: usize, steps: u32, rng: &mut Rng) -> Walked {
-        let mut walked = Walked { end: start, hops: 0 };
+    /// A Metropolis-Hastings walk. A step goes to a uniformly chosen neighbour with probability `min(1, own degree /
+    /// its degree)`, and otherwise stays. The stationary distribution is uniform.
+    pub fn walk(&self, start: usize, steps: u32, rng: &mut Rng) -> Walk {
+        let mut walked = Walk { end: start, hops: 0 };
         for _ in 0..steps {
             let neighbours = self.neighbours(walked.end);
             let Some(&next) = rng.pick(neighbours) else { break };
             let (own, other) = (neighbours.len() as u64, self.degree(next as usize) as u64);
             if own >= other || rng.below(other) < own {
-                walked = Walked { end: next as usize, hops: walked.hops + 1 };
+                walked = Walk { end: next as usize, hops: walked.hops + 1 };
             }
         }
         walked
     }
 
-    /// A walk that goes to any neighbour. In the long run it is where there are many neighbours, in
-    /// proportion to their number.
-    pub fn naive_walk(&self, start: usize, steps: u32, rng: &mut Rng) -> Walked {
-        let mut walked = Walked { end: start, hops: 0 };
+    /// A simple random walk: each step goes to a uniformly chosen neighbour. The stationary distribution is
+    /// proportional to the degrees.
+    pub fn naive_walk(&self, start: usize, steps: u32, rng: &mut Rng) -> Walk {
+        let mut walked = Walk { end: start, hops: 0 };
         for _ in 0..steps {
             let Some(&next) = rng.pick(self.neighbours(walked.end)) else { break };
-            walked = Walked { end: next as usize, hops: walked.hops + 1 };
+            walked = Walk { end: next as usize, hops: walked.hops + 1 };
         }
         walked
     }
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edges_go_both_ways_and_everybody_is_connected() {
+    fn edges_are_symmetric_and_the_graph_is_connected() {
         for (count, seed) in [(1, 0), (2, 0), (3, 1), (50, 2), (2_000, 3)] {
             let overlay = Overlay::power_law(count, 0.8, seed);
             assert_eq!(overlay.len(), count);
@@ -182,16 +182,16 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_hang_loose_are_tied_to_the_rest() {
-        let loose = Overlay::of(4, vec![(0, 1), (1, 0), (2, 3), (3, 2)]);
-        let tied = loose.tied(&mut Rng::new(0));
-        assert_eq!(tied.neighbours.len(), 6);
-        assert_eq!(tied.degree(2), 2);
+    fn disconnected_components_are_joined_to_the_rest() {
+        let split = Overlay::of(4, vec![(0, 1), (1, 0), (2, 3), (3, 2)]);
+        let connected = split.connected(&mut Rng::new(0));
+        assert_eq!(connected.neighbours.len(), 6);
+        assert_eq!(connected.degree(2), 2);
     }
 
-    /// The number of those with at least k neighbours falls as k^(-1/alpha): by 2^(-1.25) = 0.42 for every
-    /// doubling. 20,000 processes: the counts are in the hundreds and more, so that three standard errors
-    /// stay within a sixth; the seed is fixed.
+    /// The number of processes with at least k neighbours falls as k^(-1/alpha): by 2^(-1.25) = 0.42 for every
+    /// doubling of k. With 20,000 processes the counts are in the hundreds and more, so that three standard errors
+    /// stay within a sixth. The seed is fixed.
     #[test]
     fn degrees_follow_the_power_law() {
         let overlay = Overlay::power_law(20_000, 0.8, 1);
@@ -200,6 +200,6 @@ mod tests {
             let ratio = at_least(2 * k) / at_least(k);
             assert!((ratio / 0.4204 - 1.0).abs() < 0.17, "{k}: {ratio}");
         }
-        assert!((0..20_000).filter(|&slot| overlay.degree(slot) < LEAST as usize).count() < 400);
+        assert!((0..20_000).filter(|&slot| overlay.degree(slot) < MIN_DEGREE as usize).count() < 400);
     }
 }

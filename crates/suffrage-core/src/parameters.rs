@@ -1,8 +1,8 @@
-//! How the values of [`Parameter`](crate::Parameter)s are read and shown.
+//! Parsers and printers for the values of [`Parameter`](crate::Parameter)s.
 
 use crate::{BadParameter, NodeId, Roster};
 
-/// A number of message delays, at least one.
+/// Parses a number of message delays, at least one.
 pub fn delays(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(delays @ 1..=1_000_000) => Ok(delays),
@@ -10,7 +10,7 @@ pub fn delays(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A number of message delays, or `off`.
+/// Parses a number of message delays, or `off`.
 pub fn optional_delays(text: &str) -> Result<Option<u64>, String> {
     if text == "off" { Ok(None) } else { delays(text).map(Some).map_err(|error| error + " nor `off`") }
 }
@@ -20,7 +20,7 @@ pub fn show_optional(delays: Option<u64>) -> String {
     delays.map_or("off".to_string(), |delays| delays.to_string())
 }
 
-/// A [`Parameter`](crate::Parameter) that is a field of the options: a number of message delays.
+/// A [`Parameter`](crate::Parameter) that is a number of message delays in a field of the options.
 #[macro_export]
 macro_rules! delays_parameter {
     ($name:literal, $field:ident, $help:literal) => {
@@ -35,7 +35,7 @@ macro_rules! delays_parameter {
 }
 pub use delays_parameter;
 
-/// The [`Parameter`](crate::Parameter) `reaffirm`, a field of the options.
+/// The [`Parameter`](crate::Parameter) `reaffirm`, in a field of the options.
 #[macro_export]
 macro_rules! reaffirm_parameter {
     () => {
@@ -51,7 +51,7 @@ macro_rules! reaffirm_parameter {
 }
 pub use reaffirm_parameter;
 
-/// `on` or `off`.
+/// Parses `on` or `off`.
 pub fn switch(text: &str) -> Result<bool, String> {
     match text {
         "on" => Ok(true),
@@ -60,7 +60,7 @@ pub fn switch(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A [`Parameter`](crate::Parameter) that is a field of the options: on or off.
+/// A [`Parameter`](crate::Parameter) that is a switch, `on` or `off`, in a field of the options.
 #[macro_export]
 macro_rules! switch_parameter {
     ($name:literal, $field:ident, $help:literal) => {
@@ -75,16 +75,16 @@ macro_rules! switch_parameter {
 }
 pub use switch_parameter;
 
-/// Ids separated by commas, each at most once.
+/// Parses ids separated by commas, each at most once.
 pub fn ids(text: &str) -> Result<Vec<NodeId>, String> {
     let ids: Vec<NodeId> = text.split(',').map(str::parse).collect::<Result<_, _>>()?;
     match ids.iter().enumerate().find(|(place, id)| ids[..*place].contains(id)) {
-        Some((_, id)) => Err(format!("{id} stands twice")),
+        Some((_, id)) => Err(format!("{id} is listed twice")),
         None => Ok(ids),
     }
 }
 
-/// Refuses a list of ids in which a stranger stands.
+/// Rejects a list of ids that contains a non-member.
 pub fn check_members<'a>(
     name: &'static str,
     mut ids: impl Iterator<Item = &'a NodeId>,
@@ -96,7 +96,7 @@ pub fn check_members<'a>(
     }
 }
 
-/// A whole number of things, possibly none.
+/// Parses a whole number, possibly zero.
 pub fn count(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| format!("`{text}` is not a whole number"))
 }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_read_or_refused_by_name() {
+    fn values_parse_and_errors_name_the_bad_value() {
         assert_eq!(delays("3"), Ok(3));
         assert_eq!(optional_delays("off"), Ok(None));
         assert_eq!(count("0"), Ok(0));
@@ -123,7 +123,7 @@ mod tests {
             (count("-1").unwrap_err(), "`-1`"),
             (switch("yes").unwrap_err(), "`yes`"),
             (ids("5,x").unwrap_err(), "`x`"),
-            (ids("5,5").unwrap_err(), "5 stands twice"),
+            (ids("5,5").unwrap_err(), "5 is listed twice"),
         ] {
             assert!(error.contains(word), "{error}");
         }

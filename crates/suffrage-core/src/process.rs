@@ -1,4 +1,4 @@
-//! What a process is: inputs in, effects out.
+//! The trait of processes: inputs in, effects out.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -12,23 +12,23 @@ use crate::{NodeId, Rng, Span, Time, View};
 
 /// An election algorithm (or a part of one, such as a failure detector) as a state machine.
 ///
-/// Inputs are the `on_…` methods, one at a time; outputs are the effects caused through the
-/// [`Context`]. A process does nothing on its own, keeps no clock and draws no randomness but the
-/// context's, so its state is a value: cloned, compared and hashed by a model checker, packed by
-/// the million in a simulator, moved between threads by a network driver.
+/// Inputs are the `on_…` methods, one at a time. Outputs are the effects caused through the [`Context`]. A process
+/// does nothing on its own, keeps no clock and draws no randomness but the context's. Its state is therefore a
+/// value: a model checker clones, compares and hashes it, a simulator packs a million of them, a network driver
+/// moves it between threads.
 ///
 /// The legal order: `on_start` once, then anything. A process that crashed comes back as a *new*
 /// value whose `on_start` gets [`Start::Recovered`].
 pub trait Process: Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static {
-    /// What processes say to each other.
+    /// The messages between processes.
     type Message: Message;
-    /// What a process can wait for.
+    /// The timers of a process.
     type Timer: Timer;
-    /// What outlives a crash: the last value given to [`Context::save`]. `()` if nothing does.
+    /// The persistent state: the last value given to [`Context::save`]. `()` if the process persists nothing.
     type Saved: Clone + fmt::Debug + Eq + Hash + Serialize + DeserializeOwned + Send + Sync + 'static;
 
-    /// What an application asks of the process: a [`Command`] that every algorithm knows, or more. The text
-    /// form is what scenarios and traces hold.
+    /// A request of the application: a [`Command`], which every algorithm understands, or more. Scenarios and traces
+    /// hold the text form.
     type Command: From<Command>
         + FromStr<Err = String>
         + fmt::Display
@@ -40,13 +40,13 @@ pub trait Process: Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static {
         + Sync
         + 'static;
 
-    /// The process begins to exist, or exists again.
+    /// The process starts for the first time, or restarts after a crash.
     fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<Self::Saved>);
 
-    /// A message arrived. The sender is who it claims to be; the content may be anything.
+    /// A message arrived. The transport has authenticated the sender; the content may be anything.
     fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Self::Message);
 
-    /// A timer that was set, and neither set again nor cancelled since, ran out.
+    /// A timer expired that was set, and neither reset nor cancelled since.
     fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Self::Timer);
 
     /// The failure detector believes that `peer` has failed.
@@ -59,22 +59,22 @@ pub trait Process: Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static {
         let _ = (cx, peer);
     }
 
-    /// Somebody's rank changed, or somebody joined or left.
+    /// The rank of a member changed, or a member joined or left.
     fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
         let _ = cx;
     }
 
-    /// The application asks for something.
+    /// The application sends a command.
     fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Self::Command);
 }
 
-/// What a process may know and do while it handles one input.
+/// The environment of a process while it handles one input: what it may read, and the effects it may cause.
 ///
-/// Effects happen in the order they are caused, and a [`save`](Context::save) is durable before
-/// anything after it happens.
+/// Effects happen in the order in which they are caused. A [`save`](Context::save) is durable before any later
+/// effect happens.
 ///
-/// The effects are a trait object: the handlers of an algorithm are ordinary functions, compiled once in the
-/// crate of the algorithm, whoever drives it.
+/// The effects are a trait object. The handlers of an algorithm are therefore ordinary functions, compiled once in
+/// the crate of the algorithm, for all drivers.
 pub struct Context<'v, P: Process> {
     now: Time,
     me: NodeId,
@@ -90,8 +90,8 @@ impl<P: Process> fmt::Debug for Context<'_, P> {
     }
 }
 
-/// Carries out what a process does: a simulator, a network driver, a [`Recorder`](crate::Recorder).
-/// Processes see it through their [`Context`], whose methods of the same names say what they mean.
+/// Executes the effects of a process: a simulator, a network driver, a [`Recorder`](crate::Recorder). Processes use
+/// the methods of their [`Context`] of the same names, which document the effects.
 pub trait Effects<P: Process> {
     /// See [`Context::rng`].
     fn rng(&mut self) -> &mut Rng;
@@ -109,13 +109,13 @@ pub trait Effects<P: Process> {
     fn announce(&mut self, announcement: Announcement);
     /// See [`Context::lead_until`].
     fn lead_until(&mut self, end: Time);
-    /// See [`Context::announce_in`]. Where there is but one election, others are not heard of.
+    /// See [`Context::announce_in`]. The default drops announcements about elections other than election 0.
     fn announce_in(&mut self, election: usize, announcement: Announcement) {
         if election == 0 {
             self.announce(announcement);
         }
     }
-    /// See [`Context::lead_until_in`]. Where there is but one election, others are not heard of.
+    /// See [`Context::lead_until_in`]. The default drops leases of elections other than election 0.
     fn lead_until_in(&mut self, election: usize, end: Time) {
         if election == 0 {
             self.lead_until(end);
@@ -128,164 +128,165 @@ pub trait Effects<P: Process> {
 }
 
 impl<'v, P: Process> Context<'v, P> {
-    /// The context of one input of the process that `view` belongs to.
+    /// A context for one input of the process that owns `view`.
     #[inline]
     pub fn new(now: Time, view: View<'v>, delay_bound: Span, effects: &'v mut (dyn Effects<P> + 'v)) -> Self {
         Context { now, me: view.me(), view, delay_bound, effects }
     }
 
-    /// This process's own clock.
+    /// The time by this process's own clock.
     #[inline]
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// Who this process is.
+    /// The id of this process.
     #[inline]
     pub fn me(&self) -> NodeId {
         self.me
     }
 
-    /// What it knows of the group. The view outlives the borrow of the context, so that one can send
-    /// while iterating over it.
+    /// The process's view of the group. The view outlives the borrow of the context, so that a process can send
+    /// while it iterates over the view.
     #[inline]
     pub fn view(&self) -> View<'v> {
         self.view
     }
 
-    /// The longest a message is expected to take (T in the sources). Time-outs are multiples of it,
-    /// so that one algorithm fits a bus and a continent.
+    /// The expected upper bound of the message delay (T in the sources). Time-outs are multiples of this bound, so
+    /// that one algorithm fits a LAN and a WAN.
     #[inline]
     pub fn delay_bound(&self) -> Span {
         self.delay_bound
     }
 
-    /// Whoever carries the effects out: for a process made of several, which hands its parts
-    /// contexts of their own.
+    /// The executor of the effects. A process that is composed of several processes uses it to build their contexts.
     pub fn effects(&mut self) -> &mut (dyn Effects<P> + '_) {
         self.effects
     }
 
-    /// The process's source of chance.
+    /// The process's random number generator.
     #[inline]
     pub fn rng(&mut self) -> &mut Rng {
         self.effects.rng()
     }
 
-    /// Sends to one peer. May be lost, doubled or overtaken. A stranger is never reached.
+    /// Sends a message to one peer. The network may lose, duplicate or reorder messages. A message to a non-member
+    /// is never delivered.
     #[inline]
     pub fn send(&mut self, to: NodeId, message: P::Message) {
         self.effects.send(to, message);
     }
 
-    /// Sends to everybody in the group but itself, known or not, each reached or missed on its own.
+    /// Sends a message to all other members of the group, known or unknown. Each copy is delivered or lost
+    /// independently.
     #[inline]
     pub fn multicast(&mut self, message: P::Message) {
         self.effects.multicast(message);
     }
 
-    /// Has `on_timer` called after a while by this process's clock. Replaces a pending timer of the
-    /// same [`index`](Timer::index).
+    /// Sets a timer: `on_timer` is called once `after` has passed by this process's clock. Replaces a pending timer
+    /// of the same [`index`](Timer::index).
     #[inline]
     pub fn set_timer(&mut self, timer: P::Timer, after: Span) {
         self.effects.set_timer(timer, after);
     }
 
-    /// Forgets the pending timer of the same [`index`](Timer::index), if there is one.
+    /// Cancels the pending timer of the same [`index`](Timer::index), if there is one.
     #[inline]
     pub fn cancel_timer(&mut self, timer: P::Timer) {
         self.effects.cancel_timer(timer);
     }
 
-    /// Replaces what outlives a crash.
+    /// Replaces the persistent state. A restarted process gets it back in [`Start::Recovered`].
     #[inline]
     pub fn save(&mut self, state: P::Saved) {
         self.effects.save(state);
     }
 
-    /// Tells the world what this process now believes.
+    /// Publishes this process's current belief about the leader.
     #[inline]
     pub fn announce(&mut self, announcement: Announcement) {
         self.effects.announce(announcement);
     }
 
-    /// For one that leads, or is about to announce it: after this moment of its own clock it no longer
-    /// takes itself for the leader, whether it has got round to saying so or not. Stands until said anew,
-    /// or until it announces that it does not lead.
+    /// Sets the end of this process's leadership. The caller leads, or is about to announce that it leads. After
+    /// `end` by its own clock this process is no longer the leader, even if it has not announced that yet. The end
+    /// holds until the next call, or until the process announces that it does not lead.
     #[inline]
     pub fn lead_until(&mut self, end: Time) {
         self.effects.lead_until(end);
     }
 
-    /// For one that takes part in several elections: what it now believes in one of them. They are counted
-    /// from 0, which is the one that [`announce`](Context::announce) is about.
+    /// Publishes the belief about the leader of one of several elections. Elections are numbered from 0, which is
+    /// the election of [`announce`](Context::announce).
     #[inline]
     pub fn announce_in(&mut self, election: usize, announcement: Announcement) {
         self.effects.announce_in(election, announcement);
     }
 
-    /// [`lead_until`](Context::lead_until), of one of several elections.
+    /// Sets the end of leadership in one of several elections, as [`lead_until`](Context::lead_until) does.
     #[inline]
     pub fn lead_until_in(&mut self, election: usize, end: Time) {
         self.effects.lead_until_in(election, end);
     }
 
-    /// For a failure detector: tells whoever is behind it that `peer` seems to have failed.
+    /// Reports, as a failure detector, that `peer` seems to have failed.
     #[inline]
     pub fn suspect(&mut self, peer: NodeId) {
         self.effects.suspect(peer);
     }
 
-    /// For a failure detector: tells whoever is behind it that `peer` is there after all.
+    /// Reports, as a failure detector, that `peer` is alive after all.
     #[inline]
     pub fn restore(&mut self, peer: NodeId) {
         self.effects.restore(peer);
     }
 }
 
-/// What processes say to each other.
+/// A message between processes.
 pub trait Message:
     Clone + fmt::Debug + Eq + Hash + Serialize + DeserializeOwned + Send + Sync + 'static
 {
-    /// Every kind of message there is, for counting and drawing.
+    /// All kinds of message, for counts and diagrams.
     const KINDS: &'static [Kind];
 
-    /// Which of [`KINDS`](Self::KINDS) this is.
+    /// The index of this message's kind in [`KINDS`](Self::KINDS).
     fn kind(&self) -> usize;
 }
 
 /// A kind of message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// The source's name for it.
+    /// The name of the message in the source.
     pub name: &'static str,
-    /// False for what the sources leave out of their counts, such as acknowledgements of a hop: it
-    /// is counted apart.
+    /// False for messages that the sources leave out of their counts, such as acknowledgements of a hop. These
+    /// messages are counted separately.
     pub counted: bool,
 }
 
 impl Kind {
-    /// A message of the protocol.
+    /// A kind that the source counts as a message of the protocol.
     pub const fn new(name: &'static str) -> Kind {
         Kind { name, counted: true }
     }
 
-    /// A message that is counted apart.
-    pub const fn apart(name: &'static str) -> Kind {
+    /// A kind that the source leaves out of its counts.
+    pub const fn uncounted(name: &'static str) -> Kind {
         Kind { name, counted: false }
     }
 }
 
-/// What a process can wait for. A process has at most one pending timer of each index.
+/// A timer of a process. At most one timer of each index is pending.
 pub trait Timer: Copy + fmt::Debug + Eq + Hash + Send + Sync + 'static {
-    /// How many indices there are.
+    /// The number of indices.
     const COUNT: usize;
 
-    /// Which timer this is, below [`COUNT`](Self::COUNT).
+    /// The index of this timer, below [`COUNT`](Self::COUNT).
     fn index(self) -> usize;
 }
 
-/// What a process waits for that waits for nothing.
+/// The timer type of a process without timers.
 impl Timer for Infallible {
     const COUNT: usize = 0;
 
@@ -294,23 +295,24 @@ impl Timer for Infallible {
     }
 }
 
-/// How a process comes to exist.
+/// The kind of a start.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Start<S> {
-    /// For the first time.
+    /// The first start.
     Fresh,
-    /// After a crash, with what it had saved, if it had and the disk survived.
+    /// A restart after a crash. The value is the persistent state; `None` if the process saved nothing or the disk
+    /// is lost.
     Recovered(Option<S>),
 }
 
-/// What the application asks for.
+/// A request of the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Command {
-    /// Call an election: the leader seems to be gone, or there never was one.
+    /// Call an election: the leader seems to have failed, or there is no leader yet.
     Campaign,
     /// Stop leading, if leading.
     Resign,
-    /// Stop leading, if leading, in favour of this one.
+    /// Stop leading, if leading, and hand leadership over to this member.
     Transfer(NodeId),
 }
 
@@ -338,14 +340,14 @@ impl FromStr for Command {
     }
 }
 
-/// Counts elections, as far as an algorithm does. Only where a contract says so may it be taken for an
-/// epoch: a leader of the bully family that was away starts behind the terms it has missed.
+/// A number of an election, where the algorithm counts elections. A term is an epoch only if the contract says so:
+/// in the bully family, a leader that was away starts with a term behind the terms that it missed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Term(pub u64);
 
 impl Term {
-    /// The term after this one. There is none after the last, which only a forger can have sent.
+    /// The next term. The last term has no successor; only a forged message can contain it.
     pub fn next(self) -> Term {
         Term(self.0.saturating_add(1))
     }
@@ -357,24 +359,24 @@ impl fmt::Display for Term {
     }
 }
 
-/// What a process tells the world it believes. The latest one stands.
+/// The published belief of a process about the leader. The latest announcement of a process holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Announcement {
-    /// That one leads: itself or another.
+    /// The process believes that this member leads, which may be the process itself.
     Elected {
-        /// Who leads.
+        /// The leader.
         leader: NodeId,
-        /// In which term.
+        /// The term of the leader.
         term: Term,
     },
-    /// It led, and does not any more; it knows of no other.
+    /// The process led, no longer leads, and knows of no other leader.
     SteppedDown,
-    /// It knows of no leader.
+    /// The process knows of no leader.
     Undecided,
 }
 
 impl Announcement {
-    /// The leader believed in, if any.
+    /// The leader of the announcement, if there is one.
     pub fn leader(self) -> Option<NodeId> {
         match self {
             Announcement::Elected { leader, .. } => Some(leader),

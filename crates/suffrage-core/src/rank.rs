@@ -1,11 +1,11 @@
-//! Who a process is, and how good a leader it would be.
+//! Identity and rank of a process.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A process's identity: unique in its group, and never reused for another machine.
+/// The identity of a process: unique in its group, and never reused for another machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NodeId(pub u64);
@@ -29,9 +29,10 @@ impl FromStr for NodeId {
     }
 }
 
-/// Ids in increasing order, neighbours drawn together: `1-4, 7 and 9`. Of a long list only the beginning.
+/// Formats ids in increasing order, with ranges for consecutive ids: `1-4, 7 and 9`. A long list is cut off after
+/// some pieces.
 pub fn compact_ids(ids: impl IntoIterator<Item = NodeId>) -> String {
-    /// The number of pieces that a list may have before the rest is only counted.
+    /// The number of pieces after which the remaining ids are only counted.
     const PIECES: usize = 10;
     let mut ids: Vec<u64> = ids.into_iter().map(|id| id.0).collect();
     ids.sort_unstable();
@@ -40,10 +41,10 @@ pub fn compact_ids(ids: impl IntoIterator<Item = NodeId>) -> String {
         [first, _, .., last] => vec![(format!("{first}-{last}"), run.len())],
         _ => run.iter().map(|id| (id.to_string(), 1)).collect(),
     });
-    let (mut pieces, told): (Vec<String>, Vec<usize>) = pieces.take(PIECES).unzip();
-    let untold = ids.len() - told.iter().sum::<usize>();
-    if untold > 0 {
-        pieces.push(format!("{untold} more"));
+    let (mut pieces, shown_counts): (Vec<String>, Vec<usize>) = pieces.take(PIECES).unzip();
+    let hidden = ids.len() - shown_counts.iter().sum::<usize>();
+    if hidden > 0 {
+        pieces.push(format!("{hidden} more"));
     }
     match pieces.split_last() {
         None => "nobody".to_string(),
@@ -52,18 +53,18 @@ pub fn compact_ids(ids: impl IntoIterator<Item = NodeId>) -> String {
     }
 }
 
-/// The one number candidates are compared by; greater is better.
+/// The number that candidates are compared by; greater is better.
 ///
-/// A choice function is a way of arriving at it: the id itself, its negation ("lowest id wins"),
-/// free disk, negated load, or a mixture such as [`Quality`].
+/// A choice function computes the attribute: the id itself, its negation ("lowest id wins"), free disk, negated
+/// load, or a combination such as [`Quality`].
 pub type Attribute = i64;
 
-/// Orders candidates: by attribute, ties by id (cs425: "the best (highest) election attribute").
+/// The order of candidates: by attribute, ties by id (cs425: "the best (highest) election attribute").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Rank {
-    /// How good a leader it would be.
+    /// The suitability as a leader.
     pub attribute: Attribute,
-    /// Breaks ties.
+    /// The tie-breaker.
     pub id: NodeId,
 }
 
@@ -73,30 +74,30 @@ impl fmt::Display for Rank {
     }
 }
 
-/// Host quality: fewer recent failures come first, priority decides among equals.
+/// Host quality. Fewer recent failures rank higher; priority decides between hosts with equal failures.
 ///
-/// With priority alone, an unstable favourite is elected, fails, recovers, is elected again, for
-/// ever (Database Internals, ch. 10, "Bully Algorithm").
+/// With priority alone, an unstable host of high priority flaps: it is elected, fails, recovers and is elected again
+/// (Database Internals, ch. 10, "Bully Algorithm").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quality {
-    /// What the operator wishes.
+    /// The priority that the operator configured.
     pub priority: i32,
-    /// How often the host has failed lately.
+    /// The number of recent failures of the host.
     pub failures: u32,
 }
 
 impl Quality {
-    /// The quality as one comparable number.
+    /// The quality encoded as one comparable number.
     pub fn attribute(self) -> Attribute {
-        let steadiness = -i64::from(self.failures.min(i32::MAX as u32));
-        (steadiness << 32) + i64::from(self.priority)
+        let stability = -i64::from(self.failures.min(i32::MAX as u32));
+        (stability << 32) + i64::from(self.priority)
     }
 
-    /// The quality that has this attribute.
-    pub fn of(attribute: Attribute) -> Quality {
+    /// The quality that this attribute encodes.
+    pub fn from_attribute(attribute: Attribute) -> Quality {
         let priority = attribute as i32;
-        let steadiness = attribute.wrapping_sub(priority.into()) >> 32;
-        Quality { priority, failures: steadiness.saturating_neg().max(0) as u32 }
+        let stability = attribute.wrapping_sub(priority.into()) >> 32;
+        Quality { priority, failures: stability.saturating_neg().max(0) as u32 }
     }
 }
 
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attribute_first_then_id() {
+    fn ranks_compare_by_attribute_then_by_id() {
         let rank = |attribute, id| Rank { attribute, id: NodeId(id) };
         assert!(rank(2, 1) > rank(1, 9));
         assert!(rank(1, 9) > rank(1, 8));
@@ -120,11 +121,11 @@ mod tests {
     }
 
     #[test]
-    fn an_attribute_tells_its_quality() {
+    fn a_quality_survives_the_encoding_as_an_attribute() {
         for priority in [i32::MIN, -1, 0, 5, i32::MAX] {
             for failures in [0, 1, 77, i32::MAX as u32] {
                 let quality = Quality { priority, failures };
-                assert_eq!(Quality::of(quality.attribute()), quality);
+                assert_eq!(Quality::from_attribute(quality.attribute()), quality);
             }
         }
     }

@@ -1,44 +1,44 @@
-//! Effects as data: a context that writes down what a process does.
+//! Effects as data: a context that records the effects of a process.
 
 use std::fmt;
 
 use crate::{Announcement, Context, Effects, NodeId, Process, Rng, Span, Time, View};
 
-/// Something a process did.
+/// An effect of a process.
 pub enum Effect<P: Process> {
-    /// Sent to one peer.
+    /// A message to one peer.
     Send {
-        /// To whom.
+        /// The addressee.
         to: NodeId,
-        /// What.
+        /// The message.
         message: P::Message,
     },
-    /// Sent to everybody in the view.
+    /// A message to all other members of the group.
     Multicast {
-        /// What.
+        /// The message.
         message: P::Message,
     },
-    /// Set a timer.
+    /// A timer was set.
     SetTimer {
-        /// Which.
+        /// The timer.
         timer: P::Timer,
-        /// How long from now.
+        /// The time until it expires.
         after: Span,
     },
-    /// Cancelled a timer.
+    /// A timer was cancelled.
     CancelTimer {
-        /// Which.
+        /// The timer.
         timer: P::Timer,
     },
-    /// Saved what is to outlive a crash.
+    /// New persistent state.
     Save(P::Saved),
-    /// Said what it believes.
+    /// A new belief about the leader.
     Announce(Announcement),
-    /// Said until when it leads.
+    /// A new end of the process's leadership.
     LeadUntil(Time),
-    /// As a failure detector: reported a peer as failed.
+    /// A failure detector reports the peer as failed.
     Suspect(NodeId),
-    /// As a failure detector: reported a peer as there after all.
+    /// A failure detector reports the peer as alive after all.
     Restore(NodeId),
 }
 
@@ -103,17 +103,17 @@ pub struct Recorder<P: Process> {
 }
 
 impl<P: Process> Recorder<P> {
-    /// A recorder that has seen nothing.
+    /// A recorder without effects, whose random draws follow from `seed`.
     pub fn new(seed: u64) -> Recorder<P> {
         Recorder { effects: Vec::new(), rng: Rng::new(seed) }
     }
 
-    /// A context for one input of the process `view` belongs to, at `now` by its clock.
+    /// A context for one input of the process that owns `view`, at `now` by its clock.
     pub fn context<'v>(&'v mut self, now: Time, view: View<'v>, delay_bound: Span) -> Context<'v, P> {
         Context::new(now, view, delay_bound, self)
     }
 
-    /// What was done since the last call, in order.
+    /// The effects since the last call, in order.
     pub fn take(&mut self) -> Vec<Effect<P>> {
         std::mem::take(&mut self.effects)
     }

@@ -1,17 +1,17 @@
-//! The only source of chance: seeded, and the same on every machine.
+//! The only random number generator: seeded, and with the same results on every machine.
 
 use rand_core::{Rng as _, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A seeded random source (xoshiro256++).
+/// A seeded random number generator (xoshiro256++).
 ///
-/// The draws below are spelled out here, over `libm`, instead of taken from a distributions crate
-/// or the system's mathematics library: a recorded seed must mean the same run on any machine.
+/// The distributions are implemented here, over `libm`, instead of taken from a distributions crate or the system's
+/// mathematics library: a recorded seed must reproduce the same run on every machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rng(Xoshiro256PlusPlus);
 
 impl Rng {
-    /// The source that `seed` decides.
+    /// A generator with this seed.
     pub fn new(seed: u64) -> Rng {
         Rng(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
@@ -34,29 +34,29 @@ impl Rng {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// True with the given probability.
+    /// Returns true with the given probability.
     #[inline]
     pub fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
 
-    /// Exponentially distributed with the given mean.
+    /// A draw from the exponential distribution with the given mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * libm::log1p(-self.unit())
     }
 
-    /// Standard normal (Box and Muller, one of the pair).
+    /// A draw from the standard normal distribution (Box and Muller, one of the pair).
     pub fn normal(&mut self) -> f64 {
         let radius = libm::sqrt(-2.0 * libm::log1p(-self.unit()));
         radius * libm::cos(std::f64::consts::TAU * self.unit())
     }
 
-    /// One of the items, uniformly; `None` of none.
+    /// A uniformly chosen item; `None` if there are no items.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         items.get(self.below(items.len() as u64) as usize)
     }
 
-    /// Brings the items into a uniformly random order (Fisher and Yates).
+    /// Shuffles the items uniformly (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_means_the_same_everywhere() {
+    fn a_seed_gives_the_same_draws_on_every_machine() {
         let mut rng = Rng::new(1);
         assert_eq!([rng.bits(), rng.bits()], [14971601782005023387, 13781649495232077965]);
         assert_eq!(Rng::new(7).normal().to_bits(), 4_594_883_772_175_463_710);
@@ -79,7 +79,7 @@ mod tests {
     /// Ten thousand draws each; every bound is at least five standard errors away, so that over
     /// all seeds fewer than one in a million would fail; the seed is fixed.
     #[test]
-    fn the_draws_have_their_moments() {
+    fn draws_have_the_moments_of_their_distribution() {
         let mut rng = Rng::new(2);
         let draws = 10_000;
         let mut mean = |draw: &mut dyn FnMut(&mut Rng) -> f64| {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shuffle_keeps_everything() {
+    fn a_shuffle_keeps_all_items() {
         let mut items: Vec<u32> = (0..100).collect();
         Rng::new(3).shuffle(&mut items);
         assert!(!items.is_sorted());

@@ -1,4 +1,4 @@
-//! Points and lengths of time, as whole nanoseconds of some process's own clock.
+//! Points in time and durations, in whole nanoseconds of one process's own clock.
 
 use std::fmt;
 use std::iter::Sum;
@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 /// A unit is a millisecond, so that simulated and real figures read alike.
 const UNIT: u64 = 1_000_000;
 
-/// The units of clocks, from the shortest, in nanoseconds.
-const CLOCK_UNITS: [(&str, u64); 6] = [
+/// The units of wall-clock durations, from the shortest, in nanoseconds.
+const DURATION_UNITS: [(&str, u64); 6] = [
     ("ns", 1),
     ("us", 1_000),
     ("ms", 1_000_000),
@@ -21,21 +21,21 @@ const CLOCK_UNITS: [(&str, u64); 6] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// A moment on the clock of whoever reads it. Two processes' times are not comparable.
+/// A point in time on one process's own clock. The times of two processes are not comparable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Time(u64);
 
-/// A length of time.
+/// A duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Span(u64);
 
 impl Time {
-    /// The moment a clock starts.
+    /// The start of the clock.
     pub const ZERO: Time = Time(0);
-    /// Later than everything that will ever happen.
+    /// The latest time: an event at this time never happens.
     pub const MAX: Time = Time(u64::MAX);
 
-    /// The moment `nanos` nanoseconds after the clock's start.
+    /// The time `nanos` nanoseconds after the clock's start.
     pub const fn from_nanos(nanos: u64) -> Time {
         Time(nanos)
     }
@@ -50,55 +50,55 @@ impl Time {
         self.0 as f64 / UNIT as f64
     }
 
-    /// How long ago `earlier` was; zero if it is yet to come.
+    /// The duration since `earlier`; zero if `earlier` is in the future.
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 }
 
 impl Span {
-    /// No time at all.
+    /// The empty duration.
     pub const ZERO: Span = Span(0);
-    /// One simulated time unit: a millisecond.
+    /// One simulated time unit: 1 ms.
     pub const UNIT: Span = Span(UNIT);
 
-    /// A span of `nanos` nanoseconds.
+    /// A duration of `nanos` nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Span {
         Span(nanos)
     }
 
-    /// A span of whole milliseconds, which are simulated time units.
+    /// A duration of whole milliseconds, which are simulated time units.
     pub const fn from_millis(millis: u64) -> Span {
         Span(millis * UNIT)
     }
 
-    /// A span of simulated time units, rounded to a nanosecond. Negative and NaN become zero.
+    /// A duration of simulated time units, rounded to 1 ns. Negative numbers and NaN become zero.
     pub fn from_units(units: f64) -> Span {
         Span((units * UNIT as f64 + 0.5) as u64)
     }
 
-    /// The span in nanoseconds.
+    /// The duration in nanoseconds.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// The span in simulated time units.
+    /// The duration in simulated time units.
     pub fn as_units(self) -> f64 {
         self.0 as f64 / UNIT as f64
     }
 
-    /// The span times a real factor, rounded to a nanosecond.
+    /// The duration times a real factor, rounded to 1 ns.
     pub fn scale(self, factor: f64) -> Span {
         Span((self.0 as f64 * factor + 0.5) as u64)
     }
 
-    /// Reads a span as people write it: `3s`, `500ms`, `1m`, `1.5h`, `20us` or `7ns`.
-    pub fn from_clock(text: &str) -> Result<Span, String> {
+    /// Parses a duration with a unit: `3s`, `500ms`, `1m`, `1.5h`, `20us` or `7ns`.
+    pub fn parse_duration(text: &str) -> Result<Span, String> {
         let digits = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
         let (number, unit) = text.split_at(digits);
-        let nanos = CLOCK_UNITS.iter().find(|(name, _)| *name == unit).map(|&(_, nanos)| nanos as f64);
+        let nanos = DURATION_UNITS.iter().find(|(name, _)| *name == unit).map(|&(_, nanos)| nanos as f64);
         match (number.parse::<f64>(), nanos) {
-            // Thirty years: beyond that a time is a typing slip.
+            // 10^18 ns are 30 years: a longer duration is a typing error.
             (Ok(count), Some(nanos)) if (0.0..=1e18).contains(&(count * nanos)) => {
                 Ok(Span((count * nanos + 0.5) as u64))
             }
@@ -106,18 +106,18 @@ impl Span {
         }
     }
 
-    /// As people write it, with at most three decimals: `3s`, `7.5ms`.
-    pub fn on_the_clock(self) -> String {
+    /// Formats the duration with a unit and at most three decimals: `3s`, `7.5ms`.
+    pub fn format_duration(self) -> String {
         let fits = |&&(name, nanos): &&(&str, u64)| match name {
             "h" | "m" => self.0 > 0 && self.0.is_multiple_of(nanos),
             _ => self.0 >= nanos,
         };
-        let &(name, nanos) = CLOCK_UNITS.iter().rev().find(fits).unwrap_or(&("s", 1_000_000_000));
+        let &(name, nanos) = DURATION_UNITS.iter().rev().find(fits).unwrap_or(&("s", 1_000_000_000));
         let text = format!("{:.3}", self.0 as f64 / nanos as f64);
         format!("{}{name}", text.trim_end_matches('0').trim_end_matches('.'))
     }
 
-    /// Whether the span is empty.
+    /// Returns whether the duration is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
@@ -163,7 +163,7 @@ impl Sum for Span {
     }
 }
 
-/// Units with no more decimals than needed: `3`, `0.5`, `12.000001`.
+/// Writes units with no more decimals than needed: `3`, `0.5`, `12.000001`.
 fn write_units(nanos: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let text = match nanos % UNIT {
         0 => (nanos / UNIT).to_string(),
@@ -185,7 +185,7 @@ impl fmt::Display for Span {
 }
 
 fn parse_units(text: &str) -> Result<u64, String> {
-    // A billion units is eleven days of simulated milliseconds; beyond that a time is a typing slip.
+    // 10^9 units are eleven days of simulated milliseconds: a longer time is a typing error.
     match text.parse::<f64>() {
         Ok(units) if (0.0..=1e9).contains(&units) => Ok(Span::from_units(units).0),
         _ => Err(format!("`{text}` is not a time (a number of time units from 0 to 10^9, like 12 or 0.5)")),
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_are_read_and_shown_alike() {
+    fn simulated_times_parse_as_they_print() {
         for text in ["0", "3", "0.5", "12.000001"] {
             assert_eq!(text.parse::<Time>().unwrap().to_string(), text);
         }
@@ -219,18 +219,18 @@ mod tests {
     }
 
     #[test]
-    fn clocks_are_read_and_shown_alike() {
+    fn durations_parse_as_they_print() {
         for text in ["0s", "3s", "500ms", "1m", "90s", "2h", "2.941s", "7.5ms", "20us", "7ns"] {
-            assert_eq!(Span::from_clock(text).unwrap().on_the_clock(), text);
+            assert_eq!(Span::parse_duration(text).unwrap().format_duration(), text);
         }
-        assert_eq!(Span::from_clock("1.5h"), Ok(Span::from_millis(5_400_000)));
+        assert_eq!(Span::parse_duration("1.5h"), Ok(Span::from_millis(5_400_000)));
         for text in ["", "3", "s", "-1s", "3 s", "3sec", "nans", "infs", "1e300s", "1s500ms"] {
-            assert!(Span::from_clock(text).unwrap_err().contains(text), "{text}");
+            assert!(Span::parse_duration(text).unwrap_err().contains(text), "{text}");
         }
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn malformed_times_are_rejected() {
         for text in ["", "-1", "nan", "inf", "1e300", "12s"] {
             assert!(text.parse::<Span>().unwrap_err().contains(text), "{text}");
         }

@@ -1,4 +1,4 @@
-//! What a process knows of the group: who is in it, in which order, and how each ranks.
+//! A process's knowledge of the group: its members, their order and their ranks.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use crate::{Attribute, Hash, NodeId, Overlay, Rank, Rng};
 
 /// A group: its members in ring order, and their attributes.
 ///
-/// A member is also known by its *slot*, its place in that order. A group numbered 1..=N keeps no
-/// list at all, so that a million processes cost nothing here.
+/// A *slot* is a member's position in that order. A group numbered 1..=N stores no list, so that a group of a
+/// million processes needs no memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roster {
     members: Members,
     attributes: Attributes,
-    acquaintance: Option<Acquaintance>,
+    partial_views: Option<PartialViews>,
     name: u64,
     overlay: Option<Arc<Overlay>>,
 }
@@ -23,19 +23,19 @@ enum Members {
     Numbered(u32),
     Listed {
         order: Vec<NodeId>,
-        /// Sorted by id, for look-up.
+        /// The slots, sorted by id, for look-up.
         slots: Vec<(NodeId, u32)>,
     },
 }
 
-/// How good a leader each would be.
+/// The attributes of the members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Attributes {
-    /// Everybody's attribute is its id.
+    /// The attribute of a member is its id.
     Ids,
-    /// It is its id, negated. No id is beyond the range of attributes.
+    /// The attribute of a member is its negated id. No id exceeds the range of attributes.
     NegatedIds,
-    /// By slot.
+    /// Attributes by slot.
     Listed(Vec<Attribute>),
 }
 
@@ -43,25 +43,25 @@ impl Attributes {
     #[inline]
     fn of(&self, slot: usize, id: NodeId) -> Attribute {
         match self {
-            Attributes::Ids => plain(id),
-            Attributes::NegatedIds => -plain(id),
+            Attributes::Ids => default_attribute(id),
+            Attributes::NegatedIds => -default_attribute(id),
             Attributes::Listed(listed) => listed[slot],
         }
     }
 }
 
-/// Partial views without memory: whether one member knows another is a hash of the pair.
+/// Partial views without stored lists: a hash of the pair decides whether one member knows another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Acquaintance {
+struct PartialViews {
     hash: Hash,
-    /// `view_prob` in units of 2^-53, which keeps the roster comparable.
+    /// `view_prob` in units of 2^-53: an integer keeps the roster comparable.
     threshold: u64,
 }
 
-/// The attribute of one that was given none: its id. Beyond the range of attributes, ids decide by
-/// breaking the tie.
+/// The default attribute of a member: its id. Ids beyond the range of attributes get the greatest attribute, and the
+/// ids break the ties.
 #[inline]
-fn plain(id: NodeId) -> Attribute {
+fn default_attribute(id: NodeId) -> Attribute {
     Attribute::try_from(id.0).unwrap_or(Attribute::MAX)
 }
 
@@ -75,63 +75,63 @@ impl Roster {
         Roster {
             members: Members::Numbered(count.expect("a group has fewer than 2^32 - 1 members")),
             attributes: Attributes::Ids,
-            acquaintance: None,
+            partial_views: None,
             name: 0,
             overlay: None,
         }
     }
 
-    /// A group in the given ring order, each ranked by its id. An id that stands twice is the error.
+    /// A group in the given ring order, each ranked by its id. The error is an id that occurs twice.
     pub fn listed(order: Vec<NodeId>) -> Result<Roster, NodeId> {
         let mut slots: Vec<_> = order.iter().copied().zip(0..).collect();
         slots.sort_unstable();
-        if let Some(twice) = slots.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(twice[0].0);
+        if let Some(duplicate) = slots.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(duplicate[0].0);
         }
         let members = Members::Listed { order, slots };
-        let (acquaintance, overlay) = (None, None);
-        Ok(Roster { members, attributes: Attributes::Ids, acquaintance, name: 0, overlay })
+        let (partial_views, overlay) = (None, None);
+        Ok(Roster { members, attributes: Attributes::Ids, partial_views, name: 0, overlay })
     }
 
-    /// Lets each member know only a random part of the group: each other member with the given
-    /// probability, independently, decided by a hash of the pair (Gupta et al., section 2).
-    pub fn acquainted(mut self, seed: u64, probability: f64) -> Roster {
+    /// Gives each member a partial view: it knows each other member with the given probability, independently,
+    /// decided by a hash of the pair (Gupta et al., section 2).
+    pub fn with_partial_views(mut self, seed: u64, probability: f64) -> Roster {
         let threshold = (probability.clamp(0.0, 1.0) * (1u64 << 53) as f64) as u64;
-        self.acquaintance = Some(Acquaintance { hash: Hash::new(seed), threshold });
+        self.partial_views = Some(PartialViews { hash: Hash::new(seed), threshold });
         self
     }
 
-    /// Gives the group a name that all its members know, and no other group has: what they hash with it,
-    /// they hash alike, and other than other groups.
-    pub fn named(mut self, name: u64) -> Roster {
+    /// Gives the group a name that all members know and no other group has. Members that seed their hashes with the
+    /// name agree with each other, and differ from other groups.
+    pub fn with_name(mut self, name: u64) -> Roster {
         self.name = name;
         self
     }
 
-    /// Has everybody's attribute be its id, negated: the lowest id is the best.
+    /// Sets the attribute of each member to its negated id: the lowest id ranks highest.
     pub fn lowest_first(mut self) -> Roster {
         let in_range = |id: NodeId| Attribute::try_from(id.0).is_ok();
         self.attributes = match &self.members {
             Members::Listed { order, .. } if !order.iter().all(|&id| in_range(id)) => {
-                Attributes::Listed(order.iter().map(|&id| -plain(id)).collect())
+                Attributes::Listed(order.iter().map(|&id| -default_attribute(id)).collect())
             }
             _ => Attributes::NegatedIds,
         };
         self
     }
 
-    /// Lets each member find the others only by way of its neighbours in an overlay, where an algorithm
-    /// does so. Messages go straight to whoever was found.
+    /// Restricts sampling of members to random walks over an overlay, for algorithms that sample. Messages go
+    /// directly to the members that were found.
     ///
     /// # Panics
-    /// If the overlay is not one of as many processes.
-    pub fn overlaid(mut self, overlay: Arc<Overlay>) -> Roster {
-        assert_eq!(overlay.len(), self.len(), "an overlay of another group");
+    /// If the overlay and the group differ in size.
+    pub fn with_overlay(mut self, overlay: Arc<Overlay>) -> Roster {
+        assert_eq!(overlay.len(), self.len(), "the overlay and the group must have the same size");
         self.overlay = Some(overlay);
         self
     }
 
-    /// Changes how good a leader a member would be. A stranger's attribute is ignored.
+    /// Changes the attribute of a member. Non-members are ignored.
     pub fn set_attribute(&mut self, id: NodeId, attribute: Attribute) {
         let Some(slot) = self.slot(id) else { return };
         if !matches!(self.attributes, Attributes::Listed(_)) {
@@ -143,7 +143,7 @@ impl Roster {
         }
     }
 
-    /// How many members there are.
+    /// The number of members.
     #[inline]
     pub fn len(&self) -> usize {
         match &self.members {
@@ -152,7 +152,7 @@ impl Roster {
         }
     }
 
-    /// Whether there is nobody.
+    /// Returns whether the group has no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -172,7 +172,7 @@ impl Roster {
         }
     }
 
-    /// The slot of a member; none for a stranger.
+    /// The slot of a member; `None` for a non-member.
     #[inline]
     pub fn slot(&self, id: NodeId) -> Option<usize> {
         match &self.members {
@@ -181,8 +181,8 @@ impl Roster {
                 (slot < u64::from(*count)).then_some(slot as usize)
             }
             Members::Listed { slots, .. } => {
-                let place = slots.binary_search_by_key(&id, |&(id, _)| id).ok()?;
-                Some(slots[place].1 as usize)
+                let index = slots.binary_search_by_key(&id, |&(id, _)| id).ok()?;
+                Some(slots[index].1 as usize)
             }
         }
     }
@@ -192,7 +192,7 @@ impl Roster {
         (0..self.len()).map(|slot| self.id(slot))
     }
 
-    /// How a member ranks; none for a stranger.
+    /// The rank of a member; `None` for a non-member.
     #[inline]
     pub fn rank(&self, id: NodeId) -> Option<Rank> {
         self.slot(id).map(|slot| self.rank_in(slot, id))
@@ -203,25 +203,25 @@ impl Roster {
         Rank { attribute: self.attributes.of(slot, id), id }
     }
 
-    /// All members from the highest id down.
+    /// All members, in descending order of id.
     fn descending(&self) -> impl DoubleEndedIterator<Item = NodeId> + '_ {
-        (0..self.len()).rev().map(|place| match &self.members {
-            Members::Numbered(_) => NodeId(place as u64 + 1),
-            Members::Listed { slots, .. } => slots[place].0,
+        (0..self.len()).rev().map(|index| match &self.members {
+            Members::Numbered(_) => NodeId(index as u64 + 1),
+            Members::Listed { slots, .. } => slots[index].0,
         })
     }
 
-    /// What the member in this slot knows of the group.
+    /// The view of the member in this slot.
     #[inline]
     pub fn view(&self, slot: usize) -> View<'_> {
         View { roster: self, me: self.id(slot), slot }
     }
 }
 
-/// What one process knows of the group. Always contains the process itself.
+/// One process's knowledge of the group. A view always contains its owner.
 ///
-/// A view is a small handle that does not borrow the [`Context`](crate::Context) it came from, so
-/// that one can send while iterating over it.
+/// A view is a small handle that does not borrow the [`Context`](crate::Context) it comes from, so that a process
+/// can send while it iterates over the view.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'v> {
     roster: &'v Roster,
@@ -230,27 +230,27 @@ pub struct View<'v> {
 }
 
 impl<'v> View<'v> {
-    /// Whose view it is.
+    /// The owner of the view.
     #[inline]
     pub fn me(self) -> NodeId {
         self.me
     }
 
-    /// How many members this process knows, itself included. Takes time proportional to the group
-    /// if the view is partial.
+    /// The number of members that this process knows, itself included. If the view is partial, the count takes time
+    /// proportional to the size of the group.
     pub fn len(self) -> usize {
-        match self.roster.acquaintance {
+        match self.roster.partial_views {
             None => self.roster.len(),
             Some(_) => self.iter().count(),
         }
     }
 
-    /// Never: a view contains its owner.
+    /// Always false: a view contains its owner.
     pub fn is_empty(self) -> bool {
         false
     }
 
-    /// How many members the whole group has, known or not.
+    /// The number of members of the whole group, known or unknown.
     #[inline]
     pub fn group_len(self) -> usize {
         self.roster.len()
@@ -262,19 +262,19 @@ impl<'v> View<'v> {
         self.roster.name
     }
 
-    /// How likely one member of the group knows another.
-    pub fn share(self) -> f64 {
-        let whole = (1u64 << 53) as f64;
-        self.roster.acquaintance.map_or(1.0, |acquaintance| acquaintance.threshold as f64 / whole)
+    /// The probability that one member of the group knows another.
+    pub fn view_probability(self) -> f64 {
+        let one = (1u64 << 53) as f64;
+        self.roster.partial_views.map_or(1.0, |partial_views| partial_views.threshold as f64 / one)
     }
 
-    /// Whether that one is a member of the group, known or not.
+    /// Returns whether `id` is a member of the group, known or unknown.
     #[inline]
     pub fn is_member(self, id: NodeId) -> bool {
         self.roster.slot(id).is_some()
     }
 
-    /// Whether this process knows that member.
+    /// Returns whether this process knows the member `id`.
     #[inline]
     pub fn contains(self, id: NodeId) -> bool {
         self.roster.slot(id).is_some() && self.knows(id)
@@ -282,25 +282,25 @@ impl<'v> View<'v> {
 
     #[inline]
     fn knows(self, id: NodeId) -> bool {
-        match self.roster.acquaintance {
+        match self.roster.partial_views {
             None => true,
-            Some(Acquaintance { hash, threshold }) => {
+            Some(PartialViews { hash, threshold }) => {
                 id == self.me || hash.pair(self.me.0, id.0) >> 11 < threshold
             }
         }
     }
 
-    /// Everybody known, this process included, in ring order from the roster's start.
+    /// All known members, this process included, in ring order from the roster's start.
     pub fn iter(self) -> impl Iterator<Item = NodeId> + 'v {
         self.roster.iter().filter(move |&id| self.knows(id))
     }
 
-    /// Everybody known but this process, in ring order from the roster's start.
+    /// All known members but this process, in ring order from the roster's start.
     pub fn peers(self) -> impl Iterator<Item = NodeId> + 'v {
         self.iter().filter(move |&id| id != self.me)
     }
 
-    /// Everybody known but this process, in ring order from its successor on.
+    /// All known members but this process, in ring order from its successor on.
     #[inline]
     pub fn successors(self) -> impl Iterator<Item = NodeId> + 'v {
         let count = self.roster.len();
@@ -312,7 +312,8 @@ impl<'v> View<'v> {
             .filter(move |&id| self.knows(id))
     }
 
-    /// The member in this slot, a place in ring order below [`group_len`](View::group_len), known or not.
+    /// The member in this slot, known or unknown. Slots are positions in ring order, below
+    /// [`group_len`](View::group_len).
     ///
     /// # Panics
     /// If there is no such slot.
@@ -321,13 +322,13 @@ impl<'v> View<'v> {
         self.roster.id(slot)
     }
 
-    /// The slot of a member, known or not; none for a stranger.
+    /// The slot of a member, known or unknown; `None` for a non-member.
     #[inline]
     pub fn slot_of(self, id: NodeId) -> Option<usize> {
         self.roster.slot(id)
     }
 
-    /// The overlay by which members find each other; none if they can find anybody.
+    /// The overlay that members sample each other by. `None` if a member can reach every other member directly.
     #[inline]
     pub fn overlay(self) -> Option<&'v Overlay> {
         self.roster.overlay.as_deref()
@@ -338,28 +339,28 @@ impl<'v> View<'v> {
         self.slot
     }
 
-    /// How far `id` is ahead of this process on the ring: 1 for its successor. None for a stranger.
+    /// The number of hops from this process to `id` on the ring: 1 for its successor. `None` for a non-member.
     pub fn distance(self, id: NodeId) -> Option<usize> {
         let count = self.roster.len();
         Some((self.roster.slot(id)? + count - self.slot) % count)
     }
 
-    /// How a member ranks; none for a stranger.
+    /// The rank of a known member; `None` for other ids.
     #[inline]
     pub fn rank(self, id: NodeId) -> Option<Rank> {
         self.roster.rank(id).filter(|_| self.knows(id))
     }
 
-    /// How a member of the group ranks, known or not: for one that this process was told of. None for a
-    /// stranger.
+    /// The rank of a member of the group, known or unknown, for members that this process has learnt of from
+    /// messages. `None` for a non-member.
     #[inline]
     pub fn member_rank(self, id: NodeId) -> Option<Rank> {
         self.roster.rank(id)
     }
 
-    /// The best of those known, this process included, that may lead. Ranked by id, it is looked for from the
-    /// best down, which takes as many steps as there are better ones that are not known or may not; ranked
-    /// otherwise, everybody's rank is looked at.
+    /// The best-ranked known member, this process included, among those that may lead. If ranks follow ids, the
+    /// search goes from the best id down and takes as many steps as there are better ids that are unknown or may not
+    /// lead. Otherwise the search reads all ranks.
     pub fn best(self, may_lead: impl Fn(NodeId) -> bool) -> Option<NodeId> {
         let eligible = |&id: &NodeId| self.knows(id) && may_lead(id);
         match &self.roster.attributes {
@@ -378,35 +379,35 @@ impl<'v> View<'v> {
         }
     }
 
-    /// How this process ranks.
+    /// The rank of this process.
     #[inline]
     pub fn my_rank(self) -> Rank {
         self.roster.rank_in(self.slot, self.me)
     }
 
-    /// Whether `id` would be the better leader of the two. A stranger never is.
+    /// Returns whether `id` outranks `other`. An unknown id never outranks.
     #[inline]
     pub fn outranks(self, id: NodeId, other: NodeId) -> bool {
         self.rank(id) > self.rank(other)
     }
 
-    /// The peers that rank above this process, in ring order.
+    /// The known peers that rank above this process, in ring order.
     pub fn above(self) -> impl Iterator<Item = NodeId> + 'v {
         let mine = Some(self.my_rank());
         self.peers().filter(move |&id| self.rank(id) > mine)
     }
 
-    /// The peers that rank below this process, in ring order.
+    /// The known peers that rank below this process, in ring order.
     pub fn below(self) -> impl Iterator<Item = NodeId> + 'v {
         let mine = Some(self.my_rank());
         self.peers().filter(move |&id| self.rank(id) < mine)
     }
 
-    /// A peer chosen uniformly from those known; none if this process knows nobody.
+    /// A uniformly chosen known peer; `None` if this process knows no peer.
     #[inline]
     pub fn random_peer(self, rng: &mut Rng) -> Option<NodeId> {
         let others = self.roster.len() as u64 - 1;
-        if self.roster.acquaintance.is_some() {
+        if self.roster.partial_views.is_some() {
             let peers: Vec<NodeId> = self.peers().collect();
             return rng.pick(&peers).copied();
         }
@@ -431,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn numbered_and_listed_groups_behave_alike() {
+    fn numbered_and_listed_groups_give_equal_views() {
         let numbered = Roster::numbered(5);
         let listed = Roster::listed(ids(&[1, 2, 3, 4, 5])).unwrap();
         for slot in 0..5 {
@@ -440,13 +441,13 @@ mod tests {
             assert!(a.above().eq(b.above()) && a.below().eq(b.below()));
             assert_eq!((a.my_rank(), a.len()), (b.my_rank(), b.len()));
         }
-        for stranger in [0, 6, u64::MAX] {
-            assert!(numbered.slot(NodeId(stranger)).is_none() && listed.slot(NodeId(stranger)).is_none());
+        for non_member in [0, 6, u64::MAX] {
+            assert!(numbered.slot(NodeId(non_member)).is_none() && listed.slot(NodeId(non_member)).is_none());
         }
     }
 
     #[test]
-    fn ring_order_starts_at_the_successor() {
+    fn successors_start_after_the_view_owner() {
         let roster = slides_ring();
         let view = roster.view(roster.slot(NodeId(80)).unwrap());
         assert!(view.successors().eq(ids(&[6, 12, 3, 32, 5])));
@@ -456,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_stands_twice_is_refused() {
+    fn a_duplicate_id_is_rejected() {
         assert_eq!(Roster::listed(ids(&[3, 4, 3])), Err(NodeId(3)));
     }
 
@@ -467,30 +468,30 @@ mod tests {
         let view = roster.view(0);
         assert!(view.outranks(NodeId(80), NodeId(3)) && view.outranks(NodeId(3), NodeId(32)));
         assert!(view.above().eq(ids(&[80])));
-        assert!(!view.outranks(NodeId(99), NodeId(3)), "a stranger outranks nobody");
+        assert!(!view.outranks(NodeId(99), NodeId(3)), "a non-member never outranks a member");
         let roster = Roster::listed(ids(&[1, u64::MAX - 1, u64::MAX])).unwrap();
         assert!(roster.view(0).above().eq(ids(&[u64::MAX - 1, u64::MAX])));
         assert!(roster.view(1).above().eq(ids(&[u64::MAX])));
     }
 
-    /// 1,000 members at probability 0.3: binomial with standard deviation 14.5, so a bound of 90
-    /// (six of them) fails for fewer than one seed in a hundred million; the seed is fixed.
+    /// 1,000 members at probability 0.3: the view size is binomial with standard deviation 14.5. A tolerance of 90
+    /// (six standard deviations) fails for fewer than one seed in 10^8. The seed is fixed.
     #[test]
-    fn partial_views_have_the_right_size_contain_their_owner_and_are_not_mutual() {
-        let roster = Roster::numbered(1_000).acquainted(1, 0.3);
+    fn partial_views_have_the_expected_size_contain_their_owner_and_are_not_symmetric() {
+        let roster = Roster::numbered(1_000).with_partial_views(1, 0.3);
         let view = roster.view(17);
         assert!(view.len().abs_diff(300) < 90, "{}", view.len());
         assert!(view.contains(NodeId(18)));
         assert_eq!(view.len(), roster.view(17).iter().count());
         let one_sided = view.peers().filter(|id| !roster.view(id.0 as usize - 1).contains(NodeId(18)));
         assert!(one_sided.count() > 0);
-        assert!(Roster::numbered(50).acquainted(1, 0.0).view(3).iter().eq(ids(&[4])));
-        assert_eq!(Roster::numbered(50).acquainted(1, 1.0).view(3).len(), 50);
+        assert!(Roster::numbered(50).with_partial_views(1, 0.0).view(3).iter().eq(ids(&[4])));
+        assert_eq!(Roster::numbered(50).with_partial_views(1, 1.0).view(3).len(), 50);
     }
 
-    /// However the ranks are kept, the best is the greatest rank of those known that may lead.
+    /// For every representation of ranks, `best` is the greatest rank among the known members that may lead.
     #[test]
-    fn the_best_of_a_view_is_its_greatest_rank() {
+    fn best_is_the_greatest_rank_of_the_view() {
         let far = ids(&[3, u64::MAX, 5, 1 << 63, 80, u64::MAX - 1]);
         let listed = Roster::listed(far).unwrap();
         let mut shuffled = Roster::numbered(300);
@@ -509,7 +510,7 @@ mod tests {
             shuffled,
             lowered,
         ] {
-            for roster in [roster.clone(), roster.acquainted(1, 0.3)] {
+            for roster in [roster.clone(), roster.with_partial_views(1, 0.3)] {
                 for slot in 0..roster.len() {
                     let view = roster.view(slot);
                     for divisor in [u64::MAX, 2, 3] {
@@ -523,37 +524,40 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_id_may_be_the_best() {
+    fn lowest_first_ranks_the_lowest_id_highest() {
         let mut roster = slides_ring().lowest_first();
         assert_eq!(roster.rank(NodeId(80)).unwrap().attribute, -80);
         assert!(roster.view(0).below().eq(ids(&[32, 5, 80, 6, 12])));
         roster.set_attribute(NodeId(80), 0);
-        assert!(roster.view(0).above().eq(ids(&[80])), "the others keep theirs");
+        assert!(roster.view(0).above().eq(ids(&[80])), "the other members keep their ranks");
     }
 
     #[test]
-    fn a_member_is_told_of_those_it_does_not_know() {
-        let roster = Roster::numbered(40).acquainted(2, 0.5).named(7);
+    fn ranks_of_unknown_members_are_available_by_member_rank() {
+        let roster = Roster::numbered(40).with_partial_views(2, 0.5).with_name(7);
         let view = roster.view(2);
-        let stranger = roster.iter().find(|&id| !view.contains(id)).unwrap();
-        assert!(view.is_member(stranger) && !view.is_member(NodeId(41)));
-        assert_eq!((view.rank(stranger), view.member_rank(stranger)), (None, roster.rank(stranger)));
-        assert_eq!((view.share(), Roster::numbered(2).view(0).share(), view.group_name()), (0.5, 1.0, 7));
+        let non_member = roster.iter().find(|&id| !view.contains(id)).unwrap();
+        assert!(view.is_member(non_member) && !view.is_member(NodeId(41)));
+        assert_eq!((view.rank(non_member), view.member_rank(non_member)), (None, roster.rank(non_member)));
+        assert_eq!(
+            (view.view_probability(), Roster::numbered(2).view(0).view_probability(), view.group_name()),
+            (0.5, 1.0, 7)
+        );
     }
 
     #[test]
-    fn random_peers_are_known_and_never_oneself() {
+    fn random_peers_are_known_and_exclude_the_view_owner() {
         let mut rng = Rng::new(5);
-        let (whole, partial) = (Roster::numbered(4), Roster::numbered(40).acquainted(2, 0.5));
-        let mut met = [0; 4];
+        let (whole, partial) = (Roster::numbered(4), Roster::numbered(40).with_partial_views(2, 0.5));
+        let mut counts = [0; 4];
         for _ in 0..400 {
             let peer = whole.view(2).random_peer(&mut rng).unwrap();
-            met[peer.0 as usize - 1] += 1;
+            counts[peer.0 as usize - 1] += 1;
             let peer = partial.view(2).random_peer(&mut rng).unwrap();
             assert!(peer != NodeId(3) && partial.view(2).contains(peer));
         }
-        assert_eq!(met[2], 0);
-        assert!(met.iter().filter(|&&count| count > 60).count() == 3, "{met:?}");
+        assert_eq!(counts[2], 0);
+        assert!(counts.iter().filter(|&&count| count > 60).count() == 3, "{counts:?}");
         assert_eq!(Roster::numbered(1).view(0).random_peer(&mut rng), None);
     }
 }

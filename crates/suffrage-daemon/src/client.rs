@@ -250,5 +250,5 @@ fn plain(text: &Value) -> String {
 }
 
 fn duration(millis: &Value) -> String {
-    suffrage_core::Span::from_millis(millis.as_u64().unwrap_or_default()).on_the_clock()
+    suffrage_core::Span::from_millis(millis.as_u64().unwrap_or_default()).format_duration()
 }

@@ -56,7 +56,7 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
             let keyring = match step {
                 "add" => keyring.with_new_key()?,
                 "promote" => keyring.with_last_first(),
-                _ => keyring.with_first_alone(),
+                _ => keyring.with_first_only(),
             };
             keyring.replace(file)?;
             keyring

@@ -138,7 +138,7 @@ pub(crate) fn guard(matches: &ArgMatches) -> u8 {
 }
 
 fn span(text: &str) -> Result<Duration, String> {
-    Span::from_clock(text).map(duration)
+    Span::parse_duration(text).map(duration)
 }
 
 fn duration(span: Span) -> Duration {

@@ -93,7 +93,7 @@ impl Account {
 
     /// What an attribute means to a reader.
     fn rank(&self, attribute: Attribute) -> String {
-        match Quality::of(attribute).failures {
+        match Quality::from_attribute(attribute).failures {
             failures if self.counts_failures && failures > 0 => {
                 format!("has {} to its name", text::count(failures as usize, "crash", "crashes"))
             }

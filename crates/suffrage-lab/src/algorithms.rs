@@ -99,7 +99,7 @@ pub(crate) fn details(contract: &Contract) -> String {
     ];
     let upkeep = contract.upkeep.iter().map(|expense| {
         let messages = range(expense.messages);
-        ("upkeep", format!("{}: {messages}", expense.what))
+        ("upkeep", format!("{}: {messages}", expense.operation))
     });
     let mut text = format!("{}\n{}\n\n", contract.name, text::wrap(contract.summary, 90, 0));
     for (name, fact) in facts.into_iter().chain(upkeep) {
@@ -160,7 +160,7 @@ pub(crate) fn caveats(contract: &Contract) -> String {
         Synchrony::PartiallySynchronous | Synchrony::Asynchronous => None,
     };
     let failed =
-        (!contract.persists).then_some("another try after an election that fails, unless it is called");
+        (!contract.retries).then_some("another try after an election that fails, unless it is called");
     let said: Vec<&str> = [leaders, alone, late, failed].into_iter().flatten().collect();
     said.join("; ")
 }

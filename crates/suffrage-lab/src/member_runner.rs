@@ -125,9 +125,9 @@ impl<A: Algorithm> Runner for Contestant<A> {
 
     fn suffices(&self, roster: &Roster, present: &[bool]) -> bool {
         let may_lead =
-            |slot: usize| A::may_stand(&self.0, slot) && A::new(roster.id(slot), &self.0).may_lead();
+            |slot: usize| A::slot_may_lead(&self.0, slot) && A::new(roster.id(slot), &self.0).may_lead();
         let mut here = (0..present.len()).filter(|&slot| present[slot]);
-        A::electorate(&self.0).suffices(present) && here.any(may_lead)
+        A::electorate(&self.0).is_quorum(present) && here.any(may_lead)
     }
 
     fn start(&self, transport: Arc<Udp>, folder: DataFolder, group: Group) -> Result<Box<dyn Member>, Error> {

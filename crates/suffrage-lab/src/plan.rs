@@ -9,7 +9,7 @@ use suffrage_papers::gupta2000::bounds::Setting;
 use suffrage_papers::gupta2000::planner::{ByBound, BySimulation, Reach, Search, by_bound};
 use suffrage_papers::gupta2000::timeouts::{Delays, TimeOuts};
 use suffrage_papers::report::{interval, number};
-use suffrage_papers::study::MOST_RUNS;
+use suffrage_papers::study::MAX_RUNS;
 use suffrage_sim::Contenders;
 
 use std::str::FromStr as _;
@@ -130,7 +130,7 @@ fn rounds(text: &str) -> Result<u8, String> {
 }
 
 fn runs(text: &str) -> Result<u64, String> {
-    args::number(text, "runs", 100, MOST_RUNS)
+    args::number(text, "runs", 100, MAX_RUNS)
 }
 
 fn target(text: &str) -> Result<f64, String> {
@@ -222,7 +222,7 @@ impl Flags {
         let simulated = Setting { nodes: self.nodes.min(self.simulated_nodes) as f64, ..setting };
         let mut search = Search::new(simulated, self.target, max_rounds, self.runs, self.seed);
         while let Some(study) = search.next() {
-            search.tell(&reproduce::measure(&study, self.jobs, watched));
+            search.record(&reproduce::measure(&study, self.jobs, watched));
         }
         let by_simulation = search.answer();
         let strategy = by_simulation.as_ref().map_or(by_bound.strategy, |found| found.strategy);

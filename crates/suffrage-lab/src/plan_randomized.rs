@@ -80,7 +80,7 @@ impl Flags {
         let setting = Setting { nodes, view_prob: 1.0, ucast_loss: 0.0, mcast_loss: 0.0, fail: self.fail };
         let mut search = Search::new(setting, self.target, self.max_rounds, self.runs, self.seed);
         while let Some(study) = search.next() {
-            search.tell(&reproduce::measure(&study, self.jobs, watched));
+            search.record(&reproduce::measure(&study, self.jobs, watched));
         }
         let found = search.answer()?;
         let mean = |name: &str| found.figures.mean(name).map_or(0.0, |mean| mean.mean);

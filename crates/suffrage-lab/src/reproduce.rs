@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
-use suffrage_papers::report::{Claim, Exhibit, Made, Report, Verdict, page};
+use suffrage_papers::report::{Claim, Exhibit, Provenance, Report, Verdict, page};
 use suffrage_papers::reproduction::Reproduction;
-use suffrage_papers::study::{MOST_RUNS, Results, Study};
+use suffrage_papers::study::{MAX_RUNS, Results, Study};
 use suffrage_papers::{gupta2000, ramanathan2007};
 
 use crate::args;
@@ -134,7 +134,7 @@ struct Sized {
 }
 
 fn runs(text: &str) -> Result<u64, String> {
-    args::number(text, "runs", 1, MOST_RUNS)
+    args::number(text, "runs", 1, MAX_RUNS)
 }
 
 fn nodes(text: &str) -> Result<usize, String> {
@@ -204,14 +204,14 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
 /// A paper's experiments, and how they were asked for.
 struct Asked {
     paper: Reproduction,
-    made: Made,
+    provenance: Provenance,
 }
 
 impl Flags {
     fn asked(&self, paper: Reproduction, option: &str, runs: u64) -> Asked {
         let seed = self.seed;
         let command = format!("suffrage-lab reproduce {}{option} --runs {runs} --seed {seed}", paper.name);
-        Asked { paper, made: Made { command, runs, seed, version: env!("CARGO_PKG_VERSION") } }
+        Asked { paper, provenance: Provenance { command, runs, seed, version: env!("CARGO_PKG_VERSION") } }
     }
 
     fn gupta2000(&self, figure: Option<u8>) -> Asked {
@@ -228,9 +228,9 @@ impl Flags {
             fs::create_dir_all(&folder).map_err(|error| Error::File(folder, error))?;
         }
         let mut reports = Vec::new();
-        for Asked { paper, made } in papers {
+        for Asked { paper, provenance } in papers {
             let results = measure(&paper.study, self.jobs, console.err_is_terminal);
-            let report = paper.report(&results, made.clone());
+            let report = paper.report(&results, provenance.clone());
             let folder = self.out.join(report.name);
             write(&folder, &report)?;
             if !self.json {
@@ -279,7 +279,7 @@ pub(crate) fn measure(study: &Study, jobs: Option<usize>, watched: bool) -> Resu
         study.run(number)
     };
     parallel::for_each(0..study.runs(), jobs, &progress, run, |number, figures| {
-        study.take_in(&mut results, number, figures);
+        study.record(&mut results, number, figures);
     });
     results
 }
@@ -301,7 +301,7 @@ fn summary(report: &Report, folder: &Path) -> String {
     let counts: Vec<String> = [Verdict::Held, Verdict::DidNotHold, Verdict::Unclear]
         .into_iter()
         .filter(|&verdict| report.count(verdict) > 0)
-        .map(|verdict| format!("{} {}", report.count(verdict), verdict.words()))
+        .map(|verdict| format!("{} {}", report.count(verdict), verdict.label()))
         .collect();
     let page = folder.join("index.html");
     format!("{text}\nOf the paper's claims, {}. All of it is on {}\n", counts.join(", "), page.display())
@@ -309,10 +309,11 @@ fn summary(report: &Report, folder: &Path) -> String {
 
 fn told(exhibit: &Exhibit) -> String {
     let mut text = format!("\n{}\n  {}\n", exhibit.title, text::wrap(&exhibit.setting, 96, 2));
-    for Claim { place, says, verdict, found } in &exhibit.claims {
-        let place = if place.is_empty() { String::new() } else { format!(" ({place})") };
-        let says = text::wrap(&format!("{says}{place}"), 82, 16);
-        text += &format!("  {:<13} {says}\n{:16}{}\n", verdict.words(), "", text::wrap(found, 82, 16));
+    for Claim { location, statement, verdict, measured } in &exhibit.claims {
+        let location = if location.is_empty() { String::new() } else { format!(" ({location})") };
+        let statement = text::wrap(&format!("{statement}{location}"), 82, 16);
+        text +=
+            &format!("  {:<13} {statement}\n{:16}{}\n", verdict.label(), "", text::wrap(measured, 82, 16));
     }
     for table in &exhibit.tables {
         // Wider ones are for the page: means without intervals are enough here.

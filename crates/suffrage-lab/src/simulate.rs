@@ -171,7 +171,7 @@ impl Visitor for Simulate<'_, '_> {
 
 /// The first live process that may lead: it calls unless somebody else is to.
 fn first_candidate<A: Algorithm>(options: &A::Options, scenario: &Scenario) -> Vec<usize> {
-    let live = |slot: &usize| !scenario.crashed.contains(slot) && A::may_stand(options, *slot);
+    let live = |slot: &usize| !scenario.crashed.contains(slot) && A::slot_may_lead(options, *slot);
     (0..scenario.roster.len()).find(live).into_iter().collect()
 }
 

@@ -159,7 +159,7 @@ impl Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let say = Span::on_the_clock;
+        let say = Span::format_duration;
         let rest = |left: Span| if left.is_zero() { "nothing".to_string() } else { say(left) };
         let or = |least_ttl: Span, most_renew: Option<Span>| match most_renew {
             Some(renew) => format!("a renewal every {}, or a ttl of {},", say(renew), say(least_ttl)),

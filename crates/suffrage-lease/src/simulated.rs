@@ -14,8 +14,8 @@ mod server;
 
 use suffrage_core::parameters;
 use suffrage_core::{
-    Algorithm, Announcement, Attribute, BadParameter, Choice, Context, Contract, Cost, DRIFT_BOUND,
-    Detection, Effects, Electorate, Expense, Figure, Formula, Leases, Member, NodeId, Occasion, Parameter,
+    Algorithm, Announcement, Attribute, BadParameter, Choice, CommandStorm, Context, Contract, Cost,
+    DRIFT_BOUND, Detection, Effects, Electorate, Expense, Figure, Formula, Leases, Member, NodeId, Parameter,
     Process, Rng, Roster, Safety, Settings, Span, Start, Synchrony, Time, Topology, Value,
 };
 
@@ -211,7 +211,7 @@ impl Algorithm for QuorumLease {
         detection: Detection::Timeout,
         electorate: Electorate::Voters(VOTERS),
         needs_disk: true,
-        persists: true,
+        retries: true,
         under_loss: &[],
         safety: Safety::AtMostOne,
         choice: Choice::Any,
@@ -226,16 +226,16 @@ impl Algorithm for QuorumLease {
         },
         upkeep: &[
             Expense {
-                what: "a renewal",
+                operation: "a renewal",
                 messages: Cost {
                     best: Formula { text: "2(V - 1)", of: |n| 2 * (voters(n) - 1) },
                     worst: Formula { text: "2 min(V, N - 1)", of: |n| 2 * voters(n).min(n - 1) },
                 },
             },
-            Expense { what: "a handover by release", messages: HANDOVER },
-            Expense { what: "a handover by transfer", messages: HANDOVER },
+            Expense { operation: "a handover by release", messages: HANDOVER },
+            Expense { operation: "a handover by transfer", messages: HANDOVER },
             Expense {
-                what: "a handover by expiry",
+                operation: "a handover by expiry",
                 messages: Cost {
                     best: Formula { text: "5(V - 1)", of: |n| 5 * (voters(n) - 1) },
                     worst: Formula { text: "5 min(V, N - 1)", of: |n| 5 * voters(n).min(n - 1) },
@@ -401,7 +401,7 @@ impl Algorithm for QuorumLease {
         QuorumLease { options: *options, kind: Kind::Unstarted }
     }
 
-    fn may_stand(options: &Options, slot: usize) -> bool {
+    fn slot_may_lead(options: &Options, slot: usize) -> bool {
         match (options.clients, options.candidates) {
             (0, None) => true,
             (0, Some(_)) => slot >= options.voters,
@@ -443,12 +443,12 @@ impl Algorithm for QuorumLease {
         Electorate::Voters(options.voters)
     }
 
-    fn outlives(options: &Options, election: usize) -> bool {
+    fn lease_outlives_crash(options: &Options, election: usize) -> bool {
         options.wait_out.includes(election)
     }
 
-    fn draw_commands(options: &Options, occasion: &mut Occasion<'_>) -> Vec<(Time, usize, Command)> {
-        drawing::commands(options, occasion)
+    fn draw_commands(options: &Options, storm: &mut CommandStorm<'_>) -> Vec<(Time, usize, Command)> {
+        drawing::commands(options, storm)
     }
 
     /// A lease and a restart's silence run out at the same time; whoever lost its place in the queue, or has
@@ -466,13 +466,13 @@ impl Algorithm for QuorumLease {
             clients => (20 + 4 * clients as u64) * options.ttl + 60 * GAP,
         };
         let delays = elected + FAILBACKS * options.failback.map_or(0, |delay| delay + GAP);
-        let healed = (delays as f64 / (1.0 - drift)) as u64;
+        let recovery = (delays as f64 / (1.0 - drift)) as u64;
         let stable = options.failback.is_none() && options.clients == 0;
         // The longest round, by a fast clock. A client has a round trip to its node besides.
         let rounds = if options.clients > 0 { 8.0 } else { 4.0 };
         let round_trip = (options.ttl as f64 / rounds / (1.0 + drift)) as u64;
         let pin = (options.clients == 0).then_some("pin");
-        Some(Leases { length: options.ttl, drift, round_trip, healed, stable, pin })
+        Some(Leases { length: options.ttl, drift, round_trip, recovery, stable, pin })
     }
 
     fn check(options: &Options, roster: &Roster) -> Result<(), BadParameter> {

@@ -1,17 +1,17 @@
-//! Messages as bytes: one or many to an envelope, an envelope to a datagram.
+//! Encoding of messages: one or many per envelope, one envelope per datagram.
 //!
 //! ```text
 //!   version 1 │ protocol 4 │ length 1.. │ message │ length 1.. │ message │ …
 //! ```
 //!
-//! Messages are written in postcard's format. Those to the same peer share an envelope ([`Outbox`]), so that a
-//! node which holds very many elections sends few datagrams.
+//! Messages are encoded in postcard's format. Messages to the same peer share an envelope ([`Outbox`]), so that a
+//! node with very many elections sends few datagrams.
 //!
-//! What is decoded comes from a node that has the key, but may be of another version, or broken. Decoding
-//! never panics, takes memory and time in proportion to the datagram, goes no deeper than [`frugal::DEPTH`],
-//! and takes an envelope whole or not at all: what is left over, of a message or of the envelope, condemns it.
+//! A decoded envelope comes from a node that has the key, but may be of another version, or malformed. Decoding
+//! never panics, takes memory and time in proportion to the datagram, nests no deeper than [`bounded::DEPTH`], and
+//! accepts an envelope completely or not at all: leftover bytes, of a message or of the envelope, reject it.
 
-mod frugal;
+mod bounded;
 
 use std::collections::BTreeMap;
 
@@ -22,25 +22,25 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::Dropped;
 
-pub use frugal::DEPTH;
+pub use bounded::DEPTH;
 
 /// The version of the envelope.
 pub const VERSION: u8 = 1;
 const HEADER: usize = 1 + 4;
-/// Seven bits a byte: enough for any datagram.
+/// The maximum number of bytes of a length, with seven bits per byte: enough for any datagram.
 const LONGEST_LENGTH: usize = 3;
 
-/// Which language an envelope's messages are in: nodes of two algorithms do not misread each other.
+/// The protocol of an envelope's messages, so that nodes with different algorithms do not misread each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protocol([u8; 4]);
 
 impl Protocol {
-    /// The protocol that people call this.
+    /// The protocol with this name.
     pub fn named(name: &str) -> Protocol {
         Protocol((xxh3_64(name.as_bytes()) as u32).to_be_bytes())
     }
 
-    /// What an envelope says, or why it cannot be read.
+    /// Decodes an envelope, or returns the reason for dropping it.
     pub fn decode<M: DeserializeOwned>(self, envelope: &[u8]) -> Result<Vec<M>, Dropped> {
         match envelope.first() {
             None => return Err(Dropped::Malformed),
@@ -55,7 +55,7 @@ impl Protocol {
         while !rest.is_empty() {
             let length = take_length(&mut rest).ok_or(Dropped::Malformed)?;
             let (message, after) = rest.split_at_checked(length).ok_or(Dropped::Malformed)?;
-            messages.push(frugal::decode(message).ok_or(Dropped::Malformed)?);
+            messages.push(bounded::decode(message).ok_or(Dropped::Malformed)?);
             rest = after;
         }
         if messages.is_empty() { Err(Dropped::Malformed) } else { Ok(messages) }
@@ -64,10 +64,10 @@ impl Protocol {
 
 fn take_length(rest: &mut &[u8]) -> Option<usize> {
     let mut length = 0;
-    for place in 0..LONGEST_LENGTH {
+    for index in 0..LONGEST_LENGTH {
         let (&byte, after) = rest.split_first()?;
         *rest = after;
-        length |= usize::from(byte & 127) << (7 * place);
+        length |= usize::from(byte & 127) << (7 * index);
         if byte < 128 {
             return Some(length);
         }
@@ -83,13 +83,13 @@ fn put_length(bytes: &mut Vec<u8>, mut length: usize) {
     bytes.push(length as u8);
 }
 
-/// A message that fits into no envelope.
+/// A message is too long for an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a message of {length} bytes is too long for an envelope of {most}: allow longer datagrams")]
 pub struct TooLong {
-    /// How long it is, with what must be around it.
+    /// The length of the message with its overhead, in bytes.
     pub length: usize,
-    /// How long an envelope may be.
+    /// The maximum length of an envelope, in bytes.
     pub most: usize,
 }
 
@@ -101,7 +101,7 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// An empty envelope that holds so many bytes at most, its own included.
+    /// An empty envelope of at most `most` bytes, its header included.
     pub fn new(protocol: Protocol, most: usize) -> Envelope {
         let mut bytes = Vec::with_capacity(most.min(256));
         bytes.push(VERSION);
@@ -109,13 +109,14 @@ impl Envelope {
         Envelope { bytes, most }
     }
 
-    /// Puts a message in, if there is room: if not, this envelope is to go, and the message into a new one.
+    /// Adds a message. Returns false if there is no room: the caller sends this envelope, and adds the message to a
+    /// new one.
     pub fn push<M: Serialize>(&mut self, message: &M) -> Result<bool, TooLong> {
         let start = self.bytes.len();
-        // A byte for its length, which nearly always is enough.
+        // One byte for the length, which is nearly always enough.
         self.bytes.push(0);
         self.bytes = postcard::to_extend(message, std::mem::take(&mut self.bytes))
-            .expect("messages are plain data: there is nothing in them that cannot be written");
+            .expect("messages are plain data, which can always be encoded");
         let length = self.bytes.len() - start - 1;
         if length < 128 {
             self.bytes[start] = length as u8;
@@ -133,37 +134,38 @@ impl Envelope {
         if length > self.most { Err(TooLong { length, most: self.most }) } else { Ok(false) }
     }
 
-    /// Whether it says nothing.
+    /// Returns whether the envelope has no messages.
     pub fn is_empty(&self) -> bool {
         self.bytes.len() <= HEADER
     }
 
-    /// As it goes into a datagram.
+    /// The bytes for a datagram.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// Messages that are about to go out, several to an envelope: held back until whatever must happen before has.
+/// Outgoing messages, coalesced into envelopes by addressee.
 ///
-/// Messages to the same addressee keep their order.
+/// Messages stay here until [`flush`](Outbox::flush), so that the caller can first do what must precede them, such as a
+/// save. Messages to the same addressee keep their order.
 #[derive(Debug)]
 pub struct Outbox {
     protocol: Protocol,
     most: usize,
-    /// The last envelope for each addressee: there may be room in it.
+    /// The last envelope for each addressee, which may have room for more messages.
     open: BTreeMap<NodeId, Envelope>,
     full: Vec<(NodeId, Envelope)>,
     messages: u64,
 }
 
 impl Outbox {
-    /// An empty one, whose envelopes hold so many bytes at most.
+    /// An empty outbox with envelopes of at most `most` bytes.
     pub fn new(protocol: Protocol, most: usize) -> Outbox {
         Outbox { protocol, most, open: BTreeMap::new(), full: Vec::new(), messages: 0 }
     }
 
-    /// Adds a message, unless it fits into no envelope.
+    /// Adds a message. Fails if the message does not fit into an empty envelope.
     pub fn push<M: Serialize>(&mut self, to: NodeId, message: &M) -> Result<(), TooLong> {
         let fresh = || Envelope::new(self.protocol, self.most);
         let envelope = self.open.entry(to).or_insert_with(fresh);
@@ -175,12 +177,12 @@ impl Outbox {
         Ok(())
     }
 
-    /// Whether nothing is to go out.
+    /// Returns whether there are no outgoing messages.
     pub fn is_empty(&self) -> bool {
         self.full.is_empty() && self.open.values().all(Envelope::is_empty)
     }
 
-    /// Takes out all there is, in order for each addressee.
+    /// Removes all envelopes and passes them to `send`, in order for each addressee.
     pub fn flush(&mut self, mut send: impl FnMut(NodeId, &[u8])) {
         self.full.drain(..).for_each(|(to, envelope)| send(to, envelope.as_bytes()));
         while let Some((to, envelope)) = self.open.pop_first() {
@@ -190,7 +192,7 @@ impl Outbox {
         }
     }
 
-    /// How many messages were added, ever.
+    /// The number of messages that were ever added.
     pub fn messages(&self) -> u64 {
         self.messages
     }

@@ -1,38 +1,38 @@
-//! What went over a transport, and what was dropped and why.
+//! Counters of a transport: datagrams sent, received, and dropped by reason.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Why a datagram was dropped.
+/// The reason for a dropped datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dropped {
-    /// On arrival: too short, or not of the form.
+    /// On receipt: too short, or malformed.
     Malformed,
-    /// On arrival or on sending: longer than any that this node takes.
+    /// On receipt or on sending: longer than the configured maximum.
     Oversized,
-    /// On arrival: of another version of the wire format.
+    /// On receipt: another version of the wire format.
     WrongVersion,
-    /// On arrival: sealed with a key that this node does not have, or changed on the way.
+    /// On receipt: sealed with an unknown key, or modified in transit.
     Unauthenticated,
-    /// On arrival: seen before, or too old to know.
+    /// On receipt: a replay, or older than the replay window.
     Replayed,
-    /// On arrival: of an earlier run of its sender than one already heard.
+    /// On receipt: from an earlier boot of its sender than one already seen.
     Stale,
-    /// On arrival: for another node.
+    /// On receipt: addressed to another node.
     NotForMe,
-    /// On arrival: from a node that is not of the group.
-    Stranger,
-    /// On arrival: of another protocol, such as another algorithm's.
+    /// On receipt: from a node that is not a member of the group.
+    NonMember,
+    /// On receipt: another protocol, such as another algorithm's.
     WrongProtocol,
-    /// On arrival or on sending: no room for it.
+    /// On receipt or on sending: the queue is full.
     QueueFull,
-    /// On sending: to a peer whose address is not known.
+    /// On sending: the address of the peer is unknown.
     UnknownPeer,
-    /// On sending: refused by the operating system.
+    /// On sending: rejected by the operating system.
     Refused,
 }
 
 impl Dropped {
-    /// Every reason there is, in order.
+    /// All reasons, in order.
     pub const ALL: [Dropped; 12] = [
         Dropped::Malformed,
         Dropped::Oversized,
@@ -41,14 +41,14 @@ impl Dropped {
         Dropped::Replayed,
         Dropped::Stale,
         Dropped::NotForMe,
-        Dropped::Stranger,
+        Dropped::NonMember,
         Dropped::WrongProtocol,
         Dropped::QueueFull,
         Dropped::UnknownPeer,
         Dropped::Refused,
     ];
 
-    /// The reason as a label of a metric.
+    /// The reason as a metric label.
     pub fn name(self) -> &'static str {
         match self {
             Dropped::Malformed => "malformed",
@@ -58,7 +58,7 @@ impl Dropped {
             Dropped::Replayed => "replayed",
             Dropped::Stale => "stale",
             Dropped::NotForMe => "not_for_me",
-            Dropped::Stranger => "stranger",
+            Dropped::NonMember => "non_member",
             Dropped::WrongProtocol => "wrong_protocol",
             Dropped::QueueFull => "queue_full",
             Dropped::UnknownPeer => "unknown_peer",
@@ -67,7 +67,7 @@ impl Dropped {
     }
 }
 
-/// What a transport has done so far. Only ever grows; read by whoever likes.
+/// The counters of a transport. They only increase, and any thread may read them.
 #[derive(Debug, Default)]
 pub struct Counters {
     sent: Traffic,
@@ -88,34 +88,34 @@ impl Traffic {
     }
 }
 
-/// The counters at one moment.
+/// A snapshot of the counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Datagrams that were handed to the network.
+    /// Datagrams that were passed to the network.
     pub sent: u64,
-    /// Their bytes, as on the wire.
+    /// The bytes of the sent datagrams, as on the wire.
     pub sent_bytes: u64,
-    /// Datagrams that were handed to this node.
+    /// Datagrams that were accepted by this node.
     pub received: u64,
-    /// Their bytes, as on the wire.
+    /// The bytes of the accepted datagrams, as on the wire.
     pub received_bytes: u64,
     dropped: [u64; Dropped::ALL.len()],
 }
 
 impl Snapshot {
-    /// How many were dropped for this reason.
+    /// The number of datagrams dropped for this reason.
     pub fn dropped(&self, reason: Dropped) -> u64 {
         self.dropped[reason as usize]
     }
 
-    /// How many were dropped.
+    /// The number of all dropped datagrams.
     pub fn all_dropped(&self) -> u64 {
         self.dropped.iter().sum()
     }
 }
 
 impl Counters {
-    /// The counters now. Taken while others count, they need not be of one moment.
+    /// A snapshot of the counters. Under concurrent counting, the values need not be of one point in time.
     pub fn snapshot(&self) -> Snapshot {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Snapshot {
@@ -127,13 +127,13 @@ impl Counters {
         }
     }
 
-    /// How many were dropped for this reason.
+    /// The number of datagrams dropped for this reason.
     pub fn dropped(&self, reason: Dropped) -> u64 {
         self.dropped[reason as usize].load(Ordering::Relaxed)
     }
 
-    /// Counts what is not fit to be used. Transports do for what they drop; who decodes a payload does for
-    /// what it cannot read ([`Dropped::Malformed`]).
+    /// Counts a dropped datagram. Transports count the datagrams that they drop. A caller that decodes payloads
+    /// counts malformed ones ([`Dropped::Malformed`]).
     pub fn count_drop(&self, reason: Dropped) {
         self.dropped[reason as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -152,16 +152,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reason_has_its_own_place_and_name() {
+    fn every_drop_reason_has_its_own_index_and_name() {
         let counters = Counters::default();
-        for (place, reason) in Dropped::ALL.into_iter().enumerate() {
-            assert_eq!(reason as usize, place);
-            (0..=place).for_each(|_| counters.count_drop(reason));
+        for (index, reason) in Dropped::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, index);
+            (0..=index).for_each(|_| counters.count_drop(reason));
         }
         let snapshot = counters.snapshot();
-        for (place, reason) in Dropped::ALL.into_iter().enumerate() {
-            assert_eq!(snapshot.dropped(reason), place as u64 + 1);
-            assert!(Dropped::ALL[..place].iter().all(|other| other.name() != reason.name()));
+        for (index, reason) in Dropped::ALL.into_iter().enumerate() {
+            assert_eq!(snapshot.dropped(reason), index as u64 + 1);
+            assert!(Dropped::ALL[..index].iter().all(|other| other.name() != reason.name()));
         }
         assert_eq!(snapshot.all_dropped(), 78);
     }

@@ -1,72 +1,76 @@
-//! What can go wrong between nodes, and what to do about it.
+//! Errors of the communication between nodes.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What can go wrong between nodes. Each says what to do about it.
+/// An error of the communication between nodes. Each message says what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A file could not be read or written.
     #[error("cannot {doing} {}: {source}", path.display())]
     File {
-        /// What was to be done.
+        /// The failed operation.
         doing: &'static str,
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The network refused.
+    /// A network operation failed.
     #[error("cannot {doing}: {source}")]
     Network {
-        /// What was to be done.
+        /// The failed operation.
         doing: String,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// Others can read the keys.
-    #[error("{} can be read by others (mode {mode:03o}): run `chmod 600` on it, and make a new key if \
-             somebody may have", path.display())]
+    /// Other users can read the key file.
+    #[error("{} can be read by others (mode {mode:03o}): run `chmod 600` on it, and rotate the key if \
+             another user may have read it", path.display())]
     KeysExposed {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Its permissions.
+        /// The permissions of the file.
         mode: u32,
     },
-    /// A key file does not read as one.
+    /// A key file is malformed.
     #[error("{} line {line}: {reason}", path.display())]
     KeyFile {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Which line, from 1.
+        /// The line, from 1.
         line: usize,
-        /// What is wrong. Never says what stands there.
+        /// The reason. It never contains the text of the line.
         reason: &'static str,
     },
-    /// No key at all.
+    /// The keyring has no key.
     #[error("there is no key: make one with `suffrage keygen`")]
     NoKey,
-    /// More keys than any rotation needs.
-    #[error("{count} keys are too many: {most} will do, so remove those that no node seals with any more")]
+    /// The keyring has more keys than a rotation needs.
+    #[error(
+        "{count} keys are too many, the maximum is {most}: remove the keys that no node seals with any more"
+    )]
     TooManyKeys {
-        /// How many there are.
+        /// The number of keys.
         count: usize,
-        /// How many there may be.
+        /// The maximum.
         most: usize,
     },
-    /// A datagram size that cannot be.
-    #[error("datagrams of {size} bytes cannot be: choose from {least} to {most}; 1200 goes anywhere")]
+    /// A datagram size is out of range.
+    #[error(
+        "a datagram size of {size} bytes is invalid: choose from {least} to {most}; 1200 is safe on every network"
+    )]
     DatagramSize {
-        /// What was asked for.
+        /// The requested size in bytes.
         size: usize,
-        /// The least.
+        /// The minimum.
         least: usize,
-        /// The most.
+        /// The maximum.
         most: usize,
     },
-    /// The operating system has no randomness to give.
-    #[error("the system gives no random numbers: {0}")]
+    /// The operating system returned no random numbers.
+    #[error("the operating system returned no random numbers: {0}")]
     Random(#[from] getrandom::Error),
 }
 

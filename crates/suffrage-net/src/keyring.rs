@@ -1,17 +1,17 @@
-//! The keys of a cluster, and the files they are kept in.
+//! The keys of a cluster, and their files.
 //!
-//! A key file has a key a line, as 64 hexadecimal digits; lines that begin with `#` are for people. The
-//! first key seals what this node sends, and all of them open what it receives. So a key is replaced without
-//! a moment in which two nodes do not understand each other:
+//! A key file has one key per line, as 64 hexadecimal digits. Lines that begin with `#` are comments. The first key
+//! seals what this node sends, and all keys open what it receives. A key is therefore rotated without a moment in
+//! which two nodes cannot communicate:
 //!
 //! ```text
 //!   1. old           at every node
 //!   2. old, new      at one node after the other: all can open what is sealed with either
 //!   3. new, old      at one node after the other
-//!   4. new           at one node after the other: what is sealed with the old one is worth nothing now
+//!   4. new           at one node after the other: datagrams sealed with the old key are rejected from now on
 //! ```
 //!
-//! Whoever has a key is any node it likes. Keys are never shown: not by `Debug`, not in errors.
+//! A holder of the key can impersonate any node. Keys are never shown: not by `Debug`, not in errors.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -25,12 +25,12 @@ use zeroize::Zeroizing;
 
 use crate::Error;
 
-/// How many keys there are at most. A rotation needs two, one that overtakes another three.
-pub const MOST_KEYS: usize = 8;
-/// How long a key is.
+/// The maximum number of keys. A rotation needs two keys, and overlapping rotations need three.
+pub const MAX_KEYS: usize = 8;
+/// The length of a key, in bytes.
 const KEY: usize = 32;
 
-/// What a datagram says of the key it is sealed with, so that few need be tried.
+/// The key id in a datagram, which limits the number of keys to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(pub(crate) [u8; 4]);
 
@@ -48,21 +48,21 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of these bytes, which better be random.
+    /// The key of these bytes, which must be random.
     pub fn new(secret: [u8; KEY]) -> Key {
         let secret = Zeroizing::new(secret);
         let id = id_of(&secret);
         Key { secret, id }
     }
 
-    /// A key that nobody has yet.
+    /// A new random key.
     pub fn generate() -> Result<Key, Error> {
         let mut secret = Zeroizing::new([0; KEY]);
         getrandom::fill(&mut *secret)?;
         Ok(Key::new(*secret))
     }
 
-    /// Which key it is. Tells nothing about the secret.
+    /// The id of the key, which reveals nothing about the secret.
     pub fn id(&self) -> KeyId {
         self.id
     }
@@ -80,7 +80,7 @@ impl Key {
         for (byte, pair) in secret.iter_mut().zip(digits.chunks_exact(2)) {
             let digit = |place: usize| char::from(pair[place]).to_digit(16);
             let (Some(high), Some(low)) = (digit(0), digit(1)) else {
-                return Err("a key is hexadecimal digits, and nothing else");
+                return Err("a key is hexadecimal digits only");
             };
             *byte = (high << 4 | low) as u8;
         }
@@ -94,12 +94,12 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A piece of an authentication tag of nothing. The nonce is one that no datagram has (see
-/// [`Boot`](crate::seal::Boot): none is zero), and a tag is all that an onlooker ever sees of a key anyway.
+/// The id of a key: a part of the authentication tag of an empty message. No datagram uses this nonce (see
+/// [`Boot`](crate::seal::Boot): no boot is zero), and observers see tags anyway.
 fn id_of(secret: &[u8; KEY]) -> KeyId {
     let tag = XChaCha20Poly1305::new(secret.into())
         .encrypt_inout_detached(&XNonce::default(), b"suffrage key id", (&mut [][..]).into())
-        .expect("nothing is not too long to seal");
+        .expect("an empty message is not too long to seal");
     KeyId([tag[0], tag[1], tag[2], tag[3]])
 }
 
@@ -110,67 +110,67 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    /// The ring of these keys, of which the first seals.
+    /// The keyring of these keys, of which the first seals.
     pub fn new(keys: Vec<Key>) -> Result<Keyring, Error> {
         match keys.len() {
             0 => Err(Error::NoKey),
-            1..=MOST_KEYS => Ok(Keyring { keys }),
-            count => Err(Error::TooManyKeys { count, most: MOST_KEYS }),
+            1..=MAX_KEYS => Ok(Keyring { keys }),
+            count => Err(Error::TooManyKeys { count, most: MAX_KEYS }),
         }
     }
 
-    /// A ring of one key that nobody has yet.
+    /// A keyring with one new random key.
     pub fn generate() -> Result<Keyring, Error> {
         Ok(Keyring { keys: vec![Key::generate()?] })
     }
 
-    /// The keys, the one that seals first.
+    /// The keys; the first one seals.
     pub fn keys(&self) -> &[Key] {
         &self.keys
     }
 
-    /// Reads a key file. One that others than its owner may read or write is refused.
+    /// Loads a key file. Fails if other users than its owner may read or write it.
     pub fn load(path: &Path) -> Result<Keyring, Error> {
         let mut file = fs::File::open(path).map_err(Error::file("read", path))?;
-        // Of the open file: its name may be another's by now.
+        // The mode of the open file: the path may point to another file by now.
         let mode = file.metadata().map_err(Error::file("read", path))?.mode() & 0o777;
         if mode & 0o077 != 0 {
             return Err(Error::KeysExposed { path: path.to_path_buf(), mode });
         }
-        // Long enough at once, since a string that grows leaves copies behind.
+        // The full capacity at once, since a growing string leaves copies of the keys in memory.
         let mut text = Zeroizing::new(String::with_capacity(64 * 1024));
         let most = text.capacity() as u64;
         (&mut file).take(most).read_to_string(&mut text).map_err(Error::file("read", path))?;
         let mut keys = Vec::new();
-        for (place, line) in text.lines().enumerate() {
+        for (index, line) in text.lines().enumerate() {
             let line = line.trim();
             if !line.is_empty() && !line.starts_with('#') {
-                let wrong = |reason| Error::KeyFile { path: path.to_path_buf(), line: place + 1, reason };
+                let wrong = |reason| Error::KeyFile { path: path.to_path_buf(), line: index + 1, reason };
                 keys.push(Key::parse(line).map_err(wrong)?);
             }
         }
         Keyring::new(keys)
     }
 
-    /// With a new key at the end, which opens already, and does not seal yet: the second step of a rotation.
+    /// Adds a new key at the end, which opens but does not seal yet: the second step of a rotation.
     pub fn with_new_key(mut self) -> Result<Keyring, Error> {
         self.keys.push(Key::generate()?);
         Keyring::new(self.keys)
     }
 
-    /// With the last key first, so that it seals: the third step of a rotation.
+    /// Moves the last key to the front, so that it seals: the third step of a rotation.
     pub fn with_last_first(mut self) -> Keyring {
         self.keys.rotate_right(1);
         self
     }
 
-    /// With the first key alone: the last step of a rotation.
-    pub fn with_first_alone(mut self) -> Keyring {
+    /// Keeps only the first key: the last step of a rotation.
+    pub fn with_first_only(mut self) -> Keyring {
         self.keys.truncate(1);
         self
     }
 
-    /// Writes a key file that only its owner may read. One that exists is left alone, and is the error.
+    /// Creates a key file that only its owner may read. Fails if the file exists, and does not change it.
     pub fn create(&self, path: &Path) -> Result<(), Error> {
         let text = self.text();
         let mut file = OpenOptions::new()
@@ -181,13 +181,13 @@ impl Keyring {
             .map_err(Error::file("create", path))?;
         let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
         written.map_err(|source| {
-            // Half a key file is none. If it cannot even be removed, the first error is the one to tell.
+            // A partial key file is useless. If its removal fails too, the first error is returned.
             _ = fs::remove_file(path);
             Error::File { doing: "write", path: path.to_path_buf(), source }
         })
     }
 
-    /// Puts these keys in the place of a key file, which is there before and after, whole.
+    /// Replaces a key file atomically.
     pub fn replace(&self, path: &Path) -> Result<(), Error> {
         let mut temporary = path.as_os_str().to_os_string();
         temporary.push(".new");
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_as_it_was_written_and_only_by_its_owner() {
+    fn a_key_file_round_trips_and_is_rejected_if_others_can_access_it() {
         let folder = Folder::new().unwrap();
         let path = folder.path().join("cluster.key");
         let ring = ring(&[0xa5, 7]);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn an_existing_file_is_left_alone() {
+    fn create_does_not_overwrite_an_existing_file() {
         let folder = Folder::new().unwrap();
         let path = folder.path().join("cluster.key");
         fs::write(&path, "precious").unwrap();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rotation_goes_step_by_step() {
+    fn a_rotation_changes_the_key_file_step_by_step() {
         let folder = Folder::new().unwrap();
         let path = folder.path().join("cluster.key");
         let ids = |ring: &Keyring| ring.keys.iter().map(Key::id).collect::<Vec<_>>();
@@ -263,9 +263,9 @@ mod tests {
         assert_eq!(first, old.keys[0].id());
         Keyring::load(&path).unwrap().with_last_first().replace(&path).unwrap();
         assert_eq!(ids(&Keyring::load(&path).unwrap()), [second, first]);
-        Keyring::load(&path).unwrap().with_first_alone().replace(&path).unwrap();
+        Keyring::load(&path).unwrap().with_first_only().replace(&path).unwrap();
         assert_eq!(ids(&Keyring::load(&path).unwrap()), [second]);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
         assert!(matches!(ring(&[1; 8]).with_new_key(), Err(Error::TooManyKeys { count: 9, most: 8 })));
     }
 
@@ -274,7 +274,7 @@ mod tests {
         let folder = Folder::new().unwrap();
         let good = "0123456789abcdef".repeat(4);
         let deadbeef = "deadbeef".repeat(8);
-        for (place, (text, word)) in [
+        for (index, (text, word)) in [
             (format!("# a comment\n\n{good}\n{}", &deadbeef[1..]), "line 4: a key is 64"),
             (format!("{}g", &deadbeef[1..]), "line 1: a key is hexadecimal"),
             ("é".repeat(32), "line 1: a key is hexadecimal"),
@@ -284,7 +284,7 @@ mod tests {
         .into_iter()
         .enumerate()
         {
-            let path = folder.path().join(place.to_string());
+            let path = folder.path().join(index.to_string());
             fs::write(&path, text).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
             let error = Keyring::load(&path).unwrap_err().to_string();
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_not_shown_and_their_ids_differ() {
+    fn debug_output_hides_keys_and_key_ids_differ() {
         let ring = ring(&[0x41, 0x42]);
         let shown = format!("{ring:?}");
         assert!(

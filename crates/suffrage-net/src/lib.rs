@@ -23,5 +23,5 @@ pub mod transport;
 
 pub use counters::{Counters, Dropped, Snapshot};
 pub use error::Error;
-pub use keyring::{Key, KeyId, Keyring, MOST_KEYS};
+pub use keyring::{Key, KeyId, Keyring, MAX_KEYS};
 pub use transport::{SendError, Transport};

@@ -1,12 +1,13 @@
-//! Who has been heard, from where, and what of it: so that nothing is taken twice.
+//! Replay protection: the boot, the seen counters and the address of each sender, so that no datagram is accepted
+//! twice.
 //!
-//! Only what has been authenticated gets here. For each sender the latest of its runs ([`Boot`]) is
-//! remembered, and which of that run's last [`WINDOW`] counters have been seen. What is older than that may
-//! have been seen or not, and is refused; so is all of an earlier run.
+//! Only authenticated datagrams get here. For each sender, the latest boot ([`Boot`]) is stored, and which of the
+//! last [`WINDOW`] counters of that boot were seen. A datagram that is older than the window may have been seen or
+//! not, and is rejected. All datagrams of an earlier boot are rejected.
 //!
-//! Memory is bounded: a sender takes about 200 bytes, and beyond a number of senders the one not heard for
-//! the longest time is forgotten. Something that it said could then be replayed, as it could to a node that
-//! has restarted: see [`seal`](crate::seal) for what that means.
+//! Memory is bounded: a sender takes about 200 bytes. Beyond the maximum number of senders, the sender with the
+//! oldest last datagram is evicted. Its datagrams could then be replayed, as to a node that has restarted: see
+//! [`seal`](crate::seal) for the consequences.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +16,11 @@ use suffrage_core::NodeId;
 use crate::Dropped;
 use crate::seal::Boot;
 
-/// How far back a datagram may be overtaken by others of its sender, at least.
+/// The minimum number of later datagrams of its sender by which a datagram may be overtaken.
 pub const WINDOW: u64 = (BLOCKS as u64 - 1) * 64;
 const BLOCKS: usize = 16;
 
-/// Which of the last counters of one run have been seen (after RFC 6479: blocks that are reused in turn, so
-/// that nothing is ever shifted).
+/// The replay window of one boot (after RFC 6479: blocks are reused in turn, so that no bits are shifted).
 #[derive(Clone, Debug, Default)]
 struct Window {
     highest: u64,
@@ -39,9 +39,9 @@ impl Window {
             return false;
         }
         self.highest = self.highest.max(counter);
-        let (place, bit) = (block as usize % BLOCKS, 1 << (counter % 64));
-        let fresh = self.seen[place] & bit == 0;
-        self.seen[place] |= bit;
+        let (index, bit) = (block as usize % BLOCKS, 1 << (counter % 64));
+        let fresh = self.seen[index] & bit == 0;
+        self.seen[index] |= bit;
         fresh
     }
 }
@@ -51,25 +51,25 @@ struct Sender<A> {
     boot: Boot,
     window: Window,
     address: A,
-    /// How many datagrams had been taken when its last one was.
-    heard: u64,
+    /// The number of accepted datagrams before the sender's last one.
+    last_accepted: u64,
 }
 
-/// All that have been heard.
+/// The known senders.
 #[derive(Debug)]
 pub(crate) struct Senders<A> {
     senders: BTreeMap<NodeId, Sender<A>>,
-    most: usize,
-    taken: u64,
+    capacity: usize,
+    accepted: u64,
 }
 
 impl<A: Copy> Senders<A> {
-    /// Nobody yet; at most so many.
-    pub(crate) fn new(most: usize) -> Senders<A> {
-        Senders { senders: BTreeMap::new(), most: most.max(1), taken: 0 }
+    /// No senders; at most `capacity`.
+    pub(crate) fn new(capacity: usize) -> Senders<A> {
+        Senders { senders: BTreeMap::new(), capacity: capacity.max(1), accepted: 0 }
     }
 
-    /// Takes an authenticated datagram for the first time, or tells why not.
+    /// Accepts an authenticated datagram, or returns the reason for dropping it.
     pub(crate) fn admit(
         &mut self,
         from: NodeId,
@@ -84,30 +84,31 @@ impl<A: Copy> Senders<A> {
                     return Err(Dropped::Replayed);
                 }
                 sender.address = address;
-                sender.heard = self.taken;
+                sender.last_accepted = self.accepted;
             }
             known => {
-                if known.is_none() && self.senders.len() >= self.most {
-                    self.forget_one();
+                if known.is_none() && self.senders.len() >= self.capacity {
+                    self.evict_oldest();
                 }
                 let mut window = Window::default();
                 window.admit(counter);
-                self.senders.insert(from, Sender { boot, window, address, heard: self.taken });
+                self.senders.insert(from, Sender { boot, window, address, last_accepted: self.accepted });
             }
         }
-        self.taken += 1;
+        self.accepted += 1;
         Ok(())
     }
 
-    /// Where a sender was last heard from.
+    /// The source address of the sender's last datagram.
     pub(crate) fn address(&self, id: NodeId) -> Option<A> {
         self.senders.get(&id).map(|sender| sender.address)
     }
 
-    /// Takes time proportional to their number, once for each new one beyond the most.
-    fn forget_one(&mut self) {
-        let longest = self.senders.iter().min_by_key(|(_, sender)| sender.heard).map(|(id, _)| *id);
-        longest.map(|id| self.senders.remove(&id));
+    /// Evicts the sender with the oldest last datagram. Takes time proportional to the number of senders, once for
+    /// each new sender beyond the capacity.
+    fn evict_oldest(&mut self) {
+        let oldest = self.senders.iter().min_by_key(|(_, sender)| sender.last_accepted).map(|(id, _)| *id);
+        oldest.map(|id| self.senders.remove(&id));
     }
 }
 
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_agrees_with_a_set_of_all_that_was_seen() {
+    fn the_window_agrees_with_a_set_of_all_seen_counters() {
         let mut rng = Rng::new(11);
         for reach in [1, 3, 70, 900, 1_100, 5_000] {
             let (mut window, mut seen, mut highest) = (Window::default(), BTreeSet::new(), 0);
@@ -130,19 +131,19 @@ mod tests {
                 let counter = (highest + rng.below(reach)).saturating_sub(rng.below(reach)) + 1;
                 let admitted = window.admit(counter);
                 let fresh = seen.insert(counter);
-                assert!(fresh || !admitted, "{counter} was taken twice");
+                assert!(fresh || !admitted, "{counter} was accepted twice");
                 assert!(
                     !fresh || admitted || counter + WINDOW < highest,
-                    "{counter} of {highest} was refused"
+                    "{counter} of {highest} was rejected"
                 );
                 highest = highest.max(counter);
             }
         }
     }
 
-    /// Also those whose place in memory now belongs to newer ones, of which few have been seen.
+    /// Counters whose memory now belongs to newer counters, few of which were seen, are rejected too.
     #[test]
-    fn nothing_is_taken_twice_however_old_it_is() {
+    fn no_counter_is_accepted_twice_however_old_it_is() {
         let mut window = Window::default();
         for counter in 0..3_000 {
             assert!(window.admit(counter));
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leap_and_the_ends_of_the_range_are_fine() {
+    fn the_window_handles_jumps_and_the_ends_of_the_range() {
         let mut window = Window::default();
         assert!(window.admit(0) && !window.admit(0));
         assert!(window.admit(u64::MAX) && !window.admit(u64::MAX) && !window.admit(0));
@@ -162,12 +163,12 @@ mod tests {
     }
 
     #[test]
-    fn a_new_run_counts_anew_and_an_old_one_is_over() {
+    fn a_new_boot_resets_the_window_and_an_older_boot_is_rejected() {
         let mut senders = Senders::new(8);
         let one = NodeId(1);
         assert_eq!(senders.admit(one, boot(5), 1, 'a'), Ok(()));
         assert_eq!(senders.admit(one, boot(5), 1, 'b'), Err(Dropped::Replayed));
-        assert_eq!(senders.address(one), Some('a'), "a replay moves nobody");
+        assert_eq!(senders.address(one), Some('a'), "a replay does not change the address");
         assert_eq!(senders.admit(one, boot(6), 1, 'c'), Ok(()));
         assert_eq!(senders.admit(one, boot(5), 2, 'd'), Err(Dropped::Stale));
         assert_eq!(senders.address(one), Some('c'));
@@ -175,10 +176,10 @@ mod tests {
     }
 
     #[test]
-    fn the_one_not_heard_for_longest_is_forgotten() {
+    fn the_sender_with_the_oldest_last_datagram_is_evicted() {
         let mut senders = Senders::new(3);
         for id in [1, 2, 3, 1] {
-            senders.admit(NodeId(id), boot(1), senders.taken, ()).unwrap();
+            senders.admit(NodeId(id), boot(1), senders.accepted, ()).unwrap();
         }
         senders.admit(NodeId(4), boot(1), 1, ()).unwrap();
         let left: Vec<u64> = senders.senders.keys().map(|id| id.0).collect();

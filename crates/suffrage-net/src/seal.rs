@@ -1,4 +1,4 @@
-//! Sealed datagrams: nobody without the cluster's key can read, change or make one.
+//! Sealed datagrams: only holders of the cluster's key can read, modify or create one.
 //!
 //! ```text
 //!   version 1 │ key id 4 │ from 8 │ to 8 │ boot 16 │ counter 8 │ payload, encrypted │ tag 16
@@ -6,40 +6,39 @@
 //!                                        └────── nonce ────┘
 //! ```
 //!
-//! The cipher is XChaCha20-Poly1305 of the RustCrypto project: pure Rust, constant time without special
-//! hardware, audited in an earlier version, and with nonces of 24 bytes, long enough to be *made unique*
-//! rather than hoped to be. (AES-GCM and `ring` have 12, too short for what follows, and `ring` needs a C
-//! compiler.)
+//! The AEAD is XChaCha20-Poly1305 of the RustCrypto project: pure Rust, constant time without special hardware,
+//! audited in an earlier version, and with nonces of 24 bytes, long enough to be unique by construction. (AES-GCM
+//! and `ring` have nonces of 12 bytes, too short for the scheme below, and `ring` needs a C compiler.)
 //!
-//! **No nonce twice.** A nonce is the sender's [`Boot`] and a counter. Within a process the counter is never
-//! the same twice, also over a change of keys. A boot is the time of the process's start and 64 random bits
-//! from the operating system. So
-//! - two processes with one id and one key (a mistake, but nobody should pay for it with the key's secrecy)
-//!   differ in the random bits, unless they started in the same microsecond *and* drew the same 64 bits;
-//! - a restart has a later time, and other random bits;
-//! - a clock set back makes no difference to uniqueness, by the random bits alone: n starts in one and the
-//!   same microsecond coincide with a chance of n^2 / 2^65;
-//! - one thing is not covered: a virtual machine copied or restored *while the process runs* repeats boot and
-//!   counter. Restart the process after that.
+//! **No nonce twice.** A nonce is the sender's [`Boot`] and a counter. Within a process the counter never repeats,
+//! also across a change of keys. A boot is the start time of the process and 64 random bits from the operating
+//! system. Therefore:
+//! - Two processes with one id and one key (a misconfiguration, which must not cost the key's secrecy) differ in the
+//!   random bits, unless they started in the same microsecond *and* drew the same 64 bits.
+//! - A restart has a later time and other random bits.
+//! - A clock that is set back does not affect uniqueness, by the random bits alone: n starts in the same microsecond
+//!   collide with a probability of n^2 / 2^65.
+//! - Not covered: a virtual machine that is cloned or restored *while the process runs* repeats boot and counter.
+//!   Restart the process after that.
 //!
-//! **No datagram twice.** Receivers remember the latest boot of each sender and a window of its counters
-//! ([`replay`](crate::replay)); boots are ordered by time. What follows from that:
-//! - after a restart, what an earlier run had sent is refused, also if it is merely late;
-//! - of two processes with one id, the one started later is heard, and the other's datagrams are counted as
-//!   [`Stale`](Dropped::Stale) everywhere;
-//! - a sender whose clock was set back is refused after its restart until its clock is where it was, or the
-//!   receivers restart; unless it has a disk: [`Boot::after`] the last one is always later. Nodes with a data
-//!   folder keep it there (`suffrage-node`, `storage`), and are safe from this;
-//! - a receiver that restarts has forgotten whom it heard. Recordings of what was ever sent to it under a key
-//!   it still has can be played to it, in their order and once each, until the sender is next heard: to the
-//!   election that is a message which took very long. An algorithm whose model allows for that, as quorum
-//!   lease's does, is as safe as ever. Changing keys makes old recordings worthless.
+//! **No datagram twice.** Receivers store the latest boot of each sender and a replay window of its counters
+//! ([`replay`](crate::replay)). Boots are ordered by time. The consequences:
+//! - After a restart of the sender, datagrams of its earlier boots are rejected, also if they are merely late.
+//! - Of two processes with one id, the datagrams of the one started later are accepted, and the other's are counted
+//!   as [`Stale`](Dropped::Stale) everywhere.
+//! - A sender whose clock was set back is rejected after its restart until its clock has caught up, or the receivers
+//!   restart; unless it has a disk: [`Boot::after`] the last boot is always later. Nodes with a data directory keep
+//!   the last boot there (`suffrage-node`, `storage`), and are not affected.
+//! - A receiver that restarts has lost its replay windows. Recorded datagrams to it under a key that it still has
+//!   can be replayed, in their order and once each, until the next datagram of the sender arrives. To the election,
+//!   a replayed datagram is a message with a very long delay. An algorithm whose model allows such delays, as the
+//!   quorum lease does, stays safe. A key rotation makes old recordings useless.
 //!
-//! **First authenticated, then believed.** [`Seal::open`] changes nothing. It does not even count on the
-//! addressee before the tag is right, so that [`NotForMe`](Dropped::NotForMe) speaks of a wrong address in
-//! somebody's configuration, and not of noise.
+//! **Authentication first.** [`Seal::open`] changes no state. It checks the addressee only after the tag, so that
+//! [`NotForMe`](Dropped::NotForMe) indicates a wrong address in a node's configuration, and not noise.
 //!
-//! The key is the cluster's: whoever has it can be any node. It keeps strangers out, not traitors.
+//! The key belongs to the whole cluster: its holder can impersonate any node. The seal excludes outsiders, not
+//! malicious members.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
@@ -53,67 +52,67 @@ use suffrage_core::NodeId;
 use crate::keyring::KeyId;
 use crate::{Dropped, Error, Keyring};
 
-/// The version of all this.
+/// The version of the datagram format.
 pub const VERSION: u8 = 1;
-/// By how many bytes a datagram is longer than its payload.
+/// The number of bytes by which a datagram is longer than its payload.
 pub const OVERHEAD: usize = HEADER + TAG;
 const HEADER: usize = 1 + 4 + 8 + 8 + NONCE;
 const NONCE: usize = 16 + 8;
 const TAG: usize = 16;
 
-/// One run of a process: later runs are greater.
+/// One run of a process. Later boots are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Boot(u128);
 
 impl Boot {
-    /// The run that begins now. Within one process each is later than those before it.
+    /// A boot that begins now. Within one process each boot is later than those before.
     pub fn now() -> Result<Boot, Error> {
         Boot::after(0)
     }
 
-    /// The run that begins now, after one that began at `last` ([`began`](Boot::began)), whatever the clock
+    /// A boot that begins now, later than the boot that began at `last` ([`began`](Boot::began)), whatever the clock
     /// says.
     pub fn after(last: u64) -> Result<Boot, Error> {
         static LATEST: AtomicU64 = AtomicU64::new(0);
         let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
-        let least = clock.max(last.saturating_add(1));
-        let mut began = least;
+        let earliest = clock.max(last.saturating_add(1));
+        let mut began = earliest;
         LATEST
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |latest| {
-                began = least.max(latest.saturating_add(1));
+                began = earliest.max(latest.saturating_add(1));
                 Some(began)
             })
             .ok();
         Ok(Boot::from_parts(began, getrandom::u64()?))
     }
 
-    pub(crate) fn from_parts(began: u64, chance: u64) -> Boot {
-        Boot(u128::from(began) << 64 | u128::from(chance))
+    pub(crate) fn from_parts(began: u64, random: u64) -> Boot {
+        Boot(u128::from(began) << 64 | u128::from(random))
     }
 
-    /// When it began, in microseconds since 1970 by a clock that may have been wrong.
+    /// The start time, in microseconds since 1970 by a clock that may have been wrong.
     pub fn began(self) -> u64 {
         (self.0 >> 64) as u64
     }
 }
 
-/// Seals what this node sends, and opens what it receives.
+/// Seals the datagrams that this node sends, and opens those that it receives.
 pub struct Seal {
     local: NodeId,
     boot: Boot,
-    /// How many datagrams have been sealed.
+    /// The number of sealed datagrams.
     counter: AtomicU64,
-    keys: RwLock<Vec<Held>>,
+    keys: RwLock<Vec<LoadedKey>>,
 }
 
-/// A key that is in use.
-struct Held {
+/// A loaded key.
+struct LoadedKey {
     id: KeyId,
     cipher: XChaCha20Poly1305,
 }
 
-fn hold(keyring: &Keyring) -> Vec<Held> {
-    keyring.keys().iter().map(|key| Held { id: key.id(), cipher: key.cipher() }).collect()
+fn load_keys(keyring: &Keyring) -> Vec<LoadedKey> {
+    keyring.keys().iter().map(|key| LoadedKey { id: key.id(), cipher: key.cipher() }).collect()
 }
 
 impl fmt::Debug for Seal {
@@ -122,42 +121,42 @@ impl fmt::Debug for Seal {
     }
 }
 
-/// A datagram that has been opened, and may have been seen before.
+/// An opened datagram, which may be a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// Who sealed it.
+    /// The sender.
     pub from: NodeId,
-    /// In which run.
+    /// The boot of the sender.
     pub boot: Boot,
-    /// Which one of that run it is.
+    /// The counter of the datagram in that boot.
     pub counter: u64,
-    /// What it says.
+    /// The payload.
     pub payload: Vec<u8>,
 }
 
 impl Seal {
-    /// For this run of this node. No two values may have the same boot.
+    /// The seal of this node for this boot. No two seals may have the same boot.
     pub fn new(local: NodeId, boot: Boot, keyring: &Keyring) -> Seal {
-        Seal { local, boot, counter: AtomicU64::new(0), keys: RwLock::new(hold(keyring)) }
+        Seal { local, boot, counter: AtomicU64::new(0), keys: RwLock::new(load_keys(keyring)) }
     }
 
-    /// Whose it is.
+    /// The id of this node.
     pub fn local(&self) -> NodeId {
         self.local
     }
 
-    /// Changes the keys from now on. Counters go on.
+    /// Replaces the keys. The counter continues.
     pub fn rekey(&self, keyring: &Keyring) {
-        let new = hold(keyring);
+        let new = load_keys(keyring);
         let old = mem::replace(&mut *self.keys.write().unwrap_or_else(PoisonError::into_inner), new);
         drop(old);
     }
 
-    /// The datagram that carries this payload to that node.
+    /// Seals a payload for a node.
     pub fn seal(&self, to: NodeId, payload: &[u8]) -> Vec<u8> {
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
         let key = keys.first().expect("a keyring has a key");
-        // At a billion a second they last for 500 years.
+        // At 10^9 datagrams per second the counter lasts for 500 years.
         let counter = self.counter.fetch_add(1, Ordering::Relaxed);
         let mut datagram = Vec::with_capacity(payload.len() + OVERHEAD);
         datagram.push(VERSION);
@@ -174,8 +173,8 @@ impl Seal {
         datagram
     }
 
-    /// Opens a datagram, or says what is wrong with it. Changes nothing: whether it was seen before, the
-    /// caller is to ask [`replay`](crate::replay).
+    /// Opens a datagram, or returns the reason for dropping it. Changes no state: the caller checks for replays
+    /// ([`replay`](crate::replay)).
     pub fn open(&self, datagram: &[u8]) -> Result<Opened, Dropped> {
         match datagram.first() {
             None => return Err(Dropped::Malformed),
@@ -191,10 +190,10 @@ impl Seal {
         let nonce = nonce_in(header);
         let mut payload = body.to_vec();
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
-        // The id is a hint: two keys may have the same. The tag is compared before anything is decrypted,
-        // so that the payload is still whole for the next key.
+        // The key id is a hint: two keys may have the same id. The tag is verified before decryption, so that the
+        // payload is unchanged for the next key.
         let mut candidates = keys.iter().filter(|key| key.id.0 == header[1..5]);
-        let opens = |key: &Held| {
+        let opens = |key: &LoadedKey| {
             key.cipher.decrypt_inout_detached(&nonce, header, payload.as_mut_slice().into(), &tag).is_ok()
         };
         if !candidates.any(opens) {
@@ -214,8 +213,8 @@ fn nonce_in(header: &[u8]) -> XNonce {
     nonce
 }
 
-fn number(header: &[u8], place: usize) -> u64 {
-    header[place..place + 8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+fn number(header: &[u8], offset: usize) -> u64 {
+    header[offset..offset + 8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 #[cfg(test)]
@@ -233,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_opens_at_its_addressee() {
+    fn a_sealed_datagram_opens_only_at_its_addressee() {
         let (one, two) = (seal(1, &[7]), seal(2, &[7]));
         for payload in [&b""[..], b"hello", &[0; 60_000]] {
             let datagram = one.seal(NodeId(2), payload);
@@ -245,14 +244,14 @@ mod tests {
     }
 
     #[test]
-    fn a_change_anywhere_is_noticed() {
+    fn a_change_of_any_bit_is_detected() {
         let (one, two) = (seal(1, &[7]), seal(2, &[7]));
         let datagram = one.seal(NodeId(2), b"payload");
-        for place in 0..datagram.len() * 8 {
+        for bit in 0..datagram.len() * 8 {
             let mut changed = datagram.clone();
-            changed[place / 8] ^= 1 << (place % 8);
-            let expected = if place < 8 { Dropped::WrongVersion } else { Dropped::Unauthenticated };
-            assert_eq!(two.open(&changed), Err(expected), "bit {place}");
+            changed[bit / 8] ^= 1 << (bit % 8);
+            let expected = if bit < 8 { Dropped::WrongVersion } else { Dropped::Unauthenticated };
+            assert_eq!(two.open(&changed), Err(expected), "bit {bit}");
         }
         for length in 0..datagram.len() {
             let expected = if length < OVERHEAD { Dropped::Malformed } else { Dropped::Unauthenticated };
@@ -263,14 +262,14 @@ mod tests {
     }
 
     #[test]
-    fn the_payload_cannot_be_read_on_the_way() {
+    fn the_payload_is_encrypted_in_transit() {
         let datagram = seal(1, &[7]).seal(NodeId(2), b"attack at dawn");
         assert!(!datagram.windows(6).any(|part| part == b"attack"));
     }
 
-    /// See the rotation in `keyring`: each step is understood by the one before and the one after.
+    /// The rotation of `keyring`: nodes of adjacent steps understand each other.
     #[test]
-    fn keys_are_replaced_one_node_after_the_other() {
+    fn adjacent_steps_of_a_key_rotation_understand_each_other() {
         let steps: [&[u8]; 4] = [&[1], &[1, 2], &[2, 1], &[2]];
         for pair in steps.windows(2) {
             let (before, after) = (seal(1, pair[0]), seal(2, pair[1]));
@@ -284,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn no_nonce_twice() {
+    fn nonces_never_repeat() {
         let (one, twin) = (seal(1, &[7]), seal(1, &[7]));
         let mut nonces = BTreeSet::new();
         for round in 0..300 {
@@ -299,10 +298,10 @@ mod tests {
     }
 
     #[test]
-    fn boots_are_later_than_those_before_whatever_the_clock_says() {
+    fn boots_increase_whatever_the_clock_says() {
         let first = Boot::now().unwrap();
         assert!(Boot::now().unwrap() > first);
-        // As if the clock had been a year ahead at the last start.
+        // The clock was a year ahead at the last start.
         let ahead = first.began() + 31_536_000_000_000;
         let after = Boot::after(ahead).unwrap();
         assert!(after.began() > ahead);
@@ -310,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_not_shown() {
+    fn debug_output_hides_secrets() {
         let seal = seal(1, &[0x41]);
         assert_eq!(format!("{seal:?}"), format!("Seal {{ local: NodeId(1), boot: {:?}, .. }}", seal.boot));
     }

@@ -1,7 +1,7 @@
-//! What every transport must do, asked of each of them: in memory and over UDP.
+//! Conformance suite of the transports, run in memory and over UDP.
 //!
-//! Nothing here depends on how fast it runs. That something is dropped is seen by what is sent after it: both
-//! networks hand over in order what nothing delays, so when the latter is there, the former has been judged.
+//! No test depends on timing. A drop is observed by a datagram that is sent after it: both networks deliver
+//! undelayed datagrams in order, so when the latter has arrived, the former has been processed.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -13,19 +13,19 @@ use suffrage_net::transport::udp::Socket;
 use suffrage_net::transport::{Config, Sealed, Wire};
 use suffrage_net::{Dropped, Error, Key, Keyring, SendError, Transport};
 
-/// A network to try a transport on.
-trait World {
+/// A network under test.
+trait TestNetwork {
     type Wire: Wire + std::fmt::Debug;
     async fn new() -> Self;
     async fn node(&self, config: Config<Address<Self>>) -> Result<Sealed<Self::Wire>, Error>;
-    /// One that sends and gets bytes as they are.
+    /// Connects a wire that sends and receives raw bytes.
     async fn raw(&self, id: NodeId) -> Self::Wire;
     fn address(wire: &Self::Wire) -> Address<Self>;
 }
 
-type Address<W> = <<W as World>::Wire as Wire>::Address;
+type Address<W> = <<W as TestNetwork>::Wire as Wire>::Address;
 
-impl World for Network {
+impl TestNetwork for Network {
     type Wire = Port;
     async fn new() -> Network {
         Network::new(1)
@@ -45,7 +45,7 @@ struct Loopback;
 
 const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-impl World for Loopback {
+impl TestNetwork for Loopback {
     type Wire = Socket;
     async fn new() -> Loopback {
         Loopback
@@ -73,57 +73,58 @@ fn config<A>(id: NodeId) -> Config<A> {
     Config::new(id, ring(&[7])).unwrap()
 }
 
-/// Node 1, which knows node 2, which knows nobody.
-async fn pair<W: World>(world: &W) -> (Sealed<W::Wire>, Sealed<W::Wire>) {
-    let one = world.node(config(ONE)).await.unwrap();
-    let two = world.node(config(TWO)).await.unwrap();
+/// Node 1, which knows node 2, and node 2, which knows no peer.
+async fn pair<W: TestNetwork>(network: &W) -> (Sealed<W::Wire>, Sealed<W::Wire>) {
+    let one = network.node(config(ONE)).await.unwrap();
+    let two = network.node(config(TWO)).await.unwrap();
     one.set_peer(TWO, W::address(two.wire()));
     (one, two)
 }
 
-/// Node 2, an outsider that can send it bytes, and an insider whose datagrams show that it has got so far.
-struct Siege<W: World> {
+/// Node 2 under attack: an outsider that sends it raw bytes, and a member whose datagrams show how far node 2 has
+/// processed its queue.
+struct Attack<W: TestNetwork> {
     two: Sealed<W::Wire>,
     one: Sealed<W::Wire>,
     outside: W::Wire,
-    /// Of node 5, which has the key.
+    /// The seal of node 5, which has the key.
     seal: Seal,
     _world: W,
 }
 
-impl<W: World> Siege<W> {
-    async fn new() -> Siege<W> {
-        let world = W::new().await;
-        let (one, two) = pair(&world).await;
-        let outside = world.raw(OUTSIDE).await;
+impl<W: TestNetwork> Attack<W> {
+    async fn new() -> Attack<W> {
+        let network = W::new().await;
+        let (one, two) = pair(&network).await;
+        let outside = network.raw(OUTSIDE).await;
         let seal = Seal::new(NodeId(5), Boot::now().unwrap(), &ring(&[7]));
-        Siege { two, one, outside, seal, _world: world }
+        Attack { two, one, outside, seal, _world: network }
     }
 
-    fn throw(&self, bytes: &[u8]) {
+    fn inject(&self, bytes: &[u8]) {
         self.outside.send_to(bytes, W::address(self.two.wire())).unwrap();
     }
 
-    /// What node 2 takes of what has been sent.
-    async fn taken(&self) -> Vec<(NodeId, Vec<u8>)> {
+    /// The injected datagrams that node 2 accepts.
+    async fn accepted(&self) -> Vec<(NodeId, Vec<u8>)> {
         self.one.send(TWO, b"so far").unwrap();
-        let mut taken = Vec::new();
+        let mut accepted = Vec::new();
         loop {
             match self.two.receive().await.unwrap() {
-                (ONE, _) => return taken,
-                received => taken.push(received),
+                (ONE, _) => return accepted,
+                received => accepted.push(received),
             }
         }
     }
 
-    /// Nothing of these is taken, all are counted so, and nobody is answered.
+    /// Checks that all datagrams are dropped, counted with this reason, and not answered.
     async fn all_dropped(&self, datagrams: &[Vec<u8>], reason: Dropped) {
         let (before, all) =
             (self.two.counters().dropped(reason), self.two.counters().snapshot().all_dropped());
-        // Few enough at a time for any kernel to keep them all.
+        // Small batches, so that the kernel's buffer holds them all.
         for some in datagrams.chunks(100) {
-            some.iter().for_each(|datagram| self.throw(datagram));
-            assert_eq!(self.taken().await, [], "{reason:?}");
+            some.iter().for_each(|datagram| self.inject(datagram));
+            assert_eq!(self.accepted().await, [], "{reason:?}");
         }
         assert_eq!(self.two.counters().dropped(reason) - before, datagrams.len() as u64, "{reason:?}");
         assert_eq!(self.two.counters().snapshot().all_dropped() - all, datagrams.len() as u64, "{reason:?}");
@@ -131,9 +132,9 @@ impl<W: World> Siege<W> {
     }
 }
 
-async fn delivers_whole_and_counts<W: World>() {
-    let world = W::new().await;
-    let (one, two) = pair(&world).await;
+async fn payloads_are_delivered_completely_and_counted<W: TestNetwork>() {
+    let network = W::new().await;
+    let (one, two) = pair(&network).await;
     let most = one.max_payload();
     for length in [0, 1, 100, most] {
         let payload: Vec<u8> = (0..length).map(|place| place as u8).collect();
@@ -147,9 +148,9 @@ async fn delivers_whole_and_counts<W: World>() {
     assert_eq!((sent.all_dropped(), received.all_dropped()), (0, 0));
 }
 
-async fn answers_where_it_was_heard_from<W: World>() {
-    let world = W::new().await;
-    let (one, two) = pair(&world).await;
+async fn answers_go_to_the_source_of_the_last_datagram<W: TestNetwork>() {
+    let network = W::new().await;
+    let (one, two) = pair(&network).await;
     assert!(matches!(two.send(ONE, b"too early"), Err(SendError::UnknownPeer(ONE))));
     assert_eq!(two.counters().dropped(Dropped::UnknownPeer), 1);
     one.send(TWO, b"ask").unwrap();
@@ -158,17 +159,17 @@ async fn answers_where_it_was_heard_from<W: World>() {
     assert_eq!(one.receive().await.unwrap(), (TWO, b"answer".to_vec()));
 }
 
-async fn a_listed_peer_stays_where_it_is_listed<W: World>() {
-    let siege = Siege::<W>::new().await;
-    siege.two.set_peer(NodeId(5), W::address(siege.one.wire()));
-    siege.throw(&siege.seal.seal(TWO, b"from elsewhere"));
-    assert_eq!(siege.taken().await.len(), 1);
-    assert_eq!(siege.two.address(NodeId(5)), Some(W::address(siege.one.wire())));
+async fn the_address_of_a_configured_peer_does_not_change<W: TestNetwork>() {
+    let attack = Attack::<W>::new().await;
+    attack.two.set_peer(NodeId(5), W::address(attack.one.wire()));
+    attack.inject(&attack.seal.seal(TWO, b"from elsewhere"));
+    assert_eq!(attack.accepted().await.len(), 1);
+    assert_eq!(attack.two.address(NodeId(5)), Some(W::address(attack.one.wire())));
 }
 
-async fn what_is_too_long_is_not_sent<W: World>() {
-    let world = W::new().await;
-    let (one, _two) = pair(&world).await;
+async fn oversized_payloads_are_not_sent<W: TestNetwork>() {
+    let network = W::new().await;
+    let (one, _two) = pair(&network).await;
     let (length, most) = (one.max_payload() + 1, one.max_payload());
     match one.send(TWO, &vec![0; length]) {
         Err(SendError::TooLong { length: l, most: m }) => assert_eq!((l, m), (length, most)),
@@ -178,15 +179,15 @@ async fn what_is_too_long_is_not_sent<W: World>() {
     assert_eq!(one.counters().snapshot().sent, 0);
 }
 
-async fn sizes_are_limited_as_set<W: World>() {
-    let world = W::new().await;
+async fn datagram_sizes_are_limited_as_configured<W: TestNetwork>() {
+    let network = W::new().await;
     for size in [0, 255, 65_508] {
-        let error = world.node(Config { datagram: size, ..config(ONE) }).await.unwrap_err().to_string();
+        let error = network.node(Config { datagram: size, ..config(ONE) }).await.unwrap_err().to_string();
         assert!(error.contains("from 256 to 65507"), "{error}");
     }
     let large = Config { datagram: 60_000, ..config(ONE) };
-    let (one, two) = (world.node(large.clone()).await.unwrap(), pair(&world).await.1);
-    let three = world.node(Config { datagram: 60_000, ..config(NodeId(3)) }).await.unwrap();
+    let (one, two) = (network.node(large.clone()).await.unwrap(), pair(&network).await.1);
+    let three = network.node(Config { datagram: 60_000, ..config(NodeId(3)) }).await.unwrap();
     one.set_peer(TWO, W::address(two.wire()));
     one.set_peer(NodeId(3), W::address(three.wire()));
     one.send(NodeId(3), &[5; 50_000]).unwrap();
@@ -197,60 +198,64 @@ async fn sizes_are_limited_as_set<W: World>() {
     assert_eq!(two.counters().dropped(Dropped::Oversized), 1);
 }
 
-async fn noise_is_dropped<W: World>() {
-    let siege = Siege::<W>::new().await;
+async fn noise_is_dropped<W: TestNetwork>() {
+    let attack = Attack::<W>::new().await;
     let version = |byte: u8, length: usize| [vec![byte], vec![0x55; length]].concat();
-    siege.all_dropped(&[vec![], vec![1], version(1, OVERHEAD - 2)], Dropped::Malformed).await;
-    siege.all_dropped(&[vec![0], version(2, 90), version(255, 1_199)], Dropped::WrongVersion).await;
-    siege.all_dropped(&[version(1, OVERHEAD - 1), version(1, 1_199)], Dropped::Unauthenticated).await;
-    siege.all_dropped(&[version(1, 1_200), version(7, 5_000)], Dropped::Oversized).await;
+    attack.all_dropped(&[vec![], vec![1], version(1, OVERHEAD - 2)], Dropped::Malformed).await;
+    attack.all_dropped(&[vec![0], version(2, 90), version(255, 1_199)], Dropped::WrongVersion).await;
+    attack.all_dropped(&[version(1, OVERHEAD - 1), version(1, 1_199)], Dropped::Unauthenticated).await;
+    attack.all_dropped(&[version(1, 1_200), version(7, 5_000)], Dropped::Oversized).await;
 }
 
-async fn what_was_changed_or_cut_short_is_dropped<W: World>() {
-    let siege = Siege::<W>::new().await;
-    let datagram = siege.seal.seal(TWO, b"pay 100 to Alice");
+async fn modified_and_truncated_datagrams_are_dropped<W: TestNetwork>() {
+    let attack = Attack::<W>::new().await;
+    let datagram = attack.seal.seal(TWO, b"pay 100 to Alice");
     let changed = (8..datagram.len() * 8).map(|bit| {
         let mut changed = datagram.clone();
         changed[bit / 8] ^= 1 << (bit % 8);
         changed
     });
-    siege.all_dropped(&changed.collect::<Vec<_>>(), Dropped::Unauthenticated).await;
+    attack.all_dropped(&changed.collect::<Vec<_>>(), Dropped::Unauthenticated).await;
     let short: Vec<_> = (OVERHEAD..datagram.len()).map(|length| datagram[..length].to_vec()).collect();
-    siege.all_dropped(&short, Dropped::Unauthenticated).await;
+    attack.all_dropped(&short, Dropped::Unauthenticated).await;
     let shorter: Vec<_> = (0..OVERHEAD).map(|length| datagram[..length].to_vec()).collect();
-    siege.all_dropped(&shorter, Dropped::Malformed).await;
-    assert_eq!(siege.two.address(NodeId(5)), None, "nothing unauthenticated changes state");
-    siege.throw(&datagram);
-    assert_eq!(siege.taken().await, [(NodeId(5), b"pay 100 to Alice".to_vec())], "and the true one is taken");
+    attack.all_dropped(&shorter, Dropped::Malformed).await;
+    assert_eq!(attack.two.address(NodeId(5)), None, "nothing unauthenticated changes state");
+    attack.inject(&datagram);
+    assert_eq!(
+        attack.accepted().await,
+        [(NodeId(5), b"pay 100 to Alice".to_vec())],
+        "the unmodified datagram is accepted"
+    );
 }
 
-async fn another_key_opens_nothing<W: World>() {
-    let siege = Siege::<W>::new().await;
-    let stranger = Seal::new(NodeId(5), Boot::now().unwrap(), &ring(&[8]));
-    siege.all_dropped(&[stranger.seal(TWO, b"x"), stranger.seal(TWO, b"")], Dropped::Unauthenticated).await;
-    assert_eq!(siege.two.address(NodeId(5)), None);
-    siege.all_dropped(&[siege.seal.seal(ONE, b"x")], Dropped::NotForMe).await;
-    assert_eq!(siege.two.address(NodeId(5)), None);
+async fn datagrams_with_another_key_or_addressee_are_dropped<W: TestNetwork>() {
+    let attack = Attack::<W>::new().await;
+    let outsider = Seal::new(NodeId(5), Boot::now().unwrap(), &ring(&[8]));
+    attack.all_dropped(&[outsider.seal(TWO, b"x"), outsider.seal(TWO, b"")], Dropped::Unauthenticated).await;
+    assert_eq!(attack.two.address(NodeId(5)), None);
+    attack.all_dropped(&[attack.seal.seal(ONE, b"x")], Dropped::NotForMe).await;
+    assert_eq!(attack.two.address(NodeId(5)), None);
 }
 
-async fn nothing_is_taken_twice<W: World>() {
-    let siege = Siege::<W>::new().await;
+async fn no_datagram_is_accepted_twice<W: TestNetwork>() {
+    let attack = Attack::<W>::new().await;
     let later = Seal::new(NodeId(5), Boot::now().unwrap(), &ring(&[7]));
-    let datagrams: Vec<_> = (0..50u8).map(|number| siege.seal.seal(TWO, &[number])).collect();
-    // Overtaken, but new.
-    datagrams.iter().rev().for_each(|datagram| siege.throw(datagram));
-    let taken = siege.taken().await;
-    assert!(taken.into_iter().rev().enumerate().all(|(number, (_, payload))| payload == [number as u8]));
-    siege.all_dropped(&datagrams, Dropped::Replayed).await;
-    siege.throw(&later.seal(TWO, b"after a restart"));
-    assert_eq!(siege.taken().await.len(), 1);
-    siege.all_dropped(&datagrams, Dropped::Stale).await;
-    siege.all_dropped(&[siege.seal.seal(TWO, b"never seen, but of an earlier run")], Dropped::Stale).await;
+    let datagrams: Vec<_> = (0..50u8).map(|number| attack.seal.seal(TWO, &[number])).collect();
+    // Reordered, but new.
+    datagrams.iter().rev().for_each(|datagram| attack.inject(datagram));
+    let accepted = attack.accepted().await;
+    assert!(accepted.into_iter().rev().enumerate().all(|(number, (_, payload))| payload == [number as u8]));
+    attack.all_dropped(&datagrams, Dropped::Replayed).await;
+    attack.inject(&later.seal(TWO, b"after a restart"));
+    assert_eq!(attack.accepted().await.len(), 1);
+    attack.all_dropped(&datagrams, Dropped::Stale).await;
+    attack.all_dropped(&[attack.seal.seal(TWO, b"never seen, but of an earlier run")], Dropped::Stale).await;
 }
 
-async fn keys_are_replaced_without_a_pause<W: World>() {
-    let world = W::new().await;
-    let (one, two) = pair(&world).await;
+async fn keys_are_rotated_without_interruption<W: TestNetwork>() {
+    let network = W::new().await;
+    let (one, two) = pair(&network).await;
     let exchange = async || {
         one.send(TWO, b"ask").unwrap();
         two.receive().await.unwrap();
@@ -266,15 +271,15 @@ async fn keys_are_replaced_without_a_pause<W: World>() {
     }
     assert_eq!(one.counters().snapshot().all_dropped() + two.counters().snapshot().all_dropped(), 0);
     let old = Seal::new(NodeId(5), Boot::now().unwrap(), &ring(&[7]));
-    let outside = world.raw(OUTSIDE).await;
+    let outside = network.raw(OUTSIDE).await;
     outside.send_to(&old.seal(TWO, b"x"), W::address(two.wire())).unwrap();
     exchange().await;
     assert_eq!(two.counters().dropped(Dropped::Unauthenticated), 1);
 }
 
-async fn to_give_up_waiting_loses_nothing<W: World>() {
-    let world = W::new().await;
-    let (one, two) = pair(&world).await;
+async fn receive_is_cancel_safe<W: TestNetwork>() {
+    let network = W::new().await;
+    let (one, two) = pair(&network).await;
     for round in 0..20u8 {
         let waited = tokio::time::timeout(Duration::from_millis(1), two.receive()).await;
         assert!(waited.is_err());
@@ -284,11 +289,11 @@ async fn to_give_up_waiting_loses_nothing<W: World>() {
 }
 
 macro_rules! conformance {
-    ($($world:ident: $name:ident { $($test:ident),* $(,)? })*) => {
+    ($($network:ident: $name:ident { $($test:ident),* $(,)? })*) => {
         $(mod $name {
             $(#[tokio::test]
             async fn $test() {
-                super::$test::<super::$world>().await;
+                super::$test::<super::$network>().await;
             })*
         })*
     };
@@ -301,25 +306,25 @@ macro_rules! every_transport {
 }
 
 every_transport! {
-    delivers_whole_and_counts,
-    answers_where_it_was_heard_from,
-    a_listed_peer_stays_where_it_is_listed,
-    what_is_too_long_is_not_sent,
-    sizes_are_limited_as_set,
+    payloads_are_delivered_completely_and_counted,
+    answers_go_to_the_source_of_the_last_datagram,
+    the_address_of_a_configured_peer_does_not_change,
+    oversized_payloads_are_not_sent,
+    datagram_sizes_are_limited_as_configured,
     noise_is_dropped,
-    what_was_changed_or_cut_short_is_dropped,
-    another_key_opens_nothing,
-    nothing_is_taken_twice,
-    keys_are_replaced_without_a_pause,
-    to_give_up_waiting_loses_nothing,
+    modified_and_truncated_datagrams_are_dropped,
+    datagrams_with_another_key_or_addressee_are_dropped,
+    no_datagram_is_accepted_twice,
+    keys_are_rotated_without_interruption,
+    receive_is_cancel_safe,
 }
 
-/// A socket of IPv6 takes part in a cluster that is listed by addresses of IPv4.
+/// An IPv6 socket takes part in a cluster with IPv4 addresses.
 #[tokio::test]
-async fn udp_of_both_families_meets() {
+async fn udp_sockets_of_both_address_families_communicate() {
     let four = Sealed::<Socket>::bind(ANY_PORT, config(ONE)).await.unwrap();
     let any = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0);
-    // Some machines have no IPv6 at all; there is nothing to show on them.
+    // Some machines have no IPv6; the test is skipped there.
     let Ok(six) = Sealed::<Socket>::bind(any, config(TWO)).await else { return };
     six.set_peer(ONE, four.wire().local_address());
     six.send(ONE, b"ask").unwrap();
@@ -328,12 +333,12 @@ async fn udp_of_both_families_meets() {
     assert_eq!(six.receive().await.unwrap().0, ONE);
 }
 
-/// An address that takes nothing is told of, and harms nobody.
+/// An unreachable address is reported, and does not affect other peers.
 #[tokio::test]
-async fn udp_lives_with_peers_that_are_not_there() {
+async fn udp_tolerates_unreachable_peers() {
     let one = Sealed::<Socket>::bind(ANY_PORT, config(ONE)).await.unwrap();
-    let gone = Socket::bind(ANY_PORT).await.unwrap().local_address();
-    one.set_peer(TWO, gone);
+    let closed = Socket::bind(ANY_PORT).await.unwrap().local_address();
+    one.set_peer(TWO, closed);
     for _ in 0..20 {
         one.send(TWO, b"x").unwrap();
     }

@@ -267,7 +267,7 @@ where
             |source| Error::Net(suffrage_net::Error::Network { doing: "receive".to_string(), source });
         let (from, payload) = received.map_err(failed)?;
         if from == self.me || self.roster.slot(from).is_none() {
-            self.counters().count_drop(Dropped::Stranger);
+            self.counters().count_drop(Dropped::NonMember);
             return Ok(());
         }
         match self.protocol.decode::<P::Message>(&payload) {

@@ -1,7 +1,7 @@
-//! Figure 9's hardest point: elections by probabilistic quorums among 50,000 of whom half contend, beside
-//! the randomized election.
+//! The slowest point of Figure 9: elections by probabilistic quorums among 50,000 processes of which half contend,
+//! and the randomized election for comparison.
 //!
-//! `cargo run --release -p papers --example quorums_in_bulk -- [RUNS] [NODES]`
+//! `cargo run --release -p suffrage-papers --example quorums_in_bulk -- [RUNS] [NODES]`
 
 use suffrage_core::Span;
 use suffrage_papers::ramanathan2007::{add, add_in_bulk, randomized};
@@ -18,9 +18,9 @@ fn main() {
     let rounds = add(randomized(nodes, half), &mut study, "RE", runs);
     let results = study.run_all();
     println!("{nodes} processes, half contend, delays up to {}: means of {runs} runs", Span::UNIT);
-    for (name, place) in [("probabilistic-quorum", quorums), ("randomized", rounds)] {
+    for (name, index) in [("probabilistic-quorum", quorums), ("randomized", rounds)] {
         for figure in ["messages", "winners_1", "time_tau"] {
-            let mean = results.at(place).mean(figure).map_or(f64::NAN, |mean| mean.mean);
+            let mean = results.at(index).mean(figure).map_or(f64::NAN, |mean| mean.mean);
             println!("{name:<22} {figure:<12} {mean}");
         }
     }

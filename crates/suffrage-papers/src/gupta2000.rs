@@ -1,14 +1,13 @@
-//! Gupta, van Renesse, Birman: "A Probabilistically Correct Leader Election Protocol for Large Groups",
-//! DISC 2000.
+//! Gupta, van Renesse, Birman: "A Probabilistically Correct Leader Election Protocol for Large Groups", DISC 2000.
 //!
-//! [`bounds`] and [`timeouts`] are the paper's mathematics; [`reproduction`] its experiments and those
-//! that put its theorems to the test; [`planner`] finds a strategy for a network.
+//! [`bounds`] and [`timeouts`] are the paper's mathematics. [`reproduction`] repeats the paper's experiments and adds
+//! tests of its theorems. [`planner`] finds a strategy for a network.
 
 pub mod bounds;
 mod figure4;
 mod figure5;
+mod interpretations;
 pub mod planner;
-mod readings;
 mod scale;
 mod theorem2;
 mod theorem3;
@@ -23,14 +22,14 @@ use crate::study::{Measured, Study};
 use crate::trial::Trial;
 use bounds::Setting;
 
-/// What is to be reproduced.
+/// A request for a reproduction.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// One of the paper's figures; without, all of them, and the theorems.
+    /// The figure to reproduce; `None` for all figures and the theorems.
     pub figure: Option<u8>,
-    /// How many runs a point.
+    /// The number of runs of each point.
     pub runs: u64,
-    /// The seed of the first.
+    /// The seed of the first run.
     pub seed: u64,
 }
 
@@ -53,7 +52,7 @@ pub fn reproduction(request: Request) -> Reproduction {
     }
     if request.figure.is_none() {
         exhibitors.push(Box::new(scale::Scale::of(&mut study, request.runs)));
-        exhibitors.push(Box::new(readings::Readings::of(&mut study, request.runs)));
+        exhibitors.push(Box::new(interpretations::Interpretations::of(&mut study, request.runs)));
     }
     Reproduction {
         name: "gupta2000",
@@ -75,8 +74,8 @@ pub fn reproduction(request: Request) -> Reproduction {
     }
 }
 
-/// A run of the protocol in a setting: one initiating multicast, the lowest id preferred (section 5).
-/// Members fail within the first round, as `p_fail` is defined.
+/// A trial of the protocol: one initiating multicast, the lowest id preferred (section 5). Members fail within the
+/// first round, as `p_fail` is defined.
 pub fn trial(setting: &Setting, strategy: Strategy) -> Trial {
     let nodes = setting.nodes as usize;
     let scenario = Scenario {
@@ -86,7 +85,7 @@ pub fn trial(setting: &Setting, strategy: Strategy) -> Trial {
         multicast_loss: Some(setting.mcast_loss),
         fail: setting.fail,
         fail_within: if setting.fail > 0.0 { round_span(strategy.first_k, nodes) } else { Span::ZERO },
-        // Not the favourite, who would then be sure to know of its election.
+        // The initiator is not the preferred member: that member would then certainly learn of its election.
         initiators: vec![nodes - 1],
         ..Scenario::new(Roster::numbered(nodes))
     };
@@ -96,33 +95,33 @@ pub fn trial(setting: &Setting, strategy: Strategy) -> Trial {
     if strategy.ends_with_all { trial } else { trial.set("last-k", "growth") }
 }
 
-/// The mean of a figure. Weak success is a share of the members: its interval ends where shares do.
+/// The mean of a figure. Weak success is a share of the members, so its interval is clipped to 0..=1.
 fn mean(at: &Measured, figure: &str) -> Option<Estimate> {
     let mean = at.mean(figure)?;
     Some(if figure == "weak" { mean.clamp(0.0, 1.0) } else { mean })
 }
 
-/// How long a first round takes, in a network in which messages take a time unit.
+/// The duration of a first round, with a message delay of one time unit.
 fn round_span(first_k: u32, nodes: usize) -> Span {
     let options = Options { first_k, ..Options::default() };
-    Span::UNIT * (options.time_out_1(options.k(1, nodes)) + options.objection())
+    Span::UNIT * (options.time_out_1(options.k(1, nodes)) + options.objection_timeout())
 }
 
-/// The K of each round, and how many rounds there are (section 3.2).
+/// The K of each round, and the number of rounds (section 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Strategy {
     /// K in the first round.
     pub first_k: u32,
-    /// What it is multiplied by from one round to the next.
+    /// The factor of K from one round to the next.
     pub growth: u32,
-    /// How many rounds there are at most.
+    /// The maximum number of rounds.
     pub max_rounds: u8,
-    /// Whether everybody takes part in the last round, if that is not the first.
+    /// True if all members take part in the last round, unless it is the first.
     pub ends_with_all: bool,
 }
 
 impl Strategy {
-    /// The strategy of section 5: 7, 14, 28, 56, and then everybody.
+    /// The strategy of section 5: K is 7, 14, 28, 56, and then all members.
     pub const SECTION_5: Strategy = Strategy { first_k: 7, growth: 2, max_rounds: 5, ends_with_all: true };
 
     /// A single round.
@@ -130,7 +129,7 @@ impl Strategy {
         Strategy { first_k: k, growth: 2, max_rounds: 1, ends_with_all: false }
     }
 
-    /// K in each round, in a group of so many.
+    /// K in each round, for a group of `nodes` members.
     pub fn ks(&self, nodes: f64) -> Vec<f64> {
         let k = |round: u8| match self.ends_with_all && round > 1 && round == self.max_rounds {
             true => nodes,

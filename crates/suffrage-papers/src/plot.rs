@@ -1,8 +1,8 @@
-//! Plots that look like a paper's, as SVG text.
+//! Plots in the style of a paper, as SVG text.
 //!
-//! A plot is data: axes and series of points with their intervals. [`Plot::svg`] draws it; [`Plot::csv`]
-//! writes the same numbers down. Colours are fit for people who do not see all of them, and there is a
-//! second set for dark pages, so that the text stands alone in a file as well as in a page.
+//! A plot is data: axes, and series of points with their intervals. [`Plot::svg`] draws the plot, [`Plot::csv`]
+//! writes its numbers. The colours suit people with colour blindness. A second set of colours is for dark pages. The
+//! SVG text works as a file of its own and inside a page.
 
 mod axis;
 mod draw;
@@ -13,81 +13,81 @@ use suffrage_sim::Estimate;
 pub use axis::{Axis, Scale};
 pub(crate) use draw::escape;
 
-/// A picture of some series over the same axes.
+/// A plot of several series over the same axes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plot {
-    /// What its files are called: letters, digits and dashes.
+    /// The name of the plot's files: letters, digits and dashes.
     pub name: String,
-    /// What it shows, above it.
+    /// The title above the plot.
     pub title: String,
-    /// To the right.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// The vertical axis.
     pub y: Axis,
-    /// What is drawn, the first behind the others.
+    /// The series, drawn in this order.
     pub series: Vec<Series>,
 }
 
-/// Points that belong together.
+/// A series of points.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Series {
-    /// What the legend calls it.
+    /// The name in the legend.
     pub name: String,
-    /// How it is drawn.
-    pub look: Look,
-    /// From left to right.
+    /// The style of the series.
+    pub style: Style,
+    /// The points, from left to right.
     pub points: Vec<Point>,
 }
 
-/// How a series is drawn.
+/// The style of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Look {
-    /// A curve: something computed.
+pub enum Style {
+    /// A solid curve: computed values.
     Curve,
     /// A dashed curve: a bound.
     Bound,
-    /// Marks with their intervals, joined by a thin line: something measured.
+    /// Marks with their intervals, joined by a thin line: measured values.
     Measured,
 }
 
 /// A point of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// Where.
+    /// The horizontal position.
     pub x: f64,
-    /// How much, and how sure that is. The ends of what is computed are the value itself.
+    /// The value with its interval. A computed value has an interval of length zero.
     pub y: Estimate,
 }
 
 impl Point {
-    /// A point that is known exactly.
+    /// A point with an exact value.
     pub fn exact(x: f64, y: f64) -> Point {
         Point { x, y: Estimate::exact(y) }
     }
 }
 
 impl Series {
-    /// A curve through points that are known exactly.
-    pub fn computed(name: &str, look: Look, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
+    /// A curve through points with exact values.
+    pub fn computed(name: &str, style: Style, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
         let points = points.into_iter().map(|(x, y)| Point::exact(x, y)).collect();
-        Series { name: name.to_string(), look, points }
+        Series { name: name.to_string(), style, points }
     }
 
-    /// Marks of what was measured.
+    /// Marks of measured values.
     pub fn measured(name: &str, points: impl IntoIterator<Item = (f64, Estimate)>) -> Series {
         let points = points.into_iter().map(|(x, y)| Point { x, y }).collect();
-        Series { name: name.to_string(), look: Look::Measured, points }
+        Series { name: name.to_string(), style: Style::Measured, points }
     }
 }
 
 impl Plot {
-    /// The plot as SVG: a document of its own, which can also stand in a page as it is.
+    /// Draws the plot as SVG: a complete document that can also be embedded in a page.
     pub fn svg(&self) -> String {
         draw::svg(self)
     }
 
-    /// The plot's numbers: series, x, value, and the ends of the interval, which are empty if unknown.
+    /// The numbers of the plot: series, x, value, and the ends of the interval, which are empty if unknown.
     pub fn csv(&self) -> String {
         let mut text = format!("series,{},{},low,high\n", csv_cell(&self.x.label), csv_cell(&self.y.label));
         for series in &self.series {
@@ -103,7 +103,7 @@ impl Plot {
     }
 }
 
-/// A cell of a CSV file (RFC 4180): in quotes where it has to be.
+/// A cell of a CSV file (RFC 4180), quoted where necessary.
 pub fn csv_cell(text: &str) -> String {
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
@@ -123,14 +123,14 @@ mod tests {
             x: Axis::linear("loss"),
             y: Axis::linear("P(success)").from(0.0, 1.0),
             series: vec![
-                Series::computed("bound, lower", Look::Bound, [(0.0, 0.2), (0.5, 0.1)]),
+                Series::computed("bound, lower", Style::Bound, [(0.0, 0.2), (0.5, 0.1)]),
                 Series::measured("measured", [(0.0, y(0.9)), (0.25, y(0.8)), (0.5, y(0.7))]),
             ],
         }
     }
 
     #[test]
-    fn numbers_stand_in_the_csv() {
+    fn the_csv_has_all_numbers() {
         let csv = plot().csv();
         let lines: Vec<&str> = csv.lines().collect();
         assert_eq!(lines[0], "series,loss,P(success),low,high");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drawing_has_everything_on_it() {
+    fn a_drawing_shows_title_labels_series_and_ticks() {
         let svg = plot().svg();
         assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
         for text in ["viewBox=", "P(success)", "loss", "bound, lower", "Success &amp; &lt;more&gt;"] {
@@ -155,9 +155,9 @@ mod tests {
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
     }
 
-    /// Whatever is drawn stays inside the frame: the ends of what leaves the axes are cut off.
+    /// Everything is drawn inside the frame: what exceeds the axes is clipped.
     #[test]
-    fn what_leaves_the_axes_is_cut_off() {
+    fn lines_outside_the_axes_are_clipped() {
         let mut plot = plot();
         plot.series[1].points[0].y = Estimate { mean: 1.7, lo: 0.5, hi: 9.0 };
         let svg = plot.svg();

@@ -1,7 +1,7 @@
 //! Ramanathan, Ferreira, Jagannathan, Grama, Szpankowski: "Randomized Leader Election", 2007.
 //!
-//! [`model`] is the mathematics, [`reproduction`] the paper's experiments and those that put its theorems to
-//! the test; [`planner`] finds the number of rounds for a group.
+//! [`model`] is the mathematics. [`reproduction`] repeats the paper's experiments and adds tests of its theorems.
+//! [`planner`] finds the number of rounds for a group.
 
 mod accuracy;
 pub mod bulk;
@@ -26,26 +26,27 @@ use crate::reproduction::{Exhibitor, Reproduction};
 use crate::study::{Measured, Study};
 use crate::trial::Trial;
 
-/// What is to be reproduced.
+/// A request for a reproduction.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// How many processes there are in the experiments of section 7; 50,000 in the paper.
+    /// The number of processes in the experiments of section 7; 50,000 in the paper.
     pub nodes: usize,
-    /// How many there are at most where messages are measured over n.
+    /// The maximum number of processes where messages are measured over n.
     pub most_nodes: usize,
-    /// How many runs there are of section 7.2; others have a part of them, as their tables say.
+    /// The number of runs of section 7.2. Other experiments have a fraction of it, as their tables show.
     pub runs: u64,
-    /// The seed of the first.
+    /// The seed of the first run.
     pub seed: u64,
 }
 
 impl Request {
-    /// So many processes in section 7, and twenty times as many at most: 50,000 and a million as in the paper.
+    /// A request with `nodes` processes in section 7 and at most twenty times as many elsewhere: 50,000 and a million
+    /// as in the paper.
     pub fn sized(nodes: usize, runs: u64, seed: u64) -> Request {
         Request { nodes, most_nodes: 20 * nodes, runs, seed }
     }
 
-    /// A part of the runs, but not so few that they say nothing of a mean.
+    /// A fraction of the runs, but at least enough for a mean.
     fn part(self, part: u64) -> u64 {
         const FEWEST: u64 = 3;
         (self.runs / part).max(FEWEST.min(self.runs))
@@ -104,7 +105,7 @@ fn paper(study: Study, exhibitors: Vec<Box<dyn Exhibitor>>) -> Reproduction {
     }
 }
 
-/// Messages that take up to one time unit, which is tau.
+/// A scenario with message delays of up to one time unit, which is tau.
 fn scenario(nodes: usize, contenders: Contenders) -> Scenario {
     Scenario {
         latency: Latency::Uniform(Span::ZERO, Span::UNIT),
@@ -113,32 +114,32 @@ fn scenario(nodes: usize, contenders: Contenders) -> Scenario {
     }
 }
 
-/// An election of the randomized algorithm, asynchronous unless it is set otherwise.
+/// A trial of the randomized algorithm, asynchronous by default.
 pub fn randomized(nodes: usize, contenders: Contenders) -> Trial {
     Trial::new("randomized", scenario(nodes, contenders))
 }
 
-/// An election by probabilistic quorums.
+/// A trial of an election by probabilistic quorums.
 pub fn quorums(nodes: usize, contenders: Contenders) -> Trial {
     Trial::new("probabilistic-quorum", scenario(nodes, contenders))
 }
 
-/// The trial with a common clock. All messages of a round are there by its middle whatever they take, so
-/// that they may as well take a time unit each.
+/// The trial with a common clock. All messages of a round arrive by its middle whatever their delay, so each takes
+/// one time unit.
 pub fn synchronous(trial: Trial) -> Trial {
     let mut trial = trial.set("mode", "sync");
     trial.scenario.latency = Latency::Const(Span::UNIT);
     trial
 }
 
-/// Adds so many runs of a trial to a study.
+/// Adds a trial with this number of runs to a study.
 pub fn add(trial: Trial, study: &mut Study, name: &str, runs: u64) -> usize {
     let command = trial.command();
     study.add(name.to_string(), runs, command, move |seed| figures(trial.outcome(seed)))
 }
 
-/// Adds so many elections by probabilistic quorums to a study, made in [`bulk`]. The command that goes with
-/// them makes the same election in the simulated world, by another chance.
+/// Adds elections by probabilistic quorums to a study, computed by [`bulk`]. The command of the point runs the same
+/// election in the simulated world, with other random draws.
 pub fn add_in_bulk(nodes: usize, contenders: Contenders, study: &mut Study, name: &str, runs: u64) -> usize {
     let trial = quorums(nodes, contenders);
     let command = trial.command();
@@ -148,15 +149,15 @@ pub fn add_in_bulk(nodes: usize, contenders: Contenders, study: &mut Study, name
     })
 }
 
-/// What was sent in a run, and when it was over.
-struct Course {
+/// The messages and the end of a run.
+struct RunCosts {
     first_phase: u64,
     second_phase: u64,
-    /// All that counts for the paper: both phases, and what other algorithms send.
+    /// The messages that the paper counts: both phases, and the messages of other algorithms.
     messages: u64,
-    /// With what is counted apart, a multicast counting for each addressee.
+    /// All messages, with the uncounted ones. A multicast counts once for each addressee.
     sent: u64,
-    /// When the last belief changed, in time units.
+    /// The time of the last change of belief, in time units.
     decided: f64,
     agreed: bool,
 }
@@ -166,7 +167,7 @@ fn figures(outcome: Outcome) -> Vec<Figure> {
         let kinds = outcome.messages.by_kind.iter();
         kinds.filter(|(kind, _)| Message::phase(kind) == Some(phase)).map(|(_, count)| count).sum()
     };
-    let course = Course {
+    let costs = RunCosts {
         first_phase: of("first"),
         second_phase: of("second"),
         messages: outcome.messages.total,
@@ -174,37 +175,37 @@ fn figures(outcome: Outcome) -> Vec<Figure> {
         decided: outcome.decided,
         agreed: outcome.agreed,
     };
-    measured(outcome.figures, course)
+    measured(outcome.figures, costs)
 }
 
 fn bulk_figures(result: &bulk::Result) -> Vec<Figure> {
     let total = result.counts.total();
-    let told = (result.winners.len() * (result.tally.processes - 1)) as u64;
-    let course = Course {
+    let announcements = (result.winners.len() * (result.summary.processes - 1)) as u64;
+    let costs = RunCosts {
         first_phase: 0,
         second_phase: total,
         messages: total,
-        sent: total + told,
+        sent: total + announcements,
         decided: Span::from_nanos(result.decided).as_units(),
-        // Everybody hears of every winner, and believes in the greatest.
+        // All processes learn all winners, and follow the greatest.
         agreed: !result.winners.is_empty(),
     };
-    measured(result.tally.figures(&Options::default().0), course)
+    measured(result.summary.figures(&Options::default().0), costs)
 }
 
-/// What a run is measured by: the algorithm's own figures; `messages` as the paper counts them, and those
-/// of its two phases; `sent`, all messages, a multicast counting for each addressee; when the last belief
-/// changed; and of the randomized algorithms, whether there was `no_finalist`, and whether everybody in the
-/// second phase knew `within_7_tau` and `within_10_tau`.
-fn measured(mut figures: Vec<Figure>, course: Course) -> Vec<Figure> {
+/// The figures of a run: those of the algorithm; `messages` as the paper counts them, and those of its two phases;
+/// `sent`, all messages, with a multicast counted once for each addressee; the time of the last change of belief;
+/// and, for the randomized algorithms, `no_finalist`, and whether all contenders of the second phase had a result
+/// `within_7_tau` and `within_10_tau`.
+fn measured(mut figures: Vec<Figure>, costs: RunCosts) -> Vec<Figure> {
     let value = |name: &str| figures.iter().find(|figure| figure.name == name).map(|at| at.value);
     let mut more = vec![
-        Figure::amount("messages", course.messages as f64),
-        Figure::amount("first_phase", course.first_phase as f64),
-        Figure::amount("second_phase", course.second_phase as f64),
-        Figure::amount("sent", course.sent as f64),
-        Figure::amount("decided", course.decided),
-        Figure::share("agreed", course.agreed),
+        Figure::amount("messages", costs.messages as f64),
+        Figure::amount("first_phase", costs.first_phase as f64),
+        Figure::amount("second_phase", costs.second_phase as f64),
+        Figure::amount("sent", costs.sent as f64),
+        Figure::amount("decided", costs.decided),
+        Figure::share("agreed", costs.agreed),
     ];
     if let Some(Value::Amount(finalists)) = value("finalists") {
         more.push(Figure::share("no_finalist", finalists == 0.0));
@@ -217,8 +218,8 @@ fn measured(mut figures: Vec<Figure>, course: Course) -> Vec<Figure> {
     figures
 }
 
-/// A figure's mean with its interval, for a table.
-fn told(at: &Measured, name: &str) -> String {
+/// The mean of a figure with its interval, for a table.
+fn mean_text(at: &Measured, name: &str) -> String {
     at.mean(name).map_or("-".to_string(), interval)
 }
 

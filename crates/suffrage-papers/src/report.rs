@@ -1,7 +1,7 @@
-//! Reports: what a paper claims, what we found, and whether the claim held.
+//! Reports: the claims of a paper, our measurements, and the verdict on each claim.
 //!
-//! A [`Report`] is data; [`page`] makes one self-contained page of one or several, and [`Report::files`]
-//! the page, the plots and the tables as files to be written somewhere.
+//! A [`Report`] is data. [`page`] renders one or several reports as one self-contained page. [`Report::files`]
+//! renders the page, the plots and the tables as files.
 
 mod html;
 mod table;
@@ -16,31 +16,31 @@ use crate::plot::Plot;
 pub use html::page;
 pub use table::{Table, interval, number};
 
-/// What became of a paper's claims.
+/// The verdicts on a paper's claims, with the evidence.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What its folder and its command are called, like `gupta2000`.
+    /// The name of its folder and its command, like `gupta2000`.
     pub name: &'static str,
     /// The paper's title.
     pub title: &'static str,
-    /// Who wrote it, and where it stands.
+    /// The authors and the publication.
     pub source: &'static str,
-    /// What it is about, and what was done here, a paragraph each.
+    /// The subject of the paper and the method of the reproduction, one paragraph each.
     pub introduction: Vec<String>,
-    /// What is shown, in the paper's order.
+    /// The exhibits, in the paper's order.
     pub exhibits: Vec<Exhibit>,
-    /// Every point that was measured, with its seeds and the command that runs it by itself.
+    /// All measured points, with their seeds and the commands that repeat them.
     pub points: Table,
-    /// How it was made.
-    pub made: Made,
+    /// The provenance of the report.
+    pub provenance: Provenance,
 }
 
-/// How a report was made: enough to make it again.
+/// The provenance of a report: enough to make it again.
 #[derive(Clone, Debug, Serialize)]
-pub struct Made {
+pub struct Provenance {
     /// The command.
     pub command: String,
-    /// How many runs there are at most points.
+    /// The number of runs of most points.
     pub runs: u64,
     /// The seed of the first run.
     pub seed: u64,
@@ -48,59 +48,59 @@ pub struct Made {
     pub version: &'static str,
 }
 
-/// A figure, a theorem or a comparison: claims with what shows whether they hold.
+/// A figure, a theorem or a comparison: claims, and the evidence for the verdicts.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Exhibit {
-    /// What links to it are called: letters, digits and dashes.
+    /// The anchor of links to the exhibit: letters, digits and dashes.
     pub name: String,
-    /// What it is.
+    /// The title.
     pub title: String,
-    /// What was set, in a sentence.
+    /// The experimental setting, in a sentence.
     pub setting: String,
-    /// What the paper says of it, and what was found.
+    /// The claims of the paper, with the measurements.
     pub claims: Vec<Claim>,
-    /// What it looks like.
+    /// The plots of the measurements.
     pub plots: Vec<Plot>,
-    /// And in numbers.
+    /// The tables of the measurements.
     pub tables: Vec<Table>,
-    /// What else there is to say, a paragraph each.
+    /// Remarks, one paragraph each.
     pub notes: Vec<String>,
 }
 
-/// What the paper says, and what was found.
+/// A claim of the paper, with the measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct Claim {
-    /// Where it says so.
-    pub place: &'static str,
-    /// What it says, in a sentence.
-    pub says: String,
-    /// Whether it held.
+    /// The section, figure or theorem of the paper that makes the claim.
+    pub location: &'static str,
+    /// The claim, in a sentence.
+    pub statement: String,
+    /// The verdict on the claim.
     pub verdict: Verdict,
-    /// What was measured, in a sentence.
-    pub found: String,
+    /// The measurements, in a sentence.
+    pub measured: String,
 }
 
-/// A share of runs that counts as "always": no number of runs shows that there is never an exception. It takes
-/// 3,688 runs without one.
+/// The share of runs that counts as "always": no number of runs proves that there are no exceptions. A share of at
+/// least this takes 3,688 runs without an exception.
 pub const ALWAYS: f64 = 0.999;
 
-/// Whether a claim held.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The claim holds everywhere in the interval of what was measured.
+    /// The claim holds for every value in the measured interval.
     Held,
-    /// The claim holds nowhere in the interval of what was measured.
+    /// The claim holds for no value in the measured interval.
     DidNotHold,
     /// The measurements do not settle the claim.
     Unclear,
-    /// The paper does not claim it: a question of ours.
+    /// The paper does not make the claim: the question is ours.
     OurQuestion,
 }
 
 impl Verdict {
-    /// Judges the claim that a measured value lies in a range by the value's interval: the claim held if the
-    /// whole interval lies in the range, did not hold if none of it does, and is unclear otherwise.
+    /// Judges the claim that a measured value lies in a range, by the value's interval. The claim held if the whole
+    /// interval lies in the range, did not hold if no part of it does, and is unclear otherwise.
     pub fn judge(value: Estimate, claimed: impl RangeBounds<f64>) -> Verdict {
         let below = match claimed.start_bound() {
             Bound::Included(least) => value.hi < *least,
@@ -119,42 +119,42 @@ impl Verdict {
         }
     }
 
-    /// Judges the claim that a measured value is at most so much.
+    /// Judges the claim that a measured value is at most `most`.
     pub fn at_most(value: Estimate, most: f64) -> Verdict {
         Verdict::judge(value, ..=most)
     }
 
-    /// Judges the claim that a measured value is at least so much.
+    /// Judges the claim that a measured value is at least `least`.
     pub fn at_least(value: Estimate, least: f64) -> Verdict {
         Verdict::judge(value, least..)
     }
 
-    /// Judges the claim that a measured value is greater than so much.
+    /// Judges the claim that a measured value is greater than `less`.
     pub fn above(value: Estimate, less: f64) -> Verdict {
         Verdict::judge(value, (Bound::Excluded(less), Bound::Unbounded))
     }
 
-    /// Judges the claim that something happens in every run by the share of runs in which it happened. One
-    /// exception refutes the claim. Without exception, the share has to be [`ALWAYS`] at least.
+    /// Judges the claim that an event happens in every run, by the share of runs in which it happened. One exception
+    /// refutes the claim. Without exceptions, the lower end of the interval must be at least [`ALWAYS`].
     pub fn always(share: Estimate) -> Verdict {
         if share.mean < 1.0 { Verdict::DidNotHold } else { Verdict::at_least(share, ALWAYS) }
     }
 
-    /// Judges a claim about what is computed, in which nothing is left to chance.
+    /// Judges a claim about a computed value, which has no random error.
     pub fn computed(holds: bool) -> Verdict {
         if holds { Verdict::Held } else { Verdict::DidNotHold }
     }
 
-    /// Judges a claim about several values, each of which was judged and described. The text is that of the
-    /// values that decide: those that refute the claim, or else those that leave it unclear.
+    /// Judges a claim about several values, each with its verdict and its description. The returned text describes
+    /// the deciding values: those that refute the claim, or else those that leave it unclear.
     pub fn decide(values: &[(Verdict, String)]) -> (Verdict, String) {
         let verdict = Verdict::all(values.iter().map(|(verdict, _)| *verdict));
         let deciding = values.iter().filter(|(of, _)| *of == verdict).map(|(_, text)| text.as_str());
         (verdict, deciding.collect::<Vec<_>>().join("; "))
     }
 
-    /// Combines the verdicts of several conditions that a claim needs all: the claim did not hold if one did
-    /// not, and is unclear if one is, or if there are none.
+    /// Combines the verdicts of conditions that must all hold. The claim did not hold if one condition did not hold.
+    /// It is unclear if one condition is unclear, or if there is no condition.
     pub fn all(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
         let verdicts: Vec<Verdict> = verdicts.into_iter().collect();
         let any = |verdict| verdicts.contains(&verdict);
@@ -165,8 +165,8 @@ impl Verdict {
         }
     }
 
-    /// As people are told.
-    pub fn words(self) -> &'static str {
+    /// The verdict as text for readers.
+    pub fn label(self) -> &'static str {
         match self {
             Verdict::Held => "held",
             Verdict::DidNotHold => "did not hold",
@@ -177,23 +177,23 @@ impl Verdict {
 }
 
 impl Claim {
-    /// A claim, what became of it, and what was measured.
-    pub fn new(place: &'static str, says: &str, verdict: Verdict, found: String) -> Claim {
-        Claim { place, says: says.to_string(), verdict, found }
+    /// A claim with its verdict and its measurements.
+    pub fn new(location: &'static str, statement: &str, verdict: Verdict, measured: String) -> Claim {
+        Claim { location, statement: statement.to_string(), verdict, measured }
     }
 }
 
-/// A file to be written, in a folder of the caller's choice.
+/// A file that the caller writes into a folder of its choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
-    /// Its name.
+    /// The file name.
     pub name: String,
-    /// What is in it.
+    /// The content.
     pub text: String,
 }
 
 impl Report {
-    /// The page, and every plot and table as a file of its own.
+    /// The page, and a file for each plot and each table.
     pub fn files(&self) -> Vec<File> {
         let mut files = vec![File { name: "index.html".to_string(), text: page(&[self]) }];
         for exhibit in &self.exhibits {
@@ -209,7 +209,7 @@ impl Report {
         files
     }
 
-    /// How many claims came out so.
+    /// The number of claims with this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         let claims = self.exhibits.iter().flat_map(|exhibit| &exhibit.claims);
         claims.filter(|claim| claim.verdict == verdict).count()
@@ -248,7 +248,7 @@ mod tests {
                 notes: vec!["That is all.".to_string()],
             }],
             points: Table::new("points", "Every point", &["point"]).row(["first"]),
-            made: Made { command: "suffrage-lab x".to_string(), runs: 2, seed: 0, version: "0" },
+            provenance: Provenance { command: "suffrage-lab x".to_string(), runs: 2, seed: 0, version: "0" },
         }
     }
 
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_stands_alone_and_says_what_held() {
+    fn the_page_is_self_contained_and_shows_verdicts() {
         let page = page(&[&report(), &report()]);
         for text in [
             "An Example &amp; More",
@@ -279,7 +279,7 @@ mod tests {
         assert!(page.contains("id=\"clip-example2026-figure-1\"") && !page.contains("clip-figure-1"));
     }
 
-    /// Every place of an interval relative to a claim, and claims about several values.
+    /// All positions of an interval relative to a claim, and claims about several values.
     #[test]
     fn a_claim_is_judged_by_the_whole_interval() {
         use Verdict::{DidNotHold, Held, Unclear};
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!([0.39, 0.4, 0.6].map(|less| Verdict::above(value, less)), [Held, Unclear, DidNotHold]);
         let open = |start, end| Verdict::judge(value, (Bound::Excluded(start), Bound::Excluded(end)));
         assert_eq!([open(0.3, 0.6), open(0.6, 0.7), open(0.1, 0.4)], [Unclear, DidNotHold, DidNotHold]);
-        // One run settles nothing.
+        // One run leaves every claim unclear.
         let once = suffrage_sim::mean(&[0.5]);
         assert_eq!([Verdict::judge(once, 0.0..=1.0), Verdict::at_most(once, 0.1)], [Unclear, Unclear]);
         let values = [(Held, "a"), (Unclear, "b"), (DidNotHold, "c"), (Unclear, "d")];
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_decide() {
+    fn intervals_decide_verdicts() {
         let value = Estimate { mean: 0.5, lo: 0.4, hi: 0.6 };
         let most = [0.6, 0.5, 0.3].map(|most| Verdict::at_most(value, most));
         assert_eq!(most, [Verdict::Held, Verdict::Unclear, Verdict::DidNotHold]);

@@ -1,28 +1,28 @@
-//! A paper's experiments: what is to be measured, and what is to be shown of it.
+//! The experiments of a paper: the study to run, and the exhibits to make from its results.
 
-use crate::report::{Exhibit, Made, Report, Table};
+use crate::report::{Exhibit, Provenance, Report, Table};
 use crate::study::{Results, Study};
 
-/// Shows what was measured. Its points were put into the study when it was made, and it remembers their
-/// places.
+/// Makes an exhibit from measurements. An exhibitor adds its points to the study when it is created, and keeps their
+/// indices.
 pub trait Exhibitor {
-    /// What there is to show.
+    /// The exhibit of these results.
     fn exhibit(&self, study: &Study, results: &Results) -> Exhibit;
 }
 
-/// A paper's experiments, ready to be run and then to be shown.
+/// The experiments of a paper.
 pub struct Reproduction {
-    /// What its folder and its command are called.
+    /// The name of its folder and its command.
     pub name: &'static str,
     /// The paper's title.
     pub title: &'static str,
-    /// Who wrote it, and where it stands.
+    /// The authors and the publication.
     pub source: &'static str,
-    /// What the page says first.
+    /// The introduction of the page.
     pub introduction: Vec<String>,
-    /// What is to be measured.
+    /// The points to be measured.
     pub study: Study,
-    /// What is to be shown, in this order.
+    /// The makers of the exhibits, in order of display.
     pub exhibitors: Vec<Box<dyn Exhibitor>>,
 }
 
@@ -36,9 +36,9 @@ impl std::fmt::Debug for Reproduction {
 }
 
 impl Reproduction {
-    /// Every point, and the command that makes the first of its runs again.
+    /// A table of all points, with the commands that repeat their first runs.
     fn points(&self) -> Table {
-        let title = "Every point that was measured: its runs have the seeds from the first on";
+        let title = "All measured points; the runs of a point have consecutive seeds from the first seed on";
         let mut table = Table::new("points", title, &["point", "runs", "first seed", "command"]);
         for point in self.study.points() {
             let command = format!("{} --seed {}", point.replay, point.seed);
@@ -47,8 +47,8 @@ impl Reproduction {
         table
     }
 
-    /// The report of what was measured.
-    pub fn report(&self, results: &Results, made: Made) -> Report {
+    /// The report of these results.
+    pub fn report(&self, results: &Results, provenance: Provenance) -> Report {
         let exhibits = self.exhibitors.iter().map(|exhibitor| exhibitor.exhibit(&self.study, results));
         Report {
             name: self.name,
@@ -57,7 +57,7 @@ impl Reproduction {
             introduction: self.introduction.clone(),
             exhibits: exhibits.collect(),
             points: self.points(),
-            made,
+            provenance,
         }
     }
 }

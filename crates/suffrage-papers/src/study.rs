@@ -1,9 +1,8 @@
-//! What is to be measured: a list of points, each by many runs that know nothing of each other.
+//! A study: a list of points to be measured, each by many independent runs.
 //!
-//! A study does not run itself. Its runs are numbered; whoever has cores to spare calls
-//! [`Study::run`] for each number, in any order, and hands the results to [`Study::take_in`] in the order of
-//! the numbers. So results do not depend on how many run at a time, and nothing is kept of a run but its
-//! part in the sums.
+//! A study does not run itself. Its runs are numbered. The caller calls [`Study::run`] for each number, in any order
+//! and on any number of threads, and passes the figures to [`Study::record`] in the order of the numbers. The results
+//! therefore do not depend on the number of threads, and the memory does not grow with the number of runs.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,18 +12,18 @@ use serde::Serialize;
 use suffrage_core::{Figure, Value};
 use suffrage_sim::{Estimate, RunningMean, proportion};
 
-/// Seeds of neighbouring points are so far apart: more runs of a point there cannot be.
-pub const MOST_RUNS: u64 = 1_000_000;
+/// The maximum number of runs of a point, and the distance between the first seeds of neighbouring points.
+pub const MAX_RUNS: u64 = 1_000_000;
 
 /// A point of a study: one setting, run many times.
 pub struct Point {
-    /// What it is called in tables and progress bars.
+    /// The name in tables and progress bars.
     pub name: String,
-    /// How many runs.
+    /// The number of runs.
     pub runs: u64,
-    /// The seed of the first; the others have those after it.
+    /// The seed of the first run. Later runs have the seeds that follow.
     pub seed: u64,
-    /// The command that makes the first of its runs by itself, but for `--seed`.
+    /// The command that repeats the first run alone, without `--seed`.
     pub replay: String,
     run: Box<dyn Fn(u64) -> Vec<Figure> + Send + Sync>,
 }
@@ -40,22 +39,22 @@ impl fmt::Debug for Point {
 #[derive(Debug, Default)]
 pub struct Study {
     points: Vec<Point>,
-    /// How many runs there are up to each point, itself included.
+    /// The number of runs up to and including each point.
     ends: Vec<u64>,
-    /// The seed of the first run of all.
+    /// The seed of the first run of the first point.
     seed: u64,
 }
 
 impl Study {
-    /// A study of nothing yet. All of its chances are decided by the seed.
+    /// A study without points. The seed determines all random draws.
     pub fn new(seed: u64) -> Study {
         Study { seed, ..Study::default() }
     }
 
-    /// Adds a point; `run` makes a run of a seed. The result is the point's place in the [`Results`].
+    /// Adds a point; `run` makes the run of a seed. Returns the index of the point in the [`Results`].
     ///
     /// # Panics
-    /// If there are more runs than seeds for them.
+    /// If there are more than [`MAX_RUNS`] runs.
     pub fn add(
         &mut self,
         name: String,
@@ -63,12 +62,12 @@ impl Study {
         replay: String,
         run: impl Fn(u64) -> Vec<Figure> + Send + Sync + 'static,
     ) -> usize {
-        assert!(runs <= MOST_RUNS, "{runs} runs of {name}");
-        let place = self.points.len();
-        let seed = self.seed.wrapping_add(place as u64 * MOST_RUNS);
+        assert!(runs <= MAX_RUNS, "{runs} runs of {name}");
+        let index = self.points.len();
+        let seed = self.seed.wrapping_add(index as u64 * MAX_RUNS);
         self.points.push(Point { name, runs, seed, replay, run: Box::new(run) });
         self.ends.push(self.runs() + runs);
-        place
+        index
     }
 
     /// The points.
@@ -76,54 +75,54 @@ impl Study {
         &self.points
     }
 
-    /// How many runs there are, of all points together.
+    /// The number of runs of all points.
     pub fn runs(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Which point the run of this number belongs to.
+    /// The index of the point that the run of this number belongs to.
     pub fn point_of(&self, number: u64) -> usize {
         self.ends.partition_point(|&end| end <= number)
     }
 
-    /// Makes the run of this number, below [`runs`](Study::runs).
+    /// Makes the run of this number, which is below [`runs`](Study::runs).
     pub fn run(&self, number: u64) -> Vec<Figure> {
-        let place = self.point_of(number);
-        let point = &self.points[place];
-        let first = self.ends[place] - point.runs;
+        let index = self.point_of(number);
+        let point = &self.points[index];
+        let first = self.ends[index] - point.runs;
         (point.run)(point.seed.wrapping_add(number - first))
     }
 
-    /// What a run gave, into the results.
-    pub fn take_in(&self, results: &mut Results, number: u64, figures: Vec<Figure>) {
+    /// Adds the figures of a run to the results.
+    pub fn record(&self, results: &mut Results, number: u64, figures: Vec<Figure>) {
         results.0[self.point_of(number)].add(figures);
     }
 
-    /// Results to be filled.
+    /// Results without any run.
     pub fn results(&self) -> Results {
         Results(vec![Measured::default(); self.points.len()])
     }
 
-    /// Makes all runs, one after the other: for tests and small studies.
+    /// Makes all runs one after the other, for tests and small studies.
     pub fn run_all(&self) -> Results {
         let mut results = self.results();
-        (0..self.runs()).for_each(|number| self.take_in(&mut results, number, self.run(number)));
+        (0..self.runs()).for_each(|number| self.record(&mut results, number, self.run(number)));
         results
     }
 }
 
-/// What a study's points came to, in their order.
+/// The measurements of all points of a study, by index.
 #[derive(Clone, Debug)]
 pub struct Results(Vec<Measured>);
 
 impl Results {
-    /// What came of the point in this place.
-    pub fn at(&self, place: usize) -> &Measured {
-        &self.0[place]
+    /// The measurements of the point of this index.
+    pub fn at(&self, index: usize) -> &Measured {
+        &self.0[index]
     }
 }
 
-/// What the runs of a point came to.
+/// The figures of a point, summed over its runs.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     figures: BTreeMap<Cow<'static, str>, Sum>,
@@ -136,7 +135,7 @@ enum Sum {
 }
 
 impl Measured {
-    /// Takes the figures of a run in. What is absent in a run is left out of its mean.
+    /// Adds the figures of a run. A figure that is absent in a run does not count in its mean.
     ///
     /// # Panics
     /// If a figure is a share in one run and an amount in another.
@@ -157,7 +156,7 @@ impl Measured {
         }
     }
 
-    /// Takes in what other runs of the same point came to.
+    /// Adds the measurements of other runs of the same point.
     ///
     /// # Panics
     /// If a figure is a share here and an amount there.
@@ -177,7 +176,7 @@ impl Measured {
         }
     }
 
-    /// How many runs a figure was measured in.
+    /// The number of runs in which a figure was measured.
     pub fn count(&self, name: &str) -> usize {
         match self.figures.get(name) {
             Some(Sum::Share { of, .. }) => *of,
@@ -186,8 +185,8 @@ impl Measured {
         }
     }
 
-    /// The mean of a figure with its 95% interval: the exact one of a share, Student's of an amount. None if
-    /// the figure was never measured.
+    /// The mean of a figure with its 95% interval: exact for a share, Student's t for an amount. `None` if the figure
+    /// was never measured.
     pub fn mean(&self, name: &str) -> Option<Estimate> {
         self.figures.get(name).map(|sum| match sum {
             Sum::Share { of, yes } => proportion(*yes, *of),
@@ -195,7 +194,7 @@ impl Measured {
         })
     }
 
-    /// The measurements of an amount, summed up. None if the figure was never measured, or is a share.
+    /// The summed measurements of an amount. `None` if the figure was never measured, or is a share.
     pub fn amount(&self, name: &str) -> Option<RunningMean> {
         match self.figures.get(name)? {
             Sum::Share { .. } => None,
@@ -203,14 +202,14 @@ impl Measured {
         }
     }
 
-    /// The share of runs in which something happened, with its exact 95% interval. None if the figure was
-    /// never measured, or is an amount.
+    /// The share of runs in which an event happened, with its exact 95% interval. `None` if the figure was never
+    /// measured, or is an amount.
     pub fn share(&self, name: &str) -> Option<Estimate> {
         self.counts(name).map(|(yes, of)| proportion(yes, of))
     }
 
-    /// The number of runs in which something happened, and of those in which the figure was measured. None if
-    /// the figure was never measured, or is an amount.
+    /// The number of runs in which an event happened, and the number of runs in which the figure was measured. `None`
+    /// if the figure was never measured, or is an amount.
     pub fn counts(&self, name: &str) -> Option<(usize, usize)> {
         match self.figures.get(name)? {
             Sum::Share { of, yes } => Some((*yes, *of)),
@@ -237,7 +236,7 @@ mod tests {
 
     fn figures(seed: u64) -> Vec<Figure> {
         let mut figures =
-            vec![Figure::share("odd", seed % 2 == 1), Figure::amount("seed", (seed % MOST_RUNS) as f64)];
+            vec![Figure::share("odd", seed % 2 == 1), Figure::amount("seed", (seed % MAX_RUNS) as f64)];
         if seed.is_multiple_of(4) {
             figures.push(Figure::amount("rare", 1.0));
         }
@@ -261,12 +260,12 @@ mod tests {
         assert_eq!(first.mean("seed").unwrap().mean, 4.5);
         assert_eq!((first.counts("odd"), first.count("seed")), (Some((5, 10)), 10));
         assert_eq!(second.mean("seed").unwrap().mean, 1.5);
-        assert_eq!(study.points()[2].seed, 2 * MOST_RUNS);
+        assert_eq!(study.points()[2].seed, 2 * MAX_RUNS);
         assert_eq!(results.at(1).mean("seed"), None);
     }
 
     #[test]
-    fn two_halves_make_a_whole() {
+    fn merged_halves_equal_the_whole() {
         let mut halves = [Measured::default(), Measured::default()];
         let mut whole = Measured::default();
         for seed in 0..100 {
@@ -283,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absent_in_a_run_is_left_out() {
+    fn absent_figures_do_not_count() {
         let results = study().run_all();
         assert_eq!((results.at(0).count("rare"), results.at(0).mean("rare").unwrap().mean), (3, 1.0));
         assert_eq!((results.at(0).count("never"), results.at(0).mean("never")), (0, None));

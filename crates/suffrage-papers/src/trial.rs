@@ -1,4 +1,4 @@
-//! A run of an algorithm, measured.
+//! One configuration of an algorithm and its measured runs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::study::Study;
 /// The name of a parameter, and its value.
 pub type Setting = (&'static str, String);
 
-/// A scenario, an algorithm, and how it is set. A seed makes a run of it.
+/// A scenario, an algorithm and its settings. Each seed gives one run.
 #[derive(Clone)]
 pub struct Trial {
     /// The algorithm's name.
     pub algorithm: &'static str,
-    /// Its parameters, as on the command line; the others are as they are by default.
+    /// The algorithm's parameters, as on the command line. Other parameters have their defaults.
     pub settings: Vec<Setting>,
-    /// What it is put to. The seed in it does not matter.
+    /// The scenario of the runs. Its seed is ignored.
     pub scenario: Scenario,
-    /// The exponent of the power-law overlay that processes find each other in, if there is one.
+    /// The exponent of the power-law overlay by which processes sample each other; `None` without an overlay.
     power_law: Option<f64>,
 }
 
@@ -31,29 +31,29 @@ impl fmt::Debug for Trial {
 }
 
 impl Trial {
-    /// An algorithm of the catalog in a scenario, set as it is by default.
+    /// An algorithm of the catalog with its default settings, in a scenario.
     pub fn new(algorithm: &'static str, scenario: Scenario) -> Trial {
         Trial { algorithm, settings: Vec::new(), scenario, power_law: None }
     }
 
-    /// The trial in a power-law overlay, the same one as on the command line.
+    /// Adds the power-law overlay of this exponent, the same one as on the command line.
     pub fn over_power_law(mut self, alpha: f64) -> Trial {
         let overlay = Overlay::power_law(self.scenario.roster.len(), alpha, 0);
-        self.scenario.roster = self.scenario.roster.overlaid(Arc::new(overlay));
+        self.scenario.roster = self.scenario.roster.with_overlay(Arc::new(overlay));
         self.power_law = Some(alpha);
         self
     }
 
-    /// The trial with another parameter set.
+    /// Sets a parameter of the algorithm.
     pub fn set(mut self, name: &'static str, value: impl ToString) -> Trial {
         self.settings.push((name, value.to_string()));
         self
     }
 
-    /// Runs it.
+    /// Runs the trial.
     ///
     /// # Panics
-    /// If the algorithm does not take the settings: they are ours.
+    /// If the algorithm rejects the settings.
     pub fn outcome(&self, seed: u64) -> Outcome {
         let scenario = Scenario { seed, ..self.scenario.clone() };
         let runner = runner(self.algorithm, &borrowed(&self.settings));
@@ -64,8 +64,9 @@ impl Trial {
         runner.run(&scenario)
     }
 
-    /// Runs it and measures: the algorithm's own figures; `unicasts` and `multicasts`; whether all
-    /// `agreed` on a live leader; and when the last belief changed (`decided`, in time units).
+    /// Runs the trial and returns its figures: those of the algorithm; `unicasts` and `multicasts`; `agreed`, which
+    /// is true if all processes agree on a live leader; and `decided`, the time of the last change of belief in time
+    /// units.
     pub fn run(&self, seed: u64) -> Vec<Figure> {
         let outcome = self.outcome(seed);
         let mut figures = outcome.figures;
@@ -76,7 +77,7 @@ impl Trial {
         figures
     }
 
-    /// The command that runs it, but for `--seed`.
+    /// The command that runs the trial, without `--seed`.
     pub fn command(&self) -> String {
         let Scenario { roster, ranking, view_prob, latency, loss, multicast_loss, .. } = &self.scenario;
         let mut line = format!("suffrage-lab simulate {} --nodes {}", self.algorithm, roster.len());
@@ -119,13 +120,13 @@ impl Trial {
         line
     }
 
-    /// Adds so many runs of it to a study; its place there.
+    /// Adds the trial to a study with this number of runs. Returns the index of the point.
     pub fn add_to(self, study: &mut Study, name: &str, runs: u64) -> usize {
         let command = self.command();
         study.add(name.to_string(), runs, command, move |seed| self.run(seed))
     }
 
-    /// How long messages take at most, in time units.
+    /// The upper bound of the message delay, in time units.
     pub fn delay_bound(&self) -> f64 {
         let latency: Latency = self.scenario.latency;
         self.scenario.delay_bound.unwrap_or(latency.bound()).as_units()
@@ -142,9 +143,9 @@ mod tests {
         Trial::new("bully", scenario)
     }
 
-    /// All alive and the lowest calls: Election and Answer are N (N - 1), and N - 1 announcements.
+    /// All processes are alive and the lowest calls: N (N - 1) Election and Answer messages, and N - 1 announcements.
     #[test]
-    fn a_trial_is_the_run_it_says() {
+    fn a_trial_runs_its_scenario() {
         let figures = trial().run(1);
         let unicasts = figures.iter().find(|figure| figure.name == "unicasts").unwrap();
         assert_eq!(unicasts, &Figure::amount("unicasts", 15.0));
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn its_command_says_what_is_unusual() {
+    fn the_command_lists_settings_that_are_not_defaults() {
         let mut trial = trial().set("reaffirm", 10);
         assert_eq!(trial.command(), "suffrage-lab simulate bully --nodes 4 --initiator 1 --reaffirm 10");
         trial.scenario.loss = 0.1;
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn its_command_says_who_contends_and_where() {
+    fn the_command_lists_contenders_and_topology() {
         let mut trial = trial().over_power_law(0.8);
         trial.scenario.initiators.clear();
         trial.scenario.contenders = Some(suffrage_sim::Contenders::Share(1.0));
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn its_command_says_who_dies() {
+    fn the_command_lists_crashes() {
         let mut trial = trial();
         trial.scenario.plan =
             vec![(suffrage_core::Time::ZERO + suffrage_core::Span::from_units(2.5), Fault::Crash(3))];
@@ -187,8 +188,8 @@ mod tests {
     #[test]
     fn a_study_runs_trials() {
         let mut study = Study::new(3);
-        let place = trial().add_to(&mut study, "four", 5);
+        let index = trial().add_to(&mut study, "four", 5);
         let results = study.run_all();
-        assert_eq!(results.at(place).counts("agreed"), Some((5, 5)));
+        assert_eq!(results.at(index).counts("agreed"), Some((5, 5)));
     }
 }

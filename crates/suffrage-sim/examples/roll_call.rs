@@ -41,7 +41,7 @@ impl Algorithm for RollCall {
         detection: Detection::Detector,
         electorate: Electorate::Anybody,
         needs_disk: false,
-        persists: true,
+        retries: true,
         under_loss: &[],
         safety: Safety::Eventual,
         choice: Choice::Best,

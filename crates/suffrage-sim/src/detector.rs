@@ -38,7 +38,7 @@ impl Detector {
     /// How long a crash goes unnoticed at most, about, where nothing else goes wrong.
     pub(crate) fn patience(self, delay_bound: Span) -> Span {
         match self {
-            Detector::Real(options) => options.patience(delay_bound),
+            Detector::Real(options) => options.max_detection_time(delay_bound),
             _ => self.delay().unwrap_or(Span::ZERO),
         }
     }

@@ -155,9 +155,9 @@ impl Scenario {
 
     /// The group with its attributes.
     fn ranked(&self) -> Roster {
-        let mut roster = self.roster.clone().named(suffrage_core::Hash::new(self.seed).word(6));
+        let mut roster = self.roster.clone().with_name(suffrage_core::Hash::new(self.seed).word(6));
         if self.view_prob < 1.0 {
-            roster = roster.acquainted(suffrage_core::Hash::new(self.seed).word(4), self.view_prob);
+            roster = roster.with_partial_views(suffrage_core::Hash::new(self.seed).word(4), self.view_prob);
         }
         match &self.ranking {
             Ranking::Id | Ranking::Quality => {}
@@ -209,7 +209,7 @@ impl Scenario {
         let mut world = World::new(self.ranked(), self.seed, self.latency, move |id| A::new(id, &shared));
         world.set_limit(self.limit.unwrap_or(u64::MAX));
         let (contract, electorate) = (&A::CONTRACT, A::electorate(options));
-        let elections = (0..A::elections(options)).map(|election| A::outlives(options, election));
+        let elections = (0..A::elections(options)).map(|election| A::lease_outlives_crash(options, election));
         let outlive: Vec<bool> = elections.collect();
         self.set_up(&mut world.environment.state, contract, electorate, &outlive);
         if self.ranking == Ranking::Quality {
@@ -220,7 +220,7 @@ impl Scenario {
         dead.into_iter().for_each(|slot| world.kill(slot));
         actions.into_iter().for_each(|(at, action)| world.schedule(at, action));
         let members = 0..self.roster.len();
-        let may_lead = |slot: usize| world.process(slot).may_lead() && A::may_stand(options, slot);
+        let may_lead = |slot: usize| world.process(slot).may_lead() && A::slot_may_lead(options, slot);
         world.set_ineligible(members.filter(|&slot| !may_lead(slot)).collect());
         world
     }

@@ -7,7 +7,7 @@ mod timing;
 use suffrage_core::detectors::{self, gossip, heartbeat, phi};
 use suffrage_core::multicast::bimodal;
 use suffrage_core::{
-    Algorithm, Attribute, BadParameter, Command, Contract, Detection, NodeId, Occasion, Rng, Roster,
+    Algorithm, Attribute, BadParameter, Command, CommandStorm, Contract, Detection, NodeId, Rng, Roster,
     Settings, Span, Time, Topology,
 };
 
@@ -85,10 +85,10 @@ impl<A: Algorithm> TortureTarget<A> {
                 let members = 0..scenario.roster.len();
                 let roles = leases::Roles {
                     voters: A::electorate(&options).voters(members.len()),
-                    candidates: members.filter(|&slot| A::may_stand(&options, slot)).collect(),
+                    candidates: members.filter(|&slot| A::slot_may_lead(&options, slot)).collect(),
                 };
                 leases::strain(own, &mut scenario, &leases, roles, self.drift.unwrap_or(leases.drift));
-                leases.healed
+                leases.recovery
             }
         };
         if scenario.stable.is_none() {
@@ -133,7 +133,7 @@ fn commands<A: Algorithm>(
 ) -> Vec<(Time, usize, String)> {
     let rng = &mut Rng::new(suffrage_core::Hash::new(seed).word(10));
     let (roster, delay, end) = (&scenario.roster, scenario.bound(), Time::ZERO + Span::from_millis(STORM));
-    let drawn = A::draw_commands(options, &mut Occasion { rng, roster, delay, end });
+    let drawn = A::draw_commands(options, &mut CommandStorm { rng, roster, delay, end });
     drawn.into_iter().map(|(at, slot, command)| (at, slot, command.to_string())).collect()
 }
 

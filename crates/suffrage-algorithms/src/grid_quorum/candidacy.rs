@@ -1,10 +1,10 @@
-//! What a candidate has achieved so far.
+//! The progress of a candidate.
 
 use std::collections::BTreeMap;
 
 use suffrage_core::NodeId;
 
-/// What a candidate knows of a voter's lock.
+/// A voter's lock, as far as the candidate knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum State {
     Asked,
@@ -13,20 +13,20 @@ pub(super) enum State {
     Relinquished,
 }
 
-/// A voter as its candidate sees it.
+/// The candidate's data about a voter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Ballot {
     pub(super) state: State,
-    /// Requests since the voter's last word.
+    /// The number of requests since the voter's last answer.
     pub(super) unanswered: u8,
 }
 
-/// What a candidate has achieved in the term of its own lock.
+/// The progress of a candidate in the term of its own lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Candidacy {
     pub(super) ballots: BTreeMap<NodeId, Ballot>,
-    /// The last grant of each voter that was given back.
-    pub(super) given_back: BTreeMap<NodeId, u64>,
+    /// The last grant of each voter that was returned.
+    pub(super) returned: BTreeMap<NodeId, u64>,
 }
 
 impl Candidacy {

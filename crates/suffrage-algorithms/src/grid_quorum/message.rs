@@ -1,10 +1,10 @@
-//! What processes that elect by a grid say to each other.
+//! Messages of the grid quorum algorithm.
 
 use serde::{Deserialize, Serialize};
 
 use suffrage_core::{NodeId, Term};
 
-/// What processes of this algorithm say.
+/// The messages of the algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "every term is the election's, every grant the voter's count of it")]
 pub enum Message {
@@ -12,23 +12,23 @@ pub enum Message {
     Request { term: Term },
     /// "I am locked for you."
     Locked { term: Term, grant: u64 },
-    /// "I am locked for a better one, or one waits."
+    /// "I am locked for a better candidate, or a better one waits."
     Failed { term: Term },
-    /// "A better one wants the lock that you hold."
+    /// "A better candidate wants the lock that you hold."
     Inquire { term: Term, grant: u64 },
-    /// "It may have it first, since I cannot win now."
+    /// "The better candidate may have the lock first, since I cannot win now."
     Relinquish { term: Term, grant: u64 },
     /// "I do not want your lock any more", if I have it.
     Release { term: Term, grant: Option<u64> },
     /// "I lead."
     Elected { term: Term },
-    /// "You are first in line": in answer to a repeated request.
+    /// "You are the first waiting candidate": the answer to a repeated request.
     Pending { term: Term },
-    /// "That term is over": the one spoken of, the sender's, and perhaps a leader since, with its term.
+    /// "That term is over": the refused term, the sender's term, and perhaps a later leader with its term.
     Outdated { refused: Term, term: Term, elected: Option<(NodeId, Term)> },
-    /// "If you lead, say so."
+    /// "Announce yourself if you lead."
     Ask,
-    /// "Stand for election: I led until now", in that term.
+    /// "Campaign: I led until now", in that term.
     Stand { term: Term },
 }
 
@@ -40,8 +40,8 @@ suffrage_core::message_kinds!(Message {
     Relinquish,
     Release,
     Elected,
-    Pending: apart,
-    Outdated: apart,
-    Ask: apart,
-    Stand: apart,
+    Pending: uncounted,
+    Outdated: uncounted,
+    Ask: uncounted,
+    Stand: uncounted,
 });

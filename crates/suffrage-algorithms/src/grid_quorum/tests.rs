@@ -1,12 +1,12 @@
-//! Maekawa's algorithm step by step, and what an election adds to it.
+//! Tests of Maekawa's algorithm step by step, and of its extension to elections.
 
 use super::*;
 use suffrage_core::Announcement::{SteppedDown, Undecided};
-use suffrage_core::testing::{Subject, elected, to};
+use suffrage_core::testing::{TestProcess, elected, to};
 
 /// A process of the grid 1 2 3 / 4 5 6 / 7 8 9.
-fn process(me: u64) -> Subject<GridQuorum> {
-    Subject::new(me, 9, &Options::default())
+fn process(me: u64) -> TestProcess<GridQuorum> {
+    TestProcess::new(me, 9, &Options::default())
 }
 
 fn request(term: u64) -> Message {
@@ -47,15 +47,15 @@ fn outdated(refused: u64, term: u64, leader: Option<(u64, u64)>) -> Message {
 }
 
 fn saved(term: u64, holder: Option<u64>, grant: u64) -> Saved {
-    Saved { term: Term(term), holder: holder.map(NodeId), grant, heard: Term(0), voter: true }
+    Saved { term: Term(term), holder: holder.map(NodeId), grant, leader_term: Term(0), voter: true }
 }
 
-/// Process 5, a candidate of term 1 that has the locks of some.
-fn candidate(voters: &[u64]) -> Subject<GridQuorum> {
+/// Process 5, a candidate of term 1 with the locks of these voters.
+fn candidate(voters: &[u64]) -> TestProcess<GridQuorum> {
     let mut candidate = process(5);
-    candidate.campaigns();
+    candidate.campaign();
     for &voter in voters {
-        assert!(candidate.hears(voter, locked(1, 1)).is_nothing());
+        assert!(candidate.receive(voter, locked(1, 1)).is_empty());
     }
     candidate
 }
@@ -63,289 +63,310 @@ fn candidate(voters: &[u64]) -> Subject<GridQuorum> {
 /// "Node i sends a REQUEST message to every member of S_i", which locks itself if it is one of them.
 #[test]
 fn a_candidate_asks_its_row_and_column() {
-    let done = process(5).campaigns();
-    assert_eq!(done.sent(), to([2, 4, 6, 8], request(1)));
-    assert_eq!(done.saved(), [saved(1, None, 0), saved(1, Some(5), 1)]);
-    assert_eq!(done.awaits(Timer::Answers), Some(8));
-    assert!(done.awaits(Timer::Patience).is_some_and(|patience| (40..80).contains(&patience)));
+    let step = process(5).campaign();
+    assert_eq!(step.sent(), to([2, 4, 6, 8], request(1)));
+    assert_eq!(step.saved(), [saved(1, None, 0), saved(1, Some(5), 1)]);
+    assert_eq!(step.timer_delays(Timer::Answers), Some(8));
+    assert!(step.timer_delays(Timer::Patience).is_some_and(|patience| (40..80).contains(&patience)));
 }
 
-/// "When all members of S_i are locked", it enters: here, it is elected, and tells everybody.
+/// "When all members of S_i are locked", it enters: here, the candidate is elected, and announces itself to all.
 #[test]
-fn all_locks_at_once_elect() {
+fn a_candidate_with_all_locks_is_elected() {
     let mut candidate = candidate(&[2, 4, 6]);
-    assert!(candidate.hears(6, locked(1, 1)).is_nothing(), "a doubled lock");
-    assert!(candidate.hears(3, failed(1)).is_nothing(), "none of its voters");
-    let done = candidate.hears(8, locked(1, 1));
+    assert!(candidate.receive(6, locked(1, 1)).is_empty(), "a duplicated lock");
+    assert!(candidate.receive(3, failed(1)).is_empty(), "not one of its voters");
+    let step = candidate.receive(8, locked(1, 1));
     assert_eq!(
-        (done.sent(), done.announced()),
+        (step.sent(), step.announced()),
         (to([1, 2, 3, 4, 6, 7, 8, 9], claim(1)), vec![elected(5, 1)])
     );
-    assert!(candidate.hears(8, inquire(1, 1)).is_nothing(), "what has won is not given away");
-    assert_eq!(candidate.hears(4, request(1)).sent(), [(4, outdated(1, 1, Some((5, 1))))]);
+    assert!(candidate.receive(8, inquire(1, 1)).is_empty(), "a winner keeps its locks");
+    assert_eq!(candidate.receive(4, request(1)).sent(), [(4, outdated(1, 1, Some((5, 1))))]);
 }
 
-/// "If it is not locked, it locks itself for the request and returns LOCKED." Saved before it is said.
+/// "If it is not locked, it locks itself for the request and returns LOCKED." The lock is saved before it is
+/// granted.
 #[test]
-fn a_voter_locks_itself_for_one_at_a_time() {
+fn a_voter_locks_itself_for_one_candidate_at_a_time() {
     let mut voter = process(6);
-    let done = voter.hears(5, request(1));
-    assert_eq!(done.sent(), [(5, locked(1, 1))]);
-    assert_eq!(done.saved().last(), Some(&saved(1, Some(5), 1)));
-    assert!(done.saved_before_it_sent());
-    assert_eq!(voter.hears(5, request(1)).sent(), [(5, locked(1, 1))], "the answer may have been lost");
-    assert_eq!(voter.hears(4, request(1)).sent(), [(4, failed(1))], "a worse one");
+    let step = voter.receive(5, request(1));
+    assert_eq!(step.sent(), [(5, locked(1, 1))]);
+    assert_eq!(step.saved().last(), Some(&saved(1, Some(5), 1)));
+    assert!(step.saved_before_sending());
+    assert_eq!(
+        voter.receive(5, request(1)).sent(),
+        [(5, locked(1, 1))],
+        "the first answer may have been lost"
+    );
+    assert_eq!(voter.receive(4, request(1)).sent(), [(4, failed(1))], "a worse candidate");
 }
 
-/// "An INQUIRE message is sent to the node whose request has locked" it, if the new request precedes all
-/// others; otherwise FAILED is returned. One that was first and is not any more is told too (Sanders).
+/// "An INQUIRE message is sent to the node whose request has locked" it, if the new request precedes all others;
+/// otherwise FAILED is returned. The former first candidate gets FAILED too (Sanders).
 #[test]
 fn a_better_request_makes_the_voter_inquire() {
     let mut voter = process(6);
-    voter.hears(4, request(1));
-    assert_eq!(voter.hears(5, request(1)).sent(), [(4, inquire(1, 1))]);
+    voter.receive(4, request(1));
+    assert_eq!(voter.receive(5, request(1)).sent(), [(4, inquire(1, 1))]);
     let pending = Message::Pending { term: Term(1) };
-    assert_eq!(voter.hears(5, request(1)).sent(), [(4, inquire(1, 1)), (5, pending)], "asked again");
-    assert_eq!(voter.hears(9, request(1)).sent(), [(4, inquire(1, 1)), (5, failed(1))]);
-    assert_eq!(voter.hears(3, request(1)).sent(), [(3, failed(1))]);
-    let done = voter.hears(4, relinquish(1, 1));
-    assert_eq!((done.sent(), done.saved()), (vec![(9, locked(1, 2))], vec![saved(1, Some(9), 2)]));
-    assert!(voter.hears(4, relinquish(1, 1)).is_nothing(), "a doubled relinquishment");
-    assert_eq!(voter.hears(9, release(1, Some(2))).sent(), [(5, locked(1, 3))], "the best that waits");
-    assert!(voter.hears(9, relinquish(1, 2)).is_nothing(), "of an earlier grant");
-    assert_eq!(voter.hears(5, relinquish(1, 3)).sent(), [(5, locked(1, 4))], "the better one was gone");
-    assert!(voter.hears(5, relinquish(1, 3)).is_nothing(), "of the grant before this one");
+    assert_eq!(voter.receive(5, request(1)).sent(), [(4, inquire(1, 1)), (5, pending)], "a repeated request");
+    assert_eq!(voter.receive(9, request(1)).sent(), [(4, inquire(1, 1)), (5, failed(1))]);
+    assert_eq!(voter.receive(3, request(1)).sent(), [(3, failed(1))]);
+    let step = voter.receive(4, relinquish(1, 1));
+    assert_eq!((step.sent(), step.saved()), (vec![(9, locked(1, 2))], vec![saved(1, Some(9), 2)]));
+    assert!(voter.receive(4, relinquish(1, 1)).is_empty(), "a duplicated relinquishment");
+    assert_eq!(
+        voter.receive(9, release(1, Some(2))).sent(),
+        [(5, locked(1, 3))],
+        "the best waiting candidate"
+    );
+    assert!(voter.receive(9, relinquish(1, 2)).is_empty(), "an earlier grant");
+    assert_eq!(
+        voter.receive(5, relinquish(1, 3)).sent(),
+        [(5, locked(1, 4))],
+        "the better candidate has released"
+    );
+    assert!(voter.receive(5, relinquish(1, 3)).is_empty(), "the grant before this one");
 }
 
-/// "If node i has received a FAILED message […] it returns a RELINQUISH message"; it defers that while it
+/// "If node i has received a FAILED message […] it returns a RELINQUISH message"; the candidate defers that while it
 /// may still win.
 #[test]
 fn a_candidate_relinquishes_once_it_knows_that_it_cannot_win() {
     let mut waiting = candidate(&[2, 4]);
-    assert!(waiting.hears(2, inquire(1, 1)).is_nothing(), "it may still win");
-    assert_eq!(waiting.hears(6, failed(1)).sent(), [(2, relinquish(1, 1))]);
-    assert_eq!(waiting.hears(4, inquire(1, 1)).sent(), [(4, relinquish(1, 1))]);
-    assert_eq!(waiting.hears(4, locked(1, 1)).sent(), [(4, relinquish(1, 1))], "a doubled lock is no lock");
-    assert_eq!(waiting.hears(4, inquire(1, 1)).sent(), [(4, relinquish(1, 1))], "the first was lost");
-    for (voter, grant) in [(2, 3), (4, 3), (6, 2)] {
-        assert!(waiting.hears(voter, locked(1, grant)).is_nothing());
-    }
-    assert_eq!(waiting.hears(8, locked(1, 1)).announced(), [elected(5, 1)], "its turn has come");
-}
-
-/// An inquiry that overtakes the lock it is about tells of the lock.
-#[test]
-fn an_inquiry_may_come_before_its_lock() {
-    let mut early = candidate(&[2, 4]);
-    assert!(early.hears(6, inquire(1, 1)).is_nothing());
-    assert_eq!(early.hears(8, failed(1)).sent(), [(6, relinquish(1, 1))]);
-    assert_eq!(early.hears(6, locked(1, 1)).sent(), [(6, relinquish(1, 1))]);
-}
-
-/// "An arbitrarily selected single row and column": another if a member is suspected or silent.
-#[test]
-fn another_column_is_taken_for_one_with_a_dead_member() {
-    let mut caller = candidate(&[4]);
-    let done = caller.suspects(8);
-    // Row 4 5 6 stays; of column 2 5 8, 5 is in the row too.
+    assert!(waiting.receive(2, inquire(1, 1)).is_empty(), "the candidate may still win");
+    assert_eq!(waiting.receive(6, failed(1)).sent(), [(2, relinquish(1, 1))]);
+    assert_eq!(waiting.receive(4, inquire(1, 1)).sent(), [(4, relinquish(1, 1))]);
     assert_eq!(
-        done.sent(),
+        waiting.receive(4, locked(1, 1)).sent(),
+        [(4, relinquish(1, 1))],
+        "a duplicate of a returned lock"
+    );
+    assert_eq!(
+        waiting.receive(4, inquire(1, 1)).sent(),
+        [(4, relinquish(1, 1))],
+        "the first answer was lost"
+    );
+    for (voter, grant) in [(2, 3), (4, 3), (6, 2)] {
+        assert!(waiting.receive(voter, locked(1, grant)).is_empty());
+    }
+    assert_eq!(waiting.receive(8, locked(1, 1)).announced(), [elected(5, 1)], "all locks are granted");
+}
+
+/// An inquiry that overtakes its lock implies the lock.
+#[test]
+fn an_inquiry_may_arrive_before_its_lock() {
+    let mut early = candidate(&[2, 4]);
+    assert!(early.receive(6, inquire(1, 1)).is_empty());
+    assert_eq!(early.receive(8, failed(1)).sent(), [(6, relinquish(1, 1))]);
+    assert_eq!(early.receive(6, locked(1, 1)).sent(), [(6, relinquish(1, 1))]);
+}
+
+/// "An arbitrarily selected single row and column": another one if a member is suspected or does not answer.
+#[test]
+fn a_column_with_a_dead_member_is_replaced() {
+    let mut caller = candidate(&[4]);
+    let step = caller.suspect(8);
+    // Row 4 5 6 stays; member 5 of column 2 5 8 is also in the row.
+    assert_eq!(
+        step.sent(),
         [vec![(2, release(1, None)), (8, release(1, None))], to([3, 9], request(1))].concat()
     );
     let mut caller = candidate(&[4, 6, 8]);
-    assert_eq!(caller.runs_out(Timer::Answers).sent(), [(2, request(1))], "once more");
-    let done = caller.runs_out(Timer::Answers);
+    assert_eq!(caller.expire(Timer::Answers).sent(), [(2, request(1))], "one repeated request");
+    let step = caller.expire(Timer::Answers);
     assert_eq!(
-        done.sent(),
+        step.sent(),
         [vec![(2, release(1, None)), (8, release(1, Some(1)))], to([3, 9], request(1))].concat()
     );
-    assert_eq!(caller.hears(8, locked(1, 1)).sent(), [(8, release(1, Some(1)))], "it has been given back");
+    assert_eq!(caller.receive(8, locked(1, 1)).sent(), [(8, release(1, Some(1)))], "the lock was returned");
 }
 
 #[test]
-fn without_a_row_and_a_column_it_waits_and_its_term_stays() {
+fn without_an_available_quorum_a_candidate_waits_in_its_term() {
     let mut caller = process(5);
     for dead in [1, 5, 9].into_iter().filter(|&id| id != 5).chain([4]) {
-        caller.suspects(dead);
+        caller.suspect(dead);
     }
-    let done = caller.campaigns();
-    assert_eq!((done.sent(), done.saved()), (vec![], vec![]));
-    assert!(done.awaits(Timer::Patience).is_some());
-    caller.restores(4);
-    assert_eq!(caller.runs_out(Timer::Patience).sent(), to([2, 4, 6, 8], request(1)));
+    let step = caller.campaign();
+    assert_eq!((step.sent(), step.saved()), (vec![], vec![]));
+    assert!(step.timer_delays(Timer::Patience).is_some());
+    caller.restore(4);
+    assert_eq!(caller.expire(Timer::Patience).sent(), to([2, 4, 6, 8], request(1)));
 }
 
-/// A term in which nobody leads yet is joined, a later one too; after one that is over comes the next.
+/// A candidate joins a term without a leader, also a later one. After a term that is over it takes the next.
 #[test]
-fn those_who_contend_meet_in_a_term() {
+fn candidates_join_the_same_term() {
     let mut joins = process(6);
-    joins.hears(5, request(3));
+    joins.receive(5, request(3));
     let inquiry = (5, inquire(3, 1));
     assert_eq!(
-        joins.campaigns().sent(),
+        joins.campaign().sent(),
         [to([3, 4, 5], request(3)), vec![inquiry], to([9], request(3))].concat()
     );
-    assert_eq!(candidate(&[2]).hears(4, outdated(1, 7, None)).sent(), to([2, 4, 6, 8], request(7)));
-    assert_eq!(candidate(&[2]).hears(4, outdated(1, 1, None)).sent(), to([2, 4, 6, 8], request(2)));
-    assert!(candidate(&[2]).hears(4, outdated(0, 1, None)).is_nothing(), "it has asked for more since");
+    assert_eq!(candidate(&[2]).receive(4, outdated(1, 7, None)).sent(), to([2, 4, 6, 8], request(7)));
+    assert_eq!(candidate(&[2]).receive(4, outdated(1, 1, None)).sent(), to([2, 4, 6, 8], request(2)));
+    assert!(candidate(&[2]).receive(4, outdated(0, 1, None)).is_empty(), "a refusal of an earlier request");
     let mut overtaken = candidate(&[2]);
-    let sent = overtaken.hears(8, request(4)).sent();
+    let sent = overtaken.receive(8, request(4)).sent();
     assert_eq!(sent, [vec![(8, locked(4, 1))], to([2, 4, 6, 8], request(4))].concat());
     assert_eq!(
-        overtaken.runs_out(Timer::Patience).sent(),
+        overtaken.expire(Timer::Patience).sent(),
         to([2, 4, 6, 8], request(5)),
-        "patience has an end"
+        "the candidate times out"
     );
 }
 
 #[test]
-fn word_of_a_leader_ends_a_candidacy() {
+fn the_announcement_of_a_leader_ends_a_candidacy() {
     let mut loser = candidate(&[2]);
-    let done = loser.hears(9, claim(1));
-    assert_eq!((done.announced(), done.sent()), (vec![elected(9, 1)], vec![]));
-    assert!(loser.hears(4, locked(1, 1)).is_nothing());
-    assert!(loser.hears(9, claim(1)).announced().is_empty());
-    assert_eq!(loser.hears(3, request(1)).sent(), [(3, outdated(1, 1, Some((9, 1))))]);
-    // Of an earlier term than its own: its locks are of use to others.
+    let step = loser.receive(9, claim(1));
+    assert_eq!((step.announced(), step.sent()), (vec![elected(9, 1)], vec![]));
+    assert!(loser.receive(4, locked(1, 1)).is_empty());
+    assert!(loser.receive(9, claim(1)).announced().is_empty());
+    assert_eq!(loser.receive(3, request(1)).sent(), [(3, outdated(1, 1, Some((9, 1))))]);
+    // A leader of an earlier term: the candidate releases its locks.
     let mut loser = process(5);
-    loser.hears(8, request(4));
-    loser.campaigns();
-    loser.hears(2, locked(4, 1));
-    let done = loser.hears(9, claim(3));
+    loser.receive(8, request(4));
+    loser.campaign();
+    loser.receive(2, locked(4, 1));
+    let step = loser.receive(9, claim(3));
     let released =
         [(2, release(4, Some(1))), (4, release(4, None)), (6, release(4, None)), (8, release(4, None))];
-    assert_eq!((done.announced(), done.sent()), (vec![elected(9, 3)], released.to_vec()));
-    assert!(loser.hears(7, claim(2)).announced().is_empty(), "a leader of the past");
-    assert_eq!(loser.hears(7, claim(2)).sent(), [(7, outdated(2, 4, Some((9, 3))))]);
-    assert_eq!(loser.hears(7, claim(6)).announced(), [elected(7, 6)]);
+    assert_eq!((step.announced(), step.sent()), (vec![elected(9, 3)], released.to_vec()));
+    assert!(loser.receive(7, claim(2)).announced().is_empty(), "a leader of an earlier term");
+    assert_eq!(loser.receive(7, claim(2)).sent(), [(7, outdated(2, 4, Some((9, 3))))]);
+    assert_eq!(loser.receive(7, claim(6)).announced(), [elected(7, 6)]);
 }
 
 #[test]
-fn the_failure_of_the_leader_starts_an_election_and_its_return_is_asked_about() {
+fn a_failed_leader_triggers_an_election_and_a_restored_one_is_asked() {
     let mut follower = process(5);
-    follower.hears(9, claim(1));
-    assert!(follower.suspects(1).is_nothing());
-    let done = follower.suspects(9);
-    assert_eq!((done.announced(), done.sent()), (vec![Undecided], to([2, 4, 6, 8], request(2))));
-    assert!(follower.hears(9, claim(1)).is_nothing(), "a late word of the dead");
-    assert_eq!(follower.restores(9).sent(), [(9, Message::Ask)]);
-    assert_eq!(follower.hears(9, claim(1)).announced(), [elected(9, 1)]);
+    follower.receive(9, claim(1));
+    assert!(follower.suspect(1).is_empty());
+    let step = follower.suspect(9);
+    assert_eq!((step.announced(), step.sent()), (vec![Undecided], to([2, 4, 6, 8], request(2))));
+    assert!(follower.receive(9, claim(1)).is_empty(), "a delayed message of a suspected process");
+    assert_eq!(follower.restore(9).sent(), [(9, Message::Ask)]);
+    assert_eq!(follower.receive(9, claim(1)).announced(), [elected(9, 1)]);
 }
 
 #[test]
-fn a_leader_answers_those_who_ask_and_those_who_return() {
+fn a_leader_announces_itself_to_processes_that_ask_or_are_restored() {
     let mut leader = candidate(&[2, 4, 6]);
-    leader.hears(8, locked(1, 1));
-    assert_eq!(leader.hears(3, Message::Ask).sent(), [(3, claim(1))]);
-    leader.suspects(7);
-    assert_eq!(leader.restores(7).sent(), [(7, claim(1))]);
-    assert_eq!(process(4).hears(3, Message::Ask).sent(), []);
+    leader.receive(8, locked(1, 1));
+    assert_eq!(leader.receive(3, Message::Ask).sent(), [(3, claim(1))]);
+    leader.suspect(7);
+    assert_eq!(leader.restore(7).sent(), [(7, claim(1))]);
+    assert_eq!(process(4).receive(3, Message::Ask).sent(), []);
 }
 
-/// It may have won the term of its lock, and forgotten: it stands in a later one.
+/// The process may have won the term of its lock and lost that state: it campaigns in a later term.
 #[test]
-fn a_process_that_recovers_keeps_its_lock_and_asks_before_it_stands() {
-    let mut recovered = Subject::<GridQuorum>::unstarted(5, 9, &Options::default());
-    let done = recovered.starts(Start::Recovered(Some(saved(3, Some(4), 2))));
-    assert_eq!(done.sent(), to([1, 2, 3, 4, 6, 7, 8, 9], Message::Ask));
-    assert!(recovered.hears(2, locked(3, 1)).is_nothing());
-    assert_eq!(recovered.hears(4, request(3)).sent(), [(4, locked(3, 2))]);
-    assert_eq!(recovered.hears(2, request(3)).sent(), [(2, failed(3))]);
-    assert_eq!(recovered.runs_out(Timer::Patience).sent(), to([2, 4, 6, 8], request(4)));
+fn a_recovered_process_keeps_its_lock_and_asks_before_it_campaigns() {
+    let mut recovered = TestProcess::<GridQuorum>::unstarted(5, 9, &Options::default());
+    let step = recovered.start(Start::Recovered(Some(saved(3, Some(4), 2))));
+    assert_eq!(step.sent(), to([1, 2, 3, 4, 6, 7, 8, 9], Message::Ask));
+    assert!(recovered.receive(2, locked(3, 1)).is_empty());
+    assert_eq!(recovered.receive(4, request(3)).sent(), [(4, locked(3, 2))]);
+    assert_eq!(recovered.receive(2, request(3)).sent(), [(2, failed(3))]);
+    assert_eq!(recovered.expire(Timer::Patience).sent(), to([2, 4, 6, 8], request(4)));
 }
 
-/// One that led in term 5, recovered, and followed a leader of term 4 that has just heard of term 5 and
-/// follows it: nobody would lead.
+/// Suppose a leader of term 5 recovers and follows a leader of term 4, which has just received term 5 and follows
+/// it: there would be no leader.
 #[test]
-fn a_process_that_recovers_follows_no_leader_of_an_earlier_term_than_it_knew() {
+fn a_recovered_process_follows_no_leader_of_an_earlier_term_than_it_saved() {
     let mut leader = candidate(&[2, 4, 6]);
-    assert_eq!(leader.hears(8, locked(1, 1)).saved().last().map(|saved| saved.heard), Some(Term(1)));
-    let mut recovered = Subject::<GridQuorum>::unstarted(9, 9, &Options::default());
-    recovered.starts(Start::Recovered(Some(Saved { heard: Term(5), ..saved(6, None, 1) })));
-    assert!(recovered.hears(7, claim(4)).is_nothing());
-    assert_eq!(recovered.hears(7, claim(5)).announced(), [elected(7, 5)]);
+    assert_eq!(leader.receive(8, locked(1, 1)).saved().last().map(|saved| saved.leader_term), Some(Term(1)));
+    let mut recovered = TestProcess::<GridQuorum>::unstarted(9, 9, &Options::default());
+    recovered.start(Start::Recovered(Some(Saved { leader_term: Term(5), ..saved(6, None, 1) })));
+    assert!(recovered.receive(7, claim(4)).is_empty());
+    assert_eq!(recovered.receive(7, claim(5)).announced(), [elected(7, 5)]);
 }
 
 #[test]
-fn a_process_that_lost_its_disk_neither_locks_nor_stands_but_follows() {
+fn a_process_that_lost_its_disk_only_follows() {
     for kept in [None, Some(Saved { voter: false, ..saved(3, None, 0) })] {
-        let mut recovered = Subject::<GridQuorum>::unstarted(5, 9, &Options::default());
-        recovered.starts(Start::Recovered(kept));
-        assert!(recovered.hears(2, request(9)).is_nothing());
-        assert!(recovered.runs_out(Timer::Patience).sent().is_empty());
-        assert_eq!(recovered.hears(2, claim(9)).announced(), [elected(2, 9)]);
-        assert!(recovered.campaigns().is_nothing(), "nor does it forget whom it follows");
-        assert!(recovered.hears(2, stand(9)).is_nothing());
-        assert_eq!(recovered.suspects(2).announced(), [Undecided]);
+        let mut recovered = TestProcess::<GridQuorum>::unstarted(5, 9, &Options::default());
+        recovered.start(Start::Recovered(kept));
+        assert!(recovered.receive(2, request(9)).is_empty());
+        assert!(recovered.expire(Timer::Patience).sent().is_empty());
+        assert_eq!(recovered.receive(2, claim(9)).announced(), [elected(2, 9)]);
+        assert!(recovered.campaign().is_empty(), "the process keeps its leader");
+        assert!(recovered.receive(2, stand(9)).is_empty());
+        assert_eq!(recovered.suspect(2).announced(), [Undecided]);
     }
 }
 
-/// The mistake is made as its help says: nothing is saved, and it votes and stands like a new one.
+/// The deliberate bug: no state is saved, and a restarted process votes and campaigns like a new one.
 #[test]
-fn a_process_told_to_forget_locks_grants_a_second_one() {
+fn forget_locks_lets_a_voter_grant_two_locks_in_a_term() {
     let options = Options { forget_locks: true, ..Options::default() };
-    let mut forgetful = Subject::<GridQuorum>::unstarted(6, 9, &options);
-    assert_eq!(forgetful.starts(Start::Fresh).saved(), []);
-    let done = forgetful.hears(4, request(1));
-    assert_eq!((done.sent(), done.saved()), (vec![(4, locked(1, 1))], vec![]));
-    let mut recovered = Subject::<GridQuorum>::unstarted(6, 9, &options);
-    recovered.starts(Start::Recovered(None));
-    assert_eq!(recovered.hears(5, request(1)).sent(), [(5, locked(1, 1))]);
+    let mut forgetful = TestProcess::<GridQuorum>::unstarted(6, 9, &options);
+    assert_eq!(forgetful.start(Start::Fresh).saved(), []);
+    let step = forgetful.receive(4, request(1));
+    assert_eq!((step.sent(), step.saved()), (vec![(4, locked(1, 1))], vec![]));
+    let mut recovered = TestProcess::<GridQuorum>::unstarted(6, 9, &options);
+    recovered.start(Start::Recovered(None));
+    assert_eq!(recovered.receive(5, request(1)).sent(), [(5, locked(1, 1))]);
 }
 
 /// Process 5, elected in term 1.
-fn leader() -> Subject<GridQuorum> {
+fn leader() -> TestProcess<GridQuorum> {
     let mut leader = candidate(&[2, 4, 6]);
-    assert_eq!(leader.hears(8, locked(1, 1)).announced(), [elected(5, 1)]);
+    assert_eq!(leader.receive(8, locked(1, 1)).announced(), [elected(5, 1)]);
     leader
 }
 
 #[test]
-fn a_leader_that_lets_go_has_another_stand() {
+fn a_leader_that_steps_down_asks_its_successor_to_campaign() {
     for (command, successor) in [(Command::Resign, 9), (Command::Transfer(NodeId(3)), 3)] {
         let mut leader = leader();
-        let done = leader.obeys(command);
-        assert_eq!((done.announced(), done.sent()), (vec![SteppedDown], vec![(successor, stand(1))]));
-        assert!(done.awaits(Timer::Patience).is_some());
-        assert!(leader.obeys(command).is_nothing());
+        let step = leader.command(command);
+        assert_eq!((step.announced(), step.sent()), (vec![SteppedDown], vec![(successor, stand(1))]));
+        assert!(step.timer_delays(Timer::Patience).is_some());
+        assert!(leader.command(command).is_empty());
     }
     let mut leader = leader();
-    leader.suspects(9);
-    assert_eq!(leader.obeys(Command::Resign).sent(), [(8, stand(1))]);
+    leader.suspect(9);
+    assert_eq!(leader.command(Command::Resign).sent(), [(8, stand(1))]);
 }
 
-/// Those who cannot take over are not handed anything: the group would be without a leader for nothing.
+/// Leadership is not transferred to a process that cannot take over: the group would lose its leader without need.
 #[test]
-fn leadership_is_not_transferred_to_strangers_suspects_or_itself() {
+fn leadership_is_not_transferred_to_non_members_suspected_processes_or_itself() {
     let mut leader = leader();
-    leader.suspects(3);
-    for nobody in [77, 3, 5] {
-        assert!(leader.obeys(Command::Transfer(NodeId(nobody))).is_nothing(), "{nobody}");
+    leader.suspect(3);
+    for target in [77, 3, 5] {
+        assert!(leader.command(Command::Transfer(NodeId(target))).is_empty(), "{target}");
     }
-    assert_eq!(leader.hears(2, Message::Ask).sent(), [(2, claim(1))]);
+    assert_eq!(leader.receive(2, Message::Ask).sent(), [(2, claim(1))]);
 }
 
-/// One that is late or doubled speaks of a leader that others have followed since.
+/// A late or duplicated `Stand` refers to a leader that was replaced since.
 #[test]
-fn whoever_is_told_to_stand_does_so_unless_another_has_led_since() {
+fn stand_starts_a_candidacy_unless_there_has_been_another_leader_since() {
     let mut follower = process(3);
-    follower.hears(5, claim(1));
-    assert_eq!(follower.hears(5, stand(1)).sent(), to([1, 2, 6, 9], request(2)));
-    assert!(follower.hears(5, stand(1)).is_nothing(), "it does already");
-    [1, 2, 6, 9].into_iter().for_each(|voter| drop(follower.hears(voter, locked(2, 1))));
-    follower.obeys(Command::Transfer(NodeId(7)));
-    assert!(follower.hears(5, stand(1)).is_nothing(), "it has led since");
-    assert_eq!(follower.hears(7, claim(3)).announced(), [elected(7, 3)]);
-    assert!(follower.hears(5, stand(2)).is_nothing(), "7 has");
+    follower.receive(5, claim(1));
+    assert_eq!(follower.receive(5, stand(1)).sent(), to([1, 2, 6, 9], request(2)));
+    assert!(follower.receive(5, stand(1)).is_empty(), "the process campaigns already");
+    [1, 2, 6, 9].into_iter().for_each(|voter| drop(follower.receive(voter, locked(2, 1))));
+    follower.command(Command::Transfer(NodeId(7)));
+    assert!(follower.receive(5, stand(1)).is_empty(), "the process has led since");
+    assert_eq!(follower.receive(7, claim(3)).announced(), [elected(7, 3)]);
+    assert!(follower.receive(5, stand(2)).is_empty(), "7 has led since");
     let mut late = process(3);
-    assert_eq!(late.hears(5, stand(4)).announced(), [], "it had not heard of 5");
-    assert!(late.runs_out(Timer::Answers).sent().contains(&(2, request(1))));
+    assert_eq!(late.receive(5, stand(4)).announced(), [], "the process did not know 5");
+    assert!(late.expire(Timer::Answers).sent().contains(&(2, request(1))));
 }
 
-/// Only a forger can have spoken of the last term.
+/// Only a forged message can contain the last term.
 #[test]
-fn the_last_term_ends_all_candidacies() {
+fn no_process_campaigns_after_the_last_term() {
     let mut process = process(5);
-    process.hears(2, claim(u64::MAX));
-    assert_eq!(process.campaigns().sent(), []);
+    process.receive(2, claim(u64::MAX));
+    assert_eq!(process.campaign().sent(), []);
 }

@@ -1,4 +1,4 @@
-//! A voter's half: what it saves, and how it answers those who ask for its lock.
+//! The voter's half of a process: its persistent state, and its answers to requests for its lock.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,18 +6,18 @@ use super::lock::{Answers, Lock};
 use super::{GridQuorum, Message};
 use suffrage_core::{Context, NodeId, Term};
 
-/// What outlives a crash: the lock.
+/// The persistent state: the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Saved {
-    /// The latest term heard of.
+    /// The latest known term.
     pub term: Term,
-    /// For whom the process is locked in it.
+    /// The holder of the lock in that term.
     pub holder: Option<NodeId>,
-    /// How often it was locked in it.
+    /// The number of grants in that term.
     pub grant: u64,
-    /// The term of the latest leader heard of.
-    pub heard: Term,
-    /// False once it has lost its disk.
+    /// The term of the latest known leader.
+    pub leader_term: Term,
+    /// False once the process has lost its disk.
     pub voter: bool,
 }
 
@@ -25,29 +25,30 @@ impl GridQuorum {
     pub(super) fn save(&self, cx: &mut Context<'_, Self>) {
         let Lock { term, holder, grant, .. } = self.lock;
         if !self.options.forget_locks {
-            cx.save(Saved { term, holder, grant, heard: self.heard, voter: self.voter });
+            cx.save(Saved { term, holder, grant, leader_term: self.leader_term, voter: self.voter });
         }
     }
 
-    /// Takes up what was saved. Without it, a lock may have been granted, or a term won, that it forgot.
+    /// Restores the saved state. Without it, a granted lock or a won term may be lost.
     pub(super) fn recover(&mut self, saved: Option<Saved>) {
-        let Some(Saved { term, holder, grant, heard, voter }) = saved else {
+        let Some(Saved { term, holder, grant, leader_term, voter }) = saved else {
             self.voter = self.options.forget_locks;
             return;
         };
         self.lock = Lock::new(term, holder, grant);
-        (self.stood, self.heard, self.voter) = (term, heard, voter);
+        (self.campaigned, self.leader_term, self.voter) = (term, leader_term, voter);
     }
 
-    /// Begins a term in which its lock is free.
-    pub(super) fn enter(&mut self, cx: &mut Context<'_, Self>, term: Term) {
+    /// Begins a term with a free lock.
+    pub(super) fn enter_term(&mut self, cx: &mut Context<'_, Self>, term: Term) {
         self.lock = Lock::new(term, None, 0);
         self.save(cx);
     }
 
-    /// What this process knows of later terms, for one that speaks of an earlier one.
+    /// The reply to a message of an earlier term.
     pub(super) fn outdated(&self, refused: Term) -> Message {
-        let elected = self.leader.filter(|_| refused <= self.heard).map(|leader| (leader, self.heard));
+        let elected =
+            self.leader.filter(|_| refused <= self.leader_term).map(|leader| (leader, self.leader_term));
         Message::Outdated { refused, term: self.lock.term, elected }
     }
 
@@ -55,37 +56,37 @@ impl GridQuorum {
         if !self.voter {
             return;
         }
-        if term < self.lock.term || term <= self.heard {
+        if term < self.lock.term || term <= self.leader_term {
             let message = self.outdated(term);
-            return self.say(cx, from, message);
+            return self.send(cx, from, message);
         }
-        let mut overtaken = false;
+        let mut superseded = false;
         if term > self.lock.term {
-            overtaken = self.candidacy.take().is_some();
-            self.enter(cx, term);
+            superseded = self.candidacy.take().is_some();
+            self.enter_term(cx, term);
             if self.leader.is_none() {
-                // Somebody else sees to it: that deserves as much patience as an election of its own.
-                self.lose_patience_later(cx);
+                // Another process holds an election: it gets as much time as an own election.
+                self.set_patience_timer(cx);
             }
         }
         let answers = self.lock.request(cx.view(), from);
         self.answer(cx, answers);
-        if overtaken {
-            self.stand(cx);
+        if superseded {
+            self.start_candidacy(cx);
         }
     }
 
-    /// A lock is saved before it is granted.
+    /// Sends answers. A lock is saved before it is granted.
     fn answer(&mut self, cx: &mut Context<'_, Self>, answers: Answers) {
         if answers.iter().any(|(_, message)| matches!(message, Message::Locked { .. })) {
             self.save(cx);
         }
-        answers.into_iter().for_each(|(to, message)| self.say(cx, to, message));
+        answers.into_iter().for_each(|(to, message)| self.send(cx, to, message));
     }
 
     pub(super) fn on_relinquish(&mut self, cx: &mut Context<'_, Self>, from: NodeId, term: Term, grant: u64) {
         if term == self.lock.term {
-            let answers = self.lock.give_back(cx.view(), from, grant, true);
+            let answers = self.lock.return_lock(cx.view(), from, grant, true);
             self.answer(cx, answers);
         }
     }
@@ -98,8 +99,8 @@ impl GridQuorum {
         grant: Option<u64>,
     ) {
         if term == self.lock.term {
-            self.lock.forget(from);
-            let answers = self.lock.give_back(cx.view(), from, grant.unwrap_or(0), false);
+            self.lock.remove_waiting(from);
+            let answers = self.lock.return_lock(cx.view(), from, grant.unwrap_or(0), false);
             self.answer(cx, answers);
         }
     }

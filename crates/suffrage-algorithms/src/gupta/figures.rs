@@ -1,42 +1,42 @@
-//! What the paper measures a run by (section 5), and why runs fail.
+//! The metrics of a run in the paper (section 5), and the causes of failed runs.
 
 use std::collections::BTreeMap;
 
 use super::{FinalChoice, Gupta, Options, Phase, Round, bit};
 use suffrage_core::{Figure, Member, NodeId};
 
-/// How a run ended, for the paper's purposes.
+/// The result of a run, as the paper classifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// All live members know the same live leader: "strong" success.
     Success,
     /// Two live members know different leaders.
     Split,
-    /// Some live member knows no leader, and the others no two.
+    /// Some live member knows no leader, and no two live members know different leaders.
     Undecided,
     /// All know the same leader, which is dead.
     DeadLeader,
 }
 
-/// What a run comes to.
+/// The summary of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Tally {
-    /// How it ended.
+pub struct RunSummary {
+    /// The result of the run.
     pub ending: Ending,
     /// "The majority fraction of the non-faulty group members that agree on one leader", dead or alive.
     pub weak: f64,
-    /// The last round of the last election that anybody took part in.
+    /// The last round of the last election that any member took part in.
     pub rounds: u8,
-    /// How many members relayed, added up over the rounds of that election.
+    /// The number of relay members, summed over the rounds of that election.
     pub relay_members: u64,
-    /// How many members relayed in its first round.
+    /// The number of relay members in its first round.
     pub first_relay_members: u64,
 }
 
-impl Tally {
-    /// Takes stock of a group.
-    pub fn of(members: &mut dyn Iterator<Item = Member<'_, Gupta>>) -> Tally {
-        let mut followings: BTreeMap<NodeId, (u64, bool)> = BTreeMap::new();
+impl RunSummary {
+    /// Summarises the final states of a group.
+    pub fn of(members: &mut dyn Iterator<Item = Member<'_, Gupta>>) -> RunSummary {
+        let mut followers_by_leader: BTreeMap<NodeId, (u64, bool)> = BTreeMap::new();
         let (mut live, mut undecided) = (0u64, 0u64);
         let (mut last, mut relayed, mut first) = (Round::default(), 0, 0);
         for Member { id, up, leader, process } in members {
@@ -56,20 +56,20 @@ impl Tally {
             match leader {
                 None => undecided += 1,
                 Some(leader) => {
-                    let (followers, leads) = followings.entry(leader).or_default();
+                    let (followers, leads) = followers_by_leader.entry(leader).or_default();
                     *followers += 1;
                     *leads |= leader == id;
                 }
             }
         }
-        let most = followings.values().map(|(followers, _)| *followers).max().unwrap_or(0);
-        let ending = match (followings.len(), undecided) {
-            (1, 0) if followings.values().all(|(_, leads)| *leads) => Ending::Success,
+        let most = followers_by_leader.values().map(|(followers, _)| *followers).max().unwrap_or(0);
+        let ending = match (followers_by_leader.len(), undecided) {
+            (1, 0) if followers_by_leader.values().all(|(_, leads)| *leads) => Ending::Success,
             (0 | 1, 1..) | (0, 0) => Ending::Undecided,
             (1, 0) => Ending::DeadLeader,
             _ => Ending::Split,
         };
-        Tally {
+        RunSummary {
             ending,
             weak: if live == 0 { 0.0 } else { most as f64 / live as f64 },
             rounds: last.number,
@@ -93,56 +93,56 @@ impl Tally {
     }
 }
 
-/// What a run has left in a member, for whoever measures it.
+/// The final state of a member, for measurements.
 impl Gupta {
-    /// The latest round it knows of.
+    /// The latest round that the member knows.
     pub fn round(&self) -> Round {
         self.round
     }
 
-    /// Where it is in that.
+    /// The phase of the member in that round.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Whom it takes for the leader.
+    /// The leader that the member believes in.
     pub fn leader(&self) -> Option<NodeId> {
         let first = self.first.filter(|_| self.phase == Phase::Elected);
         first.map(|choice| choice.leader)
     }
 
-    /// The first final choice it heard in that round, its own included.
+    /// The first final choice that the member received in that round, its own included.
     pub fn first_choice(&self) -> Option<FinalChoice> {
         self.first
     }
 
-    /// Whether it heard of another choice in that round.
-    pub fn heard_conflict(&self) -> bool {
+    /// Returns whether the member received different choices in that round.
+    pub fn has_conflict(&self) -> bool {
         self.conflict
     }
 
-    /// In which rounds of the election it relayed: bit 0 for the first.
+    /// The rounds of the election in which the member relayed: bit 0 for the first.
     pub fn rounds_relayed(&self) -> u32 {
-        self.notes.as_ref().map_or(0, |notes| notes.relayed)
+        self.rare.as_ref().map_or(0, |rare| rare.relayed)
     }
 
-    /// Whether it relayed in that round of the election.
+    /// Returns whether the member relayed in that round of the election.
     pub fn relayed_in(&self, round: u8) -> bool {
         self.rounds_relayed() & bit(round) != 0
     }
 
-    /// Whether it multicast its final choice in that round of the election.
-    pub fn spoke_in(&self, round: u8) -> bool {
-        self.notes.as_ref().is_some_and(|notes| notes.spoke & bit(round) != 0)
+    /// Returns whether the member multicast its final choice in that round of the election.
+    pub fn sent_choice_in(&self, round: u8) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.sent_choice & bit(round) != 0)
     }
 
-    /// The best choice it knew of, if it relayed in that round; the last one is its final choice.
+    /// The best choice that the member knew, if it relayed in that round; the last one is its final choice.
     pub fn preference(&self) -> Option<NodeId> {
-        self.notes.as_ref().and_then(|notes| notes.best)
+        self.rare.as_ref().and_then(|rare| rare.best)
     }
 
-    /// `{Mj}`: whom it exchanged preferences with, or tried to, if it relayed in that round.
+    /// `{Mj}`: the members that it exchanged preferences with, or tried to, if it relayed in that round.
     pub fn relays(&self) -> &[NodeId] {
-        self.notes.as_ref().map_or(&[], |notes| &notes.relays)
+        self.rare.as_ref().map_or(&[], |rare| &rare.relays)
     }
 }

@@ -1,28 +1,28 @@
-//! How those that were away learn how things stand: "New processes can join the group by multicasting a
-//! message to it, and receiving a reply/state transfer from at least one member" (2.1).
+//! State transfer to restarted members: "New processes can join the group by multicasting a message to it, and
+//! receiving a reply/state transfer from at least one member" (2.1).
 
-use super::filter::About;
-use super::notes::include;
+use super::filter::HashPurpose;
+use super::rare_state::include;
 use super::{FinalChoice, Gupta, Message, Phase, Round, Timer};
 use suffrage_core::{Context, NodeId};
 
 impl Gupta {
-    /// Tells somebody how things stand, if this is one of the few that are to.
+    /// Replies with the current state, if the hash chooses this member for the reply.
     pub(super) fn welcome(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         let view = cx.view();
         let k = self.options.k(1, view.group_len());
-        if !self.passes(view, About::Reply(peer), k) {
+        if !self.passes_filter(view, HashPurpose::Reply(peer), k) {
             return;
         }
         if self.round > Round::default() && self.phase != Phase::Due {
-            self.tell(cx, peer);
+            self.send_welcome(cx, peer);
         }
         if self.leader().is_none() {
-            include(&mut self.notes().heard_again, peer);
+            include(&mut self.rare().restored, peer);
         }
     }
 
-    pub(super) fn tell(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
+    pub(super) fn send_welcome(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
         cx.send(peer, Message::Welcome { round: self.round, leader: self.leader() });
     }
 
@@ -34,14 +34,14 @@ impl Gupta {
         leader: Option<NodeId>,
     ) {
         let leader = leader.filter(|&leader| cx.view().is_member(leader));
-        if !self.is_round(round) {
+        if !self.is_valid_round(round) {
             return;
         }
-        // Who says this may not know better, and may not have been missed.
+        // The sender may know less than this member, and may not have been suspected.
         if self.leader().is_none() {
-            include(&mut self.notes().heard_again, from);
+            include(&mut self.rare().restored, from);
         } else if round < self.round {
-            return self.tell(cx, from);
+            return self.send_welcome(cx, from);
         }
         if round < self.round {
             return;
@@ -53,12 +53,12 @@ impl Gupta {
                 self.first = Some(FinalChoice { from, leader });
                 self.become_elected(cx, leader);
             }
-            Some(leader) if self.leader().is_some_and(|mine| mine != leader) => self.give_up_leader(cx),
-            // They are still at it: it waits for their choices.
+            Some(leader) if self.leader().is_some_and(|mine| mine != leader) => self.drop_leader(cx),
+            // The election is in progress: this member awaits the choices.
             None if round > self.round => {
                 self.jump_to(cx, round);
                 let timeout = self.options.time_out_1(self.k(cx.view()));
-                self.wait(cx, Phase::Filter, Timer::RelayAndChoices, timeout);
+                self.enter_phase(cx, Phase::Filter, Timer::RelayAndChoices, timeout);
             }
             _ => {}
         }

@@ -1,16 +1,15 @@
-//! What members of the probabilistic election say, and what they wait for.
+//! Messages and timers of the probabilistic election.
 
 use serde::{Deserialize, Serialize};
 
 use suffrage_core::NodeId;
 
-/// Which round of which election: the paper's `A_I`, the pair of (election #, round #). Later ones are
-/// greater.
+/// A round of an election: the paper's `A_I`, the pair of (election #, round #). Later rounds are greater.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Round {
     /// The election, counted from 1.
     pub election: u32,
-    /// The round of it, counted from 1.
+    /// The round of the election, counted from 1.
     pub number: u8,
 }
 
@@ -26,54 +25,61 @@ impl Round {
     }
 }
 
-/// What members say.
+/// The messages between members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message {
     /// To all: this round begins. The initiating multicast `I`, and a re-initiating one.
     Initiate(Round),
     /// To a relay member: "I prefer this one."
     Preference {
-        /// In which round.
+        /// The round.
         round: Round,
-        /// Whom.
+        /// The preferred leader.
         leader: NodeId,
     },
     /// To all: "my part of the relay graph has chosen this one." A final multicast.
     FinalChoice {
-        /// In which round.
+        /// The round.
         round: Round,
-        /// Whom.
+        /// The chosen leader.
         leader: NodeId,
     },
-    /// To all: "I am back; how do things stand?"
+    /// To all: "I have restarted; what is the current state?"
     Join,
-    /// To one that is back, or behind, or can be heard again: how things stand.
+    /// The current state, to a restarted member, a member in an earlier round, or a peer whose suspicion ended.
     Welcome {
-        /// The latest round known.
+        /// The latest round that the sender knows.
         round: Round,
-        /// Who was elected in it; none if that is not settled.
+        /// The leader that was elected in it; `None` if the election is not decided.
         leader: Option<NodeId>,
     },
 }
 
-suffrage_core::message_kinds!(Message { Initiate, Preference, FinalChoice, Join: apart, Welcome: apart });
+suffrage_core::message_kinds!(Message {
+    Initiate,
+    Preference,
+    FinalChoice,
+    Join: uncounted,
+    Welcome: uncounted
+});
 
-/// What a member waits for: one thing at a time, so that all are one timer.
+/// The timers of a member. A member waits for one event at a time, so all timers share one index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timer {
-    /// The initiating message of an election that is due.
+    /// The wait for the initiating message of a due election is over.
     Initiation,
-    /// The end of the Relay phase and all final choices, outside of it (`Time_Out_1`).
+    /// The wait for the end of the Relay phase and for all final choices is over, for members outside of it
+    /// (`Time_Out_1`).
     RelayAndChoices,
-    /// The end of the Relay phase, inside of it (`Time_Out_2`).
+    /// The Relay phase is over, for relay members (`Time_Out_2`).
     Relay,
-    /// The final choices of the others (`Time_Out_3`).
+    /// The wait for the final choices of the others is over (`Time_Out_3`).
     Choices,
-    /// A re-initiation by somebody who is not content (`Time_Out_3`).
+    /// The wait for a re-initiation by a member that objects is over (`Time_Out_3`).
     Objection,
-    /// Its turn to initiate, unless somebody else does before.
+    /// The random delay before an initiation is over.
     Turn,
-    /// An answer to its joining.
+    /// The wait for an answer to `Join` is over.
     Welcome,
 }
 

@@ -1,78 +1,78 @@
-//! The strategy, the readings and the time-outs of the probabilistic election.
+//! The strategy, the interpretations and the time-outs of the probabilistic election.
 
 use std::sync::Arc;
 
 use suffrage_core::parameters;
 use suffrage_core::{Parameter, Rng, SWITCH, Span, View};
 
-/// What a member takes for `N_i` in the filter.
+/// The value of `N_i` in the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Estimate {
     /// The size of the group, which "can be achieved by gossiping this number".
     True,
-    /// The size of its view over the probability of being in it.
+    /// The size of the member's view divided by the probability of being in it.
     Scaled,
-    /// The size of its view, as printed.
+    /// The size of the member's view, as published.
     View,
 }
 
-/// What a member does that has heard no final choice.
+/// The reaction of a member without a final choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OnSilence {
-    /// Re-initiates after a random delay, unless somebody else does before.
+    /// Re-initiates after a random delay, unless another member does before.
     Delay,
     /// Re-initiates at once.
     Always,
     /// Re-initiates at once if it passes the filter, and never otherwise.
     Hash,
-    /// Nothing.
+    /// Does not re-initiate.
     Never,
 }
 
-/// What a member does that has heard of several final choices.
+/// The reaction of a member with several final choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OnConflict {
     /// Re-initiates at once if it passes the filter, and never otherwise.
     Hash,
-    /// Re-initiates after a random delay, unless somebody else does before.
+    /// Re-initiates after a random delay, unless another member does before.
     Delay,
 }
 
 /// The `K` of the last round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LastK {
-    /// N: everybody relays.
+    /// N: all members relay.
     All,
-    /// Grown like the others.
+    /// The value from the growth factor, as in the other rounds.
     Growth,
 }
 
-/// What can be set about the algorithm; times in message delays. All members must use the same.
+/// The options of the algorithm; times in message delays. All members must use the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// K in the first round: about how many members relay.
+    /// K in the first round: the approximate number of relay members.
     pub first_k: u32,
-    /// What K is multiplied by from one round to the next.
+    /// The growth factor of K from one round to the next.
     pub growth: u32,
-    /// After how many rounds the election is given up.
+    /// The number of rounds after which the election is aborted.
     pub max_rounds: u8,
     /// K in the last round, if that is not the first.
     pub last_k: LastK,
-    /// What is taken for the size of the group.
+    /// The estimate of the size of the group.
     pub n_estimate: Estimate,
-    /// What is done about hearing no final choice.
+    /// The reaction to a missing final choice.
     pub on_silence: OnSilence,
-    /// What is done about hearing of several.
+    /// The reaction to several final choices.
     pub on_conflict: OnConflict,
-    /// Whether a better choice is sent back to the one it came from, too.
+    /// True if a better choice is also sent back to its sender.
     pub relay_back: bool,
-    /// Whether members know that an election is due without having heard of it.
+    /// True if members know that an election is due without any message.
     pub all_know: bool,
-    /// How long a choice takes to get round the relay members; if none, 3K/2.
+    /// The time in which a choice reaches all relay members; 3K/2 if `None`.
     pub relay_timeout: Option<u64>,
-    /// How long a multicast takes: Time_Out_3.
+    /// The maximum time of a multicast: Time_Out_3.
     pub multicast_timeout: u64,
-    /// How long a random delay is at most.
+    /// The maximum of random delays.
     pub window: u64,
 }
 
@@ -107,14 +107,13 @@ impl Options {
         u64::from(self.first_k).saturating_mul(growth).min(members)
     }
 
-    /// Time_Out_1, in message delays: the Relay phase of those who hear of the round last, and a multicast.
+    /// Time_Out_1, in message delays: the Relay phase of the members that receive the round last, and a multicast.
     pub fn time_out_1(&self, k: u64) -> u64 {
         self.time_out_2(k) + 2 * self.time_out_3()
     }
 
-    /// Time_Out_2, in message delays: "the product of (3K/2) (the maximum length of any path in a relay
-    /// graph with 3K/2 members) and the maximum propagation and processing delay", after all have heard
-    /// of the round.
+    /// Time_Out_2, in message delays: "the product of (3K/2) (the maximum length of any path in a relay graph with
+    /// 3K/2 members) and the maximum propagation and processing delay", after all members have received the round.
     pub fn time_out_2(&self, k: u64) -> u64 {
         self.relay_timeout.unwrap_or((3 * k).div_ceil(2)) + self.time_out_3()
     }
@@ -124,16 +123,17 @@ impl Options {
         self.multicast_timeout
     }
 
-    /// How long a member that has heard of one choice waits for somebody who objects: who may have heard of
-    /// the round later, may draw a long delay, and then multicasts.
-    pub fn objection(&self) -> u64 {
+    /// The time that a member with one choice waits for objections. A member that objects may have received the
+    /// round later, may draw a long delay, and then multicasts.
+    pub fn objection_timeout(&self) -> u64 {
         let draws = self.on_silence == OnSilence::Delay || self.on_conflict == OnConflict::Delay;
         2 * self.time_out_3() + if draws { self.window } else { 0 }
     }
 
-    /// A random delay for one of possibly all members: exponential towards the end of the window, so that
-    /// about the window-th root of their number wake within one message delay of the first, however many
-    /// there are (Nonnenmacher and Biersack 1999). Spread evenly, all of a million would speak.
+    /// A random delay for one of possibly all members. The distribution is exponential towards the end of the
+    /// window: about the window-th root of the number of members wake within one message delay of the first, however
+    /// many there are (Nonnenmacher and Biersack 1999). With a uniform distribution, far too many of a million
+    /// members would multicast.
     pub(super) fn delay(&self, delay_bound: Span, members: usize, rng: &mut Rng) -> Span {
         let share = match members {
             0 | 1 => 0.0,
@@ -142,21 +142,21 @@ impl Options {
         (delay_bound * self.window).scale(share.max(0.0))
     }
 
-    /// What a member takes for the size of the group.
+    /// The estimate of the size of the group.
     pub(super) fn members(&self, view: View<'_>) -> f64 {
         match self.n_estimate {
             Estimate::True => view.group_len() as f64,
-            Estimate::Scaled => view.len() as f64 / view.share(),
+            Estimate::Scaled => view.len() as f64 / view.view_probability(),
             Estimate::View => view.len() as f64,
         }
     }
 
-    /// Whether `hash * N_i < k`, a hash being in 0..1. To count a view takes long and every member asks this:
-    /// it is counted only as far as it takes to know that it is too large.
-    pub(super) fn passes(&self, view: View<'_>, hash: f64, k: u64) -> bool {
+    /// Returns whether `hash * N_i < k`, with a hash in 0..1. Counting a view is slow and every member calls this
+    /// function: the count stops as soon as the view is known to be too large.
+    pub(super) fn passes_filter(&self, view: View<'_>, hash: f64, k: u64) -> bool {
         let (k, share) = match self.n_estimate {
             Estimate::True => return hash * (view.group_len() as f64) < k as f64,
-            Estimate::Scaled => (k as f64, view.share()),
+            Estimate::Scaled => (k as f64, view.view_probability()),
             Estimate::View => (k as f64, 1.0),
         };
         let too_many = |known: usize| hash * (known as f64 / share) >= k;
@@ -171,7 +171,7 @@ impl Options {
     }
 }
 
-/// A parameter that is a field of the options, which members share.
+/// A parameter that is a field of the shared options.
 macro_rules! parameter {
     ($name:literal, $field:ident, $value:expr, $help:literal, $read:expr, $show:expr) => {
         Parameter {
@@ -184,7 +184,7 @@ macro_rules! parameter {
     };
 }
 
-/// One that takes one of several words.
+/// A parameter with one of several words as its value.
 macro_rules! choice {
     ($name:literal, $field:ident, $value:literal, $help:literal, $($word:literal => $variant:path),+) => {
         parameter!(
@@ -200,14 +200,14 @@ macro_rules! choice {
     };
 }
 
-/// A whole number from 1 to a bound.
+/// Parses a whole number from 1 to `most`.
 fn positive(text: &str, most: u32) -> Result<u32, String> {
     let number = text.parse().ok().filter(|number| (1..=most).contains(number));
     number.ok_or_else(|| format!("`{text}` is not a whole number from 1 to {most}"))
 }
 
-/// More rounds than any strategy has: rounds are remembered by bits of a word.
-const MOST_ROUNDS: u32 = 31;
+/// The maximum number of rounds: rounds are stored as bits of a word.
+const MAX_ROUNDS: u32 = 31;
 
 fn shown<T: ToString>(value: T) -> String {
     value.to_string()
@@ -226,7 +226,7 @@ pub(super) const PARAMETERS: &[Parameter<Arc<Options>>] = &[
         "first-k",
         first_k,
         "K",
-        "About how many members relay in the first round",
+        "Approximate number of relay members in the first round",
         |text| positive(text, 1_000_000),
         shown
     ),
@@ -234,7 +234,7 @@ pub(super) const PARAMETERS: &[Parameter<Arc<Options>>] = &[
         "growth",
         growth,
         "FACTOR",
-        "What K is multiplied by from one round to the next",
+        "Growth factor of K from one round to the next",
         |text| positive(text, 1_000),
         shown
     ),
@@ -242,31 +242,31 @@ pub(super) const PARAMETERS: &[Parameter<Arc<Options>>] = &[
         "max-rounds",
         max_rounds,
         "ROUNDS",
-        "After how many rounds the election is given up",
-        |text| positive(text, MOST_ROUNDS).map(|rounds| rounds as u8),
+        "Number of rounds after which the election is aborted",
+        |text| positive(text, MAX_ROUNDS).map(|rounds| rounds as u8),
         shown
     ),
     choice!(
         "last-k", last_k, "all|growth",
-        "K in the last round, if that is not the first: the whole group, or grown like the others",
+        "K in the last round, if that is not the first: the size of the group, or from the growth factor",
         "all" => LastK::All, "growth" => LastK::Growth
     ),
     choice!(
         "n-estimate", n_estimate, "true|scaled|view",
-        "What a member takes for the size of the group: that, the size of its view over the probability of \
-         being in it, or the size of its view",
+        "Estimate of the size of the group: the true size, the size of the view divided by the probability of \
+         being in it, or the size of the view",
         "true" => Estimate::True, "scaled" => Estimate::Scaled, "view" => Estimate::View
     ),
     choice!(
         "on-silence", on_silence, "delay|always|hash|never",
-        "When a member that heard no final choice re-initiates: after a random delay unless another does, \
+        "Re-initiation by a member without a final choice: after a random delay unless another does, \
          at once, at once if it passes the filter, or never",
         "delay" => OnSilence::Delay, "always" => OnSilence::Always, "hash" => OnSilence::Hash,
         "never" => OnSilence::Never
     ),
     choice!(
         "on-conflict", on_conflict, "hash|delay",
-        "When a member that heard of several final choices re-initiates: at once if it passes the filter, or \
+        "Re-initiation by a member with several final choices: at once if it passes the filter, or \
          after a random delay unless another does",
         "hash" => OnConflict::Hash, "delay" => OnConflict::Delay
     ),
@@ -274,7 +274,7 @@ pub(super) const PARAMETERS: &[Parameter<Arc<Options>>] = &[
         "relay-back",
         relay_back,
         SWITCH,
-        "Whether a better choice is sent back to the one it came from, too, as printed",
+        "Send a better choice back to its sender, too, as published",
         parameters::switch,
         on_or_off
     ),
@@ -282,7 +282,7 @@ pub(super) const PARAMETERS: &[Parameter<Arc<Options>>] = &[
         "all-know",
         all_know,
         SWITCH,
-        "Whether members know from the start that an election is due, and miss one they have not heard of",
+        "Members know from the start that an election is due, and notice if they miss it",
         parameters::switch,
         on_or_off
     ),
@@ -290,7 +290,7 @@ pub(super) const PARAMETERS: &[Parameter<Arc<Options>>] = &[
         "relay-timeout",
         relay_timeout,
         "DELAYS|auto",
-        "How long a choice takes to get round the relay members, in message delays (auto: 3K/2)",
+        "Time in which a choice reaches all relay members, in message delays (auto: 3K/2)",
         delays_or_auto,
         |delays: Option<u64>| delays.map_or("auto".to_string(), shown)
     ),
@@ -298,7 +298,7 @@ pub(super) const PARAMETERS: &[Parameter<Arc<Options>>] = &[
         "multicast-timeout",
         multicast_timeout,
         "DELAYS",
-        "How long a multicast takes at most, in message delays: longer than a message, and with \
+        "Maximum time of a multicast, in message delays: more than a message, and with \
          --multicast bimodal:F,R at least 4 R",
         parameters::delays,
         shown
@@ -307,7 +307,7 @@ pub(super) const PARAMETERS: &[Parameter<Arc<Options>>] = &[
         "window",
         window,
         "DELAYS",
-        "How long the random delay before a re-initiation is at most, in message delays",
+        "Maximum of the random delay before a re-initiation, in message delays",
         parameters::delays,
         shown
     ),

@@ -1,4 +1,4 @@
-//! What processes of the invitation algorithm say, and of which group.
+//! Messages of the invitation algorithm, and the identity of groups.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,70 +7,70 @@ use suffrage_core::{NodeId, Rank, Term};
 /// The identity of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Group {
-    /// Who founded it and has led it ever since.
+    /// The founder and leader of the group.
     pub leader: NodeId,
-    /// Counts the groups that its founder has been in.
+    /// The number of groups that its founder has been in.
     pub number: Term,
-    /// Tells the founder's numbers from those it may have used before it lost its disk.
+    /// A random number that distinguishes the founder's numbers from those used before it lost its disk.
     pub life: u64,
 }
 
-/// What processes of this algorithm say.
+/// The messages of the algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message {
     /// "Join my group", from its leader.
     Invitation {
-        /// Which.
+        /// The group.
         group: Group,
-        /// How many are in it, the leader included.
+        /// The number of members, the leader included.
         size: u64,
-        /// How its leader ranks.
+        /// The rank of the leader.
         rank: Rank,
     },
     /// "We join", from the leader of another group.
     Accept {
-        /// Which group they join.
+        /// The group that they join.
         group: Group,
-        /// Who follows the one that joins.
+        /// The followers of the joining leader.
         followers: Vec<NodeId>,
     },
-    /// "You are in."
+    /// "You are a member now."
     Ready {
-        /// In which group.
+        /// The group.
         group: Group,
     },
     /// "Our group is part of another now", from its leader to its followers.
     Merged {
-        /// The group that was.
+        /// The former group.
         from: Group,
-        /// The group it is part of.
+        /// The group that the former group is part of now.
         into: Group,
     },
     /// "I do not lead, but belong to that group": the answer to an invitation.
     Leader {
-        /// Which group, and thereby who leads it.
+        /// The group, which names its leader.
         group: Group,
     },
     /// "Lead in my place", from a leader to one of its followers.
     Handover {
-        /// Which group.
+        /// The group.
         group: Group,
     },
     /// "Do you still lead this group?"
     AreYouThere {
-        /// Which.
+        /// The group.
         group: Group,
     },
     /// "I do."
     Here {
-        /// Which.
+        /// The group.
         group: Group,
     },
     /// "I do not any more": the other answer.
     NotHere {
-        /// The group that was.
+        /// The former group.
         from: Group,
-        /// The group that this process is in now.
+        /// The current group of the sender.
         into: Group,
     },
 }
@@ -82,7 +82,7 @@ suffrage_core::message_kinds!(Message {
     Merged,
     Leader,
     Handover,
-    AreYouThere: apart,
-    Here: apart,
-    NotHere: apart,
+    AreYouThere: uncounted,
+    Here: uncounted,
+    NotHere: uncounted,
 });

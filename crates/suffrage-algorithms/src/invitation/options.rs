@@ -1,31 +1,31 @@
-//! What can be set about the invitation algorithm.
+//! Options of the invitation algorithm.
 
 use suffrage_core::parameters;
 use suffrage_core::{BadParameter, Parameter};
 
-/// Whom the leader of a new group invites first; it goes on in ring order from there.
+/// The first invited peer of a new group's leader. The leader continues in ring order from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum First {
-    /// A random peer, so that leaders do not follow in each other's steps.
+    /// A random peer, so that leaders do not all invite the same peers.
     Anybody,
-    /// The next one on the ring.
+    /// The successor on the ring.
     Successor,
 }
 
-/// What can be set about the algorithm; times in message delays.
+/// The options of the algorithm; times in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// How often the best-ranked leader looks for others; the worst-ranked, half as often.
+    /// The period at which the best-ranked leader looks for others; up to twice as long for the worst-ranked.
     pub look: u64,
-    /// How many peers a leader invites when it looks; twice as many each time nobody answers.
+    /// The number of peers that a leader invites per look. The number doubles each time no peer answers.
     pub fanout: usize,
-    /// Whom the leader of a new group invites first.
+    /// The first invited peer of a new group's leader.
     pub first: First,
-    /// How long to wait for `Ready`: more than a round trip.
+    /// The time to wait for `Ready`: more than a round trip.
     pub ready_timeout: u64,
-    /// How often a follower asks whether its leader is there.
+    /// The period at which a follower asks whether its leader is alive.
     pub ask: u64,
-    /// How long one that does not answer, or does not ask, is taken to be there.
+    /// The time without an answer or a question after which a process is taken for failed.
     pub silence: u64,
 }
 
@@ -41,7 +41,9 @@ impl Options {
         if self.silence >= least {
             return Ok(());
         }
-        let reason = format!("a follower would give its leader up before it can answer; at least {least}");
+        let reason = format!(
+            "must be at least {least}: a follower would leave its leader before the leader can answer"
+        );
         Err(BadParameter { name: "silence", reason })
     }
 }
@@ -50,14 +52,14 @@ pub(super) const PARAMETERS: &[Parameter<Options>] = &[
     parameters::delays_parameter!(
         "look",
         look,
-        "How often the best-ranked leader looks for others, and the worst-ranked half as often"
+        "Period at which the best-ranked leader looks for others; up to twice as long for the worst-ranked"
     ),
     Parameter {
         name: "fanout",
         value: "PEERS",
-        help: "How many peers a leader invites when it looks, twice as many each time nobody answers",
+        help: "Number of peers that a leader invites per look; doubles each time no peer answers",
         set: |options, text| match parameters::count(text)? {
-            0 => Err("a leader that invites nobody stays alone; it takes at least 1".to_string()),
+            0 => Err("must be at least 1: a leader that invites no peer stays alone".to_string()),
             fanout => {
                 options.fanout = fanout;
                 Ok(())
@@ -68,12 +70,12 @@ pub(super) const PARAMETERS: &[Parameter<Options>] = &[
     Parameter {
         name: "first",
         value: "anybody|successor",
-        help: "Whom the leader of a new group invites first; it goes on in ring order from there",
+        help: "First peer that the leader of a new group invites; the leader continues in ring order from there",
         set: |options, text| {
             options.first = match text {
                 "anybody" => First::Anybody,
                 "successor" => First::Successor,
-                _ => return Err(format!("`{text}` is not whom to invite; it is anybody or successor")),
+                _ => return Err(format!("`{text}` is neither `anybody` nor `successor`")),
             };
             Ok(())
         },
@@ -85,13 +87,13 @@ pub(super) const PARAMETERS: &[Parameter<Options>] = &[
     parameters::delays_parameter!(
         "ready-timeout",
         ready_timeout,
-        "How long one that accepted waits to be let in: more than a round trip"
+        "Time to wait for Ready after an Accept: more than a round trip"
     ),
-    parameters::delays_parameter!("ask", ask, "How often a follower asks whether its leader is there"),
+    parameters::delays_parameter!("ask", ask, "Period at which a follower asks whether its leader is alive"),
     parameters::delays_parameter!(
         "silence",
         silence,
-        "How long one that neither asks nor answers is taken to be there: \
-             longer than `ask` and a round trip"
+        "Time without a question or an answer after which a process is taken for failed: \
+             more than `ask` and a round trip"
     ),
 ];

@@ -1,9 +1,9 @@
-//! Next-in-line failover sentence by sentence: Database Internals, ch. 10, "Next-In-Line Failover".
+//! One test per sentence on next-in-line failover: Database Internals, ch. 10, "Next-In-Line Failover".
 
 use super::*;
 use Message::{Alive, Election, Proceed};
 use suffrage_core::Announcement::Undecided;
-use suffrage_core::testing::{Subject, elected, to};
+use suffrage_core::testing::{TestProcess, elected, to};
 
 fn ids(ids: &[u64]) -> Vec<NodeId> {
     ids.iter().copied().map(NodeId).collect()
@@ -17,233 +17,237 @@ fn contact(failed: u64) -> Message {
     Message::Contact { failed: Some(NodeId(failed)) }
 }
 
-fn process(me: u64) -> Subject<NextInLine> {
-    Subject::new(me, 6, &Options::default())
+fn process(me: u64) -> TestProcess<NextInLine> {
+    TestProcess::new(me, 6, &Options::default())
 }
 
-/// A process that was told at its start: `--alternatives 5,4`.
-fn informed(me: u64) -> Subject<NextInLine> {
-    Subject::new(me, 6, &Options { alternatives: ids(&[5, 4]).into(), ..Options::default() })
+/// A process that knows the alternatives from its start: `--alternatives 5,4`.
+fn informed(me: u64) -> TestProcess<NextInLine> {
+    TestProcess::new(me, 6, &Options { alternatives: ids(&[5, 4]).into(), ..Options::default() })
 }
 
 /// A process that follows 6, whose alternatives are 5 and 4.
-fn follower(me: u64) -> Subject<NextInLine> {
+fn follower(me: u64) -> TestProcess<NextInLine> {
     let mut follower = process(me);
-    assert_eq!(follower.hears(6, lead(1, &[5, 4])).announced(), [elected(6, 1)]);
-    follower.waits(10);
+    assert_eq!(follower.receive(6, lead(1, &[5, 4])).announced(), [elected(6, 1)]);
+    follower.advance(10);
     follower
 }
 
 /// 1 + 1 + 4 messages, from `--nodes 6 --crashed 6 --initiator 3 --alternatives 5,4`.
 #[test]
-fn figure_10_2() {
+fn the_example_of_figure_10_2_elects_5() {
     let (mut three, mut five) = (informed(3), informed(5));
-    let done = three.campaigns();
-    assert_eq!(done.sent(), [(5, contact(6))], "a) 3 contacts 5");
-    assert_eq!(done.awaits(Timer::Alive), Some(3));
-    let done = five.hears(3, contact(6));
+    let step = three.campaign();
+    assert_eq!(step.sent(), [(5, contact(6))], "a) 3 contacts 5");
+    assert_eq!(step.timer_delays(Timer::Alive), Some(3));
+    let step = five.receive(3, contact(6));
     let notified = to([1, 2, 3, 4], lead(1, &[4, 3]));
-    assert_eq!(done.sent(), [vec![(3, Alive)], notified].concat(), "b) and c)");
-    assert_eq!(done.announced(), [elected(5, 1)]);
-    let done = three.hears(5, Alive);
-    assert_eq!((done.sent(), done.awaits(Timer::Elected)), (vec![], Some(6)), "4 is not contacted");
-    assert_eq!(three.hears(5, lead(1, &[4, 3])).announced(), [elected(5, 1)]);
+    assert_eq!(step.sent(), [vec![(3, Alive)], notified].concat(), "b) and c)");
+    assert_eq!(step.announced(), [elected(5, 1)]);
+    let step = three.receive(5, Alive);
+    assert_eq!((step.sent(), step.timer_delays(Timer::Elected)), (vec![], Some(6)), "4 is not contacted");
+    assert_eq!(three.receive(5, lead(1, &[4, 3])).announced(), [elected(5, 1)]);
 }
 
 /// "Each elected leader provides a list of failover nodes."
 #[test]
-fn a_leader_names_the_best_that_it_does_not_suspect() {
+fn a_leader_names_the_best_unsuspected_processes() {
     let mut leader = process(6);
-    leader.suspects(5);
-    assert_eq!(leader.campaigns().sent(), to([1, 2, 3, 4, 5], lead(1, &[4, 3])));
-    let mut leader = Subject::<NextInLine>::new(2, 2, &Options::default());
-    assert_eq!(leader.campaigns().sent(), [(1, lead(1, &[1]))]);
-    let mut leader = Subject::<NextInLine>::new(6, 6, &Options { spares: 0, ..Options::default() });
-    assert_eq!(leader.campaigns().sent(), to([1, 2, 3, 4, 5], lead(1, &[])));
+    leader.suspect(5);
+    assert_eq!(leader.campaign().sent(), to([1, 2, 3, 4, 5], lead(1, &[4, 3])));
+    let mut leader = TestProcess::<NextInLine>::new(2, 2, &Options::default());
+    assert_eq!(leader.campaign().sent(), [(1, lead(1, &[1]))]);
+    let mut leader = TestProcess::<NextInLine>::new(6, 6, &Options { spares: 0, ..Options::default() });
+    assert_eq!(leader.campaign().sent(), to([1, 2, 3, 4, 5], lead(1, &[])));
 }
 
 #[test]
-fn the_list_of_the_failed_leader_counts_not_an_older_one() {
+fn the_list_of_the_failed_leader_replaces_older_ones() {
     let mut caller = informed(2);
-    caller.hears(6, lead(1, &[4, 3]));
-    let done = caller.suspects(6);
-    assert_eq!((done.announced(), done.sent()), (vec![Undecided], vec![(4, contact(6))]));
+    caller.receive(6, lead(1, &[4, 3]));
+    let step = caller.suspect(6);
+    assert_eq!((step.announced(), step.sent()), (vec![Undecided], vec![(4, contact(6))]));
 }
 
 /// "If the process that has detected the leader failure is itself the highest ranked process from the
 /// list, it can notify the processes about the new leader right away."
 #[test]
 fn the_highest_alternative_announces_itself_at_once() {
-    assert_eq!(follower(5).suspects(6).sent(), to([1, 2, 3, 4], lead(2, &[4, 3])));
+    assert_eq!(follower(5).suspect(6).sent(), to([1, 2, 3, 4], lead(2, &[4, 3])));
     let mut four = follower(4);
-    four.suspects(5);
-    assert_eq!(four.suspects(6).sent(), to([1, 2, 3], lead(2, &[3, 2])), "its suspects are not told");
+    four.suspect(5);
+    assert_eq!(
+        four.suspect(6).sent(),
+        to([1, 2, 3], lead(2, &[3, 2])),
+        "suspected processes get no announcement"
+    );
 }
 
 #[test]
-fn an_alternative_that_does_not_reply_is_followed_by_the_next() {
+fn the_next_alternative_is_contacted_if_one_does_not_reply() {
     let mut caller = follower(3);
-    caller.suspects(6);
-    assert_eq!(caller.runs_out(Timer::Alive).sent(), [(4, contact(6))], "by the time-out");
-    assert!(caller.hears(5, Alive).is_nothing(), "too late");
+    caller.suspect(6);
+    assert_eq!(caller.expire(Timer::Alive).sent(), [(4, contact(6))], "by the time-out");
+    assert!(caller.receive(5, Alive).is_empty(), "too late");
     let mut caller = follower(3);
-    caller.suspects(6);
-    assert_eq!(caller.suspects(5).sent(), [(4, contact(6))], "by the detector");
+    caller.suspect(6);
+    assert_eq!(caller.suspect(5).sent(), [(4, contact(6))], "by the detector");
     let mut caller = follower(3);
-    caller.suspects(5);
-    assert_eq!(caller.suspects(6).sent(), [(4, contact(6))], "known beforehand");
+    caller.suspect(5);
+    assert_eq!(caller.suspect(6).sent(), [(4, contact(6))], "suspected before");
     let mut four = follower(4);
-    four.suspects(6);
-    assert_eq!(four.runs_out(Timer::Alive).sent(), to([1, 2, 3, 5], lead(2, &[3, 2])), "itself");
+    four.suspect(6);
+    assert_eq!(four.expire(Timer::Alive).sent(), to([1, 2, 3, 5], lead(2, &[3, 2])), "the process itself");
 }
 
 #[test]
-fn when_no_alternative_is_left_the_complete_round_is_held() {
+fn a_complete_election_is_held_when_no_alternative_is_left() {
     let mut caller = follower(3);
-    caller.suspects(6);
-    caller.runs_out(Timer::Alive);
-    assert_eq!(caller.runs_out(Timer::Alive).sent(), to([4, 5, 6], Election));
-    caller.hears(4, Alive);
-    assert_eq!(caller.runs_out(Timer::Alive).sent(), [(4, Proceed)]);
-    assert_eq!(process(4).hears(3, Proceed).sent(), to([1, 2, 3], lead(1, &[3, 2])));
+    caller.suspect(6);
+    caller.expire(Timer::Alive);
+    assert_eq!(caller.expire(Timer::Alive).sent(), to([4, 5, 6], Election));
+    caller.receive(4, Alive);
+    assert_eq!(caller.expire(Timer::Alive).sent(), [(4, Proceed)]);
+    assert_eq!(process(4).receive(3, Proceed).sent(), to([1, 2, 3], lead(1, &[3, 2])));
 
     let mut caller = process(5);
-    assert_eq!(caller.campaigns().sent(), [(6, Election)], "none was ever named");
-    assert_eq!(caller.runs_out(Timer::Alive).sent(), to([1, 2, 3, 4], lead(1, &[4, 3])));
+    assert_eq!(caller.campaign().sent(), [(6, Election)], "no alternative was ever named");
+    assert_eq!(caller.expire(Timer::Alive).sent(), to([1, 2, 3, 4], lead(1, &[4, 3])));
 }
 
 #[test]
-fn one_that_ranks_above_the_alternatives_does_not_contact_them() {
+fn a_process_that_outranks_the_alternatives_does_not_contact_them() {
     let mut caller = process(5);
-    caller.hears(6, lead(1, &[4, 3]));
-    caller.waits(10);
-    assert_eq!(caller.suspects(6).sent(), to([1, 2, 3, 4], lead(2, &[4, 3])));
+    caller.receive(6, lead(1, &[4, 3]));
+    caller.advance(10);
+    assert_eq!(caller.suspect(6).sent(), to([1, 2, 3, 4], lead(2, &[4, 3])));
     let mut caller = process(4);
-    caller.hears(6, lead(1, &[3, 2]));
-    assert_eq!(caller.suspects(6).sent(), to([5, 6], Election));
+    caller.receive(6, lead(1, &[3, 2]));
+    assert_eq!(caller.suspect(6).sent(), to([5, 6], Election));
 }
 
 #[test]
-fn one_that_is_alive_but_does_not_announce_itself_leads_to_the_complete_round() {
+fn a_missing_announcement_of_a_live_alternative_starts_a_complete_election() {
     let mut caller = follower(3);
-    caller.suspects(6);
-    caller.hears(5, Alive);
-    assert_eq!(caller.runs_out(Timer::Elected).sent(), to([4, 5, 6], Election));
+    caller.suspect(6);
+    caller.receive(5, Alive);
+    assert_eq!(caller.expire(Timer::Elected).sent(), to([4, 5, 6], Election));
     let mut caller = follower(3);
-    caller.suspects(6);
-    caller.hears(5, Alive);
-    assert_eq!(caller.suspects(5).sent(), to([4, 5, 6], Election), "it died");
+    caller.suspect(6);
+    caller.receive(5, Alive);
+    assert_eq!(caller.suspect(5).sent(), to([4, 5, 6], Election), "the alternative has failed");
 }
 
 #[test]
-fn an_alternative_also_tells_those_that_rank_above_and_they_object() {
-    let done = process(4).hears(3, contact(6));
+fn an_alternative_also_announces_itself_to_higher_processes_which_object() {
+    let step = process(4).receive(3, contact(6));
     let notified = to([1, 2, 3, 5], lead(1, &[3, 2]));
-    assert_eq!(done.sent(), [vec![(3, Alive)], notified].concat());
+    assert_eq!(step.sent(), [vec![(3, Alive)], notified].concat());
     let mut five = follower(5);
-    assert_eq!(five.hears(4, lead(2, &[3, 2])).sent(), [(6, Election)]);
+    assert_eq!(five.receive(4, lead(2, &[3, 2])).sent(), [(6, Election)]);
 }
 
 #[test]
-fn two_callers_make_one_announcement() {
+fn two_callers_cause_one_announcement() {
     let mut five = process(5);
-    five.hears(3, contact(6));
-    assert_eq!(five.hears(2, contact(6)).sent(), [(2, Alive)]);
-    five.waits(3);
-    assert_eq!(five.hears(2, contact(6)).sent().len(), 5, "2 seems to have missed it");
+    five.receive(3, contact(6));
+    assert_eq!(five.receive(2, contact(6)).sent(), [(2, Alive)]);
+    five.advance(3);
+    assert_eq!(five.receive(2, contact(6)).sent().len(), 5, "2 seems to have missed the announcement");
 }
 
 #[test]
-fn one_that_is_contacted_during_its_own_election_goes_on_with_that() {
+fn a_process_contacted_during_its_own_election_continues_that_election() {
     let mut four = follower(4);
-    four.suspects(6);
-    assert_eq!(four.hears(3, contact(6)).sent(), [(3, Alive)]);
-    assert!(four.hears(3, Proceed).is_nothing());
+    four.suspect(6);
+    assert_eq!(four.receive(3, contact(6)).sent(), [(3, Alive)]);
+    assert!(four.receive(3, Proceed).is_empty());
 }
 
 #[test]
-fn a_leader_deposed_by_a_wrong_suspicion_can_object() {
-    let done = follower(5).hears(3, contact(6));
+fn a_leader_replaced_by_a_false_suspicion_can_object() {
+    let step = follower(5).receive(3, contact(6));
     let deposed = Message::Deposed { term: Term(2) };
-    assert_eq!(done.sent().last(), Some(&(6, deposed.clone())), "5 still believed in 6");
-    let done = follower(4).hears(3, contact(5));
-    assert_eq!(done.sent()[1..], to([1, 2, 3, 6], lead(2, &[3, 2])), "one that is told anyway need not be");
+    assert_eq!(step.sent().last(), Some(&(6, deposed.clone())), "5 still believed in 6");
+    let step = follower(4).receive(3, contact(5));
+    assert_eq!(step.sent()[1..], to([1, 2, 3, 6], lead(2, &[3, 2])), "the announcement goes to 6 anyway");
     let mut leader = process(6);
-    leader.campaigns();
-    assert_eq!(leader.hears(5, deposed).sent(), to([1, 2, 3, 4, 5], lead(3, &[5, 4])));
+    leader.campaign();
+    assert_eq!(leader.receive(5, deposed).sent(), to([1, 2, 3, 4, 5], lead(3, &[5, 4])));
 }
 
 #[test]
-fn whoever_suspected_wrongly_waits_for_the_one_it_passed_over_and_calls() {
+fn the_end_of_a_false_suspicion_makes_the_process_await_the_better_leader_and_call() {
     let mut caller = follower(3);
-    caller.suspects(6);
-    caller.hears(5, Alive);
-    assert_eq!(caller.hears(5, lead(2, &[4, 3])).announced(), [elected(5, 2)]);
-    assert!(caller.hears(6, lead(3, &[5, 4])).is_nothing(), "passed over");
-    assert_eq!(caller.restores(6).awaits(Timer::Elected), Some(6));
-    assert_eq!(caller.runs_out(Timer::Elected).sent(), to([4, 5, 6], Election));
+    caller.suspect(6);
+    caller.receive(5, Alive);
+    assert_eq!(caller.receive(5, lead(2, &[4, 3])).announced(), [elected(5, 2)]);
+    assert!(caller.receive(6, lead(3, &[5, 4])).is_empty(), "rejected");
+    assert_eq!(caller.restore(6).timer_delays(Timer::Elected), Some(6));
+    assert_eq!(caller.expire(Timer::Elected).sent(), to([4, 5, 6], Election));
 }
 
 #[test]
 fn a_leader_restored_while_an_alternative_is_contacted_is_awaited_instead() {
     let mut caller = follower(3);
-    caller.suspects(6);
-    assert_eq!(caller.restores(6).awaits(Timer::Elected), Some(6));
-    assert_eq!(caller.hears(5, lead(2, &[4, 3])).announced(), []);
-    assert_eq!(caller.hears(6, lead(3, &[5, 4])).announced(), [elected(6, 3)]);
+    caller.suspect(6);
+    assert_eq!(caller.restore(6).timer_delays(Timer::Elected), Some(6));
+    assert_eq!(caller.receive(5, lead(2, &[4, 3])).announced(), []);
+    assert_eq!(caller.receive(6, lead(3, &[5, 4])).announced(), [elected(6, 3)]);
 }
 
 #[test]
-fn one_that_is_restored_during_the_poll_is_asked_too() {
+fn a_process_restored_during_the_poll_is_asked_too() {
     let mut caller = process(5);
-    caller.suspects(6);
-    caller.restores(6);
-    caller.campaigns();
-    assert_eq!(caller.suspects(6).announced(), [elected(5, 1)], "nobody is left");
-    let done = caller.restores(6);
-    assert_eq!((done.sent(), done.awaits(Timer::Alive)), (vec![(6, Election)], Some(3)));
+    caller.suspect(6);
+    caller.restore(6);
+    caller.campaign();
+    assert_eq!(caller.suspect(6).announced(), [elected(5, 1)], "no higher process is left");
+    let step = caller.restore(6);
+    assert_eq!((step.sent(), step.timer_delays(Timer::Alive)), (vec![(6, Election)], Some(3)));
 }
 
 #[test]
-fn a_leader_tells_the_restored_that_rank_below_and_gives_way_to_those_that_rank_above() {
+fn a_leader_announces_itself_to_restored_lower_processes_and_defers_to_restored_higher_ones() {
     let mut leader = process(5);
-    leader.suspects(6);
-    leader.suspects(2);
-    leader.campaigns();
-    assert_eq!(leader.restores(2).sent(), [(2, lead(1, &[4, 3]))]);
-    assert_eq!(leader.restores(6).sent(), [(6, Election)]);
-    let done = leader.hears(6, lead(1, &[5, 4]));
-    assert_eq!((done.sent(), done.announced()), (vec![(6, Proceed)], vec![elected(6, 1)]));
+    leader.suspect(6);
+    leader.suspect(2);
+    leader.campaign();
+    assert_eq!(leader.restore(2).sent(), [(2, lead(1, &[4, 3]))]);
+    assert_eq!(leader.restore(6).sent(), [(6, Election)]);
+    let step = leader.receive(6, lead(1, &[5, 4]));
+    assert_eq!((step.sent(), step.announced()), (vec![(6, Proceed)], vec![elected(6, 1)]));
 }
 
 #[test]
-fn a_recovering_process_holds_the_complete_round() {
-    let mut recovering = Subject::<NextInLine>::unstarted(3, 6, &Options::default());
-    assert_eq!(recovering.starts(Start::Recovered(None)).sent(), to([4, 5, 6], Election));
+fn a_recovering_process_holds_a_complete_election() {
+    let mut recovering = TestProcess::<NextInLine>::unstarted(3, 6, &Options::default());
+    assert_eq!(recovering.start(Start::Recovered(None)).sent(), to([4, 5, 6], Election));
 }
 
 #[test]
-fn an_announcement_that_a_better_one_may_have_overtaken_is_not_believed() {
+fn an_announcement_that_a_better_one_may_have_overtaken_is_rejected() {
     let mut follower = process(3);
-    follower.hears(6, lead(1, &[5, 4]));
-    assert_eq!(follower.hears(5, lead(2, &[4])).sent(), to([4, 5, 6], Election));
-    assert_eq!(self::follower(3).hears(5, lead(2, &[4])).announced(), [elected(5, 2)]);
+    follower.receive(6, lead(1, &[5, 4]));
+    assert_eq!(follower.receive(5, lead(2, &[4])).sent(), to([4, 5, 6], Election));
+    assert_eq!(self::follower(3).receive(5, lead(2, &[4])).announced(), [elected(5, 2)]);
 }
 
 #[test]
-fn with_reaffirm_the_silence_of_the_leader_is_a_failure() {
+fn with_reaffirm_a_silent_leader_counts_as_failed() {
     let options = Options { reaffirm: Some(5), ..Options::default() };
-    let mut follower = Subject::<NextInLine>::new(3, 6, &options);
-    assert_eq!(follower.hears(6, lead(1, &[5, 4])).awaits(Timer::Leader), Some(15));
-    let done = follower.runs_out(Timer::Leader);
-    assert_eq!((done.announced(), done.sent()), (vec![Undecided], vec![(5, contact(6))]));
-    let mut leader = Subject::<NextInLine>::new(6, 6, &options);
-    leader.campaigns();
-    assert_eq!(leader.runs_out(Timer::Reaffirm).sent(), to([1, 2, 3, 4, 5], lead(1, &[5, 4])));
+    let mut follower = TestProcess::<NextInLine>::new(3, 6, &options);
+    assert_eq!(follower.receive(6, lead(1, &[5, 4])).timer_delays(Timer::Leader), Some(15));
+    let step = follower.expire(Timer::Leader);
+    assert_eq!((step.announced(), step.sent()), (vec![Undecided], vec![(5, contact(6))]));
+    let mut leader = TestProcess::<NextInLine>::new(6, 6, &options);
+    leader.campaign();
+    assert_eq!(leader.expire(Timer::Reaffirm).sent(), to([1, 2, 3, 4, 5], lead(1, &[5, 4])));
 }
 
 #[test]
-fn strangers_are_no_alternatives() {
+fn non_members_are_rejected_as_alternatives() {
     let options = |list: &[u64]| Options { alternatives: ids(list).into(), ..Options::default() };
     let roster = Roster::numbered(6);
     assert_eq!(NextInLine::check(&options(&[5, 4]), &roster), Ok(()));
@@ -252,6 +256,6 @@ fn strangers_are_no_alternatives() {
 }
 
 #[test]
-fn a_leader_elected_again_is_news() {
-    assert_eq!(follower(3).hears(6, lead(2, &[5])).announced(), [elected(6, 2)]);
+fn a_reelected_leader_is_announced_again() {
+    assert_eq!(follower(3).receive(6, lead(2, &[5])).announced(), [elected(6, 2)]);
 }

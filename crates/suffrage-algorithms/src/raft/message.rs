@@ -1,49 +1,49 @@
-//! What servers of Raft say to each other.
+//! Messages of Raft.
 
 use serde::{Deserialize, Serialize};
 
 use suffrage_core::Term;
 
-/// What servers say. Every message carries a term (5.1).
+/// The messages between servers. Every message carries a term (5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message {
     /// "Would you vote for me?"
     PreVote {
-        /// The term it would be in: the one after the sender's.
+        /// The term of the election: the one after the sender's.
         term: Term,
     },
     /// "I would", or "I would not".
     WouldVote {
-        /// The term asked about if granted, the sender's if not.
+        /// The requested term if granted, the sender's term if not.
         term: Term,
-        /// Whether it would.
+        /// True if the sender would vote for the candidate.
         granted: bool,
     },
     /// "Vote for me."
     RequestVote {
-        /// In which term.
+        /// The term.
         term: Term,
-        /// Whether the leader wants it so.
+        /// True if the leader has asked for this election.
         transfer: bool,
     },
     /// "I do", or "I do not".
     Vote {
         /// The sender's term.
         term: Term,
-        /// Whether it does.
+        /// True if the sender votes for the candidate.
         granted: bool,
     },
     /// "I lead": the source's `AppendEntries` without entries.
     Heartbeat {
-        /// In which term.
+        /// The term.
         term: Term,
     },
-    /// "I have heard you", or, from a later term, "you lead no more".
+    /// "I have received your heartbeat", or, with a later term, "you no longer lead".
     HeartbeatReply {
         /// The sender's term.
         term: Term,
     },
-    /// "Stand for election at once: I want you to lead."
+    /// "Campaign at once: I hand leadership over to you."
     TimeoutNow {
         /// The leader's term.
         term: Term,
@@ -56,6 +56,6 @@ suffrage_core::message_kinds!(Message {
     RequestVote,
     Vote,
     Heartbeat,
-    HeartbeatReply: apart,
+    HeartbeatReply: uncounted,
     TimeoutNow,
 });

@@ -5,37 +5,37 @@
 //!                       └──NAK──▶ S3 ◀──NAK──┘        every way to S3 sends DEC
 //! ```
 
+use super::mediator_set::{MediatorSet, MediatorStatus};
 use super::message::{Message, Timer};
 use super::options::{Mode, OnFailure, Options, Tables, Walk};
-use super::panel::{Panel, Standing};
 use super::rounds::{Tournament, number_range, sigma_last};
 use suffrage_core::{Context, Process, Span, Time};
 
-/// How long a contender waits for answers to its REQ, in tau, printed: "a maximum of 5 tau".
+/// The time that a contender waits for answers to its REQ, in tau, as printed: "a maximum of 5 tau".
 const ANSWERS_AS_PRINTED: u64 = 5;
-/// The same as repaired: a tau for the REQ, three of a safe mediator, three of a close-safe one that keeps
-/// it waiting, and a tau for the answer.
+/// The same time as repaired: a tau for the REQ, three of a safe mediator, three of a close-safe one that keeps the
+/// contender waiting, and a tau for the answer.
 const ANSWERS: u64 = 8;
-/// How long it waits for answers to its POTW: "2 tau units".
+/// The time that a contender waits for answers to its POTW: "2 tau units".
 const ROUND_TRIP: u64 = 2;
-/// How often it asks others in the place of those that do not answer.
-const TRIES: u8 = 20;
+/// The maximum number of times that a contender asks replacements for mediators that do not answer.
+const MAX_REPLACEMENTS: u8 = 20;
 
-/// What the contenders and mediators of one election play by.
+/// The parameters of one election.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Game<'o> {
+pub(super) struct ElectionContext<'o> {
     pub(super) options: &'o Options,
     pub(super) term: u32,
     pub(super) tau: Span,
 }
 
-impl Game<'_> {
-    /// How long it is until the next moment of the common clock that lies `after` a multiple of a round,
-    /// or none if it is now. A round takes two tau.
+impl ElectionContext<'_> {
+    /// The time until the next point of the common clock that lies `after` a multiple of a round; zero if that is
+    /// now. A round takes two tau.
     pub(super) fn until(&self, now: Time, after: Span) -> Span {
         let round = (self.tau * ROUND_TRIP).as_nanos();
-        let into = (now.as_nanos() + round - after.as_nanos()) % round;
-        Span::from_nanos(if into == 0 { 0 } else { round - into })
+        let elapsed = (now.as_nanos() + round - after.as_nanos()) % round;
+        Span::from_nanos(if elapsed == 0 { 0 } else { round - elapsed })
     }
 
     pub(super) fn is_sync(&self) -> bool {
@@ -43,24 +43,24 @@ impl Game<'_> {
     }
 }
 
-/// Where a contender is.
+/// The stage of a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// It waits for the common clock to begin a round.
+    /// The contender waits for the common clock to begin a round.
     Ready,
-    /// In the first phase.
+    /// The contender is in the first phase.
     First,
-    /// S1: it has sent its REQs.
+    /// S1: the contender has sent its REQs.
     Asked,
-    /// S2: it has sent its POTWs.
+    /// S2: the contender has sent its POTWs.
     Potential,
 }
 
-/// What became of a contender through an input.
+/// The effect of an input on a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    Stands,
-    /// It is out; if a mediator said so, which one.
+pub(super) enum Progress {
+    Contending,
+    /// The contender has lost; the slot of the mediator that refused it, if one did.
     Lost(Option<u32>),
     Won,
 }
@@ -71,16 +71,16 @@ pub struct Contender {
     tournament: Tournament,
     number: u64,
     stage: Stage,
-    /// The round of the first phase it is in, or was in last.
+    /// The current or last round of the first phase.
     round: u8,
-    /// Whether its time-out has run out, and only what arrives at the same moment is still heard.
+    /// True if the time-out has expired, and only messages that arrive at the same time still count.
     grace: bool,
-    /// How often it has asked others in the place of those that do not answer.
-    tries: u8,
+    /// The number of times that the contender has asked replacements for mediators that do not answer.
+    replacements: u8,
     hops: u64,
     began: Time,
     second_began: Time,
-    panel: Panel,
+    mediators: MediatorSet,
 }
 
 impl Contender {
@@ -101,115 +101,120 @@ impl Contender {
             stage: Stage::Ready,
             round: 0,
             grace: false,
-            tries: 0,
+            replacements: 0,
             hops: 0,
             began: now,
             second_began: now,
-            panel: Panel::default(),
+            mediators: MediatorSet::default(),
         }
     }
 
-    /// Where it is.
+    /// The stage of the contender.
     pub fn stage(&self) -> Stage {
         self.stage
     }
 
-    /// The round of the first phase it is in, or was in last; zero before the first.
+    /// The current or last round of the first phase; zero before the first.
     pub fn round(&self) -> u8 {
         self.round
     }
 
-    /// Its random number.
+    /// The contender's random number.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The mediators it has asked in this round.
-    pub fn panel(&self) -> &Panel {
-        &self.panel
+    /// The mediators that the contender has asked in this round.
+    pub fn mediators(&self) -> &MediatorSet {
+        &self.mediators
     }
 
-    /// Over how many edges of an overlay its walks have gone.
+    /// The number of overlay edges of the contender's walks.
     pub fn hops(&self) -> u64 {
         self.hops
     }
 
-    /// Whether it has got through the first phase.
+    /// Returns whether the contender has got through the first phase.
     pub fn is_finalist(&self) -> bool {
         matches!(self.stage, Stage::Asked | Stage::Potential)
     }
 
-    /// When it began, and when it began the second phase.
+    /// The start times of the contender and of its second phase.
     pub(super) fn times(&self) -> (Time, Time) {
         (self.began, self.second_began)
     }
 
-    /// How many mediators must say yes in the second phase.
-    fn needed(&self, group: usize) -> usize {
+    /// The number of mediators that must grant in the second phase.
+    fn required(&self, group: usize) -> usize {
         sigma_last(self.tournament.size).min(group)
     }
 
-    pub(super) fn begin<P>(&mut self, cx: &mut Context<'_, P>, game: Game<'_>)
+    pub(super) fn begin<P>(&mut self, cx: &mut Context<'_, P>, election: ElectionContext<'_>)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
-        let wait = game.until(cx.now(), Span::ZERO);
-        if game.is_sync() && !wait.is_zero() {
+        let wait = election.until(cx.now(), Span::ZERO);
+        if election.is_sync() && !wait.is_zero() {
             return cx.set_timer(Timer::Contender, wait);
         }
-        self.next_round(cx, game);
+        self.next_round(cx, election);
     }
 
-    fn next_round<P>(&mut self, cx: &mut Context<'_, P>, game: Game<'_>)
+    fn next_round<P>(&mut self, cx: &mut Context<'_, P>, election: ElectionContext<'_>)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
         if !self.tournament.has_round(self.round + 1) {
-            return self.second_phase(cx, game);
+            return self.second_phase(cx, election);
         }
         self.round += 1;
         self.stage = Stage::First;
-        let (group, Game { options, term, .. }) = (cx.view().group_len(), game);
+        let (group, ElectionContext { options, term, .. }) = (cx.view().group_len(), election);
         let count = self.tournament.mediators(self.round, options.rounding, cx.rng()).min(group);
         if !options.reuse {
-            self.panel = Panel::default();
+            self.mediators = MediatorSet::default();
         }
-        let fresh = count.saturating_sub(self.panel.len());
-        self.ask(cx, game, fresh, Message::Request { term, round: self.round });
-        // Asynchronously, one whose mediators must all say yes waits for them for ever, as good as lost.
-        if game.is_sync() || options.on_failure == OnFailure::NoNegative || fresh == 0 {
-            let wait = if game.is_sync() || fresh > 0 { ROUND_TRIP } else { 0 };
-            cx.set_timer(Timer::Contender, game.tau * wait);
+        let fresh = count.saturating_sub(self.mediators.len());
+        self.ask(cx, election, fresh, Message::Request { term, round: self.round });
+        // Asynchronously, a contender whose mediators must all grant waits without a time-out.
+        if election.is_sync() || options.on_failure == OnFailure::NoNegative || fresh == 0 {
+            let wait = if election.is_sync() || fresh > 0 { ROUND_TRIP } else { 0 };
+            cx.set_timer(Timer::Contender, election.tau * wait);
         }
     }
 
-    fn second_phase<P>(&mut self, cx: &mut Context<'_, P>, game: Game<'_>)
+    fn second_phase<P>(&mut self, cx: &mut Context<'_, P>, election: ElectionContext<'_>)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
         self.stage = Stage::Asked;
         self.second_began = cx.now();
-        self.panel = Panel::default();
-        let needed = self.needed(cx.view().group_len());
-        self.ask_finally(cx, game, needed);
+        self.mediators = MediatorSet::default();
+        let required = self.required(cx.view().group_len());
+        self.send_reqs(cx, election, required);
     }
 
-    fn ask_finally<P>(&mut self, cx: &mut Context<'_, P>, game: Game<'_>, count: usize)
+    fn send_reqs<P>(&mut self, cx: &mut Context<'_, P>, election: ElectionContext<'_>, count: usize)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
-        self.ask(cx, game, count, Message::Req { term: game.term, number: self.number });
-        let wait = match game.options.tables {
-            _ if game.is_sync() => ROUND_TRIP,
+        self.ask(cx, election, count, Message::Req { term: election.term, number: self.number });
+        let wait = match election.options.tables {
+            _ if election.is_sync() => ROUND_TRIP,
             Tables::Repaired => ANSWERS,
             Tables::Printed | Tables::Literal => ANSWERS_AS_PRINTED,
         };
-        cx.set_timer(Timer::Contender, game.tau * wait);
+        cx.set_timer(Timer::Contender, election.tau * wait);
     }
 
-    /// Asks so many more mediators, "picked uniformly at random", itself perhaps among them.
-    fn ask<P>(&mut self, cx: &mut Context<'_, P>, game: Game<'_>, count: usize, question: Message)
-    where
+    /// Asks `count` more mediators, "picked uniformly at random", perhaps including this process.
+    fn ask<P>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        election: ElectionContext<'_>,
+        count: usize,
+        question: Message,
+    ) where
         P: Process<Message = Message, Timer = Timer>,
     {
         self.grace = false;
@@ -217,13 +222,13 @@ impl Contender {
         let fresh = match view.overlay() {
             None => {
                 let group = view.group_len() as u64;
-                self.panel.draw(count, || cx.rng().below(group) as u32)
+                self.mediators.draw(count, || cx.rng().below(group) as u32)
             }
             Some(overlay) => {
-                let steps = game.options.steps.unwrap_or_else(|| overlay.mixing_steps());
+                let steps = election.options.steps.unwrap_or_else(|| overlay.mixing_steps());
                 let hops = &mut self.hops;
-                self.panel.draw(count, || {
-                    let walk = match game.options.walk {
+                self.mediators.draw(count, || {
+                    let walk = match election.options.walk {
                         Walk::Metropolis => overlay.walk(view.slot(), steps, cx.rng()),
                         Walk::Naive => overlay.naive_walk(view.slot(), steps, cx.rng()),
                     };
@@ -237,152 +242,167 @@ impl Contender {
         }
     }
 
-    /// A mediator of the first phase says yes.
+    /// Handles a positive answer of the first phase.
     pub(super) fn on_positive<P>(
         &mut self,
         cx: &mut Context<'_, P>,
-        game: Game<'_>,
+        election: ElectionContext<'_>,
         slot: u32,
         round: u8,
-    ) -> Step
+    ) -> Progress
     where
         P: Process<Message = Message, Timer = Timer>,
     {
-        let news = self.stage == Stage::First && round == self.round && self.panel.grant(slot).is_some();
-        if news && self.panel.is_unanimous() && !game.is_sync() {
-            self.next_round(cx, game);
+        let is_new =
+            self.stage == Stage::First && round == self.round && self.mediators.grant(slot).is_some();
+        if is_new && self.mediators.is_unanimous() && !election.is_sync() {
+            self.next_round(cx, election);
         }
-        Step::Stands
+        Progress::Contending
     }
 
-    /// A mediator of the first phase says no. One that holds a contender for later rounds may not know how
-    /// far it has come.
-    pub(super) fn on_negative(&self, game: Game<'_>, slot: u32, round: u8) -> Step {
-        let counts = self.stage == Stage::First && (round == self.round || game.options.reuse);
-        if counts { Step::Lost(Some(slot)) } else { Step::Stands }
+    /// Handles a negative answer of the first phase. A mediator that holds a contender for later rounds may answer
+    /// for an earlier round.
+    pub(super) fn on_negative(&self, election: ElectionContext<'_>, slot: u32, round: u8) -> Progress {
+        let counts = self.stage == Stage::First && (round == self.round || election.options.reuse);
+        if counts { Progress::Lost(Some(slot)) } else { Progress::Contending }
     }
 
-    /// ACK: rows 2 and 3 of Table 5.
-    pub(super) fn on_ack<P>(&mut self, cx: &mut Context<'_, P>, game: Game<'_>, slot: u32) -> Step
+    /// Handles ACK: rows 2 and 3 of Table 5.
+    pub(super) fn on_ack<P>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        election: ElectionContext<'_>,
+        slot: u32,
+    ) -> Progress
     where
         P: Process<Message = Message, Timer = Timer>,
     {
-        if !self.is_finalist() || self.panel.grant(slot).is_none() || game.is_sync() {
-            return Step::Stands;
+        if !self.is_finalist() || self.mediators.grant(slot).is_none() || election.is_sync() {
+            return Progress::Contending;
         }
         let view = cx.view();
         if self.stage == Stage::Potential {
-            // It was slower than those who were asked in its place.
-            cx.send(view.in_slot(slot as usize), Message::Potw { term: game.term });
-        } else if self.panel.granted() >= self.needed(view.group_len()) {
-            self.claim(cx, game);
+            // This mediator was slower than its replacement.
+            cx.send(view.in_slot(slot as usize), Message::Potw { term: election.term });
+        } else if self.mediators.granted() >= self.required(view.group_len()) {
+            self.send_potws(cx, election);
         }
-        Step::Stands
+        Progress::Contending
     }
 
-    /// Sends POTW to those who have said yes.
-    fn claim<P>(&mut self, cx: &mut Context<'_, P>, game: Game<'_>)
+    /// Sends POTW to the mediators that have granted.
+    fn send_potws<P>(&mut self, cx: &mut Context<'_, P>, election: ElectionContext<'_>)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
         (self.stage, self.grace) = (Stage::Potential, false);
         let view = cx.view();
-        for (slot, standing) in self.panel.iter() {
-            if standing == Standing::Granted {
-                cx.send(view.in_slot(slot as usize), Message::Potw { term: game.term });
+        for (slot, status) in self.mediators.iter() {
+            if status == MediatorStatus::Granted {
+                cx.send(view.in_slot(slot as usize), Message::Potw { term: election.term });
             }
         }
-        cx.set_timer(Timer::Contender, game.tau * ROUND_TRIP);
+        cx.set_timer(Timer::Contender, election.tau * ROUND_TRIP);
     }
 
-    /// NAK: row 4.
-    pub(super) fn on_nak(&self, slot: u32) -> Step {
-        if self.is_finalist() { Step::Lost(Some(slot)) } else { Step::Stands }
+    /// Handles NAK: row 4.
+    pub(super) fn on_nak(&self, slot: u32) -> Progress {
+        if self.is_finalist() { Progress::Lost(Some(slot)) } else { Progress::Contending }
     }
 
-    /// The positive response for POTW. Who has all of them need not wait for the rest of the two tau.
-    pub(super) fn on_potw_ack(&mut self, group: usize, slot: u32) -> Step {
-        let news = self.stage == Stage::Potential && self.panel.confirm(slot).is_some();
-        if news && self.panel.confirmed() >= self.needed(group) { Step::Won } else { Step::Stands }
+    /// Handles the positive response for POTW. With all responses the contender wins before the end of the two tau.
+    pub(super) fn on_potw_ack(&mut self, group: usize, slot: u32) -> Progress {
+        let is_new = self.stage == Stage::Potential && self.mediators.confirm(slot).is_some();
+        if is_new && self.mediators.confirmed() >= self.required(group) {
+            Progress::Won
+        } else {
+            Progress::Contending
+        }
     }
 
-    pub(super) fn on_timer<P>(&mut self, cx: &mut Context<'_, P>, game: Game<'_>) -> Step
+    pub(super) fn on_timer<P>(&mut self, cx: &mut Context<'_, P>, election: ElectionContext<'_>) -> Progress
     where
         P: Process<Message = Message, Timer = Timer>,
     {
         if self.stage == Stage::Ready {
-            self.next_round(cx, game);
-            return Step::Stands;
+            self.next_round(cx, election);
+            return Progress::Contending;
         }
-        let complete = self.stage != Stage::Potential && self.panel.is_unanimous();
+        let complete = self.stage != Stage::Potential && self.mediators.is_unanimous();
         if !self.grace && !complete {
-            // An answer that takes as long as it may arrives at this very moment.
+            // An answer with the maximum delay arrives at this very time.
             self.grace = true;
             cx.set_timer(Timer::Contender, Span::ZERO);
-            return Step::Stands;
+            return Progress::Contending;
         }
         self.grace = false;
-        let lenient = game.options.on_failure == OnFailure::NoNegative;
+        let lenient = election.options.on_failure == OnFailure::NoNegative;
         match self.stage {
-            Stage::Ready => Step::Stands,
-            Stage::First if lenient || self.panel.is_unanimous() => {
-                self.next_round(cx, game);
-                Step::Stands
+            Stage::Ready => Progress::Contending,
+            Stage::First if lenient || self.mediators.is_unanimous() => {
+                self.next_round(cx, election);
+                Progress::Contending
             }
-            Stage::First => Step::Lost(None),
-            Stage::Asked => self.top_up(cx, game),
-            // Row 5 of Table 5 asks for no more than that nobody has said no.
-            Stage::Potential if lenient || game.options.tables != Tables::Repaired => Step::Won,
-            Stage::Potential => Step::Lost(None),
+            Stage::First => Progress::Lost(None),
+            Stage::Asked => self.replace_unresponsive(cx, election),
+            // Row 5 of Table 5 only requires that no mediator has refused.
+            Stage::Potential if lenient || election.options.tables != Tables::Repaired => Progress::Won,
+            Stage::Potential => Progress::Lost(None),
         }
     }
 
-    /// Some do not answer: "every contender in the second phase needs to get a response from sqrt(n ln n)
-    /// other mediators", so others are asked in their place. At the end of a synchronous round with all
-    /// answers, it has won.
-    fn top_up<P>(&mut self, cx: &mut Context<'_, P>, game: Game<'_>) -> Step
+    /// Handles missing answers: "every contender in the second phase needs to get a response from sqrt(n ln n) other
+    /// mediators", so replacements are asked. At the end of a synchronous round with all answers, the contender has
+    /// won.
+    fn replace_unresponsive<P>(&mut self, cx: &mut Context<'_, P>, election: ElectionContext<'_>) -> Progress
     where
         P: Process<Message = Message, Timer = Timer>,
     {
         let group = cx.view().group_len();
-        let missing = self.needed(group).saturating_sub(self.panel.granted());
+        let missing = self.required(group).saturating_sub(self.mediators.granted());
         if missing == 0 {
-            return Step::Won;
+            return Progress::Won;
         }
-        if !game.is_sync() && game.options.tables != Tables::Repaired {
-            // Table 5 has no row for it.
-            return Step::Stands;
+        if !election.is_sync() && election.options.tables != Tables::Repaired {
+            // Table 5 has no row for this case.
+            return Progress::Contending;
         }
-        let fresh = missing.min(group - self.panel.len());
-        if fresh > 0 && self.tries < TRIES {
-            self.tries += 1;
-            self.ask_finally(cx, game, fresh);
-            return Step::Stands;
+        let fresh = missing.min(group - self.mediators.len());
+        if fresh > 0 && self.replacements < MAX_REPLACEMENTS {
+            self.replacements += 1;
+            self.send_reqs(cx, election, fresh);
+            return Progress::Contending;
         }
-        match game.options.on_failure {
-            OnFailure::AllPositive => Step::Lost(None),
-            OnFailure::NoNegative if game.is_sync() => Step::Won,
+        match election.options.on_failure {
+            OnFailure::AllPositive => Progress::Lost(None),
+            OnFailure::NoNegative if election.is_sync() => Progress::Won,
             OnFailure::NoNegative => {
-                self.claim(cx, game);
-                Step::Stands
+                self.send_potws(cx, election);
+                Progress::Contending
             }
         }
     }
 
-    /// It is out, and says so where that matters: in the second phase to all that may stand by it ("to the
-    /// rest"; printed, Table 5 has "to all"), and in the first to those that hold it for later rounds.
-    pub(super) fn drop_out<P>(&self, cx: &mut Context<'_, P>, game: Game<'_>, refused_by: Option<u32>)
-    where
+    /// Sends DEC after a loss, where required: in the second phase to all mediators that may have granted ("to the
+    /// rest"; as printed, Table 5 has "to all"), and in the first phase to those that hold the contender for later
+    /// rounds.
+    pub(super) fn drop_out<P>(
+        &self,
+        cx: &mut Context<'_, P>,
+        election: ElectionContext<'_>,
+        refused_by: Option<u32>,
+    ) where
         P: Process<Message = Message, Timer = Timer>,
     {
-        let informs = if self.is_finalist() { !game.is_sync() } else { game.options.reuse };
-        if !informs {
+        let sends_dec = if self.is_finalist() { !election.is_sync() } else { election.options.reuse };
+        if !sends_dec {
             return;
         }
-        let to_all = self.is_finalist() && game.options.tables != Tables::Repaired;
+        let to_all = self.is_finalist() && election.options.tables != Tables::Repaired;
         let view = cx.view();
-        for (slot, _) in self.panel.iter().filter(|&(slot, _)| to_all || Some(slot) != refused_by) {
-            cx.send(view.in_slot(slot as usize), Message::Dec { term: game.term });
+        for (slot, _) in self.mediators.iter().filter(|&(slot, _)| to_all || Some(slot) != refused_by) {
+            cx.send(view.in_slot(slot as usize), Message::Dec { term: election.term });
         }
     }
 }

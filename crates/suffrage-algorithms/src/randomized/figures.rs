@@ -1,62 +1,63 @@
-//! What a run is measured by.
+//! Metrics of a run.
 
 use super::member::Member;
 use super::options::Options;
 use super::rounds::Tournament;
 use suffrage_core::Figure;
 
-/// What contenders have come to in the last election of a run, counted over all processes.
+/// The summary of the last election of a run, counted over all processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// How many processes there are.
+pub struct RunSummary {
+    /// The number of processes.
     pub processes: usize,
-    /// Which election it was.
+    /// The election.
     pub term: u32,
-    /// How many have won.
+    /// The number of winners.
     pub winners: usize,
-    /// How many took part in each round of the first phase: those of round 1 come first.
+    /// The number of contenders in each round of the first phase, from round 1.
     pub contenders: Vec<usize>,
-    /// How many contended at all.
-    pub stood: usize,
-    /// How many got into the second phase.
+    /// The number of all contenders.
+    pub all_contenders: usize,
+    /// The number of contenders in the second phase.
     pub finalists: usize,
-    /// How many rounds the winner took, the second phase being one; of several, the most.
+    /// The number of rounds of the winner, with the second phase as one; of several winners, the maximum.
     pub rounds: Option<u32>,
-    /// How long the winner took, in thousandths of tau; of several, the longest.
+    /// The time of the winner, in thousandths of tau; of several winners, the maximum.
     pub time: Option<u32>,
-    /// How long anybody was in the second phase, in thousandths of tau.
+    /// The longest time of a contender in the second phase, in thousandths of tau.
     pub longest_second_phase: u32,
-    /// Over how many edges of an overlay all walks went.
+    /// The number of overlay edges of all walks.
     pub hops: u64,
 }
 
-impl Tally {
-    /// Counts the processes of a run.
-    pub fn of<'a>(members: impl Iterator<Item = &'a Member>) -> Tally {
-        let mut tally = Tally::default();
+impl RunSummary {
+    /// Summarises the final states of a run.
+    pub fn of<'a>(members: impl Iterator<Item = &'a Member>) -> RunSummary {
+        let mut summary = RunSummary::default();
         for member in members {
-            tally.processes += 1;
-            if member.term() > tally.term {
-                // Those before took part in an earlier election only.
-                tally = Tally { processes: tally.processes, term: member.term(), ..Tally::default() };
+            summary.processes += 1;
+            if member.term() > summary.term {
+                // The processes before took part only in an earlier election.
+                summary =
+                    RunSummary { processes: summary.processes, term: member.term(), ..RunSummary::default() };
             }
-            if member.term() == tally.term {
-                tally.take_in(member);
+            if member.term() == summary.term {
+                summary.add(member);
             }
         }
-        tally
+        summary
     }
 
-    fn take_in(&mut self, member: &Member) {
-        let standing = member.contender().map(|it| (it.round(), it.is_finalist(), it.hops()));
-        let over = member.record().map(|it| (it.round, it.finalist, it.hops));
-        let Some((round, finalist, hops)) = standing.or(over) else { return };
+    fn add(&mut self, member: &Member) {
+        let current = member.contender().map(|it| (it.round(), it.is_finalist(), it.hops()));
+        let finished = member.record().map(|it| (it.round, it.finalist, it.hops));
+        let Some((round, finalist, hops)) = current.or(finished) else { return };
         let round = usize::from(round);
         if self.contenders.len() < round {
             self.contenders.resize(round, 0);
         }
         self.contenders[..round].iter_mut().for_each(|contenders| *contenders += 1);
-        self.stood += 1;
+        self.all_contenders += 1;
         self.finalists += usize::from(finalist);
         self.hops += hops;
         let Some(record) = member.record() else { return };
@@ -68,16 +69,16 @@ impl Tally {
         }
     }
 
-    /// What a run with these options is measured by.
+    /// The metrics of a run with these options.
     pub fn figures(&self, options: &Options) -> Vec<Figure> {
         let in_tau = |thousandths: u32| f64::from(thousandths) / 1e3;
         let mut figures = vec![
             Figure::share("winners_0", self.winners == 0),
             Figure::share("winners_1", self.winners == 1),
             Figure::share("winners_2_or_more", self.winners > 1),
-            Figure::amount("contenders", self.stood as f64),
+            Figure::amount("contenders", self.all_contenders as f64),
         ];
-        // Rounds that nobody came to are there with nobody in them, so that means over runs are right.
+        // Rounds without contenders are reported as 0, so that means over runs are correct.
         let size = self.processes as u64;
         let planned = Tournament { size, mode: options.mode, rounds: options.rounds }.first_phase();
         for round in 0..self.contenders.len().max(planned.into()) {
@@ -95,7 +96,7 @@ impl Tally {
     }
 }
 
-/// The figures of a run.
+/// The metrics of a run.
 pub(crate) fn of<'a>(options: &Options, members: impl Iterator<Item = &'a Member>) -> Vec<Figure> {
-    Tally::of(members).figures(options)
+    RunSummary::of(members).figures(options)
 }

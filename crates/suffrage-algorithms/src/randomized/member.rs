@@ -1,45 +1,45 @@
-//! A process: contender and mediator in one, in one election after another.
+//! A process, which is contender and mediator at once, in one election after another.
 
-use super::contender::{Contender, Game, Step};
-use super::docket::{Docket, Petition};
-use super::mediator::{Answer, Claim, Mediator, Ruling};
+use super::contender::{Contender, ElectionContext, Progress};
+use super::mediator::{Answer, Claim, Mediator, MediatorOutput};
 use super::message::{Message, Timer};
 use super::options::{Mode, Options, Tables};
+use super::sync_mediator::{PendingRequest, SyncMediator};
 use super::vector::Vector;
 use suffrage_core::{Announcement, Command, Context, NodeId, Process, Span, Term};
 
-/// Whom a process believes in.
+/// The winner that a process follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Winner {
-    /// Of which election.
+    /// The election.
     pub term: u32,
-    /// Its random number: of two winners of one election, the greater is believed in.
+    /// The winner's random number: of two winners of one election, processes follow the greater.
     pub number: u64,
-    /// Who.
+    /// The winner.
     pub id: NodeId,
 }
 
-/// What became of a contender.
+/// The result of a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// Whether it won: "a process that has not received negative responses from any mediator".
+    /// True if the contender won: "a process that has not received negative responses from any mediator".
     pub won: bool,
-    /// Whether it got into the second phase.
+    /// True if the contender got into the second phase.
     pub finalist: bool,
-    /// The last round of the first phase that it took part in.
+    /// The last round of the first phase that the contender took part in.
     pub round: u8,
-    /// How long it was in the first phase, in thousandths of tau.
+    /// The time in the first phase, in thousandths of tau.
     pub first_phase: u32,
-    /// How long it was in the second phase, in thousandths of tau.
+    /// The time in the second phase, in thousandths of tau.
     pub second_phase: u32,
-    /// Over how many edges of an overlay its walks went.
+    /// The number of overlay edges of the contender's walks.
     pub hops: u64,
 }
 
-/// What a process is as a mediator, from the first request on.
+/// The mediator state of a process, from the first request on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Mediation {
-    Sync(Docket),
+enum MediatorRole {
+    Sync(SyncMediator),
     Async { vector: Vector, second: Mediator },
 }
 
@@ -47,65 +47,72 @@ enum Mediation {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Member {
     options: Options,
-    /// The election it takes part in, from 1.
+    /// The election that the process takes part in, from 1.
     term: u32,
     winner: Option<Winner>,
     record: Option<Record>,
-    // What not everybody needs at a time is kept apart, so that a million of them fit.
+    // State that few processes need at a time is boxed, so that a million processes fit into memory.
     contender: Option<Box<Contender>>,
-    mediation: Option<Box<Mediation>>,
+    mediator_role: Option<Box<MediatorRole>>,
 }
 
 impl Member {
     pub(crate) fn new(options: &Options) -> Member {
-        Member { options: *options, term: 0, winner: None, record: None, contender: None, mediation: None }
+        Member {
+            options: *options,
+            term: 0,
+            winner: None,
+            record: None,
+            contender: None,
+            mediator_role: None,
+        }
     }
 
-    /// The election it takes part in, from 1; zero before the first.
+    /// The election that the process takes part in, from 1; zero before the first.
     pub fn term(&self) -> u32 {
         self.term
     }
 
-    /// Whom it believes in.
+    /// The winner that the process follows.
     pub fn winner(&self) -> Option<Winner> {
         self.winner
     }
 
-    /// The contender it is, while it stands.
+    /// The contender state, while the process contends.
     pub fn contender(&self) -> Option<&Contender> {
         self.contender.as_deref()
     }
 
-    /// What became of it as a contender in the present election.
+    /// The result of the process as a contender in the current election.
     pub fn record(&self) -> Option<Record> {
         self.record
     }
 
-    /// The mediator of the asynchronous second phase it is, if it was ever asked anything.
+    /// The mediator of the asynchronous second phase; `None` before the first request.
     pub fn mediator(&self) -> Option<&Mediator> {
-        match self.mediation.as_deref() {
-            Some(Mediation::Async { second, .. }) => Some(second),
+        match self.mediator_role.as_deref() {
+            Some(MediatorRole::Async { second, .. }) => Some(second),
             _ => None,
         }
     }
 
-    /// The mediator of the synchronous protocol it is, if it was ever asked anything.
-    pub fn docket(&self) -> Option<&Docket> {
-        match self.mediation.as_deref() {
-            Some(Mediation::Sync(docket)) => Some(docket),
+    /// The mediator of the synchronous protocol; `None` before the first request.
+    pub fn sync_mediator(&self) -> Option<&SyncMediator> {
+        match self.mediator_role.as_deref() {
+            Some(MediatorRole::Sync(sync_mediator)) => Some(sync_mediator),
             _ => None,
         }
     }
 
-    /// The vector V of the asynchronous first phase, if it was ever asked anything.
+    /// The vector V of the asynchronous first phase; `None` before the first request.
     pub fn vector(&self) -> Option<&Vector> {
-        match self.mediation.as_deref() {
-            Some(Mediation::Async { vector, .. }) => Some(vector),
+        match self.mediator_role.as_deref() {
+            Some(MediatorRole::Async { vector, .. }) => Some(vector),
             _ => None,
         }
     }
 
-    /// Whether the present election is over as far as it knows.
+    /// Returns whether the current election is over as far as the process knows.
     fn is_decided(&self) -> bool {
         self.winner.is_some_and(|winner| winner.term == self.term)
     }
@@ -114,8 +121,8 @@ impl Member {
         self.options.tau.unwrap_or(cx.delay_bound())
     }
 
-    /// Moves on to a later election.
-    fn enter<P>(&mut self, cx: &mut Context<'_, P>, term: u32)
+    /// Moves to a later election.
+    fn enter_election<P>(&mut self, cx: &mut Context<'_, P>, term: u32)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
@@ -123,7 +130,7 @@ impl Member {
         if self.contender.take().is_some() {
             cx.cancel_timer(Timer::Contender);
         }
-        if self.mediation.take().is_some() {
+        if self.mediator_role.take().is_some() {
             cx.cancel_timer(Timer::Mediator);
         }
     }
@@ -132,24 +139,25 @@ impl Member {
     where
         P: Process<Message = Message, Timer = Timer>,
     {
-        // Leadership cannot be handed over: whoever wants another leader calls an election.
+        // Leadership cannot be handed over: an application that wants another leader calls an election.
         if command == Command::Campaign && self.contender.is_none() {
             self.contend(cx);
         }
     }
 
-    /// Stands in the present election if there is one it has not stood in yet, and in the next otherwise.
+    /// Contends in the current election, or in the next one if the current election is decided or the process has
+    /// already contended in it.
     fn contend<P>(&mut self, cx: &mut Context<'_, P>)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
         if self.term == 0 || self.record.is_some() || self.is_decided() {
-            self.enter(cx, self.term.saturating_add(1));
+            self.enter_election(cx, self.term.saturating_add(1));
         }
         let options = self.options;
-        let game = Game { options: &options, term: self.term, tau: self.tau(cx) };
+        let election = ElectionContext { options: &options, term: self.term, tau: self.tau(cx) };
         let mut contender = Box::new(Contender::new(cx, &options));
-        contender.begin(cx, game);
+        contender.begin(cx, election);
         self.contender = Some(contender);
     }
 
@@ -159,10 +167,10 @@ impl Member {
     {
         if self.winner.is_some_and(|winner| winner.id == peer) {
             cx.announce(Announcement::Undecided);
-            // Its election stays decided: the next one is called.
+            // The election of the suspected winner stays decided: the next one is called.
             let term = self.winner.take().map_or(0, |winner| winner.term);
             if self.term == term {
-                self.enter(cx, self.term.saturating_add(1));
+                self.enter_election(cx, self.term.saturating_add(1));
             }
             if self.contender.is_none() {
                 self.contend(cx);
@@ -170,7 +178,7 @@ impl Member {
         }
     }
 
-    /// A winner tells one that was out of reach.
+    /// Announces this process, if it is the winner, to a peer that was unreachable.
     pub(crate) fn on_restore<P>(&mut self, cx: &mut Context<'_, P>, peer: NodeId)
     where
         P: Process<Message = Message, Timer = Timer>,
@@ -192,7 +200,7 @@ impl Member {
             return self.on_late_message(cx, from, &message);
         }
         if term > self.term {
-            self.enter(cx, term);
+            self.enter_election(cx, term);
         }
         match message {
             Message::Request { round, .. } => self.on_request(cx, from, round),
@@ -208,7 +216,7 @@ impl Member {
         }
     }
 
-    /// Of an election that is over: who stands in it learns that there is a later one.
+    /// Handles a message of an earlier election: its sender learns the later one.
     fn on_late_message<P>(&mut self, cx: &mut Context<'_, P>, from: NodeId, message: &Message)
     where
         P: Process<Message = Message, Timer = Timer>,
@@ -230,34 +238,34 @@ impl Member {
         let Some(slot) = view.slot_of(from) else { return };
         let (slot, group, options) = (slot as u32, view.group_len(), self.options);
         let tau = options.tau.unwrap_or(cx.delay_bound());
-        let game = Game { options: &options, term: self.term, tau };
-        let step = match *answer {
-            Message::Positive { round, .. } => contender.on_positive(cx, game, slot, round),
-            Message::Negative { round, .. } => contender.on_negative(game, slot, round),
-            Message::Ack { .. } => contender.on_ack(cx, game, slot),
+        let election = ElectionContext { options: &options, term: self.term, tau };
+        let progress = match *answer {
+            Message::Positive { round, .. } => contender.on_positive(cx, election, slot, round),
+            Message::Negative { round, .. } => contender.on_negative(election, slot, round),
+            Message::Ack { .. } => contender.on_ack(cx, election, slot),
             Message::Nak { .. } => contender.on_nak(slot),
             Message::PotwAck { .. } => contender.on_potw_ack(group, slot),
-            _ => Step::Stands,
+            _ => Progress::Contending,
         };
-        self.conclude(cx, game, step);
+        self.conclude(cx, election, progress);
     }
 
-    /// Takes note of what became of the contender.
-    fn conclude<P>(&mut self, cx: &mut Context<'_, P>, game: Game<'_>, step: Step)
+    /// Records the result of the contender.
+    fn conclude<P>(&mut self, cx: &mut Context<'_, P>, election: ElectionContext<'_>, progress: Progress)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
-        let won = match step {
-            Step::Stands => return,
-            Step::Lost(_) => false,
-            Step::Won => true,
+        let won = match progress {
+            Progress::Contending => return,
+            Progress::Lost(_) => false,
+            Progress::Won => true,
         };
         let Some(contender) = self.contender.take() else { return };
         cx.cancel_timer(Timer::Contender);
         let finalist = contender.is_finalist();
         let ((began, second), now) = (contender.times(), cx.now());
         let thousandths =
-            |span: Span| (span.as_nanos() as f64 * 1e3 / game.tau.as_nanos() as f64).round() as u32;
+            |span: Span| (span.as_nanos() as f64 * 1e3 / election.tau.as_nanos() as f64).round() as u32;
         self.record = Some(Record {
             won,
             finalist,
@@ -266,15 +274,15 @@ impl Member {
             second_phase: thousandths(if finalist { now.since(second) } else { Span::ZERO }),
             hops: contender.hops(),
         });
-        if let Step::Lost(refused_by) = step {
-            return contender.drop_out(cx, game, refused_by);
+        if let Progress::Lost(refused_by) = progress {
+            return contender.drop_out(cx, election, refused_by);
         }
         let (term, number, id) = (self.term, contender.number(), cx.me());
         cx.multicast(Message::Elected { term, number });
-        self.believe(cx, Winner { term, number, id });
+        self.follow_winner(cx, Winner { term, number, id });
     }
 
-    fn believe<P: Process>(&mut self, cx: &mut Context<'_, P>, winner: Winner) {
+    fn follow_winner<P: Process>(&mut self, cx: &mut Context<'_, P>, winner: Winner) {
         if self.winner < Some(winner) {
             self.winner = Some(winner);
             cx.announce(Announcement::Elected { leader: winner.id, term: Term(winner.term.into()) });
@@ -285,11 +293,11 @@ impl Member {
     where
         P: Process<Message = Message, Timer = Timer>,
     {
-        self.believe(cx, Winner { term: self.term, number, id: from });
+        self.follow_winner(cx, Winner { term: self.term, number, id: from });
         if self.contender.is_some() && self.options.tables == Tables::Repaired {
             let options = self.options;
-            let game = Game { options: &options, term: self.term, tau: self.tau(cx) };
-            self.conclude(cx, game, Step::Lost(None));
+            let election = ElectionContext { options: &options, term: self.term, tau: self.tau(cx) };
+            self.conclude(cx, election, Progress::Lost(None));
         }
     }
 
@@ -300,17 +308,17 @@ impl Member {
         match timer {
             Timer::Contender => {
                 let options = self.options;
-                let game = Game { options: &options, term: self.term, tau: self.tau(cx) };
+                let election = ElectionContext { options: &options, term: self.term, tau: self.tau(cx) };
                 let Some(contender) = self.contender.as_deref_mut() else { return };
-                let step = contender.on_timer(cx, game);
-                self.conclude(cx, game, step);
+                let progress = contender.on_timer(cx, election);
+                self.conclude(cx, election, progress);
             }
-            Timer::Mediator => match self.mediation.as_deref_mut() {
-                Some(Mediation::Sync(docket)) => {
-                    let verdicts = docket.answer(self.options.reuse);
-                    for verdict in verdicts {
-                        let answer = Self::verdict(self.term, verdict.round, verdict.positive);
-                        cx.send(verdict.contender, answer);
+            Timer::Mediator => match self.mediator_role.as_deref_mut() {
+                Some(MediatorRole::Sync(sync_mediator)) => {
+                    let responses = sync_mediator.answer(self.options.reuse);
+                    for response in responses {
+                        let answer = Self::answer_message(self.term, response.round, response.positive);
+                        cx.send(response.contender, answer);
                     }
                 }
                 _ => self.mediate(cx, Mediator::on_timer),
@@ -318,8 +326,8 @@ impl Member {
         }
     }
 
-    /// The answer to a request of this round, or of the second phase.
-    fn verdict(term: u32, round: Option<u8>, positive: bool) -> Message {
+    /// The message for an answer in this round, or in the second phase.
+    fn answer_message(term: u32, round: Option<u8>, positive: bool) -> Message {
         match (round, positive) {
             (Some(round), true) => Message::Positive { term, round },
             (Some(round), false) => Message::Negative { term, round },
@@ -328,66 +336,69 @@ impl Member {
         }
     }
 
-    /// Whether a request is to be refused because the winner is known. The paper's mediators do not learn
-    /// of it.
-    fn refuses(&self) -> bool {
+    /// Returns whether requests are refused because the winner is known. The paper's mediators do not learn the
+    /// winner.
+    fn refuses_requests(&self) -> bool {
         self.is_decided() && self.options.tables == Tables::Repaired
     }
 
-    fn mediation(&mut self) -> &mut Mediation {
+    fn mediator_role(&mut self) -> &mut MediatorRole {
         let Options { mode, tables, .. } = self.options;
-        self.mediation.get_or_insert_with(|| {
+        self.mediator_role.get_or_insert_with(|| {
             Box::new(match mode {
-                Mode::Sync => Mediation::Sync(Docket::default()),
-                Mode::Async => Mediation::Async { vector: Vector::default(), second: Mediator::new(tables) },
+                Mode::Sync => MediatorRole::Sync(SyncMediator::default()),
+                Mode::Async => {
+                    MediatorRole::Async { vector: Vector::default(), second: Mediator::new(tables) }
+                }
             })
         })
     }
 
-    /// A request of the first phase.
+    /// Handles a request of the first phase.
     fn on_request<P>(&mut self, cx: &mut Context<'_, P>, contender: NodeId, round: u8)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
-        let (term, options, refuses) = (self.term, self.options, self.refuses());
-        match self.mediation() {
-            _ if refuses => cx.send(contender, Self::verdict(term, Some(round), false)),
-            Mediation::Async { vector, .. } => {
+        let (term, options, refuses_requests) = (self.term, self.options, self.refuses_requests());
+        match self.mediator_role() {
+            _ if refuses_requests => cx.send(contender, Self::answer_message(term, Some(round), false)),
+            MediatorRole::Async { vector, .. } => {
                 let positive = vector.admit(round, contender, options.mediator, options.reuse);
-                cx.send(contender, Self::verdict(term, Some(round), positive));
+                cx.send(contender, Self::answer_message(term, Some(round), positive));
             }
-            Mediation::Sync(_) => {
+            MediatorRole::Sync(_) => {
                 let claim = Claim { number: 0, contender };
-                self.enter_docket(cx, Petition { round: Some(round), claim });
+                self.queue_request(cx, PendingRequest { round: Some(round), claim });
             }
         }
     }
 
-    /// A request of the second phase.
+    /// Handles a request of the second phase.
     fn on_final_request<P>(&mut self, cx: &mut Context<'_, P>, claim: Claim)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
-        if self.refuses() {
+        if self.refuses_requests() {
             cx.send(claim.contender, Message::Nak { term: self.term });
         } else if self.options.mode == Mode::Sync {
-            self.enter_docket(cx, Petition { round: None, claim });
+            self.queue_request(cx, PendingRequest { round: None, claim });
         } else {
             self.mediate(cx, |mediator| mediator.on_request(claim));
         }
     }
 
-    /// Synchronously, a request is answered in the middle of the round, when all of the round are there.
-    fn enter_docket<P>(&mut self, cx: &mut Context<'_, P>, petition: Petition)
+    /// Queues a synchronous request, which is answered in the middle of the round, when all requests of the round
+    /// have arrived.
+    fn queue_request<P>(&mut self, cx: &mut Context<'_, P>, request: PendingRequest)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
         let (tau, now) = (self.tau(cx), cx.now());
-        let Mediation::Sync(docket) = self.mediation() else { return };
-        if docket.enter(petition) {
+        let MediatorRole::Sync(sync_mediator) = self.mediator_role() else { return };
+        if sync_mediator.add_request(request) {
             let options = self.options;
-            let game = Game { options: &options, term: self.term, tau };
-            cx.set_timer(Timer::Mediator, game.until(now, tau));
+            let election = ElectionContext { options: &options, term: self.term, tau };
+            cx.set_timer(Timer::Mediator, election.until(now, tau));
         }
     }
 
@@ -396,9 +407,9 @@ impl Member {
         P: Process<Message = Message, Timer = Timer>,
     {
         let reuse = self.options.reuse;
-        match self.mediation() {
-            Mediation::Sync(docket) => docket.release(contender),
-            Mediation::Async { vector, .. } => {
+        match self.mediator_role() {
+            MediatorRole::Sync(sync_mediator) => sync_mediator.release(contender),
+            MediatorRole::Async { vector, .. } => {
                 if reuse {
                     vector.release(contender);
                 }
@@ -407,14 +418,14 @@ impl Member {
         }
     }
 
-    /// Puts an input to the mediator of the asynchronous second phase, and carries its ruling out.
-    fn mediate<P>(&mut self, cx: &mut Context<'_, P>, input: impl FnOnce(&mut Mediator) -> Ruling)
+    /// Passes an input to the mediator of the asynchronous second phase, and executes its output.
+    fn mediate<P>(&mut self, cx: &mut Context<'_, P>, input: impl FnOnce(&mut Mediator) -> MediatorOutput)
     where
         P: Process<Message = Message, Timer = Timer>,
     {
         let (term, tau) = (self.term, self.tau(cx));
-        let Mediation::Async { second, .. } = self.mediation() else { return };
-        let Ruling { answers, timer } = input(second);
+        let MediatorRole::Async { second, .. } = self.mediator_role() else { return };
+        let MediatorOutput { answers, timer } = input(second);
         for (contender, answer) in answers.into_iter().flatten() {
             let answer = match answer {
                 Answer::Ack => Message::Ack { term },

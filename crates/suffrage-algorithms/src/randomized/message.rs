@@ -1,77 +1,76 @@
-//! What contenders and mediators say to each other, and what they wait for.
+//! Messages and timers of contenders and mediators.
 
 use serde::{Deserialize, Serialize};
 
-/// What is said. The kinds name the phase: those of the first are words, those of the second are the
-/// paper's capitals (Tables 3 and 4).
+/// The messages. Their names show the phase: those of the first phase are words, those of the second are the paper's
+/// capitals (Tables 3 and 4).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message {
     /// First phase, contender to mediator: "a request, along with a round number".
     Request {
-        /// Which election.
+        /// The election.
         term: u32,
-        /// Which round of the first phase, from 1.
+        /// The round of the first phase, from 1.
         round: u8,
     },
-    /// First phase, mediator to contender: go on.
+    /// First phase, mediator to contender: the positive response.
     Positive {
-        /// Which election.
+        /// The election.
         term: u32,
-        /// Which round.
+        /// The round.
         round: u8,
     },
     /// First phase, mediator to contender: the "decline message".
     Negative {
-        /// Which election.
+        /// The election.
         term: u32,
-        /// Which round.
+        /// The round.
         round: u8,
     },
     /// "A request from a contender to make the mediator recognize it as a potential winner"; in the
     /// synchronous protocol, the ordered pair of contender and number.
     Req {
-        /// Which election.
+        /// The election.
         term: u32,
         /// The contender's random number.
         number: u64,
     },
     /// "Positive Response for REQ".
     Ack {
-        /// Which election.
+        /// The election.
         term: u32,
     },
     /// "Negative Response for REQ, POTW messages".
     Nak {
-        /// Which election.
+        /// The election.
         term: u32,
     },
     /// "The requisite mediators have recognized it as a potential winner".
     Potw {
-        /// Which election.
+        /// The election.
         term: u32,
     },
     /// The positive response for POTW.
     PotwAck {
-        /// Which election.
+        /// The election.
         term: u32,
     },
     /// "To notify the mediator that the contender is dropping out as a contender."
     Dec {
-        /// Which election.
+        /// The election.
         term: u32,
     },
-    /// The winner to everybody: the paper does not say how they learn of it.
+    /// The winner to all processes; the paper does not say how they learn of it.
     Elected {
-        /// Which election.
+        /// The election.
         term: u32,
-        /// The winner's random number: should there be two, the greater is believed in.
+        /// The winner's random number: of two winners, processes follow the greater.
         number: u64,
     },
 }
 
 impl Message {
-    /// Which phase a kind of message belongs to: `first`, `second`, or the winner's `announcement`. None for
-    /// what is no kind of these.
+    /// The phase of a kind of message: `first`, `second`, or the winner's `announcement`. `None` for other kinds.
     pub fn phase(kind: &str) -> Option<&'static str> {
         match kind {
             "Request" | "Positive" | "Negative" => Some("first"),
@@ -81,7 +80,7 @@ impl Message {
         }
     }
 
-    /// Which election it belongs to.
+    /// The election of the message.
     #[inline]
     pub fn term(&self) -> u32 {
         match *self {
@@ -109,15 +108,15 @@ suffrage_core::message_kinds!(Message {
     Potw as "POTW",
     PotwAck as "POTW-ACK",
     Dec as "DEC",
-    Elected: apart,
+    Elected: uncounted,
 });
 
-/// What is waited for.
+/// The timers of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timer {
-    /// As a contender: answers, or the next round.
+    /// The contender's wait for answers or for the next round is over.
     Contender,
-    /// As a mediator: the end of safe, post-safe or close-safe; synchronously, the moment to answer.
+    /// The mediator's safe, post-safe or close-safe state ends; synchronously, the answers are due.
     Mediator,
 }
 

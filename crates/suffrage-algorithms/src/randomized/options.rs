@@ -1,9 +1,9 @@
-//! What can be set about `randomized` and `probabilistic-quorum`.
+//! Options of `randomized` and `probabilistic-quorum`.
 
 use suffrage_core::parameters::switch_parameter;
 use suffrage_core::{Parameter, Span};
 
-/// What is known about time.
+/// The timing model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// A common clock, rounds of two message delays (section 3).
@@ -12,22 +12,22 @@ pub enum Mode {
     Async,
 }
 
-/// How many rounds the first phase has.
+/// The number of rounds of the first phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rounds {
-    /// As many as leave two contenders alone without a finalist in no more than so many elections of a
-    /// million.
+    /// The largest number of rounds for which, of exactly two contenders, no finalist remains in at most `ppm` of a
+    /// million elections.
     Auto {
-        /// How many of a million.
+        /// The accepted number per million.
         ppm: u32,
     },
     /// `log n - log log^6 n`, as printed.
     Paper,
     /// `log2 n - 1`, as in Figure 1.
     Figure1,
-    /// `log2 n`, the order of magnitude that the theorems speak of.
+    /// `log2 n`, the order of magnitude in the theorems.
     Log2,
-    /// So many.
+    /// A fixed number.
     Fixed(u8),
 }
 
@@ -37,80 +37,80 @@ impl Default for Rounds {
     }
 }
 
-/// What becomes of the fraction of `sigma_j`.
+/// The rounding of `sigma_j`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rounding {
-    /// Up.
+    /// Rounds up.
     Ceil,
-    /// To the nearest.
+    /// Rounds to the nearest number.
     Nearest,
-    /// Up or down by chance, so that the mean is right.
+    /// Rounds up or down at random, so that the mean is exact.
     Random,
 }
 
-/// To whom a mediator of the asynchronous first phase says yes (section 4.1).
+/// The acceptance rule of a mediator in the asynchronous first phase (section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FirstPhase {
-    /// To the first of each round.
+    /// Accepts the first contender of each round.
     First,
-    /// The same, but to nobody in a round before the highest it has heard of.
+    /// Accepts the first contender of each round, but none in a round before the highest that it has seen.
     HighestRound,
 }
 
-/// What a contender makes of mediators that do not answer (section 5).
+/// The reaction of a contender to mediators that do not answer (section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OnFailure {
-    /// It goes on only if all answers were positive: the second approach, which the paper adopts.
+    /// The contender continues only if all answers are positive: the second approach, which the paper adopts.
     AllPositive,
-    /// It goes on as long as no answer is negative: the first approach.
+    /// The contender continues as long as no answer is negative: the first approach.
     NoNegative,
 }
 
-/// Which rules the asynchronous second phase follows.
+/// The rules of the asynchronous second phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tables {
-    /// Tables 5 to 7 letter by letter: an idle mediator sends no ACK, so that nobody ever wins.
+    /// Tables 5 to 7 letter by letter: an idle mediator sends no ACK, so that no contender ever wins.
     Literal,
-    /// Tables 5 to 7 without two slips of the pen that the text contradicts: row 1 sends its ACK, and the
-    /// arguments of the last `init` of Table 7 stand in order.
+    /// Tables 5 to 7 without two typographical errors that the text contradicts: row 1 sends its ACK, and the
+    /// arguments of the last `init` of Table 7 are in order.
     Printed,
-    /// With everything mended that is known to be wrong.
+    /// Tables 5 to 7 with all known errors repaired.
     Repaired,
 }
 
-/// How mediators are found where processes know only their neighbours in an overlay.
+/// The random walk that finds mediators where processes know only their neighbours in an overlay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Walk {
-    /// By Metropolis and Hastings: uniform in the end.
+    /// A Metropolis-Hastings walk, whose stationary distribution is uniform.
     Metropolis,
-    /// To any neighbour: in proportion to degree in the end.
+    /// A simple random walk, whose stationary distribution is proportional to the degrees.
     Naive,
 }
 
-/// What can be set about the algorithm.
+/// The options of the algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// What is known about time.
+    /// The timing model.
     pub mode: Mode,
-    /// How many rounds the first phase has.
+    /// The number of rounds of the first phase.
     pub rounds: Rounds,
-    /// What becomes of the fraction of `sigma_j`.
+    /// The rounding of `sigma_j`.
     pub rounding: Rounding,
-    /// To whom a mediator of the asynchronous first phase says yes.
+    /// The acceptance rule of a mediator in the asynchronous first phase.
     pub mediator: FirstPhase,
-    /// Whether a round's mediators take part in the next rounds, and only the missing ones are asked.
+    /// True if a round's mediators take part in the next rounds, and only the missing ones are asked.
     pub reuse: bool,
-    /// What a contender makes of mediators that do not answer.
+    /// The reaction of a contender to mediators that do not answer.
     pub on_failure: OnFailure,
-    /// Which rules the asynchronous second phase follows.
+    /// The rules of the asynchronous second phase.
     pub tables: Tables,
-    /// tau; none for the delay bound.
+    /// tau; the delay bound if `None`.
     pub tau: Option<Span>,
-    /// What contenders take the size of the group for: a factor drawn between these, in thousandths.
+    /// The range of the factor by which contenders misestimate the size of the group, in thousandths.
     pub estimate: (u32, u32),
-    /// How mediators are found in an overlay.
+    /// The random walk that finds mediators in an overlay.
     pub walk: Walk,
-    /// How many steps a walk takes; none for as many as the overlay asks for.
+    /// The number of steps of a walk; `None` for the mixing steps of the overlay.
     pub steps: Option<u32>,
 }
 
@@ -132,7 +132,7 @@ impl Default for Options {
     }
 }
 
-/// A [`Parameter`] that takes one of some words.
+/// A [`Parameter`] with one of several words as its value.
 macro_rules! words_parameter {
     ($name:literal, $field:ident, $help:literal, $($word:literal => $value:expr),+ $(,)?) => {
         Parameter {
@@ -150,7 +150,7 @@ macro_rules! words_parameter {
             },
             show: |options| match options.$field {
                 $(value if value == $value => $word.to_string(),)+
-                _ => unreachable!("every value has its word"),
+                _ => unreachable!("every value has a word"),
             },
         }
     };
@@ -167,7 +167,7 @@ pub(crate) const MODE: Parameter<Options> = words_parameter!(
 pub(crate) const ROUNDS: Parameter<Options> = Parameter {
     name: "rounds",
     value: "auto[:EPS]|paper|figure1|log2|K",
-    help: "How many rounds the first phase has: as many as leave two contenders alone without a finalist \
+    help: "Number of rounds of the first phase: the largest for which two contenders are left without a finalist \
            with probability EPS at most (0.01 unless given); as printed, log n - log log^6 n; as in Figure 1, \
            log2 n - 1; log2 n; or a number",
     set: |options, text| read_rounds(text).map(|rounds| options.rounds = rounds),
@@ -203,14 +203,14 @@ fn read_rounds(text: &str) -> Result<Rounds, String> {
 
 pub(crate) const ROUNDING: Parameter<Options> = words_parameter!(
     "rounding", rounding,
-    "What becomes of the fraction in a number of mediators",
+    "Rounding of the number of mediators",
     "ceil" => Rounding::Ceil, "nearest" => Rounding::Nearest, "random" => Rounding::Random,
 );
 
 pub(crate) const MEDIATOR: Parameter<Options> = words_parameter!(
     "mediator", mediator,
-    "To whom a mediator of the asynchronous first phase says yes: the first of each round, or the same but \
-     to nobody in a round before the highest it has heard of",
+    "Acceptance rule of a mediator in the asynchronous first phase: the first contender of each round, or the \
+     same without rounds before the highest that it has seen",
     "first" => FirstPhase::First, "highest-round" => FirstPhase::HighestRound,
 );
 
@@ -222,21 +222,21 @@ pub(crate) const REUSE: Parameter<Options> = switch_parameter!(
 
 pub(crate) const ON_FAILURE: Parameter<Options> = words_parameter!(
     "on-failure", on_failure,
-    "When a contender goes on: if all its mediators say yes, or if none says no",
+    "Condition for a contender to continue: all its mediators answer positively, or none negatively",
     "all-positive" => OnFailure::AllPositive, "no-negative" => OnFailure::NoNegative,
 );
 
 pub(crate) const TABLES: Parameter<Options> = words_parameter!(
     "tables", tables,
-    "Rules of the asynchronous second phase: Tables 5 to 7 letter by letter, the same without two slips of \
-     the pen, or mended",
+    "Rules of the asynchronous second phase: Tables 5 to 7 letter by letter, the same without two \
+     typographical errors, or repaired",
     "literal" => Tables::Literal, "printed" => Tables::Printed, "repaired" => Tables::Repaired,
 );
 
 pub(crate) const TAU: Parameter<Options> = Parameter {
     name: "tau",
     value: "TIME|delay-bound",
-    help: "The longest that contenders and mediators expect a message to take",
+    help: "Message delay bound that contenders and mediators assume",
     set: |options, text| {
         options.tau = match text {
             "delay-bound" => None,
@@ -244,7 +244,7 @@ pub(crate) const TAU: Parameter<Options> = Parameter {
                 .filter(|tau| !tau.is_zero()),
         };
         if options.tau.is_none() && text != "delay-bound" {
-            return Err("no time at all to answer in".to_string());
+            return Err("must be more than 0: mediators need time to answer".to_string());
         }
         Ok(())
     },
@@ -254,8 +254,8 @@ pub(crate) const TAU: Parameter<Options> = Parameter {
 pub(crate) const ESTIMATE: Parameter<Options> = Parameter {
     name: "n-estimate",
     value: "FACTOR|LOW..HIGH",
-    help: "What contenders take the size of the group for, as a multiple of it: one for all, or one of its \
-           own for each, drawn between two, each octave as likely as another",
+    help: "Estimate of the size of the group by contenders, as a multiple of it: one factor for all, or one for \
+           each, drawn log-uniformly between two",
     set: |options, text| {
         let factor = |text: &str| match text.parse::<f64>() {
             Ok(factor) if (0.001..=1_000.0).contains(&factor) => Ok((factor * 1_000.0).round() as u32),
@@ -277,15 +277,15 @@ pub(crate) const ESTIMATE: Parameter<Options> = Parameter {
 
 pub(crate) const WALK: Parameter<Options> = words_parameter!(
     "walk", walk,
-    "How mediators are found with --topology power-law: by a Metropolis-Hastings walk, which is uniform, or \
-     by a naive one, which favours those of many neighbours",
+    "Random walk that finds mediators with --topology power-law: Metropolis-Hastings, which is uniform, or \
+     naive, which favours processes with many neighbours",
     "metropolis" => Walk::Metropolis, "naive" => Walk::Naive,
 );
 
 pub(crate) const STEPS: Parameter<Options> = Parameter {
     name: "walk-steps",
     value: "STEPS|auto",
-    help: "How many steps such a walk takes",
+    help: "Number of steps of the random walk",
     set: |options, text| {
         options.steps = match text {
             "auto" => None,
@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_read_as_they_are_shown_or_refused_by_name() {
+    fn values_parse_as_they_print_and_invalid_values_are_rejected() {
         let mut options = Options::default();
         for (parameter, value) in [
             (&ROUNDS, "auto:0.001"),

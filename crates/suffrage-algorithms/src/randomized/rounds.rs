@@ -1,40 +1,40 @@
-//! How many rounds the first phase has, and how many mediators a contender asks in each (section 3.1).
+//! The number of rounds of the first phase, and the number of mediators that a contender asks in each (section 3.1).
 //!
-//! The paper's number of rounds, `log n - log log^6 n`, is below one for every n under 6 x 10^8, and that
-//! of its Figure 1, `log2 n - 1`, often kills everybody. What limits the number of rounds is not the case of
-//! n contenders but that of two, who have nobody else to survive them: synchronously, two that meet at a
-//! mediator both lose. `auto` is the largest number of rounds for which that happens with at most a given
-//! probability, exactly calculated.
+//! The paper's number of rounds, `log n - log log^6 n`, is below one for every n under 6 x 10^8, and that of its
+//! Figure 1, `log2 n - 1`, often eliminates all contenders. The limit on the number of rounds comes not from n
+//! contenders but from two, which have no third to survive them: synchronously, two that meet at a mediator both
+//! lose. `auto` is the largest number of rounds for which that happens with at most a given probability, calculated
+//! exactly.
 
 use super::options::{Mode, Rounding, Rounds};
 use suffrage_core::Rng;
 
-/// No group needs more rounds: there are fewer than 2^63 processes.
-const MOST: u8 = 63;
+/// The maximum number of rounds: there are fewer than 2^63 processes.
+const MAX_ROUNDS: u8 = 63;
 
-/// What everybody who takes the group to be of this size plays by.
+/// The rules of an election for an assumed size of the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tournament {
-    /// n, or what it is taken for.
+    /// n, or its estimate.
     pub size: u64,
-    /// Synchronous or not.
+    /// The timing model.
     pub mode: Mode,
-    /// How many rounds the first phase has.
+    /// The rule for the number of rounds of the first phase.
     pub rounds: Rounds,
 }
 
 impl Tournament {
-    /// Whether the first phase has such a round. The first is number 1.
+    /// Returns whether the first phase has this round. The first round is number 1.
     ///
-    /// With `auto`, each round is decided on when it comes, so that a million contenders need not all
-    /// calculate the whole: half of them never ask about the second.
+    /// With `auto`, each round is decided when it is reached, so that a million contenders need not all calculate
+    /// the whole number: half of them never reach the second round.
     pub fn has_round(self, round: u8) -> bool {
-        round <= MOST
+        round <= MAX_ROUNDS
             && match self.rounds {
                 Rounds::Auto { ppm } => {
                     self.size > 2
                         && sigma(self.size, round) < sigma_last(self.size) as f64
-                        && nobody_of_two(self.size, self.mode, round) <= f64::from(ppm) / 1e6
+                        && no_finalist_of_two(self.size, self.mode, round) <= f64::from(ppm) / 1e6
                 }
                 Rounds::Paper => f64::from(round) <= paper_rounds(self.size),
                 Rounds::Figure1 => u32::from(round) < self.size.max(1).ilog2(),
@@ -43,12 +43,12 @@ impl Tournament {
             }
     }
 
-    /// How many rounds the first phase has.
+    /// The number of rounds of the first phase.
     pub fn first_phase(self) -> u8 {
-        (1..=MOST).take_while(|&round| self.has_round(round)).last().unwrap_or(0)
+        (1..=MAX_ROUNDS).take_while(|&round| self.has_round(round)).last().unwrap_or(0)
     }
 
-    /// How many mediators a contender asks in this round of the first phase.
+    /// The number of mediators that a contender asks in this round of the first phase.
     pub fn mediators(self, round: u8, rounding: Rounding, rng: &mut Rng) -> usize {
         let exact = sigma(self.size, round).min(self.size as f64);
         let whole = match rounding {
@@ -56,7 +56,7 @@ impl Tournament {
             Rounding::Nearest => exact.round(),
             Rounding::Random => exact.floor() + f64::from(u8::from(rng.chance(exact - exact.floor()))),
         };
-        // A round without a mediator would be none.
+        // A round needs at least one mediator.
         (whole as usize).max(1)
     }
 }
@@ -72,8 +72,8 @@ pub fn expected_contenders(size: u64, round: u8) -> f64 {
     size as f64 / libm::exp2(f64::from(round) - 1.0)
 }
 
-/// `sigma_j` of the first phase, not yet a whole number: the root of `n ln 2 / (E[X_j] - 1)`. Where one
-/// contender or none is to be expected, everybody is asked.
+/// `sigma_j` of the first phase, before rounding: the root of `n ln 2 / (E[X_j] - 1)`. Where one contender or none
+/// is expected, all processes are asked.
 pub fn sigma(size: u64, round: u8) -> f64 {
     let others = expected_contenders(size, round) - 1.0;
     let all = size as f64;
@@ -87,20 +87,18 @@ pub fn sigma_last(size: u64) -> usize {
     (exact.ceil() as u64).clamp(1, size.max(1)) as usize
 }
 
-/// From how many numbers a contender draws its own: "a random integer in the range [0..n^4]", as far as 64
-/// bits reach.
+/// The size of the range of random numbers: "a random integer in the range [0..n^4]", as far as 64 bits reach.
 pub fn number_range(size: u64) -> u64 {
     size.checked_pow(4).and_then(|range| range.checked_add(1)).unwrap_or(u64::MAX)
 }
 
-/// The chance that two sets of `s` among `size` have exactly 0, 1, 2, … members in common, one after the
-/// other (hypergeometric).
-fn common(size: u64, s: u64) -> impl Iterator<Item = f64> {
+/// The probabilities that two sets of `s` among `size` have exactly 0, 1, 2, … members in common (hypergeometric).
+fn intersection_sizes(size: u64, s: u64) -> impl Iterator<Item = f64> {
     let (n, s) = (size as f64, s.min(size) as f64);
-    // At least 2s - n are in common.
+    // At least 2s - n members are in common.
     let least = (2.0 * s - n).max(0.0);
     let first = if least > 0.0 {
-        // 1 / C(n, s) times C(s, least): both complements lie apart.
+        // 1 / C(n, s) times C(s, least): the complements are disjoint.
         (0..(n - s) as u64).map(|i| (s - i as f64) / (n - i as f64)).product()
     } else {
         (0..s as u64).map(|i| (n - s - i as f64) / (n - i as f64)).product()
@@ -113,48 +111,47 @@ fn common(size: u64, s: u64) -> impl Iterator<Item = f64> {
     zeros.chain(std::iter::successors(Some((least, first)), step).map(|(_, chance)| chance))
 }
 
-/// The chance that two sets of `s` among `size`, each uniform, have a member in common.
-pub fn meet(size: u64, s: u64) -> f64 {
-    1.0 - common(size, s).next().unwrap_or(0.0)
+/// The probability that two uniform sets of `s` among `size` have a member in common.
+pub fn intersection_probability(size: u64, s: u64) -> f64 {
+    1.0 - intersection_sizes(size, s).next().unwrap_or(0.0)
 }
 
-/// The chance that, of two contenders alone, neither gets through the first so many rounds.
+/// The probability that, of exactly two contenders, neither gets through the given number of rounds.
 ///
-/// Synchronously, both lose as soon as they meet: `1 - prod (1 - p_j)`. Asynchronously, the first to
-/// arrive survives, so that both lose only if they have several mediators in common and are not first in
-/// the same order at all of them, which are taken to be in random order: with k in common, of chance
-/// `1 - 2^(1-k)`; and once one has lost, the other is alone.
-pub fn nobody_of_two(size: u64, mode: Mode, rounds: u8) -> f64 {
-    let (mut nobody, mut both) = (0.0, 1.0);
+/// Synchronously, both lose as soon as they meet: `1 - prod (1 - p_j)`. Asynchronously, the first to arrive
+/// survives. Both lose only if they have several mediators in common and neither is first at all of them. The order
+/// at the mediators is taken as random: with k in common, the probability is `1 - 2^(1-k)`. Once one has lost, the
+/// other is the only contender.
+pub fn no_finalist_of_two(size: u64, mode: Mode, rounds: u8) -> f64 {
+    let (mut no_finalist, mut both) = (0.0, 1.0);
     for round in 1..=rounds {
         let s = sigma(size, round).ceil() as u64;
-        let apart = 1.0 - meet(size, s);
+        let apart = 1.0 - intersection_probability(size, s);
         let destroyed = match mode {
             Mode::Sync => 1.0 - apart,
             Mode::Async => {
-                // With so many in common that 2^(1-k) is nothing, both are as good as lost.
+                // With so many in common that 2^(1-k) is negligible, both lose.
                 let one_survives = |(k, chance): (usize, f64)| match k {
                     0 | 1 => chance,
                     _ => chance * libm::exp2(1.0 - k as f64),
                 };
-                let survives: f64 = common(size, s).take(64).enumerate().map(one_survives).sum();
+                let survives: f64 = intersection_sizes(size, s).take(64).enumerate().map(one_survives).sum();
                 (1.0 - survives).max(0.0)
             }
         };
-        nobody += both * destroyed;
+        no_finalist += both * destroyed;
         both *= apart;
     }
-    nobody
+    no_finalist
 }
 
-/// Mean field: how many of so many contenders go on to the next round (ALGORITHMS.md, section 6), where
-/// each asks `s` mediators. Synchronously `X (1 - p)^(X - 1)`; asynchronously
-/// `(n / s^2)(1 - exp(-s^2 X / n))`.
+/// The mean-field number of contenders that go on to the next round (ALGORITHMS.md, section 6), where each asks `s`
+/// mediators. Synchronously `X (1 - p)^(X - 1)`; asynchronously `(n / s^2)(1 - exp(-s^2 X / n))`.
 pub fn survivors(size: u64, mode: Mode, s: f64, contenders: f64) -> f64 {
     let load = s * s / size as f64;
     match mode {
         Mode::Sync => {
-            let p = meet(size, s.round() as u64);
+            let p = intersection_probability(size, s.round() as u64);
             contenders * libm::pow(1.0 - p, (contenders - 1.0).max(0.0))
         }
         Mode::Async => (1.0 - libm::exp(-load * contenders)) / load,
@@ -172,16 +169,16 @@ mod tests {
     /// Figure 1: n = 8, "the first phase consists of log2 8 - 1 = 2 rounds"; one ball, two balls, five.
     #[test]
     fn figure_1_has_one_ball_then_two_then_five() {
-        let game = tournament(8, Mode::Sync, Rounds::Figure1);
-        assert_eq!(game.first_phase(), 2);
+        let schedule = tournament(8, Mode::Sync, Rounds::Figure1);
+        assert_eq!(schedule.first_phase(), 2);
         let rng = &mut Rng::new(0);
-        let balls = [1, 2].map(|round| game.mediators(round, Rounding::Ceil, rng));
+        let balls = [1, 2].map(|round| schedule.mediators(round, Rounding::Ceil, rng));
         assert_eq!((balls, sigma_last(8)), ([1, 2], 5));
     }
 
     /// "log n - log log^6 n" leaves no first phase below about 6 x 10^8.
     #[test]
-    fn the_printed_number_of_rounds_is_none_for_any_usual_group() {
+    fn the_printed_number_of_rounds_is_zero_for_any_usual_group() {
         for size in [1, 2, 8, 50_000, 1_000_000, 500_000_000] {
             assert_eq!(tournament(size, Mode::Sync, Rounds::Paper).first_phase(), 0, "{size}");
         }
@@ -190,31 +187,31 @@ mod tests {
         assert!(paper_rounds(600_000_000) < 0.0 && paper_rounds(630_000_000) > 0.0);
     }
 
-    /// The product of ALGORITHMS.md against counting: two pairs of 5 lie apart in 3 of 10 cases.
+    /// The product of ALGORITHMS.md against counting: two pairs of 5 are disjoint in 3 of 10 cases.
     #[test]
-    fn the_chance_to_meet_is_exact() {
-        assert!((meet(5, 2) - 0.7).abs() < 1e-12);
-        assert!((meet(8, 1) - 0.125).abs() < 1e-12);
-        assert_eq!(meet(8, 5), 1.0, "five of eight always meet");
+    fn the_intersection_probability_is_exact() {
+        assert!((intersection_probability(5, 2) - 0.7).abs() < 1e-12);
+        assert!((intersection_probability(8, 1) - 0.125).abs() < 1e-12);
+        assert_eq!(intersection_probability(8, 5), 1.0, "five of eight always meet");
         for (size, s) in [(5, 2), (8, 5), (8, 4), (100, 9), (10, 10)] {
-            assert!((common(size, s).sum::<f64>() - 1.0).abs() < 1e-9, "{size} {s}");
+            assert!((intersection_sizes(size, s).sum::<f64>() - 1.0).abs() < 1e-9, "{size} {s}");
         }
-        let two_of_five: Vec<f64> = common(5, 2).collect();
+        let two_of_five: Vec<f64> = intersection_sizes(5, 2).collect();
         assert!((two_of_five[1] - 0.6).abs() < 1e-12 && (two_of_five[2] - 0.1).abs() < 1e-12);
-        let five_of_eight: Vec<f64> = common(8, 5).collect();
+        let five_of_eight: Vec<f64> = intersection_sizes(8, 5).collect();
         assert_eq!(five_of_eight[..2], [0.0, 0.0]);
         assert!((five_of_eight[2] - 10.0 / 56.0).abs() < 1e-12, "{five_of_eight:?}");
     }
 
     #[test]
-    fn auto_is_the_largest_number_of_rounds_within_its_chance() {
+    fn auto_is_the_largest_number_of_rounds_within_its_probability() {
         for mode in [Mode::Sync, Mode::Async] {
             for size in [100, 1_000, 50_000, 1_000_000] {
                 for ppm in [1_000, 10_000, 100_000] {
                     let rounds = tournament(size, mode, Rounds::Auto { ppm }).first_phase();
                     let most = f64::from(ppm) / 1e6;
-                    assert!(nobody_of_two(size, mode, rounds) <= most, "{size} {mode:?} {ppm}");
-                    assert!(nobody_of_two(size, mode, rounds + 1) > most, "{size} {mode:?} {ppm}");
+                    assert!(no_finalist_of_two(size, mode, rounds) <= most, "{size} {mode:?} {ppm}");
+                    assert!(no_finalist_of_two(size, mode, rounds + 1) > most, "{size} {mode:?} {ppm}");
                 }
             }
         }
@@ -223,16 +220,16 @@ mod tests {
         assert_eq!(tournament(1_000_000, Mode::Sync, Rounds::default()).first_phase(), 13);
     }
 
-    /// Rounding is what makes the first rounds halve faster than by half (Lemma 1): 0.83 becomes 1.
+    /// Rounding makes the first rounds let fewer than half through (Lemma 1): 0.83 becomes 1.
     #[test]
-    fn fractions_are_rounded_as_asked() {
-        let game = tournament(1_000_000, Mode::Sync, Rounds::default());
+    fn fractions_are_rounded_as_configured() {
+        let schedule = tournament(1_000_000, Mode::Sync, Rounds::default());
         assert!((sigma(1_000_000, 1) - 0.8326).abs() < 1e-3);
         let rng = &mut Rng::new(1);
-        let mut by = |rounding| [1, 4, 5].map(|round| game.mediators(round, rounding, rng));
+        let mut by = |rounding| [1, 4, 5].map(|round| schedule.mediators(round, rounding, rng));
         assert_eq!((by(Rounding::Ceil), by(Rounding::Nearest)), ([1, 3, 4], [1, 2, 3]));
-        // 2.35: of 10,000 draws 3,548 are expected to be 3, give or take 48; six of those.
-        let threes = (0..10_000).filter(|_| game.mediators(4, Rounding::Random, rng) == 3).count();
+        // 2.35: of 10,000 draws 3,548 are expected to be 3, with a standard deviation of 48; the tolerance is six of those.
+        let threes = (0..10_000).filter(|_| schedule.mediators(4, Rounding::Random, rng) == 3).count();
         assert!(threes.abs_diff(3_548) < 288, "{threes}");
     }
 }

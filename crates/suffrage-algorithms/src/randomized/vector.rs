@@ -3,24 +3,24 @@
 use super::options::FirstPhase;
 use suffrage_core::NodeId;
 
-/// Whom a mediator has said yes to, round by round. Only the entries that are set are kept.
+/// The accepted contender of each round. Only the entries that are set are stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Vector {
     entries: Vec<(u8, NodeId)>,
 }
 
 impl Vector {
-    /// Entry j of V; none for zero.
+    /// Entry j of V; `None` for zero.
     pub fn entry(&self, round: u8) -> Option<NodeId> {
         self.entries.iter().find(|(other, _)| *other == round).map(|&(_, contender)| contender)
     }
 
-    /// Whether a request is answered positively: "if entry j in V at M is zero, M sends a positive response
-    /// […] and sets the entry j". With `held`, whoever was accepted in any round and has not dropped out
-    /// takes part in all later ones (`--reuse-mediators`).
+    /// Answers a request, and returns whether the answer is positive: "if entry j in V at M is zero, M sends a
+    /// positive response […] and sets the entry j". With `held`, a contender that was accepted in any round and has
+    /// not dropped out takes part in all later rounds (`--reuse-mediators`).
     pub fn admit(&mut self, round: u8, contender: NodeId, rule: FirstPhase, held: bool) -> bool {
         if let Some(winner) = self.entry(round) {
-            // The network may have doubled the request.
+            // The request may be a duplicate.
             return winner == contender;
         }
         let highest = self.entries.iter().map(|&(round, _)| round).max();
@@ -33,7 +33,7 @@ impl Vector {
         admitted
     }
 
-    /// A contender has dropped out, and its mediators take part no longer.
+    /// Removes a contender that has dropped out.
     pub fn release(&mut self, contender: NodeId) {
         self.entries.retain(|&(_, other)| other != contender);
     }
@@ -52,10 +52,10 @@ mod tests {
         (1..=4).map(name).collect()
     }
 
-    /// Figure 2: (a) nothing; (b) after a request from A for round 1; (c) after one from B for round 3;
-    /// (d) after one from another for round 3, which "receives a negative response".
+    /// Figure 2: (a) empty; (b) after a request from A for round 1; (c) after one from B for round 3; (d) after one
+    /// from another contender for round 3, which "receives a negative response".
     #[test]
-    fn figure_2() {
+    fn entries_are_set_as_in_figure_2() {
         let mut vector = Vector::default();
         assert_eq!(shown(&vector), "0000");
         assert!(vector.admit(1, A, FirstPhase::First, false));
@@ -72,7 +72,7 @@ mod tests {
     /// "A better solution […] would require M to send a negative response to any request with round number
     /// smaller than the index of the highest entry in V".
     #[test]
-    fn the_better_solution_refuses_earlier_rounds() {
+    fn highest_round_refuses_earlier_rounds() {
         let mut vector = Vector::default();
         assert!(vector.admit(3, B, FirstPhase::HighestRound, false));
         assert!(!vector.admit(2, C, FirstPhase::HighestRound, false));
@@ -80,13 +80,13 @@ mod tests {
     }
 
     #[test]
-    fn a_doubled_request_has_the_same_answer() {
+    fn a_duplicated_request_gets_the_same_answer() {
         let mut vector = Vector::default();
         assert!(vector.admit(1, A, FirstPhase::First, false) && vector.admit(1, A, FirstPhase::First, false));
     }
 
     #[test]
-    fn one_that_is_held_takes_part_until_it_drops_out() {
+    fn a_held_contender_takes_part_until_it_drops_out() {
         let mut vector = Vector::default();
         assert!(vector.admit(1, A, FirstPhase::First, true));
         assert!(!vector.admit(2, B, FirstPhase::First, true) && vector.admit(2, A, FirstPhase::First, true));

@@ -1,54 +1,54 @@
-//! What processes on a ring say, and what they wait for.
+//! Messages and timers of the ring algorithms.
 
 use serde::{Deserialize, Serialize};
 
 use super::Token;
 use suffrage_core::{NodeId, Term};
 
-/// One election: greater if of a later term, or of the same and called by a higher id.
+/// One election. A run is greater if its term is greater, or if its term is equal and its initiator has a higher id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Run {
-    /// Above every term its initiator had heard of.
+    /// A term above all terms that the initiator had observed.
     pub term: Term,
-    /// Who called it.
+    /// The process that called the election.
     pub initiator: NodeId,
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Which run.
+    /// The run.
     pub run: Run,
-    /// How often the outcome has been sent round before.
+    /// The number of earlier circulations of the outcome.
     pub round: u32,
-    /// Who leads.
+    /// The leader.
     pub leader: NodeId,
 }
 
-/// What processes on a ring say.
+/// The messages of the ring algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message<T> {
-    /// An election goes round.
+    /// A circulating election.
     Election {
-        /// The sender's number for this hop; 0 if it is not to be acknowledged.
+        /// The sender's number of this hop; 0 if no acknowledgement is required.
         hop: u32,
-        /// Which election.
+        /// The election.
         run: Run,
-        /// What it has gathered so far.
+        /// The information gathered so far.
         token: T,
     },
-    /// Its outcome goes round.
+    /// A circulating outcome.
     Elected {
-        /// The sender's number for this hop; 0 if it is not to be acknowledged.
+        /// The sender's number of this hop; 0 if no acknowledgement is required.
         hop: u32,
         /// The outcome.
         outcome: Outcome,
     },
-    /// "The run you passed on is of the past."
+    /// "The run you passed on is outdated."
     Outdated {
         /// The run that was passed on.
         run: Run,
-        /// The highest term heard of.
+        /// The highest term that the sender has observed.
         term: Term,
     },
     /// "Your message has arrived."
@@ -59,7 +59,7 @@ pub enum Message<T> {
 }
 
 impl<T> Message<T> {
-    /// The number of the hop, if it is to be acknowledged.
+    /// The number of the hop, if an acknowledgement is required.
     #[inline]
     pub(super) fn hop(&self) -> Option<u32> {
         match self {
@@ -78,20 +78,20 @@ impl<T> Message<T> {
 suffrage_core::message_kinds!(<T: Token> Message<T> {
     Election,
     Elected as (T::OUTCOME),
-    Outdated: apart,
-    Ack: apart,
+    Outdated: uncounted,
+    Ack: uncounted,
 });
 
-/// What a process waits for.
+/// The timers of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timer {
-    /// The acknowledgement of a hop.
+    /// The acknowledgement of a hop is overdue.
     Hop,
-    /// The outcome of a run it has passed on, or the return of the one it has sent round.
+    /// The outcome of a run that was passed on, or the return of a circulated outcome, is overdue.
     Outcome,
-    /// As a leader: the next time to have its outcome go round.
+    /// The leader is due to circulate its outcome again.
     Reaffirm,
-    /// As a follower: the next round of the leader's outcome.
+    /// A follower has missed the next round of the leader's outcome.
     Leader,
 }
 

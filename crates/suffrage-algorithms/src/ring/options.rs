@@ -1,4 +1,4 @@
-//! What can be set about a ring algorithm.
+//! Options of the ring algorithms.
 
 use std::marker::PhantomData;
 
@@ -6,17 +6,17 @@ use super::Token;
 use suffrage_core::Parameter;
 use suffrage_core::parameters;
 
-/// What is done about a run that somebody's failure keeps from ending.
+/// Repair of a run that a failure keeps from ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Repair {
-    /// Whoever has passed an `Election` on and waits for the outcome in vain calls another; first the
-    /// predecessor of the one that has to conclude the run. "But what if predecessor also fails? And
-    /// its predecessor also fails? (and so on)" (cs425, "Fixing for failures"): then its predecessor.
+    /// A process that has passed an `Election` on and does not get the outcome in time calls another election. The
+    /// predecessor of the process that has to conclude the run times out first. "But what if predecessor also fails?
+    /// And its predecessor also fails? (and so on)" (cs425, "Fixing for failures"): then its predecessor.
     pub timeouts: bool,
-    /// Whoever has passed an `Election` on and then suspects the one that has to conclude the run, or
-    /// the best so far, calls another (cs425, "Fixing for failures (2)"). Alone, it needs a detector
-    /// that sees every failure: a process that is gone for less than the detector takes to notice may
-    /// take a token with it, and nobody ever asks for it.
+    /// A process that has passed an `Election` on and then suspects the process that has to conclude the run, or the
+    /// best process so far, calls another election (cs425, "Fixing for failures (2)"). This repair alone needs a
+    /// detector that detects every failure: a token is lost for good with a process that restarts before the
+    /// detector notices its crash.
     pub detector: bool,
 }
 
@@ -28,20 +28,20 @@ impl Repair {
         Repair { timeouts: false, detector: false },
     ];
 
-    /// Nothing is done: the algorithm as printed.
+    /// Returns whether there is no repair: the algorithm as published.
     pub fn is_none(self) -> bool {
         !self.timeouts && !self.detector
     }
 }
 
-/// What can be set about a ring algorithm; times in message delays.
+/// The options of the ring algorithms; times in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// How long to wait for the acknowledgement of a hop: more than a round trip.
+    /// The time to wait for the acknowledgement of a hop: more than a round trip.
     pub hop_timeout: Option<u64>,
-    /// What is done about failures during an election.
+    /// The repair of failures during an election.
     pub repair: Repair,
-    /// How often a leader has its outcome go round again.
+    /// The period at which a leader circulates its outcome again.
     pub reaffirm: Option<u64>,
 }
 
@@ -51,25 +51,25 @@ impl Default for Options {
     }
 }
 
-/// The options one by one.
-struct Table<T>(PhantomData<T>);
+/// The parameters of the algorithm `T`.
+struct ParameterTable<T>(PhantomData<T>);
 
-impl<T: Token> Table<T> {
+impl<T: Token> ParameterTable<T> {
     const PARAMETERS: &'static [Parameter<Options>] = &[
         Parameter {
             name: "hop-timeout",
             value: "DELAYS|off",
-            help: "How long to wait for a successor's acknowledgement before the next one is tried, in message delays; `off`: no acknowledgements, only suspects are skipped",
+            help: "Time to wait for a successor's acknowledgement before the next successor is tried, in message delays; `off`: no acknowledgements, only suspected processes are skipped",
             set: |options, text| parameters::optional_delays(text).map(|delays| options.hop_timeout = delays),
             show: |options| parameters::show_optional(options.hop_timeout),
         },
         Parameter {
             name: "repair",
             value: T::REPAIRS,
-            help: "What is done about a failure that keeps an election from ending: a time-out, the failure detector, both, or nothing",
+            help: "Repair of an election that a failure keeps from ending: by a time-out, by the failure detector, by both, or none",
             set: |options, text| match T::REPAIRS.split('|').position(|name| name == text) {
-                Some(place) => {
-                    options.repair = Repair::ALL[place];
+                Some(index) => {
+                    options.repair = Repair::ALL[index];
                     Ok(())
                 }
                 None => Err(format!("`{text}` is none of {}", T::REPAIRS.replace('|', ", "))),
@@ -82,7 +82,7 @@ impl<T: Token> Table<T> {
         Parameter {
             name: "reaffirm",
             value: "DELAYS|off",
-            help: "How often the leader announces itself again, in message delays: for networks that lose messages",
+            help: "Period at which the leader announces itself again, in message delays: for networks that lose messages",
             set: |options, text| parameters::optional_delays(text).map(|delays| options.reaffirm = delays),
             show: |options| parameters::show_optional(options.reaffirm),
         },
@@ -91,6 +91,6 @@ impl<T: Token> Table<T> {
 
 impl Options {
     pub(super) const fn parameters<T: Token>() -> &'static [Parameter<Options>] {
-        Table::<T>::PARAMETERS
+        ParameterTable::<T>::PARAMETERS
     }
 }

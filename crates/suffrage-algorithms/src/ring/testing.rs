@@ -1,4 +1,4 @@
-//! A ring on a table: processes and a queue of messages, without time.
+//! A test harness for rings: processes and a queue of messages, without time.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ pub(crate) fn elected<T>(run: Run, round: u32, leader: u64) -> Message<T> {
     Message::Elected { hop: 0, outcome: Outcome { run, round, leader: NodeId(leader) } }
 }
 
-/// No acknowledgements, and the given repair.
+/// Options without acknowledgements and with the given repair.
 pub(crate) fn options<T: Token>(repair: &str) -> Options {
     let mut options = Options::default();
     for (name, value) in [("repair", repair), ("hop-timeout", "off")] {
@@ -28,8 +28,8 @@ pub(crate) fn options<T: Token>(repair: &str) -> Options {
     options
 }
 
-/// One process, and what it does.
-pub(crate) struct One<T: Token> {
+/// One process under test, and its effects.
+pub(crate) struct RingProcess<T: Token> {
     pub(crate) process: Ring<T>,
     pub(crate) roster: Roster,
     pub(crate) now: Time,
@@ -37,29 +37,32 @@ pub(crate) struct One<T: Token> {
     recorder: Recorder<Ring<T>>,
 }
 
-impl<T: Token> Clone for One<T> {
-    fn clone(&self) -> One<T> {
+impl<T: Token> Clone for RingProcess<T> {
+    fn clone(&self) -> RingProcess<T> {
         let (process, roster) = (self.process.clone(), self.roster.clone());
-        One { process, roster, now: self.now, slot: self.slot, recorder: Recorder::new(1) }
+        RingProcess { process, roster, now: self.now, slot: self.slot, recorder: Recorder::new(1) }
     }
 }
 
-impl<T: Token> One<T> {
+impl<T: Token> RingProcess<T> {
     /// Process `me` of a ring in the given order.
-    pub(crate) fn new(order: &[u64], me: u64, options: Options) -> One<T> {
+    pub(crate) fn new(order: &[u64], me: u64, options: Options) -> RingProcess<T> {
         let roster = Roster::listed(order.iter().copied().map(NodeId).collect()).unwrap();
         let slot = roster.slot(NodeId(me)).unwrap();
         let process = Ring::new(NodeId(me), &options);
-        One { process, roster, now: Time::ZERO, slot, recorder: Recorder::new(1) }
+        RingProcess { process, roster, now: Time::ZERO, slot, recorder: Recorder::new(1) }
     }
 
-    fn input(&mut self, act: impl FnOnce(&mut Ring<T>, &mut Context<'_, Ring<T>>)) -> Vec<Effect<Ring<T>>> {
+    fn input(
+        &mut self,
+        handle: impl FnOnce(&mut Ring<T>, &mut Context<'_, Ring<T>>),
+    ) -> Vec<Effect<Ring<T>>> {
         let mut cx = self.recorder.context(self.now, self.roster.view(self.slot), DELAY);
-        act(&mut self.process, &mut cx);
+        handle(&mut self.process, &mut cx);
         self.recorder.take()
     }
 
-    pub(crate) fn hear(&mut self, from: u64, message: Message<T>) -> Vec<Effect<Ring<T>>> {
+    pub(crate) fn receive(&mut self, from: u64, message: Message<T>) -> Vec<Effect<Ring<T>>> {
         self.input(|process, cx| process.on_message(cx, NodeId(from), message))
     }
 
@@ -75,8 +78,8 @@ impl<T: Token> One<T> {
         self.input(|process, cx| process.on_start(cx, Start::Fresh))
     }
 
-    /// Lets the timer run out.
-    pub(crate) fn run_out(&mut self, timer: Timer, after: Span) -> Vec<Effect<Ring<T>>> {
+    /// Advances the clock and lets the timer expire.
+    pub(crate) fn expire(&mut self, timer: Timer, after: Span) -> Vec<Effect<Ring<T>>> {
         self.now = self.now + after;
         self.input(|process, cx| process.on_timer(cx, timer))
     }
@@ -89,7 +92,7 @@ impl<T: Token> One<T> {
         self.input(|process, cx| process.on_restore(cx, NodeId(peer)))
     }
 
-    pub(crate) fn rank_changes(&mut self, id: u64, attribute: i64) -> Vec<Effect<Ring<T>>> {
+    pub(crate) fn set_attribute(&mut self, id: u64, attribute: i64) -> Vec<Effect<Ring<T>>> {
         self.roster.set_attribute(NodeId(id), attribute);
         self.input(|process, cx| process.on_view_change(cx))
     }
@@ -103,11 +106,11 @@ pub(crate) fn send<T: Token>(to: u64, message: Message<T>) -> Effect<Ring<T>> {
     Effect::Send { to: NodeId(to), message }
 }
 
-pub(crate) fn believe<T: Token>(leader: u64, term: u64) -> Effect<Ring<T>> {
+pub(crate) fn announce_leader<T: Token>(leader: u64, term: u64) -> Effect<Ring<T>> {
     Effect::Announce(Announcement::Elected { leader: NodeId(leader), term: Term(term) })
 }
 
-/// What was sent, to whom.
+/// The sent messages, each with its addressee.
 pub(crate) fn sent<T: Token>(effects: &[Effect<Ring<T>>]) -> Vec<(u64, Message<T>)> {
     let sends = effects.iter().filter_map(|effect| match effect {
         Effect::Send { to, message } => Some((to.0, message.clone())),
@@ -116,7 +119,7 @@ pub(crate) fn sent<T: Token>(effects: &[Effect<Ring<T>>]) -> Vec<(u64, Message<T
     sends.collect()
 }
 
-/// How long the timer was set for.
+/// The duration of the timer, in message delays.
 pub(crate) fn timer<T: Token>(effects: &[Effect<Ring<T>>], wanted: Timer) -> Option<u64> {
     effects.iter().find_map(|effect| match effect {
         Effect::SetTimer { timer, after } if *timer == wanted => Some(after.as_nanos() / DELAY.as_nanos()),
@@ -125,26 +128,27 @@ pub(crate) fn timer<T: Token>(effects: &[Effect<Ring<T>>], wanted: Timer) -> Opt
 }
 
 /// All processes of a ring, and the messages between them.
-pub(crate) struct Table<T: Token> {
-    processes: Vec<One<T>>,
+pub(crate) struct TestRing<T: Token> {
+    processes: Vec<RingProcess<T>>,
     queue: VecDeque<(u64, u64, Message<T>)>,
     dead: Vec<u64>,
     sent: Vec<Message<T>>,
 }
 
-impl<T: Token> Table<T> {
-    pub(crate) fn new(order: &[u64], options: Options) -> Table<T> {
-        let processes = order.iter().map(|&id| One::new(order, id, options)).collect();
-        Table { processes, queue: VecDeque::new(), dead: Vec::new(), sent: Vec::new() }
+impl<T: Token> TestRing<T> {
+    pub(crate) fn new(order: &[u64], options: Options) -> TestRing<T> {
+        let processes = order.iter().map(|&id| RingProcess::new(order, id, options)).collect();
+        TestRing { processes, queue: VecDeque::new(), dead: Vec::new(), sent: Vec::new() }
     }
 
     pub(crate) fn at(
         &mut self,
         id: u64,
-        act: impl FnOnce(&mut One<T>) -> Vec<Effect<Ring<T>>>,
-    ) -> &mut Table<T> {
-        let one = self.processes.iter_mut().find(|one| one.roster.id(one.slot).0 == id).unwrap();
-        for (to, message) in sent(&act(one)) {
+        handle: impl FnOnce(&mut RingProcess<T>) -> Vec<Effect<Ring<T>>>,
+    ) -> &mut TestRing<T> {
+        let process =
+            self.processes.iter_mut().find(|process| process.roster.id(process.slot).0 == id).unwrap();
+        for (to, message) in sent(&handle(process)) {
             self.sent.push(message.clone());
             self.queue.push_back((id, to, message));
         }
@@ -155,36 +159,38 @@ impl<T: Token> Table<T> {
         self.dead.push(id);
     }
 
-    /// Delivers messages, oldest first, until there are none left or `limit` have been.
-    pub(crate) fn deliver(&mut self, limit: usize) -> &mut Table<T> {
+    /// Delivers messages, oldest first, until none is left or `limit` messages are delivered.
+    pub(crate) fn deliver(&mut self, limit: usize) -> &mut TestRing<T> {
         for _ in 0..limit {
             let Some((from, to, message)) = self.queue.pop_front() else { break };
             if !self.dead.contains(&to) {
-                self.at(to, |one| one.hear(from, message));
+                self.at(to, |process| process.receive(from, message));
             }
         }
         self
     }
 
-    /// How many messages were sent: those the sources count, and the others.
+    /// The number of sent messages that the sources count, and the number of the others.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let count = self.sent.iter().filter(|message| kind_of(message).counted).count();
         (count, self.sent.len() - count)
     }
 
-    /// How many messages of this name were sent.
+    /// The number of sent messages of this name.
     pub(crate) fn count(&self, name: &str) -> usize {
         self.sent.iter().filter(|message| kind_of(message).name == name).count()
     }
 
-    pub(crate) fn is_quiet(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Whom the live processes believe in, each once.
+    /// The distinct leaders that the live processes believe in.
     pub(crate) fn leaders(&self) -> Vec<Option<u64>> {
-        let live = self.processes.iter().filter(|one| !self.dead.contains(&one.roster.id(one.slot).0));
-        let mut leaders: Vec<_> = live.map(|one| one.process.outlook.leader().map(|id| id.0)).collect();
+        let live =
+            self.processes.iter().filter(|process| !self.dead.contains(&process.roster.id(process.slot).0));
+        let mut leaders: Vec<_> =
+            live.map(|process| process.process.belief.leader().map(|id| id.0)).collect();
         leaders.sort_unstable();
         leaders.dedup();
         leaders

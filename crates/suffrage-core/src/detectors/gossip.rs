@@ -1,4 +1,4 @@
-//! The gossip detector: heartbeats are counted, and the counts are passed on at random.
+//! The gossip detector: processes count their heartbeats and spread the counters by gossip.
 //!
 //! Source: van Renesse, Minsky and Hayden, "A gossip-style failure detection service", 1998.
 //!
@@ -9,30 +9,32 @@
 //!      an increase: restore p;   2 T_fail without one: forget p's counter
 //! ```
 //!
-//! Model: loss, delays and clocks matter little, since news come by many ways.
+//! Model: loss, delays and clock differences matter little, since a counter arrives by many paths.
 //!
-//! Cost: one message per process and period, with a counter for each member, and up to one more where
-//! members are suspected, in proportion to their share. A counter takes
-//! O(log N) periods to reach everybody, so T_fail must grow with log N for the same share of mistakes.
+//! Cost: one message per process and period, with a counter for each member, and up to one more where members are
+//! suspected, in proportion to their share. A counter takes O(log N) periods to reach all members. For a constant
+//! share of false suspicions, T_fail must therefore grow with log N.
 //!
-//! Detection: T_fail after the last increase that reached the observer, which may have been on its way
-//! for O(log N) periods.
+//! Detection: T_fail after the last increase that reached the observer. That increase may have spread for O(log N)
+//! periods.
 //!
-//! Not promised: that a peer which is not suspected can be reached. News goes round a cut that is one way
-//! or leaves somebody in between, and the messages that meet the cut are lost without a suspicion; set
-//! algorithms as for a network that loses messages. Mistakes never end by themselves: at any moment a
-//! counter has stood still for t periods with a probability of about exp(-t).
+//! Not promised: that a peer which is not suspected is reachable. Gossip goes round a partition that is one-way or
+//! leaves a common neighbour. Messages that hit such a partition are lost without a suspicion; configure algorithms
+//! as for a network that loses messages. False suspicions never stop: at any moment a counter has not increased for
+//! t periods with a probability of about exp(-t).
 //!
-//! Readings, where the paper is silent:
-//! - One that is suspected is no longer gossiped about: else who has forgotten it would learn of it
-//!   anew from who has not. That is what T_cleanup = 2 T_fail is for (section 2).
-//! - Gossip goes to any member, suspected or not, so that a partition ends when it is healed. If the member
-//!   is suspected, it goes to one that is not as well: otherwise the few that are left of many would
-//!   hardly hear of each other.
-//! - Counters begin with the number of the start, which is saved: one that comes back is above what it
-//!   was. If the disk is gone, its clock stands in for that number, so the clock must not have gone
-//!   back; if it has, the others welcome it once they have forgotten it.
-//! - The first gossip comes at a random moment of the first period: real processes do not start at once.
+//! Interpretations, where the paper leaves the behaviour open:
+//! - The counter of a suspected member is no longer gossiped. Otherwise a process that has forgotten the member
+//!   would learn it again from a process that has not. T_cleanup = 2 T_fail serves that purpose (section 2).
+//! - Gossip goes to any member, suspected or not, so that a partition is overcome once it heals. If the chosen
+//!   member is suspected, gossip also goes to a member that is not suspected. Otherwise a few survivors among many
+//!   crashed members would rarely receive gossip from each other.
+//! - A counter starts with the generation, the number of starts, which is persistent: a restarted process counts
+//!   above its former counter. If the disk is lost, the clock replaces the generation, so the clock must not have
+//!   gone back. If the clock has gone back, the other members restore the process once they have forgotten its old
+//!   counter.
+//! - The first gossip is sent at a random moment of the first period, since real processes do not start
+//!   simultaneously.
 
 use std::fmt;
 use std::str::FromStr;
@@ -43,12 +45,12 @@ use super::peers::Peers;
 use super::{Message, Saved, Timer, parse_period_and_limit};
 use crate::{Command, Context, NodeId, Process, Span, Start, Time};
 
-/// What can be set.
+/// The options of the gossip detector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// How often a process gossips (T_gossip).
+    /// The gossip period (T_gossip).
     pub period: Span,
-    /// How long a counter may stand still (T_fail).
+    /// The time without an increase of a counter after which its owner is suspected (T_fail).
     pub fail: Span,
 }
 
@@ -67,18 +69,18 @@ impl FromStr for Options {
     }
 }
 
-/// A heartbeat counter, which heartbeats are numbered by as well ([`super::phi`]). Greater is later; the least
-/// is nobody's.
+/// A heartbeat counter, which also numbers the heartbeats of [`super::phi`]. A greater counter is later. The least
+/// counter belongs to no process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Beat {
-    /// Which start of its owner it counts from.
+    /// The number of the owner's start that the counter counts from.
     pub generation: u64,
-    /// How many periods its owner has lived through since.
+    /// The number of the owner's periods since that start.
     pub count: u64,
 }
 
 impl Beat {
-    /// The counter of a process that starts: above all it has had before.
+    /// The counter of a starting process: above all counters of its former starts.
     pub(super) fn start<P: Process<Saved = Saved>>(cx: &mut Context<'_, P>, start: Start<Saved>) -> Beat {
         let generation = match start {
             Start::Fresh => 1,
@@ -89,7 +91,7 @@ impl Beat {
         Beat { generation, count: 0 }
     }
 
-    /// The counter a period later.
+    /// The counter one period later.
     pub(super) fn next(self) -> Beat {
         Beat { count: self.count.saturating_add(1), ..self }
     }
@@ -100,12 +102,12 @@ impl Beat {
 pub struct Gossip {
     options: Options,
     own: Beat,
-    /// The greatest counter known of each.
+    /// The greatest known counter of each peer.
     peers: Peers<Beat>,
 }
 
 impl Gossip {
-    /// A detector that is set so.
+    /// A detector with these options.
     pub fn new(options: Options) -> Gossip {
         Gossip { options, own: Beat::default(), peers: Peers::default() }
     }
@@ -115,15 +117,15 @@ impl Gossip {
         self.own
     }
 
-    /// The greatest counter known of a peer; none of a stranger and of one not heard of.
+    /// The greatest known counter of a peer; `None` for a non-member and for a peer whose counter is unknown.
     pub fn beat(&self, peer: NodeId) -> Option<Beat> {
-        let beat = self.peers.get(self.peers.place(peer, 0)?).record;
+        let beat = self.peers.get(self.peers.index_of(peer, 0)?).record;
         (beat > Beat::default()).then_some(beat)
     }
 
-    /// How long a peer's counter has not increased; none of a stranger.
+    /// The time since the last increase of a peer's counter; `None` for a non-member.
     pub fn silence(&self, peer: NodeId, now: Time) -> Option<Span> {
-        let deadline = self.peers.get(self.peers.place(peer, 0)?).deadline;
+        let deadline = self.peers.get(self.peers.index_of(peer, 0)?).deadline;
         Some(self.options.fail - deadline.since(now) + now.since(deadline))
     }
 
@@ -131,12 +133,12 @@ impl Gossip {
         self.own = self.own.next();
         let view = cx.view();
         if let Some(to) = view.random_peer(cx.rng()) {
-            self.tell(cx, to);
+            self.send_counters(cx, to);
             if self.suspects(to) {
                 let trusted: Vec<NodeId> =
                     self.peers.iter().filter(|peer| !peer.suspected).map(|peer| peer.id).collect();
                 if let Some(&to) = cx.rng().pick(&trusted) {
-                    self.tell(cx, to);
+                    self.send_counters(cx, to);
                 }
             }
         }
@@ -144,23 +146,24 @@ impl Gossip {
     }
 
     fn suspects(&self, peer: NodeId) -> bool {
-        self.peers.place(peer, 0).is_some_and(|place| self.peers.get(place).suspected)
+        self.peers.index_of(peer, 0).is_some_and(|index| self.peers.get(index).suspected)
     }
 
-    /// Sends all counters of those it trusts, its own included.
-    fn tell(&self, cx: &mut Context<'_, Self>, to: NodeId) {
+    /// Sends the counters of all peers that are not suspected, and its own.
+    fn send_counters(&self, cx: &mut Context<'_, Self>, to: NodeId) {
         let known = self.peers.iter().filter(|peer| !peer.suspected && peer.record > Beat::default());
         let counters = known.map(|peer| (peer.id, peer.record)).chain([(cx.me(), self.own)]);
         cx.send(to, Message::Gossip(counters.collect()));
     }
 
-    /// Takes the greater of what was known and what is heard.
-    fn learn(&mut self, cx: &mut Context<'_, Self>, place: usize, heard: Beat) {
-        let peer = self.peers.get(place);
+    /// Updates a peer's counter if the received counter is greater, or if the known counter is old enough to be
+    /// forgotten.
+    fn update_counter(&mut self, cx: &mut Context<'_, Self>, index: usize, received: Beat) {
+        let peer = self.peers.get(index);
         let forgotten = peer.suspected && cx.now() >= peer.deadline + self.options.fail;
-        if forgotten || heard > peer.record {
-            *self.peers.record(place) = heard;
-            self.peers.hear(cx, place, self.options.fail);
+        if forgotten || received > peer.record {
+            *self.peers.record(index) = received;
+            self.peers.record_sign_of_life(cx, index, self.options.fail);
         }
     }
 }
@@ -175,17 +178,17 @@ impl Process for Gossip {
         self.own = Beat::start(cx, start);
         let phase = cx.rng().unit();
         cx.set_timer(Timer::Period, self.options.period.scale(phase));
-        self.peers.watch(cx, &Beat::default(), self.options.fail);
+        self.peers.monitor(cx, &Beat::default(), self.options.fail);
     }
 
     fn on_message(&mut self, cx: &mut Context<'_, Self>, _: NodeId, message: Message) {
         let Message::Gossip(counters) = message else { return };
-        self.peers.settle(cx);
+        self.peers.adjust_for_pause(cx);
         let mut guess = 0;
         for (member, beat) in counters {
-            if let Some(place) = self.peers.place(member, guess) {
-                self.learn(cx, place, beat);
-                guess = place + 1;
+            if let Some(index) = self.peers.index_of(member, guess) {
+                self.update_counter(cx, index, beat);
+                guess = index + 1;
             }
         }
     }
@@ -193,12 +196,12 @@ impl Process for Gossip {
     fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         match timer {
             Timer::Period => self.gossip(cx),
-            Timer::Overdue => _ = self.peers.judge(cx),
+            Timer::Overdue => _ = self.peers.suspect_overdue(cx),
         }
     }
 
     fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
-        self.peers.watch(cx, &Beat::default(), self.options.fail);
+        self.peers.monitor(cx, &Beat::default(), self.options.fail);
     }
 
     fn on_command(&mut self, _: &mut Context<'_, Self>, _: Command) {}
@@ -237,43 +240,47 @@ mod tests {
             self.recorder.take()
         }
 
-        /// 3 tells of 2's counter; what is suspected or restored.
-        fn hear_of_2(&mut self, at: u64, count: u64) -> Vec<Effect<Gossip>> {
+        /// Delivers a gossip of 3 with the counter of 2. Returns the suspicions and restorations.
+        fn receive_counter_of_2(&mut self, at: u64, count: u64) -> Vec<Effect<Gossip>> {
             let message = Message::Gossip(vec![(NodeId(2), Beat { generation: 1, count })]);
             let effects = self.input(at, |detector, cx| detector.on_message(cx, NodeId(3), message));
-            opinions(effects)
+            suspicions(effects)
         }
 
         fn overdue(&mut self, at: u64) -> Vec<Effect<Gossip>> {
-            opinions(self.input(at, |detector, cx| detector.on_timer(cx, Timer::Overdue)))
+            suspicions(self.input(at, |detector, cx| detector.on_timer(cx, Timer::Overdue)))
         }
     }
 
-    fn opinions(effects: Vec<Effect<Gossip>>) -> Vec<Effect<Gossip>> {
-        let is_opinion = |effect: &Effect<_>| matches!(effect, Effect::Suspect(_) | Effect::Restore(_));
-        effects.into_iter().filter(is_opinion).collect()
+    fn suspicions(effects: Vec<Effect<Gossip>>) -> Vec<Effect<Gossip>> {
+        let is_suspicion = |effect: &Effect<_>| matches!(effect, Effect::Suspect(_) | Effect::Restore(_));
+        effects.into_iter().filter(is_suspicion).collect()
     }
 
     /// "If the heartbeat counter has not increased for more than T_fail seconds, then the member is
     /// considered failed", and "T_cleanup" after it, forgotten (section 2).
     #[test]
-    fn an_old_counter_revives_nobody_until_it_is_forgotten() {
+    fn an_old_counter_restores_a_peer_only_after_t_cleanup() {
         let mut bench = Bench::new(Start::Fresh, 0);
-        assert_eq!(bench.hear_of_2(5, 7), []);
+        assert_eq!(bench.receive_counter_of_2(5, 7), []);
         assert_eq!(bench.overdue(10), [Effect::Suspect(NodeId(3))], "2 is not due before 15");
         assert_eq!(bench.overdue(15), [Effect::Suspect(NodeId(2))]);
-        assert_eq!(bench.hear_of_2(16, 7), [], "no increase");
-        assert_eq!(bench.hear_of_2(24, 6), []);
-        assert_eq!(bench.hear_of_2(25, 6), [Effect::Restore(NodeId(2))], "forgotten after 2 T_fail");
+        assert_eq!(bench.receive_counter_of_2(16, 7), [], "no increase");
+        assert_eq!(bench.receive_counter_of_2(24, 6), []);
+        assert_eq!(
+            bench.receive_counter_of_2(25, 6),
+            [Effect::Restore(NodeId(2))],
+            "forgotten after 2 T_fail"
+        );
         assert_eq!(bench.overdue(35), [Effect::Suspect(NodeId(2))]);
-        assert_eq!(bench.hear_of_2(36, 8), [Effect::Restore(NodeId(2))], "an increase");
+        assert_eq!(bench.receive_counter_of_2(36, 8), [Effect::Restore(NodeId(2))], "an increase");
     }
 
     #[test]
-    fn the_suspected_are_not_gossiped_about() {
+    fn counters_of_suspected_peers_are_not_gossiped() {
         let mut bench = Bench::new(Start::Fresh, 0);
-        bench.hear_of_2(5, 7);
-        let told = |bench: &mut Bench, at| {
+        bench.receive_counter_of_2(5, 7);
+        let gossiped = |bench: &mut Bench, at| {
             let effects = bench.input(at, |detector, cx| detector.on_timer(cx, Timer::Period));
             match &effects[0] {
                 Effect::Send { message: Message::Gossip(counters), .. } => {
@@ -282,17 +289,17 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         };
-        assert_eq!(told(&mut bench, 6), [2, 1], "3 has not been heard of");
+        assert_eq!(gossiped(&mut bench, 6), [2, 1], "the counter of 3 is unknown");
         bench.overdue(10);
         bench.overdue(15);
-        assert_eq!(told(&mut bench, 16), [1]);
+        assert_eq!(gossiped(&mut bench, 16), [1]);
     }
 
-    /// Of 3 members, 3 is suspected: whenever gossip goes to it, it goes to 2 as well.
+    /// Member 3 of 3 is suspected: whenever gossip goes to 3, it also goes to 2.
     #[test]
-    fn those_that_are_left_hear_of_each_other_every_period() {
+    fn gossip_reaches_an_unsuspected_peer_every_period() {
         let mut bench = Bench::new(Start::Fresh, 0);
-        bench.hear_of_2(5, 7);
+        bench.receive_counter_of_2(5, 7);
         assert_eq!(bench.overdue(10), [Effect::Suspect(NodeId(3))]);
         let addressees = |effects: Vec<Effect<Gossip>>| -> Vec<u64> {
             let to = |effect: &Effect<Gossip>| match effect {
@@ -301,17 +308,20 @@ mod tests {
             };
             effects.iter().filter_map(to).collect()
         };
-        let mut tried = 0;
+        let mut repeated = 0;
         for _ in 0..40 {
-            let told = addressees(bench.input(11, |detector, cx| detector.on_timer(cx, Timer::Period)));
-            assert!(told == [2] || told == [3, 2], "{told:?}");
-            tried += usize::from(told.len() == 2);
+            let gossiped = addressees(bench.input(11, |detector, cx| detector.on_timer(cx, Timer::Period)));
+            assert!(gossiped == [2] || gossiped == [3, 2], "{gossiped:?}");
+            repeated += usize::from(gossiped.len() == 2);
         }
-        assert!((5..35).contains(&tried), "about half of the time, the suspect is tried: {tried}");
+        assert!(
+            (5..35).contains(&repeated),
+            "about half of the gossips go to the suspected peer: {repeated}"
+        );
     }
 
     #[test]
-    fn one_that_comes_back_counts_on_from_above() {
+    fn a_restarted_process_counts_above_its_former_counter() {
         let before = Bench::new(Start::Fresh, 0).detector.own();
         let disk = Bench::new(Start::Recovered(Some(before.generation)), 50).detector.own();
         let none = Bench::new(Start::Recovered(None), 50).detector.own();

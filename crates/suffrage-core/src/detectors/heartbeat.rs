@@ -1,26 +1,26 @@
-//! The heartbeat detector: who is silent for too long is suspected.
+//! The heartbeat detector: a peer without a heartbeat for the time-out is suspected.
 //!
 //! Source: folklore; analysed as the common algorithm in Chen, Toueg and Aguilera 2002.
 //!
 //! ```text
-//!   p ── Heartbeat ──▶ everybody, each period
+//!   p ── Heartbeat ──▶ all members, each period
 //!   q: no Heartbeat from p for `timeout` after the last: suspect p
 //!      a Heartbeat from p: restore p
 //! ```
 //!
-//! Model: anything may be lost or late; the opinion is then wrong for a while.
+//! Model: messages may be lost or late; suspicions are then wrong for a while.
 //!
 //! Cost: N - 1 messages per process and period; a record per peer.
 //!
-//! Detection: with delays between d and D, the last heartbeat before a crash was sent less than a
-//! period before it, so that the crash is noticed after `timeout - period + d` at the earliest and
-//! `timeout + D` at the latest. The deadline of each peer is met exactly; nothing is polled.
+//! Detection: with delays between d and D, the last heartbeat before a crash was sent less than a period before the
+//! crash. The crash is therefore detected after `timeout - period + d` at the earliest and `timeout + D` at the
+//! latest. A timer expires exactly at the first deadline; there is no polling.
 //!
-//! Mistakes: none while `timeout` is more than `period + D - d` and nothing is lost. Where messages
-//! are lost with probability p, and k heartbeats are due within the time-out, one is made for each
-//! run of k losses: with probability (1 - p) p^k per heartbeat.
+//! False suspicions: none while `timeout` is more than `period + D - d` and no message is lost. Where messages are
+//! lost with probability p, and k heartbeats are due within the time-out, each run of k losses causes one false
+//! suspicion: with probability (1 - p) p^k per heartbeat.
 //!
-//! Reading: everybody is taken to have been heard at the start.
+//! Interpretation: the time-out of every peer starts at the start of the detector.
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,12 +29,12 @@ use super::peers::Peers;
 use super::{Message, Saved, Timer, parse_period_and_limit};
 use crate::{Command, Context, NodeId, Process, Span, Start};
 
-/// What can be set.
+/// The options of the heartbeat detector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// How often a process shows that it lives.
+    /// The period of heartbeats.
     pub period: Span,
-    /// How long a peer may be silent.
+    /// The time without a heartbeat after which a peer is suspected.
     pub timeout: Span,
 }
 
@@ -61,12 +61,12 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// A detector that is set so.
+    /// A detector with these options.
     pub fn new(options: Options) -> Heartbeat {
         Heartbeat { options, peers: Peers::default() }
     }
 
-    fn beat(&self, cx: &mut Context<'_, Self>) {
+    fn send_heartbeat(&self, cx: &mut Context<'_, Self>) {
         cx.multicast(Message::Heartbeat);
         cx.set_timer(Timer::Period, self.options.period);
     }
@@ -79,26 +79,26 @@ impl Process for Heartbeat {
     type Command = Command;
 
     fn on_start(&mut self, cx: &mut Context<'_, Self>, _: Start<Saved>) {
-        self.beat(cx);
-        self.peers.watch(cx, &(), self.options.timeout);
+        self.send_heartbeat(cx);
+        self.peers.monitor(cx, &(), self.options.timeout);
     }
 
     fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
-        if let (Message::Heartbeat, Some(place)) = (message, self.peers.place(from, 0)) {
-            self.peers.settle(cx);
-            self.peers.hear(cx, place, self.options.timeout);
+        if let (Message::Heartbeat, Some(index)) = (message, self.peers.index_of(from, 0)) {
+            self.peers.adjust_for_pause(cx);
+            self.peers.record_sign_of_life(cx, index, self.options.timeout);
         }
     }
 
     fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
         match timer {
-            Timer::Period => self.beat(cx),
-            Timer::Overdue => _ = self.peers.judge(cx),
+            Timer::Period => self.send_heartbeat(cx),
+            Timer::Overdue => _ = self.peers.suspect_overdue(cx),
         }
     }
 
     fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
-        self.peers.watch(cx, &(), self.options.timeout);
+        self.peers.monitor(cx, &(), self.options.timeout);
     }
 
     fn on_command(&mut self, _: &mut Context<'_, Self>, _: Command) {}

@@ -1,13 +1,13 @@
-//! Failure detectors as processes: what they do is to [`suspect`](crate::Context::suspect) and to
+//! Failure detectors as processes. Their effects are to [`suspect`](crate::Context::suspect) and to
 //! [`restore`](crate::Context::restore) peers.
 //!
-//! A detector stands in front of an algorithm ([`layers::Watched`](crate::layers::Watched)) or runs
-//! alone, to be measured. All of them speak one language of messages and timers, so that [`Any`] is
-//! one type for all, and an algorithm behind it is compiled once.
+//! A detector runs in front of an algorithm ([`layers::Watched`](crate::layers::Watched)), or alone for
+//! measurements. All detectors share one type of messages and one type of timers, so that [`Any`] is one type for
+//! all detectors, and an algorithm behind it is compiled once.
 //!
-//! Only a detector's own messages are signs of life to it. An algorithm's messages would be too, but
-//! they come in bursts: they would spoil the inter-arrival times that [`phi`] learns from, and what is
-//! measured of a detector alone would no longer hold in front of an algorithm.
+//! Only a detector's own messages count as heartbeats. The algorithm's messages also show that their sender is
+//! alive, but they come in bursts: they would distort the inter-arrival times that [`phi`] estimates, and
+//! measurements of a detector alone would no longer apply to a detector in front of an algorithm.
 
 pub mod gossip;
 pub mod heartbeat;
@@ -22,49 +22,49 @@ use serde::{Deserialize, Serialize};
 use crate::macros::forward_effects;
 use crate::{Command, Context, Effects, NodeId, Process, Span, Start};
 
-/// What detectors say to each other.
+/// The messages between detectors.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message {
-    /// The sender lives.
+    /// The sender is alive.
     Heartbeat,
-    /// Whose heart the sender knows to have beaten, and how often.
+    /// The heartbeat counters that the sender knows.
     Gossip(Vec<(NodeId, gossip::Beat)>),
-    /// The sender lives, and has said so this often.
+    /// The sender is alive. The number orders its heartbeats.
     Numbered(gossip::Beat),
 }
 
 crate::message_kinds!(Message {
-    Heartbeat: apart = Message::Heartbeat | Message::Numbered(_),
-    Gossip: apart,
+    Heartbeat: uncounted = Message::Heartbeat | Message::Numbered(_),
+    Gossip: uncounted,
 });
 
-/// What a detector waits for.
+/// The timers of a detector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timer {
-    /// To speak again.
+    /// The next heartbeat or gossip is due.
     Period,
-    /// The moment the first peer is overdue.
+    /// The deadline of a peer has passed.
     Overdue,
 }
 
 crate::timer_indices!(Timer { Period, Overdue });
 
-/// What of a detector outlives a crash: how often it has started.
+/// The persistent state of a detector: the number of its starts.
 pub type Saved = u64;
 
-/// Which detector, and how it is set.
+/// A kind of detector and its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Options {
-    /// A time-out on heartbeats.
+    /// The heartbeat detector, with a fixed time-out.
     Heartbeat(heartbeat::Options),
-    /// A suspicion that accrues.
+    /// The phi accrual detector.
     Phi(phi::Options),
-    /// Counters that spread by gossip.
+    /// The gossip detector.
     Gossip(gossip::Options),
 }
 
 impl Options {
-    /// How often a process speaks.
+    /// The period of heartbeats or gossip.
     pub fn period(self, delay_bound: Span) -> Span {
         match self {
             Options::Heartbeat(options) => options.period,
@@ -73,14 +73,14 @@ impl Options {
         }
     }
 
-    /// How long a crash goes unnoticed at most, about, where messages take up to `delay_bound` and
-    /// none is lost.
-    pub fn patience(self, delay_bound: Span) -> Span {
+    /// The approximate upper bound of the detection time, where messages take up to `delay_bound` and no message is
+    /// lost.
+    pub fn max_detection_time(self, delay_bound: Span) -> Span {
         match self {
             Options::Heartbeat(options) => options.timeout + delay_bound,
-            // The deviation cannot be known beforehand; that of the first heartbeats is generous.
-            Options::Phi(options) => options.first_allowance(delay_bound) + delay_bound,
-            // A counter may still be spreading when its owner dies.
+            // The measured deviation is unknown here; the initially assumed deviation is large.
+            Options::Phi(options) => options.initial_timeout(delay_bound) + delay_bound,
+            // The last counter may still spread after its owner has crashed.
             Options::Gossip(options) => options.fail * 2,
         }
     }
@@ -99,7 +99,7 @@ impl fmt::Display for Options {
 impl FromStr for Options {
     type Err = String;
 
-    /// Reads `heartbeat:PERIOD,TIMEOUT`, `phi:THRESHOLD[,PERIOD]` or `gossip:PERIOD,T_FAIL`.
+    /// Parses `heartbeat:PERIOD,TIMEOUT`, `phi:THRESHOLD[,PERIOD]` or `gossip:PERIOD,T_FAIL`.
     fn from_str(text: &str) -> Result<Options, String> {
         let (kind, values) = text.split_once(':').unwrap_or((text, ""));
         match kind {
@@ -114,14 +114,14 @@ impl FromStr for Options {
     }
 }
 
-/// Reads two spans, the second longer than the first, which is longer than nothing.
+/// Parses a period and a limit. The period must be more than zero, and the limit more than the period.
 fn parse_period_and_limit(text: &str, form: &str) -> Result<(Span, Span), String> {
     let (period, limit) =
         text.split_once(',').ok_or_else(|| format!("`{text}` lacks a value; the form is {form}"))?;
     let (period, limit) = (parse_period(period)?, limit.parse()?);
     if limit <= period {
         return Err(format!(
-            "{limit} is not more than the period, {period}: everybody would be suspected all the time"
+            "{limit} is not more than the period, {period}: every peer would always be suspected; raise {limit}"
         ));
     }
     Ok((period, limit))
@@ -129,26 +129,29 @@ fn parse_period_and_limit(text: &str, form: &str) -> Result<(Span, Span), String
 
 fn parse_period(text: &str) -> Result<Span, String> {
     match text.parse::<Span>()? {
-        Span::ZERO => Err("a period of 0 has no end of messages; it must be more".to_string()),
+        Span::ZERO => {
+            Err("a period of 0 is invalid: messages would be sent without end; it must be more than 0"
+                .to_string())
+        }
         period => Ok(period),
     }
 }
 
-/// Whichever detector is wanted, or none.
+/// Any of the detectors, or none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Any {
-    /// Watches nobody.
+    /// No detector: suspects no peer.
     Off,
-    /// See [`heartbeat`].
+    /// The heartbeat detector, see [`heartbeat`].
     Heartbeat(heartbeat::Heartbeat),
-    /// See [`phi`].
+    /// The phi accrual detector, see [`phi`].
     Phi(phi::Phi),
-    /// See [`gossip`].
+    /// The gossip detector, see [`gossip`].
     Gossip(gossip::Gossip),
 }
 
 impl Any {
-    /// The detector that is set so; none watches nobody.
+    /// The detector with these options; [`Any::Off`] without options.
     pub fn new(options: Option<Options>) -> Any {
         match options {
             None => Any::Off,
@@ -159,10 +162,10 @@ impl Any {
     }
 }
 
-/// What any detector does is what [`Any`] does.
-struct Same<'a>(&'a mut (dyn Effects<Any> + 'a));
+/// Forwards the effects of a detector as effects of [`Any`].
+struct Forward<'a>(&'a mut (dyn Effects<Any> + 'a));
 
-impl<P> Effects<P> for Same<'_>
+impl<P> Effects<P> for Forward<'_>
 where
     P: Process<Message = Message, Timer = Timer, Saved = Saved>,
 {
@@ -184,19 +187,19 @@ where
     forward_effects!(0: rng, announce, lead_until, suspect, restore);
 }
 
-/// Hands an input to whichever detector it is.
-macro_rules! hand_on {
+/// Passes an input to the detector inside an [`Any`].
+macro_rules! delegate {
     (to $detector:expr, $input:ident($cx:expr $(, $value:expr)*)) => {{
         let (now, view, bound) = ($cx.now(), $cx.view(), $cx.delay_bound());
-        let mut same = Same($cx.effects());
-        $detector.$input(&mut Context::new(now, view, bound, &mut same) $(, $value)*)
+        let mut forward = Forward($cx.effects());
+        $detector.$input(&mut Context::new(now, view, bound, &mut forward) $(, $value)*)
     }};
     ($any:expr, $input:ident($cx:expr $(, $value:expr)*)) => {
         match $any {
             Any::Off => {}
-            Any::Heartbeat(detector) => hand_on!(to detector, $input($cx $(, $value)*)),
-            Any::Phi(detector) => hand_on!(to detector, $input($cx $(, $value)*)),
-            Any::Gossip(detector) => hand_on!(to detector, $input($cx $(, $value)*)),
+            Any::Heartbeat(detector) => delegate!(to detector, $input($cx $(, $value)*)),
+            Any::Phi(detector) => delegate!(to detector, $input($cx $(, $value)*)),
+            Any::Gossip(detector) => delegate!(to detector, $input($cx $(, $value)*)),
         }
     };
 }
@@ -208,19 +211,19 @@ impl Process for Any {
     type Command = Command;
 
     fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<Saved>) {
-        hand_on!(self, on_start(cx, start));
+        delegate!(self, on_start(cx, start));
     }
 
     fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
-        hand_on!(self, on_message(cx, from, message));
+        delegate!(self, on_message(cx, from, message));
     }
 
     fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
-        hand_on!(self, on_timer(cx, timer));
+        delegate!(self, on_timer(cx, timer));
     }
 
     fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
-        hand_on!(self, on_view_change(cx));
+        delegate!(self, on_view_change(cx));
     }
 
     fn on_command(&mut self, _: &mut Context<'_, Self>, _: Command) {}
@@ -231,14 +234,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn detectors_are_read_as_they_are_shown() {
+    fn detector_options_parse_as_they_print() {
         for text in ["heartbeat:1,3.5", "phi:8", "phi:0.5,10", "gossip:1,12"] {
             assert_eq!(text.parse::<Options>().unwrap().to_string(), text);
         }
     }
 
     #[test]
-    fn nonsense_is_refused_in_a_sentence() {
+    fn invalid_options_are_rejected_with_the_reason() {
         for (text, word) in [
             ("ping", "`ping` is not a detector"),
             ("heartbeat", "heartbeat:PERIOD,TIMEOUT"),

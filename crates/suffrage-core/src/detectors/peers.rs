@@ -1,32 +1,31 @@
-//! Whom a detector watches, and until when each may be silent.
+//! The monitored peers of a detector, and their deadlines.
 
 use super::Timer;
 use crate::{Context, NodeId, Process, Span, Time, View};
 
-/// The peers of a detector. One timer, for the first deadline, serves all of them.
+/// The monitored peers of a detector. One timer, for the first deadline, serves all peers.
 ///
-/// Deadlines are moments of the process's own clock: silence is judged by them, and a relative
-/// deadline would have to be counted down for all peers at every input. So they are moved along when the
-/// process was held up or its clock has jumped, once, at the first input after it ([`Peers::settle`]): what
-/// is heard from then on sets deadlines that are right.
+/// Deadlines are absolute times of the process's own clock: relative deadlines would have to be counted down for all
+/// peers at every input. If the process was paused, or its clock jumped, the first input afterwards shifts all
+/// deadlines once ([`Peers::adjust_for_pause`]). Heartbeats from then on set correct deadlines.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Peers<T> {
-    /// By id.
+    /// The peers, sorted by id.
     members: Vec<Peer<T>>,
-    /// When the timer runs out; never, if nobody can become overdue.
+    /// The expiry of the timer; [`Time::MAX`] if no peer can become overdue.
     next: Time,
-    /// When the last input came.
+    /// The time of the last input.
     last: Time,
 }
 
-/// A peer that is watched.
+/// A monitored peer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Peer<T> {
     pub(super) id: NodeId,
-    /// When it is overdue.
+    /// The time at which the peer becomes overdue.
     pub(super) deadline: Time,
     pub(super) suspected: bool,
-    /// What the detector knows of it.
+    /// The detector's data about the peer.
     pub(super) record: T,
 }
 
@@ -37,126 +36,129 @@ impl<T> Default for Peers<T> {
 }
 
 impl<T: Clone> Peers<T> {
-    /// Watches everybody in the view: those it did not watch before are given this long.
-    pub(super) fn watch<P: Process<Timer = Timer>>(
+    /// Monitors all peers in the view. Peers that were not monitored before get this time-out.
+    pub(super) fn monitor<P: Process<Timer = Timer>>(
         &mut self,
         cx: &mut Context<'_, P>,
         record: &T,
-        allowance: Span,
+        timeout: Span,
     ) {
-        self.settle(cx);
+        self.adjust_for_pause(cx);
         let view: View<'_> = cx.view();
         self.members.retain(|peer| view.contains(peer.id));
         let known = self.members.len();
-        let deadline = cx.now() + allowance;
+        let deadline = cx.now() + timeout;
         for id in view.peers() {
             if self.members[..known].binary_search_by_key(&id, |peer| peer.id).is_err() {
                 self.members.push(Peer { id, deadline, suspected: false, record: record.clone() });
             }
         }
         self.members.sort_unstable_by_key(|peer| peer.id);
-        self.arm(cx);
+        self.arm_timer(cx);
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Peer<T>> {
         self.members.iter()
     }
 
-    /// Where a peer stands, which is probably at `guess`.
-    pub(super) fn place(&self, id: NodeId, guess: usize) -> Option<usize> {
+    /// The index of a peer. `guess` is the probable index.
+    pub(super) fn index_of(&self, id: NodeId, guess: usize) -> Option<usize> {
         match self.members.get(guess) {
             Some(peer) if peer.id == id => Some(guess),
             _ => self.members.binary_search_by_key(&id, |peer| peer.id).ok(),
         }
     }
 
-    pub(super) fn get(&self, place: usize) -> &Peer<T> {
-        &self.members[place]
+    pub(super) fn get(&self, index: usize) -> &Peer<T> {
+        &self.members[index]
     }
 
-    pub(super) fn record(&mut self, place: usize) -> &mut T {
-        &mut self.members[place].record
+    pub(super) fn record(&mut self, index: usize) -> &mut T {
+        &mut self.members[index].record
     }
 
     pub(super) fn records(&mut self) -> impl Iterator<Item = &mut T> {
         self.members.iter_mut().map(|peer| &mut peer.record)
     }
 
-    /// At the beginning of every input but the timer's: whether the time since the one before says nothing
-    /// about the peers. Either the timer is overdue, and then this process was held up, or its clock has
-    /// jumped ahead; what the others have sent meanwhile may be about to be heard. Or the clock has gone back.
-    /// Deadlines are then as far away as they were at the input before.
-    pub(super) fn settle<P: Process<Timer = Timer>>(&mut self, cx: &mut Context<'_, P>) -> bool {
+    /// Shifts the deadlines if the time since the last input says nothing about the peers, and returns whether it
+    /// did so. Runs at the beginning of every input but the timer's.
+    ///
+    /// There are two such cases. If the timer is overdue, this process was paused or its clock jumped ahead;
+    /// messages that the peers have sent meanwhile may still be queued. If the time is before the last input, the
+    /// clock went back. In both cases each deadline becomes as far away as it was at the last input.
+    pub(super) fn adjust_for_pause<P: Process<Timer = Timer>>(&mut self, cx: &mut Context<'_, P>) -> bool {
         let (now, grace) = (cx.now(), cx.delay_bound());
         let last = std::mem::replace(&mut self.last, now);
         if now < last {
-            self.bring_forward(last.since(now));
+            self.shift_deadlines_earlier(last.since(now));
         } else if now.since(self.next) > grace {
-            self.put_off(now.since(last) + grace);
+            self.shift_deadlines_later(now.since(last) + grace);
         } else {
             return false;
         }
-        self.arm(cx);
+        self.arm_timer(cx);
         true
     }
 
-    fn put_off(&mut self, by: Span) {
+    fn shift_deadlines_later(&mut self, by: Span) {
         self.members.iter_mut().for_each(|peer| peer.deadline = peer.deadline + by);
     }
 
-    fn bring_forward(&mut self, by: Span) {
+    fn shift_deadlines_earlier(&mut self, by: Span) {
         let earlier = |time: Time| Time::ZERO + (time.since(Time::ZERO) - by);
         self.members.iter_mut().for_each(|peer| peer.deadline = earlier(peer.deadline));
     }
 
-    /// A peer has shown that it lives, and may be silent for this long now. After [`Peers::settle`].
-    pub(super) fn hear<P: Process<Timer = Timer>>(
+    /// Records a sign of life of a peer, whose deadline becomes `timeout` from now. Callers call
+    /// [`Peers::adjust_for_pause`] first.
+    pub(super) fn record_sign_of_life<P: Process<Timer = Timer>>(
         &mut self,
         cx: &mut Context<'_, P>,
-        place: usize,
-        allowance: Span,
+        index: usize,
+        timeout: Span,
     ) {
-        let peer = &mut self.members[place];
-        peer.deadline = cx.now() + allowance;
-        // A later deadline is met when the timer runs out; only an earlier one moves it.
+        let peer = &mut self.members[index];
+        peer.deadline = cx.now() + timeout;
+        // The expiry of the timer handles later deadlines; only an earlier deadline resets the timer.
         if peer.deadline < self.next {
             self.next = peer.deadline;
-            cx.set_timer(Timer::Overdue, allowance);
+            cx.set_timer(Timer::Overdue, timeout);
         }
         if std::mem::take(&mut peer.suspected) {
             cx.restore(peer.id);
         }
     }
 
-    /// Suspects whoever is overdue, and says whether the time since the last input says anything about the
-    /// peers, as [`Peers::settle`] does. Here it is known how long that was: until the timer was due.
-    pub(super) fn judge<P: Process<Timer = Timer>>(&mut self, cx: &mut Context<'_, P>) -> bool {
+    /// Suspects the overdue peers. Returns whether the time since the last input says nothing about the peers, as
+    /// [`Peers::adjust_for_pause`] does. Here the length of the pause is known: it began when the timer was due.
+    pub(super) fn suspect_overdue<P: Process<Timer = Timer>>(&mut self, cx: &mut Context<'_, P>) -> bool {
         let (now, grace) = (cx.now(), cx.delay_bound());
         let last = std::mem::replace(&mut self.last, now);
         let late = now.since(self.next);
         if late > grace {
-            self.put_off(late + grace);
-            self.arm(cx);
+            self.shift_deadlines_later(late + grace);
+            self.arm_timer(cx);
             return true;
         }
         let went_back = now < last;
         if went_back && self.next < Time::MAX {
-            self.bring_forward(self.next.since(now));
+            self.shift_deadlines_earlier(self.next.since(now));
             self.next = now;
         }
         for peer in &mut self.members {
-            // Not `<= now`: if the timer comes a little late, who was due since may be about to be heard.
+            // Not `<= now`: if the timer is a little late, heartbeats of peers that were due since may still be queued.
             if !peer.suspected && peer.deadline <= self.next.min(now) {
                 peer.suspected = true;
                 cx.suspect(peer.id);
             }
         }
-        self.arm(cx);
+        self.arm_timer(cx);
         went_back
     }
 
-    /// Sets the timer for the first deadline that is to come; if there is none, it does not run.
-    fn arm<P: Process<Timer = Timer>>(&mut self, cx: &mut Context<'_, P>) {
+    /// Sets the timer for the first deadline in the future, or cancels the timer if there is none.
+    fn arm_timer<P: Process<Timer = Timer>>(&mut self, cx: &mut Context<'_, P>) {
         let deadlines = self.members.iter().filter(|peer| !peer.suspected).map(|peer| peer.deadline);
         self.next = deadlines.min().unwrap_or(Time::MAX);
         match self.next {

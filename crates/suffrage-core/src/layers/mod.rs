@@ -1,4 +1,4 @@
-//! Processes made of processes.
+//! Processes composed of processes.
 //!
 //! ```text
 //!                      ┌──────────── Stack<A> = Watched<detectors::Any, Bimodal<A>> ────────────┐
@@ -7,14 +7,14 @@
 //!                      └─────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A layer's messages, timers and saved state are those of its parts side by side; each part is handed
-//! a [`Context`](crate::Context) of its own. A layer that is not wanted lets everything through, so that
-//! one type serves all combinations; who wants no layer at all runs the bare algorithm.
+//! The messages and timers of a layer are those of either part. Its saved state is that of both parts. Each part
+//! gets a [`Context`](crate::Context) of its own. A layer can be switched off and then forwards everything, so that
+//! one type serves all combinations. A driver that needs no layer runs the bare algorithm.
 
 mod kinds;
 mod stack;
 mod watched;
 
-pub(crate) use kinds::{Concatenation, Lists};
+pub(crate) use kinds::{Concatenation, KindLists};
 pub use stack::{Options, Stack};
 pub use watched::{Layered, LayeredTimer, SavedParts, Watched};

@@ -1,4 +1,4 @@
-//! An algorithm behind whichever detector and multicast are wanted.
+//! Composition of an algorithm with a failure detector and a multicast.
 
 use super::Watched;
 use crate::detectors::{self, Any};
@@ -7,21 +7,22 @@ use crate::{
     Algorithm, BadParameter, Contract, Electorate, Figure, Leases, Member, NodeId, Parameter, Roster,
 };
 
-/// An algorithm behind whichever detector and multicast are wanted: one type for all of them.
+/// An algorithm with any detector and any multicast: one type for all combinations.
 pub type Stack<A> = Watched<Any, Bimodal<A>>;
 
-/// What stands in front of an algorithm, and the algorithm's own options.
+/// Options of the detector, the multicast and the algorithm.
 #[derive(Clone, Debug, Default)]
 pub struct Options<O> {
-    /// The detector, if one is wanted.
+    /// The failure detector; `None` runs without a detector.
     pub detector: Option<detectors::Options>,
-    /// The multicast, if not the world's own.
+    /// The multicast protocol; `None` uses the multicast of the driver.
     pub multicast: Option<bimodal::Options>,
-    /// The algorithm's.
+    /// The options of the algorithm.
     pub algorithm: O,
 }
 
-/// The contract is the algorithm's: layers are what it assumes, or does better with.
+/// The contract of a stack is the contract of its algorithm. The layers provide what the contract assumes, or
+/// improve on it.
 impl<A: Algorithm> Algorithm for Stack<A> {
     const CONTRACT: Contract = A::CONTRACT;
 
@@ -38,8 +39,8 @@ impl<A: Algorithm> Algorithm for Stack<A> {
         self.algorithm().algorithm().may_lead()
     }
 
-    fn may_stand(options: &Self::Options, slot: usize) -> bool {
-        A::may_stand(&options.algorithm, slot)
+    fn slot_may_lead(options: &Self::Options, slot: usize) -> bool {
+        A::slot_may_lead(&options.algorithm, slot)
     }
 
     fn members(options: &Self::Options) -> Option<usize> {

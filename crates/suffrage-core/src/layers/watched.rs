@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Concatenation, Lists};
+use super::{Concatenation, KindLists};
 use crate::macros::forward_effects;
 use crate::{Context, Effects, Kind, Message, NodeId, Process, Span, Start, Time, Timer, View};
 
 /// A failure detector in front of an algorithm.
 ///
-/// Each gets its own messages and timers. When the detector suspects or restores a peer, the algorithm
-/// learns it at once, before the detector's next effect, and the world sees it too. Opinions from
-/// outside reach the algorithm as well.
+/// The detector and the algorithm each get their own messages and timers. When the detector suspects or restores a
+/// peer, the algorithm gets the suspicion at once, before the detector's next effect, and so does the driver.
+/// Suspicions from outside also reach the algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Watched<D: Process, A: Process> {
     detector: D,
@@ -19,7 +19,7 @@ pub struct Watched<D: Process, A: Process> {
 }
 
 impl<D: Process, A: Process> Watched<D, A> {
-    /// The algorithm, watching its peers by the detector.
+    /// The algorithm with this detector.
     pub fn new(detector: D, algorithm: A) -> Self {
         Watched { detector, algorithm, saved: SavedParts { detector: None, algorithm: None } }
     }
@@ -35,16 +35,16 @@ impl<D: Process, A: Process> Watched<D, A> {
     }
 }
 
-/// A message of either part.
+/// A message of the detector or of the algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Layered<D, A> {
-    /// Of the detector.
+    /// A message of the detector.
     Detector(D),
-    /// Of the algorithm.
+    /// A message of the algorithm.
     Algorithm(A),
 }
 
-impl<D: Message, A: Message> Lists for Layered<D, A> {
+impl<D: Message, A: Message> KindLists for Layered<D, A> {
     const FIRST: &'static [Kind] = D::KINDS;
     const SECOND: &'static [Kind] = A::KINDS;
 }
@@ -60,12 +60,12 @@ impl<D: Message, A: Message> Message for Layered<D, A> {
     }
 }
 
-/// A timer of either part.
+/// A timer of the detector or of the algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LayeredTimer<D, A> {
-    /// Of the detector.
+    /// A timer of the detector.
     Detector(D),
-    /// Of the algorithm.
+    /// A timer of the algorithm.
     Algorithm(A),
 }
 
@@ -80,22 +80,22 @@ impl<D: Timer, A: Timer> Timer for LayeredTimer<D, A> {
     }
 }
 
-/// What either part has saved last.
+/// The last saved state of each part.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SavedParts<D, A> {
-    /// The detector.
+    /// The state of the detector.
     pub detector: Option<D>,
-    /// The algorithm.
+    /// The state of the algorithm.
     pub algorithm: Option<A>,
 }
 
-/// What the algorithm does is what both do.
-struct Behind<'a, D: Process, A: Process> {
+/// Maps effects of the algorithm to effects of the composition.
+struct AlgorithmEffects<'a, D: Process, A: Process> {
     saved: &'a mut SavedParts<D::Saved, A::Saved>,
     outer: &'a mut (dyn Effects<Watched<D, A>> + 'a),
 }
 
-impl<D: Process, A: Process> Effects<A> for Behind<'_, D, A> {
+impl<D: Process, A: Process> Effects<A> for AlgorithmEffects<'_, D, A> {
     fn send(&mut self, to: NodeId, message: A::Message) {
         self.outer.send(to, Layered::Algorithm(message));
     }
@@ -115,8 +115,8 @@ impl<D: Process, A: Process> Effects<A> for Behind<'_, D, A> {
     forward_effects!(outer: rng, announce, lead_until, announce_in, lead_until_in, suspect, restore);
 }
 
-/// What the detector does, with the algorithm within its reach.
-struct InFront<'a, D: Process, A: Process> {
+/// Maps effects of the detector to effects of the composition, and passes suspicions to the algorithm.
+struct DetectorEffects<'a, D: Process, A: Process> {
     algorithm: &'a mut A,
     saved: &'a mut SavedParts<D::Saved, A::Saved>,
     outer: &'a mut (dyn Effects<Watched<D, A>> + 'a),
@@ -125,15 +125,15 @@ struct InFront<'a, D: Process, A: Process> {
     bound: Span,
 }
 
-impl<D: Process, A: Process> InFront<'_, D, A> {
-    /// Hands an input to the algorithm.
-    fn elect(&mut self, input: impl FnOnce(&mut A, &mut Context<'_, A>)) {
-        let mut effects = Behind { saved: self.saved, outer: self.outer };
+impl<D: Process, A: Process> DetectorEffects<'_, D, A> {
+    /// Passes an input to the algorithm.
+    fn run_algorithm(&mut self, input: impl FnOnce(&mut A, &mut Context<'_, A>)) {
+        let mut effects = AlgorithmEffects { saved: self.saved, outer: self.outer };
         input(self.algorithm, &mut Context::new(self.now, self.view, self.bound, &mut effects));
     }
 }
 
-impl<D: Process, A: Process> Effects<D> for InFront<'_, D, A> {
+impl<D: Process, A: Process> Effects<D> for DetectorEffects<'_, D, A> {
     fn send(&mut self, to: NodeId, message: D::Message) {
         self.outer.send(to, Layered::Detector(message));
     }
@@ -153,27 +153,27 @@ impl<D: Process, A: Process> Effects<D> for InFront<'_, D, A> {
     forward_effects!(outer: rng, announce, lead_until, announce_in, lead_until_in);
     fn suspect(&mut self, peer: NodeId) {
         self.outer.suspect(peer);
-        self.elect(|algorithm, cx| algorithm.on_suspect(cx, peer));
+        self.run_algorithm(|algorithm, cx| algorithm.on_suspect(cx, peer));
     }
     fn restore(&mut self, peer: NodeId) {
         self.outer.restore(peer);
-        self.elect(|algorithm, cx| algorithm.on_restore(cx, peer));
+        self.run_algorithm(|algorithm, cx| algorithm.on_restore(cx, peer));
     }
 }
 
 impl<D: Process, A: Process> Watched<D, A> {
-    /// Hands an input to the detector.
-    fn detect(&mut self, cx: &mut Context<'_, Self>, input: impl FnOnce(&mut D, &mut Context<'_, D>)) {
+    /// Passes an input to the detector.
+    fn run_detector(&mut self, cx: &mut Context<'_, Self>, input: impl FnOnce(&mut D, &mut Context<'_, D>)) {
         let (now, view, bound) = (cx.now(), cx.view(), cx.delay_bound());
         let Watched { detector, algorithm, saved } = self;
-        let mut effects = InFront { algorithm, saved, outer: cx.effects(), now, view, bound };
+        let mut effects = DetectorEffects { algorithm, saved, outer: cx.effects(), now, view, bound };
         input(detector, &mut Context::new(now, view, bound, &mut effects));
     }
 
-    /// Hands an input to the algorithm.
-    fn elect(&mut self, cx: &mut Context<'_, Self>, input: impl FnOnce(&mut A, &mut Context<'_, A>)) {
+    /// Passes an input to the algorithm.
+    fn run_algorithm(&mut self, cx: &mut Context<'_, Self>, input: impl FnOnce(&mut A, &mut Context<'_, A>)) {
         let (now, view, bound) = (cx.now(), cx.view(), cx.delay_bound());
-        let mut effects = Behind { saved: &mut self.saved, outer: cx.effects() };
+        let mut effects = AlgorithmEffects { saved: &mut self.saved, outer: cx.effects() };
         input(&mut self.algorithm, &mut Context::new(now, view, bound, &mut effects));
     }
 }
@@ -193,39 +193,43 @@ impl<D: Process, A: Process> Process for Watched<D, A> {
                 (Start::Recovered(saved.detector), Start::Recovered(saved.algorithm))
             }
         };
-        // The detector first: a sign of life is to go out before anything that asks for one.
-        self.detect(cx, |part, cx| part.on_start(cx, detector));
-        self.elect(cx, |part, cx| part.on_start(cx, algorithm));
+        // The detector starts first: its heartbeat must go out before any message that expects one.
+        self.run_detector(cx, |part, cx| part.on_start(cx, detector));
+        self.run_algorithm(cx, |part, cx| part.on_start(cx, algorithm));
     }
 
     fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Self::Message) {
         match message {
-            Layered::Detector(message) => self.detect(cx, |part, cx| part.on_message(cx, from, message)),
-            Layered::Algorithm(message) => self.elect(cx, |part, cx| part.on_message(cx, from, message)),
+            Layered::Detector(message) => {
+                self.run_detector(cx, |part, cx| part.on_message(cx, from, message))
+            }
+            Layered::Algorithm(message) => {
+                self.run_algorithm(cx, |part, cx| part.on_message(cx, from, message))
+            }
         }
     }
 
     fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Self::Timer) {
         match timer {
-            LayeredTimer::Detector(timer) => self.detect(cx, |part, cx| part.on_timer(cx, timer)),
-            LayeredTimer::Algorithm(timer) => self.elect(cx, |part, cx| part.on_timer(cx, timer)),
+            LayeredTimer::Detector(timer) => self.run_detector(cx, |part, cx| part.on_timer(cx, timer)),
+            LayeredTimer::Algorithm(timer) => self.run_algorithm(cx, |part, cx| part.on_timer(cx, timer)),
         }
     }
 
     fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        self.elect(cx, |part, cx| part.on_suspect(cx, peer));
+        self.run_algorithm(cx, |part, cx| part.on_suspect(cx, peer));
     }
 
     fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        self.elect(cx, |part, cx| part.on_restore(cx, peer));
+        self.run_algorithm(cx, |part, cx| part.on_restore(cx, peer));
     }
 
     fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
-        self.detect(cx, |part, cx| part.on_view_change(cx));
-        self.elect(cx, |part, cx| part.on_view_change(cx));
+        self.run_detector(cx, |part, cx| part.on_view_change(cx));
+        self.run_algorithm(cx, |part, cx| part.on_view_change(cx));
     }
 
     fn on_command(&mut self, cx: &mut Context<'_, Self>, command: A::Command) {
-        self.elect(cx, |part, cx| part.on_command(cx, command));
+        self.run_algorithm(cx, |part, cx| part.on_command(cx, command));
     }
 }

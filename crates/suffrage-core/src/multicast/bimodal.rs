@@ -3,34 +3,31 @@
 //! Source: Birman, Hayden, Ozkasap, Xiao, Budiu and Minsky, "Bimodal multicast", 1999.
 //!
 //! ```text
-//!   p ── Data ──▶ everybody, each reached or missed on its own
-//!   then each round, at whoever has it:
+//!   p ── Data ──▶ all members, each copy delivered or lost independently
+//!   then each round, at every process that has the message:
 //!   q ── Digest [p's message] ──▶ `fanout` random members
 //!                r ── Solicit [p's message] ──▶ q        r missed it
 //!   q ── Retransmission ──▶ r
 //! ```
 //!
-//! Model: messages may be lost, doubled and overtaken; processes may crash, the sender too.
+//! Model: messages may be lost, duplicated and reordered; processes may crash, the sender too.
 //!
-//! Cost: the broadcast; then up to `fanout` digests per process and round, and two messages for each
-//! process that the broadcast missed. A message is gossiped about for `rounds` rounds of
-//! [`PERIOD`] delay bounds, counted from the broadcast, and then forgotten; when nothing is left to
-//! gossip about, all is quiet.
+//! Cost: the broadcast; then up to `fanout` digests per process and round, and two messages for each process that
+//! the broadcast missed. A message is gossiped for `rounds` rounds of [`PERIOD`] delay bounds, counted from the
+//! broadcast, and then dropped. When a process has no message left to gossip, it sends nothing.
 //!
-//! Promise: almost everybody or almost nobody gets the message, and hardly ever anything in between
-//! (the two modes of the name); the more rounds and fan-out, the likelier everybody. What is delivered
-//! is delivered once between a process's start and its crash, as a message from its first sender. No order
-//! is promised.
+//! Promise: almost all members or almost none get the message, and hardly ever a number in between (the two modes of
+//! the name). More rounds and more fan-out make delivery to all members likelier. A message is delivered once
+//! between a process's start and its crash, as a message from its first sender. No order is promised.
 //!
-//! Readings, where the paper is silent:
-//! - A message's age travels with it, so that the whole group gives it up at about the same time
-//!   (the round numbers of section 5). Its name is remembered as long again. Then it is only remembered that
-//!   the sender has come so far: no copy is too late to be known for one. What the sender had multicast before
-//!   that and this process never got is given up with it, if it should still come: it is older.
-//!   That takes a number for each start of each sender, for good.
-//! - What was asked for is not asked for again in the same round.
-//! - A message is named by its sender, a random number drawn at the sender's start, and a count: names
-//!   do not repeat after a crash, which nothing survives here.
+//! Interpretations, where the paper leaves the behaviour open:
+//! - A message carries its age, so that the whole group drops it at about the same time (the round numbers of
+//!   section 5). Its id is kept for as long again. After that only the highest id of each sender's start is kept,
+//!   for good: later duplicates are still recognised. An older message of that sender that this process never got is
+//!   also dropped if it arrives later.
+//! - A message is solicited at most once per round.
+//! - A message id consists of the sender, a random number drawn at the sender's start, and a count. Ids do not
+//!   repeat after a crash, although this layer has no persistent state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -38,19 +35,19 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::layers::{Concatenation, Lists};
+use crate::layers::{Concatenation, KindLists};
 use crate::macros::forward_effects;
 use crate::{Context, Effects, Kind, NodeId, Process, Rng, Span, Start, View};
 
-/// How long a round is, in delay bounds: digest, solicitation and retransmission fit in.
+/// The length of a round in delay bounds: digest, solicitation and retransmission fit into it.
 pub const PERIOD: u64 = 4;
 
-/// What can be set.
+/// The options of the bimodal multicast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// How many members a digest goes to, each round.
+    /// The number of members that get a digest, each round.
     pub fanout: u32,
-    /// For how many rounds a message is gossiped about.
+    /// The number of rounds for which a message is gossiped.
     pub rounds: u32,
 }
 
@@ -74,48 +71,48 @@ impl FromStr for Options {
     }
 }
 
-/// The name of a multicast.
+/// The id of a multicast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Id {
-    /// Who multicast it.
+    /// The sender.
     pub sender: NodeId,
-    /// Drawn at the sender's start.
+    /// The random number drawn at the sender's start.
     pub boot: u64,
-    /// How many it had multicast since.
+    /// The number of the sender's multicasts since its start, before this one.
     pub number: u64,
 }
 
-/// What processes say to each other.
+/// The messages of the layer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message<M> {
-    /// The algorithm's, to one addressee; or to all, where there is no bimodal multicast.
+    /// A message of the algorithm to one addressee; or to all members, if the layer is switched off.
     Plain(M),
-    /// The algorithm's, to all.
+    /// A multicast of the algorithm.
     Data {
-        /// Its name.
+        /// The id of the multicast.
         id: Id,
-        /// All of it.
+        /// The message of the algorithm.
         message: M,
     },
-    /// What the sender has.
+    /// The ids of the messages that the sender holds.
     Digest(Vec<Id>),
-    /// What the sender misses.
+    /// The ids of the messages that the sender misses.
     Solicit(Vec<Id>),
-    /// What the addressee had missed.
+    /// A message that the addressee has solicited.
     Retransmission {
-        /// Its name.
+        /// The id of the multicast.
         id: Id,
-        /// How many rounds ago it was multicast.
+        /// The number of rounds since the multicast.
         age: u32,
-        /// All of it.
+        /// The message of the algorithm.
         message: M,
     },
 }
 
-impl<M: crate::Message> Lists for Message<M> {
+impl<M: crate::Message> KindLists for Message<M> {
     const FIRST: &'static [Kind] = M::KINDS;
     const SECOND: &'static [Kind] =
-        &[Kind::apart("Digest"), Kind::apart("Solicit"), Kind::apart("Retransmission")];
+        &[Kind::uncounted("Digest"), Kind::uncounted("Solicit"), Kind::uncounted("Retransmission")];
 }
 
 impl<M: crate::Message> crate::Message for Message<M> {
@@ -131,12 +128,12 @@ impl<M: crate::Message> crate::Message for Message<M> {
     }
 }
 
-/// What is waited for.
+/// The timers of the layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timer<T> {
-    /// The next round of gossip.
+    /// The next round of gossip is due.
     Round,
-    /// Of the algorithm.
+    /// A timer of the algorithm.
     Algorithm(T),
 }
 
@@ -151,7 +148,7 @@ impl<T: crate::Timer> crate::Timer for Timer<T> {
     }
 }
 
-/// An algorithm whose multicasts are repaired by gossip.
+/// An algorithm with a multicast that gossip repairs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Bimodal<A: Process> {
     options: Option<Options>,
@@ -159,40 +156,41 @@ pub struct Bimodal<A: Process> {
     algorithm: A,
 }
 
-/// What has been multicast lately.
+/// The recent multicasts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Buffer<M> {
-    record: Record,
-    /// What is gossiped about, by name. A list and not a map, which would be compiled for every algorithm.
+    history: History,
+    /// The messages that are still gossiped, sorted by id. A sorted list compiles faster than a map, and this type is
+    /// compiled for every algorithm.
     messages: Vec<(Id, M)>,
 }
 
-/// What is known about multicasts but for what they say.
+/// The ids and ages of multicasts, without their contents: not generic, so compiled once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Record {
+struct History {
     boot: u64,
     sent: u64,
-    /// The age of each multicast that has come, in rounds.
+    /// The age of each known multicast, in rounds.
     ages: BTreeMap<Id, u32>,
-    /// By sender and its start, the number below which everything has been forgotten.
+    /// The number below which all ids are forgotten, by sender and boot.
     forgotten: BTreeMap<(NodeId, u64), u64>,
-    /// What has been asked for in this round.
-    wanted: BTreeSet<Id>,
-    /// Whether the timer runs.
+    /// The ids that were solicited in this round.
+    solicited: BTreeSet<Id>,
+    /// True if the timer of the rounds is pending.
     gossiping: bool,
 }
 
-impl Record {
-    /// Names a new multicast.
-    fn name(&mut self, sender: NodeId) -> Id {
+impl History {
+    /// Assigns an id to a new multicast.
+    fn next_id(&mut self, sender: NodeId) -> Id {
         let id = Id { sender, boot: self.boot, number: self.sent };
         self.sent += 1;
         id
     }
 
-    /// Everything is a round older; what is still to be gossiped about.
-    fn grow_older(&mut self, rounds: u32) -> Vec<Id> {
-        self.wanted.clear();
+    /// Increases all ages by one round. Returns the ids that are still gossiped.
+    fn advance_round(&mut self, rounds: u32) -> Vec<Id> {
+        self.solicited.clear();
         self.ages.values_mut().for_each(|age| *age += 1);
         let forgotten = &mut self.forgotten;
         self.ages.retain(|id, age| {
@@ -206,54 +204,54 @@ impl Record {
         self.ages.iter().filter(|(_, age)| **age <= rounds).map(|(id, _)| *id).collect()
     }
 
-    fn misses(&self, id: &Id) -> bool {
-        let given_up = self.forgotten.get(&(id.sender, id.boot)).is_some_and(|below| id.number < *below);
-        !given_up && !self.ages.contains_key(id)
+    fn is_new(&self, id: &Id) -> bool {
+        let dropped = self.forgotten.get(&(id.sender, id.boot)).is_some_and(|below| id.number < *below);
+        !dropped && !self.ages.contains_key(id)
     }
 
-    /// Those of the multicasts in a digest that are to be asked for.
-    fn missed(&mut self, ids: Vec<Id>, view: View<'_>) -> Vec<Id> {
-        let news = |id: &Id| is_others(view, id) && self.misses(id) && !self.wanted.contains(id);
+    /// Returns the ids of a digest that are new and not solicited in this round, and marks them as solicited.
+    fn solicit(&mut self, ids: Vec<Id>, view: View<'_>) -> Vec<Id> {
+        let news = |id: &Id| is_from_peer(view, id) && self.is_new(id) && !self.solicited.contains(id);
         let missed: Vec<Id> = ids.into_iter().filter(news).collect();
-        self.wanted.extend(&missed);
+        self.solicited.extend(&missed);
         missed
     }
 }
 
 impl<M> Buffer<M> {
-    /// Keeps a copy of a multicast that is new.
-    fn keep(&mut self, id: Id, age: u32, message: M) {
-        self.record.ages.insert(id, age);
-        let place = self.messages.partition_point(|(other, _)| *other < id);
-        self.messages.insert(place, (id, message));
+    /// Stores a new multicast.
+    fn store(&mut self, id: Id, age: u32, message: M) {
+        self.history.ages.insert(id, age);
+        let position = self.messages.partition_point(|(other, _)| *other < id);
+        self.messages.insert(position, (id, message));
     }
 
-    /// A multicast that is gossiped about, and its age.
-    fn held(&self, id: Id) -> Option<(u32, &M)> {
-        let place = self.messages.binary_search_by_key(&id, |(other, _)| *other).ok()?;
-        Some((*self.record.ages.get(&id)?, &self.messages[place].1))
+    /// Returns the age and the message of a multicast that is still gossiped.
+    fn get(&self, id: Id) -> Option<(u32, &M)> {
+        let position = self.messages.binary_search_by_key(&id, |(other, _)| *other).ok()?;
+        Some((*self.history.ages.get(&id)?, &self.messages[position].1))
     }
 }
 
-/// What the algorithm does, with its multicasts kept.
-struct Inside<'a, A: Process> {
+/// Maps effects of the algorithm to effects of the layer, and buffers multicasts.
+struct AlgorithmEffects<'a, A: Process> {
     buffer: &'a mut Buffer<A::Message>,
-    /// How long a round is; none if there is no gossip.
+    /// The length of a round; `None` if the layer is switched off.
     round: Option<Span>,
     me: NodeId,
     outer: &'a mut (dyn Effects<Bimodal<A>> + 'a),
 }
 
-impl<A: Process> Effects<A> for Inside<'_, A> {
+impl<A: Process> Effects<A> for AlgorithmEffects<'_, A> {
     fn send(&mut self, to: NodeId, message: A::Message) {
         self.outer.send(to, Message::Plain(message));
     }
     fn multicast(&mut self, message: A::Message) {
         let Some(round) = self.round else { return self.outer.multicast(Message::Plain(message)) };
-        let id = self.buffer.record.name(self.me);
-        self.buffer.keep(id, 0, message.clone());
+        let id = self.buffer.history.next_id(self.me);
+        self.buffer.store(id, 0, message.clone());
         self.outer.multicast(Message::Data { id, message });
-        if !std::mem::replace(&mut self.buffer.record.gossiping, true) {
+        if !std::mem::replace(&mut self.buffer.history.gossiping, true) {
             self.outer.set_timer(Timer::Round, round);
         }
     }
@@ -270,9 +268,9 @@ impl<A: Process> Effects<A> for Inside<'_, A> {
 }
 
 impl<A: Process> Bimodal<A> {
-    /// The algorithm over this multicast; over the world's own, if there are no options.
+    /// The algorithm with this multicast. Without options, the algorithm uses the multicast of the driver.
     pub fn new(options: Option<Options>, algorithm: A) -> Self {
-        let buffer = Buffer { record: Record::default(), messages: Vec::new() };
+        let buffer = Buffer { history: History::default(), messages: Vec::new() };
         Bimodal { options, buffer, algorithm }
     }
 
@@ -281,33 +279,33 @@ impl<A: Process> Bimodal<A> {
         &self.algorithm
     }
 
-    /// Hands an input to the algorithm.
-    fn inner(&mut self, cx: &mut Context<'_, Self>, input: impl FnOnce(&mut A, &mut Context<'_, A>)) {
+    /// Passes an input to the algorithm.
+    fn run_algorithm(&mut self, cx: &mut Context<'_, Self>, input: impl FnOnce(&mut A, &mut Context<'_, A>)) {
         let (now, view, bound, me) = (cx.now(), cx.view(), cx.delay_bound(), cx.me());
         let round = self.options.map(|_| bound * PERIOD);
-        let mut effects = Inside { buffer: &mut self.buffer, round, me, outer: cx.effects() };
+        let mut effects = AlgorithmEffects { buffer: &mut self.buffer, round, me, outer: cx.effects() };
         input(&mut self.algorithm, &mut Context::new(now, view, bound, &mut effects));
     }
 
     fn keep_gossiping(&mut self, cx: &mut Context<'_, Self>) {
-        if !std::mem::replace(&mut self.buffer.record.gossiping, true) {
+        if !std::mem::replace(&mut self.buffer.history.gossiping, true) {
             cx.set_timer(Timer::Round, cx.delay_bound() * PERIOD);
         }
     }
 
-    /// A multicast has come, directly or not. Who sees it for the first time delivers it.
+    /// Handles a multicast, received directly or as a retransmission. The first copy is delivered to the algorithm.
     fn on_data(&mut self, cx: &mut Context<'_, Self>, id: Id, age: u32, message: A::Message) {
         let Some(options) = self.options else { return };
-        if age > options.rounds || !is_others(cx.view(), &id) || !self.buffer.record.misses(&id) {
+        if age > options.rounds || !is_from_peer(cx.view(), &id) || !self.buffer.history.is_new(&id) {
             return;
         }
-        self.buffer.keep(id, age, message.clone());
+        self.buffer.store(id, age, message.clone());
         self.keep_gossiping(cx);
-        self.inner(cx, |part, cx| part.on_message(cx, id.sender, message));
+        self.run_algorithm(cx, |algorithm, cx| algorithm.on_message(cx, id.sender, message));
     }
 
     fn on_digest(&mut self, cx: &mut Context<'_, Self>, from: NodeId, ids: Vec<Id>) {
-        let missed = self.buffer.record.missed(ids, cx.view());
+        let missed = self.buffer.history.solicit(ids, cx.view());
         if !missed.is_empty() {
             self.keep_gossiping(cx);
             cx.send(from, Message::Solicit(missed));
@@ -316,7 +314,7 @@ impl<A: Process> Bimodal<A> {
 
     fn on_solicit(&mut self, cx: &mut Context<'_, Self>, from: NodeId, ids: Vec<Id>) {
         for id in ids {
-            if let Some((age, message)) = self.buffer.held(id) {
+            if let Some((age, message)) = self.buffer.get(id) {
                 cx.send(from, Message::Retransmission { id, age, message: message.clone() });
             }
         }
@@ -324,34 +322,34 @@ impl<A: Process> Bimodal<A> {
 
     fn on_round(&mut self, cx: &mut Context<'_, Self>) {
         let Some(Options { fanout, rounds }) = self.options else { return };
-        let digest = self.buffer.record.grow_older(rounds);
+        let digest = self.buffer.history.advance_round(rounds);
         self.buffer.messages.retain(|(id, _)| digest.binary_search(id).is_ok());
         if !digest.is_empty() {
             for peer in random_peers(cx.view(), cx.rng(), fanout as usize) {
                 cx.send(peer, Message::Digest(digest.clone()));
             }
         }
-        self.buffer.record.gossiping = !self.buffer.record.ages.is_empty();
-        if self.buffer.record.gossiping {
+        self.buffer.history.gossiping = !self.buffer.history.ages.is_empty();
+        if self.buffer.history.gossiping {
             cx.set_timer(Timer::Round, cx.delay_bound() * PERIOD);
         }
     }
 }
 
-/// Whether a multicast is of another member: what a process sent itself, perhaps before it crashed, is
-/// no news to it.
-fn is_others(view: View<'_>, id: &Id) -> bool {
+/// Returns whether a multicast comes from another member. A process ignores its own multicasts, also those from
+/// before a crash.
+fn is_from_peer(view: View<'_>, id: &Id) -> bool {
     id.sender != view.me() && view.is_member(id.sender)
 }
 
-/// Some peers, each at most once.
+/// Chooses `count` distinct random peers, or all peers if there are fewer.
 fn random_peers(view: View<'_>, rng: &mut Rng, count: usize) -> Vec<NodeId> {
     if count + 1 >= view.len() {
         return view.peers().collect();
     }
     let mut chosen = Vec::with_capacity(count);
     while chosen.len() < count {
-        let peer = view.random_peer(rng).expect("there are more peers than are wanted");
+        let peer = view.random_peer(rng).expect("the view has more than `count` peers");
         if !chosen.contains(&peer) {
             chosen.push(peer);
         }
@@ -367,14 +365,16 @@ impl<A: Process> Process for Bimodal<A> {
 
     fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<A::Saved>) {
         if self.options.is_some() {
-            self.buffer.record.boot = cx.rng().bits();
+            self.buffer.history.boot = cx.rng().bits();
         }
-        self.inner(cx, |part, cx| part.on_start(cx, start));
+        self.run_algorithm(cx, |algorithm, cx| algorithm.on_start(cx, start));
     }
 
     fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Self::Message) {
         match message {
-            Message::Plain(message) => self.inner(cx, |part, cx| part.on_message(cx, from, message)),
+            Message::Plain(message) => {
+                self.run_algorithm(cx, |algorithm, cx| algorithm.on_message(cx, from, message))
+            }
             Message::Data { id, message } if id.sender == from => self.on_data(cx, id, 0, message),
             Message::Data { .. } => {}
             Message::Digest(ids) => self.on_digest(cx, from, ids),
@@ -386,24 +386,24 @@ impl<A: Process> Process for Bimodal<A> {
     fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Self::Timer) {
         match timer {
             Timer::Round => self.on_round(cx),
-            Timer::Algorithm(timer) => self.inner(cx, |part, cx| part.on_timer(cx, timer)),
+            Timer::Algorithm(timer) => self.run_algorithm(cx, |algorithm, cx| algorithm.on_timer(cx, timer)),
         }
     }
 
     fn on_suspect(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        self.inner(cx, |part, cx| part.on_suspect(cx, peer));
+        self.run_algorithm(cx, |algorithm, cx| algorithm.on_suspect(cx, peer));
     }
 
     fn on_restore(&mut self, cx: &mut Context<'_, Self>, peer: NodeId) {
-        self.inner(cx, |part, cx| part.on_restore(cx, peer));
+        self.run_algorithm(cx, |algorithm, cx| algorithm.on_restore(cx, peer));
     }
 
     fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
-        self.inner(cx, |part, cx| part.on_view_change(cx));
+        self.run_algorithm(cx, |algorithm, cx| algorithm.on_view_change(cx));
     }
 
     fn on_command(&mut self, cx: &mut Context<'_, Self>, command: A::Command) {
-        self.inner(cx, |part, cx| part.on_command(cx, command));
+        self.run_algorithm(cx, |algorithm, cx| algorithm.on_command(cx, command));
     }
 }
 

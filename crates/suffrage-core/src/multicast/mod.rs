@@ -1,4 +1,4 @@
-//! Multicasts as layers below an algorithm: what it gives to
-//! [`Context::multicast`](crate::Context::multicast) is brought to everybody in another way.
+//! Multicast protocols as layers below an algorithm. A layer delivers the messages of
+//! [`Context::multicast`](crate::Context::multicast) to all members by a protocol of its own.
 
 pub mod bimodal;

@@ -66,7 +66,7 @@ const BAD_INPUT: &[(&str, &str)] = &[
     ("--detector ideal", "--detector"),
     ("--detector parametric:1,2", "--detector"),
     ("--detector heartbeat:1", "--detector: `1` lacks a value; the form is heartbeat:PERIOD,TIMEOUT"),
-    ("--detector heartbeat:0,3", "--detector: a period of 0 has no end of messages"),
+    ("--detector heartbeat:0,3", "--detector: a period of 0 is invalid"),
     ("--detector heartbeat:3,3", "--detector: 3 is not more than the period, 3"),
     ("--detector phi:0.1", "--detector: `0.1` is not a threshold"),
     ("--detector gossip:2,x", "--detector: `x` is not a time"),

@@ -126,7 +126,7 @@ impl Members {
     fn agreement(&mut self, what: &str) -> u64 {
         let mut called = Instant::now();
         until(&format!("{}: {what}", self.contract.name), || {
-            if !self.contract.persists && called.elapsed() > ANOTHER {
+            if !self.contract.retries && called.elapsed() > ANOTHER {
                 called = Instant::now();
                 self.campaign();
             }

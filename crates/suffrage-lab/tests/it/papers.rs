@@ -76,7 +76,7 @@ fn results_come_as_json_too() {
     let report =
         json(&format!("suffrage-lab reproduce gupta2000 --figure 4 --runs 2 --out {}", folder.0.display()));
     assert_eq!(report["name"], "gupta2000");
-    assert_eq!(report["made"]["runs"], 2);
+    assert_eq!(report["provenance"]["runs"], 2);
     let claims = report["exhibits"][0]["claims"].as_array().unwrap();
     assert!(
         claims
@@ -117,7 +117,7 @@ fn figure_9_can_be_had_by_itself() {
     ));
     assert_eq!(report["exhibits"].as_array().unwrap().len(), 1);
     assert_eq!(report["exhibits"][0]["name"], "figure-9");
-    let command = report["made"]["command"].as_str().unwrap();
+    let command = report["provenance"]["command"].as_str().unwrap();
     assert_eq!(command, "suffrage-lab reproduce ramanathan2007 --figure 9 --nodes 100 --runs 300 --seed 0");
     folder.read_of("ramanathan2007", "figure-9.svg");
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn span(text: &str) -> Span {
-    Span::from_clock(text).unwrap()
+    Span::parse_duration(text).unwrap()
 }
 
 fn timings(ttl: &str, renew: &str, rtt: &str, drift: &str) -> Timings {

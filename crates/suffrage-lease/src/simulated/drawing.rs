@@ -1,6 +1,6 @@
 //! What applications do to nodes in a torture.
 
-use suffrage_core::{Attribute, Occasion, Span, Time};
+use suffrage_core::{Attribute, CommandStorm, Span, Time};
 
 use super::{MOST_ASKED, Options, name};
 use crate::engine::{Action, CandidateConfig, Command};
@@ -10,10 +10,10 @@ const TENTH: u64 = Span::UNIT.as_nanos() / 10;
 
 /// What applications do to nodes: at any moment, in one election or in all. In the end every node that was told
 /// anything has left all elections and joined them again as it does on a start.
-pub(super) fn commands(options: &Options, occasion: &mut Occasion<'_>) -> Vec<(Time, usize, Command)> {
-    let mut drawing = Drawing { options, occasion, commands: Vec::new() };
-    if drawing.occasion.rng.chance(0.6) {
-        for _ in 0..1 + drawing.occasion.rng.below(12) {
+pub(super) fn commands(options: &Options, storm: &mut CommandStorm<'_>) -> Vec<(Time, usize, Command)> {
+    let mut drawing = Drawing { options, storm, commands: Vec::new() };
+    if drawing.storm.rng.chance(0.6) {
+        for _ in 0..1 + drawing.storm.rng.below(12) {
             drawing.one();
         }
         drawing.end();
@@ -23,31 +23,31 @@ pub(super) fn commands(options: &Options, occasion: &mut Occasion<'_>) -> Vec<(T
 
 struct Drawing<'d, 'o> {
     options: &'d Options,
-    occasion: &'d mut Occasion<'o>,
+    storm: &'d mut CommandStorm<'o>,
     commands: Vec<(Time, usize, Command)>,
 }
 
 impl Drawing<'_, '_> {
     fn below(&mut self, bound: u64) -> u64 {
-        self.occasion.rng.below(bound)
+        self.storm.rng.below(bound)
     }
 
     /// A moment of the storm.
     fn moment(&mut self) -> Time {
-        let tenths = self.occasion.end.as_nanos() / TENTH;
+        let tenths = self.storm.end.as_nanos() / TENTH;
         Time::from_nanos(self.below(tenths.max(1)) * TENTH)
     }
 
     /// Up to two leases later, but before the end.
     fn later(&mut self, at: Time) -> Time {
-        let lease = self.options.timings(self.occasion.delay).ttl;
+        let lease = self.options.timings(self.storm.delay).ttl;
         let tenths = self.below(1 + 2 * lease.as_nanos() / TENTH);
-        let last = Time::from_nanos(self.occasion.end.as_nanos().saturating_sub(2 * TENTH));
+        let last = Time::from_nanos(self.storm.end.as_nanos().saturating_sub(2 * TENTH));
         (at + Span::from_nanos(tenths * TENTH)).min(last)
     }
 
     fn slot(&mut self) -> usize {
-        self.below(self.occasion.roster.len() as u64) as usize
+        self.below(self.storm.roster.len() as u64) as usize
     }
 
     /// To one node, in one election or in all.
@@ -62,13 +62,13 @@ impl Drawing<'_, '_> {
     fn one(&mut self) {
         let (at, slot) = (self.moment(), self.slot());
         let election = self.below(self.options.names as u64) as usize;
-        let one = self.occasion.rng.chance(0.5).then_some(election);
+        let one = self.storm.rng.chance(0.5).then_some(election);
         let later = self.later(at);
         let rank = self.below(9) as Attribute - 4;
         match self.below(10) {
             0 => {
                 self.tell(at, slot, one, Action::Withdraw);
-                let once = self.occasion.rng.chance(0.5);
+                let once = self.storm.rng.chance(0.5);
                 self.tell(later, slot, one, Action::Stand { once });
             }
             1 => {
@@ -78,7 +78,7 @@ impl Drawing<'_, '_> {
             2 => self.tell(at, slot, one, Action::Rank(rank)),
             3 => {
                 let to = self.slot();
-                self.tell(at, slot, one, Action::Transfer(self.occasion.roster.id(to)));
+                self.tell(at, slot, one, Action::Transfer(self.storm.roster.id(to)));
             }
             4 => self.tell(at, slot, one, Action::Resign),
             5 => {
@@ -106,19 +106,19 @@ impl Drawing<'_, '_> {
 
     /// Another length of the lease, which voters may not grant; another rank, and perhaps impatience.
     fn config(&mut self, election: usize, rank: Attribute) -> CandidateConfig {
-        let timings = self.options.timings(self.occasion.delay);
+        let timings = self.options.timings(self.storm.delay);
         let halves = 1 + self.below(2 * MOST_ASKED);
         CandidateConfig {
             ttl: Span::from_nanos(timings.ttl.as_nanos() / 2 * halves / TENTH * TENTH),
             attribute: rank,
-            failback: self.occasion.rng.chance(0.3).then_some(timings.ttl),
-            standing: self.occasion.rng.chance(0.5),
+            failback: self.storm.rng.chance(0.3).then_some(timings.ttl),
+            standing: self.storm.rng.chance(0.5),
             wait_out_previous_holder: self.options.wait_out.includes(election),
         }
     }
 
     fn end(&mut self) {
-        let end = self.occasion.end;
+        let end = self.storm.end;
         let before = Time::from_nanos(end.as_nanos().saturating_sub(TENTH));
         let mut slots: Vec<usize> = self.commands.iter().map(|&(_, slot, _)| slot).collect();
         slots.sort_unstable();

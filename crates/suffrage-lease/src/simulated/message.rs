@@ -93,10 +93,10 @@ impl MemberMessage {
 
 const WIRE_KINDS: usize = Message::KINDS.len();
 const SESSION_KINDS: [Kind; 4] = [
-    Kind::apart("SessionRequest"),
-    Kind::apart("SessionReply"),
-    Kind::apart("HangUp"),
-    Kind::apart("Leading"),
+    Kind::uncounted("SessionRequest"),
+    Kind::uncounted("SessionReply"),
+    Kind::uncounted("HangUp"),
+    Kind::uncounted("Leading"),
 ];
 
 const KINDS: [Kind; WIRE_KINDS + SESSION_KINDS.len()] = {

@@ -2,23 +2,23 @@
 
 use super::*;
 use crate::message::{Ask, Body, Name, Reply, Request};
-use suffrage_core::testing::{Subject, elected};
+use suffrage_core::testing::{TestProcess, elected};
 use suffrage_core::{Command as Common, Effect, Recorder};
 
-fn subject(me: u64, count: usize) -> Subject<QuorumLease> {
-    Subject::new(me, count, &Options::default())
+fn subject(me: u64, count: usize) -> TestProcess<QuorumLease> {
+    TestProcess::new(me, count, &Options::default())
 }
 
 /// What a process says to itself costs no message and no time.
 #[test]
 fn the_only_voter_elects_itself_at_once() {
     let mut alone = subject(1, 1);
-    let done = alone.campaigns();
+    let done = alone.campaign();
     assert_eq!((done.sent(), done.announced()), (vec![], vec![elected(1, 1)]));
     assert!(done.saved().iter().any(|saved| saved.ceiling >= 1), "the promise was saved");
     assert!(alone.process.lease(Time::ZERO).is_some());
     assert_eq!(alone.process.lease(Time::ZERO + Span::from_millis(30)), None, "by its clock it is over");
-    let done = alone.obeys(Common::Resign);
+    let done = alone.command(Common::Resign);
     assert_eq!(done.announced(), [Announcement::SteppedDown]);
     assert_eq!(alone.process.lease(Time::ZERO), None);
 }
@@ -26,14 +26,14 @@ fn the_only_voter_elects_itself_at_once() {
 #[test]
 fn a_voter_saves_that_it_exists_and_one_that_is_none_saves_nothing() {
     for (me, voter) in [(5, true), (6, false)] {
-        let mut subject = Subject::<QuorumLease>::unstarted(me, 9, &Options::default());
-        assert_eq!(!subject.starts(Start::Fresh).saved().is_empty(), voter);
+        let mut subject = TestProcess::<QuorumLease>::unstarted(me, 9, &Options::default());
+        assert_eq!(!subject.start(Start::Fresh).saved().is_empty(), voter);
         let message = Message {
             name: Name::of("x"),
             body: Body::Ask(Ask::Enquire { request: Request(1), standing: None }),
         };
         assert_eq!(
-            !subject.hears(1, message.into()).sent().is_empty(),
+            !subject.receive(1, message.into()).sent().is_empty(),
             voter,
             "voters answer for every name"
         );
@@ -43,16 +43,16 @@ fn a_voter_saves_that_it_exists_and_one_that_is_none_saves_nothing() {
 #[test]
 fn answers_about_another_election_are_not_its_own() {
     let mut candidate = subject(9, 9);
-    let sent = candidate.campaigns().sent();
+    let sent = candidate.campaign().sent();
     let MemberBody::Ask(Ask::Prepare { request, .. }) = sent[0].1.body else { panic!("it prepares") };
     let promise = |name| MemberMessage { name, body: MemberBody::Reply(Reply::Promised { request }) };
     for voter in 1..=5 {
-        assert!(candidate.hears(voter, promise(Name::of("x"))).is_nothing());
+        assert!(candidate.receive(voter, promise(Name::of("x"))).is_empty());
     }
     let own = sent[0].1.name;
-    candidate.hears(1, promise(own));
-    candidate.hears(2, promise(own));
-    assert_eq!(candidate.hears(3, promise(own)).sent().len(), 5, "it proposes");
+    candidate.receive(1, promise(own));
+    candidate.receive(2, promise(own));
+    assert_eq!(candidate.receive(3, promise(own)).sent().len(), 5, "it proposes");
 }
 
 #[test]

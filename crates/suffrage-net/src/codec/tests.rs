@@ -1,4 +1,4 @@
-//! Tests of envelopes: what is put in comes out, and nothing else does.
+//! Tests of envelopes.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ enum Message {
     Pong { term: u64, from: Option<NodeId> },
     Gossip(Vec<(NodeId, u64)>),
     Deep(Box<Option<Message>>),
-    Crowd(Vec<()>),
+    Units(Vec<()>),
     Named { name: String, ratio: f64, sign: char, table: BTreeMap<u32, (bool, i64)> },
 }
 
@@ -24,7 +24,7 @@ fn messages() -> Vec<Message> {
         Message::Pong { term: 0, from: None },
         Message::Gossip((0..40).map(|number| (NodeId(number), number * number)).collect()),
         Message::Deep(Box::new(Some(Message::Deep(Box::new(None))))),
-        Message::Crowd(vec![(); 9]),
+        Message::Units(vec![(); 9]),
         Message::Named { name: "ü".into(), ratio: 0.5, sign: '∑', table: [(7, (true, -9))].into() },
     ]
 }
@@ -54,7 +54,7 @@ fn around(message: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_put_in_comes_out() {
+fn envelopes_round_trip() {
     let all = messages();
     for message in &all {
         assert_eq!(decode(sealed(std::slice::from_ref(message)).as_bytes()), Ok(vec![message.clone()]));
@@ -67,7 +67,7 @@ fn what_is_put_in_comes_out() {
 }
 
 #[test]
-fn an_envelope_is_never_longer_than_it_may_be() {
+fn an_envelope_never_exceeds_its_maximum() {
     let message = Message::Gossip(vec![(NodeId(1), 2); 10]);
     for most in 40..90 {
         let mut envelope = Envelope::new(protocol(), most);
@@ -76,7 +76,7 @@ fn an_envelope_is_never_longer_than_it_may_be() {
             put += 1;
             assert!(envelope.as_bytes().len() <= most);
         }
-        assert_eq!(decode(envelope.as_bytes()).unwrap().len(), put, "what did not fit left no trace");
+        assert_eq!(decode(envelope.as_bytes()).unwrap().len(), put, "a rejected message leaves no bytes");
     }
     let mut small = Envelope::new(protocol(), 20);
     assert_eq!(small.push(&message), Err(TooLong { length: 28, most: 20 }));
@@ -84,7 +84,7 @@ fn an_envelope_is_never_longer_than_it_may_be() {
 }
 
 #[test]
-fn messages_are_put_together_by_addressee_in_their_order() {
+fn messages_are_grouped_by_addressee_in_order() {
     let mut outbox = Outbox::new(protocol(), 64);
     let mut sent: BTreeMap<NodeId, Vec<Message>> = BTreeMap::new();
     let mut datagrams = 0;
@@ -106,11 +106,11 @@ fn messages_are_put_together_by_addressee_in_their_order() {
 }
 
 #[test]
-fn every_other_length_and_every_leftover_is_refused() {
+fn truncated_envelopes_and_leftover_bytes_are_rejected() {
     let envelope = sealed(&messages());
     let bytes = envelope.as_bytes();
     for length in 0..bytes.len() {
-        // Cut between messages it is a shorter envelope, and a good one.
+        // A cut between messages gives a shorter, valid envelope.
         match decode(&bytes[..length]) {
             Ok(some) => assert_eq!(some, messages()[..some.len()]),
             Err(reason) => assert_eq!(reason, Dropped::Malformed),
@@ -121,11 +121,11 @@ fn every_other_length_and_every_leftover_is_refused() {
     message.push(0);
     assert_eq!(decode(&around(&message)), Err(Dropped::Malformed), "garbage after a message");
     assert_eq!(decode(&[bytes, &[5]].concat()), Err(Dropped::Malformed), "garbage after all messages");
-    assert_eq!(decode(Envelope::new(protocol(), 99).as_bytes()), Err(Dropped::Malformed), "nothing");
+    assert_eq!(decode(Envelope::new(protocol(), 99).as_bytes()), Err(Dropped::Malformed), "no message");
 }
 
 #[test]
-fn other_versions_and_protocols_are_told_apart() {
+fn other_versions_and_protocols_are_rejected() {
     let mut bytes = sealed(&messages()).bytes;
     assert_eq!(Protocol::named("other").decode::<Message>(&bytes), Err(Dropped::WrongProtocol));
     bytes[0] = 2;
@@ -133,7 +133,7 @@ fn other_versions_and_protocols_are_told_apart() {
 }
 
 #[test]
-fn nesting_has_an_end() {
+fn excessive_nesting_is_rejected() {
     let nested = |levels: usize| {
         let mut bytes = [3, 1].repeat(levels);
         bytes.extend([3, 0]);
@@ -146,30 +146,30 @@ fn nesting_has_an_end() {
 }
 
 #[test]
-fn crowds_of_nothing_have_an_end() {
-    let crowd = |claim: &[u8]| around(&[&[4], claim].concat());
-    assert_eq!(decode(&crowd(&[100])), Ok(vec![Message::Crowd(vec![(); 100])]));
-    // 2^63 of them, in ten bytes.
+fn excessive_numbers_of_empty_values_are_rejected() {
+    let units = |claim: &[u8]| around(&[&[4], claim].concat());
+    assert_eq!(decode(&units(&[100])), Ok(vec![Message::Units(vec![(); 100])]));
+    // 2^63 units, in ten bytes.
     let claim = [[0x80; 9].as_slice(), &[1]].concat();
-    assert_eq!(decode(&crowd(&claim)), Err(Dropped::Malformed));
-    // As many pairs, of which there are none: nothing is allocated for them.
+    assert_eq!(decode(&units(&claim)), Err(Dropped::Malformed));
+    // As many pairs without any bytes: no memory is allocated for them.
     let claim = [[0xff; 4].as_slice(), &[0x0f]].concat();
     assert_eq!(decode(&around(&[&[2], claim.as_slice()].concat())), Err(Dropped::Malformed));
 }
 
-/// Ten thousand envelopes changed at random places: none panics, and what is read can be written again.
+/// 10,000 envelopes with random changes: none panics, and every decoded envelope can be encoded again.
 #[test]
-fn noise_is_survived() {
+fn random_changes_never_panic_the_decoder() {
     let mut rng = Rng::new(5);
     let good = sealed(&messages()).bytes;
     for _ in 0..10_000 {
         let mut bytes = good.clone();
         for _ in 0..=rng.below(8) {
-            let place = HEADER + rng.below((bytes.len() - HEADER) as u64) as usize;
+            let index = HEADER + rng.below((bytes.len() - HEADER) as u64) as usize;
             match rng.below(3) {
-                0 => bytes[place] = rng.bits() as u8,
-                1 => bytes[place] ^= 1 << rng.below(8),
-                _ => bytes.truncate(place.max(HEADER + 1)),
+                0 => bytes[index] = rng.bits() as u8,
+                1 => bytes[index] ^= 1 << rng.below(8),
+                _ => bytes.truncate(index.max(HEADER + 1)),
             }
         }
         if let Ok(messages) = decode(&bytes) {

@@ -1,8 +1,8 @@
-//! A network within one program, for tests: it loses, delays and is cut as it is told.
+//! An in-memory network for tests, with configurable loss, delays and partitions.
 //!
-//! One seed decides what is lost and how late the rest is. With tokio's clock paused, a single-threaded
-//! program over it runs the same way every time, and waits for nothing. Datagrams are sealed as they are on
-//! UDP; the key of those that just [`join`](Network::join) is no secret.
+//! One seed determines losses and delays. With Tokio's clock paused, a single-threaded program over this network is
+//! deterministic and does not wait. Datagrams are sealed as on UDP; nodes that [`join`](Network::join) share a fixed
+//! key, which is not secret.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -18,13 +18,13 @@ use tokio::time::Instant;
 use super::{Config, Sealed, Wire};
 use crate::{Counters, Dropped, Error, Key, Keyring};
 
-/// A node on a network in memory.
+/// A node on an in-memory network.
 pub type Memory = Sealed<Port>;
 
-/// How many datagrams wait for a node at most; more are dropped, as a socket would.
+/// The maximum number of datagrams in an inbox. Further datagrams are dropped, as by a socket.
 const INBOX: usize = 4_096;
 
-/// A network within one program. Clones are the same network. A node's address is its id.
+/// An in-memory network. Clones share the same network. A node's address is its id.
 #[derive(Clone, Debug)]
 pub struct Network {
     shared: Arc<Mutex<Shared>>,
@@ -35,7 +35,7 @@ struct Shared {
     rng: Rng,
     loss: f64,
     delay: RangeInclusive<Duration>,
-    /// From whom to whom nothing comes through.
+    /// The cut links, as pairs of sender and receiver.
     cuts: BTreeSet<(NodeId, NodeId)>,
     inboxes: BTreeMap<NodeId, Arc<Inbox>>,
     sent: u64,
@@ -43,9 +43,9 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Inbox {
-    /// By when they arrive, and then in the order they were sent.
+    /// The datagrams in order of arrival time, then of sending.
     waiting: Mutex<BinaryHeap<Reverse<Arrival>>>,
-    /// Something was put in.
+    /// Notifies of a new datagram.
     changed: Notify,
     counters: Arc<Counters>,
 }
@@ -58,7 +58,7 @@ struct Arrival {
     datagram: Vec<u8>,
 }
 
-/// A poisoned lock only means that a test failed elsewhere.
+/// Locks a mutex. A poisoned lock only means that a test failed elsewhere.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -77,70 +77,70 @@ impl Network {
         Network { shared: Arc::new(Mutex::new(shared)) }
     }
 
-    /// Connects a node that reaches everybody. One of the same id is disconnected: what was on its way to it
-    /// is lost.
+    /// Connects a node that can reach all others. A node of the same id is disconnected, and datagrams in transit to
+    /// it are lost.
     ///
     /// # Panics
-    /// If the system gives no random numbers.
+    /// If the operating system returns no random numbers.
     pub fn join(&self, id: NodeId) -> Memory {
-        let keyring = Keyring::new(vec![Key::new([0; 32])]).expect("one key is enough");
-        let config = Config::new(id, keyring).expect("the system gives random numbers");
-        let port = Port { everybody: true, ..self.port(id) };
+        let keyring = Keyring::new(vec![Key::new([0; 32])]).expect("one key is a valid keyring");
+        let config = Config::new(id, keyring).expect("the operating system returns random numbers");
+        let port = Port { reaches_all: true, ..self.port(id) };
         let counters = Arc::clone(&port.inbox.counters);
-        Sealed::counting(port, config, counters).expect("the usual limits are fine")
+        Sealed::with_counters(port, config, counters).expect("the default limits are valid")
     }
 
-    /// Connects a node that is set so.
+    /// Connects a node with this configuration.
     pub fn attach(&self, config: Config<NodeId>) -> Result<Memory, Error> {
         let port = self.port(config.local);
         let counters = Arc::clone(&port.inbox.counters);
-        Sealed::counting(port, config, counters)
+        Sealed::with_counters(port, config, counters)
     }
 
-    /// Connects one that sends and gets bytes as they are: for tests of what nodes make of them.
+    /// Connects a port that sends and receives raw bytes, for tests of malformed datagrams.
     pub fn port(&self, id: NodeId) -> Port {
         let inbox = Arc::new(Inbox::default());
         lock(&self.shared).inboxes.insert(id, Arc::clone(&inbox));
-        Port { id, inbox, network: self.clone(), everybody: false }
+        Port { id, inbox, network: self.clone(), reaches_all: false }
     }
 
-    /// Disconnects a node: nobody reaches it any more.
+    /// Disconnects a node.
     pub fn remove(&self, id: NodeId) {
         lock(&self.shared).inboxes.remove(&id);
     }
 
-    /// Loses each datagram with this probability from now on.
+    /// Sets the probability of loss of each datagram.
     pub fn set_loss(&self, probability: f64) {
         lock(&self.shared).loss = probability;
     }
 
-    /// Makes each datagram take a time drawn uniformly from this range, from now on. What takes longer is
-    /// overtaken.
+    /// Sets the range of delays, from which each datagram's delay is drawn uniformly. Different delays reorder
+    /// datagrams.
     pub fn set_delay(&self, delay: RangeInclusive<Duration>) {
         lock(&self.shared).delay = delay;
     }
 
-    /// Lets nothing through from one to the other, until healed.
+    /// Cuts the link from one node to another, until healed.
     pub fn cut(&self, from: NodeId, to: NodeId) {
         lock(&self.shared).cuts.insert((from, to));
     }
 
-    /// Lets nothing through, either way, between nodes of different sides, until healed.
+    /// Partitions the network: cuts all links between nodes of different sides, until healed.
     pub fn partition(&self, sides: &[&[NodeId]]) {
         let mut shared = lock(&self.shared);
-        for (place, side) in sides.iter().enumerate() {
-            for other in sides[place + 1..].iter().copied().flatten() {
+        for (index, side) in sides.iter().enumerate() {
+            for other in sides[index + 1..].iter().copied().flatten() {
                 shared.cuts.extend(side.iter().flat_map(|one| [(*one, *other), (*other, *one)]));
             }
         }
     }
 
-    /// Lets everything through again.
+    /// Heals all cut links.
     pub fn heal(&self) {
         lock(&self.shared).cuts.clear();
     }
 
-    /// What is sent to nobody is lost, as on any network.
+    /// Transmits a datagram. A datagram to an unknown address is lost, as on any network.
     fn transmit(&self, from: NodeId, to: NodeId, datagram: &[u8]) {
         let shared = &mut *lock(&self.shared);
         let Some(inbox) = shared.inboxes.get(&to) else { return };
@@ -166,17 +166,17 @@ pub struct Port {
     id: NodeId,
     inbox: Arc<Inbox>,
     network: Network,
-    everybody: bool,
+    reaches_all: bool,
 }
 
 impl Port {
-    /// Its address, which is the node's id.
+    /// The address of the port, which is the node's id.
     pub fn id(&self) -> NodeId {
         self.id
     }
 }
 
-/// What is next for a node.
+/// The next event of an inbox.
 enum Next {
     Arrived(Arrival),
     At(Instant),
@@ -198,7 +198,7 @@ impl Wire for Port {
     type Address = NodeId;
 
     fn address_of(&self, id: NodeId) -> Option<NodeId> {
-        self.everybody.then_some(id)
+        self.reaches_all.then_some(id)
     }
 
     fn send_to(&self, datagram: &[u8], to: NodeId) -> io::Result<()> {
@@ -231,7 +231,7 @@ mod tests {
     use crate::Transport;
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_sent_arrives_late_and_in_the_order_of_arrival() {
+    async fn datagrams_arrive_after_their_delay_in_order_of_arrival() {
         let network = Network::new(1);
         let (one, two) = (network.join(NodeId(1)), network.join(NodeId(2)));
         let start = Instant::now();
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_crosses_a_cut_until_it_heals() {
+    async fn no_datagram_crosses_a_cut_until_it_heals() {
         let network = Network::new(1);
         let [one, two, three] = [1, 2, 3].map(|id| network.join(NodeId(id)));
         network.partition(&[&[NodeId(1)], &[NodeId(2), NodeId(3)]]);
@@ -264,10 +264,10 @@ mod tests {
         assert!(matches!(two.wire().inbox.next(), Next::Nothing));
     }
 
-    /// 2,000 datagrams at a loss of 0.3: a standard deviation of 20.5, so that a bound of 130 fails for
-    /// fewer than one seed in a billion; the seed is fixed.
+    /// 2,000 datagrams at a loss of 0.3: a standard deviation of 20.5, so that a tolerance of 130 fails for fewer
+    /// than one seed in 10^9. The seed is fixed.
     #[tokio::test(start_paused = true)]
-    async fn some_are_lost_and_a_full_inbox_drops() {
+    async fn datagrams_are_lost_with_the_set_probability_and_a_full_inbox_drops() {
         let network = Network::new(7);
         let (one, two) = (network.join(NodeId(1)), network.join(NodeId(2)));
         network.set_loss(0.3);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_left_is_not_reached_and_one_that_came_back_is() {
+    async fn a_removed_node_is_unreachable_until_it_joins_again() {
         let network = Network::new(1);
         let (one, two) = (network.join(NodeId(1)), network.join(NodeId(2)));
         network.remove(NodeId(2));

@@ -1,8 +1,8 @@
 //! Datagrams between nodes.
 //!
 //! ```text
-//!   Transport   payloads between node ids        what the rest of the house uses
-//!   Sealed<W>   seals, opens, counts, learns     the same for all
+//!   Transport   payloads between node ids        used by the other crates
+//!   Sealed<W>   seals, opens, counts             the same for all wires
 //!   Wire        bytes between addresses          udp::Socket, memory::Port
 //! ```
 
@@ -21,37 +21,38 @@ use crate::{Counters, seal};
 
 pub use sealed::{Config, LARGEST_DATAGRAM, SMALLEST_DATAGRAM, Sealed};
 
-/// The longest datagram unless set otherwise: with the headers of IP and UDP it is below the 1,280 bytes that
-/// every IPv6 link carries, so that nothing is ever fragmented.
+/// The default maximum length of a datagram, in bytes: with the headers of IP and UDP it is below the 1,280 bytes
+/// that every IPv6 link carries, so that datagrams are never fragmented.
 pub const DATAGRAM: usize = 1_200;
-/// The longest payload of a datagram of that length.
+/// The maximum payload of a datagram of that length, in bytes.
 pub const MAX_PAYLOAD: usize = DATAGRAM - seal::OVERHEAD;
 
-/// Carries datagrams between nodes, each whole or not at all: they may be lost, doubled, late and overtaken.
+/// A transport of datagrams between nodes. A datagram arrives completely or not at all. Datagrams may be lost,
+/// duplicated, late and reordered.
 ///
-/// Whoever a datagram is said to come from did send it, to this node, and it is received once: see
-/// [`seal`] for the small print.
+/// The sender of a received datagram is authenticated, the datagram was addressed to this node, and it is received
+/// once: see [`seal`] for the exact conditions.
 pub trait Transport: Send + Sync + 'static {
-    /// Who this node is.
+    /// The id of this node.
     fn local(&self) -> NodeId;
 
-    /// The longest payload that can be sent.
+    /// The maximum payload, in bytes.
     fn max_payload(&self) -> usize;
 
-    /// Sends, or drops and counts: never waits. What is sent may still be lost.
+    /// Sends a payload, or drops and counts it. Never waits. A sent datagram may still be lost.
     fn send(&self, to: NodeId, payload: &[u8]) -> Result<(), SendError>;
 
-    /// Waits for the next datagram: who sent it, and its payload. An error is about this node's socket, and
+    /// Waits for the next datagram, and returns its sender and payload. An error concerns this node's socket, and is
     /// final.
     ///
-    /// Can be given up and called again without losing anything. Two callers at once take turns.
+    /// This method is cancel safe. Concurrent callers take turns.
     fn receive(&self) -> impl Future<Output = io::Result<(NodeId, Vec<u8>)>> + Send;
 
-    /// What went over it, and what was dropped.
+    /// The counters of this transport.
     fn counters(&self) -> &Counters;
 }
 
-/// A transport that is shared, so that its counters can be read, and its keys changed, from elsewhere.
+/// A shared transport, whose counters can be read and keys replaced from elsewhere.
 impl<T: Transport> Transport for Arc<T> {
     fn local(&self) -> NodeId {
         T::local(self)
@@ -70,46 +71,46 @@ impl<T: Transport> Transport for Arc<T> {
     }
 }
 
-/// Carries bytes between addresses, whoever is there.
+/// A network that carries bytes between addresses.
 pub trait Wire: Send + Sync + 'static {
-    /// Where somebody is.
+    /// An address.
     type Address: Copy + Eq + fmt::Debug + Send + Sync + 'static;
 
-    /// Where a node is, if the wire itself knows.
+    /// The address of a node, if the wire itself knows it.
     fn address_of(&self, id: NodeId) -> Option<Self::Address> {
         let _ = id;
         None
     }
 
-    /// Sends without waiting. What there is no room for is [`WouldBlock`](io::ErrorKind::WouldBlock).
+    /// Sends without waiting. If there is no room, the error is [`WouldBlock`](io::ErrorKind::WouldBlock).
     fn send_to(&self, datagram: &[u8], to: Self::Address) -> io::Result<()>;
 
-    /// Waits for the next datagram: how much of it fits into the buffer, and where it came from. Must not lose
-    /// anything when given up.
+    /// Waits for the next datagram, and returns the number of its bytes that fit into the buffer and its source.
+    /// Must be cancel safe.
     fn receive_from(
         &self,
         buffer: &mut [u8],
     ) -> impl Future<Output = io::Result<(usize, Self::Address)>> + Send;
 }
 
-/// Why something could not be sent. It has been counted.
+/// The reason for a failed send, which has been counted.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// No such peer is configured, and none has been heard from.
-    #[error("node {0} is unknown: list its address, or wait to hear from it")]
+    /// The peer is not configured, and has sent no datagram.
+    #[error("the address of node {0} is unknown: configure it, or wait for a datagram from the node")]
     UnknownPeer(NodeId),
-    /// More than fits.
-    #[error("a payload of {length} bytes is too long: {most} fit")]
+    /// The payload is too long.
+    #[error("a payload of {length} bytes is too long: the maximum is {most}")]
     TooLong {
-        /// How long it is.
+        /// The length of the payload, in bytes.
         length: usize,
-        /// How long it may be.
+        /// The maximum, in bytes.
         most: usize,
     },
-    /// The network takes no more at the moment.
-    #[error("the network takes no more at the moment: it was dropped")]
+    /// The send queue is full.
+    #[error("the send queue is full: the datagram was dropped")]
     Full,
-    /// The network refused it.
+    /// The operating system rejected the datagram.
     #[error("cannot send: {0}")]
     Io(#[from] io::Error),
 }

@@ -1,10 +1,10 @@
-//! A transport made of a wire: sealed, counted, and with an address book.
+//! A transport over a wire: sealing, counters and an address book.
 //!
-//! A peer's address is the configured one; that of anybody else is where its last datagram came from, once that
-//! has been opened and found to be new. So a candidate that the voters have never heard of gets its
-//! answers, and nothing is ever sent to an address that has not shown the key. (Who can hold up a datagram on
-//! its way, and send it on from elsewhere, gets the answers until the next one, and cannot read them; it could as
-//! well have dropped them.)
+//! The address of a configured peer is fixed. The address of another node is the source of its last datagram, once
+//! that has been authenticated and is not a replay. A candidate that is unknown to the voters therefore gets its
+//! answers, and nothing is sent to an address that has not proved knowledge of the key. (An attacker that delays a
+//! datagram and forwards it from elsewhere gets the answers until the next datagram, and cannot read them; the
+//! attacker could as well have dropped them.)
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,40 +18,40 @@ use crate::replay::Senders;
 use crate::seal::{Boot, OVERHEAD, Seal};
 use crate::{Counters, Dropped, Error, Keyring};
 
-/// The least that a datagram can be limited to.
+/// The minimum of the datagram limit, in bytes.
 pub const SMALLEST_DATAGRAM: usize = 256;
-/// The most that a datagram can be limited to: what UDP over IPv4 can carry. Beyond [`DATAGRAM`] it may be
-/// fragmented on the way, and be lost if one fragment is; it is for loopback and for networks one knows.
+/// The maximum of the datagram limit, in bytes: the limit of UDP over IPv4. Datagrams beyond [`DATAGRAM`] may be
+/// fragmented, and are lost if one fragment is lost; use them on loopback and on known networks.
 pub const LARGEST_DATAGRAM: usize = 65_507;
-/// How many senders are remembered unless set otherwise: about 3 MB.
+/// The default number of stored senders: about 3 MB.
 const SENDERS: usize = 16_384;
 
-/// What a node must know to talk.
+/// The configuration of a node's transport.
 #[derive(Clone, Debug)]
 pub struct Config<A> {
-    /// Who it is.
+    /// The id of this node.
     pub local: NodeId,
-    /// Which run of it this is. Never use one twice.
+    /// The boot of this node. Never use one twice.
     pub boot: Boot,
     /// The cluster's keys.
     pub keyring: Keyring,
-    /// Where its peers are. Others are answered where they are heard from.
+    /// The addresses of the peers. Other nodes are answered at the source of their datagrams.
     pub peers: BTreeMap<NodeId, A>,
-    /// The longest datagram it sends and takes.
+    /// The maximum length of sent and received datagrams, in bytes.
     pub datagram: usize,
-    /// How many senders it remembers.
+    /// The maximum number of stored senders.
     pub senders: usize,
 }
 
 impl<A> Config<A> {
-    /// A node that begins now, knows nobody, and has the usual limits.
+    /// A configuration with a new boot, no peers and the default limits.
     pub fn new(local: NodeId, keyring: Keyring) -> Result<Config<A>, Error> {
         let boot = Boot::now()?;
         Ok(Config { local, boot, keyring, peers: BTreeMap::new(), datagram: DATAGRAM, senders: SENDERS })
     }
 }
 
-/// A transport made of a wire.
+/// A transport over a wire.
 #[derive(Debug)]
 pub struct Sealed<W: Wire> {
     wire: W,
@@ -59,7 +59,7 @@ pub struct Sealed<W: Wire> {
     datagram: usize,
     peers: RwLock<BTreeMap<NodeId, W::Address>>,
     senders: Mutex<Senders<W::Address>>,
-    /// One byte longer than the longest datagram, so that a longer one is seen to be.
+    /// The receive buffer: one byte longer than the longest datagram, so that a longer datagram is detected.
     buffer: sync::Mutex<Box<[u8]>>,
     counters: Arc<Counters>,
 }
@@ -67,10 +67,10 @@ pub struct Sealed<W: Wire> {
 impl<W: Wire> Sealed<W> {
     /// The transport over this wire.
     pub fn new(wire: W, config: Config<W::Address>) -> Result<Sealed<W>, Error> {
-        Sealed::counting(wire, config, Arc::default())
+        Sealed::with_counters(wire, config, Arc::default())
     }
 
-    pub(super) fn counting(
+    pub(super) fn with_counters(
         wire: W,
         config: Config<W::Address>,
         counters: Arc<Counters>,
@@ -96,24 +96,24 @@ impl<W: Wire> Sealed<W> {
         &self.wire
     }
 
-    /// Changes the keys from now on.
+    /// Replaces the keys.
     pub fn rekey(&self, keyring: &Keyring) {
         self.seal.rekey(keyring);
     }
 
-    /// From now on this peer is there.
+    /// Sets the address of a peer.
     pub fn set_peer(&self, id: NodeId, address: W::Address) {
         self.peers.write().unwrap_or_else(PoisonError::into_inner).insert(id, address);
     }
 
-    /// Where a node is, as far as this one knows.
+    /// The address of a node, if known.
     pub fn address(&self, id: NodeId) -> Option<W::Address> {
         let listed = self.peers.read().unwrap_or_else(PoisonError::into_inner).get(&id).copied();
         let listed = listed.or_else(|| self.wire.address_of(id));
         listed.or_else(|| self.senders.lock().unwrap_or_else(PoisonError::into_inner).address(id))
     }
 
-    fn take(&self, datagram: &[u8], source: W::Address) -> Result<(NodeId, Vec<u8>), Dropped> {
+    fn accept(&self, datagram: &[u8], source: W::Address) -> Result<(NodeId, Vec<u8>), Dropped> {
         if datagram.len() > self.datagram {
             return Err(Dropped::Oversized);
         }
@@ -164,7 +164,7 @@ impl<W: Wire> Transport for Sealed<W> {
         let mut buffer = self.buffer.lock().await;
         loop {
             let (length, source) = self.wire.receive_from(&mut buffer).await?;
-            match self.take(&buffer[..length], source) {
+            match self.accept(&buffer[..length], source) {
                 Ok(received) => {
                     self.counters.receive(length);
                     return Ok(received);

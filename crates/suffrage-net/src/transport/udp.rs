@@ -1,4 +1,4 @@
-//! Nodes that reach each other over UDP.
+//! The UDP transport.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -12,11 +12,11 @@ use crate::Error;
 /// A node on UDP.
 pub type Udp = Sealed<Socket>;
 
-/// What the kernel is asked to keep for a socket that is not read for a while. It gives less if it is set to.
+/// The requested size of the socket buffers in the kernel, in bytes. The kernel may limit it.
 const KERNEL_BUFFER: usize = 4 << 20;
 
 impl Udp {
-    /// A node on a socket of its own. Needs a tokio runtime.
+    /// Binds a socket for a node. Needs a Tokio runtime.
     pub async fn bind(address: SocketAddr, config: Config<SocketAddr>) -> Result<Udp, Error> {
         Sealed::new(Socket::bind(address).await?, config)
     }
@@ -30,24 +30,24 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// A socket at this address; port 0 is any that is free. Needs a tokio runtime.
+    /// Binds a socket to this address; port 0 selects a free port. Needs a Tokio runtime.
     pub async fn bind(address: SocketAddr) -> Result<Socket, Error> {
         let failed = |source| Error::Network { doing: format!("listen on {address}"), source };
         let socket = UdpSocket::bind(address).await.map_err(failed)?;
-        // What the kernel refuses costs a few datagrams in a burst, and nothing else.
+        // A smaller buffer only costs a few datagrams in a burst.
         _ = sockopt::set_socket_recv_buffer_size(&socket, KERNEL_BUFFER);
         _ = sockopt::set_socket_send_buffer_size(&socket, KERNEL_BUFFER);
         let local = socket.local_addr().map_err(failed)?;
         Ok(Socket { socket, local })
     }
 
-    /// Where it is bound.
+    /// The bound address.
     pub fn local_address(&self) -> SocketAddr {
         self.local
     }
 
-    /// A socket of IPv6 reaches an address of IPv4 by its other name.
-    fn in_my_family(&self, to: SocketAddr) -> SocketAddr {
+    /// Maps an IPv4 address to IPv6 for an IPv6 socket.
+    fn map_to_family(&self, to: SocketAddr) -> SocketAddr {
         match to.ip() {
             IpAddr::V4(ip) if self.local.is_ipv6() => SocketAddr::new(ip.to_ipv6_mapped().into(), to.port()),
             _ => to,
@@ -58,10 +58,10 @@ impl Socket {
 impl Wire for Socket {
     type Address = SocketAddr;
 
-    /// Asks the kernel at once, and not tokio first, which would know a new socket to be writable only once it
-    /// has been told.
+    /// Calls the kernel directly instead of Tokio: Tokio considers a new socket writable only after the first
+    /// readiness event.
     fn send_to(&self, datagram: &[u8], to: SocketAddr) -> io::Result<()> {
-        let sent = sendto(&self.socket, datagram, SendFlags::DONTWAIT, &self.in_my_family(to));
+        let sent = sendto(&self.socket, datagram, SendFlags::DONTWAIT, &self.map_to_family(to));
         match sent.map_err(io::Error::from) {
             Ok(_) => Ok(()),
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) => {
@@ -74,7 +74,7 @@ impl Wire for Socket {
     async fn receive_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         loop {
             match self.socket.recv_from(buffer).await {
-                // Tells of an earlier datagram that found nobody, which is no news.
+                // An ICMP error about an earlier datagram that no process received.
                 Err(error)
                     if matches!(
                         error.kind(),

@@ -188,9 +188,9 @@ fn socket(text: &str) -> Result<SocketAddr, String> {
 }
 
 fn span(text: &str, least: Span, most: Span) -> Result<Span, String> {
-    match Span::from_clock(text)? {
-        span if span < least => Err(format!("{text} is too short; {} is the least", least.on_the_clock())),
-        span if span > most => Err(format!("{text} is too long; {} is the most", most.on_the_clock())),
+    match Span::parse_duration(text)? {
+        span if span < least => Err(format!("{text} is too short; {} is the least", least.format_duration())),
+        span if span > most => Err(format!("{text} is too long; {} is the most", most.format_duration())),
         span => Ok(span),
     }
 }

@@ -303,7 +303,7 @@ async fn what_it_cannot_use_is_dropped_and_counted() {
     }
     assert_eq!(bench.probe().await.heard, [(NodeId(2), 1), (NodeId(3), 4)]);
     for (reason, count) in [
-        (Dropped::Stranger, 2),
+        (Dropped::NonMember, 2),
         (Dropped::Malformed, 1),
         (Dropped::WrongProtocol, 1),
         (Dropped::WrongVersion, 1),

@@ -195,7 +195,7 @@ async fn elect<A: Algorithm>(count: u64, ground: Ground) {
     let place = running.iter().position(|member| member.me() == first).expect("a member leads");
     running.remove(place).stop().await.unwrap();
     let left: Vec<bool> = (0..count as usize).map(|slot| slot != place).collect();
-    if A::electorate(&options.algorithm).suffices(&left) {
+    if A::electorate(&options.algorithm).is_quorum(&left) {
         let second = agreement(&running, Some(first)).await;
         assert_ne!(second, first, "{name}");
     }

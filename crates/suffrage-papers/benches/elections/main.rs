@@ -1,5 +1,5 @@
-//! How fast the papers' largest elections are measured, as ratios to bare hand-written loops in the same run,
-//! turn by turn. Run it with `cargo xtask bench papers`.
+//! The speed of the papers' largest elections, as ratios to bare hand-written loops, measured in turn in the same
+//! process. Run it with `cargo xtask bench papers`.
 #![allow(missing_docs, reason = "a program")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it measures time, on all cores")]
 
@@ -27,7 +27,7 @@ P3  the randomized election, 1,000,000 processes who all contend, in the simulat
          p3_peak_bytes. Ratios are of speeds, the median of turns: below one the bare loop is faster, and in P2
          above one bulk is";
 
-/// Figure 9's group, and its hardest point.
+/// The group of Figure 9, and its slowest point.
 const GROUP: usize = 50_000;
 const HALF: Contenders = Contenders::Share(0.5);
 const ELECTIONS: u64 = 100;
@@ -44,7 +44,7 @@ fn main() {
 }
 
 struct Report {
-    /// First, since only the highest mark of memory is known.
+    /// Measured first, since only the peak memory is known.
     peak: u64,
     million: Comparison,
     cores: usize,
@@ -107,12 +107,12 @@ fn in_bulk(nodes: usize, seed: u64) -> bulk::Counts {
     bulk::run(nodes, HALF, seed).expect("everybody is answered in time").counts
 }
 
-/// The same, by its requests: what the bare loop has too.
+/// The number of requests of such an election, for comparison with the bare loop.
 fn requests(nodes: usize, seed: u64) -> u64 {
     in_bulk(nodes, seed).req
 }
 
-/// How long a hundred elections of each kind take, on all cores.
+/// The time of a hundred elections of each kind, on all cores.
 fn hundred_of_each(cores: usize) -> Duration {
     let (start, next) = (Instant::now(), AtomicU64::new(0));
     let work = || {
@@ -130,15 +130,15 @@ fn hundred_of_each(cores: usize) -> Duration {
     start.elapsed()
 }
 
-/// Seconds, medians of turns, and how many times as fast what is measured is.
+/// Medians in seconds, and the speed relative to the baseline.
 struct Comparison {
     baseline: f64,
     measured: f64,
     ratio: f64,
 }
 
-/// Measures the two in turn, so that what else the machine does hits both. Each says how much it did, which must
-/// be the same but for chance.
+/// Measures the two in turn, so that other load of the machine affects both. Each returns its amount of work, which
+/// must be the same up to randomness.
 fn compare(turns: u64, baseline: impl Fn(u64) -> u64, measured: impl Fn(u64) -> u64) -> Comparison {
     let (mut times, mut ratios) = ([Vec::new(), Vec::new()], Vec::new());
     for seed in 0..turns {

@@ -1,5 +1,5 @@
-//! P3's baseline: the first phase of the asynchronous election over a heap, and nothing else. Of the second phase,
-//! which few reach, there is only the winner's word to everybody.
+//! The baseline of P3: the first phase of the asynchronous election over a heap, and nothing else. Of the second
+//! phase, which few reach, there is only the winner's announcement.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,20 +8,20 @@ use suffrage_algorithms::randomized::options::Options;
 use suffrage_algorithms::randomized::rounds::{Tournament, sigma_last};
 use suffrage_core::{Rng, Span};
 
-/// Elects among so many, who all contend; how many messages it took.
+/// Runs an election in which all processes contend. Returns the number of messages.
 pub(crate) fn bare(nodes: usize, seed: u64) -> u64 {
     let mut rng = Rng::new(seed);
     let Options { mode, rounds, rounding, .. } = Options::default();
     let tournament = Tournament { size: nodes as u64, mode, rounds };
     let panels: Vec<usize> =
         (1..=tournament.first_phase()).map(|round| tournament.mediators(round, rounding, &mut rng)).collect();
-    // Of each contender: the round it is in, and how many answers it waits for; zero if it has lost.
+    // For each contender: its round, and the number of answers it waits for; zero if it has lost.
     let mut stages = vec![(0_u8, 0_usize); nodes];
-    // The rounds in which a mediator has said yes, as bits.
+    // The rounds in which a mediator has granted, as bits.
     let mut granted = vec![0_u64; nodes];
     let mut heap = BinaryHeap::new();
     let (mut messages, mut finalists) = (0, 0_u64);
-    // Of a round that there is not, nobody is asked.
+    // In a round that does not exist, no mediator is asked.
     let begin = |contender: usize, round: u8, now: u64, heap: &mut BinaryHeap<_>, rng: &mut Rng| {
         let count = panels.get(usize::from(round) - 1).copied().unwrap_or(0);
         for _ in 0..count {
@@ -55,7 +55,7 @@ pub(crate) fn bare(nodes: usize, seed: u64) -> u64 {
         }
     }
     stages.fill((0, 0));
-    // Each finalist asks its mediators, is answered, and withdraws or is confirmed.
+    // Each finalist asks its mediators, gets their answers, and withdraws or is confirmed.
     messages + finalists * 3 * sigma_last(nodes as u64) as u64
 }
 

@@ -1,23 +1,22 @@
-//! The analysis of Gupta, van Renesse and Birman (2000), section 4: what a round promises, from below.
+//! The analysis of Gupta, van Renesse and Birman (2000), section 4: lower bounds for a round.
 //!
-//! The paper's proofs are in a technical report; here stand its results, as it prints them. K1 is the
-//! number of members that are expected to take part in the relay phase, K2 that of those that do not fail
-//! in it.
+//! The paper's proofs are in a technical report. This module has the results as the paper prints them. K1 is the
+//! expected number of members in the relay phase, K2 the expected number of those that do not fail in it.
 
 use serde::Serialize;
 
-/// The network and the group that a bound is for (section 2.1).
+/// The network and the group of a bound (section 2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Setting {
-    /// N, the number of members. A real number, since the paper talks of 10^39.
+    /// N, the number of members: a real number, since the paper considers 10^39.
     pub nodes: f64,
-    /// How likely a member has another in its view: view_prob.
+    /// The probability that a member has another in its view: view_prob.
     pub view_prob: f64,
-    /// How likely a unicast is lost: p_ucastl.
+    /// The probability that a unicast is lost: p_ucastl.
     pub ucast_loss: f64,
-    /// How likely a multicast misses a member: p_mcastl.
+    /// The probability that a multicast misses a member: p_mcastl.
     pub mcast_loss: f64,
-    /// How likely a member fails during a round: p_fail.
+    /// The probability that a member fails during a round: p_fail.
     pub fail: f64,
 }
 
@@ -36,14 +35,14 @@ impl Setting {
         (1.0 - self.fail) * self.k1(k)
     }
 
-    /// Theorem 1: the bounds of a round's events, each given those before it.
+    /// Theorem 1: the bounds of a round's events, each conditional on the events before it.
     pub fn round(&self, k: f64) -> Round {
         let (k1, k2) = (self.k1(k), self.k2(k));
         let strays = |k: f64| 2.0 * libm::sqrt(2.0 / (std::f64::consts::PI * k)) * libm::exp(-k / 8.0);
-        // 1 - (the chance that a live member hears none of the K2/2 final multicasts), to the power of N,
-        // by way of the logarithm: N may be larger than one over the chance's last digit.
+        // 1 - (the probability that a live member gets none of the K2/2 final multicasts), to the power of N. The
+        // logarithm keeps precision, since N may exceed the reciprocal of the machine precision.
         let deaf = (1.0 - self.fail) * libm::pow(self.mcast_loss, k2 / 2.0);
-        // Below K2 = 2 the printed exponents are negative, and would make probabilities above one.
+        // Below K2 = 2 the printed exponents are negative and would give probabilities above one.
         let exponent = |value: f64| value.max(0.0);
         Round {
             e1: (1.0 - strays(k1) - strays(k2)).max(0.0),
@@ -54,32 +53,32 @@ impl Setting {
         }
     }
 
-    /// Theorem 2: how likely a round that did not succeed is followed by another, at least.
+    /// Theorem 2: the lower bound of the probability that a failed round is followed by another.
     pub fn detection(&self, k: f64) -> f64 {
         let hears_all = (1.0 - self.fail) * libm::pow(1.0 - self.mcast_loss, 1.5 * self.k2(k));
         let nobody = if hears_all >= 1.0 { 0.0 } else { libm::exp(self.nodes * libm::log1p(-hears_all)) };
         self.round(k).e1 * (1.0 - nobody)
     }
 
-    /// Theorem 3: how many unicasts a round takes at most if E1 holds: each of 3 K1/2 members may tell the
-    /// best choice of each to each (section 3.1, "O(m^3)").
+    /// Theorem 3: the maximum number of unicasts of a round if E1 holds. Each of 3 K1/2 members may send the best
+    /// choice of each to each (section 3.1, "O(m^3)").
     pub fn most_unicasts(&self, k: f64) -> f64 {
         let members = 1.5 * self.k1(k);
         members * members * members
     }
 
-    /// Theorem 3: how many final multicasts a round takes at most if E1 holds: one of each relay member.
+    /// Theorem 3: the maximum number of final multicasts of a round if E1 holds: one by each relay member.
     pub fn most_final_multicasts(&self, k: f64) -> f64 {
         1.5 * self.k1(k)
     }
 
-    /// Section 4, after Theorem 1: how large the group may be with the bound of E4 still close to one.
+    /// Section 4, after Theorem 1: the group size up to which the bound of E4 is close to one.
     pub fn largest_group(&self, k: f64) -> f64 {
         libm::pow(self.mcast_loss, -self.k2(k) / 2.0)
     }
 
-    /// How likely a strategy succeeds, at least, if rounds are as Theorem 1 says and failed ones are
-    /// followed by the next as often as Theorem 2 says. `ks` are the K of its rounds.
+    /// The lower bound of the probability that a strategy succeeds, if rounds behave as in Theorem 1 and failed
+    /// rounds are followed by another as in Theorem 2. `ks` are the K of the rounds.
     pub fn strategy(&self, ks: &[f64]) -> f64 {
         let mut reached = 1.0;
         let mut success = 0.0;
@@ -92,23 +91,23 @@ impl Setting {
     }
 }
 
-/// Theorem 1: lower bounds of the events of a round, each given those before it.
+/// Theorem 1: lower bounds of the events of a round, each conditional on the events before it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Round {
-    /// K1/2 to 3 K1/2 members take part in the relay phase, and K2/2 to 3 K2/2 live to its end.
+    /// K1/2 to 3 K1/2 members take part in the relay phase, and K2/2 to 3 K2/2 of them live to its end.
     pub e1: f64,
-    /// They form a connected relay graph.
+    /// The relay members form a connected relay graph.
     pub e2: f64,
-    /// They select the same leader.
+    /// The relay members select the same leader.
     pub e3: f64,
-    /// Every live member hears of it.
+    /// Every live member learns the leader.
     pub e4: f64,
     /// The leader does not fail.
     pub e5: f64,
 }
 
 impl Round {
-    /// The product: how likely the round succeeds, at least.
+    /// The product: the lower bound of the probability that the round succeeds.
     pub fn success(&self) -> f64 {
         self.e1 * self.e2 * self.e3 * self.e4 * self.e5
     }
@@ -164,15 +163,15 @@ mod tests {
         near(round.e2, 0.896425);
         // 0.99 * 0.99^28.403 = 0.99^29.403
         near(round.e3, 0.744152);
-        // 1 - 10,000 * 0.99 * 0.01^9.801, all but
+        // 1 - 10,000 * 0.99 * 0.01^9.801, almost 1
         near(round.e4, 1.0);
         near(round.e5, 0.99);
         near(round.success(), round.e1 * round.e2 * round.e3 * round.e4 * 0.99);
     }
 
-    /// Where nothing fails, only the number of relay members and their acquaintance are left to chance.
+    /// Without failures, only the number of relay members and their views are random.
     #[test]
-    fn a_flawless_network_leaves_e1_and_e2() {
+    fn without_faults_only_e1_and_e2_are_below_one() {
         let setting = Setting { view_prob: 1.0, ucast_loss: 0.0, mcast_loss: 0.0, fail: 0.0, nodes: 100.0 };
         let round = setting.round(10.0);
         assert_eq!((round.e2, round.e3, round.e4, round.e5), (1.0, 1.0, 1.0, 1.0));
@@ -192,16 +191,16 @@ mod tests {
     }
 
     #[test]
-    fn theorem_3_counts_grow_as_they_say() {
+    fn theorem_3_bounds_grow_cubically_and_linearly() {
         let setting = Setting::FIGURE_4;
         let ratio = |of: &dyn Fn(f64) -> f64| of(28.0) / of(14.0);
         assert!((ratio(&|k| setting.most_unicasts(k)) - 8.0).abs() < 1e-9);
         assert!((ratio(&|k| setting.most_final_multicasts(k)) - 2.0).abs() < 1e-9);
     }
 
-    /// One round is Theorem 1; a second one can only help, and by no more than what was missing.
+    /// One round is Theorem 1. A second round can only help, and by at most the probability of failure.
     #[test]
-    fn strategies_add_up() {
+    fn a_second_round_helps_by_at_most_the_failure_probability() {
         let setting = Setting::FIGURE_4;
         let one = setting.strategy(&[30.0]);
         assert_eq!(one, setting.round(30.0).success());

@@ -1,17 +1,17 @@
-//! Figure 4: the bounds of Theorem 1, beside how often a round succeeds.
+//! Figure 4: the bounds of Theorem 1, compared with the measured success of a round.
 
 use super::bounds::{Round, Setting};
 use super::{Strategy, trial};
-use crate::plot::{Axis, Look, Plot, Series};
+use crate::plot::{Axis, Plot, Series, Style};
 use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
 use crate::reproduction::Exhibitor;
 use crate::study::{Results, Study};
 
-/// Where rounds are measured.
+/// The values of K at which rounds are measured.
 const KS: [u32; 8] = [7, 10, 15, 20, 30, 40, 50, 65];
 
 pub(super) struct Figure4 {
-    /// K, and the point's place.
+    /// K, and the index of the point.
     points: Vec<(u32, usize)>,
 }
 
@@ -25,25 +25,25 @@ impl Figure4 {
     }
 
     fn plot(&self, results: &Results) -> Plot {
-        let curve = |name: &str, look, of: fn(&Round) -> f64| {
+        let curve = |name: &str, style, of: fn(&Round) -> f64| {
             let ks = (8..=130).map(|half| f64::from(half) / 2.0);
-            Series::computed(name, look, ks.map(|k| (k, of(&Setting::FIGURE_4.round(k)))))
+            Series::computed(name, style, ks.map(|k| (k, of(&Setting::FIGURE_4.round(k)))))
         };
         let measured = self
             .points
             .iter()
-            .filter_map(|&(k, place)| Some((f64::from(k), results.at(place).share("strong")?)));
+            .filter_map(|&(k, index)| Some((f64::from(k), results.at(index).share("strong")?)));
         Plot {
             name: "figure-4".to_string(),
             title: "Success of one round: bounds and measurement".to_string(),
             x: Axis::linear("K").from(0.0, 70.0),
             y: Axis::linear("probability").from(0.0, 1.05),
             series: vec![
-                curve("Pr[E1]", Look::Curve, |round| round.e1),
-                curve("Pr[E2|E1]", Look::Curve, |round| round.e2),
-                curve("Pr[E3|E1,E2]", Look::Curve, |round| round.e3),
-                curve("Pr[E4|E1..E3]", Look::Curve, |round| round.e4),
-                curve("Pr[E1..E5]", Look::Bound, Round::success),
+                curve("Pr[E1]", Style::Curve, |round| round.e1),
+                curve("Pr[E2|E1]", Style::Curve, |round| round.e2),
+                curve("Pr[E3|E1,E2]", Style::Curve, |round| round.e3),
+                curve("Pr[E4|E1..E3]", Style::Curve, |round| round.e4),
+                curve("Pr[E1..E5]", Style::Bound, Round::success),
                 Series::measured("measured", measured),
             ],
         }
@@ -56,8 +56,8 @@ impl Figure4 {
             "One round, with exact 95% intervals; why it failed, as shares of all runs",
             &head,
         );
-        for &(k, place) in &self.points {
-            let at = results.at(place);
+        for &(k, index) in &self.points {
+            let at = results.at(index);
             let mean = |name: &str| at.mean(name).map_or(String::new(), |mean| number(mean.mean));
             table.push([
                 k.to_string(),
@@ -73,13 +73,13 @@ impl Figure4 {
         table
     }
 
-    /// Judges whether the bound is below what was measured.
+    /// Judges whether the bound is below the measured success.
     fn below(&self, results: &Results) -> Claim {
         let mut judged = Vec::new();
         let mut nearest = f64::INFINITY;
-        for &(k, place) in &self.points {
+        for &(k, index) in &self.points {
             let (Some(strong), bound) =
-                (results.at(place).share("strong"), Setting::FIGURE_4.round(k.into()).success())
+                (results.at(index).share("strong"), Setting::FIGURE_4.round(k.into()).success())
             else {
                 continue;
             };
@@ -118,7 +118,7 @@ impl Figure4 {
     }
 }
 
-/// Where the bound is highest, and how high.
+/// The K with the highest bound, and that bound.
 fn peak() -> (f64, f64) {
     let ks = (4..=65).map(f64::from);
     let bounds = ks.map(|k| (k, Setting::FIGURE_4.round(k).success()));

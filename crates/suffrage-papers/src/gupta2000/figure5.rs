@@ -1,4 +1,4 @@
-//! Figure 5: the strategy of section 5 over loss, group size and views, a row of three plots each.
+//! Figure 5: the strategy of section 5 over loss, group size and views, with a row of three plots for each.
 
 use super::bounds::Setting;
 use super::{Strategy, mean, trial};
@@ -9,27 +9,27 @@ use crate::study::{Measured, Results, Study};
 use suffrage_sim::statistics::equal_means;
 use suffrage_sim::{Estimate, RunningMean};
 
-/// A row of Figure 5: what is varied, and the rest as it is.
+/// A row of Figure 5: the varied quantity, and the constant ones.
 pub(super) struct Row {
     name: &'static str,
     title: &'static str,
     setting: &'static str,
-    /// The plots' letters.
+    /// The letters of the plots.
     letters: [&'static str; 3],
-    /// What is varied.
+    /// The varied quantity.
     label: &'static str,
     values: &'static [f64],
     at: fn(f64) -> Setting,
     claims: fn(&Figure5, &Results) -> Vec<Claim>,
-    /// Where the paper's axis of messages ends, and from which value on it has points.
+    /// The end of the paper's axis of messages, and the first value with points in the paper.
     axis: (f64, f64),
 }
 
-/// Losses and failures of section 5, where they are not varied.
-const CALM: f64 = 0.001;
+/// The losses and failures of section 5, where they are not varied.
+const LOW_FAULTS: f64 = 0.001;
 
 const fn setting(nodes: f64, view_prob: f64, loss: f64) -> Setting {
-    Setting { nodes, view_prob, ucast_loss: loss, mcast_loss: loss, fail: CALM }
+    Setting { nodes, view_prob, ucast_loss: loss, mcast_loss: loss, fail: LOW_FAULTS }
 }
 
 /// The rows of Figure 5.
@@ -52,7 +52,7 @@ pub(super) static ROWS: [&Row; 3] = [
         letters: ["5d", "5e", "5f"],
         label: "N, members",
         values: &[1000.0, 2000.0, 3000.0, 4000.0, 5000.0, 6000.0],
-        at: |nodes| setting(nodes, 0.5, CALM),
+        at: |nodes| setting(nodes, 0.5, LOW_FAULTS),
         claims: size_claims,
         axis: (30.0, 1000.0),
     },
@@ -63,7 +63,7 @@ pub(super) static ROWS: [&Row; 3] = [
         letters: ["5g", "5h", "5i"],
         label: "view_prob",
         values: &[0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5],
-        at: |view_prob| setting(5000.0, view_prob, CALM),
+        at: |view_prob| setting(5000.0, view_prob, LOW_FAULTS),
         claims: view_claims,
         axis: (140.0, 0.2),
     },
@@ -71,7 +71,7 @@ pub(super) static ROWS: [&Row; 3] = [
 
 pub(super) struct Figure5 {
     row: &'static Row,
-    /// What is varied, and the point's place.
+    /// The value of the varied quantity, and the index of the point.
     points: Vec<(f64, usize)>,
 }
 
@@ -85,7 +85,7 @@ impl Figure5 {
     }
 
     fn series(&self, results: &Results, name: &str, figure: &str) -> Series {
-        let of = |&(x, place): &(f64, usize)| Some((x, mean(results.at(place), figure)?));
+        let of = |&(x, index): &(f64, usize)| Some((x, mean(results.at(index), figure)?));
         Series::measured(name, self.points.iter().filter_map(of))
     }
 
@@ -97,9 +97,9 @@ impl Figure5 {
             y,
             series,
         };
-        let low = self.points.iter().filter_map(|&(_, place)| results.at(place).mean("strong"));
+        let low = self.points.iter().filter_map(|&(_, index)| results.at(index).mean("strong"));
         let low = low.map(|strong| strong.lo).fold(1.0, f64::min);
-        // The paper's axis starts at 0.5; ours shows what there is.
+        // The paper's axis starts at 0.5; this axis fits the values.
         let floor = [0.9, 0.5, 0.0].into_iter().find(|&floor| floor <= low).unwrap_or(0.0);
         let rounds = self.series(results, "rounds", "rounds");
         let most = rounds.points.iter().map(|point| point.y.hi).fold(0.0, f64::max);
@@ -139,12 +139,12 @@ impl Figure5 {
         let title =
             "Means with 95% intervals; shares of runs that reached the last round, and why runs failed";
         let mut table = Table::new(&format!("{}-table", self.row.name), title, &head);
-        for &(x, place) in &self.points {
-            let at = results.at(place);
-            let told = |name: &str| mean(at, name).map_or(String::new(), interval);
+        for &(x, index) in &self.points {
+            let at = results.at(index);
+            let mean_text = |name: &str| mean(at, name).map_or(String::new(), interval);
             let brief = |name: &str| mean(at, name).map_or(String::new(), |mean| number(mean.mean));
             let mut cells = vec![number(x)];
-            cells.extend(["strong", "weak", "rounds", "unicasts", "multicasts"].map(told));
+            cells.extend(["strong", "weak", "rounds", "unicasts", "multicasts"].map(mean_text));
             cells.extend(
                 ["reached_last_round", "failed_dead_leader", "failed_undecided", "failed_split"].map(brief),
             );
@@ -158,22 +158,22 @@ impl Figure5 {
         Some(results.at(point.1))
     }
 
-    /// Every point's measurements of an amount.
+    /// The measurements of an amount at each point.
     fn amounts(&self, results: &Results, figure: &str) -> Vec<RunningMean> {
-        self.points.iter().filter_map(|&(_, place)| results.at(place).amount(figure)).collect()
+        self.points.iter().filter_map(|&(_, index)| results.at(index).amount(figure)).collect()
     }
 
-    /// Every point's estimate of a figure.
+    /// The estimate of a figure at each point.
     fn all(&self, results: &Results, figure: &str) -> Vec<(f64, Estimate)> {
-        self.points.iter().filter_map(|&(x, place)| Some((x, mean(results.at(place), figure)?))).collect()
+        self.points.iter().filter_map(|&(x, index)| Some((x, mean(results.at(index), figure)?))).collect()
     }
 
-    /// The paper calls success "very high" and weak success "close to 1" in a range, without a number: 0.9
-    /// of all runs and 0.95 of the members are taken for it here.
+    /// The paper calls success "very high" and weak success "close to 1" in a range, without a number. This
+    /// reproduction takes 0.9 of all runs and 0.95 of the members.
     fn success(
         &self,
         results: &Results,
-        place: &'static str,
+        location: &'static str,
         says: &str,
         range: &dyn Fn(f64) -> bool,
     ) -> [Claim; 2] {
@@ -197,9 +197,9 @@ impl Figure5 {
             }
         };
         let (strong, weak) = (judge("strong", 0.9), judge("weak", 0.95));
-        // By definition no run has less weak success than strong success: that needs no judging.
+        // By definition no run has less weak success than strong success: that part needs no test.
         let says_weak = "Weak success is close to 1 in that range, and higher than strong success.";
-        [Claim::new(place, says, strong.0, strong.1), Claim::new(place, says_weak, weak.0, weak.1)]
+        [Claim::new(location, says, strong.0, strong.1), Claim::new(location, says_weak, weak.0, weak.1)]
     }
 }
 
@@ -222,28 +222,28 @@ fn loss_claims(figure: &Figure5, results: &Results) -> Vec<Claim> {
     let question = "Does strong success fall steadily with the loss, as one would expect?";
     claims.push(Claim::new("", question, Verdict::OurQuestion, found));
     if let (Some(calm), Some(rough)) = (figure.at(results, 0.0), figure.at(results, 0.5)) {
-        let told = |at: &Measured, name: &str| at.mean(name).map_or(String::new(), interval);
+        let mean_text = |at: &Measured, name: &str| at.mean(name).map_or(String::new(), interval);
         let question = "What does loss cost?";
         let found = format!(
             "From loss 0 to loss 0.5, rounds go from {} to {}, unicasts from {} to {}, multicasts from {} to {}. A run \
              that reaches the last round, K = N, costs in the order of N^2 unicasts; {} of all do at loss 0.5.",
-            told(calm, "rounds"),
-            told(rough, "rounds"),
-            told(calm, "unicasts"),
-            told(rough, "unicasts"),
-            told(calm, "multicasts"),
-            told(rough, "multicasts"),
-            told(rough, "reached_last_round"),
+            mean_text(calm, "rounds"),
+            mean_text(rough, "rounds"),
+            mean_text(calm, "unicasts"),
+            mean_text(rough, "unicasts"),
+            mean_text(calm, "multicasts"),
+            mean_text(rough, "multicasts"),
+            mean_text(rough, "reached_last_round"),
         );
         claims.push(Claim::new("", question, Verdict::OurQuestion, found));
     }
     claims
 }
 
-/// The lowest point, and the highest after it, if that is higher beyond their intervals.
+/// The lowest point and the highest point after it, if the rise exceeds their intervals.
 fn rise(points: &[(f64, Estimate)]) -> Option<((f64, Estimate), (f64, Estimate))> {
-    let (place, low) = points.iter().enumerate().min_by(|a, b| a.1.1.mean.total_cmp(&b.1.1.mean))?;
-    let high = points[place..].iter().max_by(|a, b| a.1.mean.total_cmp(&b.1.mean))?;
+    let (index, low) = points.iter().enumerate().min_by(|a, b| a.1.1.mean.total_cmp(&b.1.1.mean))?;
+    let high = points[index..].iter().max_by(|a, b| a.1.mean.total_cmp(&b.1.mean))?;
     (high.1.lo > low.1.hi).then_some((*low, *high))
 }
 
@@ -261,7 +261,7 @@ fn size_claims(figure: &Figure5, results: &Results) -> Vec<Claim> {
         }),
     ));
     for name in ["unicasts", "multicasts"] {
-        let (verdict, found) = flat(&figure.amounts(results, name));
+        let (verdict, found) = judge_equal_means(&figure.amounts(results, name));
         claims.push(Claim::new(
             "Figure 5(f)",
             &format!("The number of {name} does not vary with N."),
@@ -272,37 +272,37 @@ fn size_claims(figure: &Figure5, results: &Results) -> Vec<Claim> {
     claims
 }
 
-/// How far the interval of a mean may reach from the common mean for the means to count as the same.
-const SAME: f64 = 0.1;
-/// How likely means that are the same differ as much as those that do not count as the same.
-const CHANCE: f64 = 0.01;
+/// The maximum distance of an interval from the common mean, as a fraction, for the means to count as the same.
+const TOLERANCE: f64 = 0.1;
+/// The significance level of the test that the means differ.
+const SIGNIFICANCE: f64 = 0.01;
 
-/// Judges whether the mean of an amount is the same at all points; and what was found. It is not if the means
-/// differ as they would in [`CHANCE`] of cases by chance. It is if they do not, and every interval is within
-/// [`SAME`] of the common mean.
-pub(super) fn flat(points: &[RunningMean]) -> (Verdict, String) {
+/// Judges whether the mean of an amount is the same at all points, and describes the result. The means differ if a
+/// test at the level [`SIGNIFICANCE`] says so. They are the same if the test does not, and every interval is within
+/// [`TOLERANCE`] of the common mean.
+pub(super) fn judge_equal_means(points: &[RunningMean]) -> (Verdict, String) {
     let Some(probability) = equal_means(points) else {
         return (Verdict::Unclear, "There are too few runs to tell.".to_string());
     };
     let mut all = RunningMean::default();
     points.iter().for_each(|point| all.merge(point));
-    let common = (1.0 - SAME) * all.mean()..=(1.0 + SAME) * all.mean();
+    let common = (1.0 - TOLERANCE) * all.mean()..=(1.0 + TOLERANCE) * all.mean();
     let near = |point: &RunningMean| Verdict::judge(point.estimate(), common.clone());
-    let verdict = match probability < CHANCE {
+    let verdict = match probability < SIGNIFICANCE {
         true => Verdict::DidNotHold,
-        // Points that are off by more than that without a difference that could be seen are no refutation.
+        // Points that are off by more than the tolerance, without a significant difference, do not refute the claim.
         false if Verdict::all(points.iter().map(near)) == Verdict::Held => Verdict::Held,
         false => Verdict::Unclear,
     };
     let means = points.iter().map(RunningMean::mean);
     let found = format!(
         "The means are between {} and {}; if all were the same, they would differ as much in a share of {} of cases \
-         (Welch\u{2019}s analysis of variance). Below {CHANCE} the claim did not hold; it held if also every \
+         (Welch\u{2019}s analysis of variance). Below {SIGNIFICANCE} the claim did not hold; it held if also every \
          interval is within {}% of the common mean.",
         number(means.clone().fold(f64::INFINITY, f64::min)),
         number(means.fold(f64::NEG_INFINITY, f64::max)),
         number(probability),
-        SAME * 100.0
+        TOLERANCE * 100.0
     );
     (verdict, found)
 }
@@ -311,15 +311,15 @@ fn view_claims(figure: &Figure5, results: &Results) -> Vec<Claim> {
     let says = "Strong success is very high down to view_prob = 0.2.";
     let mut claims = figure.success(results, "Figure 5(g)", says, &|_| true).to_vec();
     if let (Some(few), Some(many)) = (figure.at(results, 0.2), figure.at(results, 0.5)) {
-        let told = |at: &Measured, name: &str| at.mean(name).map_or(String::new(), interval);
+        let mean_text = |at: &Measured, name: &str| at.mean(name).map_or(String::new(), interval);
         let found = format!(
             "At view_prob 0.2 it takes {} rounds, {} unicasts and {} multicasts; at 0.5, {}, {} and {}.",
-            told(few, "rounds"),
-            told(few, "unicasts"),
-            told(few, "multicasts"),
-            told(many, "rounds"),
-            told(many, "unicasts"),
-            told(many, "multicasts"),
+            mean_text(few, "rounds"),
+            mean_text(few, "unicasts"),
+            mean_text(few, "multicasts"),
+            mean_text(many, "rounds"),
+            mean_text(many, "unicasts"),
+            mean_text(many, "multicasts"),
         );
         claims.push(Claim::new("", "What do small views cost?", Verdict::OurQuestion, found));
     }
@@ -327,7 +327,7 @@ fn view_claims(figure: &Figure5, results: &Results) -> Vec<Claim> {
 }
 
 impl Figure5 {
-    /// The paper's curves are not in its text, but the ends of its axes are.
+    /// The paper's text does not give its curves, but the plots show the ends of the axes.
     fn within_axis(&self, results: &Results) -> Claim {
         let (end, from) = self.row.axis;
         let counts = ["unicasts", "multicasts"].map(|name| {
@@ -385,29 +385,33 @@ mod tests {
         Estimate { mean, lo: mean - 1.96 * error, hi: mean + 1.96 * error }
     }
 
-    /// So many pairs of measurements, one on each side of a mean.
+    /// `pairs` pairs of measurements, one on each side of the mean.
     fn spread(mean: f64, off: f64, pairs: usize) -> RunningMean {
         (0..pairs).flat_map(|_| [mean - off, mean + off]).collect()
     }
 
     #[test]
-    fn flat_is_what_differs_by_no_more_than_chance() {
+    fn equal_means_differ_by_no_more_than_random_error() {
         let points = |means: [f64; 3], off, pairs| means.map(|mean| spread(mean, off, pairs));
         let (same, grows) = ([10.0, 10.1, 9.9], [10.0, 12.0, 14.0]);
-        assert_eq!(flat(&points(same, 2.0, 200)).0, Verdict::Held);
+        assert_eq!(judge_equal_means(&points(same, 2.0, 200)).0, Verdict::Held);
         assert_eq!(
-            flat(&points(same, 2.0, 2)).0,
+            judge_equal_means(&points(same, 2.0, 2)).0,
             Verdict::Unclear,
             "four runs do not show that it is the same"
         );
-        assert_eq!(flat(&points(grows, 2.0, 20)).0, Verdict::DidNotHold);
-        assert_eq!(flat(&points(grows, 2.0, 1)).0, Verdict::Unclear, "two runs do not show that it is not");
-        assert_eq!(flat(&points(grows, 0.0, 2)).0, Verdict::Unclear);
-        assert_eq!(flat(&points(same, 2.0, 200)[..1]).0, Verdict::Unclear);
+        assert_eq!(judge_equal_means(&points(grows, 2.0, 20)).0, Verdict::DidNotHold);
+        assert_eq!(
+            judge_equal_means(&points(grows, 2.0, 1)).0,
+            Verdict::Unclear,
+            "two runs do not show that it is not"
+        );
+        assert_eq!(judge_equal_means(&points(grows, 0.0, 2)).0, Verdict::Unclear);
+        assert_eq!(judge_equal_means(&points(same, 2.0, 200)[..1]).0, Verdict::Unclear);
     }
 
     #[test]
-    fn a_rise_is_one_beyond_the_intervals() {
+    fn a_rise_exceeds_the_intervals() {
         let dip = [(0.0, near(0.99, 0.001)), (0.2, near(0.95, 0.005)), (0.4, near(0.98, 0.002))];
         assert_eq!(rise(&dip), Some((dip[1], dip[2])));
         assert_eq!(rise(&dip[..2]), None);

@@ -1,7 +1,7 @@
-//! Counts that do not depend on the size of the group.
+//! Costs that do not depend on the size of the group.
 
 use super::bounds::Setting;
-use super::figure5::flat;
+use super::figure5::judge_equal_means;
 use super::{Strategy, trial};
 use crate::plot::{Axis, Plot, Series};
 use crate::report::{Claim, Exhibit, Table, interval, number};
@@ -9,9 +9,9 @@ use crate::reproduction::Exhibitor;
 use crate::study::{Results, Study};
 use suffrage_sim::{Estimate, RunningMean};
 
-/// Group sizes, and by what the number of runs is divided there: a run takes time in proportion to N.
+/// Group sizes, each with the divisor of the number of runs: the time of a run is proportional to N.
 const SIZES: [(usize, u64); 4] = [(1_000, 1), (10_000, 1), (100_000, 5), (1_000_000, 25)];
-/// Fewer runs than this say nothing of a mean.
+/// The minimum number of runs for a mean.
 const FEWEST: u64 = 10;
 
 pub(super) struct Scale {
@@ -28,7 +28,7 @@ impl Scale {
                 mcast_loss: 0.001,
                 fail: 0.001,
             };
-            // The strategy of section 5 but for its last round, in which all of a million would talk to all.
+            // The strategy of section 5 without its last round, in which a million members would send to a million.
             let strategy = Strategy { max_rounds: 4, ends_with_all: false, ..Strategy::SECTION_5 };
             let runs = (runs / part).max(FEWEST.min(runs));
             (nodes, runs, trial(&setting, strategy).add_to(study, &format!("N = {nodes}"), runs))
@@ -41,26 +41,31 @@ impl Scale {
             ["N", "runs", "unicasts", "multicasts", "rounds", "relay members", "time", "strong", "weak"];
         let title = "The same K in groups of any size: means with 95% intervals";
         let mut table = Table::new("messages-over-n", title, &head);
-        for &(nodes, runs, place) in &self.points {
-            let at = results.at(place);
-            let told = |name: &str| at.mean(name).map_or(String::new(), interval);
+        for &(nodes, runs, index) in &self.points {
+            let at = results.at(index);
+            let mean_text = |name: &str| at.mean(name).map_or(String::new(), interval);
             let mean = |name: &str| at.mean(name).map_or(String::new(), |mean| number(mean.mean));
             let mut cells = vec![nodes.to_string(), runs.to_string()];
-            cells.extend([told("unicasts"), told("multicasts"), mean("rounds"), mean("first_relay_members")]);
-            cells.extend([mean("decided"), told("strong"), mean("weak")]);
+            cells.extend([
+                mean_text("unicasts"),
+                mean_text("multicasts"),
+                mean("rounds"),
+                mean("first_relay_members"),
+            ]);
+            cells.extend([mean("decided"), mean_text("strong"), mean("weak")]);
             table.push(cells);
         }
         table
     }
 
     fn amounts(&self, results: &Results, figure: &str) -> Vec<RunningMean> {
-        self.points.iter().filter_map(|&(_, _, place)| results.at(place).amount(figure)).collect()
+        self.points.iter().filter_map(|&(_, _, index)| results.at(index).amount(figure)).collect()
     }
 
     fn all(&self, results: &Results, figure: &str) -> Vec<(f64, Estimate)> {
         let points = self.points.iter();
         points
-            .filter_map(|&(nodes, _, place)| Some((nodes as f64, results.at(place).mean(figure)?)))
+            .filter_map(|&(nodes, _, index)| Some((nodes as f64, results.at(index).mean(figure)?)))
             .collect()
     }
 }
@@ -68,7 +73,7 @@ impl Scale {
 impl Exhibitor for Scale {
     fn exhibit(&self, _: &Study, results: &Results) -> Exhibit {
         let claim = |says: &str, figure: &str| {
-            let (verdict, found) = flat(&self.amounts(results, figure));
+            let (verdict, found) = judge_equal_means(&self.amounts(results, figure));
             Claim::new("Theorem 4", says, verdict, found)
         };
         let series =

@@ -1,4 +1,4 @@
-//! Theorem 2: a round that did not succeed is followed by another.
+//! Theorem 2: a failed round is followed by another.
 
 use suffrage_core::{Figure, Value};
 
@@ -8,7 +8,7 @@ use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
 use crate::reproduction::Exhibitor;
 use crate::study::{Results, Study};
 
-/// Where rounds are made to fail: K, view_prob, loss, p_fail.
+/// Settings in which rounds fail: K, view_prob, loss, p_fail.
 const CASES: [(u32, f64, f64, f64); 8] = [
     (7, 0.4, 0.01, 0.01),
     (14, 0.4, 0.01, 0.01),
@@ -29,13 +29,13 @@ impl Theorem2 {
     pub(super) fn of(study: &mut Study, runs: u64) -> Theorem2 {
         let points = CASES.into_iter().map(|(k, view_prob, loss, fail)| {
             let setting = Setting { nodes: NODES, view_prob, ucast_loss: loss, mcast_loss: loss, fail };
-            // A second round, so that there is one to be called.
+            // A second round that members can call.
             let strategy = Strategy { max_rounds: 2, ..Strategy::one_round(k) };
             let trial = trial(&setting, strategy);
             let name = format!("Theorem 2, K = {k}, loss {loss}, p_fail {fail}");
             let command = trial.command();
-            let place = study.add(name, runs, command, move |seed| first_round(trial.run(seed)));
-            (k, setting, place)
+            let index = study.add(name, runs, command, move |seed| first_round(trial.run(seed)));
+            (k, setting, index)
         });
         Theorem2 { points: points.collect() }
     }
@@ -54,9 +54,9 @@ impl Theorem2 {
         let title = "Rounds that failed, as a share of all; how many of them were followed by another round; and \
                      how many but for those in which all agree on a leader that is dead. Exact 95% intervals";
         let mut table = Table::new("theorem-2-detection", title, &head);
-        for &(k, setting, place) in &self.points {
-            let at = results.at(place);
-            let told = |name: &str| at.share(name).map_or("-".to_string(), interval);
+        for &(k, setting, index) in &self.points {
+            let at = results.at(index);
+            let share_text = |name: &str| at.share(name).map_or("-".to_string(), interval);
             table.push([
                 k.to_string(),
                 setting.view_prob.to_string(),
@@ -64,18 +64,18 @@ impl Theorem2 {
                 setting.fail.to_string(),
                 number(setting.detection(k.into())),
                 at.mean("failed").map_or("-".to_string(), |mean| number(mean.mean)),
-                told("detected"),
-                told("detected_alive"),
+                share_text("detected"),
+                share_text("detected_alive"),
             ]);
         }
         table
     }
 
-    /// Whether the bound stands where it says something, judged by one of the figures.
+    /// Judges whether the bound holds where it is not trivial, by one of the figures.
     fn judge(&self, results: &Results, figure: &str) -> (Verdict, String) {
         let mut judged = Vec::new();
-        for &(k, setting, place) in &self.points {
-            let Some(share) = results.at(place).share(figure) else { continue };
+        for &(k, setting, index) in &self.points {
+            let Some(share) = results.at(index).share(figure) else { continue };
             let bound = setting.detection(k.into());
             let Setting { mcast_loss, fail, .. } = setting;
             let text = format!(
@@ -95,11 +95,11 @@ impl Theorem2 {
     }
 }
 
-/// What a run with two rounds says of the first.
+/// The figures of the first round of a run with two rounds.
 fn first_round(figures: Vec<Figure>) -> Vec<Figure> {
     let value = |name: &str| figures.iter().find(|figure| figure.name == name).map(|figure| figure.value);
     let is = |name: &str| value(name) == Some(Value::Share(true));
-    // Whoever calls the next round has not agreed: the round has failed.
+    // A member that calls the next round has not agreed: the round has failed.
     let another = matches!(value("rounds"), Some(Value::Amount(rounds)) if rounds >= 2.0);
     let failed = another || !is("strong");
     let mut first = vec![Figure::share("failed", failed)];
@@ -135,8 +135,8 @@ impl Exhibitor for Theorem2 {
         ));
         Exhibit {
             name: "theorem-2".to_string(),
-            title: "Theorem 2: failed rounds are noticed".to_string(),
-            setting: "N = 2000, two rounds; the first is looked at".to_string(),
+            title: "Theorem 2: failed rounds are detected".to_string(),
+            setting: "N = 2000, two rounds, of which the first is evaluated".to_string(),
             claims,
             plots: Vec::new(),
             tables: vec![self.table(results)],
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_round_is_judged_by_what_followed() {
+    fn the_first_round_failed_if_a_second_one_was_called() {
         assert_eq!(run(1.0, true, false), [Figure::share("failed", false)]);
         let noticed = [
             Figure::share("failed", true),

@@ -1,4 +1,4 @@
-//! Theorems 3 to 5: what a round costs in messages and time, over K.
+//! Theorems 3 to 5: the messages and the time of a round, over K.
 
 use suffrage_core::{Figure, Value};
 use suffrage_sim::Estimate;
@@ -6,19 +6,19 @@ use suffrage_sim::statistics::fit_exponent;
 
 use super::bounds::Setting;
 use super::{Strategy, trial};
-use crate::plot::{Axis, Look, Plot, Series};
+use crate::plot::{Axis, Plot, Series, Style};
 use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
 use crate::reproduction::Exhibitor;
 use crate::study::{Results, Study};
 
 const KS: [u32; 5] = [7, 14, 28, 56, 112];
-/// What an exponent may be off for the law to have held.
+/// The tolerance of exponents.
 const TOLERANCE: f64 = 0.1;
-/// With few acquaintances there are many first choices, and more to relay.
+/// With smaller views there are more first choices, and more messages to relay.
 const VIEWS: [f64; 2] = [0.5, 0.1];
 
 pub(super) struct Theorem3 {
-    /// For each view_prob, K and the point's place.
+    /// For each view_prob, K and the index of the point.
     points: Vec<(f64, Vec<(u32, usize)>)>,
 }
 
@@ -28,7 +28,7 @@ fn setting(view_prob: f64) -> Setting {
 
 impl Theorem3 {
     pub(super) fn of(study: &mut Study, runs: u64) -> Theorem3 {
-        // Counts vary less than successes: fewer runs say as much.
+        // Counts vary less than successes: fewer runs give the same precision.
         let runs = (runs / 2).max(1);
         let mut add = |view_prob: f64, k: u32| {
             let setting = setting(view_prob);
@@ -42,11 +42,11 @@ impl Theorem3 {
     }
 
     fn series(points: &[(u32, usize)], results: &Results, name: &str, figure: &str) -> Series {
-        let of = |&(k, place): &(u32, usize)| Some((f64::from(k), results.at(place).mean(figure)?));
+        let of = |&(k, index): &(u32, usize)| Some((f64::from(k), results.at(index).mean(figure)?));
         Series::measured(name, points.iter().filter_map(of))
     }
 
-    /// The power of K that a figure grows with.
+    /// The exponent with which a figure grows in K.
     fn power(points: &[(u32, usize)], results: &Results, figure: &str) -> Option<Estimate> {
         let series = Theorem3::series(points, results, "", figure);
         let points: Vec<_> = series.points.iter().map(|point| (point.x, point.y.mean)).collect();
@@ -57,7 +57,7 @@ impl Theorem3 {
         let plot =
             |name: &str, title: &str, axis: &str, figure: &str, bound: &dyn Fn(f64) -> f64, named: &str| {
                 let mut series =
-                    vec![Series::computed(named, Look::Bound, KS.map(|k| (f64::from(k), bound(k.into()))))];
+                    vec![Series::computed(named, Style::Bound, KS.map(|k| (f64::from(k), bound(k.into()))))];
                 for (view_prob, points) in &self.points {
                     series.push(Theorem3::series(points, results, &format!("view_prob {view_prob}"), figure));
                 }
@@ -114,12 +114,12 @@ impl Theorem3 {
         let title = "One round: means, and how often E1 holds (of relay members at the start) and counts are within (3 K1/2)^3 and 3 K1/2";
         let mut table = Table::new("theorem-3-costs", title, &head);
         for (view_prob, points) in &self.points {
-            for &(k, place) in points {
-                let at = results.at(place);
+            for &(k, index) in points {
+                let at = results.at(index);
                 let mean = |name: &str| at.mean(name).map_or(String::new(), |mean| number(mean.mean));
-                let told = |name: &str| at.mean(name).map_or(String::new(), interval);
+                let mean_text = |name: &str| at.mean(name).map_or(String::new(), interval);
                 let mut cells = vec![view_prob.to_string(), k.to_string(), mean("first_relay_members")];
-                cells.extend([told("unicasts"), told("finals"), mean("time")]);
+                cells.extend([mean_text("unicasts"), mean_text("finals"), mean("time")]);
                 cells.push(number(setting(*view_prob).round(k.into()).e1));
                 cells.extend(["e1", "unicasts_within", "finals_within"].map(mean));
                 table.push(cells);
@@ -128,7 +128,7 @@ impl Theorem3 {
         table
     }
 
-    /// Judges whether a share is at least a bound at all points; and the lowest share.
+    /// Judges whether a share is at least a bound at all points, and returns the lowest share.
     fn at_least(
         &self,
         results: &Results,
@@ -137,8 +137,8 @@ impl Theorem3 {
     ) -> (Verdict, f64) {
         let (mut verdicts, mut lowest) = (Vec::new(), 1.0_f64);
         for (view_prob, points) in &self.points {
-            for &(k, place) in points {
-                let Some(measured) = results.at(place).share(share) else { continue };
+            for &(k, index) in points {
+                let Some(measured) = results.at(index).share(share) else { continue };
                 verdicts.push(Verdict::at_least(measured, bound(&setting(*view_prob), k)));
                 lowest = lowest.min(measured.mean);
             }
@@ -175,18 +175,18 @@ impl Theorem3 {
         vec![unicasts, multicasts]
     }
 
-    /// Whether rounds are over within NK + N delays.
+    /// Judges whether rounds end within NK + N delays.
     fn in_time(&self, results: &Results) -> Verdict {
         Verdict::all(self.points.iter().flat_map(|(view_prob, points)| {
             let nodes = setting(*view_prob).nodes;
             let most = move |k: u32| nodes * f64::from(k) + nodes;
-            let time = |place: usize| results.at(place).mean("time");
-            points.iter().filter_map(move |&(k, place)| Some(Verdict::at_most(time(place)?, most(k))))
+            let time = |index: usize| results.at(index).mean("time");
+            points.iter().filter_map(move |&(k, index)| Some(Verdict::at_most(time(index)?, most(k))))
         }))
     }
 
     fn powers(&self, results: &Results) -> Vec<Claim> {
-        let told = |figure: &str| -> (String, Vec<Estimate>) {
+        let fit_powers = |figure: &str| -> (String, Vec<Estimate>) {
             let powers = self.points.iter().filter_map(|(view_prob, points)| {
                 Theorem3::power(points, results, figure).map(|power| (view_prob, power))
             });
@@ -197,11 +197,11 @@ impl Theorem3 {
                 .collect();
             (text.join(", "), powers.into_iter().map(|(_, power)| power).collect())
         };
-        let (unicasts, powers) = told("unicasts");
+        let (unicasts, powers) = fit_powers("unicasts");
         let steepest = powers.iter().max_by(|a, b| a.mean.total_cmp(&b.mean));
         let cubic = steepest.map_or(Verdict::Unclear, |power| Verdict::at_least(*power, 3.0 - TOLERANCE));
-        let (finals, linear) = told("finals");
-        let (time, _) = told("time");
+        let (finals, linear) = fit_powers("finals");
+        let (time, _) = fit_powers("time");
         vec![
             Claim::new(
                 "Theorem 4",
@@ -244,7 +244,7 @@ impl Theorem3 {
     }
 }
 
-/// Adds whether E1 held and the counts stayed within the bounds.
+/// Adds figures: whether E1 held, and whether the counts are within the bounds.
 fn within(setting: &Setting, k: u32, mut figures: Vec<Figure>) -> Vec<Figure> {
     let amount = |name: &str| match figures.iter().find(|figure| figure.name == name)?.value {
         Value::Amount(amount) => Some(amount),
@@ -256,10 +256,10 @@ fn within(setting: &Setting, k: u32, mut figures: Vec<Figure>) -> Vec<Figure> {
         return figures;
     };
     let elected = figures.contains(&Figure::share("strong", true));
-    // A round in which nobody is elected has no end that could be seen.
+    // A round without an elected leader has no observable end.
     let time = amount("decided").filter(|_| elected);
     let k = f64::from(k);
-    // All but the initiating one.
+    // All multicasts except the initiating one.
     let finals = multicasts - 1.0;
     let k1 = setting.k1(k);
     figures.extend(time.map(|time| Figure::amount("time", time)));
@@ -276,7 +276,7 @@ impl Exhibitor for Theorem3 {
         claims.extend(self.powers(results));
         Exhibit {
             name: "theorems-3-to-5".to_string(),
-            title: "Theorems 3 to 5: what a round costs".to_string(),
+            title: "Theorems 3 to 5: the cost of a round".to_string(),
             setting: "N = 2000, losses and p_fail 0.001, one round".to_string(),
             claims,
             plots: self.plots(results),
@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_held_against_the_bounds() {
+    fn counts_are_compared_with_the_bounds() {
         let figures = |unicasts, multicasts, relay| {
             let figures =
                 [("unicasts", unicasts), ("multicasts", multicasts), ("first_relay_members", relay)];

@@ -1,31 +1,31 @@
-//! The time-outs of section 3.2, from the network's worst delays.
+//! The time-outs of section 3.2, from the maximum delays of the network.
 
 use serde::Serialize;
 use suffrage_core::Span;
 
-/// The worst delays of a network, processing included.
+/// The maximum delays of a network, processing included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delays {
-    /// Of a unicast: "the maximum propagation and processing delay for a ucast packet".
+    /// The delay of a unicast: "the maximum propagation and processing delay for a ucast packet".
     pub ucast: Span,
-    /// Of a multicast: "in the Bimodal multicast protocol, this would be the maximum time a message is
+    /// The delay of a multicast: "in the Bimodal multicast protocol, this would be the maximum time a message is
     /// buffered anywhere in the group".
     pub mcast: Span,
-    /// Of the computation of the set {Mj} of a member: one hash for each member of its view.
+    /// The time to compute the set {Mj} of a member: one hash for each member of its view.
     pub compute: Span,
 }
 
-/// The time-outs of a round, in time units (milliseconds, where delays are).
+/// The time-outs of a round, in time units (milliseconds).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct TimeOuts {
-    /// How long members that are not in the relay phase wait for its final multicasts.
+    /// The time that members outside the relay phase wait for its final multicasts.
     pub time_out_1: f64,
-    /// How long the relay phase lasts.
+    /// The duration of the relay phase.
     pub time_out_2: f64,
-    /// How long a multicast takes at most.
+    /// The maximum duration of a multicast.
     pub time_out_3: f64,
-    /// From the initiating multicast's arrival to the election: the relay phase, its final multicasts, and
-    /// "another Time_Out_3" in which a re-initiation may come.
+    /// The time from the arrival of the initiating multicast to the election: the relay phase, its final multicasts,
+    /// and "another Time_Out_3" in which a re-initiation may arrive.
     pub round: f64,
 }
 

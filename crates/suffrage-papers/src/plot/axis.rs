@@ -1,46 +1,46 @@
-//! Axes: from values to places, and where the ticks are.
+//! Axes: the mapping from values to positions, and the ticks.
 
 use serde::Serialize;
 
 /// An axis of a plot.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Axis {
-    /// What is measured along it.
+    /// The label: the quantity along the axis.
     pub label: String,
-    /// How values become places.
+    /// The mapping from values to positions.
     pub scale: Scale,
-    /// Where it begins and ends, if not where the points do.
+    /// The first and last value; `None` to fit the points.
     pub range: Option<(f64, f64)>,
 }
 
-/// How values become places.
+/// A mapping from values to positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
     /// Equal distances are equal differences.
     Linear,
-    /// Equal distances are equal ratios; values must be above zero.
+    /// Equal distances are equal ratios; values must be positive.
     Log,
 }
 
 impl Axis {
-    /// An axis on which equal distances are equal differences.
+    /// A linear axis.
     pub fn linear(label: &str) -> Axis {
         Axis { label: label.to_string(), scale: Scale::Linear, range: None }
     }
 
-    /// An axis on which equal distances are equal ratios.
+    /// A logarithmic axis.
     pub fn log(label: &str) -> Axis {
         Axis { label: label.to_string(), scale: Scale::Log, range: None }
     }
 
-    /// The axis with a fixed beginning and end.
+    /// Sets the first and last value of the axis.
     pub fn from(mut self, first: f64, last: f64) -> Axis {
         self.range = Some((first, last));
         self
     }
 
-    /// The axis as it is drawn for these values.
+    /// The axis fitted to these values.
     pub(super) fn fit(&self, values: impl Iterator<Item = f64>) -> Fitted {
         let drawable = |value: &f64| value.is_finite() && (self.scale == Scale::Linear || *value > 0.0);
         let (mut lo, mut hi) = self.range.unwrap_or_else(|| {
@@ -57,20 +57,20 @@ impl Axis {
     }
 }
 
-/// An axis with its ends and ticks settled.
+/// An axis with its ends and ticks.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Fitted {
     scale: Scale,
     lo: f64,
     hi: f64,
-    /// Where there is a number, and the number.
+    /// The values with a number, and the number as text.
     pub(super) ticks: Vec<(f64, String)>,
-    /// Where there is only a mark.
+    /// The values with only a mark.
     pub(super) minor: Vec<f64>,
 }
 
 impl Fitted {
-    /// Where a value is on the axis: 0 at its beginning, 1 at its end.
+    /// The position of a value on the axis: 0 at the start, 1 at the end.
     pub(super) fn place(&self, value: f64) -> f64 {
         match self.scale {
             Scale::Linear => (value - self.lo) / (self.hi - self.lo),
@@ -79,7 +79,8 @@ impl Fitted {
     }
 }
 
-/// Steps of 1, 2 or 5 times a power of ten, about five of them; ends on ticks unless they are given.
+/// A linear axis with about five steps of 1, 2 or 5 times a power of ten. The ends are on ticks unless they are
+/// given.
 fn linear(mut lo: f64, mut hi: f64, given: bool) -> Fitted {
     if hi <= lo {
         let room = if lo == 0.0 { 1.0 } else { lo.abs() * 0.5 };
@@ -98,14 +99,15 @@ fn linear(mut lo: f64, mut hi: f64, given: bool) -> Fitted {
     Fitted { scale: Scale::Linear, lo, hi, ticks: (first..=last).map(tick).collect(), minor: Vec::new() }
 }
 
-/// Ticks at powers of ten; where that gives fewer than three, at their doubles and fives as well.
+/// A logarithmic axis with ticks at powers of ten. If these are fewer than three, there are also ticks at 2 and 5
+/// times the powers.
 fn logarithmic(lo: f64, hi: f64, given: bool) -> Fitted {
     let (mut lo, mut hi) = (lo.max(f64::MIN_POSITIVE), hi.max(f64::MIN_POSITIVE));
     if hi <= lo {
         (lo, hi) = (lo / 2.0, hi * 2.0);
     }
     if !given {
-        // A little room, so that marks do not sit on the frame.
+        // A margin keeps marks away from the frame.
         let room = libm::pow(hi / lo, 0.04);
         (lo, hi) = (lo / room, hi * room);
     }
@@ -120,20 +122,20 @@ fn logarithmic(lo: f64, hi: f64, given: bool) -> Fitted {
     if ticks.len() < 3 {
         ticks = multiples(&[1.0, 2.0, 5.0]);
     }
-    // Far apart, every other power says enough.
+    // With many powers of ten, only some of the ticks have numbers.
     let every = ticks.len().div_ceil(9);
     let ticks = ticks.into_iter().step_by(every).map(|value| (value, power_label(value))).collect();
     let minor = if every == 1 { multiples(&[2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]) } else { Vec::new() };
     Fitted { scale: Scale::Log, lo, hi, ticks, minor }
 }
 
-/// A number with its thousands apart: 10,000.
+/// Formats a number with a comma between thousands: 10,000.
 fn label(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
     let mut apart = String::new();
     for (place, digit) in whole.chars().enumerate() {
-        // Four digits are read at a glance.
+        // Four digits need no comma.
         if place > 0 && (whole.len() - place) % 3 == 0 && whole.len() > 4 {
             apart.push(',');
         }
@@ -144,7 +146,7 @@ fn label(value: f64, decimals: usize) -> String {
     format!("{minus}{apart}{rest}")
 }
 
-/// A number of a logarithmic axis: in full where it is short, else as a power of ten.
+/// Formats a number of a logarithmic axis: in full if it is short, else as a power of ten.
 fn power_label(value: f64) -> String {
     let power = libm::floor(libm::log10(value) + 1e-9) as i32;
     match power {

@@ -3,23 +3,23 @@
 use std::fmt::Write as _;
 
 use super::axis::Fitted;
-use super::{Look, Plot, Point, Series};
+use super::{Plot, Point, Series, Style};
 
 const WIDTH: f64 = 460.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 16.0;
-/// Marks at the ends of the axis keep so far from the frame.
+/// The distance between the frame and marks at the ends of the axis.
 const INSET: f64 = 10.0;
-/// The frame's height.
+/// The height of the frame.
 const HEIGHT: f64 = 250.0;
-/// Below the frame: numbers and the label.
+/// The space below the frame, for numbers and the label.
 const BELOW: f64 = 48.0;
-/// Above it: the title, and then the legend line by line.
+/// The space above the frame for the title. Each line of the legend adds [`LEGEND_LINE`].
 const TITLE: f64 = 30.0;
 const LEGEND_LINE: f64 = 18.0;
 
-/// Colours after Okabe and Ito, which people with any sight for colours tell apart; for white pages, and
-/// lighter for dark ones.
+/// Colours after Okabe and Ito, which people with colour blindness can tell apart: for light pages, and lighter for
+/// dark pages.
 const COLOURS: [(&str, &str); 6] = [
     ("#0072b2", "#56b4e9"),
     ("#d55e00", "#ff8c42"),
@@ -29,7 +29,7 @@ const COLOURS: [(&str, &str); 6] = [
     ("#555555", "#bbbbbb"),
 ];
 
-/// What changes on dark pages. Light is what the attributes say, for programs that know no style sheets.
+/// The style sheet for dark pages. The attributes have the light colours, for programs without style sheets.
 fn style() -> String {
     let mut style = String::from(
         "@media (prefers-color-scheme:dark){.ink{fill:#ddd}.frame{stroke:#999}.grid{stroke:#3a3a3a}\
@@ -80,7 +80,7 @@ pub(super) fn svg(plot: &Plot) -> String {
     svg + "</svg>\n"
 }
 
-/// The frame and the axes that belong to it.
+/// The frame and its axes.
 struct Canvas {
     x: Fitted,
     y: Fitted,
@@ -99,10 +99,10 @@ impl Canvas {
     fn axes(&self, plot: &Plot) -> String {
         let (bottom, end) = (self.top + HEIGHT, WIDTH - RIGHT);
         let mut svg = String::new();
-        let mut line = |class: &str, look: &str, from: (f64, f64), to: (f64, f64)| {
+        let mut line = |class: &str, style: &str, from: (f64, f64), to: (f64, f64)| {
             let _ = writeln!(
                 svg,
-                "<path class=\"{class}\" d=\"M{:.1} {:.1}L{:.1} {:.1}\" {look}/>",
+                "<path class=\"{class}\" d=\"M{:.1} {:.1}L{:.1} {:.1}\" {style}/>",
                 from.0, from.1, to.0, to.1
             );
         };
@@ -142,7 +142,7 @@ impl Canvas {
         svg + &text(x, y, "middle", &turned, &plot.y.label)
     }
 
-    /// The line of a series, and the bars of its intervals: what may reach out of the frame.
+    /// The line of a series and the bars of its intervals, which may exceed the frame.
     fn line(&self, place: usize, series: &Series) -> String {
         let mut svg = String::new();
         let shown = |point: &&Point| point.x.is_finite() && self.up(point.y.mean).is_finite();
@@ -158,15 +158,15 @@ impl Canvas {
                 "<path class=\"c{}\" d=\"M{}\" fill=\"none\" {}/>",
                 place % COLOURS.len(),
                 points.join("L"),
-                stroke(place, series.look)
+                stroke(place, series.style)
             );
         }
         for Point { x, y } in &series.points {
-            if series.look != Look::Measured || y.lo >= y.hi || !y.is_bounded() {
+            if series.style != Style::Measured || y.lo >= y.hi || !y.is_bounded() {
                 continue;
             }
             let (x, low, high) = (self.right(*x), self.up(y.lo), self.up(y.hi));
-            // Where the scale has no place for an end, the bar runs off the frame.
+            // If the scale has no position for an end, the bar exceeds the frame.
             let low = if low.is_finite() { low } else { self.top + 2.0 * HEIGHT };
             let _ = writeln!(
                 svg,
@@ -182,7 +182,7 @@ impl Canvas {
     }
 
     fn marks(&self, place: usize, series: &Series) -> String {
-        if series.look != Look::Measured {
+        if series.style != Style::Measured {
             return String::new();
         }
         let inside = |at: f64| (-1e-9..=1.0 + 1e-9).contains(&at);
@@ -193,11 +193,11 @@ impl Canvas {
     }
 }
 
-fn stroke(place: usize, look: Look) -> String {
-    let (width, dashes) = match look {
-        Look::Curve => (1.8, ""),
-        Look::Bound => (1.8, " stroke-dasharray=\"6 4\""),
-        Look::Measured => (1.2, ""),
+fn stroke(place: usize, style: Style) -> String {
+    let (width, dashes) = match style {
+        Style::Curve => (1.8, ""),
+        Style::Bound => (1.8, " stroke-dasharray=\"6 4\""),
+        Style::Measured => (1.2, ""),
     };
     format!(
         "stroke=\"{}\" stroke-width=\"{width}\" stroke-linejoin=\"round\"{dashes}",
@@ -205,7 +205,7 @@ fn stroke(place: usize, look: Look) -> String {
     )
 }
 
-/// A mark: each series has a shape of its own, for prints without colours.
+/// A mark. Each series has its own shape, for prints without colours.
 fn mark(place: usize, x: f64, y: f64) -> String {
     let (class, colour) = (place % COLOURS.len(), COLOURS[place % COLOURS.len()].0);
     let path = match place % 5 {
@@ -215,7 +215,7 @@ fn mark(place: usize, x: f64, y: f64) -> String {
         4 => format!("M{x:.1} {:.1}l3.9 -6.8h-7.8z", y + 4.4),
         _ => format!("M{x:.1} {:.1}l4.3 4.3l-4.3 4.3l-4.3 -4.3z", y - 4.3),
     };
-    // Every other one is hollow.
+    // Every second series has hollow marks.
     let fill = if place.is_multiple_of(2) { format!("f{class}") } else { "hollow".to_string() };
     let inner = if place.is_multiple_of(2) { colour } else { "#fff" };
     format!(
@@ -230,7 +230,7 @@ struct Legend {
 
 /// The names of the series, side by side above the frame, where they hide nothing.
 fn legend(plot: &Plot) -> Legend {
-    /// A letter is about so wide, on average; there is nobody to ask.
+    /// The assumed average width of a letter: the font is not known.
     const LETTER: f64 = 6.1;
     const SAMPLE: f64 = 34.0;
     let (mut svg, mut lines, mut x) = (String::new(), 1, LEFT);
@@ -244,9 +244,9 @@ fn legend(plot: &Plot) -> Legend {
             svg,
             "<path class=\"c{}\" d=\"M{x:.1} {y:.1}h26\" fill=\"none\" {}/>",
             place % COLOURS.len(),
-            stroke(place, series.look)
+            stroke(place, series.style)
         );
-        if series.look == Look::Measured {
+        if series.style == Style::Measured {
             svg += &mark(place, x + 13.0, y);
         }
         svg += &text(x + SAMPLE - 2.0, y + 4.0, "start", "font-size=\"11.5\"", &series.name);
@@ -255,15 +255,15 @@ fn legend(plot: &Plot) -> Legend {
     Legend { svg, lines: if plot.series.is_empty() { 0 } else { lines } }
 }
 
-fn text(x: f64, y: f64, anchor: &str, look: &str, content: &str) -> String {
+fn text(x: f64, y: f64, anchor: &str, style: &str, content: &str) -> String {
     let content = escape(content);
-    let look = if look.is_empty() { String::new() } else { format!(" {look}") };
+    let style = if style.is_empty() { String::new() } else { format!(" {style}") };
     format!(
-        "<text class=\"ink\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" fill=\"#222\"{look}>{content}</text>\n"
+        "<text class=\"ink\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" fill=\"#222\"{style}>{content}</text>\n"
     )
 }
 
-/// Text in a document of angle brackets.
+/// Escapes text for SVG and HTML.
 pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

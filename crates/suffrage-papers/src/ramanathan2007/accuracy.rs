@@ -1,4 +1,4 @@
-//! Section 7.2: how often there is exactly one winner.
+//! Section 7.2: the share of runs with exactly one winner.
 
 use suffrage_sim::Contenders;
 
@@ -11,23 +11,23 @@ use crate::trial::Trial;
 /// "we fix the percentage of contenders to 1%".
 const ONE_PERCENT: Contenders = Contenders::Share(0.01);
 
-/// A protocol that is put to the test.
+/// A protocol under test.
 struct Case {
     name: &'static str,
     trial: fn(usize) -> Trial,
-    /// By what the number of runs is divided.
+    /// The divisor of the number of runs.
     part: u64,
-    /// Whether its runs are made in [`bulk`](super::bulk).
+    /// True if [`bulk`](super::bulk) computes the runs.
     bulk: bool,
     kind: Kind,
 }
 
-/// Who says that there is always one winner.
+/// The origin of the claim that there is always one winner.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// The paper.
     Claimed,
-    /// Nobody: a question.
+    /// Our question, which the paper does not ask.
     Asked,
 }
 
@@ -107,19 +107,19 @@ impl Accuracy {
         let points = CASES.iter().map(|case| {
             let runs = request.part(case.part);
             let name = format!("Section 7.2, {}", case.name);
-            let place = match case.bulk {
+            let index = match case.bulk {
                 true => add_in_bulk(request.nodes, ONE_PERCENT, study, &name, runs),
                 false => add((case.trial)(request.nodes), study, &name, runs),
             };
-            (case, runs, place)
+            (case, runs, index)
         });
         Accuracy { nodes: request.nodes, points: points.collect() }
     }
 
-    fn claim(case: &Case, place: usize, results: &Results) -> Option<Claim> {
-        let (once, runs) = results.at(place).counts("winners_1")?;
-        let exact = results.at(place).share("winners_1")?;
-        let none = results.at(place).counts("winners_0").map_or(0, |(none, _)| none);
+    fn claim(case: &Case, index: usize, results: &Results) -> Option<Claim> {
+        let (once, runs) = results.at(index).counts("winners_1")?;
+        let exact = results.at(index).share("winners_1")?;
+        let none = results.at(index).counts("winners_0").map_or(0, |(none, _)| none);
         let held = match case.kind {
             Kind::Claimed => format!("; held means no exception, and {ALWAYS} at least"),
             Kind::Asked => String::new(),
@@ -146,8 +146,8 @@ impl Accuracy {
         let title =
             "How many win, as a share of all runs, with the exact 95% intervals of Clopper and Pearson";
         let mut table = Table::new("section-7-2", title, &head);
-        for &(case, runs, place) in &self.points {
-            let at = results.at(place);
+        for &(case, runs, index) in &self.points {
+            let at = results.at(index);
             let figures = ["winners_1", "winners_0", "winners_2_or_more", "no_finalist"];
             let cells = [case.name.to_string(), runs.to_string()];
             table.push(cells.into_iter().chain(figures.map(|figure| share(at, figure))));
@@ -158,7 +158,7 @@ impl Accuracy {
 
 impl Exhibitor for Accuracy {
     fn exhibit(&self, _: &Study, results: &Results) -> Exhibit {
-        let claims = self.points.iter().filter_map(|&(case, _, place)| Accuracy::claim(case, place, results));
+        let claims = self.points.iter().filter_map(|&(case, _, index)| Accuracy::claim(case, index, results));
         Exhibit {
             name: "section-7-2".to_string(),
             title: "Section 7.2: a unique leader".to_string(),

@@ -1,30 +1,29 @@
-//! Section 5, Theorems 11 and 12: dead mediators, and what contenders make of them.
+//! Section 5, Theorems 11 and 12: dead mediators, and the contenders' reactions to them.
 
 use suffrage_algorithms::randomized::options::{Mode, Rounds};
 use suffrage_sim::{Contenders, Estimate};
 
 use super::model::Model;
-use super::{Request, add, randomized, share, synchronous, told};
-use crate::plot::{Axis, Look, Plot, Series};
+use super::{Request, add, mean_text, randomized, share, synchronous};
+use crate::plot::{Axis, Plot, Series, Style};
 use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
 use crate::reproduction::Exhibitor;
 use crate::study::{Results, Study};
 
-/// How likely a process is dead.
+/// The probabilities that a process is dead.
 const GAMMAS: [f64; 4] = [0.001, 0.01, 0.03, 0.1];
-/// The paper's second approach, which it adopts, and its first.
+/// The paper's second approach, which it adopts, and its first approach.
 const APPROACHES: [&str; 2] = ["all-positive", "no-negative"];
 const MODES: [Mode; 2] = [Mode::Sync, Mode::Async];
-/// With fewer contenders than this a mean over runs is not what the mean goes to.
+/// The number of contenders below which the mean over runs is not close to its limit.
 const ENOUGH: f64 = 100.0;
-/// How much less than the factor counts as the factor: `(1 - gamma)^sigma` is not quite its exponential.
-/// Asynchronously the calculation that others are put against is off by some percent, and not always by as
-/// much.
+/// The tolerance below the factor: `(1 - gamma)^sigma` is not exactly its exponential. In the asynchronous mode the
+/// calculated baseline is off by a few percent, by varying amounts.
 fn tolerance(mode: Mode) -> f64 {
     if mode == Mode::Sync { 0.01 } else { 0.05 }
 }
 
-/// How many contend.
+/// The number of contenders.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Field {
     One,
@@ -37,13 +36,13 @@ struct Point {
     approach: &'static str,
     field: Field,
     runs: u64,
-    place: usize,
+    index: usize,
 }
 
 pub(super) struct Failures {
     nodes: u64,
     points: Vec<Point>,
-    /// Where nobody is dead and all contend, in each mode.
+    /// The points where no process is dead and all contend, in each mode.
     sound: [usize; 2],
 }
 
@@ -64,19 +63,19 @@ impl Failures {
                             Field::All => Contenders::Share(1.0),
                         };
                         let mut trial = trial(mode, contenders).set("on-failure", approach);
-                        // Zero time to die in: before the start.
+                        // Processes die within a time of zero: before the start.
                         trial.scenario.fail = gamma;
                         let runs = request.part(part);
                         let who = if field == Field::One { "one contends" } else { "all contend" };
                         let name = format!("Theorem 11, {mode:?}, gamma {gamma}, {approach}, {who}");
-                        let place = add(trial, study, &name, runs);
-                        points.push(Point { mode, gamma, approach, field, runs, place });
+                        let index = add(trial, study, &name, runs);
+                        points.push(Point { mode, gamma, approach, field, runs, index });
                     }
                 }
             }
         }
         let sound = MODES.map(|mode| {
-            let name = format!("Theorem 11, {mode:?}, nobody dead");
+            let name = format!("Theorem 11, {mode:?}, no dead processes");
             add(trial(mode, Contenders::Share(1.0)), study, &name, request.part(500))
         });
         Failures { nodes: nodes as u64, points, sound }
@@ -91,23 +90,24 @@ impl Failures {
         points.filter(move |at| at.mode == mode && at.approach == approach && at.field == field)
     }
 
-    /// Of those that would go on from a round by calculation, were nobody dead: what part does; and how many
-    /// there were before.
-    fn part(&self, mode: Mode, place: usize, round: u8, results: &Results) -> Option<(Estimate, f64)> {
-        let at = |round: u8| results.at(place).mean(&format!("contenders_round_{round}"));
+    /// The number of contenders after a round, as a fraction of the number calculated without dead processes; and the
+    /// number of contenders before the round.
+    fn part(&self, mode: Mode, index: usize, round: u8, results: &Results) -> Option<(Estimate, f64)> {
+        let at = |round: u8| results.at(index).mean(&format!("contenders_round_{round}"));
         let (before, after) = (at(round)?, at(round + 1)?);
         Some((after.per(self.model(mode).next(round, before.mean, 0.0)), before.mean))
     }
 
-    /// What dead mediators leave of those that would go on from a round, and what the theorem says. It is
-    /// measured against a group with nobody dead, so that it is no matter how good the calculation is.
+    /// The factor that dead mediators leave of the contenders after a round, and the factor of the theorem. The
+    /// measurement is relative to a group without dead processes, so that it does not depend on the accuracy of the
+    /// calculation.
     fn factors(&self, point: &Point, results: &Results) -> Vec<(u8, Estimate, f64)> {
-        let Point { mode, gamma, place, .. } = *point;
+        let Point { mode, gamma, index, .. } = *point;
         let model = self.model(mode);
         let sound = self.sound[usize::from(mode == Mode::Async)];
         (1..model.rounds)
             .filter_map(|round| {
-                let (left, before) = self.part(mode, place, round, results)?;
+                let (left, before) = self.part(mode, index, round, results)?;
                 let (usual, _) = self.part(mode, sound, round, results)?;
                 let factor = left.ratio(usual);
                 let exponent = gamma * model.mediators(round) as f64;
@@ -148,7 +148,8 @@ impl Failures {
         Claim::new("Theorem 11", says, verdict, found)
     }
 
-    /// The first approach lets through whom no living mediator stops: no factor is lost, and some is gained.
+    /// The first approach admits every contender that no live mediator refuses: it loses no factor, and gains a
+    /// little.
     fn first_approach_factor(&self, results: &Results, mode: Mode) -> Option<String> {
         let points = self.some(mode, "no-negative", Field::All);
         let factors = points.flat_map(|point| self.factors(point, results));
@@ -160,13 +161,13 @@ impl Failures {
 
     fn theorem_11_of_the_first_approach(&self, results: &Results) -> Claim {
         let question =
-            "And where it is enough that nobody says no, what factor of those that would go on is left?";
+            "If a contender goes on unless a mediator refuses it, what factor of the contenders is left?";
         let found: Vec<String> =
             MODES.into_iter().filter_map(|mode| self.first_approach_factor(results, mode)).collect();
         let found = match found.is_empty() {
             true => "No round has contenders enough.".to_string(),
             false => format!(
-                "{}, over all rounds and values of gamma. The dead refuse nobody, so that nobody is lost by them.",
+                "{}, over all rounds and values of gamma. Dead mediators refuse no contender, so none is lost by them.",
                 found.join("; ")
             ),
         };
@@ -179,13 +180,13 @@ impl Failures {
         let log = libm::pow(libm::log2(self.nodes as f64), 6.0);
         let says = "If gamma sigma_(w-1) < 1, a single leader is elected but for a chance of O(exp(gamma \
                     sigma_(w-1)) / log^6 n).";
-        let (mut verdicts, mut told) = (Vec::new(), Vec::new());
+        let (mut verdicts, mut texts) = (Vec::new(), Vec::new());
         let within = |point: &&Point| point.gamma * last < 1.0;
         for point in self.some(mode, "all-positive", field).filter(within) {
-            let Some(once) = results.at(point.place).share("winners_1") else { continue };
+            let Some(once) = results.at(point.index).share("winners_1") else { continue };
             let least = 1.0 - libm::exp(point.gamma * last) / log;
             verdicts.push(Verdict::at_least(once, least));
-            told.push(format!("{} at gamma {}", interval(once), point.gamma));
+            texts.push(format!("{} at gamma {}", interval(once), point.gamma));
         }
         let who = match field {
             Field::All => "All contend".to_string(),
@@ -198,12 +199,12 @@ impl Failures {
         let first: Vec<String> = self
             .some(mode, "no-negative", field)
             .filter(within)
-            .map(|point| format!("{} at gamma {}", share(results.at(point.place), "winners_1"), point.gamma))
+            .map(|point| format!("{} at gamma {}", share(results.at(point.index), "winners_1"), point.gamma))
             .collect();
         let found = format!(
             "{mode:?}. {who}: one winner in {}; the chance, its constant taken to be one, is nothing. With the \
              first approach, in {}.",
-            told.join(", "),
+            texts.join(", "),
             first.join(", ")
         );
         Claim::new("Theorem 12", says, Verdict::all(verdicts), found)
@@ -212,10 +213,10 @@ impl Failures {
     fn alone(&self, results: &Results, mode: Mode) -> Claim {
         let question =
             "Does a single contender fail to win as often as calculated, 1 - (1 - gamma)^(sum of sigma_j)?";
-        let told: Vec<String> = self
+        let texts: Vec<String> = self
             .some(mode, "all-positive", Field::One)
             .map(|point| {
-                let none = share(results.at(point.place), "winners_0");
+                let none = share(results.at(point.index), "winners_0");
                 format!(
                     "{none} at gamma {}, {} by calculation",
                     point.gamma,
@@ -223,23 +224,23 @@ impl Failures {
                 )
             })
             .collect();
-        Claim::new("", question, Verdict::OurQuestion, format!("{mode:?}: it fails in {}.", told.join("; ")))
+        Claim::new("", question, Verdict::OurQuestion, format!("{mode:?}: it fails in {}.", texts.join("; ")))
     }
 
     fn first_approach(&self, results: &Results, mode: Mode) -> Claim {
         let says = "The first approach, to go on unless a mediator says no, lets more contenders go on, which affects \
                     the bounds on messages and rounds; the second keeps them.";
-        let (mut verdicts, mut told) = (Vec::new(), Vec::new());
+        let (mut verdicts, mut texts) = (Vec::new(), Vec::new());
         let points = APPROACHES.map(|approach| self.some(mode, approach, Field::All));
         let [second, first] = points;
         for (second, first) in second.zip(first) {
-            let finalists = [second, first].map(|point| results.at(point.place).mean("finalists"));
-            let messages = [second, first].map(|point| results.at(point.place).mean("messages"));
+            let finalists = [second, first].map(|point| results.at(point.index).mean("finalists"));
+            let messages = [second, first].map(|point| results.at(point.index).mean("messages"));
             let ([Some(few), Some(many)], [Some(cheap), Some(dear)]) = (finalists, messages) else {
                 continue;
             };
             verdicts.push(Verdict::above(many.ratio(few), 1.0));
-            told.push(format!(
+            texts.push(format!(
                 "{} finalists and {} messages against {} and {} at gamma {}",
                 number(many.mean),
                 number(dear.mean),
@@ -248,10 +249,10 @@ impl Failures {
                 second.gamma
             ));
         }
-        // Too small a gamma makes no difference that could be seen.
+        // If gamma is too small, there is no visible difference.
         let seen: Vec<Verdict> =
             verdicts.into_iter().filter(|verdict| *verdict != Verdict::Unclear).collect();
-        let found = format!("{mode:?}, first against second: {}.", told.join("; "));
+        let found = format!("{mode:?}, first against second: {}.", texts.join("; "));
         Claim::new("section 5", says, Verdict::all(seen), found)
     }
 
@@ -282,7 +283,7 @@ impl Failures {
             "Elections in which processes are dead with probability gamma; exact intervals of the shares";
         let mut table = Table::new("failures", title, &head);
         for point in &self.points {
-            let at = results.at(point.place);
+            let at = results.at(point.index);
             table.push([
                 format!("{:?}", point.mode),
                 point.approach.to_string(),
@@ -291,8 +292,8 @@ impl Failures {
                 point.runs.to_string(),
                 share(at, "winners_1"),
                 share(at, "winners_0"),
-                told(at, "finalists"),
-                told(at, "messages"),
+                mean_text(at, "finalists"),
+                mean_text(at, "messages"),
             ]);
         }
         table
@@ -304,11 +305,11 @@ impl Failures {
             let model = self.model(mode);
             let name = format!("1 - (1 - gamma)^{}, {mode:?}", model.asked());
             let computed = GAMMAS.map(|gamma| (gamma, model.nobody_alone(gamma)));
-            series.push(Series::computed(&name, Look::Curve, computed));
+            series.push(Series::computed(&name, Style::Curve, computed));
             for approach in APPROACHES {
                 let points = self.some(mode, approach, Field::One);
                 let points = points
-                    .filter_map(|point| Some((point.gamma, results.at(point.place).share("winners_0")?)));
+                    .filter_map(|point| Some((point.gamma, results.at(point.index).share("winners_0")?)));
                 series.push(Series::measured(&format!("{approach}, {mode:?}"), points));
             }
         }

@@ -1,8 +1,8 @@
-//! Figure 9: messages against the share of contenders, the randomized election (RE) against PQ.
+//! Figure 9: messages over the share of contenders, for the randomized election (RE) and PQ.
 
 use suffrage_sim::{Contenders, Estimate};
 
-use super::{Request, add, add_in_bulk, quorums, randomized, told};
+use super::{Request, add, add_in_bulk, mean_text, quorums, randomized};
 use crate::plot::{Axis, Plot, Series};
 use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
 use crate::reproduction::Exhibitor;
@@ -19,9 +19,9 @@ struct Curve {
     name: &'static str,
     trial: fn(usize, Contenders) -> Trial,
     overlaid: bool,
-    /// Whether its runs are made in [`bulk`](super::bulk).
+    /// True if [`bulk`](super::bulk) computes the runs.
     bulk: bool,
-    /// By what the number of runs is divided.
+    /// The divisor of the number of runs.
     part: u64,
     shares: &'static [f64],
 }
@@ -37,7 +37,8 @@ const CURVES: [Curve; 4] = [
         shares: &SHARES,
     },
     Curve { name: "PQ", trial: quorums, overlaid: false, bulk: true, part: 500, shares: &SHARES },
-    // A walk for each of its mediators: the other shares take minutes a run, and say the same.
+    // This curve has a random walk for each mediator. The other shares would take minutes per run, with the same
+    // result.
     Curve {
         name: "PQ, power-law overlay",
         trial: quorums,
@@ -52,7 +53,7 @@ struct Point {
     curve: &'static Curve,
     share: f64,
     runs: u64,
-    place: usize,
+    index: usize,
 }
 
 pub(super) struct Figure9 {
@@ -65,18 +66,18 @@ impl Figure9 {
         let mut points = Vec::new();
         for curve in &CURVES {
             for &share in curve.shares {
-                // Of the hardest point there are as many as of the quick ones.
+                // The slowest point has as many runs as the fast ones.
                 let part = if share == 0.5 && curve.bulk { 100 } else { curve.part };
                 let runs = request.part(part);
                 let (nodes, contenders) = (request.nodes, Contenders::Share(share));
                 let name = format!("Figure 9, {}, {}% contend", curve.name, share * 100.0);
                 let trial = || (curve.trial)(nodes, contenders);
-                let place = match (curve.bulk, curve.overlaid) {
+                let index = match (curve.bulk, curve.overlaid) {
                     (true, _) => add_in_bulk(nodes, contenders, study, &name, runs),
                     (false, true) => add(trial().over_power_law(ALPHA), study, &name, runs),
                     (false, false) => add(trial(), study, &name, runs),
                 };
-                points.push(Point { curve, share, runs, place });
+                points.push(Point { curve, share, runs, index });
             }
         }
         Figure9 { nodes: request.nodes, points }
@@ -84,7 +85,7 @@ impl Figure9 {
 
     fn at(&self, results: &Results, curve: &str, share: f64, figure: &str) -> Option<Estimate> {
         let point = self.points.iter().find(|point| point.curve.name == curve && point.share == share)?;
-        results.at(point.place).mean(figure)
+        results.at(point.index).mean(figure)
     }
 
     fn curve(&self, results: &Results, curve: &str) -> Vec<(f64, Estimate)> {
@@ -94,7 +95,7 @@ impl Figure9 {
             .collect()
     }
 
-    /// How many times as many messages PQ takes.
+    /// The ratio of the messages of PQ to those of RE.
     fn ratio(&self, results: &Results, share: f64) -> Option<Estimate> {
         let (few, many) =
             (self.at(results, "RE", share, "messages")?, self.at(results, "PQ", share, "messages")?);
@@ -125,7 +126,7 @@ impl Figure9 {
         claims
     }
 
-    /// What it costs to find mediators by walks.
+    /// The cost of finding mediators by random walks.
     fn overlay(&self, results: &Results) -> Option<Claim> {
         let plain = self.at(results, "RE", 0.5, "messages")?;
         let walked = self.at(results, "RE, power-law overlay", 0.5, "messages")?;
@@ -159,14 +160,14 @@ impl Figure9 {
             format!("Messages of an election among {} processes: means with 95% intervals", self.nodes);
         let mut table = Table::new("figure-9-numbers", &title, &head);
         for point in &self.points {
-            let at = results.at(point.place);
+            let at = results.at(point.index);
             let mean = |name: &str| at.mean(name).map_or("-".to_string(), |mean| number(mean.mean));
             let each = at.mean("messages").map(|mean| number(mean.per(self.nodes as f64).mean));
             table.push([
                 point.curve.name.to_string(),
                 format!("{}%", point.share * 100.0),
                 point.runs.to_string(),
-                told(at, "messages"),
+                mean_text(at, "messages"),
                 each.unwrap_or_default(),
                 mean("first_phase"),
                 mean("second_phase"),

@@ -1,4 +1,4 @@
-//! Lemma 1 and Theorems 1 and 2: contenders fall by half in each round, and some are left.
+//! Lemma 1 and Theorems 1 and 2: the number of contenders halves in each round, and some are left.
 
 use suffrage_algorithms::randomized::options::{Mode, Rounds};
 use suffrage_core::Figure;
@@ -6,8 +6,8 @@ use suffrage_core::Value;
 use suffrage_sim::{Contenders, Estimate, proportion};
 
 use super::model::Model;
-use super::{Request, add, randomized, share, synchronous, told};
-use crate::plot::{Axis, Look, Plot, Series};
+use super::{Request, add, mean_text, randomized, share, synchronous};
+use crate::plot::{Axis, Plot, Series, Style};
 use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
 use crate::reproduction::Exhibitor;
 use crate::study::{Measured, Results, Study};
@@ -19,7 +19,7 @@ pub(super) struct Lemma1 {
     ceil: usize,
     random: usize,
     asynchronous: usize,
-    /// Theorem 1 with two contenders: how many runs, and where.
+    /// Theorem 1 with two contenders: the mode, the number of runs and the index of the point.
     two: [(Mode, u64, usize); 2],
 }
 
@@ -27,19 +27,18 @@ fn name(round: usize) -> String {
     format!("contenders_round_{round}")
 }
 
-/// Besides what a run is measured by: whether the contenders of each round are within a fraction of what is
-/// to be expected.
+/// Adds figures: whether the contenders of each round are within a fraction `epsilon` of the expected number.
 fn concentrated(figures: Vec<Figure>, expected: &[f64], epsilon: f64) -> Vec<Figure> {
     let mut figures = figures;
-    for (place, &mean) in expected.iter().enumerate().skip(1) {
-        let round = name(place + 1);
+    for (index, &mean) in expected.iter().enumerate().skip(1) {
+        let round = name(index + 1);
         let Some(Value::Amount(contenders)) =
             figures.iter().find(|figure| figure.name == round).map(|figure| figure.value)
         else {
             continue;
         };
         let near = (contenders - mean).abs() < epsilon * mean;
-        figures.push(Figure::share(format!("round_{}_near", place + 1), near));
+        figures.push(Figure::share(format!("round_{}_near", index + 1), near));
     }
     figures
 }
@@ -70,15 +69,15 @@ impl Lemma1 {
         Lemma1 { model, runs, ceil, random, asynchronous, two }
     }
 
-    /// The ratio of one round's contenders to those of the round before. The interval is that of the later
-    /// ones: what the earlier were is known as well, and they vary together.
+    /// The ratio of the contenders of each round to those of the round before. The interval is that of the later
+    /// round: the earlier number is as well known, and the two vary together.
     fn ratios(&self, at: &Measured) -> Vec<(usize, Estimate)> {
         let of = |round: usize| at.mean(&name(round));
         let rounds = 2..=usize::from(self.model.rounds);
         rounds.filter_map(|round| Some((round, of(round)?.per(of(round - 1)?.mean)))).collect()
     }
 
-    /// Whether measured contenders lie in the interval of the lemma, its constants taken to be one.
+    /// Judges whether measured contenders lie in the interval of the lemma, with its constants set to one.
     fn halving(&self, at: &Measured) -> (Verdict, String) {
         let nodes = self.model.nodes as f64;
         let epsilon = epsilon(self.model.nodes as usize);
@@ -110,8 +109,8 @@ impl Lemma1 {
         let says = "On average contenders fall by half in each round: E[X_i] is n/2^(i-1) within factors of \
                     (1 - 1/log^2 n)^(i-1) and (1 + 1/log^2 n)^(i-1).";
         let mut claims = Vec::new();
-        for (place, rounding) in [(self.ceil, "up"), (self.random, "up or down by chance")] {
-            let (verdict, found) = self.halving(results.at(place));
+        for (index, rounding) in [(self.ceil, "up"), (self.random, "up or down by chance")] {
+            let (verdict, found) = self.halving(results.at(index));
             let found = format!(
                 "Sigma rounded {rounding}. {found} One mediator is the least there can be, for 0.83 in the first \
                  round: so it lets 1/e pass and not 1/2, and rounding up halves faster later on, too."
@@ -169,10 +168,10 @@ impl Lemma1 {
         let says = "At the end of the first phase there is a contender, but for a chance of O(1/log^6 n).";
         let most = 1.0 / libm::pow(libm::log2(self.model.nodes as f64), 6.0);
         let mut claims = Vec::new();
-        for (place, mode) in [(self.ceil, "synchronous"), (self.asynchronous, "asynchronous")] {
-            let Some((none, runs)) = results.at(place).counts("no_finalist") else { continue };
+        for (index, mode) in [(self.ceil, "synchronous"), (self.asynchronous, "asynchronous")] {
+            let Some((none, runs)) = results.at(index).counts("no_finalist") else { continue };
             let verdict = Verdict::at_most(proportion(none, runs), most);
-            let finalists = told(results.at(place), "finalists");
+            let finalists = mean_text(results.at(index), "finalists");
             let found = format!(
                 "All contend, {mode}: none was left in {none} of {runs} runs, {finalists} on average. The chance, its \
                  constant taken to be one, is {}: too small for this number of runs to show.",
@@ -181,9 +180,9 @@ impl Lemma1 {
             claims.push(Claim::new("Theorem 1", says, verdict, found));
         }
         let question = "And of two contenders alone, which the proof leaves out?";
-        let found = self.two.map(|(mode, _, place)| {
+        let found = self.two.map(|(mode, _, index)| {
             let expected = Model::new(self.model.nodes, mode, Rounds::default()).no_finalist_of_two();
-            let measured = share(results.at(place), "no_finalist");
+            let measured = share(results.at(index), "no_finalist");
             let most = if mode == Mode::Async { "at most " } else { "" };
             format!(
                 "{mode:?}: none is left in {measured} of elections, {most}{} by calculation",
@@ -202,7 +201,7 @@ impl Lemma1 {
         let verdict = finalists.map_or(Verdict::Unclear, |finalists| Verdict::at_most(finalists, most));
         let found = format!(
             "{} are left on average. The bound is {}, {} than there are processes.",
-            told(results.at(self.ceil), "finalists"),
+            mean_text(results.at(self.ceil), "finalists"),
             number(most),
             if most > self.model.nodes as f64 { "more" } else { "less" }
         );
@@ -222,7 +221,7 @@ impl Lemma1 {
         ];
         let title = format!("Contenders of each round, all contending: means of {} runs", self.runs);
         let mut table = Table::new("lemma-1-contenders", &title, &head);
-        let at = |place| results.at(place);
+        let at = |index| results.at(index);
         let expected = self.model.contenders(self.model.nodes as f64, 0.0);
         let ratios = self.ratios(at(self.ceil));
         for round in 1..=usize::from(self.model.rounds) {
@@ -232,34 +231,34 @@ impl Lemma1 {
                 self.model.mediators(round as u8).to_string(),
                 number(self.model.nodes as f64 / libm::exp2(round as f64 - 1.0)),
                 number(expected[round - 1]),
-                told(at(self.ceil), &name(round)),
+                mean_text(at(self.ceil), &name(round)),
                 ratio.map_or("-".to_string(), |(_, ratio)| number(ratio.mean)),
-                told(at(self.random), &name(round)),
-                told(at(self.asynchronous), &name(round)),
+                mean_text(at(self.random), &name(round)),
+                mean_text(at(self.asynchronous), &name(round)),
             ]);
         }
         table
     }
 
     fn plot(&self, results: &Results) -> Plot {
-        let measured = |title: &str, place: usize| {
+        let measured = |title: &str, index: usize| {
             let rounds = 1..=usize::from(self.model.rounds);
-            let at = results.at(place);
+            let at = results.at(index);
             Series::measured(title, rounds.filter_map(|round| Some((round as f64, at.mean(&name(round))?))))
         };
         let halves = (1..=self.model.rounds)
             .map(|round| (f64::from(round), self.model.nodes as f64 / libm::exp2(f64::from(round) - 1.0)));
         let expected = self.model.contenders(self.model.nodes as f64, 0.0);
         let expected = expected.into_iter().enumerate().take(self.model.rounds.into());
-        let expected = expected.map(|(place, contenders)| (place as f64 + 1.0, contenders));
+        let expected = expected.map(|(index, contenders)| (index as f64 + 1.0, contenders));
         Plot {
             name: "lemma-1".to_string(),
             title: format!("Contenders, n = {}", self.model.nodes),
             x: Axis::linear("round"),
             y: Axis::log("contenders"),
             series: vec![
-                Series::computed("n / 2^(j-1)", Look::Bound, halves),
-                Series::computed("recursion", Look::Curve, expected),
+                Series::computed("n / 2^(j-1)", Style::Bound, halves),
+                Series::computed("recursion", Style::Curve, expected),
                 measured("rounded up", self.ceil),
                 measured("rounded by chance", self.random),
                 measured("asynchronous", self.asynchronous),
@@ -268,7 +267,7 @@ impl Lemma1 {
     }
 }
 
-/// The paper's epsilon, `O(1/log^2 n)`, its constant taken to be one.
+/// The paper's epsilon, `O(1/log^2 n)`, with its constant set to one.
 fn epsilon(nodes: usize) -> f64 {
     let log = libm::log2(nodes as f64);
     1.0 / (log * log)
@@ -300,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_are_near_what_is_expected_or_not() {
+    fn concentrated_marks_rounds_within_epsilon_of_the_expectation() {
         let figures = vec![Figure::amount(name(2), 104.0), Figure::amount(name(3), 60.0)];
         let near = concentrated(figures, &[200.0, 100.0, 50.0, 25.0], 0.05);
         assert_eq!(near[2..], [Figure::share("round_2_near", true), Figure::share("round_3_near", false)]);

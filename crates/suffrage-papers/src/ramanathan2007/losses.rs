@@ -1,24 +1,24 @@
-//! Section 5: contenders that die on the way; and messages that are lost, of which the paper does not speak.
+//! Section 5: contenders that die during the election; and lost messages, which the paper does not consider.
 
 use suffrage_core::{Span, Time};
 use suffrage_sim::{Contenders, Fault, Scenario, proportion};
 
-use super::{Request, add, randomized, share, synchronous, told};
+use super::{Request, add, mean_text, randomized, share, synchronous};
 use crate::report::{Claim, Exhibit, Table, Verdict};
 use crate::reproduction::Exhibitor;
 use crate::study::{Results, Study};
 use crate::trial::Trial;
 
-/// How many messages are lost.
+/// The probabilities that a message is lost.
 const LOSSES: [f64; 4] = [0.0, 0.001, 0.01, 0.05];
 const MODES: [&str; 2] = ["sync", "async"];
 const APPROACHES: [&str; 2] = ["all-positive", "no-negative"];
-/// How many contend where contenders die. All but one do, one after the other.
+/// The number of contenders in the experiment with deaths. All but one of them die, one after the other.
 const MORTALS: usize = 10;
-/// How long they take to die, in tau: about as long as an election takes.
+/// The time within which the contenders die, in tau: about the duration of an election.
 const WITHIN: f64 = 20.0;
 
-/// What goes wrong.
+/// The fault of an experiment.
 #[derive(Clone, Copy, PartialEq)]
 enum Trouble {
     /// Messages are lost with this probability.
@@ -32,7 +32,7 @@ struct Point {
     mode: &'static str,
     approach: &'static str,
     runs: u64,
-    place: usize,
+    index: usize,
 }
 
 pub(super) struct Losses {
@@ -61,7 +61,7 @@ impl Losses {
                         mode,
                         approach,
                         runs,
-                        place: add(trial, study, &name, runs),
+                        index: add(trial, study, &name, runs),
                     });
                 }
             }
@@ -74,12 +74,12 @@ impl Losses {
             Trouble::Loss(loss) => {
                 let mut trial = randomized(nodes, Contenders::Share(0.01));
                 trial.scenario.loss = loss;
-                // The winner's word reaches everybody: who else has heard of it is not the question.
+                // The winner's multicast is not lost: the experiment is not about who learns the winner.
                 trial.scenario.multicast_loss = Some(0.0);
                 trial
             }
             Trouble::Deaths => {
-                // Mediators are chosen by chance, so that it may always be the same that contend and die.
+                // Mediators are chosen at random, so the contenders that die can be the same in every run.
                 let mut trial = randomized(nodes, Contenders::Count(0));
                 let Scenario { contenders, initiators, plan, .. } = &mut trial.scenario;
                 (*contenders, *initiators) = (None, (0..MORTALS).collect());
@@ -103,7 +103,7 @@ impl Losses {
                     elected.";
         let (mut verdicts, mut found) = (Vec::new(), Vec::new());
         for point in self.some(Trouble::Deaths) {
-            let Some((none, runs)) = results.at(point.place).counts("winners_0") else { continue };
+            let Some((none, runs)) = results.at(point.index).counts("winners_0") else { continue };
             verdicts.push(Verdict::always(proportion(runs - none, runs)));
             found.push(format!("{none} of {runs} ({}, {})", point.mode, point.approach));
         }
@@ -118,13 +118,13 @@ impl Losses {
 
     fn lost(&self, results: &Results) -> Claim {
         let question = "How often is there one winner where messages are lost, which the paper leaves out?";
-        let told: Vec<String> = LOSSES
+        let texts: Vec<String> = LOSSES
             .into_iter()
             .map(|loss| {
                 let each: Vec<String> = self
                     .some(Trouble::Loss(loss))
                     .map(|point| {
-                        let once = share(results.at(point.place), "winners_1");
+                        let once = share(results.at(point.index), "winners_1");
                         format!("{once} ({}, {})", point.mode, point.approach)
                     })
                     .collect();
@@ -134,7 +134,7 @@ impl Losses {
         let found = format!(
             "1% contend; {}. Nothing is sent again, so that the second approach takes a lost message for a dead \
              mediator, and the first lets both of two go on where a refusal is lost.",
-            told.join("; ")
+            texts.join("; ")
         );
         Claim::new("", question, Verdict::OurQuestion, found)
     }
@@ -154,7 +154,7 @@ impl Losses {
         let title = "Shares of all runs with the exact 95% intervals of Clopper and Pearson";
         let mut table = Table::new("losses", title, &head);
         for point in &self.points {
-            let at = results.at(point.place);
+            let at = results.at(point.index);
             table.push([
                 match point.trouble {
                     Trouble::Loss(loss) => format!("{}% lost", loss * 100.0),
@@ -167,7 +167,7 @@ impl Losses {
                 share(at, "winners_0"),
                 share(at, "winners_2_or_more"),
                 share(at, "agreed"),
-                told(at, "messages"),
+                mean_text(at, "messages"),
             ]);
         }
         table

@@ -1,4 +1,4 @@
-//! How many rounds a group needs for a wanted probability of success, and what that costs.
+//! The number of rounds that a group needs for a given probability of success, and its cost.
 
 use serde::Serialize;
 use suffrage_algorithms::randomized::options::Mode;
@@ -8,55 +8,56 @@ use super::model::{Expected, Model};
 use super::{add, randomized, synchronous};
 use crate::study::{Results, Study};
 
-/// No first phase has more rounds: sigma_j is beyond sigma_w then, even of very large groups.
-const MOST_ROUNDS: u8 = 40;
+/// The maximum number of rounds of the first phase: beyond it sigma_j exceeds sigma_w, even for very large groups.
+const MAX_ROUNDS: u8 = 40;
 
-/// What is asked for.
+/// The requirements of a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Question {
-    /// How many processes there are.
+    /// The number of processes.
     pub nodes: u64,
-    /// How many of them contend, when messages are counted. Success is that of the worst number.
+    /// The contenders for the count of messages. The probability of success is that of the worst number of
+    /// contenders.
     pub contenders: Contenders,
-    /// Synchronous or not.
+    /// Synchronous or asynchronous.
     pub mode: Mode,
-    /// How likely a process is dead.
+    /// The probability that a process is dead.
     pub fail: f64,
-    /// How likely exactly one is to win.
+    /// The required probability of exactly one winner.
     pub target: f64,
 }
 
-/// A number of rounds, and what comes of it by calculation.
+/// A number of rounds, with its calculated results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plan {
-    /// How many processes there are.
+    /// The number of processes.
     pub nodes: u64,
-    /// How many of them contend.
+    /// The number of contenders.
     pub contenders: f64,
-    /// How many rounds the first phase has.
+    /// The number of rounds of the first phase.
     pub rounds: u8,
-    /// How many mediators a contender asks in each of them.
+    /// The number of mediators that a contender asks in each round of the first phase.
     pub mediators: Vec<u64>,
-    /// How many it asks in the second phase.
+    /// The number of mediators that a contender asks in the second phase.
     pub quorum: u64,
-    /// How many are expected to get there.
+    /// The expected number of finalists.
     pub finalists: f64,
-    /// The messages, but for the announcement.
+    /// The expected messages, without the announcement.
     pub messages: Expected,
-    /// The chance of exactly one winner, at the number of contenders that is the worst.
+    /// The probability of exactly one winner, at the worst number of contenders.
     pub success: f64,
-    /// The chance that of two contenders none is a finalist.
+    /// The probability that neither of two contenders is a finalist.
     pub no_finalist_of_two: f64,
-    /// The chance that a single contender does not win for want of live mediators.
+    /// The probability that a single contender does not win because mediators are dead.
     pub nobody_alone: f64,
-    /// The chance of a second winner, at most.
+    /// An upper bound of the probability of a second winner.
     pub two_winners: f64,
-    /// Whether success is the target.
+    /// True if the probability of success reaches the target.
     pub reaches: bool,
 }
 
 impl Question {
-    /// How many contend, in a group of so many.
+    /// The number of contenders in a group of `nodes` processes.
     fn count(&self, nodes: u64) -> f64 {
         match self.contenders {
             Contenders::Share(share) => (share * nodes as f64).round(),
@@ -64,7 +65,7 @@ impl Question {
         }
     }
 
-    /// A number of rounds.
+    /// The plan with this number of rounds.
     fn with(&self, rounds: u8) -> Plan {
         let model = Model { nodes: self.nodes, mode: self.mode, rounds };
         let contenders = self.count(self.nodes);
@@ -85,18 +86,18 @@ impl Question {
         }
     }
 
-    /// The number of rounds with the fewest messages of those that reach the target; if none does, no first
-    /// phase at all, which is the surest.
+    /// The plan with the fewest messages among those that reach the target. If none does, the plan without a first
+    /// phase, which has the highest probability of success.
     pub fn plan(&self) -> Plan {
         let model = |rounds| Model { nodes: self.nodes, mode: self.mode, rounds };
         let fits = |&rounds: &u8| rounds == 0 || model(rounds).mediators(rounds) < model(rounds).quorum();
-        let plans = (0..=MOST_ROUNDS).take_while(fits).map(|rounds| self.with(rounds));
+        let plans = (0..=MAX_ROUNDS).take_while(fits).map(|rounds| self.with(rounds));
         let reaching = plans.take_while(|plan| plan.reaches);
         let cheapest = reaching.min_by(|a, b| a.messages.total().total_cmp(&b.messages.total()));
         cheapest.unwrap_or_else(|| self.with(0))
     }
 
-    /// Runs of the plan, in two points: with as many contenders as are asked for, and with two.
+    /// Runs of the plan, in two points: with the given number of contenders, and with two.
     pub fn study(&self, plan: &Plan, runs: u64, seed: u64) -> Study {
         let mut study = Study::new(seed);
         for (contenders, name) in
@@ -111,30 +112,30 @@ impl Question {
     }
 }
 
-/// What was measured of a plan.
+/// The measurements of a plan.
 #[derive(Clone, Debug, Serialize)]
 pub struct Checked {
-    /// How many processes were simulated.
+    /// The number of simulated processes.
     pub nodes: u64,
-    /// How many runs there were of each.
+    /// The number of runs of each point.
     pub runs: u64,
-    /// What is to be expected of that many, by calculation.
+    /// The calculated plan for this number of processes.
     pub plan: Plan,
-    /// The messages, but for the announcement.
+    /// The messages, without the announcement.
     pub messages: Estimate,
-    /// How often exactly one won.
+    /// The share of runs with exactly one winner.
     pub success: Estimate,
-    /// How often exactly one won where two contended.
+    /// The share of runs with exactly one winner among two contenders.
     pub success_of_two: Estimate,
 }
 
 impl Checked {
-    /// What the runs of a [`study`](Question::study) of that plan came to.
+    /// The measurements of the runs of a [`study`](Question::study) of that plan.
     ///
     /// # Panics
     /// If there were no runs.
     pub fn of(plan: Plan, runs: u64, results: &Results) -> Checked {
-        let exact = |place| results.at(place).share("winners_1").expect("there were runs");
+        let exact = |index| results.at(index).share("winners_1").expect("there were runs");
         Checked {
             nodes: plan.nodes,
             runs,
@@ -158,7 +159,8 @@ mod tests {
         target: 0.99,
     };
 
-    /// All contend: more rounds are cheaper, and two contenders limit them; that is what `auto` has.
+    /// All processes contend: more rounds are cheaper, and two contenders limit the number of rounds. `auto` has the
+    /// same number.
     #[test]
     fn rounds_are_as_many_as_two_contenders_allow() {
         let plan = QUESTION.plan();
@@ -174,7 +176,7 @@ mod tests {
         assert!(surer.rounds < plan.rounds && surer.messages.total() > plan.messages.total());
     }
 
-    /// One contender has nobody to be told apart from: a first phase would only cost it messages.
+    /// A single contender has no rival: a first phase would only cost messages.
     #[test]
     fn a_single_contender_needs_no_first_phase() {
         let plan = Question { contenders: Contenders::Count(1), ..QUESTION }.plan();
@@ -182,14 +184,14 @@ mod tests {
         assert!(plan.messages.total() < 2.0 * plan.quorum as f64 + 1.0);
     }
 
-    /// "The probability of intersection is high", but not one: two quorums lie apart about once in n.
+    /// "The probability of intersection is high", but not one: two quorums are disjoint about once in n.
     #[test]
     fn there_are_targets_that_no_plan_reaches() {
         let plan = Question { nodes: 100, target: 0.9999, ..QUESTION }.plan();
         assert!(!plan.reaches && plan.rounds == 0 && plan.success > 0.9, "{plan:?}");
     }
 
-    /// Section 5: dead mediators cost rounds.
+    /// Section 5: dead mediators reduce the number of rounds.
     #[test]
     fn dead_mediators_allow_fewer_rounds() {
         let plan = Question { fail: 0.001, ..QUESTION }.plan();

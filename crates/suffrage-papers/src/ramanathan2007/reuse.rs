@@ -1,8 +1,8 @@
-//! Section 3.2: what is saved where mediators of earlier rounds take part in the later ones.
+//! Section 3.2: the messages saved when mediators of earlier rounds take part in later ones.
 
 use suffrage_sim::{Contenders, Estimate};
 
-use super::{Request, add, randomized, share, synchronous, told};
+use super::{Request, add, mean_text, randomized, share, synchronous};
 use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
 use crate::reproduction::Exhibitor;
 use crate::study::{Results, Study};
@@ -12,8 +12,8 @@ const SHARES: [f64; 2] = [0.01, 1.0];
 struct Point {
     mode: &'static str,
     share: f64,
-    /// Without, and with.
-    places: [usize; 2],
+    /// The indices of the points without and with reuse.
+    indices: [usize; 2],
 }
 
 pub(super) struct Reuse {
@@ -28,21 +28,21 @@ impl Reuse {
         let mut points = Vec::new();
         for mode in ["sync", "async"] {
             for share in SHARES {
-                let places = [false, true].map(|reuse| {
+                let indices = [false, true].map(|reuse| {
                     let trial = randomized(request.nodes, Contenders::Share(share));
                     let trial = if mode == "sync" { synchronous(trial) } else { trial };
                     let trial = if reuse { trial.set("reuse-mediators", "on") } else { trial };
                     add(trial, study, &format!("Mediators used again: {reuse}, {mode}, {share}"), runs)
                 });
-                points.push(Point { mode, share, places });
+                points.push(Point { mode, share, indices });
             }
         }
         Reuse { nodes: request.nodes, runs, points }
     }
 
-    /// The messages with mediators used again, as a part of those without.
+    /// The messages with reuse, as a fraction of those without.
     fn part(point: &Point, results: &Results, figure: &str) -> Option<Estimate> {
-        let [without, with] = point.places.map(|place| results.at(place).mean(figure));
+        let [without, with] = point.indices.map(|index| results.at(index).mean(figure));
         let (without, with) = (without?, with?);
         Some(with.ratio(without))
     }
@@ -69,15 +69,15 @@ impl Exhibitor for Reuse {
         let title = format!("Means of {} runs", self.runs);
         let mut table = Table::new("mediators-used-again", &title, &head);
         for point in &self.points {
-            for (place, reuse) in point.places.into_iter().zip(["no", "yes"]) {
-                let at = results.at(place);
+            for (index, reuse) in point.indices.into_iter().zip(["no", "yes"]) {
+                let at = results.at(index);
                 table.push([
                     point.mode.to_string(),
                     format!("{}%", point.share * 100.0),
                     reuse.to_string(),
-                    told(at, "messages"),
-                    told(at, "first_phase"),
-                    told(at, "finalists"),
+                    mean_text(at, "messages"),
+                    mean_text(at, "first_phase"),
+                    mean_text(at, "finalists"),
                     share(at, "winners_1"),
                 ]);
             }

@@ -5,13 +5,13 @@ use suffrage_sim::statistics::{fit_exponent, fit_line};
 use suffrage_sim::{Contenders, Estimate};
 
 use super::model::Model;
-use super::{Request, add, randomized, share, synchronous, told};
-use crate::plot::{Axis, Look, Plot, Series};
+use super::{Request, add, mean_text, randomized, share, synchronous};
+use crate::plot::{Axis, Plot, Series, Style};
 use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
 use crate::reproduction::Exhibitor;
 use crate::study::{Results, Study};
 
-/// Group sizes, and by what the number of runs is divided: a run takes time in proportion to n.
+/// Group sizes, each with the divisor of the number of runs: the time of a run is proportional to n.
 const SIZES: [(usize, u64); 7] = [
     (1_000, 10),
     (3_000, 30),
@@ -21,17 +21,16 @@ const SIZES: [(usize, u64); 7] = [
     (300_000, 3_000),
     (1_000_000, 5_000),
 ];
-/// What an exponent may be above one for the linear law to have held: rounding up costs small and large
-/// groups differently.
+/// The tolerance of exponents above one: rounding up costs small and large groups differently.
 const TOLERANCE: f64 = 0.05;
-/// How long the second phase takes at most with the repaired tables, in tau.
+/// The maximum duration of the second phase with the repaired tables, in tau.
 const SECOND_PHASE: f64 = 10.0;
 
 struct Point {
     mode: Mode,
     nodes: usize,
     runs: u64,
-    place: usize,
+    index: usize,
 }
 
 pub(super) struct Scale {
@@ -47,7 +46,7 @@ impl Scale {
                 let trial = if mode == Mode::Sync { synchronous(trial) } else { trial };
                 let runs = request.part(part);
                 let name = format!("Theorems 4 to 7, {mode:?}, n = {nodes}");
-                points.push(Point { mode, nodes, runs, place: add(trial, study, &name, runs) });
+                points.push(Point { mode, nodes, runs, index: add(trial, study, &name, runs) });
             }
         }
         Scale { points }
@@ -59,15 +58,15 @@ impl Scale {
 
     fn all(&self, results: &Results, mode: Mode, figure: &str) -> Vec<(f64, Estimate)> {
         let points = self.of_mode(mode);
-        points.filter_map(|at| Some((at.nodes as f64, results.at(at.place).mean(figure)?))).collect()
+        points.filter_map(|at| Some((at.nodes as f64, results.at(at.index).mean(figure)?))).collect()
     }
 
-    fn messages(&self, results: &Results, mode: Mode, place: &'static str) -> Claim {
+    fn messages(&self, results: &Results, mode: Mode, location: &'static str) -> Claim {
         let says = "The total number of messages is O(n), however many contend.";
         let points = self.all(results, mode, "messages");
         let means: Vec<(f64, f64)> = points.iter().map(|(nodes, value)| (*nodes, value.mean)).collect();
         let (Some(power), Some(fit)) = (fit_exponent(&means), fit_line(&means)) else {
-            return Claim::new(place, says, Verdict::Unclear, "There are too few sizes.".to_string());
+            return Claim::new(location, says, Verdict::Unclear, "There are too few sizes.".to_string());
         };
         let each: Vec<f64> = means.iter().map(|(nodes, messages)| messages / nodes).collect();
         let found = format!(
@@ -80,36 +79,36 @@ impl Scale {
             number(each.iter().copied().fold(f64::INFINITY, f64::min)),
             number(each.iter().copied().fold(0.0, f64::max)),
         );
-        Claim::new(place, says, Verdict::at_most(power, 1.0 + TOLERANCE), found)
+        Claim::new(location, says, Verdict::at_most(power, 1.0 + TOLERANCE), found)
     }
 
-    fn rounds(&self, results: &Results, mode: Mode, place: &'static str) -> Claim {
+    fn rounds(&self, results: &Results, mode: Mode, location: &'static str) -> Claim {
         let says = "The number of rounds is O(log n).";
         let points = self.all(results, mode, "rounds");
         let verdicts =
             points.iter().map(|(nodes, rounds)| Verdict::at_most(*rounds, libm::log2(*nodes) + 1.0));
-        let told: Vec<String> =
+        let texts: Vec<String> =
             points.iter().map(|(nodes, rounds)| format!("{} at n = {nodes}", number(rounds.mean))).collect();
         let logs: Vec<(f64, f64)> =
             points.iter().map(|(nodes, rounds)| (libm::log2(*nodes), rounds.mean)).collect();
         let fit = fit_line(&logs).map_or(String::new(), |fit| {
             format!(" The straight line is {} log2 n + {}.", number(fit.slope.mean), number(fit.intercept))
         });
-        let found = format!("{mode:?}: at most log2 n + 1 of them: {}.{fit}", told.join(", "));
-        Claim::new(place, says, Verdict::all(verdicts), found)
+        let found = format!("{mode:?}: at most log2 n + 1 of them: {}.{fit}", texts.join(", "));
+        Claim::new(location, says, Verdict::all(verdicts), found)
     }
 
     fn time(&self, results: &Results) -> Claim {
         let says = "A contender knows whether it has won within O(tau log n): two tau a round, and the second phase.";
-        let (mut verdicts, mut told) = (Vec::new(), Vec::new());
+        let (mut verdicts, mut texts) = (Vec::new(), Vec::new());
         for point in self.of_mode(Mode::Async) {
-            let Some(time) = results.at(point.place).mean("time_tau") else { continue };
+            let Some(time) = results.at(point.index).mean("time_tau") else { continue };
             let rounds = Model::new(point.nodes as u64, Mode::Async, Rounds::default()).rounds;
             let most = 2.0 * f64::from(rounds) + SECOND_PHASE;
             verdicts.push(Verdict::at_most(time, most));
-            told.push(format!("{} of {most} at n = {}", number(time.mean), point.nodes));
+            texts.push(format!("{} of {most} at n = {}", number(time.mean), point.nodes));
         }
-        let found = format!("The winner knows after so many tau, of so many at most: {}.", told.join(", "));
+        let found = format!("Time until the winner knows, in tau, and the bound: {}.", texts.join(", "));
         Claim::new("Theorem 9", says, Verdict::all(verdicts), found)
     }
 
@@ -128,8 +127,8 @@ impl Scale {
         ];
         let title = "All contend: means with 95% intervals; of one winner, the exact one";
         let mut table = Table::new("messages-over-n", title, &head);
-        for &Point { mode, nodes, runs, place } in &self.points {
-            let at = results.at(place);
+        for &Point { mode, nodes, runs, index } in &self.points {
+            let at = results.at(index);
             let size = nodes as f64;
             let expected = Model::new(nodes as u64, mode, Rounds::default()).messages(size).total();
             let each = at.mean("messages").map_or(String::new(), |mean| number(mean.per(size).mean));
@@ -137,12 +136,12 @@ impl Scale {
                 format!("{mode:?}"),
                 nodes.to_string(),
                 runs.to_string(),
-                told(at, "messages"),
+                mean_text(at, "messages"),
                 each,
                 number(expected / size),
-                told(at, "rounds"),
-                told(at, "time_tau"),
-                told(at, "finalists"),
+                mean_text(at, "rounds"),
+                mean_text(at, "time_tau"),
+                mean_text(at, "finalists"),
                 share(at, "winners_1"),
             ]);
         }
@@ -157,7 +156,7 @@ impl Scale {
                 (size, Model::new(nodes as u64, mode, Rounds::default()).messages(size).total() / size)
             };
             let computed = self.of_mode(mode).map(|point| model(point.nodes));
-            series.push(Series::computed(&format!("{mode:?}, calculated"), Look::Curve, computed));
+            series.push(Series::computed(&format!("{mode:?}, calculated"), Style::Curve, computed));
             let measured = self.all(results, mode, "messages").into_iter();
             let measured = measured.map(|(nodes, value)| (nodes, value.per(nodes)));
             series.push(Series::measured(&format!("{mode:?}"), measured));

@@ -1,9 +1,9 @@
-//! Table 1: what elections cost over n, measured.
+//! Table 1: the measured cost of elections over n.
 
 use suffrage_sim::statistics::fit_exponent;
 use suffrage_sim::{Contenders, Estimate, Ranking};
 
-use super::{Request, add, add_in_bulk, quorums, randomized, scenario, told};
+use super::{Request, add, add_in_bulk, mean_text, quorums, randomized, scenario};
 use crate::gupta2000::{Strategy, bounds::Setting, trial};
 use crate::plot::{Axis, Plot, Series};
 use crate::report::{Claim, Exhibit, Table, Verdict, interval, number};
@@ -12,20 +12,20 @@ use crate::study::{Results, Study};
 use crate::trial::Trial;
 
 const SIZES: [usize; 6] = [250, 500, 1_000, 2_000, 4_000, 8_000];
-/// What rounding up in small groups, and logarithms, may add to an exponent.
+/// The tolerance of exponents, for rounding up in small groups and for logarithms.
 const TOLERANCE: f64 = 0.1;
 
 /// A row of the table.
 struct Row {
     name: &'static str,
-    /// What the paper says of its messages.
+    /// The message complexity that the paper claims.
     says: &'static str,
-    /// The exponent that is.
+    /// The exponent of that complexity.
     most: f64,
-    /// The figure that counts them.
+    /// The figure that counts the messages.
     messages: &'static str,
     trial: fn(usize) -> Trial,
-    /// Whether its runs are made in [`bulk`](super::bulk).
+    /// True if [`bulk`](super::bulk) computes the runs.
     bulk: bool,
 }
 
@@ -79,7 +79,7 @@ const ROWS: [Row; 4] = [
 ];
 
 pub(super) struct Table1 {
-    /// For each row, sizes and places.
+    /// For each row, sizes and the indices of the points.
     points: Vec<(&'static Row, Vec<(usize, usize)>)>,
     runs: u64,
 }
@@ -89,37 +89,37 @@ impl Table1 {
         let runs = request.part(500);
         let points = ROWS.iter().map(|row| {
             let sizes = SIZES.into_iter().filter(|&nodes| nodes <= request.most_nodes);
-            let places = sizes.map(|nodes| {
+            let indices = sizes.map(|nodes| {
                 let name = format!("Table 1, {}, n = {nodes}", row.name);
-                let place = match row.bulk {
+                let index = match row.bulk {
                     true => add_in_bulk(nodes, ALL, study, &name, runs),
                     false => add((row.trial)(nodes), study, &name, runs),
                 };
-                (nodes, place)
+                (nodes, index)
             });
-            (row, places.collect())
+            (row, indices.collect())
         });
         Table1 { points: points.collect(), runs }
     }
 
-    fn messages(row: &Row, places: &[(usize, usize)], results: &Results) -> Vec<(f64, Estimate)> {
-        let all = places.iter();
-        all.filter_map(|&(nodes, place)| Some((nodes as f64, results.at(place).mean(row.messages)?)))
+    fn messages(row: &Row, indices: &[(usize, usize)], results: &Results) -> Vec<(f64, Estimate)> {
+        let all = indices.iter();
+        all.filter_map(|&(nodes, index)| Some((nodes as f64, results.at(index).mean(row.messages)?)))
             .collect()
     }
 
-    fn exponent(row: &Row, places: &[(usize, usize)], results: &Results) -> Option<Estimate> {
-        let points = Table1::messages(row, places, results);
+    fn exponent(row: &Row, indices: &[(usize, usize)], results: &Results) -> Option<Estimate> {
+        let points = Table1::messages(row, indices, results);
         fit_exponent(&points.iter().map(|(nodes, value)| (*nodes, value.mean)).collect::<Vec<_>>())
     }
 
-    fn claim(row: &Row, places: &[(usize, usize)], results: &Results) -> Claim {
-        let Some(fit) = Table1::exponent(row, places, results) else {
+    fn claim(row: &Row, indices: &[(usize, usize)], results: &Results) -> Claim {
+        let Some(fit) = Table1::exponent(row, indices, results) else {
             return Claim::new("Table 1", row.says, Verdict::Unclear, "There are too few sizes.".to_string());
         };
         let grows = format!("Messages grow as n to the power of {}", interval(fit));
         if row.name.starts_with("ring") {
-            // The bound is for the worst order of ranks; measured is the mean over all.
+            // The bound is for the worst order of ranks; the measurement is the mean over random orders.
             let found =
                 format!("{grows}, on average over orders by chance; the bound is for the worst order.");
             return Claim::new("", row.says, Verdict::OurQuestion, found);
@@ -139,20 +139,20 @@ impl Table1 {
             self.runs
         );
         let mut table = Table::new("table-1", &title, &head);
-        for (row, places) in &self.points {
-            let fit = Table1::exponent(row, places, results).map_or("-".to_string(), |fit| number(fit.mean));
-            for &(nodes, place) in places {
-                let at = results.at(place);
+        for (row, indices) in &self.points {
+            let fit = Table1::exponent(row, indices, results).map_or("-".to_string(), |fit| number(fit.mean));
+            for &(nodes, index) in indices {
+                let at = results.at(index);
                 let each = at.mean(row.messages).map_or(0.0, |mean| mean.mean) / nodes as f64;
                 table.push([
                     row.name.to_string(),
                     nodes.to_string(),
-                    told(at, row.messages),
+                    mean_text(at, row.messages),
                     number(each),
                     fit.clone(),
-                    told(at, "rounds"),
-                    told(at, "decided"),
-                    told(at, "agreed"),
+                    mean_text(at, "rounds"),
+                    mean_text(at, "decided"),
+                    mean_text(at, "agreed"),
                 ]);
             }
         }
@@ -165,7 +165,7 @@ impl Exhibitor for Table1 {
         let series = self
             .points
             .iter()
-            .map(|(row, places)| Series::measured(row.name, Table1::messages(row, places, results)));
+            .map(|(row, indices)| Series::measured(row.name, Table1::messages(row, indices, results)));
         Exhibit {
             name: "table-1".to_string(),
             title: "Table 1: the algorithms compared".to_string(),
@@ -175,7 +175,7 @@ impl Exhibitor for Table1 {
             claims: self
                 .points
                 .iter()
-                .map(|(row, places)| Table1::claim(row, places, results))
+                .map(|(row, indices)| Table1::claim(row, indices, results))
                 .collect(),
             plots: vec![Plot {
                 name: "table-1-messages".to_string(),

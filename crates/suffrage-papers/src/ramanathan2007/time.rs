@@ -1,16 +1,16 @@
-//! Theorem 8: how long the second phase takes at most.
+//! Theorem 8: the maximum duration of the second phase.
 
 use suffrage_sim::{Contenders, Latency, proportion};
 
-use super::{Request, add, quorums, randomized, share, told};
+use super::{Request, add, mean_text, quorums, randomized, share};
 use crate::report::{ALWAYS, Claim, Exhibit, Table, Verdict, interval};
 use crate::reproduction::Exhibitor;
 use crate::study::{Results, Study};
 use crate::trial::Trial;
 use suffrage_core::Span;
 
-/// The rules of the second phase, and the longest that it may take with them: by Theorem 8, and because the
-/// repaired mediators keep whoever waits until close-safe ends.
+/// The tables of the second phase, each with its maximum duration: by Theorem 8, and because the repaired mediators
+/// keep a waiting contender until close-safe ends.
 const TABLES: [(&str, &str); 2] = [("printed", "within_7_tau"), ("repaired", "within_10_tau")];
 
 struct Point {
@@ -19,7 +19,7 @@ struct Point {
     protocol: &'static str,
     latency: Latency,
     runs: u64,
-    place: usize,
+    index: usize,
 }
 
 pub(super) struct Times {
@@ -32,7 +32,7 @@ impl Times {
         let latencies = [Latency::Const(Span::UNIT), Latency::Uniform(Span::ZERO, Span::UNIT)];
         let small = (request.nodes / 50).max(20);
         let protocols: [(&str, Trial); 2] = [
-            // As many finalists as contenders: mediators have somebody waiting all the time.
+            // There are as many finalists as contenders: mediators always have a waiting contender.
             ("PQ, 10% contend", quorums(small, Contenders::Share(0.1))),
             ("RE, all contend", randomized(small, Contenders::Share(1.0))),
         ];
@@ -43,8 +43,8 @@ impl Times {
                     let mut trial = trial.clone().set("tables", tables);
                     trial.scenario.latency = latency;
                     let name = format!("Theorem 8, {protocol}, {tables}, {latency}");
-                    let place = add(trial, study, &name, runs);
-                    points.push(Point { tables, within, protocol, latency, runs, place });
+                    let index = add(trial, study, &name, runs);
+                    points.push(Point { tables, within, protocol, latency, runs, index });
                 }
             }
         }
@@ -55,7 +55,7 @@ impl Times {
         let mut late = Vec::new();
         let (mut in_time, mut runs) = (0, 0);
         for point in self.points.iter().filter(|point| point.tables == tables) {
-            let at = results.at(point.place);
+            let at = results.at(point.index);
             let Some((within, of)) = at.counts(point.within) else { continue };
             in_time += within;
             runs += of;
@@ -91,13 +91,13 @@ impl Exhibitor for Times {
                      in time";
         let mut table = Table::new("theorem-8-times", title, &head);
         for point in &self.points {
-            let at = results.at(point.place);
+            let at = results.at(point.index);
             table.push([
                 point.protocol.to_string(),
                 point.tables.to_string(),
                 point.latency.to_string(),
                 point.runs.to_string(),
-                told(at, "longest_second_phase_tau"),
+                mean_text(at, "longest_second_phase_tau"),
                 share(at, "within_7_tau"),
                 share(at, "within_10_tau"),
             ]);

@@ -1,4 +1,4 @@
-//! Reports as one page without anything from elsewhere: no script, no font, no picture of its own.
+//! Reports as one self-contained page: no scripts, no fonts, no external images.
 
 use std::fmt::Write as _;
 
@@ -37,10 +37,10 @@ pre,code{font:13px/1.5 ui-monospace,Menlo,Consolas,monospace}pre{background:var(
 border-radius:6px;overflow-x:auto}\
 details{margin:.8rem 0}summary{cursor:pointer;color:var(--soft)}";
 
-/// Longer tables are folded up.
+/// The number of rows above which a table is collapsed.
 const LONG: usize = 16;
 
-/// One page of one or several reports.
+/// Renders one or several reports as one page.
 pub fn page(reports: &[&Report]) -> String {
     let title = match reports {
         [report] => format!("{}, reproduced", report.title),
@@ -68,32 +68,32 @@ fn section(report: &Report) -> String {
     for exhibit in &report.exhibits {
         html += &show(report, exhibit);
     }
-    let made = &report.made;
+    let provenance = &report.provenance;
     let _ = write!(
         html,
         "<h2>How this page was made</h2>\n<pre>{}</pre>\n<p>suffrage-lab {}, {} runs a point unless a table says \
          otherwise, the first seed {}. The same command makes the same page on every machine, whatever the \
          number of cores. Bars are 95% intervals: Wilson's for shares, normal ones for means. Every plot and \
          table has a CSV file beside this page.</p>\n",
-        escape(&made.command),
-        made.version,
-        made.runs,
-        made.seed
+        escape(&provenance.command),
+        provenance.version,
+        provenance.runs,
+        provenance.seed
     );
     html + &folded(&report.points)
 }
 
-/// Every claim in a line, with a link to what shows it.
+/// The table of all claims, with links to the exhibits.
 fn overview(report: &Report) -> String {
     let verdicts = [Verdict::Held, Verdict::DidNotHold, Verdict::Unclear];
     let counts: Vec<String> = verdicts
         .into_iter()
         .filter(|&verdict| report.count(verdict) > 0)
-        .map(|verdict| format!("{} {}", report.count(verdict), verdict.words()))
+        .map(|verdict| format!("{} {}", report.count(verdict), verdict.label()))
         .collect();
     let mut html = format!(
         "<p><strong>Of the paper\u{2019}s claims checked here, {}.</strong></p>\n<div class=\"wide\">\
-         <table class=\"claims\"><thead><tr><th>where</th><th>what the paper says</th><th></th></tr></thead>\
+         <table class=\"claims\"><thead><tr><th>location</th><th>claim of the paper</th><th></th></tr></thead>\
          <tbody>\n",
         counts.join(", ")
     );
@@ -104,8 +104,8 @@ fn overview(report: &Report) -> String {
                 "<tr><td><a href=\"#{}-{}\">{}</a></td><td>{}</td><td>{}</td></tr>",
                 report.name,
                 exhibit.name,
-                escape(claim.place),
-                escape(&claim.says),
+                escape(claim.location),
+                escape(&claim.statement),
                 badge(claim.verdict)
             );
         }
@@ -118,11 +118,11 @@ fn show(report: &Report, exhibit: &Exhibit) -> String {
     if !exhibit.setting.is_empty() {
         let _ = writeln!(html, "<p class=\"soft\">{}</p>", escape(&exhibit.setting));
     }
-    exhibit.claims.iter().for_each(|claim| html += &told(claim));
+    exhibit.claims.iter().for_each(|claim| html += &claim_html(claim));
     if !exhibit.plots.is_empty() {
         html += "<div class=\"plots\">\n";
         for plot in &exhibit.plots {
-            // Two papers may have plots of the same name, but a page has an id only once.
+            // Two papers may have plots of the same name, but an id must be unique on a page.
             let (id, unique) = (format!("clip-{}", plot.name), format!("clip-{}-{}", report.name, plot.name));
             let _ = writeln!(html, "<figure>{}</figure>", plot.svg().replace(&id, &unique));
         }
@@ -134,22 +134,25 @@ fn show(report: &Report, exhibit: &Exhibit) -> String {
     html + &paragraphs(&exhibit.notes)
 }
 
-fn told(claim: &Claim) -> String {
-    let found =
-        if claim.found.is_empty() { String::new() } else { format!("<p>{}</p>", escape(&claim.found)) };
+fn claim_html(claim: &Claim) -> String {
+    let measured =
+        if claim.measured.is_empty() { String::new() } else { format!("<p>{}</p>", escape(&claim.measured)) };
     let ours = claim.verdict == Verdict::OurQuestion;
-    let place =
-        if ours { String::new() } else { format!(" <span class=\"soft\">({})</span>", escape(claim.place)) };
+    let location = if ours {
+        String::new()
+    } else {
+        format!(" <span class=\"soft\">({})</span>", escape(claim.location))
+    };
     format!(
-        "<div class=\"claim\"><p>{} {}{place}</p>{found}</div>\n",
+        "<div class=\"claim\"><p>{} {}{location}</p>{measured}</div>\n",
         badge(claim.verdict),
-        escape(&claim.says)
+        escape(&claim.statement)
     )
 }
 
 fn badge(verdict: Verdict) -> String {
-    let words = verdict.words();
-    format!("<span class=\"verdict {}\">{words}</span>", words.replace(' ', "-"))
+    let label = verdict.label();
+    format!("<span class=\"verdict {}\">{label}</span>", label.replace(' ', "-"))
 }
 
 fn tabled(table: &Table) -> String {
@@ -165,7 +168,7 @@ fn tabled(table: &Table) -> String {
     )
 }
 
-/// A table for those who ask for it.
+/// A collapsed table.
 fn folded(table: &Table) -> String {
     format!("<details><summary>{}</summary>\n{}</details>\n", escape(&table.title), tabled(table))
 }

@@ -1,37 +1,37 @@
-//! Tables of a report, and how numbers stand in them.
+//! Tables of a report, and the format of numbers in them.
 
 use serde::Serialize;
 use suffrage_sim::Estimate;
 
 use crate::plot::csv_cell;
 
-/// A table of text: the first column says what a row is about.
+/// A table of text. The first column names the rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Table {
-    /// What its file is called.
+    /// The file name, without its extension.
     pub name: String,
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// The heading of each column.
+    /// The column headings.
     pub head: Vec<String>,
     /// The rows.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// A table without rows yet.
+    /// A table without rows.
     pub fn new(name: &str, title: &str, head: &[&str]) -> Table {
         let head = head.iter().map(ToString::to_string).collect();
         Table { name: name.to_string(), title: title.to_string(), head, rows: Vec::new() }
     }
 
-    /// The table with another row.
+    /// Adds a row.
     pub fn row<T: Into<String>>(mut self, cells: impl IntoIterator<Item = T>) -> Table {
         self.push(cells);
         self
     }
 
-    /// Another row.
+    /// Adds a row.
     pub fn push<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
@@ -46,7 +46,7 @@ impl Table {
     }
 }
 
-/// A number with about four digits that say something.
+/// Formats a number with about four significant digits.
 pub fn number(value: f64) -> String {
     let size = value.abs();
     if size != 0.0 && !(1e-4..1e7).contains(&size) {
@@ -64,7 +64,8 @@ pub fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
 }
 
-/// A measured value with its interval: `0.9412 (0.9331 to 0.9484)`, or `0.9412 (±?)` if it is unknown.
+/// Formats a measured value with its interval: `0.9412 (0.9331 to 0.9484)`, or `0.9412 (±?)` if the interval is
+/// unknown.
 pub fn interval(estimate: Estimate) -> String {
     format!("{} ({})", number(estimate.mean), estimate.interval(number))
 }
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_the_digits_that_say_something() {
+    fn numbers_have_about_four_significant_digits() {
         for (value, text) in [
             (0.0, "0"),
             (1.0, "1"),
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_are_said_in_full() {
+    fn intervals_are_formatted_with_both_ends() {
         let estimate = Estimate { mean: 0.5, lo: 0.25, hi: 0.75 };
         assert_eq!(interval(estimate), "0.5 (0.25 to 0.75)");
         assert_eq!(interval(suffrage_sim::mean(&[0.5])), "0.5 (±?)");

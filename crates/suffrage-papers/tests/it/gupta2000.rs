@@ -1,8 +1,8 @@
-//! What the paper claims, on small groups and fixed seeds: the tests of the experiments themselves.
+//! Claims of the paper on small groups with fixed seeds: tests of the experiments themselves.
 
 use suffrage_papers::gupta2000::bounds::Setting;
 use suffrage_papers::gupta2000::{Request, Strategy, reproduction, trial};
-use suffrage_papers::report::{Made, page};
+use suffrage_papers::report::{Provenance, page};
 use suffrage_papers::study::{Measured, Study};
 
 fn measure(setting: &Setting, strategy: Strategy, runs: u64) -> Measured {
@@ -11,10 +11,10 @@ fn measure(setting: &Setting, strategy: Strategy, runs: u64) -> Measured {
     study.run_all().at(0).clone()
 }
 
-/// Theorem 1: a round succeeds at least as often as the product says. 200 runs each; if the truth were
+/// Theorem 1: a round succeeds at least as often as the product says. 200 runs each. If the true probability were
 /// exactly the bound, the exact interval would miss it from below for one seed in 40. It is far above.
 #[test]
-fn theorem_1_the_bound_is_below_what_is_measured() {
+fn theorem_1_the_bound_is_below_the_measured_success() {
     let setting = Setting { nodes: 500.0, ..Setting::FIGURE_4 };
     for k in [7, 20, 40] {
         let measured = measure(&setting, Strategy::one_round(k), 200).share("strong").unwrap();
@@ -32,10 +32,10 @@ fn e1_about_k1_members_relay() {
     assert!((relay.mean - setting.k1(40.0)).abs() < 2.7, "{relay:?}");
 }
 
-/// Theorem 2 does not hold for a leader that all agreed on and that died: nobody hears of two choices, or
-/// of none. 300 runs in a flawless network in which one member in ten dies: about 30 favourites do.
+/// Theorem 2 does not hold for a leader that all agreed on and that died: no member sees two choices, or none. 300
+/// runs in a network without losses in which one member in ten dies: about 30 preferred members do.
 #[test]
-fn theorem_2_dead_leaders_are_not_noticed() {
+fn theorem_2_dead_leaders_are_not_detected() {
     let setting = Setting { nodes: 300.0, view_prob: 0.5, ucast_loss: 0.0, mcast_loss: 0.0, fail: 0.1 };
     let strategy = Strategy { max_rounds: 2, ..Strategy::one_round(40) };
     let measured = measure(&setting, strategy, 300);
@@ -59,15 +59,15 @@ fn theorem_4_messages_do_not_depend_on_the_group() {
     }
 }
 
-/// The whole paper, with a run or two of each point: every exhibit can be shown, and the same request
-/// gives the same page.
+/// Figure 5, with two runs of each point: every exhibit can be made, and the same request gives the
+/// same page.
 #[test]
-fn a_figure_can_be_shown_and_shown_again() {
+fn the_report_of_a_figure_is_complete_and_reproducible() {
     let request = Request { figure: Some(5), runs: 2, seed: 7 };
     let make = || {
         let paper = reproduction(request);
-        let made = Made { command: "suffrage".to_string(), runs: 2, seed: 7, version: "0" };
-        paper.report(&paper.study.run_all(), made)
+        let provenance = Provenance { command: "suffrage".to_string(), runs: 2, seed: 7, version: "0" };
+        paper.report(&paper.study.run_all(), provenance)
     };
     let report = make();
     assert_eq!(report.exhibits.len(), 3);
@@ -79,7 +79,7 @@ fn a_figure_can_be_shown_and_shown_again() {
     assert_eq!(page(&[&report]), page(&[&make()]));
 }
 
-/// Every point of every figure and theorem has a command that runs it by itself.
+/// Every point of every figure and theorem has a command that repeats it.
 #[test]
 fn every_point_can_be_replayed() {
     let paper = reproduction(Request { figure: None, runs: 1, seed: 0 });

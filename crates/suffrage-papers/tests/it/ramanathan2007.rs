@@ -1,11 +1,11 @@
-//! What the paper claims, on small groups and fixed seeds: the tests of the experiments themselves.
+//! Claims of the paper on small groups with fixed seeds: tests of the experiments themselves.
 
 use suffrage_algorithms::randomized::options::{Mode, Rounds};
-use suffrage_algorithms::randomized::rounds::meet;
+use suffrage_algorithms::randomized::rounds::intersection_probability;
 use suffrage_papers::ramanathan2007::model::Model;
 use suffrage_papers::ramanathan2007::planner::{Checked, Question};
 use suffrage_papers::ramanathan2007::{Request, add, quorums, randomized, reproduction, synchronous};
-use suffrage_papers::report::{Made, page};
+use suffrage_papers::report::{Provenance, page};
 use suffrage_papers::study::{Measured, Study};
 use suffrage_papers::trial::Trial;
 use suffrage_sim::Contenders;
@@ -22,26 +22,25 @@ fn in_mode(mode: Mode, trial: Trial) -> Trial {
     if mode == Mode::Sync { synchronous(trial) } else { trial }
 }
 
-/// Theorem 3: "the probability that any two sets intersect". Two finalists of a synchronous election both
-/// win if and only if their quorums lie apart. With 8 processes quorums of 5 always meet; with a second
-/// phase of quorums that are too small, because n is taken for a fraction of what it is, they often do not.
-/// 2,000 runs; six standard errors.
+/// Theorem 3: "the probability that any two sets intersect". Two finalists of a synchronous election both win if and
+/// only if their quorums are disjoint. With 8 processes, quorums of 5 always intersect. With quorums that are too
+/// small, because the estimate of n is a fraction of n, they often do not. 2,000 runs; six standard errors.
 #[test]
-fn theorem_3_two_win_as_often_as_quorums_lie_apart() {
+fn theorem_3_two_win_as_often_as_quorums_are_disjoint() {
     let trial = synchronous(quorums(200, Contenders::Count(2))).set("n-estimate", "0.25");
     let runs = 2_000;
     let (twice, _) = measure(trial, runs).counts("winners_2_or_more").unwrap();
     let quorum = Model::new(50, Mode::Sync, Rounds::Fixed(0)).quorum();
-    let apart = 1.0 - meet(200, quorum);
+    let apart = 1.0 - intersection_probability(200, quorum);
     let error = libm::sqrt(apart * (1.0 - apart) / runs as f64);
     let share = twice as f64 / runs as f64;
     assert!((share - apart).abs() < 6.0 * error, "{share} is not {apart}, give or take {error}");
     assert!(twice > 50, "{twice} are enough to tell");
 }
 
-/// ALGORITHMS.md, section 6: P(no finalist | two contenders) is exact where there is a common clock.
-/// 3,000 runs; six standard errors. For the asynchronous first phase it is the most it can be, for messages
-/// that come in random order; one that is ahead of the other comes first everywhere.
+/// ALGORITHMS.md, section 6: P(no finalist | two contenders) is exact with a common clock. 3,000 runs; six standard
+/// errors. For the asynchronous first phase it is an upper bound, for messages that arrive in random order; the
+/// messages of a contender that is ahead arrive first everywhere.
 #[test]
 fn two_contenders_are_left_without_a_finalist_as_often_as_calculated() {
     for (mode, rounds) in [(Mode::Sync, 5), (Mode::Async, 8)] {
@@ -58,9 +57,9 @@ fn two_contenders_are_left_without_a_finalist_as_often_as_calculated() {
     }
 }
 
-/// Lemma 1 and Theorem 6: the recursions for the contenders of each round, as long as there are many.
-/// 40 runs of 3,000 processes; a mean of m contenders has a standard error below sqrt(m / 40), of which
-/// six, and 3% because the mean of a function is not the function of the mean.
+/// Lemma 1 and Theorem 6: the recursions for the contenders of each round, while there are many. 40 runs of 3,000
+/// processes. A mean of m contenders has a standard error below sqrt(m / 40); the tolerance is six of them, and 3%
+/// because the mean of a function is not the function of the mean.
 #[test]
 fn lemma_1_contenders_follow_the_recursion() {
     for mode in [Mode::Sync, Mode::Async] {
@@ -80,7 +79,7 @@ fn lemma_1_contenders_follow_the_recursion() {
     }
 }
 
-/// Theorem 5: the calculated messages are those that are sent, within a tenth.
+/// Theorem 5: the calculated messages agree with the measured ones within a tenth.
 #[test]
 fn theorem_5_messages_are_as_calculated() {
     for mode in [Mode::Sync, Mode::Async] {
@@ -98,8 +97,8 @@ fn theorem_5_messages_are_as_calculated() {
     }
 }
 
-/// Section 5: with the second approach a single contender has no success with a chance of 1 - (1 -
-/// gamma)^(sum of sigma_j). 2,000 runs; six standard errors, and one contender in n that asks itself.
+/// Section 5: with the second approach a single contender fails with a probability of 1 - (1 - gamma)^(sum of
+/// sigma_j). 2,000 runs; six standard errors, and one contender in n that asks itself.
 #[test]
 fn section_5_a_single_contender_fails_as_often_as_calculated() {
     let model = Model::new(1_000, Mode::Sync, Rounds::default());
@@ -123,10 +122,10 @@ fn theorem_8_the_second_phase_is_short() {
     assert_eq!(measured.counts("winners_1"), Some((50, 50)));
 }
 
-/// The plan that is calculated is the one that is measured: messages within a tenth; success no less than
-/// was calculated for the worst case, as far as 1,000 runs can tell (exact 95% interval).
+/// The calculated plan agrees with the measurements: messages within a tenth; success at least as calculated for the
+/// worst case, as far as 1,000 runs can tell (exact 95% interval).
 #[test]
-fn plans_are_as_good_as_they_say() {
+fn plans_perform_as_calculated() {
     for mode in [Mode::Sync, Mode::Async] {
         let question = Question { nodes: 1_000, contenders: ALL, mode, fail: 0.0, target: 0.97 };
         let plan = question.plan();
@@ -139,15 +138,15 @@ fn plans_are_as_good_as_they_say() {
     }
 }
 
-/// The whole paper in small groups: every exhibit can be shown, with each claim in a sentence, and the same
-/// request gives the same page.
+/// The whole paper in small groups: every exhibit can be made, with each claim in a sentence, and the same request
+/// gives the same page.
 #[test]
-fn the_paper_can_be_shown_and_shown_again() {
+fn the_report_of_the_paper_is_complete_and_reproducible() {
     let request = Request { nodes: 400, most_nodes: 1_000, runs: 3, seed: 7 };
     let make = || {
         let paper = reproduction(request);
-        let made = Made { command: "suffrage".to_string(), runs: 3, seed: 7, version: "0" };
-        paper.report(&paper.study.run_all(), made)
+        let provenance = Provenance { command: "suffrage".to_string(), runs: 3, seed: 7, version: "0" };
+        paper.report(&paper.study.run_all(), provenance)
     };
     let report = make();
     let names: Vec<&str> = report.exhibits.iter().map(|exhibit| exhibit.name.as_str()).collect();
@@ -166,7 +165,7 @@ fn the_paper_can_be_shown_and_shown_again() {
     for exhibit in &report.exhibits {
         assert!(!exhibit.claims.is_empty() && !exhibit.tables.is_empty(), "{}", exhibit.name);
         for claim in &exhibit.claims {
-            assert!(claim.found.ends_with('.') && claim.says.ends_with(['.', '?']), "{claim:?}");
+            assert!(claim.measured.ends_with('.') && claim.statement.ends_with(['.', '?']), "{claim:?}");
         }
     }
     let mut files: Vec<String> = report.files().into_iter().map(|file| file.name).collect();
@@ -177,11 +176,11 @@ fn the_paper_can_be_shown_and_shown_again() {
     assert_eq!(page(&[&report]), page(&[&make()]));
 }
 
-/// Section 5: "as long as there is at least one contender who has not failed, a leader gets elected". It does
-/// not where the one that has beaten the rest dies before it has won. Of ten contenders that die one after the
-/// other while the election lasts, that happens to some in some of 100 elections, and not in all.
+/// Section 5: "as long as there is at least one contender who has not failed, a leader gets elected". That is false
+/// if the contender that has beaten the others dies before it has won. Of ten contenders that die one after the other
+/// during the election, this happens in some of 100 elections, and not in all.
 #[test]
-fn section_5_contenders_that_die_take_the_election_with_them() {
+fn section_5_dying_contenders_can_fail_the_election() {
     let paper = reproduction(Request { nodes: 5_000, most_nodes: 1_000, runs: 4_000, seed: 0 });
     let dying = |point: &&suffrage_papers::study::Point| point.name == "Contenders die, async, all-positive";
     let point = paper.study.points().iter().find(dying).unwrap();
@@ -196,7 +195,7 @@ fn section_5_contenders_that_die_take_the_election_with_them() {
     assert!(none > 0 && none < of, "{none} of {of}");
 }
 
-/// Every point has a command that runs it by itself.
+/// Every point has a command that repeats it.
 #[test]
 fn every_point_can_be_replayed() {
     let paper = reproduction(Request { nodes: 400, most_nodes: 1_000, runs: 1, seed: 0 });

@@ -28,7 +28,7 @@ impl Invariant for Termination {
         for component in facts.components() {
             let mut present = vec![false; facts.roster().len()];
             component.iter().for_each(|&slot| present[slot] = true);
-            if facts.best(&component).is_none() || !self.electorate.suffices(&present) {
+            if facts.best(&component).is_none() || !self.electorate.is_quorum(&present) {
                 continue;
             }
             if let Some(&slot) = component.iter().find(|&&slot| facts.belief(slot).is_none()) {

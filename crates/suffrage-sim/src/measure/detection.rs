@@ -108,7 +108,7 @@ impl DetectionTrial {
         world.run(crash);
         let messages = sent(&world) - before;
         // What has been forgotten may come back; it has had the time when this is over.
-        world.run(crash + self.detector.patience(self.latency.bound()) * 4 + period * 10);
+        world.run(crash + self.detector.max_detection_time(self.latency.bound()) * 4 + period * 10);
         let victim = world.roster().id(subject);
         opinions.summary(world.roster(), victim, start..crash, messages)
     }

@@ -51,7 +51,7 @@ pub(super) fn strain(rng: &mut Rng, scenario: &mut Scenario, leases: &Leases, ro
         0 => match leases.pin {
             Some(pin) => {
                 strain.envy(scenario);
-                strain.pin_all(pin, scenario.bound() * leases.healed);
+                strain.pin_all(pin, scenario.bound() * leases.recovery);
             }
             None => strain.storm(scenario),
         },

@@ -1,68 +1,71 @@
-//! Single transitions of the bimodal multicast.
+//! Unit tests of single transitions of the bimodal multicast.
 
 use std::convert::Infallible;
 
 use super::*;
 use crate::{Announcement, Command, Effect, Message as _, Recorder, Roster, Term, Time};
 
-/// Multicasts its number on command; believes in whoever it hears from.
+/// A test algorithm: multicasts on command, and announces the sender of a message as the leader.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Shout;
+struct TestAlgorithm;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-struct Hey;
+struct Ping;
 
-crate::message_kinds!(Hey);
+crate::message_kinds!(Ping);
 
-impl Process for Shout {
-    type Message = Hey;
+impl Process for TestAlgorithm {
+    type Message = Ping;
     type Timer = Infallible;
     type Saved = ();
     type Command = Command;
     fn on_start(&mut self, _: &mut Context<'_, Self>, _: Start<()>) {}
-    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, _: Hey) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, _: Ping) {
         cx.announce(Announcement::Elected { leader: from, term: Term(1) });
     }
     fn on_timer(&mut self, _: &mut Context<'_, Self>, timer: Infallible) {
         match timer {}
     }
     fn on_command(&mut self, cx: &mut Context<'_, Self>, _: Command) {
-        cx.multicast(Hey);
+        cx.multicast(Ping);
     }
 }
 
 struct Bench {
-    process: Bimodal<Shout>,
-    recorder: Recorder<Bimodal<Shout>>,
+    process: Bimodal<TestAlgorithm>,
+    recorder: Recorder<Bimodal<TestAlgorithm>>,
     roster: Roster,
 }
 
-type Done = Vec<Effect<Bimodal<Shout>>>;
+type Effects = Vec<Effect<Bimodal<TestAlgorithm>>>;
 
 impl Bench {
     fn new(options: &str) -> Bench {
-        let process = Bimodal::new(Some(options.parse().unwrap()), Shout);
+        let process = Bimodal::new(Some(options.parse().unwrap()), TestAlgorithm);
         let mut bench = Bench { process, recorder: Recorder::new(1), roster: Roster::numbered(9) };
         bench.input(|process, cx| process.on_start(cx, Start::Fresh));
         bench
     }
 
     /// Hands an input to process 1.
-    fn input(&mut self, handle: impl FnOnce(&mut Bimodal<Shout>, &mut Context<'_, Bimodal<Shout>>)) -> Done {
+    fn input(
+        &mut self,
+        handle: impl FnOnce(&mut Bimodal<TestAlgorithm>, &mut Context<'_, Bimodal<TestAlgorithm>>),
+    ) -> Effects {
         let view = self.roster.view(0);
         handle(&mut self.process, &mut self.recorder.context(Time::ZERO, view, Span::UNIT));
         self.recorder.take()
     }
 
-    fn hear(&mut self, from: u64, message: Message<Hey>) -> Done {
+    fn receive(&mut self, from: u64, message: Message<Ping>) -> Effects {
         self.input(|process, cx| process.on_message(cx, NodeId(from), message))
     }
 
-    fn round(&mut self) -> Done {
+    fn round(&mut self) -> Effects {
         self.input(|process, cx| process.on_timer(cx, Timer::Round))
     }
 
-    fn shout(&mut self) -> Done {
+    fn multicast_ping(&mut self) -> Effects {
         self.input(|process, cx| process.on_command(cx, Command::Campaign))
     }
 }
@@ -71,7 +74,7 @@ fn id(sender: u64, number: u64) -> Id {
     Id { sender: NodeId(sender), boot: 0, number }
 }
 
-fn sent(effects: &Done) -> Vec<&Message<Hey>> {
+fn sent(effects: &Effects) -> Vec<&Message<Ping>> {
     let mut messages = Vec::new();
     for effect in effects {
         if let Effect::Send { message, .. } = effect {
@@ -81,112 +84,116 @@ fn sent(effects: &Done) -> Vec<&Message<Hey>> {
     messages
 }
 
-fn announced(effects: &Done) -> usize {
+fn announced(effects: &Effects) -> usize {
     effects.iter().filter(|effect| matches!(effect, Effect::Announce(_))).count()
 }
 
 #[test]
-fn what_is_missed_is_asked_for_once_a_round_and_delivered_once_from_its_sender() {
+fn a_missed_message_is_solicited_once_per_round_and_delivered_once_as_from_its_sender() {
     let mut bench = Bench::new("2,3");
     let digest = Message::Digest(vec![id(5, 0), id(6, 3)]);
-    let effects = bench.hear(4, digest.clone());
+    let effects = bench.receive(4, digest.clone());
     assert_eq!(sent(&effects), [&Message::Solicit(vec![id(5, 0), id(6, 3)])]);
-    assert_eq!(sent(&bench.hear(8, digest.clone())), [] as [&Message<Hey>; 0], "not twice in a round");
+    assert_eq!(
+        sent(&bench.receive(8, digest.clone())),
+        [] as [&Message<Ping>; 0],
+        "not solicited twice in a round"
+    );
     bench.round();
-    assert_eq!(sent(&bench.hear(8, digest)).len(), 1, "but in the next, if it has not come");
+    assert_eq!(sent(&bench.receive(8, digest)).len(), 1, "solicited again in the next round");
 
-    let copy = || Message::Retransmission { id: id(5, 0), age: 2, message: Hey };
-    let effects = bench.hear(4, copy());
-    let believes = Effect::Announce(Announcement::Elected { leader: NodeId(5), term: Term(1) });
-    assert!(effects.contains(&believes), "from 5, not from 4: {effects:?}");
-    assert_eq!(announced(&bench.hear(8, copy())), 0);
-    assert_eq!(announced(&bench.hear(5, Message::Data { id: id(5, 0), message: Hey })), 0);
+    let copy = || Message::Retransmission { id: id(5, 0), age: 2, message: Ping };
+    let effects = bench.receive(4, copy());
+    let elected = Effect::Announce(Announcement::Elected { leader: NodeId(5), term: Term(1) });
+    assert!(effects.contains(&elected), "delivered as from 5, not from 4: {effects:?}");
+    assert_eq!(announced(&bench.receive(8, copy())), 0);
+    assert_eq!(announced(&bench.receive(5, Message::Data { id: id(5, 0), message: Ping })), 0);
 }
 
 #[test]
-fn who_has_it_gossips_for_so_many_rounds_and_falls_quiet() {
+fn a_message_is_gossiped_for_the_configured_rounds_and_then_dropped() {
     let mut bench = Bench::new("2,3");
-    let effects = bench.shout();
+    let effects = bench.multicast_ping();
     let Effect::Multicast { message: Message::Data { id, .. } } = effects[0] else { panic!("{effects:?}") };
     assert_eq!(effects[1], Effect::SetTimer { timer: Timer::Round, after: Span::UNIT * PERIOD });
     for round in 1..=3 {
         let effects = bench.round();
         assert_eq!(sent(&effects), [&Message::Digest(vec![id]); 2], "round {round}");
-        let effects = bench.hear(4, Message::Solicit(vec![id]));
-        assert_eq!(sent(&effects), [&Message::Retransmission { id, age: round, message: Hey }]);
+        let effects = bench.receive(4, Message::Solicit(vec![id]));
+        assert_eq!(sent(&effects), [&Message::Retransmission { id, age: round, message: Ping }]);
     }
-    // The name outlives the message, and then nothing is left.
+    // The id is kept after the message is dropped, then nothing is left.
     let rounds = (4..20).take_while(|_| !bench.round().is_empty()).count();
     assert_eq!(rounds, 4);
-    assert!(bench.process.buffer.record.ages.is_empty() && !bench.process.buffer.record.gossiping);
-    assert_eq!(bench.hear(4, Message::Solicit(vec![id])), []);
+    assert!(bench.process.buffer.history.ages.is_empty() && !bench.process.buffer.history.gossiping);
+    assert_eq!(bench.receive(4, Message::Solicit(vec![id])), []);
 }
 
 #[test]
-fn a_message_that_came_late_is_given_up_with_the_others() {
+fn a_late_message_is_dropped_at_the_same_age_as_its_other_copies() {
     let mut bench = Bench::new("2,3");
-    bench.hear(4, Message::Retransmission { id: id(5, 0), age: 2, message: Hey });
-    assert_eq!(sent(&bench.round()).len(), 2, "its third round");
+    bench.receive(4, Message::Retransmission { id: id(5, 0), age: 2, message: Ping });
+    assert_eq!(sent(&bench.round()).len(), 2, "the third round of the message");
     assert_eq!(sent(&bench.round()).len(), 0);
-    let late = Message::Retransmission { id: id(5, 0), age: 3, message: Hey };
-    assert_eq!(announced(&bench.hear(4, late)), 0, "it is still known");
+    let late = Message::Retransmission { id: id(5, 0), age: 3, message: Ping };
+    assert_eq!(announced(&bench.receive(4, late)), 0, "its id is still known");
 }
 
-/// A copy may be doubled and arrive at any time later.
+/// The network may duplicate a copy and deliver it at any later time.
 #[test]
-fn no_copy_is_too_late_to_be_known_for_one() {
+fn a_duplicate_is_recognised_however_late_it_arrives() {
     let mut bench = Bench::new("2,3");
-    let data = |number| Message::Data { id: id(5, number), message: Hey };
-    assert_eq!(announced(&bench.hear(5, data(1))), 1);
+    let data = |number| Message::Data { id: id(5, number), message: Ping };
+    assert_eq!(announced(&bench.receive(5, data(1))), 1);
     let rounds = (0..20).take_while(|_| !bench.round().is_empty()).count();
-    assert_eq!((rounds, bench.process.buffer.record.ages.len()), (7, 0), "its name is forgotten");
-    assert_eq!(bench.hear(5, data(1)), [], "not delivered again");
-    assert_eq!(bench.hear(4, Message::Digest(vec![id(5, 1)])), [], "nor asked for");
-    assert_eq!(bench.hear(5, data(0)), [], "what came before it is given up too");
-    assert_eq!(announced(&bench.hear(5, data(2))), 1);
+    assert_eq!((rounds, bench.process.buffer.history.ages.len()), (7, 0), "the id is forgotten");
+    assert_eq!(bench.receive(5, data(1)), [], "not delivered again");
+    assert_eq!(bench.receive(4, Message::Digest(vec![id(5, 1)])), [], "not solicited");
+    assert_eq!(bench.receive(5, data(0)), [], "older messages of the sender are dropped too");
+    assert_eq!(announced(&bench.receive(5, data(2))), 1);
     let restarted = Id { boot: 1, ..id(5, 0) };
-    assert_eq!(announced(&bench.hear(5, Message::Data { id: restarted, message: Hey })), 1);
-    assert_eq!(announced(&bench.hear(6, Message::Data { id: id(6, 0), message: Hey })), 1);
+    assert_eq!(announced(&bench.receive(5, Message::Data { id: restarted, message: Ping })), 1);
+    assert_eq!(announced(&bench.receive(6, Message::Data { id: id(6, 0), message: Ping })), 1);
 }
 
 #[test]
-fn names_differ_after_a_crash_and_what_one_sent_before_is_no_news() {
+fn ids_differ_after_a_crash_and_own_multicasts_are_ignored() {
     let mut bench = Bench::new("2,3");
-    let name = |effects: &Done| match effects[0] {
+    let sent_id = |effects: &Effects| match effects[0] {
         Effect::Multicast { message: Message::Data { id, .. } } => id,
         _ => panic!("{effects:?}"),
     };
-    let (first, second) = (name(&bench.shout()), name(&bench.shout()));
+    let (first, second) = (sent_id(&bench.multicast_ping()), sent_id(&bench.multicast_ping()));
     assert_eq!((first.boot, first.number + 1), (second.boot, second.number));
-    bench.process = Bimodal::new(Some("2,3".parse().unwrap()), Shout);
+    bench.process = Bimodal::new(Some("2,3".parse().unwrap()), TestAlgorithm);
     bench.input(|process, cx| process.on_start(cx, Start::Recovered(None)));
-    assert_eq!(bench.hear(4, Message::Digest(vec![first])), []);
-    assert_ne!(name(&bench.shout()).boot, first.boot);
+    assert_eq!(bench.receive(4, Message::Digest(vec![first])), []);
+    assert_ne!(sent_id(&bench.multicast_ping()).boot, first.boot);
 }
 
 #[test]
-fn forgeries_and_strangers_are_ignored() {
+fn forged_and_non_member_ids_are_ignored() {
     let mut bench = Bench::new("2,3");
-    assert_eq!(bench.hear(4, Message::Data { id: id(5, 0), message: Hey }), [], "4 is not 5");
-    assert_eq!(bench.hear(4, Message::Digest(vec![id(77, 0)])), []);
-    let old = Message::Retransmission { id: id(5, 0), age: 4, message: Hey };
-    assert_eq!(bench.hear(4, old), []);
+    assert_eq!(bench.receive(4, Message::Data { id: id(5, 0), message: Ping }), [], "4 is not 5");
+    assert_eq!(bench.receive(4, Message::Digest(vec![id(77, 0)])), []);
+    let old = Message::Retransmission { id: id(5, 0), age: 4, message: Ping };
+    assert_eq!(bench.receive(4, old), []);
 }
 
 #[test]
-fn without_options_everything_passes_as_it_is() {
+fn without_options_messages_pass_unchanged() {
     let mut bench = Bench::new("2,3");
-    bench.process = Bimodal::new(None, Shout);
-    assert_eq!(bench.shout(), [Effect::Multicast { message: Message::Plain(Hey) }]);
-    assert_eq!(announced(&bench.hear(5, Message::Plain(Hey))), 1);
-    assert_eq!(bench.hear(5, Message::Data { id: id(5, 0), message: Hey }), []);
-    let names: Vec<&str> = Message::<Hey>::KINDS.iter().map(|kind| kind.name).collect();
-    assert_eq!(names, ["Hey", "Digest", "Solicit", "Retransmission"]);
-    assert_eq!(Message::<Hey>::Digest(Vec::new()).kind(), 1);
+    bench.process = Bimodal::new(None, TestAlgorithm);
+    assert_eq!(bench.multicast_ping(), [Effect::Multicast { message: Message::Plain(Ping) }]);
+    assert_eq!(announced(&bench.receive(5, Message::Plain(Ping))), 1);
+    assert_eq!(bench.receive(5, Message::Data { id: id(5, 0), message: Ping }), []);
+    let names: Vec<&str> = Message::<Ping>::KINDS.iter().map(|kind| kind.name).collect();
+    assert_eq!(names, ["Ping", "Digest", "Solicit", "Retransmission"]);
+    assert_eq!(Message::<Ping>::Digest(Vec::new()).kind(), 1);
 }
 
 #[test]
-fn options_are_read_as_they_are_shown() {
+fn options_parse_as_they_print() {
     assert_eq!("2,5".parse::<Options>().unwrap().to_string(), "2,5");
     for text in ["", "2", "0,5", "2,0", "2,x", "-1,3", "2,10001"] {
         assert!(text.parse::<Options>().unwrap_err().contains(text), "{text}");

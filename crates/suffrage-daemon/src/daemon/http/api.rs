@@ -150,7 +150,8 @@ fn understood<T>(said: Said<T>) -> Result<T, Problem> {
 
 fn span(key: &str, text: Option<&str>, otherwise: Span) -> Result<Span, Problem> {
     let Some(text) = text else { return Ok(otherwise) };
-    Span::from_clock(text).map_err(|reason| Problem::new(StatusCode::BAD_REQUEST, format!("{key}: {reason}")))
+    Span::parse_duration(text)
+        .map_err(|reason| Problem::new(StatusCode::BAD_REQUEST, format!("{key}: {reason}")))
 }
 
 fn session(text: &str) -> Result<SessionId, Problem> {

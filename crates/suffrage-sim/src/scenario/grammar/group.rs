@@ -143,7 +143,7 @@ impl Group {
             Links::Complete => roster,
             Links::PowerLaw(alpha) => {
                 let overlay = Overlay::power_law(roster.len(), alpha, 0);
-                roster.overlaid(Arc::new(overlay))
+                roster.with_overlay(Arc::new(overlay))
             }
         })
     }

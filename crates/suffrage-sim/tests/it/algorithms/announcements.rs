@@ -1,7 +1,7 @@
 //! How many announcements LE-A and LE-S make (Schooler, Manohar, Chandy 2002), and how long they take.
 
 use suffrage_algorithms::announce::Announce;
-use suffrage_algorithms::soft_state::Pace;
+use suffrage_algorithms::soft_state::AnnouncementTiming;
 use suffrage_algorithms::suppress::{Options, Suppress, Wake};
 use suffrage_core::{NodeId, Roster, Span, Time};
 use suffrage_sim::{Detector, Fault, Outcome, Ranking, Scenario};
@@ -19,7 +19,7 @@ fn election(members: usize, seed: u64, delays: u64) -> Scenario {
 #[test]
 fn announcement_takes_n_multicasts() {
     for n in [1, 2, 5, 50, 200] {
-        let outcome = election(n, 7, 9).run::<Announce>(&Pace::default());
+        let outcome = election(n, 7, 9).run::<Announce>(&AnnouncementTiming::default());
         assert_eq!((outcome.messages.multicasts, outcome.messages.total), (n as u64, 0));
         assert_eq!((outcome.leaderships, outcome.violations), (1, vec![]));
         assert_eq!(outcome.decided, if n == 1 { 0.0 } else { 3.0 });
@@ -52,7 +52,7 @@ fn a_suspicion_makes_one_election() {
     scenario.plan = vec![(Time::ZERO + Span::from_millis(20), Fault::Crash(3))];
     let by_rank = Options { wake: Wake::Rank, ..Default::default() };
     for outcome in [
-        scenario.run::<Announce>(&Pace::default()),
+        scenario.run::<Announce>(&AnnouncementTiming::default()),
         scenario.run::<Suppress>(&Options::default()),
         scenario.run::<Suppress>(&by_rank),
     ] {

@@ -2,7 +2,7 @@
 //! settle all the same.
 
 use suffrage_algorithms::announce::Announce;
-use suffrage_algorithms::soft_state::Pace;
+use suffrage_algorithms::soft_state::AnnouncementTiming;
 use suffrage_algorithms::stable_leader::{self, StableLeader};
 use suffrage_algorithms::suppress::{self, Suppress, Wake};
 use suffrage_core::{Algorithm, Attribute, Command, NodeId, Rng, Roster, Span, Time};
@@ -57,7 +57,7 @@ fn stable_leaders_settle() {
 
 #[test]
 fn announced_leaders_settle() {
-    survive::<Announce>(&Pace::default());
+    survive::<Announce>(&AnnouncementTiming::default());
 }
 
 #[test]

@@ -135,7 +135,7 @@ fn storms_noticed_by_real_detectors_end_well() {
             scenario.until = Some(time(1_500));
             let gossips = matches!(detector, Detector::Real(detectors::Options::Gossip(_)));
             let settings = if gossips { contract.under_loss } else { &[] };
-            if !contract.is_certain() && contract.persists {
+            if !contract.is_certain() && contract.retries {
                 let run = Disagreement(scenario.clone());
                 disagreements += usize::from(catalog::visit(contract.name, run).unwrap());
             }

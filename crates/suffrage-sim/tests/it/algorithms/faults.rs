@@ -146,12 +146,12 @@ fn survive(means: Means) {
     let mut failures = Vec::new();
     let (mut stirred, mut runs) = (0, 0);
     for contract in CONTRACTS.iter().filter(|contract| helps(means, contract)) {
-        let probable = !contract.is_certain() && contract.persists;
+        let probable = !contract.is_certain() && contract.retries;
         let mut disagreements = 0;
         for seed in 0..seeds {
             let outcome = outcome(contract, seed, means);
-            stirred += usize::from(contract.persists && outcome.leaderships > 1);
-            runs += usize::from(contract.persists);
+            stirred += usize::from(contract.retries && outcome.leaderships > 1);
+            runs += usize::from(contract.retries);
             if probable {
                 let run = Disagreement(stormy_for(contract, seed, means));
                 disagreements += u64::from(catalog::visit(contract.name, run).expect("it is there"));

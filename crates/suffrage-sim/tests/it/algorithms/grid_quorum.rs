@@ -188,7 +188,7 @@ fn one_alone_takes_two_messages_a_voter_and_the_announcement() {
             let mut scenario = Scenario::new(Roster::numbered(members));
             scenario.initiators = vec![caller];
             let outcome = scenario.run::<GridQuorum>(&Options::default());
-            let (row, column) = grid.place(caller);
+            let (row, column) = grid.position(caller);
             let others = grid.quorum(row, column).len() as u64 - 1;
             let messages = &outcome.messages;
             assert_eq!((messages.of("Request"), messages.of("Locked")), (others, others));

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use suffrage_algorithms::gupta::{Ending, Estimate, Gupta, OnSilence, Options, Phase, Tally};
+use suffrage_algorithms::gupta::{Ending, Estimate, Gupta, OnSilence, Options, Phase, RunSummary};
 use suffrage_core::{Command, Member, NodeId, Roster, Span, Time};
 use suffrage_sim::{Cut, Detector, Fault, Latency, Outcome, Ranking, Scenario, World};
 
@@ -40,7 +40,7 @@ fn figure(outcome: &Outcome, name: &str) -> f64 {
     }
 }
 
-fn tally(world: &World<Gupta>) -> Tally {
+fn tally(world: &World<Gupta>) -> RunSummary {
     let facts = world.facts();
     let mut members = (0..world.roster().len()).map(|slot| Member {
         id: world.roster().id(slot),
@@ -48,7 +48,7 @@ fn tally(world: &World<Gupta>) -> Tally {
         leader: facts.belief(slot).map(|belief| belief.leader),
         process: world.process(slot),
     });
-    Tally::of(&mut members)
+    RunSummary::of(&mut members)
 }
 
 /// A mean and its standard error.
@@ -279,7 +279,7 @@ fn a_run_can_be_read_from_its_processes() {
     let tally = tally(&world);
     assert_eq!((tally.ending, tally.rounds, tally.weak), (Ending::Success, 1, 1.0));
     assert_eq!(relays.len() as u64, tally.first_relay_members);
-    assert!(relays.iter().all(|relay| relay.spoke_in(1) && relay.phase() == Phase::Elected));
+    assert!(relays.iter().all(|relay| relay.sent_choice_in(1) && relay.phase() == Phase::Elected));
     let leader = world.process(0).leader();
     assert!(leader.is_some() && relays.iter().all(|relay| relay.preference() == leader));
     assert!(

@@ -32,7 +32,7 @@ fn a_multicast_reaches_everybody_but_its_sender() {
 
 #[test]
 fn a_multicast_reaches_the_whole_group_whomever_its_sender_knows() {
-    let roster = Roster::numbered(40).acquainted(3, 0.4);
+    let roster = Roster::numbered(40).with_partial_views(3, 0.4);
     let stage = either_way(&roster, |stage| stage.at(5.0, 2, Shout(7)));
     let missed = roster.iter().filter(|id| stage.diary(id.0).is_empty());
     assert!(missed.eq([NodeId(2)]));

@@ -58,7 +58,7 @@ pub(crate) enum Word {
     Whispered(u64),
 }
 
-suffrage_core::message_kinds!(Word { Said, Whispered: apart });
+suffrage_core::message_kinds!(Word { Said, Whispered: uncounted });
 
 /// Even alarms share one timer, odd ones the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -178,7 +178,7 @@ impl Algorithm for Probe {
         detection: Detection::Detector,
         electorate: Electorate::Anybody,
         needs_disk: false,
-        persists: true,
+        retries: true,
         under_loss: &[],
         safety: Safety::Eventual,
         choice: Choice::Any,

@@ -16,7 +16,7 @@ use suffrage_sim::{Cut, Fault, Latency, Scenario, World};
 use crate::algorithms::quorum_lease::weather::seeds;
 
 fn span(text: &str) -> Span {
-    Span::from_clock(text).unwrap()
+    Span::parse_duration(text).unwrap()
 }
 
 /// Lease, round trip, drift.

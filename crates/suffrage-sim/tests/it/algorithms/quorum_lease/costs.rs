@@ -96,7 +96,7 @@ fn a_handover_takes_six_messages_a_voter_however_many_wait() {
 
 /// What the contract says that something costs in a group of so many.
 fn stated(what: &str, members: usize) -> std::ops::RangeInclusive<u64> {
-    let upkeep = QuorumLease::CONTRACT.upkeep.iter().find(|expense| expense.what == what);
+    let upkeep = QuorumLease::CONTRACT.upkeep.iter().find(|expense| expense.operation == what);
     let messages = upkeep.expect("the contract speaks of it").messages;
     (messages.best.of)(members as u64)..=(messages.worst.of)(members as u64)
 }

@@ -64,7 +64,7 @@ fn naive_walks_multiply_collisions() {
 #[test]
 fn elections_over_an_overlay() {
     let overlay = Arc::new(Overlay::power_law(1_000, 0.8, 1));
-    let mut scenario = Scenario::new(Roster::numbered(1_000).overlaid(overlay));
+    let mut scenario = Scenario::new(Roster::numbered(1_000).with_overlay(overlay));
     scenario.contenders = Some(Contenders::Share(0.3));
     let mut finalists = [0, 0];
     for seed in 0..5 {

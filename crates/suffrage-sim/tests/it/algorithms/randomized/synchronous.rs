@@ -1,8 +1,8 @@
 //! Section 3: the synchronous protocol.
 
-use suffrage_algorithms::randomized::figures::Tally;
+use suffrage_algorithms::randomized::figures::RunSummary;
 use suffrage_algorithms::randomized::options::{Mode, Rounding, Rounds};
-use suffrage_algorithms::randomized::rounds::{Tournament, nobody_of_two, sigma, sigma_last, survivors};
+use suffrage_algorithms::randomized::rounds::{Tournament, no_finalist_of_two, sigma, sigma_last, survivors};
 use suffrage_algorithms::randomized::{Options, Randomized};
 use suffrage_core::{NodeId, Roster, Span};
 use suffrage_sim::{Contenders, Latency, Scenario, World};
@@ -23,8 +23,8 @@ pub(crate) fn end(scenario: &Scenario, options: &Options) -> World<Randomized> {
     world
 }
 
-pub(crate) fn tally(world: &World<Randomized>) -> Tally {
-    Tally::of((0..world.roster().len()).map(|slot| world.process(slot).member()))
+pub(crate) fn tally(world: &World<Randomized>) -> RunSummary {
+    RunSummary::of((0..world.roster().len()).map(|slot| world.process(slot).member()))
 }
 
 /// The first seed with which everything happens as in Figure 1.
@@ -116,7 +116,7 @@ fn two_contenders_destroy_each_other_as_often_as_calculated() {
         let options = Options { mode, rounds: Rounds::Fixed(rounds), ..Options::default() };
         let nobody = |seed: &u64| tally(&elect(200, Contenders::Count(2), *seed, &options)).finalists == 0;
         let share = (0..runs).filter(nobody).count() as f64 / runs as f64;
-        let due = nobody_of_two(200, mode, rounds);
+        let due = no_finalist_of_two(200, mode, rounds);
         let error = 5.0 * (due * (1.0 - due) / runs as f64).sqrt();
         println!("{mode:?} {rounds} rounds: {share}, due {due} +- {error}");
         assert!(share < due + error, "{mode:?} {rounds}: {share}, due {due} +- {error}");

@@ -1,8 +1,8 @@
 //! Postcard's decoder, with bounds on depth and work.
 //!
-//! Postcard allocates no more than there are bytes left, but a type that contains itself can be nested as deep
-//! as a datagram is long, which overflows the stack; and elements that take no bytes can be claimed without
-//! end. This stands between postcard and the type, counts both, and gives up.
+//! Postcard allocates no more than there are bytes left. But a recursive type can be nested as deep as a datagram is
+//! long, which overflows the stack; and elements of zero bytes can be claimed in any number. This wrapper stands
+//! between postcard and the type, counts depth and values, and rejects excess.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,39 +12,39 @@ use serde::de::{
     Visitor,
 };
 
-/// How deep a message may be nested.
+/// The maximum nesting depth of a message.
 pub const DEPTH: u32 = 64;
-/// How many values a message may consist of, per byte. No more than [`DEPTH`] of those that take no bytes can
-/// be around one that does, unless they come in crowds.
+/// The maximum number of values of a message, per byte. A value with bytes can be inside at most [`DEPTH`] values
+/// without bytes, unless those come in sequences.
 const VALUES_PER_BYTE: usize = DEPTH as usize;
 
-/// The message that these bytes are, all of them.
+/// Decodes a message from all of these bytes.
 pub(super) fn decode<M: DeserializeOwned>(bytes: &[u8]) -> Option<M> {
     let mut postcard = postcard::Deserializer::from_bytes(bytes);
     let left = Cell::new((bytes.len() + 1) * VALUES_PER_BYTE);
-    let message = M::deserialize(Frugal { inner: &mut postcard, depth: DEPTH, left: &left }).ok()?;
+    let message = M::deserialize(Bounded { inner: &mut postcard, depth: DEPTH, left: &left }).ok()?;
     postcard.finalize().ok()?.is_empty().then_some(message)
 }
 
-/// Something of serde's, with what is left to spend in it.
-struct Frugal<'a, T> {
+/// A wrapper of a serde value with the remaining budget.
+struct Bounded<'a, T> {
     inner: T,
     depth: u32,
     left: &'a Cell<usize>,
 }
 
-impl<'a, T> Frugal<'a, T> {
-    fn with<U>(&self, inner: U) -> Frugal<'a, U> {
-        Frugal { inner, depth: self.depth, left: self.left }
+impl<'a, T> Bounded<'a, T> {
+    fn with<U>(&self, inner: U) -> Bounded<'a, U> {
+        Bounded { inner, depth: self.depth, left: self.left }
     }
 
-    /// One level further in.
-    fn within<U, E: Error>(&self, inner: U) -> Result<Frugal<'a, U>, E> {
+    /// Wraps a value one nesting level deeper.
+    fn within<U, E: Error>(&self, inner: U) -> Result<Bounded<'a, U>, E> {
         let depth = self.depth.checked_sub(1).ok_or_else(|| E::custom("nested too deep"))?;
-        Ok(Frugal { inner, depth, left: self.left })
+        Ok(Bounded { inner, depth, left: self.left })
     }
 
-    fn spend<E: Error>(&self) -> Result<(), E> {
+    fn count_value<E: Error>(&self) -> Result<(), E> {
         let left = self.left.get().checked_sub(1).ok_or_else(|| E::custom("too many values"))?;
         self.left.set(left);
         Ok(())
@@ -60,7 +60,7 @@ macro_rules! deserialize {
     };
 }
 
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for Frugal<'_, D> {
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Bounded<'_, D> {
     type Error = D::Error;
 
     deserialize! {
@@ -110,7 +110,7 @@ macro_rules! visit {
     };
 }
 
-impl<'de, V: Visitor<'de>> Visitor<'de> for Frugal<'_, V> {
+impl<'de, V: Visitor<'de>> Visitor<'de> for Bounded<'_, V> {
     type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -172,17 +172,17 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Frugal<'_, V> {
     }
 }
 
-impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Frugal<'_, S> {
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Bounded<'_, S> {
     type Value = S::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, inner: D) -> Result<S::Value, D::Error> {
-        self.spend()?;
+        self.count_value()?;
         let inner = self.with(inner);
         self.inner.deserialize(inner)
     }
 }
 
-impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Frugal<'_, A> {
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Bounded<'_, A> {
     type Error = A::Error;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, A::Error> {
@@ -190,14 +190,14 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Frugal<'_, A> {
         self.inner.next_element_seed(seed)
     }
 
-    /// Postcard's own is no more than there are bytes.
+    /// Postcard's size hint is at most the number of bytes.
     fn size_hint(&self) -> Option<usize> {
         self.inner.size_hint()
     }
 }
 
-/// Has no size hint: postcard would repeat what the sender claims.
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Frugal<'_, A> {
+/// A map without a size hint: postcard would repeat the sender's claim.
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Bounded<'_, A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
@@ -211,18 +211,18 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Frugal<'_, A> {
     }
 }
 
-impl<'a, 'de, A: EnumAccess<'de>> EnumAccess<'de> for Frugal<'a, A> {
+impl<'a, 'de, A: EnumAccess<'de>> EnumAccess<'de> for Bounded<'a, A> {
     type Error = A::Error;
-    type Variant = Frugal<'a, A::Variant>;
+    type Variant = Bounded<'a, A::Variant>;
 
     fn variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<(T::Value, Self::Variant), A::Error> {
         let (seed, depth, left) = (self.with(seed), self.depth, self.left);
         let (value, inner) = self.inner.variant_seed(seed)?;
-        Ok((value, Frugal { inner, depth, left }))
+        Ok((value, Bounded { inner, depth, left }))
     }
 }
 
-impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Frugal<'_, A> {
+impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Bounded<'_, A> {
     type Error = A::Error;
 
     fn unit_variant(self) -> Result<(), A::Error> {
