@@ -68,8 +68,8 @@ pub fn read(names: &'static [&'static str], matches: &ArgMatches, id: Option<u64
     Config::read(file, environment, &given).map_err(|problems| {
         let said = problems.0.iter().map(|problem| match (&problem.origin, problem.key.as_str()) {
             (Origin::Flag("voters"), _) => format!("--cluster: {}", problem.reason),
-            (Origin::Assumed, "voters") => "--cluster is missing: like 1=10.0.0.1:7400,..".to_string(),
-            (Origin::Assumed, key) => format!("--{key} {}", problem.reason),
+            (Origin::Default, "voters") => "--cluster is missing: like 1=10.0.0.1:7400,..".to_string(),
+            (Origin::Default, key) => format!("--{key} {}", problem.reason),
             _ => problem.to_string(),
         });
         Error::Usage(said.collect::<Vec<_>>().join("\n       "))

@@ -1,4 +1,5 @@
-//! `suffrage leader`, `status`, `why`, `elections`, `watch`, `resign` and `transfer`: what a running node is asked.
+//! `suffrage leader`, `status`, `why`, `elections`, `watch`, `resign` and `transfer`: queries and commands for a running
+//! node.
 
 mod http;
 
@@ -12,30 +13,30 @@ use suffrage_cli::{Console, text};
 const SETTINGS: &str = "Instead of --node, --token-file and --ca, SUFFRAGE_NODE, SUFFRAGE_TOKEN_FILE and SUFFRAGE_CA can be set in \
 the environment.";
 
-const CODES: &str = "Exit codes: 0 fine, 1 nobody leads or this node does not, 2 the command line is wrong, 3 the \
-node cannot be reached, or does not answer.";
+const CODES: &str = "Exit codes: 0 success, 1 there is no leader or this node does not lead, 2 the command line is \
+wrong, 3 the node cannot be reached or does not answer.";
 
-/// How long somebody who has a node hand over waits to hear who leads next.
+/// The longest wait for the next leader after a handover.
 const HANDOVER_WAIT: &str = "2s";
 
-/// What can be asked, in the order people are shown it.
+/// The subcommands, in the order of the help text.
 pub(crate) const NAMES: [&str; 7] = ["leader", "status", "why", "elections", "watch", "resign", "transfer"];
 
 pub(crate) fn commands() -> Vec<Command> {
     let history = Arg::new("history").long("history").action(ArgAction::SetTrue);
     let to = Arg::new("to").long("to").value_name("ID").required(true).value_parser(value_parser!(u64));
     let mut commands = vec![
-        named("leader", "Says who leads an election", "suffrage leader billing"),
-        named("status", "Says what a node knows of an election", "suffrage status billing --history")
-            .arg(history.help("Also the changes of leaders that the node learned of, the oldest first")),
-        named("why", "Says why a node leads an election, or does not", "suffrage why billing"),
+        named("leader", "Prints the leader of an election", "suffrage leader billing"),
+        named("status", "Prints the status of an election at a node", "suffrage status billing --history")
+            .arg(history.help("Also prints the history of leaders, the oldest entry first")),
+        named("why", "Prints why a node leads an election or does not", "suffrage why billing"),
         command("elections", "Lists the elections that a node takes part in", "suffrage elections --json"),
-        named("watch", "Says who leads an election, now and whenever that changes", "suffrage watch billing"),
-        named("resign", "Has a node hand an election over to whoever is next", "suffrage resign billing"),
+        named("watch", "Prints the leader of an election and its changes", "suffrage watch billing"),
+        named("resign", "Makes a node hand over to the next candidate", "suffrage resign billing"),
     ];
     commands.push(
-        named("transfer", "Has a node hand an election over to another", "suffrage transfer billing --to 2")
-            .arg(to.help("The node that is to lead next")),
+        named("transfer", "Makes a node hand over to another node", "suffrage transfer billing --to 2")
+            .arg(to.help("The id of the next leader")),
     );
     commands
 }
@@ -53,29 +54,29 @@ fn command(name: &'static str, about: &'static str, example: &'static str) -> Co
                 .long("node")
                 .value_name("URL")
                 .value_parser(http::address)
-                .help("The node that is asked: http:// or https:// [default: http://127.0.0.1:7480]"),
+                .help("The address of the node, http:// or https:// [default: http://127.0.0.1:7480]"),
         )
         .arg(
             Arg::new("ca")
                 .long("ca")
                 .value_name("FILE")
                 .value_parser(http::authorities)
-                .help("With https://, the certificates (PEM) of those who may have signed the node's"),
+                .help("With https://, the certificates of the trusted authorities, in PEM"),
         )
         .arg(
             Arg::new("token-file")
                 .long("token-file")
                 .value_name("FILE")
                 .value_parser(http::token)
-                .help("Holds the token that the node wants to see"),
+                .help("The file with the bearer token of the node"),
         )
         .arg(
             Arg::new("plain")
                 .long("plain")
                 .action(ArgAction::SetTrue)
-                .help("Sends the token to another machine with http://, since something else encrypts it"),
+                .help("Sends the token to another machine with http://, because a proxy or tunnel encrypts"),
         )
-        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints what the node answers"))
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints the response of the node as JSON"))
         .after_help(format!("Examples:\n  {example}\n\n{SETTINGS}\n\n{CODES}"))
 }
 
@@ -100,28 +101,27 @@ pub(crate) fn execute(name: &str, matches: &ArgMatches, console: &mut Console<'_
     }
 }
 
-/// The node that is to be asked, and how.
+/// The node of the flags or of the environment.
 fn node(matches: &ArgMatches) -> Result<Node, Error> {
     let node = setting(matches, "node", "SUFFRAGE_NODE", http::address)?;
     let token = setting(matches, "token-file", "SUFFRAGE_TOKEN_FILE", http::token)?;
     let authorities = setting(matches, "ca", "SUFFRAGE_CA", http::authorities)?;
     let node = node.unwrap_or_else(|| "http://127.0.0.1:7480".to_string());
     if node.starts_with("https://") && authorities.is_none() {
-        let reason = "is missing: https:// needs the certificate of whoever has signed the node's";
+        let reason = "is missing: https:// needs the certificate of the authority that signed the node's";
         return Err(Error::flag("ca", reason));
     }
     if token.is_some() && !matches.get_flag("plain") && http::is_exposed(&node) {
         let reason = format!(
-            "whoever listens in on the way to {node} would have the token: ask https://, or say --plain if something \
-             else encrypts it"
+            "{node} would receive the token without encryption: use https://, or --plain if a proxy or tunnel encrypts"
         );
         return Err(Error::flag("node", reason));
     }
     Ok(Node::new(&node, token.as_deref(), &authorities.unwrap_or_default()))
 }
 
-/// What a flag says, or else the environment.
-#[allow(clippy::disallowed_methods, reason = "the environment is where people set this")]
+/// The value of a flag or of an environment variable.
+#[allow(clippy::disallowed_methods, reason = "reads the environment")]
 fn setting<T: Clone + Send + Sync + 'static>(
     matches: &ArgMatches,
     flag: &str,
@@ -167,7 +167,7 @@ impl Session<'_, '_> {
                 let ago = duration(&change["age_ms"]);
                 text += &match change["leader"].as_u64() {
                     Some(leader) => format!("\n{ago} ago: node {leader}, with token {}", change["token"]),
-                    None => format!("\n{ago} ago: nobody"),
+                    None => format!("\n{ago} ago: no leader"),
                 };
             }
             told["history"] = history["history"].clone();
@@ -186,11 +186,11 @@ impl Session<'_, '_> {
         let told = self.node.get("/elections")?.good()?;
         let mut rows = vec![["election", "leader", "token", "for"].map(String::from).to_vec()];
         for election in told["elections"].as_array().into_iter().flatten() {
-            let or_nobody = |value: &Value| value.as_u64().map_or("-".to_string(), |id| id.to_string());
+            let or_dash = |value: &Value| value.as_u64().map_or("-".to_string(), |id| id.to_string());
             rows.push(vec![
                 plain(&election["election"]),
-                or_nobody(&election["leader"]),
-                or_nobody(&election["token"]),
+                or_dash(&election["leader"]),
+                or_dash(&election["token"]),
                 duration(&election["since_ms"]),
             ]);
         }
@@ -199,14 +199,14 @@ impl Session<'_, '_> {
         Ok(0)
     }
 
-    /// Until the node stops, or nobody reads any more.
+    /// Prints events until the node stops or the output is closed.
     fn watch(&mut self, name: &str) -> Result<u8, Error> {
         let events = self.node.events(&format!("/elections/{}/observe", http::encoded(name)))?;
         for event in events {
             let event = event?;
             self.say(&event, &leader(name, &event))?;
         }
-        Err(Error::Unreachable("the node has stopped to tell".to_string()))
+        Err(Error::Unreachable("the node has closed the stream of events".to_string()))
     }
 
     fn hand_over(&mut self, name: &str, verb: &str, said: &Value) -> Result<u8, Error> {
@@ -225,10 +225,10 @@ impl Session<'_, '_> {
                     told["token"]
                 )
             }
-            (None, Some(0) | None) => format!("{name} is handed over, and nobody has taken it yet"),
+            (None, Some(0) | None) => format!("{name} is handed over; no node leads yet"),
             (None, Some(_)) => {
                 let within = duration(&told["within_ms"]);
-                format!("{name} is handed over when its client has resigned, or in {within} at the latest")
+                format!("{name} is handed over when its client has resigned, in {within} at the latest")
             }
         };
         self.say(&told, &text)?;
@@ -236,12 +236,12 @@ impl Session<'_, '_> {
     }
 }
 
-/// Who leads, in a sentence.
+/// A sentence about the leader.
 fn leader(name: &str, told: &Value) -> String {
     let time = duration(&told["since_ms"]);
     match told["leader"].as_u64() {
         Some(leader) => format!("node {leader} leads {name}, with token {}, for {time}", told["token"]),
-        None => format!("nobody leads {name}"),
+        None => format!("{name} has no leader"),
     }
 }
 

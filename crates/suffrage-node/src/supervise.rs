@@ -32,7 +32,7 @@ mod guard_handle;
 mod tree;
 
 pub use self::guard::main;
-pub use self::guard_handle::{Ended, GuardHandle, Limits, Spec};
+pub use self::guard_handle::{CommandExit, GuardHandle, Limits, Spec};
 
 /// The first argument of a program that is called to be a guard, or to become a command.
 pub const ENTRY: &str = "run-guard";

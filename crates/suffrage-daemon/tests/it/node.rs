@@ -91,7 +91,7 @@ impl Cluster {
 
     /// Waits until the node there waits for this one to hand over.
     fn await_follower(&self, place: usize, leader: u64) {
-        let sentence = format!("node {leader} leads, and renews its lease");
+        let sentence = format!("node {leader} leads and renews its lease");
         soon(|| self.ask(place, "why x").out.contains(&sentence).then_some(()));
     }
 
@@ -99,7 +99,7 @@ impl Cluster {
     fn await_recall(&self, place: usize, session: &str) {
         let renew = || self.post(place, "x/renew", &json!({ "session": session }));
         let refused = soon(|| Some(renew()).filter(|(status, _)| *status != 200));
-        assert_eq!((refused.0, refused.1["reason"].as_str()), (409, Some("recalled")));
+        assert_eq!((refused.0, refused.1["reason"].as_str()), (409, Some("revoked")));
     }
 
     fn signal(&self, place: usize, signal: Signal) {
@@ -163,7 +163,7 @@ fn a_node_that_is_told_to_stop_hands_over_first() {
     for line in log.lines() {
         serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("not JSON: {line}"));
     }
-    for word in ["\"started\"", "\"a leader\"", "handing over first", "\"stopped\""] {
+    for word in ["\"started\"", "\"new leader\"", "handing over first", "\"stopped\""] {
         assert!(log.contains(word), "{word} is missing in {log}");
     }
     let key = fs::read_to_string(cluster.folder.join("key")).unwrap();
@@ -175,7 +175,7 @@ fn a_node_that_is_told_to_stop_hands_over_first() {
 fn nodes_are_asked_by_commands_and_read_their_keys_again_when_told_to() {
     let cluster = Cluster::start("ask");
     let nobody = cluster.ask(1, "leader x");
-    assert_eq!((nobody.code, nobody.out.as_str()), (1, "nobody leads x\n"));
+    assert_eq!((nobody.code, nobody.out.as_str()), (1, "x has no leader\n"));
     let (token, session) = cluster.campaign(0, "x", LONG);
     let leader = soon(|| Some(cluster.ask(1, "leader x")).filter(|ran| ran.code == 0));
     assert!(leader.out.starts_with(&format!("node 1 leads x, with token {token}, for ")), "{}", leader.out);
@@ -184,7 +184,10 @@ fn nodes_are_asked_by_commands_and_read_their_keys_again_when_told_to() {
     let why = cluster.ask(0, "why x");
     assert!(why.code == 0 && why.out.starts_with("node 1: this node leads"), "{}", why.out);
     let why = cluster.ask(1, "why x");
-    assert_eq!((why.code, why.out.as_str()), (1, "node 2: nobody at this node asks to lead\n"));
+    assert_eq!(
+        (why.code, why.out.as_str()),
+        (1, "node 2: this node is not a candidate: no client of it asks to lead\n")
+    );
     let status = cluster.ask(0, "status x --history").out;
     assert!(
         status.lines().count() == 3 && status.contains(&format!("ago: node 1, with token {token}")),
@@ -217,7 +220,7 @@ fn nodes_are_asked_by_commands_and_read_their_keys_again_when_told_to() {
     let itself = cluster.ask(0, "transfer x --to 1");
     assert!(itself.code == 2 && itself.err.starts_with("error: --to: is this node itself"), "{}", itself.err);
     cluster.signal(0, Signal::HUP);
-    soon(|| fs::read_to_string(cluster.log(1)).unwrap().contains("keys read").then_some(()));
+    soon(|| fs::read_to_string(cluster.log(1)).unwrap().contains("keys reloaded").then_some(()));
     fs::write(cluster.folder.join("key"), "rubbish").unwrap();
     cluster.signal(0, Signal::HUP);
     soon(|| fs::read_to_string(cluster.log(1)).unwrap().contains("the old keys stay in use").then_some(()));
@@ -305,13 +308,13 @@ fn bad_configuration_is_refused_with_the_line_and_the_reason() {
     }
     fs::write(&file, format!("{good}http = \"0.0.0.0:7480\"\n")).unwrap();
     let open = run(&format!("suffrage config check --config {path}"));
-    let reason = format!("{path}:5: http: 0.0.0.0:7480 can be reached from elsewhere");
+    let reason = format!("{path}:5: http: 0.0.0.0:7480 accepts requests of other machines");
     assert!(open.code == 2 && open.err.contains(&reason), "{}", open.err);
     fs::write(&file, good).unwrap();
     let fine = run(&format!("suffrage config check --config {path}"));
     assert_eq!(
         (fine.code, fine.out.as_str()),
-        (0, "fine: node 1 votes; voters 1, 2, 3; HTTP http://127.0.0.1:7480\n")
+        (0, "valid: node 1 votes; voters 1, 2, 3; HTTP http://127.0.0.1:7480\n")
     );
     assert_eq!(run(&format!("suffrage node --config {path} --init --new")).code, 2);
     let stateless = run(&format!("suffrage node --config {path}"));

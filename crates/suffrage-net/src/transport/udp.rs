@@ -33,7 +33,18 @@ impl Socket {
     /// A socket at this address; port 0 is any that is free. Needs a tokio runtime.
     pub async fn bind(address: SocketAddr) -> Result<Socket, Error> {
         let failed = |source| Error::Network { doing: format!("listen on {address}"), source };
-        let socket = UdpSocket::bind(address).await.map_err(failed)?;
+        Socket::new(UdpSocket::bind(address).await.map_err(failed)?)
+    }
+
+    /// A socket that is bound already. Needs a tokio runtime.
+    pub fn from_std(socket: std::net::UdpSocket) -> Result<Socket, Error> {
+        let failed = |source| Error::Network { doing: "use the socket".to_string(), source };
+        socket.set_nonblocking(true).map_err(failed)?;
+        Socket::new(UdpSocket::from_std(socket).map_err(failed)?)
+    }
+
+    fn new(socket: UdpSocket) -> Result<Socket, Error> {
+        let failed = |source| Error::Network { doing: "read the address of a socket".to_string(), source };
         // What the kernel refuses costs a few datagrams in a burst, and nothing else.
         _ = sockopt::set_socket_recv_buffer_size(&socket, KERNEL_BUFFER);
         _ = sockopt::set_socket_send_buffer_size(&socket, KERNEL_BUFFER);

@@ -9,7 +9,9 @@ use suffrage_net::Transport;
 use suffrage_net::transport::memory::Network;
 use suffrage_node::Error;
 use suffrage_node::clock::{Clock, TokioClock};
-use suffrage_node::lease::{CandidateConfig, HeldLease, Node, NodeState, Participation, Saved, Settings};
+use suffrage_node::lease::{
+    CandidateConfig, HeldLease, Leader, Node, NodeState, Participation, Saved, Settings,
+};
 use suffrage_node::storage::{MemoryDisk, Storage};
 
 const TTL: Span = Span::from_millis(1_000);
@@ -17,6 +19,12 @@ const TTL: Span = Span::from_millis(1_000);
 fn settings() -> Settings {
     let mut settings = Settings::new([1, 2, 3].map(NodeId));
     settings.delay = Span::from_millis(10);
+    settings
+}
+
+fn single_voter() -> Settings {
+    let mut settings = settings();
+    settings.voters = vec![NodeId(1)];
     settings
 }
 
@@ -58,7 +66,8 @@ async fn one_that_is_cut_off_leads_no_more_when_another_begins_to() {
         // It learns of it when it can, and follows.
         network.heal();
         let mut belief = first.belief();
-        let follows = belief.wait_for(|belief| belief.leader == Some((NodeId(2), new.token())));
+        let follows =
+            belief.wait_for(|belief| belief.leader == Some(Leader { node: NodeId(2), token: new.token() }));
         tokio::time::timeout(Duration::from_secs(10), follows).await.unwrap().unwrap();
     }
 }
@@ -165,7 +174,7 @@ async fn a_voter_whose_disk_is_full_says_nothing_until_it_is_not() {
     let (network, clock) = (Network::new(1), TokioClock::new());
     let disk = Full { full: Arc::default(), disk: MemoryDisk::default() };
     let transport = Arc::new(network.join(NodeId(1)));
-    let alone = Settings { voters: vec![NodeId(1)], ..settings() };
+    let alone = single_voter();
     let node = Node::start(Arc::clone(&transport), clock, disk.clone(), alone.clone()).unwrap();
     let part = node.join("x", config()).await.unwrap();
     // Another node asks, too: it must not be promised anything that is not saved.
@@ -230,7 +239,7 @@ async fn a_node_that_crashed_and_is_back_leads_at_once_unless_its_clients_may_li
 /// A node that stands still, since its disk is full, with a part that stands; and somebody has given up to join `y`.
 async fn given_up(network: &Network) -> (Node, Participation, Full) {
     let disk = Full { full: Arc::default(), disk: MemoryDisk::default() };
-    let alone = Settings { voters: vec![NodeId(1)], ..settings() };
+    let alone = single_voter();
     let node = Node::start(network.join(NodeId(1)), TokioClock::new(), disk.clone(), alone).unwrap();
     let part = node.join("x", config()).await.unwrap();
     disk.full.store(true, Ordering::SeqCst);

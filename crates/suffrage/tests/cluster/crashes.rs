@@ -38,7 +38,7 @@ async fn a_leader_outlives_the_restart_of_any_one_voter() {
     let guest = cluster.member(9).start().await.unwrap();
     let election = guest.election("x").ttl(ttl).join().await.unwrap();
     let leadership = soon(election.lead()).await.unwrap();
-    let renewed = async || guest.metrics().await.unwrap().counters.renewed;
+    let renewed = async || guest.metrics().await.unwrap().counters.renewals;
     for place in [0, 1, 2] {
         let before = renewed().await;
         cluster.restart(place).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use suffrage::{Error, Fenced, Keyring, Node, NodeId, Why};
+use suffrage::{Error, Fenced, Keyring, Leader, Node, NodeId, Why};
 
 use super::{Cluster, LONG, soon, until};
 
@@ -25,10 +25,10 @@ async fn one_leads_and_all_know_who() {
         async move { election.lead().await.map(drop) }
     });
     let why = async || cluster.nodes[0].status("x").await.unwrap().unwrap().why;
-    until(async || why().await == Why::Follows(NodeId(2))).await;
+    until(async || why().await == Why::Following { leader: NodeId(2) }).await;
     assert!(!waiting.is_finished());
     let history = cluster.nodes[1].history(Some("x")).await.unwrap();
-    assert_eq!(history.last().unwrap().leader, Some((NodeId(2), leadership.token())));
+    assert_eq!(history.last().unwrap().leader, Some(Leader { node: NodeId(2), token: leadership.token() }));
     drop(leadership);
     soon(waiting).await.unwrap().unwrap();
 }
@@ -98,6 +98,24 @@ async fn it_goes_to_whom_it_is_transferred_and_else_to_the_best() {
     assert!(!cluster.nodes[2].resign("y").await.unwrap(), "it takes no part in that");
 }
 
+/// A task keeps a leadership that has ended, and drops it when another task of the program leads.
+#[tokio::test]
+async fn dropping_an_ended_leadership_does_not_end_the_next_one_of_the_program() {
+    let cluster = Cluster::start().await;
+    let election = cluster.nodes[0].election("x").ttl(LONG).join().await.unwrap();
+    let ended = soon(election.lead()).await.unwrap();
+    election.set_healthy(false);
+    soon(ended.lost()).await;
+    election.set_healthy(true);
+    let next = soon(election.lead()).await.unwrap();
+    drop(ended);
+    // The node answers after it has carried out what the drop asked for.
+    assert!(cluster.nodes[0].status("x").await.unwrap().unwrap().leads());
+    assert!(next.is_valid());
+    next.resign();
+    assert!(!cluster.nodes[0].status("x").await.unwrap().unwrap().leads());
+}
+
 #[tokio::test]
 async fn one_that_is_unwell_hands_over_and_stands_again_when_it_is_well() {
     let cluster = Cluster::start().await;
@@ -137,7 +155,7 @@ async fn one_that_gives_up_waiting_stands_no_longer() {
     assert!(soon(elections[2].lead()).await.unwrap().is_valid());
     for node in &cluster.nodes {
         let history = node.history(Some("x")).await.unwrap();
-        assert!(history.iter().all(|it| it.leader.is_none_or(|(leader, _)| leader != NodeId(2))));
+        assert!(history.iter().all(|it| it.leader.is_none_or(|leader| leader.node != NodeId(2))));
     }
 }
 
@@ -153,7 +171,7 @@ async fn one_that_is_not_listed_stands_too_and_observers_see_it() {
     assert_eq!((leader.node, leader.token), (NodeId(77), leadership.token()));
     // Joined here as well, it takes over what was observed.
     let here = cluster.nodes[0].election("x").join().await.unwrap();
-    assert!(matches!(cluster.nodes[0].election("x").join().await, Err(Error::Joined(_))));
+    assert!(matches!(cluster.nodes[0].election("x").join().await, Err(Error::AlreadyJoined(_))));
     let leader_seen = soon(here.watch().led()).await.unwrap();
     assert_eq!(leader_seen, leader);
     guest.stop().await;
@@ -195,7 +213,7 @@ async fn keys_are_rotated_under_a_leader() {
     let elections = cluster.join("x", LONG).await;
     let others = cluster.join("y", LONG).await;
     let leadership = soon(elections[0].lead()).await.unwrap();
-    let old = cluster.keyring.keys()[0].clone();
+    let old = cluster.keyring.keys().next().unwrap();
     let new = suffrage::Key::generate().unwrap();
     let rounds = [vec![old.clone(), new.clone()], vec![new.clone(), old], vec![new]];
     for keys in rounds {
@@ -218,7 +236,7 @@ async fn keys_are_rotated_under_a_leader() {
 #[tokio::test]
 async fn what_cannot_work_is_refused() {
     let alone = Node::builder(1).key(Keyring::generate().unwrap());
-    assert!(matches!(alone.start().await, Err(Error::NoDisk(NodeId(1)))));
+    assert!(matches!(alone.start().await, Err(Error::NoStorage(NodeId(1)))));
     assert!(matches!(Node::builder(1).in_memory().start().await, Err(Error::NoKey)));
     let cluster = Cluster::start().await;
     let node = &cluster.nodes[0];

@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests of the edge")]
 #![cfg(target_os = "linux")]
 
+mod config_file;
 mod crashes;
 mod handover;
 mod pauses;
@@ -9,7 +10,7 @@ mod pauses;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use suffrage::{Election, Keyring, Memory, Node, NodeBuilder, NodeId};
+use suffrage::{Election, Keyring, MemoryStorage, Node, NodeBuilder, NodeId};
 
 /// The time between two looks at what is waited for.
 const LOOK: Duration = Duration::from_millis(5);
@@ -22,7 +23,7 @@ struct Cluster {
     nodes: Vec<Node>,
     addresses: Vec<SocketAddr>,
     keyring: Keyring,
-    disks: Vec<Memory>,
+    disks: Vec<MemoryStorage>,
 }
 
 impl Cluster {
@@ -33,7 +34,7 @@ impl Cluster {
             addresses: (0..3).map(|_| suffrage_testbed::address()).collect(),
             keyring: Keyring::generate().unwrap(),
             // Each its own: a clone is the same disk.
-            disks: (0..3).map(|_| Memory::default()).collect(),
+            disks: (0..3).map(|_| MemoryStorage::default()).collect(),
         };
         for place in 0..3 {
             let node = cluster.builder(place).start().await.unwrap();
@@ -65,7 +66,7 @@ impl Cluster {
 
     /// Waits until a voter that was restarted votes again.
     async fn votes_again(&self, place: usize) {
-        let silence = async || self.nodes[place].metrics().await.unwrap().voter.unwrap().silence;
+        let silence = async || self.nodes[place].metrics().await.unwrap().voter.unwrap().silence_remaining;
         until(async || silence().await.is_zero()).await;
     }
 

@@ -129,13 +129,13 @@ fn what_cannot_work_is_refused_at_once() {
     assert!(text.contains("--stop-grace") && text.contains("would outlive the lease"), "{text}");
     let (code, text) = refusal("--id 2", "true");
     assert_eq!(code, Some(2), "{text}");
-    assert!(text.contains("--id: 2 is one of the voters"), "{text}");
+    assert!(text.contains("--id: 2 is the id of a voter"), "{text}");
     let (code, text) = refusal("", "there-is-no-such-command");
     assert_eq!(code, Some(127), "{text}");
     let file = cluster.folder.join("no-program");
     fs::write(&file, "true\n").unwrap();
     let (code, text) = refusal("", file.to_str().unwrap());
-    assert!(code == Some(126) && text.contains("cannot be executed"), "{text}");
+    assert!(code == Some(126) && text.contains("is not executable"), "{text}");
     let (code, text) = refusal("--stop-signal NONE", "true");
     assert_eq!(code, Some(2), "{text}");
 }
@@ -170,7 +170,7 @@ fn one_that_cannot_lead_says_why() {
     let _run = Process(child.unwrap());
     until("a reason", || {
         let text = fs::read_to_string(&said).unwrap();
-        text.contains("still waits to lead: 2 voters have to answer, and these do not: 2 ever, 3 ever")
+        text.contains("still waits to lead: 2 voters must answer; voter 2 has never answered; voter 3 has never answered")
             .then_some(())
     });
 }

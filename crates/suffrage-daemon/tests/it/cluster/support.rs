@@ -105,9 +105,7 @@ impl Cluster {
         self.addresses
             .split(',')
             .filter_map(|member| member.split_once('='))
-            .fold(builder, |builder, (id, address)| {
-                builder.member(id.parse::<u64>().unwrap(), address.parse().unwrap())
-            })
+            .fold(builder, |builder, (id, address)| builder.member(id.parse::<u64>().unwrap(), address))
     }
 
     /// `suffrage run` with these flags, and no command yet.

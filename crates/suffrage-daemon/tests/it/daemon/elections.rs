@@ -28,7 +28,7 @@ async fn two_clients_of_one_daemon_lead_one_after_the_other_each_with_a_token_of
     let (next, other) = second.await.unwrap().leads();
     assert!(next > token && other == waiting && other != session);
     let late = client.say("x", "renew", &session).await;
-    assert_eq!((late.status, late.json()["reason"].as_str()), (409, Some("lost")));
+    assert_eq!((late.status, late.json()["reason"].as_str()), (409, Some("expired")));
 }
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn a_session_that_is_not_renewed_is_lost_to_the_next() {
     let (next, other) = two.campaign("x", LONG, WAIT).await.leads();
     assert!(next > token);
     let late = one.say("x", "renew", &session).await;
-    assert_eq!((late.status, late.json()["reason"].as_str()), (409, Some("lost")));
+    assert_eq!((late.status, late.json()["reason"].as_str()), (409, Some("expired")));
     assert_eq!(two.say("x", "renew", &other).await.leads().0, next);
 }
 
@@ -85,7 +85,7 @@ async fn one_that_leads_can_choose_the_node_that_leads_next() {
     let bad = cluster.client(3).post("/elections/x/transfer", json!({ "to": 3 })).await;
     assert_eq!(bad.status, 400);
     let elsewhere = cluster.client(1).post("/elections/x/transfer", json!({ "to": 2 })).await;
-    assert_eq!((elsewhere.status, elsewhere.json()["reason"].as_str()), (409, Some("not-leader")));
+    assert_eq!((elsewhere.status, elsewhere.json()["reason"].as_str()), (409, Some("not_leader")));
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn an_operator_gets_it_back_without_breaking_what_the_client_was_promised(
     let cluster = Cluster::start().await;
     let one = cluster.client(1);
     let nobody = one.post("/elections/x/resign", json!({})).await;
-    assert_eq!((nobody.status, nobody.json()["reason"].as_str()), (409, Some("not-leader")));
+    assert_eq!((nobody.status, nobody.json()["reason"].as_str()), (409, Some("not_leader")));
     let (token, session) = one.campaign("x", LONG, WAIT).await.leads();
     let second = tokio::spawn({
         let client = cluster.client(2);
@@ -125,7 +125,7 @@ async fn an_operator_gets_it_back_without_breaking_what_the_client_was_promised(
     let within = recalled.json()["within_ms"].as_u64().unwrap();
     assert!(recalled.status == 202 && (1..=50_000).contains(&within), "{recalled:?}");
     let told = one.say("x", "renew", &session).await;
-    assert_eq!((told.status, told.json()["reason"].as_str()), (409, Some("recalled")));
+    assert_eq!((told.status, told.json()["reason"].as_str()), (409, Some("revoked")));
     assert!(!second.is_finished(), "the client has not given it up");
     assert_eq!(one.say("x", "resign", &session).await.status, 200);
     assert!(second.await.unwrap().leads().0 > token);
@@ -167,7 +167,7 @@ async fn a_better_node_does_not_take_it_from_a_client() {
     let config = CandidateConfig { attribute: 9, failback, ..CandidateConfig::default() };
     let better = cluster.daemon(2).node().join("x", config).await.unwrap();
     better.campaign();
-    let renewed = async || cluster.daemon(1).node().metrics().await.unwrap().counters.renewed;
+    let renewed = async || cluster.daemon(1).node().metrics().await.unwrap().counters.renewals;
     cluster.queued("x", [2]).await;
     // A renewal takes ten times as long to be due as the other takes to want it back.
     let before = renewed().await;
@@ -195,7 +195,7 @@ async fn a_daemon_that_was_killed_and_is_back_lets_nobody_lead_before_its_client
     cluster.daemons[0] = Some(start_again(&cluster.config(1, &[])).await);
     let client = cluster.client(1);
     let lost = client.say("x", "renew", &session).await;
-    assert_eq!((lost.status, lost.json()["reason"].as_str()), (409, Some("lost")));
+    assert_eq!((lost.status, lost.json()["reason"].as_str()), (409, Some("expired")));
     let (next, _) = client.campaign("x", "4s", WAIT).await.leads();
     assert!(began.elapsed() > valid, "after {:?}, and the first had it for {valid:?}", began.elapsed());
     assert!(next > token);

@@ -66,7 +66,7 @@ async fn one_without_a_majority_is_alive_but_not_ready() {
     for id in 1..=3 {
         for other in [1, 2, 3] {
             let node = cluster.daemon(id).node();
-            let age = async || node.metrics().await.unwrap().heard[other - 1].1;
+            let age = async || node.metrics().await.unwrap().voters[other - 1].reply_age;
             let (mut before, mut times) = (None, 0);
             until(async || {
                 let age = age().await;
@@ -85,7 +85,7 @@ async fn one_without_a_majority_is_alive_but_not_ready() {
         let answer = cluster.client(1).get("/readiness").await;
         answer.status == 503 && {
             let why = answer.json()["why"].as_str().unwrap().to_string();
-            assert!(why.contains("of 3 voters, and 2 have to answer"), "{why}");
+            assert!(why.contains("of 3 voters answer this node, but 2 must"), "{why}");
             true
         }
     })
@@ -179,7 +179,7 @@ async fn figures_are_told_as_prometheus_reads_them() {
     assert_eq!(figures["suffrage_elections_led"], 1.0);
     assert_eq!((figures["suffrage_up"], figures["suffrage_storage_failing"]), (1.0, 0.0));
     assert_eq!(figures["suffrage_voters"], 3.0);
-    assert!(figures["suffrage_voters_heard"] >= 2.0, "a majority has granted the lease");
+    assert!(figures["suffrage_voters_reachable"] >= 2.0, "a majority has granted the lease");
     let left = figures["suffrage_lease_remaining_seconds{election=\"x\"}"];
     assert!(left > 0.0 && left < 3.0, "{left}");
     assert!(figures["suffrage_leader_transitions_total"] >= 1.0);
@@ -199,7 +199,7 @@ async fn figures_are_told_as_prometheus_reads_them() {
         let client = client.clone();
         async move { client.campaign("x", LONG, WAIT).await }
     });
-    until(async || client.get("/elections/x").await.body.contains("node 2 leads, and renews")).await;
+    until(async || client.get("/elections/x").await.body.contains("node 2 leads and renews")).await;
     cluster.client(2).say("x", "resign", &session).await;
     soon(waiting).await.unwrap().leads();
     let figures = parse(&client.get("/metrics").await.body);
@@ -216,7 +216,7 @@ async fn the_description_is_served_and_what_is_not_there_is_said_not_to_be() {
     assert!(nowhere.status == 404 && nowhere.body.contains("/openapi.json"));
     let long = format!("/elections/{}", "x".repeat(256));
     assert_eq!(client.get(&long).await.status, 400);
-    assert_eq!(client.get("/elections/%00pulse").await.status, 400, "the daemon's own");
+    assert_eq!(client.get("/elections/%00probe").await.status, 400, "the daemon's own");
     for path in ["/elections/%ff", "/leader?election=a&election=b"] {
         let answer = client.get(path).await;
         assert!(answer.status == 400 && answer.json()["error"].is_string(), "{answer:?}");
@@ -349,13 +349,13 @@ async fn whoever_asks_must_bear_the_token_if_there_is_one() {
     // A new token counts once it is read again.
     fs::write(&path, "another-horse-battery").unwrap();
     assert_eq!(bearer.get("/elections").await.status, 200);
-    daemon.renew_token().unwrap();
+    daemon.reload_token().unwrap();
     assert_eq!(bearer.get("/elections").await.status, 401);
     let renewed = client.with("Host: x\r\nAuthorization: Bearer another-horse-battery\r\n");
     assert_eq!(renewed.get("/elections").await.status, 200);
     fs::write(&path, "short").unwrap();
-    let kept = daemon.renew_token().unwrap_err().to_string();
-    assert!(kept.contains("holds no token") && renewed.get("/elections").await.status == 200, "{kept}");
+    let kept = daemon.reload_token().unwrap_err().to_string();
+    assert!(kept.contains("contains no token") && renewed.get("/elections").await.status == 200, "{kept}");
     // Without a token, only those who mean this machine are heard.
     let rebound = cluster.client(1).with("Host: evil.example\r\n");
     assert_eq!(rebound.get("/elections").await.status, 421);
@@ -371,7 +371,7 @@ async fn one_that_stops_is_not_ready_while_a_client_still_leads_by_it() {
     let stopping = tokio::spawn(cluster.daemons[1].take().unwrap().stop());
     until(async || client.get("/readiness").await.status == 503).await;
     let why = client.get("/readiness").await.json();
-    assert!(why["why"].as_str().is_some_and(|why| why.contains("about to stop")), "{why}");
+    assert!(why["why"].as_str().is_some_and(|why| why.contains("is stopping")), "{why}");
     assert_eq!(client.say("x", "resign", &session).await.status, 200);
     soon(stopping).await.unwrap();
 }

@@ -79,7 +79,7 @@ async fn plain_http_is_told_to_use_tls_and_nothing_else() {
     let headers = format!("Host: localhost\r\nAuthorization: Bearer {TOKEN}\r\n");
     let plain = Client::new(served.daemon.http_address().unwrap()).with(&headers);
     let refused = plain.get("/elections").await;
-    assert!(refused.status == 400 && refused.body.contains("ask https:// instead"), "{refused:?}");
+    assert!(refused.status == 400 && refused.body.contains("use https:// instead"), "{refused:?}");
     assert_eq!(plain.get("/liveness").await.status, 400);
     assert_eq!(plain.campaign("x", "3s", "1s").await.status, 400);
     let known = served.client(&served.authority, TOKEN).get("/elections").await.json();
@@ -137,8 +137,8 @@ async fn a_new_certificate_and_a_new_token_are_used_once_they_are_read_again() {
     next.sign(&certificate, &key, 2090);
     secret(&token, "another-horse-battery");
     assert_eq!(old.get("/elections").await.status, 200, "not before");
-    served.daemon.renew_certificate().unwrap();
-    served.daemon.renew_token().unwrap();
+    served.daemon.reload_certificate().unwrap();
+    served.daemon.reload_token().unwrap();
     assert_eq!(new.get("/elections").await.status, 200);
     assert!(old.connect().await.err().unwrap().to_string().contains("UnknownIssuer"));
     assert_eq!(served.client(&next, TOKEN).get("/elections").await.status, 401);
@@ -148,18 +148,18 @@ async fn a_new_certificate_and_a_new_token_are_used_once_they_are_read_again() {
     // What is not good is not used. The other half is: a token must be revoked, whatever the certificate is like.
     fs::write(&certificate, "rubbish").unwrap();
     secret(&token, "a-third-horse-battery");
-    let refused = served.daemon.renew_certificate().unwrap_err().to_string();
-    assert!(refused.contains("http.pem holds no certificate"), "{refused}");
-    served.daemon.renew_token().unwrap();
+    let refused = served.daemon.reload_certificate().unwrap_err().to_string();
+    assert!(refused.contains("http.pem contains no certificate"), "{refused}");
+    served.daemon.reload_token().unwrap();
     assert_eq!(new.get("/elections").await.status, 401, "served as before, and with the new token");
     let third = served.client(&next, "a-third-horse-battery");
     assert_eq!(third.get("/elections").await.status, 200);
     // And the other way round.
     served.authority.sign(&certificate, &key, 2090);
     secret(&token, "short");
-    let refused = served.daemon.renew_token().unwrap_err().to_string();
-    assert!(refused.contains("holds no token"), "{refused}");
-    served.daemon.renew_certificate().unwrap();
+    let refused = served.daemon.reload_token().unwrap_err().to_string();
+    assert!(refused.contains("contains no token"), "{refused}");
+    served.daemon.reload_certificate().unwrap();
     let third = served.client(&served.authority, "a-third-horse-battery");
     assert_eq!(third.get("/elections").await.status, 200);
 }
@@ -173,9 +173,9 @@ async fn a_certificate_that_has_run_out_is_refused_where_that_does_no_harm() {
     let config = Served::config(&served.cluster);
     check(&config).unwrap();
     served.authority.sign(&certificate, &key, 2021);
-    for refused in [check(&config), served.daemon.renew_certificate()] {
+    for refused in [check(&config), served.daemon.reload_certificate()] {
         let refused = refused.unwrap_err().to_string();
-        assert!(refused.contains("http.pem ran out ") && refused.contains(" days ago"), "{refused}");
+        assert!(refused.contains("http.pem expired ") && refused.contains(" days ago"), "{refused}");
     }
     let client = served.client(&served.authority, TOKEN);
     assert_eq!(client.get("/elections").await.status, 200);

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use suffrage::{Fenced, Stale};
+use suffrage::{Fenced, StaleToken};
 use suffrage_testbed::Host;
 
 use crate::network_faults::history::{Deed, Event};
@@ -104,7 +104,7 @@ impl Registers {
         }
     }
 
-    fn ask_fenced(&self, event: Event) -> Result<u64, Stale> {
+    fn ask_fenced(&self, event: Event) -> Result<u64, StaleToken> {
         let mut both = self.both();
         let answer = both.fenced.update(event.token, |held| held.apply(event));
         if answer.is_err() {
@@ -163,8 +163,8 @@ mod tests {
         assert_eq!(ask("fenced begin 3 1"), Ok(0));
         assert_eq!(ask("fenced write 3 1 1"), Ok(1));
         assert_eq!(ask("fenced begin 5 2"), Ok(1));
-        assert_eq!(ask("fenced write 3 1 2"), Err(Stale { token: 3, greatest: 5 }));
-        assert_eq!(ask("fenced begin 4 9"), Err(Stale { token: 4, greatest: 5 }));
+        assert_eq!(ask("fenced write 3 1 2"), Err(StaleToken { token: 3, greatest: 5 }));
+        assert_eq!(ask("fenced begin 4 9"), Err(StaleToken { token: 4, greatest: 5 }));
         assert_eq!(ask("fenced write 5 2 2"), Ok(2));
         let taken: Vec<(u64, bool)> =
             registers.fenced().iter().map(|event| (event.token, event.taken)).collect();

@@ -32,7 +32,7 @@ fn configurations_of_the_documents_pass_the_check() {
         fs::write(file("suffrage.toml"), moved).unwrap();
         let ran = run(&format!("suffrage config check --config {here}/suffrage.toml"));
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{configuration}");
-        assert!(ran.out.starts_with("fine: node "), "{}", ran.out);
+        assert!(ran.out.starts_with("valid: node "), "{}", ran.out);
     }
     fs::remove_dir_all(folder).unwrap();
 }

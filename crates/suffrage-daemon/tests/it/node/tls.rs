@@ -108,18 +108,18 @@ fn the_commands_ask_over_tls_whom_they_are_told_to_trust() {
     let served = Served::start("https", &Authority::new("ours"));
     assert_eq!(served.told(), "READY=1");
     let nobody = served.ask("leader x", "https", "ca.pem");
-    assert_eq!((nobody.code, nobody.out.as_str()), (1, "nobody leads x\n"), "{}", nobody.err);
+    assert_eq!((nobody.code, nobody.out.as_str()), (1, "x has no leader\n"), "{}", nobody.err);
     fs::write(served.folder.join("other.pem"), Authority::new("another's").pem()).unwrap();
     let stranger = served.ask("leader x", "https", "other.pem");
     assert_eq!(stranger.code, 3, "{}", stranger.err);
-    assert!(stranger.err.contains("nobody in the file of --ca has signed"), "{}", stranger.err);
+    assert!(stranger.err.contains("no authority in the file of --ca has signed"), "{}", stranger.err);
     let missing = served.ask("leader x", "https", "");
     assert!(missing.code == 2 && missing.err.contains("--ca: is missing"), "{}", missing.err);
     let plain = served.ask("leader x", "http", "");
-    assert!(plain.code != 0 && plain.err.contains("ask https:// instead"), "{}", plain.err);
+    assert!(plain.code != 0 && plain.err.contains("use https:// instead"), "{}", plain.err);
     assert!(!plain.err.contains("NAME"), "{}", plain.err);
     let rubbish = served.ask("leader x", "https", "token");
-    assert!(rubbish.code == 2 && rubbish.err.contains("holds no certificate"), "{}", rubbish.err);
+    assert!(rubbish.code == 2 && rubbish.err.contains("contains no certificate"), "{}", rubbish.err);
     // Long answers as well: an event, as soon as there is one.
     let mut watch = Command::new(env!("CARGO_BIN_EXE_suffrage"))
         .args(["watch", "x"])
@@ -131,7 +131,7 @@ fn the_commands_ask_over_tls_whom_they_are_told_to_trust() {
         .unwrap();
     let mut line = String::new();
     BufReader::new(watch.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert_eq!(line, "nobody leads x\n");
+    assert_eq!(line, "x has no leader\n");
     kill_process(Pid::from_child(&served.process), Signal::TERM).unwrap();
     assert_eq!(served.told(), "STOPPING=1");
     assert_eq!(watch.wait().unwrap().code(), Some(3), "there is nobody to be asked any more");
@@ -157,22 +157,22 @@ fn a_hangup_has_certificate_and_token_read_again() {
     // What cannot be used is said, with the file, and changes nothing.
     next.sign(&path("node.pem"), &path("node.key"), 2021);
     served.hang_up();
-    soon(|| served.log().contains("node.pem ran out ").then_some(()));
+    soon(|| served.log().contains("node.pem expired ").then_some(()));
     let check = run(&format!("suffrage config check --config {}", path("suffrage.toml").display()));
-    assert!(check.code == 1 && check.err.contains("node.pem ran out "), "{}", check.err);
+    assert!(check.code == 1 && check.err.contains("node.pem expired "), "{}", check.err);
     assert!(check.err.contains("suffrage.toml:7: http-cert: "), "{}", check.err);
     fs::write(path("node.pem"), "rubbish").unwrap();
     served.hang_up();
-    soon(|| served.log().contains("node.pem holds no certificate").then_some(()));
+    soon(|| served.log().contains("node.pem contains no certificate").then_some(()));
     assert_eq!(served.ask("elections", "https", "next.pem").code, 0);
     // A token is revoked all the same.
     secret(&path("token"), "a-third-horse-battery\n");
     served.hang_up();
     assert_eq!(served.ask("elections", "https", "next.pem").code, 0, "the new one is known");
-    soon(|| served.log().contains("the old certificate of HTTP stays in use").then_some(()));
+    soon(|| served.log().contains("the old HTTP certificate stays in use").then_some(()));
     fs::write(path("token"), "short").unwrap();
     served.hang_up();
-    soon(|| served.log().contains("the old token of HTTP stays in use").then_some(()));
+    soon(|| served.log().contains("the old HTTP token stays in use").then_some(()));
     assert!(!served.log().contains("horse"), "secrets are not logged");
 }
 
