@@ -128,7 +128,10 @@ mod tests {
             assert!(crate::root().join(core).is_dir(), "there is no {core}");
         }
         let import = concat!("use suffrage", "_net::Key;\n");
-        assert_eq!(complaints_about("crates/suffrage/examples/x.rs", &format!("//! Fine.\n{import}")).len(), 1);
+        assert_eq!(
+            complaints_about("crates/suffrage/examples/x.rs", &format!("//! Fine.\n{import}")).len(),
+            1
+        );
         assert_eq!(complaints_about(core, "fn x() {}\n").len(), 1);
         assert_eq!(complaints_about(core, &format!("//! Long.{}", "\n".repeat(900))).len(), 1);
     }

@@ -76,7 +76,12 @@ fn command(name: &'static str, about: &'static str, example: &'static str) -> Co
                 .action(ArgAction::SetTrue)
                 .help("Sends the token to another machine with http://, because a proxy or tunnel encrypts"),
         )
-        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints the response of the node as JSON"))
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .help("Prints the response of the node as JSON"),
+        )
         .after_help(format!("Examples:\n  {example}\n\n{SETTINGS}\n\n{CODES}"))
 }
 

@@ -51,9 +51,13 @@ pub(crate) fn command() -> Command {
             "Creates the data folder: only for a voter that has never voted. A voter that has lost its data \
              folder needs another id",
         ))
-        .arg(Arg::new("init").long("init").action(ArgAction::SetTrue).conflicts_with("new").help(
-            "Only creates the data folder: for services, whose command line is always the same",
-        ))
+        .arg(
+            Arg::new("init")
+                .long("init")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("new")
+                .help("Only creates the data folder: for services, whose command line is always the same"),
+        )
         .after_help(EXAMPLES)
 }
 

@@ -20,7 +20,9 @@ pub(crate) fn address(text: &str) -> Result<String, String> {
     let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     match host.filter(|host| !host.is_empty() && !host.contains(' ')) {
         Some(_) => Ok(text.trim_end_matches('/').to_string()),
-        None => Err(format!("`{text}` is not the address of a node; an address is like http://127.0.0.1:7480")),
+        None => {
+            Err(format!("`{text}` is not the address of a node; an address is like http://127.0.0.1:7480"))
+        }
     }
 }
 
@@ -43,7 +45,11 @@ pub(crate) fn authorities(path: &str) -> Result<Authorities, String> {
             found.push(certificate);
         }
     }
-    if found.is_empty() { Err(format!("{path} contains no certificate in PEM")) } else { Ok(Authorities(found)) }
+    if found.is_empty() {
+        Err(format!("{path} contains no certificate in PEM"))
+    } else {
+        Ok(Authorities(found))
+    }
 }
 
 /// The certificates of trusted authorities.
@@ -88,7 +94,9 @@ impl Answer {
             200..=299 => Ok(self.body),
             400 => Err(refused(sentence())),
             401 => Err(Error::flag("token-file", sentence())),
-            status => Err(Error::Unreachable(format!("the node answered with status {status}: {}", sentence()))),
+            status => {
+                Err(Error::Unreachable(format!("the node answered with status {status}: {}", sentence())))
+            }
         }
     }
 }

@@ -82,7 +82,8 @@ impl Token {
         let bytes = read_secret(path)?;
         let token = bytes.trim_ascii();
         if token.len() < 16 || !token.iter().all(u8::is_ascii_graphic) {
-            let reason = "contains no token: write one line of at least 16 letters, digits or signs".to_string();
+            let reason =
+                "contains no token: write one line of at least 16 letters, digits or signs".to_string();
             return Err(Error::Credential { path: path.to_path_buf(), reason });
         }
         Ok(Token(Zeroizing::new(token.to_vec())))

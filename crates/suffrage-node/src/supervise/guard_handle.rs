@@ -36,12 +36,12 @@ pub struct Limits {
     pub kill_at: Time,
 }
 
-/// How a command has ended.
+/// The exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandExit {
-    /// By itself, with this code.
+    /// The command exited with this code.
     Exited(u8),
-    /// By a signal of this number.
+    /// The command was killed by the signal of this number.
     Killed(i32),
 }
 

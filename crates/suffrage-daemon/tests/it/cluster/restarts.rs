@@ -9,7 +9,7 @@ use crate::cluster::support::{Cluster, WORK, alone};
 /// Three nodes that all stand, and who leads, with which token.
 fn all_stand(new: bool, cluster: &mut Cluster) {
     for place in 0..3 {
-        let flags = ["--stand", "test", "--new"];
+        let flags = ["--campaign", "test", "--new"];
         cluster.start_voter(place, if new { &flags } else { &flags[..2] });
     }
 }

@@ -43,7 +43,7 @@ fn a_voter_with_a_full_disk_says_so_grants_nothing_and_goes_on_when_there_is_roo
     // That a lease may be so long has to be saved before it is granted. The other two are enough.
     assert!(campaign(&cluster, "while", "10s", "30s"));
     let said = cluster.await_log(1, from, "ERROR");
-    for what in ["stands still until it can save its state", "voter.state", "No space left on device"] {
+    for what in ["is suspended until it can save its state", "voter.state", "No space left on device"] {
         assert!(said.contains(what), "{said}");
     }
     assert_eq!(cluster.get(1, "liveness").unwrap().0, 200, "to restart it would not help");
@@ -55,7 +55,7 @@ fn a_voter_with_a_full_disk_says_so_grants_nothing_and_goes_on_when_there_is_roo
     assert_eq!(fs::read(state(&cluster)).unwrap(), saved);
     assert!(!state(&cluster).with_extension("state.new").exists(), "half a state is left");
     disk.free().unwrap();
-    cluster.await_log(1, from, "this node goes on");
+    cluster.await_log(1, from, "this node continues");
     until("two of three elect", || campaign(&cluster, "after", "10s", "10s").then_some(()));
     assert_ne!(fs::read(state(&cluster)).unwrap(), saved);
     until("it is ready", || cluster.get(1, "readiness").filter(|(status, _)| *status == 200));
