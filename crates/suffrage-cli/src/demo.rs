@@ -103,9 +103,9 @@ pub fn execute(
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
     let stop = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&stop);
+    let stopped = Arc::clone(&stop);
     // If the handler cannot be set, a signal ends the program and its nodes at once.
-    let _ = ctrlc::set_handler(move || told.store(true, Ordering::Relaxed));
+    let _ = ctrlc::set_handler(move || stopped.store(true, Ordering::Relaxed));
     let mut demo = Demo::start(kind, nodes, console)?;
     let mut step = Step::FirstElection;
     while !stop.load(Ordering::Relaxed) {

@@ -133,8 +133,8 @@ fn setting<T: Clone + Send + Sync + 'static>(
     variable: &str,
     read: fn(&str) -> Result<T, String>,
 ) -> Result<Option<T>, Error> {
-    if let Some(said) = matches.get_one::<T>(flag) {
-        return Ok(Some(said.clone()));
+    if let Some(value) = matches.get_one::<T>(flag) {
+        return Ok(Some(value.clone()));
     }
     let wrong = |reason| Error::Flag { flag: variable.to_string(), reason };
     std::env::var(variable).ok().map(|text| read(&text).map_err(wrong)).transpose()
@@ -147,7 +147,7 @@ struct Session<'a, 'c> {
 }
 
 impl Session<'_, '_> {
-    fn say(&mut self, answer: &Value, text: &str) -> Result<(), Error> {
+    fn print(&mut self, answer: &Value, text: &str) -> Result<(), Error> {
         let text = if self.json { answer.to_string() } else { text.to_string() };
         writeln!(self.console.out, "{text}")?;
         Ok(self.console.out.flush()?)
@@ -158,14 +158,14 @@ impl Session<'_, '_> {
     }
 
     fn leader(&mut self, name: &str) -> Result<u8, Error> {
-        let told = self.election(name)?;
-        self.say(&told, &leader(name, &told))?;
-        Ok(u8::from(told["leader"].is_null()))
+        let body = self.election(name)?;
+        self.print(&body, &leader(name, &body))?;
+        Ok(u8::from(body["leader"].is_null()))
     }
 
     fn status(&mut self, name: &str, with_history: bool) -> Result<u8, Error> {
-        let mut told = self.election(name)?;
-        let mut text = format!("{}\nnode {}: {}", leader(name, &told), told["node"], plain(&told["why"]));
+        let mut body = self.election(name)?;
+        let mut text = format!("{}\nnode {}: {}", leader(name, &body), body["node"], plain(&body["why"]));
         if with_history {
             let history = self.node.get(&format!("/elections/{}/history", http::encoded(name)))?.good()?;
             for change in history["history"].as_array().into_iter().flatten() {
@@ -175,22 +175,22 @@ impl Session<'_, '_> {
                     None => format!("\n{ago} ago: no leader"),
                 };
             }
-            told["history"] = history["history"].clone();
+            body["history"] = history["history"].clone();
         }
-        self.say(&told, &text)?;
-        Ok(u8::from(told["leader"].is_null()))
+        self.print(&body, &text)?;
+        Ok(u8::from(body["leader"].is_null()))
     }
 
     fn why(&mut self, name: &str) -> Result<u8, Error> {
-        let told = self.election(name)?;
-        self.say(&told, &format!("node {}: {}", told["node"], plain(&told["why"])))?;
-        Ok(u8::from(told["lease_remaining_ms"].is_null()))
+        let body = self.election(name)?;
+        self.print(&body, &format!("node {}: {}", body["node"], plain(&body["why"])))?;
+        Ok(u8::from(body["lease_remaining_ms"].is_null()))
     }
 
     fn elections(&mut self) -> Result<u8, Error> {
-        let told = self.node.get("/elections")?.good()?;
+        let body = self.node.get("/elections")?.good()?;
         let mut rows = vec![["election", "leader", "token", "for"].map(String::from).to_vec()];
-        for election in told["elections"].as_array().into_iter().flatten() {
+        for election in body["elections"].as_array().into_iter().flatten() {
             let or_dash = |value: &Value| value.as_u64().map_or("-".to_string(), |id| id.to_string());
             rows.push(vec![
                 plain(&election["election"]),
@@ -200,7 +200,7 @@ impl Session<'_, '_> {
             ]);
         }
         let text = text::columns(&rows);
-        self.say(&told, text.trim_end())?;
+        self.print(&body, text.trim_end())?;
         Ok(0)
     }
 
@@ -209,43 +209,43 @@ impl Session<'_, '_> {
         let events = self.node.events(&format!("/elections/{}/observe", http::encoded(name)))?;
         for event in events {
             let event = event?;
-            self.say(&event, &leader(name, &event))?;
+            self.print(&event, &leader(name, &event))?;
         }
         Err(Error::Unreachable("the node has closed the stream of events".to_string()))
     }
 
-    fn hand_over(&mut self, name: &str, verb: &str, said: &Value) -> Result<u8, Error> {
+    fn hand_over(&mut self, name: &str, verb: &str, request: &Value) -> Result<u8, Error> {
         let path = format!("/elections/{}/{verb}", http::encoded(name));
-        let Answer { status, body } = self.node.post(&path, said)?;
+        let Answer { status, body } = self.node.post(&path, request)?;
         if status == 409 {
-            self.say(&body, &plain(&body["error"]))?;
+            self.print(&body, &plain(&body["error"]))?;
             return Ok(1);
         }
-        let told = Answer { status, body }.good()?;
-        let text = match (told["leader"].as_u64(), told["within_ms"].as_u64()) {
+        let body = Answer { status, body }.good()?;
+        let text = match (body["leader"].as_u64(), body["within_ms"].as_u64()) {
             (Some(next), _) => {
-                let took = told["took_ms"].as_f64().unwrap_or_default();
+                let took = body["took_ms"].as_f64().unwrap_or_default();
                 format!(
                     "{name} is handed over: node {next} leads, with token {}, after {took:.1} ms",
-                    told["token"]
+                    body["token"]
                 )
             }
             (None, Some(0) | None) => format!("{name} is handed over; no node leads yet"),
             (None, Some(_)) => {
-                let within = duration(&told["within_ms"]);
+                let within = duration(&body["within_ms"]);
                 format!("{name} is handed over when its client has resigned, in {within} at the latest")
             }
         };
-        self.say(&told, &text)?;
+        self.print(&body, &text)?;
         Ok(0)
     }
 }
 
 /// A sentence about the leader.
-fn leader(name: &str, told: &Value) -> String {
-    let time = duration(&told["since_ms"]);
-    match told["leader"].as_u64() {
-        Some(leader) => format!("node {leader} leads {name}, with token {}, for {time}", told["token"]),
+fn leader(name: &str, body: &Value) -> String {
+    let time = duration(&body["since_ms"]);
+    match body["leader"].as_u64() {
+        Some(leader) => format!("node {leader} leads {name}, with token {}, for {time}", body["token"]),
         None => format!("{name} has no leader"),
     }
 }

@@ -250,10 +250,10 @@ impl Http {
             ttl: config.ttl,
             credentials: in_use.clone(),
         };
-        let (limits, (shut_down, told)) = (Limits::of_this_process(), watch::channel(false));
+        let (limits, (shut_down, shutdown)) = (Limits::of_this_process(), watch::channel(false));
         let server = match encrypted {
-            true => tokio::spawn(serve(Tls::new(listener, in_use), http::router(app), limits, told)),
-            false => tokio::spawn(serve(listener, http::router(app), limits, told)),
+            true => tokio::spawn(serve(Tls::new(listener, in_use), http::router(app), limits, shutdown)),
+            false => tokio::spawn(serve(listener, http::router(app), limits, shutdown)),
         };
         Ok(Http { address, credentials, shut_down, server })
     }

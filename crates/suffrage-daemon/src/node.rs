@@ -95,8 +95,8 @@ fn sentence(text: &str) -> String {
 }
 
 fn read(matches: &ArgMatches) -> Result<Config, Error> {
-    let said = matches.get_one::<PathBuf>("config").cloned();
-    let path = said.or_else(|| std::env::var_os("SUFFRAGE_CONFIG").map(PathBuf::from));
+    let flag = matches.get_one::<PathBuf>("config").cloned();
+    let path = flag.or_else(|| std::env::var_os("SUFFRAGE_CONFIG").map(PathBuf::from));
     let text = match &path {
         Some(path) => {
             let text = std::fs::read_to_string(path);
@@ -135,8 +135,8 @@ pub(crate) fn check(matches: &ArgMatches, console: &mut Console<'_>) -> Result<u
     let http = config.http.map_or("off".to_string(), |address| format!("{scheme}://{address}"));
     let (id, votes) = (config.id, config.votes());
     if matches.get_flag("json") {
-        let said = json!({ "id": id.0, "votes": votes, "voters": voters, "http": http });
-        writeln!(console.out, "{said}")?;
+        let body = json!({ "id": id.0, "votes": votes, "voters": voters, "http": http });
+        writeln!(console.out, "{body}")?;
     } else {
         let votes = if votes { "votes" } else { "does not vote" };
         let voters = voters.join(", ");

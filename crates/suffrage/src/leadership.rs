@@ -30,7 +30,7 @@ impl LeaseSlot {
     }
 
     /// Ends this lease and hands over, to a given node or to the next candidate. If the lease has left the slot before,
-    /// another leadership of this program may hold the next lease, and the node is told nothing. The lock orders the
+    /// another leadership of this program may hold the next lease, and the node gets no command. The lock orders the
     /// commands of this leadership before those of the next one.
     fn end(&self, lease: &Arc<HeldLease>, participation: &Participation, to: Option<NodeId>) {
         let mut slot = self.lock();

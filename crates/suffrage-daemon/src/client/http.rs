@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn an_error_is_attributed_to_the_argument_that_it_names() {
-        for (sentence, told) in [
+        for (sentence, expected) in [
             ("the name of an election must have", "NAME: the name of an election must have"),
             ("to: 1 is this node itself", "--to: 1 is this node itself"),
             ("this server uses TLS", "this server uses TLS"),
@@ -231,7 +231,7 @@ mod tests {
                 Error::Usage(text) => text,
                 other => panic!("{other:?}"),
             };
-            assert_eq!(found, told);
+            assert_eq!(found, expected);
         }
     }
 }

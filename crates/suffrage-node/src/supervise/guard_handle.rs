@@ -30,9 +30,9 @@ pub struct Spec {
 /// The deadlines of a command, by CLOCK_BOOTTIME.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// When the stop signal is sent.
+    /// The time of the stop signal.
     pub stop_at: Time,
-    /// When SIGKILL is sent at the latest.
+    /// The latest time of SIGKILL.
     pub kill_at: Time,
 }
 
@@ -118,7 +118,7 @@ impl GuardHandle {
     }
 
     /// Writes an order without waiting. A guard that does not read is stopped (SIGSTOP), and acts by its deadlines
-    /// when it goes on.
+    /// when it continues.
     fn order(&mut self, line: &str) {
         _ = self.control.try_write(format!("{line}\n").as_bytes());
     }

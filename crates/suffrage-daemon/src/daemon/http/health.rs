@@ -189,7 +189,7 @@ pub(super) mod tests {
 
         fn save(&mut self, _: &Saved) -> Result<(), Error> {
             match self {
-                Disk::Slow(told) => told.recv().unwrap_or(Ok(())),
+                Disk::Slow(results) => results.recv().unwrap_or(Ok(())),
                 _ => Ok(()),
             }
         }
@@ -222,8 +222,8 @@ pub(super) mod tests {
     /// The disk neither writes nor fails: the task waits for it.
     #[tokio::test]
     async fn a_stuck_node_is_not_alive_until_it_continues() {
-        let (clock, (disk, told)) = (ManualClock::new(), mpsc::channel());
-        let app = app(&clock, Disk::Slow(told), 1).await;
+        let (clock, (disk, results)) = (ManualClock::new(), mpsc::channel());
+        let app = app(&clock, Disk::Slow(results), 1).await;
         clock.advance(STALE - Span::from_nanos(1));
         assert_eq!(liveness(State(app.clone())).await.status(), 200);
         clock.advance(Span::from_nanos(1));
@@ -244,8 +244,8 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn a_node_that_cannot_save_is_alive_and_not_ready() {
-        let (clock, (disk, told)) = (ManualClock::new(), mpsc::channel());
-        let app = app(&clock, Disk::Slow(told), 1).await;
+        let (clock, (disk, results)) = (ManualClock::new(), mpsc::channel());
+        let app = app(&clock, Disk::Slow(results), 1).await;
         clock.advance(STALE * 2);
         until(&app, 503).await;
         disk.send(Err(Error::Failed("no space".to_string()))).unwrap();

@@ -222,10 +222,10 @@ mod tests {
     fn a_suspended_node_has_the_metrics_that_need_no_answer() {
         let (storage_failing, certificate_end) = (true, Some(4_102_444_800));
         let sample = Sample { storage_failing, certificate_end, traffic: Snapshot::default(), node: None };
-        let told = text(&sample);
-        assert!(told.contains("suffrage_up 0\n") && told.contains("suffrage_storage_failing 1\n"), "{told}");
-        assert!(told.contains("certificate_expiration_timestamp_seconds 4102444800\n"), "{told}");
-        assert!(told.contains("suffrage_datagrams_total") && !told.contains("suffrage_elections"), "{told}");
+        let page = text(&sample);
+        assert!(page.contains("suffrage_up 0\n") && page.contains("suffrage_storage_failing 1\n"), "{page}");
+        assert!(page.contains("certificate_expiration_timestamp_seconds 4102444800\n"), "{page}");
+        assert!(page.contains("suffrage_datagrams_total") && !page.contains("suffrage_elections"), "{page}");
     }
 
     /// The node answers the first query and is stuck before the second.
@@ -234,16 +234,16 @@ mod tests {
         let clock = ManualClock::new();
         let app = app(&clock, Disk::Good, 1).await;
         app.node.metrics().await.unwrap();
-        let mut told = pin!(metrics(State(app.clone())));
-        assert!(poll_fn(|context| Poll::Ready(told.as_mut().poll(context))).await.is_pending());
+        let mut page = pin!(metrics(State(app.clone())));
+        assert!(poll_fn(|context| Poll::Ready(page.as_mut().poll(context))).await.is_pending());
         // The node answers in order: the question before this one has been answered as well.
         app.node.metrics().await.unwrap();
-        // Nothing else comes round between this and that: there is one thread.
+        // The runtime has one thread: no other task runs before the clock advances.
         clock.advance(STALE);
-        let told = told.await;
-        assert_eq!(told.status(), 200);
-        let told = axum::body::to_bytes(told.into_body(), 100_000).await.unwrap();
-        let told = str::from_utf8(&told).unwrap();
-        assert!(told.contains("suffrage_up 0\n") && told.contains("suffrage_datagrams_total"), "{told}");
+        let page = page.await;
+        assert_eq!(page.status(), 200);
+        let page = axum::body::to_bytes(page.into_body(), 100_000).await.unwrap();
+        let page = str::from_utf8(&page).unwrap();
+        assert!(page.contains("suffrage_up 0\n") && page.contains("suffrage_datagrams_total"), "{page}");
     }
 }
