@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_of_a_lease_is_news_only_without_an_announcement() {
+    fn the_end_of_a_lease_is_an_event_only_without_an_announcement() {
         let mut out = Output::new(1_200, 1);
         let mut turn = Turn { me: NodeId(1), now: Time::ZERO, out: &mut out };
         let end = Time::from_nanos(7);

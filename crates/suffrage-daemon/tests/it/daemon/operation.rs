@@ -1,4 +1,4 @@
-//! What operators, probes and Prometheus ask; starting and stopping.
+//! Health checks, metrics, starts and stops.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,11 +12,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use crate::daemon::{Cluster, LONG, WAIT, soon, until};
 
 #[tokio::test]
-async fn health_is_told_by_status_codes_to_get_head_and_options() {
+async fn health_checks_answer_get_head_and_options_with_status_codes() {
     let cluster = Cluster::start().await;
     assert_eq!(cluster.client(1).get("/leader").await.status, 503, "there is nothing to lead");
     cluster.client(1).campaign("x", LONG, WAIT).await.leads();
-    // Somebody mistypes a name: what is only asked about is not what is meant by those who name none.
+    // A query with a mistyped name does not count as an election of this node.
     cluster.client(1).get("/elections/xx").await;
     cluster.client(2).get("/elections/x").await;
     let codes = [
@@ -38,12 +38,12 @@ async fn health_is_told_by_status_codes_to_get_head_and_options() {
             assert_eq!(answer.body.is_empty(), method == "HEAD");
         }
     }
-    // Once the voters have been heard, all are ready: leaders and others.
+    // All nodes are ready when a majority has answered, whether they lead or not.
     for node in 1..=3 {
         until(async || cluster.client(node).get("/readiness").await.status == 200).await;
         assert_eq!(cluster.client(node).ask("HEAD", "/health", "").await.status, 200);
     }
-    // To ask is to begin nothing: nobody bears a token for this.
+    // Health checks change nothing: they need no token.
     for path in ["/leader?election=fresh", "/primary?election=fresh", "/replica?election=fresh"] {
         let answer = cluster.client(1).get(path).await;
         assert_eq!(answer.json(), json!({ "leads": false }), "and nothing else is told");
@@ -60,9 +60,9 @@ async fn health_is_told_by_status_codes_to_get_head_and_options() {
 }
 
 #[tokio::test]
-async fn one_without_a_majority_is_alive_but_not_ready() {
+async fn a_node_without_a_majority_is_alive_but_not_ready() {
     let mut cluster = Cluster::start().await;
-    // Nobody wants anything of them, and still each hears the others, again and again.
+    // Without clients, each node still polls the others periodically.
     for id in 1..=3 {
         for other in [1, 2, 3] {
             let node = cluster.daemon(id).node();
@@ -80,7 +80,7 @@ async fn one_without_a_majority_is_alive_but_not_ready() {
     }
     cluster.daemons[1].take().unwrap().stop().await;
     cluster.daemons[2].take().unwrap().stop().await;
-    // What was heard before counts for ten seconds.
+    // Earlier replies count for 10 s.
     until(async || {
         let answer = cluster.client(1).get("/readiness").await;
         answer.status == 503 && {
@@ -94,14 +94,14 @@ async fn one_without_a_majority_is_alive_but_not_ready() {
     assert_eq!(cluster.client(1).get("/health").await.status, 503);
 }
 
-/// What this voter granted before may be in use: it does not vote yet, and a rolling update is not to go on.
+/// A restarted voter does not vote while its old grants may be in use: a rolling update must wait.
 #[tokio::test]
-async fn one_that_has_restarted_is_ready_when_it_votes_and_so_are_all_if_all_have() {
+async fn a_restarted_voter_is_ready_when_it_votes() {
     let mut cluster = Cluster::start().await;
     let silence = Duration::from_secs(4);
     let (_, session) = cluster.client(1).campaign("x", "4s", WAIT).await.leads();
     assert_eq!(cluster.client(1).say("x", "resign", &session).await.status, 200);
-    // From now on each voter knows that it has granted a lease this long.
+    // Each voter has now saved that it granted a lease of this length.
     for restarted in [vec![1], vec![1, 2, 3]] {
         for id in &restarted {
             soon(cluster.daemons[id - 1].take().unwrap().stop()).await;
@@ -121,15 +121,15 @@ async fn one_that_has_restarted_is_ready_when_it_votes_and_so_are_all_if_all_hav
                 answer.status == 200
             })
             .await;
-            // Not before; later it may be.
+            // Not earlier. Later is allowed.
             assert!(began.elapsed() >= silence, "node {id} after {:?}", began.elapsed());
         }
     }
 }
 
-/// Nobody holds a connection for nothing; who follows an election holds it for something.
+/// Idle connections are closed; streams of events are not.
 #[tokio::test]
-async fn those_who_connect_and_ask_nothing_are_sent_away() {
+async fn idle_connections_are_closed() {
     let cluster = Cluster::start().await;
     let client = cluster.client(1);
     let mut events = client.observe("x").await;
@@ -143,7 +143,7 @@ async fn those_who_connect_and_ask_nothing_are_sent_away() {
     assert_eq!(events.next().await.unwrap()["leader"], 1);
 }
 
-/// The lines of the text format: a name, labels if there are any, and a number.
+/// The lines of the text format: a name, optional labels, and a number.
 fn parse(text: &str) -> BTreeMap<String, f64> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines
@@ -158,7 +158,7 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
 }
 
 #[tokio::test]
-async fn figures_are_told_as_prometheus_reads_them() {
+async fn metrics_have_the_format_of_prometheus() {
     let cluster = Cluster::start().await;
     let client = cluster.client(1);
     let (token, session) = client.campaign("x", "3s", WAIT).await.leads();
@@ -207,7 +207,7 @@ async fn figures_are_told_as_prometheus_reads_them() {
 }
 
 #[tokio::test]
-async fn the_description_is_served_and_what_is_not_there_is_said_not_to_be() {
+async fn the_openapi_description_is_served_and_unknown_paths_are_not_found() {
     let cluster = Cluster::start().await;
     let client = cluster.client(1);
     let document = client.get("/openapi.json").await;
@@ -240,10 +240,10 @@ async fn the_description_is_served_and_what_is_not_there_is_said_not_to_be() {
     assert_eq!(client.post("/elections/x/renew", json!({})).await.status, 400);
 }
 
-/// A daemon that stops tells its client at the next renewal, and hands over when that has resigned: long before
-/// the lease is over.
+/// A daemon that stops revokes the lease at the next renewal of its client, and hands over when the client has resigned,
+/// long before the lease ends.
 #[tokio::test]
-async fn to_stop_is_to_hand_over_first() {
+async fn a_daemon_that_stops_hands_over_first() {
     let mut cluster = Cluster::start().await;
     let one = cluster.client(1);
     let (token, session) = one.campaign("x", LONG, WAIT).await.leads();
@@ -264,9 +264,9 @@ async fn to_stop_is_to_hand_over_first() {
     soon(async { while events.next().await.is_some() {} }).await;
 }
 
-/// Of a client that is gone, nothing is known: it may lead until the end of what it was promised.
+/// A client that does not answer may lead until its lease ends.
 #[tokio::test]
-async fn a_client_that_says_nothing_keeps_what_it_was_promised_also_when_the_daemon_stops() {
+async fn a_silent_client_keeps_its_lease_when_the_daemon_stops() {
     let mut cluster = Cluster::start().await;
     let sent = Instant::now();
     let led = cluster.client(1).campaign("x", "2s", "10s").await;
@@ -277,15 +277,15 @@ async fn a_client_that_says_nothing_keeps_what_it_was_promised_also_when_the_dae
     });
     cluster.queued("x", [2]).await;
     soon(cluster.daemons[0].take().unwrap().stop()).await;
-    // Not before; later it may be.
+    // Not earlier. Later is allowed.
     assert!(sent.elapsed() > promised, "{:?}", sent.elapsed());
     soon(next).await.unwrap().leads();
 }
 
-/// The steps of a rotation, as they are written down at `Keyring`: nobody is unheard for a moment. After every step
-/// each node leads another election once: that takes messages from all to all.
+/// The steps of a key rotation, as documented at `Keyring`. After every step each node leads another election once, which
+/// takes messages between all nodes.
 #[tokio::test]
-async fn keys_are_replaced_while_the_cluster_goes_on() {
+async fn keys_are_rotated_without_interruption() {
     let cluster = Cluster::start().await;
     let client = cluster.client(1);
     let (token, session) = client.campaign("x", LONG, WAIT).await.leads();
@@ -305,20 +305,20 @@ async fn keys_are_replaced_while_the_cluster_goes_on() {
     }
     let dropped = parse(&client.get("/metrics").await.body);
     assert_eq!(dropped["suffrage_datagrams_dropped_total{reason=\"unauthenticated\"}"], 0.0);
-    // What cannot be read is not used.
+    // An unreadable key file is not used.
     fs::write(cluster.keys(1), "rubbish").unwrap();
     assert!(cluster.daemon(1).rekey().is_err());
     assert_eq!(client.say("x", "renew", &session).await.leads().0, token);
 }
 
 #[tokio::test]
-async fn whoever_asks_must_bear_the_token_if_there_is_one() {
+async fn requests_need_the_token_if_one_is_set() {
     let cluster = Cluster::start().await;
     let path = cluster.folder().join("token");
     fs::write(&path, "correct-horse-battery").unwrap();
     use std::os::unix::fs::PermissionsExt as _;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-    // Not a voter: it needs no data.
+    // A node that does not vote needs no data folder.
     fs::copy(cluster.keys(1), cluster.keys(4)).unwrap();
     let config = cluster.config(4, &[("http-token", path.to_str().unwrap())]);
     let daemon = suffrage_daemon::daemon::Daemon::start(&config, false).await.unwrap();
@@ -329,7 +329,7 @@ async fn whoever_asks_must_bear_the_token_if_there_is_one() {
     assert_eq!(client.campaign("x", "3s", "1s").await.status, 401);
     assert_eq!(client.get("/metrics").await.status, 401);
     assert_eq!(client.get("/liveness").await.status, 200, "probes bear none");
-    // But they have one answer and no connection: there are only so many.
+    // Unauthenticated clients get `Connection: close`.
     let probe = "GET /liveness HTTP/1.1\r\nHost: x\r\n";
     let bear = "Authorization: Bearer correct-horse-battery\r\n";
     for (headers, answers) in [("", 1), (bear, 2)] {
@@ -337,7 +337,7 @@ async fn whoever_asks_must_bear_the_token_if_there_is_one() {
         let last = format!("{probe}{headers}Connection: close\r\n\r\n");
         stream.write_all(format!("{probe}{headers}\r\n{last}").as_bytes()).await.unwrap();
         let mut text = String::new();
-        // One that is closed with something unread is reset.
+        // A connection that is closed with unread data is reset.
         _ = soon(stream.read_to_string(&mut text)).await;
         assert_eq!(text.matches("HTTP/1.1 200").count(), answers, "{text}");
     }
@@ -346,7 +346,7 @@ async fn whoever_asks_must_bear_the_token_if_there_is_one() {
     bearer.campaign("x", "3s", WAIT).await.leads();
     let wrong = client.with("Host: x\r\nAuthorization: Bearer correct-horse-batterx\r\n");
     assert_eq!(wrong.get("/elections").await.status, 401);
-    // A new token counts once it is read again.
+    // A new token is used after a reload.
     fs::write(&path, "another-horse-battery").unwrap();
     assert_eq!(bearer.get("/elections").await.status, 200);
     daemon.reload_token().unwrap();
@@ -356,14 +356,14 @@ async fn whoever_asks_must_bear_the_token_if_there_is_one() {
     fs::write(&path, "short").unwrap();
     let kept = daemon.reload_token().unwrap_err().to_string();
     assert!(kept.contains("contains no token") && renewed.get("/elections").await.status == 200, "{kept}");
-    // Without a token, only those who mean this machine are heard.
+    // Without a token, only localhost and IP addresses are accepted as Host.
     let rebound = cluster.client(1).with("Host: evil.example\r\n");
     assert_eq!(rebound.get("/elections").await.status, 421);
     soon(daemon.stop()).await;
 }
 
 #[tokio::test]
-async fn one_that_stops_is_not_ready_while_a_client_still_leads_by_it() {
+async fn a_stopping_daemon_is_not_ready_while_a_client_leads() {
     let mut cluster = Cluster::start().await;
     let client = cluster.client(2);
     let (_, session) = client.campaign("x", LONG, WAIT).await.leads();

@@ -1,4 +1,4 @@
-//! A node that serves HTTP with TLS, the commands that ask it, and what it tells the service manager.
+//! A node that serves HTTP with TLS, the commands that query it, and its notifications of the service manager.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -15,7 +15,7 @@ use suffrage_cli::testing::Ran;
 use crate::node::{folder, soon};
 use crate::run;
 
-/// One voter, which is its own majority, and what it tells the service manager.
+/// A cluster of one voter, and its notifications of the service manager.
 struct Served {
     folder: PathBuf,
     port: u16,
@@ -55,7 +55,7 @@ impl Served {
             .spawn()
             .unwrap();
         let mut served = Served { folder, port: 0, manager, process };
-        // The kernel chooses the port, and the node says which.
+        // The node binds port 0, and logs the address.
         served.port = soon(|| {
             let log = served.log();
             let (_, rest) = log.split_once("https://127.0.0.1:")?;
@@ -64,7 +64,7 @@ impl Served {
         served
     }
 
-    /// What the service manager is told next, but for that all is well.
+    /// The next notification, without those of the watchdog.
     fn told(&self) -> String {
         loop {
             let mut word = [0; 200];
@@ -104,7 +104,7 @@ impl Drop for Served {
 }
 
 #[test]
-fn the_commands_ask_over_tls_whom_they_are_told_to_trust() {
+fn commands_use_tls_with_the_given_authorities() {
     let served = Served::start("https", &Authority::new("ours"));
     assert_eq!(served.told(), "READY=1");
     let nobody = served.ask("leader x", "https", "ca.pem");
@@ -120,7 +120,7 @@ fn the_commands_ask_over_tls_whom_they_are_told_to_trust() {
     assert!(!plain.err.contains("NAME"), "{}", plain.err);
     let rubbish = served.ask("leader x", "https", "token");
     assert!(rubbish.code == 2 && rubbish.err.contains("contains no certificate"), "{}", rubbish.err);
-    // Long answers as well: an event, as soon as there is one.
+    // A stream delivers an event at once.
     let mut watch = Command::new(env!("CARGO_BIN_EXE_suffrage"))
         .args(["watch", "x"])
         .env("SUFFRAGE_NODE", format!("https://localhost:{}", served.port))
@@ -138,7 +138,7 @@ fn the_commands_ask_over_tls_whom_they_are_told_to_trust() {
 }
 
 #[test]
-fn a_hangup_has_certificate_and_token_read_again() {
+fn sighup_reloads_certificate_and_token() {
     let served = Served::start("rotate", &Authority::new("old"));
     assert_eq!(served.told(), "READY=1");
     let path = |name: &str| served.folder.join(name);
@@ -154,7 +154,7 @@ fn a_hangup_has_certificate_and_token_read_again() {
     served.hang_up();
     assert_eq!(served.ask("elections", "https", "ca.pem").code, 3);
     assert_eq!(served.ask("elections", "https", "next.pem").code, 0);
-    // What cannot be used is said, with the file, and changes nothing.
+    // An unusable file is logged, and changes nothing.
     next.sign(&path("node.pem"), &path("node.key"), 2021);
     served.hang_up();
     soon(|| served.log().contains("node.pem expired ").then_some(()));
@@ -165,7 +165,7 @@ fn a_hangup_has_certificate_and_token_read_again() {
     served.hang_up();
     soon(|| served.log().contains("node.pem contains no certificate").then_some(()));
     assert_eq!(served.ask("elections", "https", "next.pem").code, 0);
-    // A token is revoked all the same.
+    // The new token is used nevertheless.
     secret(&path("token"), "a-third-horse-battery\n");
     served.hang_up();
     assert_eq!(served.ask("elections", "https", "next.pem").code, 0, "the new one is known");
@@ -177,7 +177,7 @@ fn a_hangup_has_certificate_and_token_read_again() {
 }
 
 #[test]
-fn the_service_manager_hears_that_all_is_well() {
+fn the_service_manager_is_notified() {
     let served = Served::start("watchdog", &Authority::new("ours"));
     let mut word = [0; 200];
     let mut words = Vec::new();
