@@ -55,7 +55,7 @@ impl Cluster {
     fn prepare() -> Result<Cluster, String> {
         let folder = Folder::create("cluster")?;
         let keyring = Keyring::generate().map_err(|error| error.to_string())?;
-        keyring.create(&folder.path().join("keys")).map_err(|error| error.to_string())?;
+        keyring.create(folder.path().join("keys")).map_err(|error| error.to_string())?;
         let addresses = [(); 6].map(|()| suffrage_testbed::address());
         let (voters, http) = (addresses[..3].to_vec(), addresses[3..].to_vec());
         let nodes = vec![None, None, None];

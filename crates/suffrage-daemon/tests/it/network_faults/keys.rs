@@ -21,9 +21,9 @@ fn replace_the_key(cluster: &mut Cluster) {
                 _ => cluster.copy_keys(1, host),
             }
             cluster.node(host).signal(Signal::HUP);
-            cluster.await_log(host, from, "keys read; the first seals");
+            cluster.await_log(host, from, "keys reloaded; the first key seals");
             // The candidate polls its key file.
-            cluster.await_log(host, from, "has read its keys again");
+            cluster.await_log(host, from, "reloaded the keys");
             // Nodes with different key files open each other's datagrams.
             thread::sleep(Duration::from_millis(200));
         }
@@ -83,7 +83,7 @@ fn a_key_is_rotated_at_all_nodes_while_the_leader_keeps_the_lease() {
     let said = cluster.await_log(2, from, "the old keys stay in use");
     assert!(said.contains("line 1: a key is 64 hexadecimal digits") && !said.contains("rubbish"), "{said}");
     cluster.copy_keys(1, 2);
-    cluster.await_log(2, from, "has read its keys again");
+    cluster.await_log(2, from, "reloaded the keys");
     cluster.writes_on(leader, 10);
     // Datagrams sealed with the old key are dropped.
     cluster.candidates.clear();
