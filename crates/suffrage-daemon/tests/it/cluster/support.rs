@@ -56,7 +56,7 @@ impl Cluster {
         fs::create_dir(&folder).unwrap();
         let addresses: Vec<String> =
             (1..=3).map(|id| format!("{id}={}", suffrage_testbed::address())).collect();
-        Keyring::generate().unwrap().create(&folder.join("keys")).unwrap();
+        Keyring::generate().unwrap().create(folder.join("keys")).unwrap();
         Cluster {
             folder,
             addresses: addresses.join(","),
@@ -100,7 +100,7 @@ impl Cluster {
 
     /// A node in this process that does not vote.
     pub(crate) fn node(&self, id: u64) -> NodeBuilder {
-        let keyring = Keyring::load(&self.folder.join("keys")).unwrap();
+        let keyring = Keyring::load(self.folder.join("keys")).unwrap();
         let builder = Node::builder(id).key(keyring).longest_ttl(Duration::from_secs(3));
         self.addresses
             .split(',')
