@@ -218,7 +218,11 @@ fn commands_query_nodes_and_sighup_reloads_keys() {
     let long = cluster.ask(0, &format!("leader {}", "x".repeat(300)));
     assert!(long.code == 2 && long.err.starts_with("error: NAME: "), "{}", long.err);
     let itself = cluster.ask(0, "transfer x --to 1");
-    assert!(itself.code == 2 && itself.err.starts_with("error: --to: 1 is this node itself"), "{}", itself.err);
+    assert!(
+        itself.code == 2 && itself.err.starts_with("error: --to: 1 is this node itself"),
+        "{}",
+        itself.err
+    );
     cluster.signal(0, Signal::HUP);
     soon(|| fs::read_to_string(cluster.log(1)).unwrap().contains("keys reloaded").then_some(()));
     fs::write(cluster.folder.join("key"), "rubbish").unwrap();

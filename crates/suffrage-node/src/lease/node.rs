@@ -90,7 +90,7 @@ pub(super) enum ElectionCommand {
     /// An action of the engine.
     Act(Action),
     /// A participation has ended.
-    Leave { stands: bool },
+    Leave { candidate: bool },
 }
 
 /// A command of a handle.

@@ -72,7 +72,7 @@ pub struct Participation {
     pub(super) name: Name,
     pub(super) belief: watch::Receiver<Belief>,
     /// False for an observer.
-    pub(super) stands: bool,
+    pub(super) candidate: bool,
 }
 
 impl Participation {
@@ -120,7 +120,7 @@ impl Participation {
     /// Pins the lease that the node holds, and returns it. The node does not hand a pinned lease over to a candidate of
     /// greater rank. The lease stays pinned until it is released or [unpinned](Participation::unpin).
     pub async fn pin(&self) -> Result<Option<Lease>, Error> {
-        if self.stands { self.node.pin(self.name).await } else { Ok(None) }
+        if self.candidate { self.node.pin(self.name).await } else { Ok(None) }
     }
 
     /// Unpins the lease: the node hands over to candidates of greater rank again.
@@ -129,7 +129,7 @@ impl Participation {
     }
 
     fn tell(&self, action: Action) {
-        if self.stands {
+        if self.candidate {
             self.node.tell(self.name, ElectionCommand::Act(action));
         }
     }
@@ -137,7 +137,7 @@ impl Participation {
 
 impl Drop for Participation {
     fn drop(&mut self) {
-        self.node.tell(self.name, ElectionCommand::Leave { stands: self.stands });
+        self.node.tell(self.name, ElectionCommand::Leave { candidate: self.candidate });
     }
 }
 

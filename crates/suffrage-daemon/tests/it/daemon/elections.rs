@@ -121,9 +121,9 @@ async fn an_operator_revokes_a_lease_without_shortening_it() {
         async move { client.campaign("x", LONG, WAIT).await }
     });
     cluster.queued("x", [2]).await;
-    let recalled = one.post("/elections/x/resign", json!({})).await;
-    let within = recalled.json()["within_ms"].as_u64().unwrap();
-    assert!(recalled.status == 202 && (1..=50_000).contains(&within), "{recalled:?}");
+    let revoked = one.post("/elections/x/resign", json!({})).await;
+    let within = revoked.json()["within_ms"].as_u64().unwrap();
+    assert!(revoked.status == 202 && (1..=50_000).contains(&within), "{revoked:?}");
     let told = one.say("x", "renew", &session).await;
     assert_eq!((told.status, told.json()["reason"].as_str()), (409, Some("revoked")));
     assert!(!second.is_finished(), "the client has not given it up");
@@ -150,9 +150,9 @@ async fn a_handover_with_wait_returns_its_duration() {
     let took = told["took_ms"].as_f64().unwrap();
     assert!(took > 0.0 && took <= all.as_secs_f64() * 1e3, "{told} of {all:?}");
     // An operator whose `wait` ends first gets the time at which the node hands over at the latest.
-    let recalled = cluster.client(2).post("/elections/x/resign", json!({ "wait": "100ms" })).await;
-    let told = recalled.json();
-    assert!(recalled.status == 202 && told["within_ms"].as_u64() > Some(0), "{told}");
+    let revoked = cluster.client(2).post("/elections/x/resign", json!({ "wait": "100ms" })).await;
+    let told = revoked.json();
+    assert!(revoked.status == 202 && told["within_ms"].as_u64() > Some(0), "{told}");
     assert!(told["leader"].is_null() && told["took_ms"].is_null(), "{told}");
 }
 

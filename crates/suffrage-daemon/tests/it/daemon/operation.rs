@@ -50,9 +50,12 @@ async fn health_checks_answer_get_head_and_options_with_status_codes() {
     }
     let known = cluster.client(1).get("/elections").await.json();
     assert_eq!(known["elections"].as_array().unwrap().len(), 2, "x, and xx: {known}");
-    let figures = cluster.client(1).get("/metrics").await.body;
-    assert!(figures.contains("suffrage_is_leader{election=\"x\"} 1\n"), "{figures}");
-    assert!(!figures.contains("election=\"xx\""), "it would look as if it had lost its leader: {figures}");
+    let metrics = cluster.client(1).get("/metrics").await.body;
+    assert!(metrics.contains("suffrage_is_leader{election=\"x\"} 1\n"), "{metrics}");
+    assert!(
+        !metrics.contains("election=\"xx\""),
+        "it would look like an election without a leader: {metrics}"
+    );
     cluster.client(1).campaign("y", LONG, WAIT).await.leads();
     let which = cluster.client(1).get("/leader").await;
     assert!(which.status == 400 && which.body.contains("?election="), "there are two now: {which:?}");
@@ -172,28 +175,31 @@ async fn metrics_have_the_format_of_prometheus() {
     for line in answer.body.lines().filter(|line| line.starts_with("# TYPE")) {
         assert!(["gauge", "counter", "histogram"].iter().any(|kind| line.ends_with(kind)), "{line}");
     }
-    let figures = parse(&answer.body);
-    assert_eq!(figures["suffrage_is_leader{election=\"x\"}"], 1.0);
-    assert_eq!(figures["suffrage_token{election=\"x\"}"], token as f64);
-    assert_eq!(figures["suffrage_elections"], 1.0, "the daemon's own is not counted");
-    assert_eq!(figures["suffrage_elections_led"], 1.0);
-    assert_eq!((figures["suffrage_up"], figures["suffrage_storage_failing"]), (1.0, 0.0));
-    assert_eq!(figures["suffrage_voters"], 3.0);
-    assert!(figures["suffrage_voters_reachable"] >= 2.0, "a majority has granted the lease");
-    let left = figures["suffrage_lease_remaining_seconds{election=\"x\"}"];
+    let metrics = parse(&answer.body);
+    assert_eq!(metrics["suffrage_is_leader{election=\"x\"}"], 1.0);
+    assert_eq!(metrics["suffrage_token{election=\"x\"}"], token as f64);
+    assert_eq!(metrics["suffrage_elections"], 1.0, "the daemon's own is not counted");
+    assert_eq!(metrics["suffrage_elections_led"], 1.0);
+    assert_eq!((metrics["suffrage_up"], metrics["suffrage_storage_failing"]), (1.0, 0.0));
+    assert_eq!(metrics["suffrage_voters"], 3.0);
+    assert!(metrics["suffrage_voters_reachable"] >= 2.0, "a majority has granted the lease");
+    let left = metrics["suffrage_lease_remaining_seconds{election=\"x\"}"];
     assert!(left > 0.0 && left < 3.0, "{left}");
-    assert!(figures["suffrage_leader_transitions_total"] >= 1.0);
-    assert!(figures["suffrage_renew_seconds_count"] >= 1.0);
-    let all = figures["suffrage_renew_seconds_bucket{le=\"+Inf\"}"];
-    assert_eq!(all, figures["suffrage_renew_seconds_count"]);
-    assert!(figures["suffrage_datagrams_total{direction=\"sent\"}"] > 0.0);
-    assert!(figures["suffrage_datagrams_total{direction=\"received\"}"] > 0.0);
-    assert_eq!(figures["suffrage_datagrams_dropped_total{reason=\"replayed\"}"], 0.0);
-    assert!(figures.contains_key("suffrage_failover_seconds_sum"));
+    assert!(metrics["suffrage_leader_transitions_total"] >= 1.0);
+    assert!(metrics["suffrage_renew_seconds_count"] >= 1.0);
+    let all = metrics["suffrage_renew_seconds_bucket{le=\"+Inf\"}"];
+    assert_eq!(all, metrics["suffrage_renew_seconds_count"]);
+    assert!(metrics["suffrage_datagrams_total{direction=\"sent\"}"] > 0.0);
+    assert!(metrics["suffrage_datagrams_total{direction=\"received\"}"] > 0.0);
+    assert_eq!(metrics["suffrage_datagrams_dropped_total{reason=\"replayed\"}"], 0.0);
+    assert!(metrics.contains_key("suffrage_failover_seconds_sum"));
     client.say("x", "resign", &session).await;
     client.campaign("y", LONG, WAIT).await.leads();
-    let figures = parse(&client.get("/metrics").await.body);
-    assert_eq!(figures["suffrage_failover_seconds_count"], 0.0, "nobody here asks to lead x any more");
+    let metrics = parse(&client.get("/metrics").await.body);
+    assert_eq!(
+        metrics["suffrage_failover_seconds_count"], 0.0,
+        "there is no candidate of x at this node any more"
+    );
     let (_, session) = cluster.client(2).campaign("x", LONG, WAIT).await.leads();
     let waiting = tokio::spawn({
         let client = client.clone();
@@ -202,8 +208,8 @@ async fn metrics_have_the_format_of_prometheus() {
     until(async || client.get("/elections/x").await.body.contains("node 2 leads and renews")).await;
     cluster.client(2).say("x", "resign", &session).await;
     soon(waiting).await.unwrap().leads();
-    let figures = parse(&client.get("/metrics").await.body);
-    assert_eq!(figures["suffrage_failover_seconds_count"], 1.0, "from the one leader to the next");
+    let metrics = parse(&client.get("/metrics").await.body);
+    assert_eq!(metrics["suffrage_failover_seconds_count"], 1.0, "from the one leader to the next");
 }
 
 #[tokio::test]

@@ -341,17 +341,17 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             Some(Command::Join { node, election, config, reply }) => {
                 // Without a handle to the node, no caller waits.
                 let Some(node) = node.upgrade() else { return };
-                let stands = config.is_some();
+                let candidate = config.is_some();
                 let joined = self.join(now, &election, config);
-                _ = reply.send(joined.map(|(name, belief)| Participation { node, name, belief, stands }));
+                _ = reply.send(joined.map(|(name, belief)| Participation { node, name, belief, candidate }));
             }
             Some(Command::Do { name, command, reply }) => {
                 let index = self.engine().index_of(name);
                 match (command, index) {
                     (ElectionCommand::Act(action), Some(index)) => self.act(now, index, action),
                     (ElectionCommand::Act(_), None) => {}
-                    (ElectionCommand::Leave { stands }, _) => {
-                        _ = self.input(now, |node, cx| node.leave(cx, name, stands));
+                    (ElectionCommand::Leave { candidate }, _) => {
+                        _ = self.input(now, |node, cx| node.leave(cx, name, candidate));
                     }
                 }
                 if let Some(reply) = reply {
