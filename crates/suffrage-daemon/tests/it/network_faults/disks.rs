@@ -87,12 +87,14 @@ fn a_voter_does_not_start_if_it_cannot_save_or_its_state_is_damaged() {
     cluster.start_node(1, &[]);
     assert_eq!(cluster.node(1).code(), 1);
     let said = cluster.log(1)[from..].to_string();
-    for what in
-        ["voter.state is damaged: its checksum is wrong", "Restore it if you know", "otherwise remove it"]
-    {
+    for what in [
+        "voter.state is damaged: its checksum is wrong",
+        "Restore it if you have its latest version",
+        "otherwise remove it",
+    ] {
         assert!(said.contains(what), "{said}");
     }
-    assert_eq!(fs::read(state(&cluster)).unwrap(), content, "it is left as it is");
+    assert_eq!(fs::read(state(&cluster)).unwrap(), content, "the file is unchanged");
     // An operator without the latest state follows the message and removes the file: the voter does not vote any more.
     fs::remove_file(state(&cluster)).unwrap();
     cluster.start_node(1, &[]);
