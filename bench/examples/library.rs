@@ -3,12 +3,13 @@
 //! `cargo run --release -p suffrage-bench --example library -- acquire | handover | failover | held COUNT`
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it measures time")]
 
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use suffrage::{Error, Keyring, Leadership, Node};
-use suffrage_net::transport::udp::Socket;
+
 use suffrage_sim::quantiles;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -31,11 +32,8 @@ async fn main() -> Result<(), Error> {
 }
 
 async fn cluster() -> Result<Vec<Node>, Error> {
-    let mut sockets = Vec::new();
-    for _ in 0..3 {
-        sockets.push(Socket::bind(([127, 0, 0, 1], 0).into()).await?);
-    }
-    let addresses: Vec<_> = sockets.iter().map(Socket::local_address).collect();
+    let sockets = [(); 3].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a port of loopback is free"));
+    let addresses = sockets.each_ref().map(|socket| socket.local_addr().expect("the socket is bound"));
     let keyring = Keyring::generate()?;
     let mut nodes = Vec::new();
     for (socket, id) in sockets.into_iter().zip(1..) {
@@ -174,13 +172,13 @@ async fn held(count: usize) -> Result<(), Error> {
         "{count} held at ttl {ttl:?}: {:.2}% of a CPU for all three nodes, {:.0} renewals and {:.0} messages \
          sent per second, {:.1} MB ({:.0} bytes each, for all three and the handles), {lost} lost",
         100.0 * cpu / seconds,
-        (after.counters.renewed - before.counters.renewed) as f64 / seconds,
+        (after.counters.renewals - before.counters.renewals) as f64 / seconds,
         (after.messages_sent - before.messages_sent) as f64 / seconds,
         (memory() - base) as f64 / 1e6,
         (memory() - base) as f64 / count as f64,
     );
     println!(
-        "voters answer in {} ms; of the memory, {} bytes each at most are a voter's, and {} the candidate's",
+        "voters answer in {:?}; of the memory, {} bytes each at most are a voter's, and {} the candidate's",
         after.round_trip,
         suffrage_lease::MEMORY,
         suffrage_node::lease::ELECTION_MEMORY,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use suffrage::{Keyring, Node, NodeBuilder};
 
 use crate::http::Connection;
-use crate::processes::{Folder, Process, Usage, free_addresses};
+use crate::processes::{Folder, Process, Usage};
 
 /// How long a node may take to start.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -55,8 +55,8 @@ impl Cluster {
     fn prepare() -> Result<Cluster, String> {
         let folder = Folder::create("cluster")?;
         let keyring = Keyring::generate().map_err(|error| error.to_string())?;
-        keyring.create(&folder.path().join("keys")).map_err(|error| error.to_string())?;
-        let addresses = free_addresses(6)?;
+        keyring.create(folder.path().join("keys")).map_err(|error| error.to_string())?;
+        let addresses = [(); 6].map(|()| suffrage_testbed::address());
         let (voters, http) = (addresses[..3].to_vec(), addresses[3..].to_vec());
         let nodes = vec![None, None, None];
         Ok(Cluster { nodes, folder, binary: binary()?, keyring, voters, http })

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::grpc::{Answers, Channel, Message, Questions, number, within};
 use crate::http::{Connection, base64};
-use crate::processes::{Folder, Process, Usage, free_addresses};
+use crate::processes::{Folder, Process, Usage};
 
 /// How long the servers may take to elect one of them.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -68,7 +68,7 @@ pub(crate) fn version(binary: &Path) -> String {
 impl Etcd {
     pub(crate) async fn start(binary: &Path, pace: Pace) -> Result<Etcd, String> {
         let folder = Folder::create("etcd")?;
-        let addresses = free_addresses(6)?;
+        let addresses = [(); 6].map(|()| suffrage_testbed::address());
         let (peers, clients) = (&addresses[..3], addresses[3..].to_vec());
         let all: Vec<String> =
             peers.iter().enumerate().map(|(place, peer)| format!("s{place}=http://{peer}")).collect();

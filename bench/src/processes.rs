@@ -1,7 +1,7 @@
 //! Other programs: started, looked at, and ended with this one.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
@@ -133,21 +133,6 @@ impl Drop for Folder {
     }
 }
 
-/// Addresses on loopback that nobody listens at, for TCP and for UDP.
-pub(crate) fn free_addresses(count: usize) -> Result<Vec<SocketAddr>, String> {
-    let failed = |error: io::Error| format!("no port on loopback is free: {error}");
-    // All are held until all are found, so that they differ.
-    let mut held = Vec::new();
-    while held.len() < count {
-        let tcp = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
-        let address = tcp.local_addr().map_err(failed)?;
-        if let Ok(udp) = UdpSocket::bind(address) {
-            held.push((address, tcp, udp));
-        }
-    }
-    Ok(held.into_iter().map(|(address, ..)| address).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,7 +161,5 @@ mod tests {
         assert!(process.has_ended());
         drop(folder);
         assert!(!path.exists());
-        let addresses = free_addresses(5).unwrap();
-        assert!(addresses.iter().all(|one| addresses.iter().filter(|other| *other == one).count() == 1));
     }
 }

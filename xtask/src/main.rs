@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask test`, `tidy`, `docs`, `bench`, `mutants-protocol`.
+//! The project's own chores: `cargo xtask test`, `tidy`, `facade`, `docs`, `bench`, `mutants-protocol`.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -10,6 +10,7 @@ mod build;
 mod command;
 mod copies;
 mod docs;
+mod facade;
 mod mutants;
 mod programs;
 mod symbols;
@@ -32,6 +33,7 @@ usage: cargo xtask <chore>
   test --fast               format, tidiness, and the tests of the core, the lease, the algorithms, the simulator, the
                             network, the node and the facade; needs no root and installs nothing
   tidy                      house rules that no other tool checks
+  facade                    whether the public API of the crate suffrage names types of other crates of the workspace
   symbols [PROGRAM...]      whether functions that are long to compile are in the programs and tests once, and the
                             operator's program has nothing of the laboratory; builds them if none is named
   docs [--bless]            whether the generated parts of the documents are up to date
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         ["test", "--fast"] => test::fast(),
         ["test", "--bless"] => test::test(true),
         ["tidy"] => tidy::tidy(root()),
+        ["facade"] => facade::check(),
         ["symbols"] => Programs::build_all().and_then(|programs| copies::check_all(&programs)),
         ["symbols", paths @ ..] => copies::check(paths.iter().map(Path::new)),
         ["docs"] => generated_documents(false),

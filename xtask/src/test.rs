@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::command::{cargo, git, program};
 use crate::programs::{Kind, Programs};
-use crate::{build, copies, docs, mutants, root, tidy, tools};
+use crate::{build, copies, docs, facade, mutants, root, tidy, tools};
 
 /// Tests that need root and network namespaces. They load the machine, and take turns.
 const NETWORK_FAULTS: &str = "network_faults::";
@@ -90,6 +90,7 @@ pub(crate) fn test(bless: bool) -> Result<(), String> {
     course.step("documentation", || {
         cargo(&["doc", "--quiet", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings").run()
     })?;
+    course.step("public API of the facade", facade::check)?;
     course.step("the default program, and the demo", || {
         let programs = Programs::build(&["build", "--release"])?;
         let path = programs.path(Kind::Binary, "suffrage")?;

@@ -27,6 +27,9 @@ const CORE: &[&str] = &[
 const CHEATING: &[&str] =
     &["std::thread", "std::net", "tokio", "Instant", "SystemTime", "HashMap", "HashSet"];
 
+/// Examples that show users the facade: they use only `suffrage` and ordinary crates.
+const FACADE_EXAMPLES: &str = "crates/suffrage/examples/";
+
 /// Checks the house rules.
 pub(crate) fn tidy(root: &Path) -> Result<(), String> {
     let mut complaints = crate::architecture::complaints(root);
@@ -63,6 +66,9 @@ fn complaints_about(name: &str, text: &str) -> Vec<String> {
         let cheats = |word: &&&str| core && line.contains(**word) && !line.trim_start().starts_with("//");
         complaints
             .extend(CHEATING.iter().filter(cheats).map(|word| complain(&format!("{word} in the core"))));
+        if name.starts_with(FACADE_EXAMPLES) && line.contains(concat!("suffrage", "_")) {
+            complaints.push(complain("an example of the facade uses an internal crate"));
+        }
         if [concat!("/ro", "ot/"), concat!("/wo", "rk/"), concat!("/ho", "me/")]
             .iter()
             .any(|path| line.contains(path))
@@ -121,6 +127,11 @@ mod tests {
         for core in CORE {
             assert!(crate::root().join(core).is_dir(), "there is no {core}");
         }
+        let import = concat!("use suffrage", "_net::Key;\n");
+        assert_eq!(
+            complaints_about("crates/suffrage/examples/x.rs", &format!("//! Fine.\n{import}")).len(),
+            1
+        );
         assert_eq!(complaints_about(core, "fn x() {}\n").len(), 1);
         assert_eq!(complaints_about(core, &format!("//! Long.{}", "\n".repeat(900))).len(), 1);
     }

@@ -1,4 +1,4 @@
-//! The flags that say which cluster, for all commands that take part in one.
+//! The flags that name a cluster, for all commands that take part in one.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use suffrage_node::config::{Config, KEYS, Origin};
 
 use crate::Error;
 
-/// Those of a node's keys, as flags; `voters` is called `cluster` here, as in the names of commands' help.
+/// Flags for these keys of the configuration. The flag of `voters` is `--cluster`.
 pub fn flags(names: &'static [&'static str]) -> impl Iterator<Item = Arg> {
     let keys = KEYS.iter().filter(|key| names.contains(&key.name));
     keys.map(|key| {
@@ -16,7 +16,7 @@ pub fn flags(names: &'static [&'static str]) -> impl Iterator<Item = Arg> {
             .long(long)
             .value_name(key.value)
             .help(format!("{} (or {})", upper(key.help), key.variable()))
-            .help_heading("Which cluster")
+            .help_heading("Cluster")
     })
 }
 
@@ -25,19 +25,21 @@ fn upper(text: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// The file that these flags may also be in.
+/// The flag for a configuration file with the same keys.
 pub fn file() -> Arg {
     Arg::new("config")
         .long("config")
         .value_name("FILE")
         .value_parser(clap::value_parser!(PathBuf))
-        .help("A file that says the same, as nodes have it; but for its `listen` [also: SUFFRAGE_CONFIG]")
-        .help_heading("Which cluster")
+        .help(
+            "The configuration file of a node; its `listen` and `data` do not apply [also: SUFFRAGE_CONFIG]",
+        )
+        .help_heading("Cluster")
 }
 
-/// What flags, environment and file say together; there is a file if `config` is one of the names. `id` is what
-/// this node is called, whatever else is said.
-#[allow(clippy::disallowed_methods, reason = "the environment is where people set this")]
+/// The configuration from flags, environment and file. A file is read if `config` is one of the names. `id` overrides the
+/// id of the node.
+#[allow(clippy::disallowed_methods, reason = "reads the environment")]
 pub fn read(names: &'static [&'static str], matches: &ArgMatches, id: Option<u64>) -> Result<Config, Error> {
     let path = if names.contains(&"config") {
         let said = matches.get_one::<PathBuf>("config").cloned();
@@ -68,8 +70,10 @@ pub fn read(names: &'static [&'static str], matches: &ArgMatches, id: Option<u64
     Config::read(file, environment, &given).map_err(|problems| {
         let said = problems.0.iter().map(|problem| match (&problem.origin, problem.key.as_str()) {
             (Origin::Flag("voters"), _) => format!("--cluster: {}", problem.reason),
-            (Origin::Assumed, "voters") => "--cluster is missing: like 1=10.0.0.1:7400,..".to_string(),
-            (Origin::Assumed, key) => format!("--{key} {}", problem.reason),
+            (Origin::Default, "voters") => {
+                "--cluster is missing: set it to the voters, like 1=10.0.0.1:7400,..".to_string()
+            }
+            (Origin::Default, key) => format!("--{key} {}", problem.reason),
             _ => problem.to_string(),
         });
         Error::Usage(said.collect::<Vec<_>>().join("\n       "))

@@ -1,22 +1,22 @@
-//! Where output goes.
+//! The output of a command.
 
 use std::fmt;
 use std::io::Write;
 
-/// Where output goes, and whether a person watches it arrive.
+/// The standard output and standard error of a command.
 pub struct Console<'a> {
-    /// Results.
+    /// Standard output, for results.
     pub out: &'a mut dyn Write,
-    /// Complaints and progress.
+    /// Standard error, for errors and progress.
     pub err: &'a mut dyn Write,
-    /// Whether results go to a terminal: only then may output take its time.
+    /// Whether standard output is a terminal: only then is output animated.
     pub out_is_terminal: bool,
-    /// Whether complaints go to a terminal: only then is progress shown.
+    /// Whether standard error is a terminal: only then is progress shown.
     pub err_is_terminal: bool,
 }
 
 impl<'a> Console<'a> {
-    /// Output that nobody watches: a file, a pipe, a test.
+    /// Output to a file, a pipe or a test.
     pub fn plain(out: &'a mut dyn Write, err: &'a mut dyn Write) -> Console<'a> {
         Console { out, err, out_is_terminal: false, err_is_terminal: false }
     }

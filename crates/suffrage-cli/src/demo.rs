@@ -1,14 +1,16 @@
-//! A cluster of real processes on loopback, whose leader is killed before one's eyes.
+//! A demo cluster of real processes on loopback, whose leader is killed.
 //!
-//! Each node is this program again, in a process of its own, with a key and a data folder that end with the demo. A
-//! node lives no longer than the demo: it ends when the pipe that is its standard input does. What the nodes run,
-//! and how their lines are read, is a [`DemoNodes`].
+//! Each node is this program in a process of its own, with a data folder that is removed after the demo. The demo binds
+//! the sockets of all nodes and [passes](crate::socket) each node its socket, also after a restart. A node ends when its
+//! standard input is closed, so that no node outlives the demo. A [`DemoNodes`] is what the nodes run.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "processes that run in real time")]
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -21,142 +23,146 @@ use std::time::Duration;
 use suffrage_core::{Span, Time};
 use suffrage_node::clock::{BootClock, Clock as _};
 
-use crate::{Console, Error, text};
+use crate::{Console, Error, socket, text};
 
-/// How long a leader is left to be looked at before it is killed, and what follows before the demo ends.
-const LOOK: Span = Span::from_millis(1_500);
-/// How long a node that has died stays dead.
-const DEAD: Span = Span::from_millis(3_000);
-/// How long an election may take before somebody calls another.
-const PATIENCE: Span = Span::from_millis(10_000);
-/// How often the table is drawn.
+/// The time for which a leader is shown before it is killed, and for which the next is shown before the demo ends.
+const SHOW: Span = Span::from_millis(1_500);
+/// The time after which a dead node is restarted.
+const RESTART: Span = Span::from_millis(3_000);
+/// The time after which an election without a result is repeated.
+const ELECTION_TIMEOUT: Span = Span::from_millis(10_000);
+/// The interval in which the table is drawn.
 const FRAME: Duration = Duration::from_millis(100);
-/// How many events are seen under it.
+/// The number of events below the table.
 const EVENTS: usize = 12;
 
-/// What the nodes of a demo run: how one is started, and what its lines mean. Nodes are counted from 0.
+/// The nodes of a demo: their command, and the meaning of their output. Nodes are numbered from 0.
 pub trait DemoNodes {
-    /// The command that starts this node of a cluster at these addresses, with its keys and data in this folder.
+    /// The command that starts a node of a cluster with these addresses, with its keys and data in this folder. The node
+    /// [receives](crate::socket::receive) its socket over its standard input.
     fn command(&self, node: usize, addresses: &str, folder: &Path, new: bool) -> Command;
-    /// What a line of output says, and when; none if it says nothing of interest.
+    /// Parses a line of output: the report and its time. None for other lines.
     fn parse_line(&self, line: &str) -> Option<(Time, NodeReport)>;
-    /// What is printed before the demo begins.
+    /// The text before the demo.
     fn introduction(&self) -> Option<String> {
         None
     }
-    /// How the nodes are set up, in one line.
+    /// The description of the cluster, in one line.
     fn setting(&self, nodes: usize) -> String;
-    /// What happens when this node comes back.
+    /// The event of a node that is restarted.
     fn on_return(&self, id: usize) -> String;
-    /// Whether leaders have leases and tokens, and follow the quorum lease; otherwise they have terms, and nodes
-    /// have failure detectors and take `campaign` on their standard input.
+    /// Whether leaders have leases and tokens. Otherwise leaders have terms, and nodes have failure detectors and accept
+    /// `campaign` on their standard input.
     fn has_leases(&self) -> bool;
-    /// Whether somebody must be asked to call the first election.
+    /// Whether a node must be told to call the first election.
     fn waits_for_a_call(&self) -> bool {
         false
     }
-    /// Whether at most one node can believe that it leads.
+    /// Whether at most one node can believe that it leads at a time.
     fn never_two(&self) -> bool;
-    /// Whether the live nodes agree, if so many of them believe in the leader and so many in another.
+    /// Whether the live nodes agree, given the numbers of nodes that follow the leader and that follow another node.
     fn agree(&self, alive: usize, believers: usize, others: usize) -> bool {
         let _ = others;
         believers == alive
     }
-    /// Whether the live nodes can elect somebody.
+    /// Whether the live nodes can elect a leader.
     fn suffices(&self, alive: &[bool]) -> bool;
 }
 
-/// What a node reports. Peers are counted from 0; the number is the token, or the term.
+/// A report of a node. Peers are numbered from 0; the number is the token or the term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeReport {
-    /// It has started.
+    /// The node has started.
     Ready,
-    /// It leads with this number.
+    /// The node leads with this number.
     Leads(u64),
-    /// How much is left of its lease.
+    /// The remaining validity of the node's lease.
     Valid(Span),
-    /// It follows that node, which has this number.
+    /// The node follows that leader with this number.
     Follows(usize, u64),
-    /// It leads no more.
+    /// The node has lost its leadership.
     Lost,
-    /// It knows of no leader.
+    /// The node knows no leader.
     Nobody,
-    /// Its failure detector suspects that node.
+    /// The failure detector of the node suspects that peer.
     Suspects(usize),
-    /// Its failure detector no longer suspects that node.
+    /// The failure detector of the node no longer suspects that peer.
     Restores(usize),
 }
 
-/// The place of a node among all, from its id.
-pub fn place(id: u64) -> Option<usize> {
+/// The index of a node, from its id.
+pub fn index_of(id: u64) -> Option<usize> {
     usize::try_from(id).ok()?.checked_sub(1)
 }
 
-/// Runs the demo until Ctrl-C; with `once`, until the second leader has been seen.
+/// Runs the demo until Ctrl-C, or with `once` until the second leader has been shown.
 pub fn execute(
-    cast: Box<dyn DemoNodes>,
+    kind: Box<dyn DemoNodes>,
     nodes: usize,
     once: bool,
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
     let stop = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&stop);
-    // Where it cannot be set, a signal ends the program at once, and the nodes with it.
-    let _ = ctrlc::set_handler(move || told.store(true, Ordering::Relaxed));
-    let mut show = Show::start(cast, nodes, console)?;
-    let mut act = Act::Opening;
+    let stopped = Arc::clone(&stop);
+    // If the handler cannot be set, a signal ends the program and its nodes at once.
+    let _ = ctrlc::set_handler(move || stopped.store(true, Ordering::Relaxed));
+    let mut demo = Demo::start(kind, nodes, console)?;
+    let mut step = Step::FirstElection;
     while !stop.load(Ordering::Relaxed) {
-        match show.news.recv_timeout(FRAME) {
-            Ok(news) => show.hear(news)?,
+        match demo.output.recv_timeout(FRAME) {
+            Ok(line) => demo.on_output(line)?,
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => unreachable!("the show itself holds a sender"),
+            Err(RecvTimeoutError::Disconnected) => unreachable!("the demo itself holds a sender"),
         }
-        show.revive(once)?;
-        show.draw()?;
-        act = match show.advance(act, once)? {
-            Act::End => break,
-            act => act,
+        demo.restart_dead(once)?;
+        demo.draw()?;
+        step = match demo.advance(step, once)? {
+            Step::End => break,
+            step => step,
         };
     }
-    show.event("all are stopped")?;
-    show.draw()
+    demo.event("all nodes are stopped")?;
+    demo.draw()
 }
 
-/// How far the play is.
-enum Act {
-    Opening,
-    /// This one leads, and is left to until then.
-    Look(usize, Time),
-    Killed(usize),
-    After(Time),
-    Play,
+/// The steps of the demo.
+enum Step {
+    FirstElection,
+    /// This node leads, and is shown until this time.
+    ShowLeader(usize, Time),
+    NextElection(usize),
+    ShowNextLeader(Time),
+    Interactive,
     End,
 }
 
-/// What a node believes.
+/// The belief of a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Starts,
     Leads(u64),
     Follows(usize, u64),
-    KnowsNobody,
+    NoLeader,
     Dead,
 }
 
-/// A line that a node wrote; nothing if it has ended.
-struct News {
+/// A line of a node's output, or its end.
+struct Output {
     node: usize,
     pid: u32,
-    told: Option<String>,
+    line: Option<String>,
 }
 
-/// A node's process, which ends with this.
-struct Running(Child);
+/// The process of a node and its standard input. The process is killed when this value is dropped.
+struct Running {
+    child: Child,
+    input: UnixStream,
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
-        _ = self.0.kill();
-        _ = self.0.wait();
+        _ = self.child.kill();
+        _ = self.child.wait();
     }
 }
 
@@ -164,22 +170,22 @@ struct Row {
     running: Option<Running>,
     pid: u32,
     role: Role,
-    /// The end of its lease, as far as it has told.
+    /// The end of its lease, by its last report.
     until: Time,
-    /// Whom its failure detector takes for dead.
+    /// The peers that its failure detector suspects.
     suspects: BTreeSet<usize>,
     died: Time,
 }
 
 impl Row {
     fn new(running: Running, start: Time) -> Row {
-        let pid = running.0.id();
+        let pid = running.child.id();
         let (until, died, suspects) = (start, start, BTreeSet::new());
         Row { running: Some(running), pid, role: Role::Starts, until, suspects, died }
     }
 }
 
-/// A folder that ends with the demo.
+/// A folder that is removed when this value is dropped.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
@@ -188,33 +194,35 @@ impl Drop for Folder {
     }
 }
 
-struct Show<'a, 'c> {
-    cast: Box<dyn DemoNodes>,
+struct Demo<'a, 'c> {
+    kind: Box<dyn DemoNodes>,
     rows: Vec<Row>,
-    news: Receiver<News>,
-    sender: Sender<News>,
+    output: Receiver<Output>,
+    sender: Sender<Output>,
+    /// The sockets of the nodes, which keep their ports bound.
+    sockets: Vec<UdpSocket>,
     addresses: String,
     events: VecDeque<String>,
-    /// Since when nobody leads, and why.
-    vacant: Option<(Time, String)>,
-    /// Since when those who live are not agreed, and why, as far as it has not been said that they are.
-    divided: Option<(Time, String)>,
-    /// When somebody was last asked to call an election; the start, if nobody was.
-    asked: Time,
+    /// The time since which no node leads, and the cause.
+    leaderless: Option<(Time, String)>,
+    /// The time since which the live nodes do not agree, and the cause. None after their agreement was reported.
+    disagreement: Option<(Time, String)>,
+    /// The time at which a node was last told to call an election, or the start.
+    called: Time,
     start: Time,
     console: &'a mut Console<'c>,
-    /// How many lines of the table stand on the screen.
+    /// The number of lines of the table on the screen.
     drawn: usize,
-    /// The last, so that nodes are stopped before it is removed.
+    /// The last field: the nodes stop before the folder is removed.
     folder: Folder,
 }
 
-impl<'a, 'c> Show<'a, 'c> {
+impl<'a, 'c> Demo<'a, 'c> {
     fn start(
-        cast: Box<dyn DemoNodes>,
+        kind: Box<dyn DemoNodes>,
         nodes: usize,
         console: &'a mut Console<'c>,
-    ) -> Result<Show<'a, 'c>, Error> {
+    ) -> Result<Demo<'a, 'c>, Error> {
         let start = BootClock.now();
         let name = format!("suffrage-demo-{}-{}", std::process::id(), start.as_nanos());
         let folder = Folder(std::env::temp_dir().join(name));
@@ -229,88 +237,92 @@ impl<'a, 'c> Show<'a, 'c> {
         for (socket, id) in sockets.iter().zip(1..) {
             addresses.push(format!("{id}={}", socket.local_addr()?));
         }
-        drop(sockets);
-        let (sender, news) = channel();
-        let vacant = Some((start, "the start".to_string()));
-        if let Some(introduction) = cast.introduction() {
+        let (sender, output) = channel();
+        let leaderless = Some((start, "the start".to_string()));
+        if let Some(introduction) = kind.introduction() {
             for line in introduction.lines() {
                 writeln!(console.out, "{}", text::wrap(line, 100, 2))?;
             }
             writeln!(console.out)?;
         }
-        let mut show = Show {
-            cast,
+        let mut demo = Demo {
+            kind,
             rows: Vec::new(),
-            news,
+            output,
             sender,
+            sockets,
             addresses: addresses.join(","),
             events: VecDeque::new(),
-            divided: vacant.clone(),
-            vacant,
-            asked: start,
+            disagreement: leaderless.clone(),
+            leaderless,
+            called: start,
             start,
             console,
             drawn: 0,
             folder,
         };
-        show.event(&show.cast.setting(nodes))?;
+        demo.event(&demo.kind.setting(nodes))?;
         for node in 0..nodes {
-            let running = show.spawn(node, true)?;
-            show.rows.push(Row::new(running, start));
+            let running = demo.spawn(node, true)?;
+            demo.rows.push(Row::new(running, start));
         }
-        Ok(show)
+        Ok(demo)
     }
 
     fn spawn(&self, node: usize, new: bool) -> Result<Running, Error> {
-        let mut command = self.cast.command(node, &self.addresses, &self.folder.0, new);
-        // Ctrl-C is for the demo, which stops them.
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        let mut command = self.kind.command(node, &self.addresses, &self.folder.0, new);
+        let (input, theirs) = UnixStream::pair()?;
+        socket::send(&input, &self.sockets[node])?;
+        // A process group of its own: Ctrl-C reaches only the demo, which stops the nodes.
+        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).process_group(0);
         let mut child = command.spawn()?;
         let (pid, sender) = (child.id(), self.sender.clone());
         let output = child.stdout.take();
         thread::spawn(move || {
             let lines = output.into_iter().flat_map(|output| BufReader::new(output).lines());
             for line in lines.map_while(Result::ok) {
-                if sender.send(News { node, pid, told: Some(line) }).is_err() {
+                if sender.send(Output { node, pid, line: Some(line) }).is_err() {
                     return;
                 }
             }
-            _ = sender.send(News { node, pid, told: None });
+            _ = sender.send(Output { node, pid, line: None });
         });
-        Ok(Running(child))
+        Ok(Running { child, input })
     }
 
-    /// What comes next, as things stand.
-    fn advance(&mut self, act: Act, once: bool) -> Result<Act, Error> {
+    /// Moves on to the next step when the present one is done.
+    fn advance(&mut self, step: Step, once: bool) -> Result<Step, Error> {
         let (now, agreed) = (BootClock.now(), self.agreed());
         if let Some(leader) = agreed {
-            self.unite(leader)?;
-        } else if matches!(act, Act::Opening | Act::Killed(_)) {
-            self.call(now)?;
+            self.report_agreement(leader)?;
+        } else if matches!(step, Step::FirstElection | Step::NextElection(_)) {
+            self.call_election(now)?;
         }
-        Ok(match (act, agreed) {
-            (Act::Opening, Some(leader)) => Act::Look(leader, now + LOOK),
-            (Act::Opening, None) if once && self.rows.iter().any(|row| row.role == Role::Dead) => {
-                return Err(Error::Failed("a node ended before anybody led".to_string()));
+        Ok(match (step, agreed) {
+            (Step::FirstElection, Some(leader)) => Step::ShowLeader(leader, now + SHOW),
+            (Step::FirstElection, None) if once && self.rows.iter().any(|row| row.role == Role::Dead) => {
+                return Err(Error::Failed("a node ended before a leader was elected".to_string()));
             }
-            (Act::Look(leader, _), Some(other)) if leader != other => Act::Look(other, now + LOOK),
-            (Act::Look(leader, until), Some(_)) if now >= until => {
+            (Step::ShowLeader(leader, _), Some(other)) if leader != other => {
+                Step::ShowLeader(other, now + SHOW)
+            }
+            (Step::ShowLeader(leader, until), Some(_)) if now >= until => {
                 self.kill(leader)?;
-                if self.cast.suffices(&self.alive()) {
-                    Act::Killed(leader)
+                if self.kind.suffices(&self.alive()) {
+                    Step::NextElection(leader)
                 } else {
-                    self.event("those who are left are too few to elect anybody")?;
-                    Act::After(now + LOOK)
+                    self.event("the remaining nodes are too few to elect a leader")?;
+                    Step::ShowNextLeader(now + SHOW)
                 }
             }
-            (Act::Look(..), None) => Act::Opening,
-            (Act::Killed(leader), Some(next)) if next != leader => Act::After(now + LOOK),
-            (Act::After(until), _) if now >= until && once => Act::End,
-            (Act::After(until), _) if now >= until => {
-                self.event("now you: kill -9 or kill -STOP any of these pids, and see; Ctrl-C ends")?;
-                Act::Play
+            (Step::ShowLeader(..), None) => Step::FirstElection,
+            (Step::NextElection(leader), Some(next)) if next != leader => Step::ShowNextLeader(now + SHOW),
+            (Step::ShowNextLeader(until), _) if now >= until && once => Step::End,
+            (Step::ShowNextLeader(until), _) if now >= until => {
+                self.event("your turn: kill -9 or kill -STOP any of these pids; Ctrl-C ends the demo")?;
+                Step::Interactive
             }
-            (act, _) => act,
+            (step, _) => step,
         })
     }
 
@@ -318,59 +330,61 @@ impl<'a, 'c> Show<'a, 'c> {
         self.rows.iter().map(|row| row.role != Role::Dead).collect()
     }
 
-    /// Says that all are agreed, the first time that they are.
-    fn unite(&mut self, leader: usize) -> Result<(), Error> {
-        let divided = self.divided.take();
-        if self.cast.has_leases() {
+    /// Reports agreement, once after each disagreement.
+    fn report_agreement(&mut self, leader: usize) -> Result<(), Error> {
+        let disagreement = self.disagreement.take();
+        if self.kind.has_leases() {
             return Ok(());
         }
-        let Some((since, why)) = divided else { return Ok(()) };
+        let Some((since, cause)) = disagreement else { return Ok(()) };
         let follows = |row: &&Row| matches!(row.role, Role::Follows(whom, _) if whom == leader);
         let followers = self.rows.iter().filter(follows).count();
         let others = self.alive().into_iter().filter(|&alive| alive).count() - 1;
         let (id, took) = (leader + 1, BootClock.now().since(since).on_the_clock_ms());
-        self.event(&format!("{followers} of {others} follow node {id}, {took} after {why}"))
+        self.event(&format!("{followers} of {others} follow node {id}, {took} after {cause}"))
     }
 
-    /// Asks somebody to call an election, if it takes that: at first, and when the last one has led to nothing.
-    fn call(&mut self, now: Time) -> Result<(), Error> {
-        let first = self.asked == self.start && self.cast.waits_for_a_call();
+    /// Tells a node to call an election if the algorithm needs that: the first one, and one after an election without a
+    /// result.
+    fn call_election(&mut self, now: Time) -> Result<(), Error> {
+        let first = self.called == self.start && self.kind.waits_for_a_call();
         let ready = self.rows.iter().all(|row| row.role != Role::Starts);
-        let since = self.divided.as_ref().map_or(now, |(since, _)| (*since).max(self.asked));
-        if self.cast.has_leases() {
+        let since = self.disagreement.as_ref().map_or(now, |(since, _)| (*since).max(self.called));
+        if self.kind.has_leases() {
             return Ok(());
         }
-        if !ready || !(first || now.since(since) >= PATIENCE) {
+        if !ready || !(first || now.since(since) >= ELECTION_TIMEOUT) {
             return Ok(());
         }
-        self.asked = now;
+        self.called = now;
         let Some(node) = self.alive().into_iter().position(|alive| alive) else { return Ok(()) };
-        let input = self.rows[node].running.as_mut().and_then(|running| running.0.stdin.as_mut());
-        // If it is gone by now, that is told elsewhere.
-        _ = input.map(|input| input.write_all(b"campaign\n"));
-        self.event_at(now, &format!("node {} is asked to call an election", node + 1))
+        if let Some(running) = &mut self.rows[node].running {
+            // A failure means that the node has ended, which its output reports.
+            _ = running.input.write_all(b"campaign\n");
+        }
+        self.event_at(now, &format!("node {} is told to call an election", node + 1))
     }
 
-    fn hear(&mut self, news: News) -> Result<(), Error> {
-        let (node, id) = (news.node, news.node + 1);
-        if self.rows[node].pid != news.pid {
+    fn on_output(&mut self, output: Output) -> Result<(), Error> {
+        let (node, id) = (output.node, output.node + 1);
+        if self.rows[node].pid != output.pid {
             return Ok(());
         }
-        let Some(line) = news.told else { return self.bury(node) };
-        let Some((at, told)) = self.cast.parse_line(&line) else { return Ok(()) };
+        let Some(line) = output.line else { return self.on_ended(node) };
+        let Some((at, report)) = self.kind.parse_line(&line) else { return Ok(()) };
         let row = &mut self.rows[node];
-        match told {
-            NodeReport::Ready => row.role = Role::KnowsNobody,
-            NodeReport::Leads(number) => self.crown(node, at, number)?,
+        match report {
+            NodeReport::Ready => row.role = Role::NoLeader,
+            NodeReport::Leads(number) => self.on_leads(node, at, number)?,
             NodeReport::Valid(left) => row.until = at + left,
             NodeReport::Follows(leader, number) => row.role = Role::Follows(leader, number),
             NodeReport::Lost => {
-                row.role = Role::KnowsNobody;
-                let why = if self.cast.has_leases() { ": its lease could not be renewed" } else { "" };
-                self.event_at(at, &format!("node {id} leads no more{why}"))?;
+                row.role = Role::NoLeader;
+                let why = if self.kind.has_leases() { ": its lease could not be renewed" } else { "" };
+                self.event_at(at, &format!("node {id} has lost the leadership{why}"))?;
             }
-            NodeReport::Nobody if self.cast.never_two() && matches!(row.role, Role::Leads(_)) => {}
-            NodeReport::Nobody => row.role = Role::KnowsNobody,
+            NodeReport::Nobody if self.kind.never_two() && matches!(row.role, Role::Leads(_)) => {}
+            NodeReport::Nobody => row.role = Role::NoLeader,
             NodeReport::Suspects(peer) => {
                 let first = !self.rows.iter().any(|row| row.suspects.contains(&peer));
                 self.rows[node].suspects.insert(peer);
@@ -384,67 +398,71 @@ impl<'a, 'c> Show<'a, 'c> {
         Ok(())
     }
 
-    /// A node has ended.
-    fn bury(&mut self, node: usize) -> Result<(), Error> {
+    /// Handles the end of a node.
+    fn on_ended(&mut self, node: usize) -> Result<(), Error> {
         let now = BootClock.now();
         let row = &mut self.rows[node];
         let led = matches!(row.role, Role::Leads(_));
         (row.running, row.role) = (None, Role::Dead);
         row.suspects.clear();
-        // If the demo has killed it, it knows better since when.
+        // The time of a node that the demo itself has killed is known already.
         if row.died <= self.start {
             row.died = now;
-            self.event(&format!("node {} has died", node + 1))?;
+            self.event(&format!("node {} has ended", node + 1))?;
         }
-        if led && self.vacant.is_none() {
-            self.vacant = Some((self.rows[node].died, "its death".to_string()));
-            self.divided.clone_from(&self.vacant);
+        if led && self.leaderless.is_none() {
+            self.leaderless = Some((self.rows[node].died, "its end".to_string()));
+            self.disagreement.clone_from(&self.leaderless);
         }
         Ok(())
     }
 
-    /// How long after the leader was gone, if it is.
+    /// The time since the last leader was lost, as the end of a sentence. Empty if there is a leader.
     fn after(&self, at: Time) -> String {
-        let after =
-            |(since, why): &(Time, String)| format!(", {} after {why}", at.since(*since).on_the_clock_ms());
-        self.vacant.as_ref().map(after).unwrap_or_default()
+        let after = |(since, cause): &(Time, String)| {
+            format!(", {} after {cause}", at.since(*since).on_the_clock_ms())
+        };
+        self.leaderless.as_ref().map(after).unwrap_or_default()
     }
 
-    /// A node believes to lead.
-    fn crown(&mut self, node: usize, at: Time, number: u64) -> Result<(), Error> {
-        if self.cast.never_two() {
-            // One that stands still cannot say that it leads no more.
+    /// Handles the report of a node that it leads.
+    fn on_leads(&mut self, node: usize, at: Time, number: u64) -> Result<(), Error> {
+        if self.kind.never_two() {
+            // A suspended node cannot report that it has lost its leadership.
             self.rows.iter_mut().filter(|row| matches!(row.role, Role::Leads(_))).for_each(|row| {
-                row.role = Role::KnowsNobody;
+                row.role = Role::NoLeader;
             });
         }
         self.rows[node].role = Role::Leads(number);
         let (after, numbered) =
-            (self.after(at), if self.cast.has_leases() { "with token" } else { "in term" });
-        self.vacant = None;
+            (self.after(at), if self.kind.has_leases() { "with token" } else { "in term" });
+        self.leaderless = None;
         self.event_at(at, &format!("node {} leads {numbered} {number}{after}", node + 1))?;
         let leaders = (0..self.rows.len()).filter(|&place| matches!(self.rows[place].role, Role::Leads(_)));
         let leaders: Vec<suffrage_core::NodeId> =
             leaders.map(|place| suffrage_core::NodeId(place as u64 + 1)).collect();
         if leaders.len() == 2 {
-            self.event_at(at, &format!("nodes {} believe to lead, at once", text::ids(leaders)))?;
+            self.event_at(
+                at,
+                &format!("nodes {} believe that they lead at the same time", text::ids(leaders)),
+            )?;
         }
         Ok(())
     }
 
-    /// Whom all that live believe to lead, if they do.
+    /// The leader that the live nodes agree on, if they do.
     fn agreed(&self) -> Option<usize> {
         let leads = |row: &Row| matches!(row.role, Role::Leads(_));
         let leader = self.rows.iter().position(leads)?;
         let believed = |(place, row): (usize, &Row)| match row.role {
             Role::Leads(_) => Some(place),
             Role::Follows(whom, _) => Some(whom),
-            Role::Dead | Role::Starts | Role::KnowsNobody => None,
+            Role::Dead | Role::Starts | Role::NoLeader => None,
         };
         let beliefs: Vec<usize> = self.rows.iter().enumerate().filter_map(believed).collect();
         let believers = beliefs.iter().filter(|&&whom| whom == leader).count();
         let alive = self.alive().into_iter().filter(|&alive| alive).count();
-        self.cast.agree(alive, believers, beliefs.len() - believers).then_some(leader)
+        self.kind.agree(alive, believers, beliefs.len() - believers).then_some(leader)
     }
 
     fn kill(&mut self, node: usize) -> Result<(), Error> {
@@ -454,24 +472,33 @@ impl<'a, 'c> Show<'a, 'c> {
         (row.died, row.role) = (now, Role::Dead);
         row.running = None;
         row.suspects.clear();
-        self.vacant = Some((now, "its death".to_string()));
-        self.divided.clone_from(&self.vacant);
-        // Nobody need be asked at once.
-        self.asked = now;
+        self.leaderless = Some((now, "the kill".to_string()));
+        self.disagreement.clone_from(&self.leaderless);
+        // The nodes get time to elect the next leader themselves.
+        self.called = now;
         self.event_at(now, &format!("node {}, process {pid}, is killed with SIGKILL", node + 1))
     }
 
-    /// Starts those again that have been dead for a while.
-    fn revive(&mut self, once: bool) -> Result<(), Error> {
+    /// Restarts nodes that have been dead for [`RESTART`].
+    fn restart_dead(&mut self, once: bool) -> Result<(), Error> {
         let now = BootClock.now();
         for node in 0..self.rows.len() {
             let row = &self.rows[node];
-            if !once && row.role == Role::Dead && now.since(row.died) >= DEAD {
+            if !once && row.role == Role::Dead && now.since(row.died) >= RESTART {
+                self.discard_datagrams(node)?;
                 let running = self.spawn(node, false)?;
                 self.rows[node] = Row::new(running, self.start);
-                self.event(&self.cast.on_return(node + 1))?;
+                self.event(&self.kind.on_return(node + 1))?;
             }
         }
+        Ok(())
+    }
+
+    /// Discards the datagrams that arrived while a node was dead, as the kernel does without a socket.
+    fn discard_datagrams(&self, node: usize) -> Result<(), Error> {
+        let socket = &self.sockets[node];
+        socket.set_nonblocking(true)?;
+        while socket.recv(&mut [0]).is_ok() {}
         Ok(())
     }
 
@@ -490,13 +517,13 @@ impl<'a, 'c> Show<'a, 'c> {
         Ok(())
     }
 
-    /// The table and the last events, over what was drawn before.
+    /// Draws the table and the last events over the previous ones.
     fn draw(&mut self) -> Result<(), Error> {
         if !self.console.out_is_terminal {
             return Ok(());
         }
         let now = BootClock.now();
-        let heading = match self.cast.has_leases() {
+        let heading = match self.kind.has_leases() {
             true => "  node     pid  role            token  lease left",
             false => "  node     pid  role             term  suspects",
         };
@@ -506,11 +533,11 @@ impl<'a, 'c> Show<'a, 'c> {
                 Role::Starts => ("starts".to_string(), None),
                 Role::Leads(number) => ("LEADS".to_string(), Some(number)),
                 Role::Follows(whom, number) => (format!("follows {}", whom + 1), Some(number)),
-                Role::KnowsNobody => ("knows no leader".to_string(), None),
+                Role::NoLeader => ("knows no leader".to_string(), None),
                 Role::Dead => ("dead".to_string(), None),
             };
             let number = number.map_or(String::new(), |number| number.to_string());
-            let more = match (self.cast.has_leases(), row.role) {
+            let more = match (self.kind.has_leases(), row.role) {
                 (true, Role::Leads(_)) => row.until.since(now).on_the_clock_ms(),
                 (false, _) if !row.suspects.is_empty() => {
                     text::ids(row.suspects.iter().map(|&place| suffrage_core::NodeId(place as u64 + 1)))
@@ -533,7 +560,7 @@ impl<'a, 'c> Show<'a, 'c> {
     }
 }
 
-/// To a millisecond, which is what a person reads.
+/// Durations in whole milliseconds.
 trait Milliseconds {
     fn on_the_clock_ms(self) -> String;
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, each told in one sentence that names the flag.
+//! Errors of commands, with exit codes. A message is one sentence that names the flag.
 
 use std::error::Error as _;
 use std::io::{self, ErrorKind as Io};
@@ -10,44 +10,45 @@ use suffrage_node::config::Problems;
 
 use crate::Console;
 
-/// Why a command did not run, or not to its end.
+/// An error of a command.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Error {
-    /// The value of a flag does not fit: correct it.
+    /// The value of a flag is wrong.
     Flag {
-        /// With its dashes.
+        /// The flag, with its dashes.
         flag: String,
-        /// What is wrong and what to do, as the end of a sentence.
+        /// The problem and the remedy, as the end of a sentence.
         reason: String,
     },
-    /// What is set does not fit, at several places: correct it.
+    /// The command line is wrong in one place or several.
     Usage(String),
-    /// The machine or the cluster did not do its part.
+    /// The command failed.
     Failed(String),
-    /// The command line itself is no command line of ours, or asks for help.
+    /// The command line cannot be parsed, or asks for help.
     Clap(clap::Error),
     /// Output could not be written.
     Write(io::Error),
-    /// What a node is told is wrong, in several places perhaps.
+    /// The configuration of a node is wrong.
     Config(Problems),
-    /// A node cannot be, or cannot go on.
+    /// A node cannot start, or has failed.
     Node(suffrage_node::Error),
-    /// A node that was asked does not answer.
+    /// A node does not answer.
     Unreachable(String),
-    /// A file could not be written: choose another place.
+    /// A file could not be written.
     File(PathBuf, io::Error),
 }
 
 impl Error {
-    /// The value of `--flag` does not fit.
+    /// An error about the value of `--flag`.
     pub fn flag(flag: &str, reason: impl Into<String>) -> Error {
         Error::Flag { flag: format!("--{flag}"), reason: reason.into() }
     }
 
-    /// Tells the user, and returns the exit code. `path` is the command that was meant.
+    /// Prints the error and returns the exit code. `path` is the subcommand, for the hint.
     pub fn report(self, path: &str, console: &mut Console<'_>) -> u8 {
         let (code, text) = match self {
-            // Who closes the pipe has seen enough.
+            // A closed pipe, as of `head`, is no error.
             Error::Write(error) | Error::File(_, error) if error.kind() == Io::BrokenPipe => return 0,
             Error::Write(error) => (1, format!("error: cannot write the output: {error}\n")),
             Error::File(file, error) => (1, format!("error: cannot write {}: {error}\n", file.display())),
@@ -66,7 +67,7 @@ impl Error {
                 _ => (2, complaint(&sentence(&error, path), path)),
             },
         };
-        // If even complaining fails, the exit code is all that is left to say it.
+        // If standard error is closed, the exit code remains.
         let _ = console.err.write_all(text.as_bytes());
         code
     }
@@ -112,7 +113,7 @@ fn complaint(sentence: &str, path: &str) -> String {
     format!("error: {sentence}\nhint: `{path} --help` explains every flag\n")
 }
 
-/// What clap has to say, in one sentence.
+/// An error of clap as one sentence.
 fn sentence(error: &clap::Error, path: &str) -> String {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
@@ -125,12 +126,12 @@ fn sentence(error: &clap::Error, path: &str) -> String {
     let meant = |kind| context(kind).map_or(String::new(), |meant| format!("; did you mean `{meant}`?"));
     match error.kind() {
         ErrorKind::ValueValidation => {
-            let reason = error.source().map_or("is not understood".to_string(), ToString::to_string);
-            // A word without a flag speaks for itself.
+            let reason = error.source().map_or("the value is wrong".to_string(), ToString::to_string);
+            // The reason names an argument without a flag itself.
             if name().starts_with('-') { format!("{}: {reason}", name()) } else { reason }
         }
         ErrorKind::InvalidValue => format!("{}: a value is missing", name()),
-        ErrorKind::UnknownArgument if !flag().starts_with('-') => format!("`{}` is a word too many", flag()),
+        ErrorKind::UnknownArgument if !flag().starts_with('-') => format!("unexpected argument `{}`", flag()),
         ErrorKind::UnknownArgument => {
             format!("there is no flag `{}`{}", flag(), meant(ContextKind::SuggestedArg))
         }
@@ -162,7 +163,7 @@ fn sentence(error: &clap::Error, path: &str) -> String {
             "an algorithm is missing; `suffrage-lab algorithms` lists them".to_string()
         }
         ErrorKind::ArgumentConflict => match context(ContextKind::PriorArg) {
-            Some(prior) if prior == flag() => format!("{}: stands twice", name()),
+            Some(prior) if prior == flag() => format!("{}: is given twice", name()),
             Some(prior) => {
                 let prior = prior.split([' ', '=']).next().unwrap_or_default();
                 format!("{}: cannot be combined with {prior}", name())

@@ -5,6 +5,7 @@
 //! - [`Error`]: errors with exit codes, each in one sentence that names the flag.
 //! - [`cluster`]: the flags that name a cluster.
 //! - [`demo`]: a demo cluster of real processes on loopback whose leader is killed.
+//! - [`socket`]: passes a bound socket to a child process.
 //! - [`validate`]: the calculator for the timings of a lease.
 //! - [`text`]: durations and lists as text. [`testing`]: runs commands in tests without starting processes.
 
@@ -12,6 +13,7 @@ pub mod cluster;
 mod console;
 pub mod demo;
 mod error;
+pub mod socket;
 pub mod testing;
 pub mod text;
 pub mod validate;

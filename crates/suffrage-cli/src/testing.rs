@@ -1,5 +1,5 @@
-//! Commands run as users run them, without starting processes: for tests of the programs.
-#![allow(clippy::disallowed_methods, reason = "whether to bless is said in the environment")]
+//! Tests of commands, without starting processes.
+#![allow(clippy::disallowed_methods, reason = "reads the environment")]
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::Console;
 
-/// A program: what [`crate::main`] runs.
+/// A program, as [`crate::main`] runs it.
 pub type Program = fn(Vec<OsString>, &mut Console<'_>) -> u8;
 
-/// What a command said, and its exit code.
+/// The output and the exit code of a command.
 pub struct Ran {
     /// The exit code.
     pub code: u8,
@@ -21,7 +21,7 @@ pub struct Ran {
     pub err: String,
 }
 
-/// Runs a command line as a shell would read it.
+/// Runs a command line, split as a shell splits it.
 pub fn run(program: Program, line: &str) -> Ran {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let words = words(line).into_iter().map(OsString::from).collect();
@@ -30,19 +30,19 @@ pub fn run(program: Program, line: &str) -> Ran {
     Ran { code, out: text(out), err: text(err) }
 }
 
-/// Runs a command line that is to succeed.
+/// Runs a command line that must succeed, and returns its output.
 pub fn succeed(program: Program, line: &str) -> String {
     let ran = run(program, line);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{line}");
     ran.out
 }
 
-/// Runs a command line with `--json`.
+/// Runs a command line with `--json`, and returns its result.
 pub fn json(program: Program, line: &str) -> Value {
     serde_json::from_str(&succeed(program, &format!("{line} --json"))).expect("--json prints JSON")
 }
 
-/// The words of a command line. Single quotes keep a word together; there is no other magic.
+/// The words of a command line. Single quotes are the only quotes.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     for (place, part) in line.split('\'').enumerate() {
@@ -61,24 +61,24 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// A place in the repository.
+/// A path in the repository.
 pub fn path(relative: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(relative)
 }
 
-/// Whether expected results are to be rewritten instead of compared.
+/// Whether expected results are rewritten instead of compared.
 pub fn blessing() -> bool {
     std::env::var_os("SUFFRAGE_BLESS").is_some_and(|value| value != "0")
 }
 
-/// How to rewrite what is expected.
+/// The instruction for rewriting expected results.
 pub const HOW_TO_BLESS: &str =
     "If the new output is right, rewrite the file with SUFFRAGE_BLESS=1 (or `cargo xtask test --bless`).";
 
 /// The lines that differ: `-` expected, `+` found.
 pub fn difference(expected: &str, actual: &str) -> String {
     let (old, new): (Vec<_>, Vec<_>) = (expected.lines().collect(), actual.lines().collect());
-    // How many lines the rests from here on have in common, in order.
+    // common[i][j]: the length of the longest common subsequence of old[i..] and new[j..].
     let mut common = vec![vec![0u32; new.len() + 1]; old.len() + 1];
     for i in (0..old.len()).rev() {
         for j in (0..new.len()).rev() {

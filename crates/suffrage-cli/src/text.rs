@@ -1,4 +1,4 @@
-//! How things are said.
+//! Formatting of values as text.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -6,10 +6,10 @@ use std::str::FromStr;
 use serde::Serialize;
 use suffrage_core::{Command, Time};
 
-/// Ids in increasing order, neighbours drawn together: `1-4, 7 and 9`.
+/// Formats ids in increasing order, with ranges: `1-4, 7 and 9`.
 pub use suffrage_core::compact_ids as ids;
 
-/// A value as JSON for people to read.
+/// A value as indented JSON.
 pub fn json(value: &impl Serialize) -> String {
     serde_json::to_string_pretty(value).expect("results are plain data") + "\n"
 }
@@ -27,18 +27,18 @@ pub fn number_within<T: FromStr + PartialOrd + Display>(
     }
 }
 
-/// A number with at most three decimals, and none that say nothing.
+/// A number with at most three decimals, without trailing zeros.
 pub fn number(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
-/// A number with at most three decimals, or with a power of ten where those would say nothing.
+/// A number with at most three decimals, or with a power of ten below 0.01.
 pub fn small_number(value: f64) -> String {
     if value == 0.0 || value.abs() >= 0.01 { number(value) } else { format!("{value:.1e}") }
 }
 
-/// Rows of cells as columns, the first to the left and the others to the right.
+/// Rows of cells as columns, the first one left-aligned and the others right-aligned.
 pub fn columns(rows: &[Vec<String>]) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
@@ -58,7 +58,7 @@ pub fn columns(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// What the application asks for, as the end of a sentence.
+/// A command of an application, as the end of a sentence.
 pub fn request(command: &str) -> String {
     match command.parse() {
         Ok(Command::Campaign) => "to call an election".to_string(),
@@ -68,7 +68,7 @@ pub fn request(command: &str) -> String {
     }
 }
 
-/// A moment, in time units.
+/// A time in time units.
 pub fn time(time: Time) -> String {
     number(time.as_units())
 }
@@ -78,7 +78,7 @@ pub fn count(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// A text as wide as it takes, cut at spaces, every line but the first indented.
+/// A text wrapped at spaces to this width, with all lines after the first indented.
 pub fn wrap(text: &str, width: usize, indent: usize) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_no_idle_decimals() {
+    fn numbers_have_no_trailing_zeros() {
         assert_eq!(number(3.0), "3");
         assert_eq!(number(0.5), "0.5");
         assert_eq!(number(1.23456), "1.235");

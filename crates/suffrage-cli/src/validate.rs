@@ -1,4 +1,4 @@
-//! `validate`: what the timings of a quorum lease are worth, or which rule they break.
+//! `validate`: the worst cases of the timings of a quorum lease, or the rules that they break.
 //!
 //! The calculation is the same in both programs. `suffrage-lab` adds a simulation beside it.
 
@@ -11,56 +11,56 @@ use suffrage_lease::{
 
 use crate::{Console, Error, text};
 
-const ABOUT: &str = "Says what the timings of a quorum lease are worth.
+const ABOUT: &str = "Computes the worst cases of the timings of a quorum lease.
 
-Computed are the worst cases: how long nobody leads after a crash or a release, how long a leader may \
-stand still, how much clocks may drift, how many renewals may be lost, when the work must be told to \
-end so that it has ended before the lease does, and what it all costs in messages and packets. Timings \
-that cannot work are refused, with the rule that they break and what would mend it.
+The results are the longest time without a leader after a crash or a release, the longest pause of a leader, the \
+greatest drift of clocks, the number of renewals that may be lost, the time at which the work must be stopped so that \
+it ends before the lease, and the cost in messages and packets. Timings that cannot work are refused, with the rule \
+that they break and a remedy.
 
-`suffrage-lab validate --simulate` runs the same timings through the simulator, too.";
+`suffrage-lab validate --simulate` also simulates the timings.";
 
 const EXAMPLES: &str = "Examples:
   suffrage validate --ttl 3s --renew 1s --rtt 5ms --drift 1% --stop-grace 500ms
-      what these timings are worth
+      prints the worst cases of these timings
   suffrage validate --ttl 3s --renew 2.9s --rtt 5ms
-      refused: with the numbers, and what would do
+      refuses the timings, with the numbers and a remedy
   suffrage validate --ttl 10s --renew 3s --rtt 80ms --voters 5 --names 100000 --leaders 20
-      many elections between sites: messages a second, and packets a second
+      many elections between sites: messages and packets per second
 
 Exit codes: 0 the timings work, 1 they break a rule or output could not be written, 2 the command line is wrong.";
 
-/// What is validated.
+/// The timings to validate.
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// How long a lease is, like 3s, 500ms or 1m
+    /// The length of a lease, like 3s, 500ms or 1m
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = time)]
     pub ttl: Span,
-    /// How often the leader renews its lease
+    /// The interval in which the leader renews its lease
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
     pub renew: Span,
-    /// The longest that a message and its answer take
+    /// The longest round trip of a message and its reply
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = time)]
     pub rtt: Span,
-    /// How much clocks run fast or slow at most, like 1% or 0.01
+    /// The greatest drift of clocks, like 1% or 0.01
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = drift)]
     pub drift: Drift,
-    /// How long the leader's work is given to end by itself
+    /// The time from the stop signal for the leader's work to SIGKILL
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
     stop_grace: Span,
-    /// How long it takes to end the work by force after that
+    /// The time that SIGKILL needs to end the work
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = time)]
     kill: Span,
-    /// How many vote
+    /// The number of voters
     #[arg(long, value_name = "V", default_value = "3", value_parser = voters)]
     pub voters: usize,
-    /// How many elections are held
+    /// The number of elections
     #[arg(long, value_name = "M", default_value = "1", value_parser = names)]
     names: u64,
-    /// Over how many processes their leaders are spread
+    /// The number of processes that lead them
     #[arg(long, value_name = "L", default_value = "1", value_parser = names)]
     leaders: u64,
-    /// How many candidates wait for each of them
+    /// The number of waiting candidates of each election
     #[arg(long, value_name = "C", default_value = "2", value_parser = waiting)]
     waiting: u64,
     /// Prints the result as JSON; times in seconds
@@ -101,12 +101,12 @@ fn waiting(text: &str) -> Result<u64, String> {
 /// The command, without a simulation.
 pub fn command() -> Command {
     Arguments::augment_args(Command::new("validate"))
-        .about("Says what timings of a quorum lease are worth, or which rule they break")
+        .about("Computes the worst cases of the timings of a quorum lease, or the rules that they break")
         .long_about(ABOUT)
         .after_help(EXAMPLES)
 }
 
-/// Prints what the timings are worth, beside what `simulate` makes of them; the exit code.
+/// Prints the worst cases of the timings and the result of `simulate`, and returns the exit code.
 pub fn execute(
     matches: &ArgMatches,
     console: &mut Console<'_>,
@@ -130,7 +130,7 @@ pub fn execute(
     Ok(code)
 }
 
-/// Timings that do not work, for programs.
+/// The JSON result for timings that do not work.
 #[derive(Debug, Serialize)]
 struct Refusal {
     works: bool,
@@ -150,7 +150,7 @@ impl Refusal {
     }
 }
 
-/// Timings that work. Times are in seconds.
+/// The JSON result for timings that work. Times are in seconds.
 #[derive(Debug, Serialize)]
 struct Report {
     works: bool,
@@ -161,20 +161,20 @@ struct Report {
     stop_grace: f64,
     kill: f64,
     voters: usize,
-    /// How long a leader believes in a lease by its clock, from before it asked for it.
+    /// The validity of a lease by the leader's clock, from before the request.
     validity: f64,
     failover_after_crash: f64,
-    /// How much longer for each time that those who wait defeat each other.
+    /// The additional time for each time that two candidates defeat each other.
     failover_duel: f64,
     failover_after_release: f64,
     lost_renewals: u64,
     lost_renewals_at_work: u64,
     pause: f64,
     pause_at_work: f64,
-    /// After the question for the lease that is held, by the leader's clock.
-    lost_fires_after: f64,
-    /// Before its end.
-    lost_fires_before_the_end: f64,
+    /// The time after the request for the lease, by the leader's clock.
+    lost_returns_after: f64,
+    /// The time before the end of the lease.
+    lost_returns_before_end: f64,
     restart_silence: f64,
     most_drift: f64,
     per_second: PerSecond,
@@ -193,37 +193,37 @@ struct PerSecond {
     enquiry_messages: f64,
 }
 
-/// What came of the runs.
+/// The result of the simulation.
 #[derive(Debug, Serialize)]
 pub struct Simulated {
-    /// How many processes took part.
+    /// The number of processes.
     pub nodes: usize,
-    /// How many crashes, and how many releases.
+    /// The number of crashes, and of releases.
     pub runs: u64,
     /// The first seed.
     pub seed: u64,
-    /// Time without a leader after a crash.
+    /// The time without a leader after a crash.
     pub crash: Percentiles,
-    /// After a release while no renewal was under way.
+    /// The time without a leader after a release while no renewal was in flight.
     pub release: Percentiles,
-    /// After a release while a renewal may have been under way.
+    /// The time without a leader after a release while a renewal may have been in flight.
     pub release_renewing: Percentiles,
-    /// Runs that took longer than computed for a candidate that is not in another's way.
+    /// The number of runs that took longer than computed for a single candidate.
     pub beyond: usize,
-    /// Runs in which nobody led for twenty leases.
+    /// The number of runs without a leader for twenty leases.
     pub leaderless: usize,
 }
 
 /// Percentiles of times in seconds.
 #[derive(Debug, Serialize)]
 pub struct Percentiles {
-    /// How many times there are.
+    /// The number of measured times.
     pub runs: usize,
     /// The median.
     pub p50: Option<f64>,
-    /// 90% are not above this.
+    /// The 90th percentile.
     pub p90: Option<f64>,
-    /// 99% are not above this.
+    /// The 99th percentile.
     pub p99: Option<f64>,
     /// The longest.
     pub max: Option<f64>,
@@ -269,8 +269,8 @@ impl Report {
             lost_renewals_at_work: budget.lost_renewals_at_work,
             pause: seconds(budget.pause),
             pause_at_work: seconds(budget.pause_at_work),
-            lost_fires_after: seconds(budget.lost_after),
-            lost_fires_before_the_end: seconds(budget.notice),
+            lost_returns_after: seconds(budget.lost_after),
+            lost_returns_before_end: seconds(budget.notice),
             restart_silence: seconds(budget.silence),
             most_drift: budget.most_drift.fraction(),
             per_second: PerSecond {
@@ -290,7 +290,7 @@ impl Report {
 impl Arguments {
     fn check(&self) -> Result<(), Error> {
         if self.rtt.is_zero() {
-            return Err(Error::flag("rtt", "messages must take some time"));
+            return Err(Error::flag("rtt", "is zero; set it above zero"));
         }
         Ok(())
     }
@@ -336,26 +336,26 @@ impl Arguments {
         let budget = &report.budget;
         let lost = |count| text::count(count as usize, "renewal", "renewals");
         let facts = [
-            ("nobody leads for", format!("{} at most after a crash of the leader", clock(budget.crash))),
-            ("", format!("and {} more each time that those who wait defeat each other", clock(budget.duel))),
-            ("", format!("{} at most after it has released its lease,", clock(budget.release))),
+            ("no leader for", format!("{} at most after a crash of the leader", clock(budget.crash))),
+            ("", format!("and {} more each time that two candidates defeat each other", clock(budget.duel))),
+            ("", format!("{} at most after a release of the lease,", clock(budget.release))),
             ("", "or as after a crash, if the release overtakes a renewal".to_string()),
             (
-                "a lease holds for",
-                format!("{} by the leader's clock, from before it asked", clock(budget.validity)),
+                "lease valid for",
+                format!("{} by the leader's clock, from before the request", clock(budget.validity)),
             ),
             (
-                "lost() fires",
+                "lost() returns",
                 format!(
-                    "{} after it asked, {} before the end",
+                    "{} after the request, {} before the end",
                     clock(budget.lost_after),
                     clock(budget.notice)
                 ),
             ),
             (
-                "survived in a row",
+                "tolerated losses",
                 format!(
-                    "{} without an answer, {} before lost() fires",
+                    "{} in a row without a reply, {} before lost() returns",
                     lost(budget.lost_renewals),
                     budget.lost_renewals_at_work
                 ),
@@ -363,13 +363,13 @@ impl Arguments {
             (
                 "tolerated pause",
                 format!(
-                    "{} of the leader at any moment, {} before lost() fires",
+                    "{} of the leader at any moment, {} before lost() returns",
                     clock(budget.pause),
                     clock(budget.pause_at_work)
                 ),
             ),
-            ("tolerated drift", format!("{}, all else being equal", budget.most_drift)),
-            ("restarted voters", format!("say nothing for {} at most", clock(budget.silence))),
+            ("tolerated drift", format!("{}, with all else equal", budget.most_drift)),
+            ("restarted voters", format!("are silent for {} at most", clock(budget.silence))),
         ];
         let mut text = self.given() + "\n";
         for (name, fact) in facts {
@@ -385,23 +385,23 @@ impl Arguments {
         let amount = text::number;
         format!(
             "\n  in a second, for {} with {} waiting for each:\n    \
-             {} messages of renewals: 2 a voter, every {}, for each election\n    \
+             {} messages of renewals: 2 per voter and election, every {}\n    \
              {} packets with them, per peer and not per election: for each of {}\n      \
-             what goes to the same voter goes together, {} renewals in {PACKET_BYTES} bytes\n    \
-             {} messages of those who wait, on average\n",
+             renewals to the same voter share packets, {} renewals in {PACKET_BYTES} bytes\n    \
+             {} messages of waiting candidates, on average\n",
             text::count(self.names as usize, "election", "elections"),
             self.waiting,
             amount(per_second.renewal_messages),
             clock(self.renew),
             amount(per_second.renewal_packets),
-            text::count(per_second.leaders as usize, "process that leads", "processes that lead"),
+            text::count(per_second.leaders as usize, "leading process", "leading processes"),
             PACKET_BYTES / RENEWAL_BYTES,
             amount(per_second.enquiry_messages),
         )
     }
 
     fn measured(&self, budget: &Budget, simulated: &Simulated) -> String {
-        let heading = ["nobody leads after", "runs", "p50", "p90", "p99", "max", "computed"];
+        let heading = ["no leader after", "runs", "p50", "p90", "p99", "max", "computed"];
         let rows = [
             heading.map(str::to_string).to_vec(),
             simulated.crash.row("a crash", budget.crash),
@@ -411,7 +411,7 @@ impl Arguments {
         let verdict = match simulated.beyond {
             0 => "no run took longer than computed".to_string(),
             runs => format!(
-                "{} took longer than computed for one that waits alone",
+                "{} took longer than computed for a single candidate",
                 text::count(runs, "run", "runs")
             ),
         };

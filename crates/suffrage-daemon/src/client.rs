@@ -1,4 +1,5 @@
-//! `suffrage leader`, `status`, `why`, `elections`, `watch`, `resign` and `transfer`: what a running node is asked.
+//! `suffrage leader`, `status`, `why`, `elections`, `watch`, `resign` and `transfer`: queries and commands for a running
+//! node.
 
 mod http;
 
@@ -12,30 +13,30 @@ use suffrage_cli::{Console, text};
 const SETTINGS: &str = "Instead of --node, --token-file and --ca, SUFFRAGE_NODE, SUFFRAGE_TOKEN_FILE and SUFFRAGE_CA can be set in \
 the environment.";
 
-const CODES: &str = "Exit codes: 0 fine, 1 nobody leads or this node does not, 2 the command line is wrong, 3 the \
-node cannot be reached, or does not answer.";
+const CODES: &str = "Exit codes: 0 success, 1 there is no leader or this node does not lead, 2 the command line is \
+wrong, 3 the node cannot be reached or does not answer.";
 
-/// How long somebody who has a node hand over waits to hear who leads next.
+/// The longest wait for the next leader after a handover.
 const HANDOVER_WAIT: &str = "2s";
 
-/// What can be asked, in the order people are shown it.
+/// The subcommands, in the order of the help text.
 pub(crate) const NAMES: [&str; 7] = ["leader", "status", "why", "elections", "watch", "resign", "transfer"];
 
 pub(crate) fn commands() -> Vec<Command> {
     let history = Arg::new("history").long("history").action(ArgAction::SetTrue);
     let to = Arg::new("to").long("to").value_name("ID").required(true).value_parser(value_parser!(u64));
     let mut commands = vec![
-        named("leader", "Says who leads an election", "suffrage leader billing"),
-        named("status", "Says what a node knows of an election", "suffrage status billing --history")
-            .arg(history.help("Also the changes of leaders that the node learned of, the oldest first")),
-        named("why", "Says why a node leads an election, or does not", "suffrage why billing"),
+        named("leader", "Prints the leader of an election", "suffrage leader billing"),
+        named("status", "Prints the status of an election at a node", "suffrage status billing --history")
+            .arg(history.help("Also prints the history of leaders, the oldest entry first")),
+        named("why", "Prints why a node leads an election or does not", "suffrage why billing"),
         command("elections", "Lists the elections that a node takes part in", "suffrage elections --json"),
-        named("watch", "Says who leads an election, now and whenever that changes", "suffrage watch billing"),
-        named("resign", "Has a node hand an election over to whoever is next", "suffrage resign billing"),
+        named("watch", "Prints the leader of an election and its changes", "suffrage watch billing"),
+        named("resign", "Makes a node hand over to the next candidate", "suffrage resign billing"),
     ];
     commands.push(
-        named("transfer", "Has a node hand an election over to another", "suffrage transfer billing --to 2")
-            .arg(to.help("The node that is to lead next")),
+        named("transfer", "Makes a node hand over to another node", "suffrage transfer billing --to 2")
+            .arg(to.help("The id of the next leader")),
     );
     commands
 }
@@ -53,29 +54,34 @@ fn command(name: &'static str, about: &'static str, example: &'static str) -> Co
                 .long("node")
                 .value_name("URL")
                 .value_parser(http::address)
-                .help("The node that is asked: http:// or https:// [default: http://127.0.0.1:7480]"),
+                .help("The address of the node, http:// or https:// [default: http://127.0.0.1:7480]"),
         )
         .arg(
             Arg::new("ca")
                 .long("ca")
                 .value_name("FILE")
                 .value_parser(http::authorities)
-                .help("With https://, the certificates (PEM) of those who may have signed the node's"),
+                .help("With https://, the certificates of the trusted authorities, in PEM"),
         )
         .arg(
             Arg::new("token-file")
                 .long("token-file")
                 .value_name("FILE")
                 .value_parser(http::token)
-                .help("Holds the token that the node wants to see"),
+                .help("The file with the bearer token of the node"),
         )
         .arg(
             Arg::new("plain")
                 .long("plain")
                 .action(ArgAction::SetTrue)
-                .help("Sends the token to another machine with http://, since something else encrypts it"),
+                .help("Sends the token to another machine with http://, because a proxy or tunnel encrypts"),
         )
-        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints what the node answers"))
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .help("Prints the response of the node as JSON"),
+        )
         .after_help(format!("Examples:\n  {example}\n\n{SETTINGS}\n\n{CODES}"))
 }
 
@@ -100,36 +106,35 @@ pub(crate) fn execute(name: &str, matches: &ArgMatches, console: &mut Console<'_
     }
 }
 
-/// The node that is to be asked, and how.
+/// The node of the flags or of the environment.
 fn node(matches: &ArgMatches) -> Result<Node, Error> {
     let node = setting(matches, "node", "SUFFRAGE_NODE", http::address)?;
     let token = setting(matches, "token-file", "SUFFRAGE_TOKEN_FILE", http::token)?;
     let authorities = setting(matches, "ca", "SUFFRAGE_CA", http::authorities)?;
     let node = node.unwrap_or_else(|| "http://127.0.0.1:7480".to_string());
     if node.starts_with("https://") && authorities.is_none() {
-        let reason = "is missing: https:// needs the certificate of whoever has signed the node's";
+        let reason = "is missing: https:// needs the certificate of the authority that signed the node's";
         return Err(Error::flag("ca", reason));
     }
     if token.is_some() && !matches.get_flag("plain") && http::is_exposed(&node) {
         let reason = format!(
-            "whoever listens in on the way to {node} would have the token: ask https://, or say --plain if something \
-             else encrypts it"
+            "{node} would receive the token without encryption: use https://, or --plain if a proxy or tunnel encrypts"
         );
         return Err(Error::flag("node", reason));
     }
     Ok(Node::new(&node, token.as_deref(), &authorities.unwrap_or_default()))
 }
 
-/// What a flag says, or else the environment.
-#[allow(clippy::disallowed_methods, reason = "the environment is where people set this")]
+/// The value of a flag or of an environment variable.
+#[allow(clippy::disallowed_methods, reason = "reads the environment")]
 fn setting<T: Clone + Send + Sync + 'static>(
     matches: &ArgMatches,
     flag: &str,
     variable: &str,
     read: fn(&str) -> Result<T, String>,
 ) -> Result<Option<T>, Error> {
-    if let Some(said) = matches.get_one::<T>(flag) {
-        return Ok(Some(said.clone()));
+    if let Some(value) = matches.get_one::<T>(flag) {
+        return Ok(Some(value.clone()));
     }
     let wrong = |reason| Error::Flag { flag: variable.to_string(), reason };
     std::env::var(variable).ok().map(|text| read(&text).map_err(wrong)).transpose()
@@ -142,7 +147,7 @@ struct Session<'a, 'c> {
 }
 
 impl Session<'_, '_> {
-    fn say(&mut self, answer: &Value, text: &str) -> Result<(), Error> {
+    fn print(&mut self, answer: &Value, text: &str) -> Result<(), Error> {
         let text = if self.json { answer.to_string() } else { text.to_string() };
         writeln!(self.console.out, "{text}")?;
         Ok(self.console.out.flush()?)
@@ -153,95 +158,95 @@ impl Session<'_, '_> {
     }
 
     fn leader(&mut self, name: &str) -> Result<u8, Error> {
-        let told = self.election(name)?;
-        self.say(&told, &leader(name, &told))?;
-        Ok(u8::from(told["leader"].is_null()))
+        let body = self.election(name)?;
+        self.print(&body, &leader(name, &body))?;
+        Ok(u8::from(body["leader"].is_null()))
     }
 
     fn status(&mut self, name: &str, with_history: bool) -> Result<u8, Error> {
-        let mut told = self.election(name)?;
-        let mut text = format!("{}\nnode {}: {}", leader(name, &told), told["node"], plain(&told["why"]));
+        let mut body = self.election(name)?;
+        let mut text = format!("{}\nnode {}: {}", leader(name, &body), body["node"], plain(&body["why"]));
         if with_history {
             let history = self.node.get(&format!("/elections/{}/history", http::encoded(name)))?.good()?;
             for change in history["history"].as_array().into_iter().flatten() {
                 let ago = duration(&change["age_ms"]);
                 text += &match change["leader"].as_u64() {
                     Some(leader) => format!("\n{ago} ago: node {leader}, with token {}", change["token"]),
-                    None => format!("\n{ago} ago: nobody"),
+                    None => format!("\n{ago} ago: no leader"),
                 };
             }
-            told["history"] = history["history"].clone();
+            body["history"] = history["history"].clone();
         }
-        self.say(&told, &text)?;
-        Ok(u8::from(told["leader"].is_null()))
+        self.print(&body, &text)?;
+        Ok(u8::from(body["leader"].is_null()))
     }
 
     fn why(&mut self, name: &str) -> Result<u8, Error> {
-        let told = self.election(name)?;
-        self.say(&told, &format!("node {}: {}", told["node"], plain(&told["why"])))?;
-        Ok(u8::from(told["lease_remaining_ms"].is_null()))
+        let body = self.election(name)?;
+        self.print(&body, &format!("node {}: {}", body["node"], plain(&body["why"])))?;
+        Ok(u8::from(body["lease_remaining_ms"].is_null()))
     }
 
     fn elections(&mut self) -> Result<u8, Error> {
-        let told = self.node.get("/elections")?.good()?;
+        let body = self.node.get("/elections")?.good()?;
         let mut rows = vec![["election", "leader", "token", "for"].map(String::from).to_vec()];
-        for election in told["elections"].as_array().into_iter().flatten() {
-            let or_nobody = |value: &Value| value.as_u64().map_or("-".to_string(), |id| id.to_string());
+        for election in body["elections"].as_array().into_iter().flatten() {
+            let or_dash = |value: &Value| value.as_u64().map_or("-".to_string(), |id| id.to_string());
             rows.push(vec![
                 plain(&election["election"]),
-                or_nobody(&election["leader"]),
-                or_nobody(&election["token"]),
+                or_dash(&election["leader"]),
+                or_dash(&election["token"]),
                 duration(&election["since_ms"]),
             ]);
         }
         let text = text::columns(&rows);
-        self.say(&told, text.trim_end())?;
+        self.print(&body, text.trim_end())?;
         Ok(0)
     }
 
-    /// Until the node stops, or nobody reads any more.
+    /// Prints events until the node stops or the output is closed.
     fn watch(&mut self, name: &str) -> Result<u8, Error> {
         let events = self.node.events(&format!("/elections/{}/observe", http::encoded(name)))?;
         for event in events {
             let event = event?;
-            self.say(&event, &leader(name, &event))?;
+            self.print(&event, &leader(name, &event))?;
         }
-        Err(Error::Unreachable("the node has stopped to tell".to_string()))
+        Err(Error::Unreachable("the node has closed the stream of events".to_string()))
     }
 
-    fn hand_over(&mut self, name: &str, verb: &str, said: &Value) -> Result<u8, Error> {
+    fn hand_over(&mut self, name: &str, verb: &str, request: &Value) -> Result<u8, Error> {
         let path = format!("/elections/{}/{verb}", http::encoded(name));
-        let Answer { status, body } = self.node.post(&path, said)?;
+        let Answer { status, body } = self.node.post(&path, request)?;
         if status == 409 {
-            self.say(&body, &plain(&body["error"]))?;
+            self.print(&body, &plain(&body["error"]))?;
             return Ok(1);
         }
-        let told = Answer { status, body }.good()?;
-        let text = match (told["leader"].as_u64(), told["within_ms"].as_u64()) {
+        let body = Answer { status, body }.good()?;
+        let text = match (body["leader"].as_u64(), body["within_ms"].as_u64()) {
             (Some(next), _) => {
-                let took = told["took_ms"].as_f64().unwrap_or_default();
+                let took = body["took_ms"].as_f64().unwrap_or_default();
                 format!(
                     "{name} is handed over: node {next} leads, with token {}, after {took:.1} ms",
-                    told["token"]
+                    body["token"]
                 )
             }
-            (None, Some(0) | None) => format!("{name} is handed over, and nobody has taken it yet"),
+            (None, Some(0) | None) => format!("{name} is handed over; no node leads yet"),
             (None, Some(_)) => {
-                let within = duration(&told["within_ms"]);
-                format!("{name} is handed over when its client has resigned, or in {within} at the latest")
+                let within = duration(&body["within_ms"]);
+                format!("{name} is handed over when its client has resigned, in {within} at the latest")
             }
         };
-        self.say(&told, &text)?;
+        self.print(&body, &text)?;
         Ok(0)
     }
 }
 
-/// Who leads, in a sentence.
-fn leader(name: &str, told: &Value) -> String {
-    let time = duration(&told["since_ms"]);
-    match told["leader"].as_u64() {
-        Some(leader) => format!("node {leader} leads {name}, with token {}, for {time}", told["token"]),
-        None => format!("nobody leads {name}"),
+/// A sentence about the leader.
+fn leader(name: &str, body: &Value) -> String {
+    let time = duration(&body["since_ms"]);
+    match body["leader"].as_u64() {
+        Some(leader) => format!("node {leader} leads {name}, with token {}, for {time}", body["token"]),
+        None => format!("{name} has no leader"),
     }
 }
 

@@ -14,24 +14,24 @@ const EXAMPLES: &str = "Examples:
   suffrage demo --once
       five processes elect a leader; it is killed, and the others elect the next
   suffrage run --name reports --config suffrage.toml -- ./reports
-      a command that runs only where it leads
+      a command that runs only on the leader
   suffrage leader reports
-      who leads, as a node knows it
+      the leader, as a node knows it
   suffrage validate --ttl 3s --renew 1s --rtt 5ms --drift 1%
-      what the timings of a quorum lease are worth
+      the worst cases of the timings of a quorum lease
   suffrage lab --help
       simulate, compare, torture and check election algorithms, if suffrage-lab is installed
 
-`suffrage node --help` says how to run a cluster.
+`suffrage node --help` explains how to run a cluster.
 
 Exit codes:
   0  the command ran
-  1  nobody leads, or the node that was asked does not; timings cannot work; or output could not be written
-  2  the command line is wrong; one sentence on standard error says how
-  3  the node that was to be asked cannot be reached
-  `suffrage run` exits as its command does";
+  1  there is no leader, or the queried node is not the leader; timings cannot work; or output could not be written
+  2  the command line is wrong; standard error has the reason
+  3  the queried node cannot be reached
+  `suffrage run` exits with the code of its command";
 
-/// The command line: parser, help and checks in one.
+/// The command line: parser and help.
 pub(crate) fn command() -> Command {
     Command::new("suffrage")
         .version(env!("CARGO_PKG_VERSION"))
@@ -56,7 +56,7 @@ pub(crate) fn command() -> Command {
         .subcommands(client::commands())
 }
 
-/// Does what the command line says; the exit code.
+/// Executes a command line and returns the exit code.
 pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<u8, Error> {
     match matches.subcommand() {
         Some(("demo", matches)) => demo::execute(matches, console).map(|()| 0),
@@ -78,13 +78,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_is_consistent() {
         command().debug_assert();
     }
 
-    /// They need a cluster to run, but can be read without.
+    /// The examples need a cluster to run; they are only parsed here.
     #[test]
-    fn the_examples_for_real_clusters_are_understood() {
+    fn the_examples_for_real_clusters_are_parsed() {
         let check = node::config_command().find_subcommand("check").unwrap().clone();
         let commands = [node::command(), keygen::command(), check];
         for page in commands.into_iter().chain(client::commands()) {
@@ -99,9 +99,9 @@ mod tests {
         }
     }
 
-    /// What people copy from the documents is understood: all that stands in a block of shell commands.
+    /// Every command line in a shell block of the documents is parsed.
     #[test]
-    fn the_commands_of_the_documents_are_understood() {
+    fn the_commands_of_the_documents_are_parsed() {
         for document in ["docs/operations.md", "docs/tutorial.md"] {
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
             let text = std::fs::read_to_string(format!("{path}/{document}")).unwrap().replace("\\\n", "");
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    /// The command line of ours in a line of shell, without what the shell itself reads.
+    /// The command line of `suffrage` in a line of shell, without redirections and variables.
     fn invocation(line: &str) -> Option<&str> {
         let place = line.match_indices("suffrage ").map(|(place, _)| place).find(|place| {
             let before = line[..*place].trim_end();

@@ -1,15 +1,15 @@
-//! A node as a service of its own: from a configuration to a process that is started, asked and stopped.
+//! A node as a service.
 //!
 //! ```text
-//!   Config ─▶ Daemon ─┬─ lease::Node   votes, stands, observes: over UDP, sealed
-//!                     ├─ Node::session_request   clients that lead, or wait to, through this node
-//!                     └─ http          what clients, operators, probes and Prometheus ask
+//!   Config ─▶ Daemon ─┬─ lease::Node   votes, campaigns, observes: sealed datagrams over UDP
+//!                     ├─ Node::session_request   sessions of HTTP clients
+//!                     └─ http          the API for clients, operators, probes and Prometheus
 //! ```
 //!
-//! - [`Daemon::start`] and [`Daemon::stop`] are all there is to it; [`run`] adds what a process has: signals,
-//!   logs, and a word to the service manager.
-//! - To stop is to hand over first. Where a client leads over HTTP, it keeps what it was promised: it is told at
-//!   its next renewal, and the daemon waits until it has resigned, or until its lease is over.
+//! - [`Daemon::start`] and [`Daemon::stop`] run the node; [`run`] adds signals, the log and the notification of the
+//!   service manager.
+//! - A daemon that stops hands over first. A client that leads over HTTP keeps its lease: its next renewal is refused as
+//!   revoked, and the daemon waits until the client has resigned or its lease has ended.
 
 mod certificate;
 mod credentials;
@@ -48,23 +48,22 @@ use suffrage_node::config::Config;
 use suffrage_node::lease::{Node, NodeState, Settings};
 use suffrage_node::storage::{DataFolder, MemoryDisk};
 
-/// An election in which nobody stands. The daemon looks at it every now and then, so that it hears the voters
-/// even if nobody wants anything of it. Clients cannot say its name.
-const PULSE: &str = "\0pulse";
-/// How often.
-const PULSE_PERIOD: Duration = Duration::from_secs(3);
-/// How long requests that go on are waited for once the node has stopped.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// An election without candidates. The daemon observes it periodically to poll the voters, also without clients. Clients
+/// cannot use its name.
+const PROBE_ELECTION: &str = "\0probe";
+/// The interval of the polls.
+const PROBE_INTERVAL: Duration = Duration::from_secs(3);
+/// The time for open requests after the node has stopped.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A node that runs as its configuration says, and its HTTP server: until it is stopped or aborted, also if this
-/// is dropped.
+/// A running node and its HTTP server. Both run until they are stopped or aborted, also if this value is dropped.
 #[derive(Debug)]
 pub struct Daemon {
     config: Config,
     node: Node,
     transport: Arc<Udp>,
     http: Option<Http>,
-    /// Keeps it locked.
+    /// Holds the lock of the folder.
     _folder: Option<DataFolder>,
 }
 
@@ -82,8 +81,8 @@ impl std::fmt::Debug for Http {
 }
 
 impl Daemon {
-    /// Starts a node, in the tokio runtime this is called in. A voter must find its state, unless it is `new`:
-    /// one that has voted before and forgotten it could vote twice.
+    /// Starts a daemon in the current tokio runtime. A voter needs its saved state unless it is `new`: a voter without
+    /// its state could vote twice.
     pub async fn start(config: &Config, new: bool) -> Result<Daemon, Error> {
         let keyring = Keyring::load(&config.keys).map_err(config.at("keys"))?;
         let credentials = Credentials::load(config)?;
@@ -100,7 +99,7 @@ impl Daemon {
             wire.boot = folder.boot()?;
         }
         let socket = Socket::bind(listen(config, &addresses)).await?;
-        // Before anybody hears of the node: who cannot be asked must not stand.
+        // The listener is bound before the node starts: a node that serves no HTTP must not campaign.
         let listener = match config.http {
             Some(address) => Some(
                 TcpListener::bind(address)
@@ -122,11 +121,11 @@ impl Daemon {
                 Node::start(Arc::clone(&transport), BootClock, disk, settings(config))?
             }
         };
-        tokio::spawn(feel_pulse(node.clone()));
+        tokio::spawn(poll_voters(node.clone()));
         tokio::spawn(log::leaders(node.leader_changes()));
-        tokio::spawn(log::troubles(node.clone()));
-        tokio::spawn(log::disenfranchised(node.clone()));
-        tokio::spawn(log::refusals(node.clone(), Arc::clone(&transport)));
+        tokio::spawn(log::storage_failures(node.clone()));
+        tokio::spawn(log::warn_cannot_vote(node.clone()));
+        tokio::spawn(log::dropped_datagrams(node.clone(), Arc::clone(&transport)));
         let http = match listener {
             Some(listener) => Some(Http::start(listener, &node, &transport, config, credentials)?),
             None => None,
@@ -135,12 +134,12 @@ impl Daemon {
         Ok(Daemon { config, node, transport, http, _folder: folder })
     }
 
-    /// Where it listens for datagrams.
+    /// The UDP address of the node.
     pub fn address(&self) -> SocketAddr {
         self.transport.wire().local_address()
     }
 
-    /// Where it serves HTTP, if it does.
+    /// The address of the HTTP server, if there is one.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http.as_ref().map(|http| http.address)
     }
@@ -150,59 +149,59 @@ impl Daemon {
         &self.node
     }
 
-    /// Reads the keys again, and uses them from now on. If they cannot be read, the old ones stay in use.
+    /// Reloads the keys. If the key file cannot be read, the old keys stay in use.
     pub fn rekey(&self) -> Result<(), Error> {
         let keyring = Keyring::load(&self.config.keys)?;
         self.transport.rekey(&keyring);
         let keys: Vec<String> = keyring.keys().iter().map(|key| key.id().to_string()).collect();
-        info!(keys = keys.join(" "), "keys read; the first seals");
+        info!(keys = keys.join(" "), "keys reloaded; the first key seals");
         Ok(())
     }
 
-    /// Reads the token of HTTP again, and uses it from now on. If it cannot be read, the old one stays in use.
-    pub fn renew_token(&self) -> Result<(), Error> {
+    /// Reloads the HTTP token. If the file cannot be read, the old token stays in use.
+    pub fn reload_token(&self) -> Result<(), Error> {
         let Some(http) = self.http.as_ref().filter(|_| self.config.http_token.is_some()) else {
             return Ok(());
         };
         let token = Credentials::load_token(&self.config)?;
-        http.renew(|old| Credentials { token, ..old });
-        info!("HTTP's token read");
+        http.replace_credentials(|old| Credentials { token, ..old });
+        info!("HTTP token reloaded");
         Ok(())
     }
 
-    /// Reads the certificate of HTTP again, and uses it from now on. If it cannot be read, or is not valid now, the
-    /// old one stays in use.
-    pub fn renew_certificate(&self) -> Result<(), Error> {
+    /// Reloads the HTTP certificate. If the file cannot be read or the certificate is not valid now, the old certificate
+    /// stays in use.
+    pub fn reload_certificate(&self) -> Result<(), Error> {
         let Some(http) = self.http.as_ref().filter(|_| self.config.http_cert.is_some()) else {
             return Ok(());
         };
         let certificate = Credentials::load_certificate(&self.config)?;
         Credentials { token: None, certificate: certificate.clone() }.check(&self.config)?;
-        http.renew(|old| Credentials { certificate, ..old });
-        info!("HTTP's certificate read");
+        http.replace_credentials(|old| Credentials { certificate, ..old });
+        info!("HTTP certificate reloaded");
         Ok(())
     }
 
-    /// Reads again whatever can be replaced while it runs, each for itself.
+    /// Reloads keys, token and certificate. Each failure is logged and does not affect the others.
     fn reload(&self) {
-        notify::tell(&notify::reloading());
+        notify::notify(&notify::reloading());
         if let Err(error) = self.rekey() {
             error!("the old keys stay in use: {error}");
         }
-        if let Err(error) = self.renew_token() {
-            error!("the old token of HTTP stays in use: {error}");
+        if let Err(error) = self.reload_token() {
+            error!("the old HTTP token stays in use: {error}");
         }
-        if let Err(error) = self.renew_certificate() {
-            error!("the old certificate of HTTP stays in use: {error}");
+        if let Err(error) = self.reload_certificate() {
+            error!("the old HTTP certificate stays in use: {error}");
         }
-        notify::tell("READY=1");
+        notify::notify("READY=1");
     }
 
-    /// Hands over whatever it leads, and stops. Clients that lead keep what they were promised: it waits until
-    /// they have resigned, or until their leases are over.
+    /// Hands over all leases and stops. Clients that lead keep their leases: the daemon waits until they have resigned or
+    /// their leases have ended.
     pub async fn stop(self) {
         if self.http.is_some() {
-            // No promise is for longer; a node that cannot save does not come round to ending them.
+            // No lease is longer. A suspended node does not end the leases itself.
             let longest = Duration::from_nanos(self.node.settings().longest_ttl.as_nanos());
             _ = tokio::time::timeout(longest, self.node.stop_sessions()).await;
         }
@@ -211,13 +210,13 @@ impl Daemon {
             // An error means that the server is gone.
             _ = http.shut_down.send(true);
             let abort = http.server.abort_handle();
-            if tokio::time::timeout(LAST_WORDS, http.server).await.is_err() {
+            if tokio::time::timeout(SHUTDOWN_TIMEOUT, http.server).await.is_err() {
                 abort.abort();
             }
         }
     }
 
-    /// Stops at once, as a crash would: what it leads is nobody's until the leases are over.
+    /// Stops the node at once, as a crash would. Its leases run until they expire.
     pub fn abort(self) {
         self.node.abort();
         if let Some(http) = self.http {
@@ -237,11 +236,11 @@ impl Http {
         let failed = |source| Error::System { doing: "serve HTTP".to_string(), source };
         let address = listener.local_addr().map_err(failed)?;
         if let Err(error) = credentials.check(config) {
-            error!("clients will refuse to ask this node: {error}");
+            error!("clients will reject the certificate of this node: {error}");
         }
         let encrypted = credentials.certificate.is_some();
         if !encrypted && !address.ip().is_loopback() {
-            warn!("HTTP is served without TLS, as http-plain says: whoever listens in has the token");
+            warn!("HTTP is served without TLS because of http-plain: the token is sent unencrypted");
         }
         let (credentials, in_use) = watch::channel(Arc::new(credentials));
         let app = App {
@@ -251,21 +250,21 @@ impl Http {
             ttl: config.ttl,
             credentials: in_use.clone(),
         };
-        let (limits, (shut_down, told)) = (Limits::of_this_process(), watch::channel(false));
+        let (limits, (shut_down, shutdown)) = (Limits::of_this_process(), watch::channel(false));
         let server = match encrypted {
-            true => tokio::spawn(serve(Tls::new(listener, in_use), http::router(app), limits, told)),
-            false => tokio::spawn(serve(listener, http::router(app), limits, told)),
+            true => tokio::spawn(serve(Tls::new(listener, in_use), http::router(app), limits, shutdown)),
+            false => tokio::spawn(serve(listener, http::router(app), limits, shutdown)),
         };
         Ok(Http { address, credentials, shut_down, server })
     }
 
-    /// Replaces some of what protects it.
-    fn renew(&self, change: impl FnOnce(Credentials) -> Credentials) {
+    /// Replaces the credentials.
+    fn replace_credentials(&self, change: impl FnOnce(Credentials) -> Credentials) {
         self.credentials.send_modify(|in_use| *in_use = Arc::new(change((**in_use).clone())));
     }
 }
 
-/// Whether a daemon could be started with the files that its configuration names. Touches no data folder.
+/// Checks the files that the configuration names, and the timings. Does not open the data folder.
 pub fn check(config: &Config) -> Result<(), Error> {
     Keyring::load(&config.keys).map_err(config.at("keys"))?;
     Credentials::load(config)?.check(config)?;
@@ -273,14 +272,14 @@ pub fn check(config: &Config) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the data folder of a voter that has never voted, and starts nothing: from then on it is started as one
-/// that was here before. Where it is.
+/// Creates the data folder of a voter that has never voted, and returns its path. The voter is then started without
+/// `new`.
 pub fn prepare(config: &Config) -> Result<Option<PathBuf>, Error> {
     let made = config.data.as_ref().map(|path| DataFolder::create(path, config.id).map(|_| path.clone()));
     made.transpose().map_err(config.at("data"))
 }
 
-/// Looks the voters up. It may take a while, and asks whoever the machine asks.
+/// Resolves the addresses of the voters, on a thread for blocking calls.
 async fn resolve(config: &Config) -> Result<BTreeMap<NodeId, SocketAddr>, Error> {
     let voters = config.voters.clone();
     let looked_up = tokio::task::spawn_blocking(move || {
@@ -289,8 +288,7 @@ async fn resolve(config: &Config) -> Result<BTreeMap<NodeId, SocketAddr>, Error>
     looked_up.await.unwrap_or_else(|error| Err(error.to_string())).map_err(Error::Unresolved)
 }
 
-/// Where the node listens: as it is told; a voter at its own address; others at any port, of the kind of
-/// addresses that the voters have.
+/// The address to listen on: `listen`, or a voter's own address, or any port of the address family of the voters.
 fn listen(config: &Config, addresses: &BTreeMap<NodeId, SocketAddr>) -> SocketAddr {
     let own = || addresses.get(&config.id).copied();
     config.listen.or_else(own).unwrap_or_else(|| match addresses.values().any(SocketAddr::is_ipv6) {
@@ -299,28 +297,28 @@ fn listen(config: &Config, addresses: &BTreeMap<NodeId, SocketAddr>) -> SocketAd
     })
 }
 
-/// Has the voters answer every now and then, until the node stops.
-async fn feel_pulse(node: Node) {
-    // The time for a question and its answers.
-    let moment = Duration::from_nanos((node.settings().delay * 4).as_nanos());
-    while let Ok(look) = node.observe(PULSE).await {
-        tokio::time::sleep(moment).await;
-        drop(look);
-        tokio::time::sleep(PULSE_PERIOD).await;
+/// Polls the voters periodically until the node stops.
+async fn poll_voters(node: Node) {
+    // The time for a request and its replies.
+    let round = Duration::from_nanos((node.settings().delay * 4).as_nanos());
+    while let Ok(observed) = node.observe(PROBE_ELECTION).await {
+        tokio::time::sleep(round).await;
+        drop(observed);
+        tokio::time::sleep(PROBE_INTERVAL).await;
     }
 }
 
 fn settings(config: &Config) -> Settings {
-    let voters = config.voters.iter().map(|voter| voter.id);
-    let (delay, drift, longest_ttl) = (config.delay, config.drift, config.longest_ttl);
-    Settings { delay, drift, longest_ttl, ..Settings::new(voters) }
+    let mut settings = Settings::new(config.voters.iter().map(|voter| voter.id));
+    (settings.delay, settings.drift, settings.longest_ttl) = (config.delay, config.drift, config.longest_ttl);
+    settings
 }
 
 fn listen_to(kind: SignalKind) -> Result<Signal, Error> {
     signal(kind).map_err(|source| Error::System { doing: "listen to signals".to_string(), source })
 }
 
-/// What tells a process to stop.
+/// The signals that stop the process.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -342,21 +340,21 @@ impl Signals {
     }
 }
 
-/// Runs a node as a process, until it is told to stop: SIGTERM or SIGINT, and a second one not to wait for
-/// clients that lead. SIGHUP reads the keys, the token and the certificate again.
+/// Runs a daemon until SIGTERM or SIGINT. A second signal stops it without waiting for clients that lead. SIGHUP reloads
+/// keys, token and certificate.
 pub fn run(config: &Config, new: bool) -> Result<(), Error> {
     log::start(config);
     let failed = |source| Error::System { doing: "start".to_string(), source };
     let tokio = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)?;
-    let ended = tokio.block_on(live(config, new));
-    // Nothing is left that is worth waiting for.
-    tokio.shutdown_timeout(LAST_WORDS);
+    let ended = tokio.block_on(run_until_signal(config, new));
+    // Blocking tasks may still run; they hold nothing of value.
+    tokio.shutdown_timeout(SHUTDOWN_TIMEOUT);
     ended
 }
 
-/// From the start to the signal that ends it.
-async fn live(config: &Config, new: bool) -> Result<(), Error> {
-    // Before anything else: none is missed, and none ends the process by surprise.
+/// Runs a daemon in the current tokio runtime.
+async fn run_until_signal(config: &Config, new: bool) -> Result<(), Error> {
+    // The handlers are installed first: no signal is missed, and none kills the process.
     let (mut signals, mut hang_up) = (Signals::new()?, listen_to(SignalKind::hangup())?);
     let daemon = Daemon::start(config, new).await?;
     let scheme = if config.http_cert.is_some() { "https" } else { "http" };
@@ -371,30 +369,30 @@ async fn live(config: &Config, new: bool) -> Result<(), Error> {
         version = env!("CARGO_PKG_VERSION"),
         "started"
     );
-    notify::tell("READY=1");
+    notify::notify("READY=1");
     let mut state = daemon.node.state();
     let mut watchdog = tokio::time::interval(notify::watchdog().unwrap_or(Duration::from_secs(3_600)));
     loop {
         tokio::select! {
             () = signals.stop() => break,
             _ = hang_up.recv() => daemon.reload(),
-            // Only of a node that comes round to things.
+            // A stuck node does not feed the watchdog.
             _ = watchdog.tick() => if http::is_alive(&daemon.node) {
-                notify::tell("WATCHDOG=1");
+                notify::notify("WATCHDOG=1");
             },
             Ok(stopped) = state.wait_for(NodeState::is_stopped) => {
                 let NodeState::Stopped { cause: reason } = stopped.clone() else { break };
-                return Err(Error::Failed(reason.unwrap_or_else(|| "nobody told it to".to_string())));
+                return Err(Error::Failed(reason.unwrap_or_else(|| "without a known cause".to_string())));
             }
         }
     }
     info!("stopping: handing over first");
-    notify::tell("STOPPING=1");
+    notify::notify("STOPPING=1");
     let node = daemon.node.clone();
     tokio::select! {
         () = daemon.stop() => info!("stopped"),
         () = signals.stop() => {
-            warn!("stopped without waiting for clients that lead: others can after their leases");
+            warn!("stopped without waiting for clients that lead: others lead when their leases have ended");
             node.abort();
         }
     }

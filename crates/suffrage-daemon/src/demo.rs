@@ -1,26 +1,26 @@
-//! `suffrage demo`: five voters on loopback, each a process of its own, elect a leader; it is killed, and the others
-//! elect the next.
+//! `suffrage demo`: five voters on loopback, each in a process of its own, elect a leader; the leader is killed, and the
+//! others elect the next one.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "processes that run in real time")]
 
 use std::path::Path;
 use std::process;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use suffrage_cli::demo::{self, DemoNodes, NodeReport, place};
+use suffrage_cli::demo::{self, DemoNodes, NodeReport, index_of};
 use suffrage_cli::{Console, Error};
 use suffrage_core::{Span, Time};
 
 const EXAMPLES: &str = "Examples:
   suffrage demo
-      five processes elect a leader, which is killed; then it is your turn, until Ctrl-C
+      five processes elect a leader, which is killed; then you can kill nodes yourself, until Ctrl-C
   suffrage demo --once --nodes 3
-      ends by itself
+      ends after the second election
 
 `suffrage-lab demo` shows the other algorithms, as real processes or in the simulator.";
 
 const TTL: &str = "1s";
 const LONGEST_TTL: &str = "2s";
-/// More voters only cost, and are refused by every node.
+/// The most voters of a cluster.
 const MOST_NODES: usize = 9;
 
 pub(crate) fn command() -> Command {
@@ -32,9 +32,9 @@ pub(crate) fn command() -> Command {
                 .value_name("N")
                 .default_value("5")
                 .value_parser(nodes)
-                .help("How many processes, 2 to 9"),
+                .help("The number of processes, 2 to 9"),
         )
-        .arg(Arg::new("once").long("once").action(ArgAction::SetTrue).help("Ends by itself"))
+        .arg(Arg::new("once").long("once").action(ArgAction::SetTrue).help("Ends after the second election"))
         .allow_negative_numbers(true)
         .after_help(EXAMPLES)
 }
@@ -48,14 +48,23 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
     demo::execute(Box::new(Voters), nodes, matches.get_flag("once"), console)
 }
 
-/// Voters that also stand: `suffrage demo-node`.
+/// Voters that are candidates, too: `suffrage demo-node`.
 struct Voters;
 
 impl DemoNodes for Voters {
     fn command(&self, node: usize, addresses: &str, folder: &Path, new: bool) -> process::Command {
         let mut command = process::Command::new("/proc/self/exe");
         command
-            .args(["demo-node", "--stand", "demo", "--ttl", TTL, "--longest-ttl", LONGEST_TTL])
+            .args([
+                "demo-node",
+                "--socket-from-input",
+                "--campaign",
+                "demo",
+                "--ttl",
+                TTL,
+                "--longest-ttl",
+                LONGEST_TTL,
+            ])
             .args(["--id", &(node + 1).to_string(), "--cluster", addresses, "--keys"])
             .arg(folder.join("keys"))
             .arg("--data")
@@ -71,7 +80,7 @@ impl DemoNodes for Voters {
             ("ready", ..) => NodeReport::Ready,
             ("leads", Some(token), _) => NodeReport::Leads(token),
             ("valid", Some(nanos), _) => NodeReport::Valid(Span::from_nanos(nanos)),
-            ("follows", Some(leader), Some(token)) => NodeReport::Follows(place(leader)?, token),
+            ("follows", Some(leader), Some(token)) => NodeReport::Follows(index_of(leader)?, token),
             ("lost", ..) => NodeReport::Lost,
             ("nobody", ..) => NodeReport::Nobody,
             _ => return None,
@@ -84,7 +93,7 @@ impl DemoNodes for Voters {
     }
 
     fn on_return(&self, id: usize) -> String {
-        format!("node {id} comes back, and does not vote until what it granted has run out")
+        format!("node {id} is restarted, and does not vote until its earlier grants have expired")
     }
 
     fn has_leases(&self) -> bool {

@@ -1,4 +1,4 @@
-//! `suffrage keygen`: the keys that a cluster's datagrams are sealed with.
+//! `suffrage keygen`: the keys of a cluster.
 
 use std::path::PathBuf;
 
@@ -9,36 +9,36 @@ use suffrage_cli::Console;
 use suffrage_cli::Error;
 
 const EXAMPLES: &str =
-    "A key file has a key a line: the first seals what a node sends, all of them open what it \
-receives. Only its owner may read it, or it is refused. Every node of a cluster needs the same keys, and \
-whoever has one can be any node.
+    "A key file has one key per line. The first key seals the datagrams that a node sends; all keys open the \
+datagrams that it receives. Only the owner of the file may have access to it (mode 600). All nodes of a cluster need \
+the same keys. A holder of a key can impersonate any node.
 
 Examples:
   suffrage keygen cluster.key
-      a new file with a new key, to be copied to every node
+      creates a file with a new key; copy it to every node
   suffrage keygen cluster.key --add
-      a rotation begins: a second key that opens; copy the file to every node, one after the other
+      begins a rotation: adds a second key that opens; copy the file to every node, one after the other
   suffrage keygen cluster.key --promote
-      when all nodes have it: the second key seals; copy again
+      when all nodes have that file: the second key seals; copy the file again
   suffrage keygen cluster.key --retire
-      when all nodes have that: the old key is gone; copy for the last time";
+      when all nodes have that file: removes the old key; copy the file a last time";
 
 pub(crate) fn command() -> Command {
     let flag = |name, help| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
     Command::new("keygen")
-        .about("Makes the keys of a cluster, and replaces them step by step")
+        .about("Creates and rotates the keys of a cluster")
         .arg(
             Arg::new("file")
                 .value_name("FILE")
                 .required(true)
                 .value_parser(value_parser!(PathBuf))
-                .help("The key file; without another flag it must not exist yet"),
+                .help("The key file; without a step of a rotation, it must not exist yet"),
         )
-        .arg(flag("add", "Adds a new key to the file, which opens and does not seal yet"))
-        .arg(flag("promote", "Makes the last key of the file the first, which seals"))
-        .arg(flag("retire", "Removes all keys of the file but the first"))
+        .arg(flag("add", "Adds a new key, which opens and does not seal yet"))
+        .arg(flag("promote", "Moves the last key to the front, so that it seals"))
+        .arg(flag("retire", "Removes all keys except the first"))
         .group(ArgGroup::new("step").args(["add", "promote", "retire"]))
-        .arg(flag("json", "Prints which keys there are now as JSON"))
+        .arg(flag("json", "Prints the ids of the keys as JSON"))
         .after_help(EXAMPLES)
 }
 
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_made_and_replaced() {
+    fn keys_are_created_and_rotated() {
         let folder = std::env::temp_dir().join(format!("suffrage-keygen-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let file = folder.join("cluster.key");

@@ -23,11 +23,11 @@ pub(crate) fn command() -> Command {
                 .allow_hyphen_values(true)
                 .trailing_var_arg(true)
                 .value_parser(clap::value_parser!(OsString))
-                .help("What suffrage-lab is told; `suffrage lab --help` is its help"),
+                .help("The arguments of suffrage-lab; `suffrage lab --help` prints its help"),
         )
 }
 
-/// Replaces this process by the laboratory: the one beside this program, or the one in the path.
+/// Replaces this process by `suffrage-lab`: the program in the same folder, or the one in PATH.
 pub(crate) fn execute(matches: &ArgMatches) -> Result<u8, Error> {
     let beside = env::current_exe().ok().map(|program| program.with_file_name(PROGRAM));
     let program = beside.filter(|program| program.exists()).unwrap_or_else(|| PathBuf::from(PROGRAM));

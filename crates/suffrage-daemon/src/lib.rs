@@ -1,7 +1,6 @@
 //! The program `suffrage`: a node as a service, commands that run only on the leader, and queries of nodes.
 //!
-//! [`run`](run()) is the whole program without the process around it, so that tests run commands without starting
-//! processes.
+//! [`run`](run()) is the program as a function, so that tests run commands without starting processes.
 //!
 //! - [`daemon`]: the service: HTTP API, TLS, health, metrics, logs, systemd notification. The sessions of HTTP clients are
 //!   `suffrage_lease::sessions`.
@@ -30,9 +29,8 @@ use std::ffi::OsString;
 
 pub use suffrage_cli::Console;
 
-/// Runs a command line, whose first word is the program's name, and returns the exit code: 0 if it
-/// ran, 1 if it could not do its work or nobody leads, 2 for bad input, 3 if a node that was to be asked cannot be
-/// reached.
+/// Runs a command line, whose first word is the name of the program, and returns the exit code: 0 for success, 1 for a
+/// failure or an election without a leader, 2 for wrong input, 3 if the queried node cannot be reached.
 pub fn run(arguments: Vec<OsString>, console: &mut Console<'_>) -> u8 {
     suffrage_cli::run(arguments, console, command::command, command::execute)
 }

@@ -1,5 +1,5 @@
-//! `suffrage node` and `suffrage config check`: a node of a real cluster, and what it is told.
-#![allow(clippy::disallowed_methods, reason = "a node is told things by the environment, too")]
+//! `suffrage node` and `suffrage config check`: a node of a real cluster, and its configuration.
+#![allow(clippy::disallowed_methods, reason = "reads the environment")]
 
 use std::path::PathBuf;
 
@@ -11,54 +11,59 @@ use suffrage_node::config::{Config, KEYS};
 use suffrage_cli::Console;
 use suffrage_cli::Error;
 
-const ABOUT: &str = "Runs a node of a cluster, until it is told to stop.
+const ABOUT: &str = "Runs a node of a cluster until it is stopped.
 
-A node votes if it is one of the voters, and takes part in elections for whoever asks it to over HTTP. What it \
-is told comes from flags, from SUFFRAGE_.. in the environment and from a file, in this order: --longest-ttl is \
-SUFFRAGE_LONGEST_TTL is longest-ttl.
+A node votes if it is one of the voters, and takes part in elections for its HTTP clients. Its configuration comes from \
+flags, from environment variables and from a file, in this order of precedence: the key longest-ttl of the file is \
+--longest-ttl and SUFFRAGE_LONGEST_TTL.
 
-SIGTERM and SIGINT stop it: it hands over first, and waits for clients that lead to resign, or for their \
-leases to end; a second one does not wait. SIGHUP reads the keys, the token and the certificate of HTTP again, so that \
-they can be replaced without a break. It logs to standard error, and tells systemd when it is ready (Type=notify).";
+SIGTERM and SIGINT stop the node: it hands over first, and waits until clients that lead have resigned or their leases \
+have ended. A second signal stops it without waiting. SIGHUP reloads the keys, the HTTP token and the HTTP certificate, \
+so that they can be replaced without interruption. The node logs to standard error, and notifies systemd when it is \
+ready (Type=notify).";
 
 const EXAMPLES: &str = "Examples:
   suffrage keygen cluster.key
-      a key for the cluster, to be copied to every node
+      creates the key of the cluster; copy it to every node
   suffrage node --id 1 --voters 1=10.0.0.1:7400,2=10.0.0.2:7400,3=10.0.0.3:7400 \\
       --keys cluster.key --data /var/lib/suffrage --new
-      the first of three, for the first time
+      starts the first of three voters for the first time
   suffrage node --config suffrage.toml
-      the same, later, from a file
+      starts a voter again, with its configuration from a file
   suffrage node --config suffrage.toml --init
-      only makes the data folder, before a service is started for the first time
+      only creates the data folder, before the first start of a service
   suffrage node --config suffrage.toml --http 10.0.0.1:7480 --http-token token --http-cert node.pem --http-key node.key
-      with HTTP for others than this machine: encrypted, and only for those who bear the token
+      serves HTTP to other machines, with TLS and a token
 
-Exit codes: 0 it was told to stop, 1 it could not go on, 2 what it was told is wrong.";
+Exit codes: 0 stopped by a signal, 1 failed, 2 the configuration is wrong.";
 
 const CHECK_EXAMPLES: &str = "Examples:
   suffrage config check --config /etc/suffrage.toml
-      says whether a node would accept it, and what it would be
+      checks a configuration file, and prints the role of the node
 
-Exit codes: 0 it would, 1 a file that it names is not as it should be, 2 what it says is wrong.";
+Exit codes: 0 the configuration is valid, 1 a file that it names is not usable, 2 the configuration is wrong.";
 
 pub(crate) fn command() -> Command {
-    told(Command::new("node"))
+    with_keys(Command::new("node"))
         .about("Runs a node of a cluster")
         .long_about(ABOUT)
         .arg(Arg::new("new").long("new").action(ArgAction::SetTrue).help(
-            "Begins with an empty data folder: for a voter that has never voted. One that has lost its \
-             folder must come back with another id",
+            "Creates the data folder: only for a voter that has never voted. A voter that has lost its data \
+             folder needs another id",
         ))
-        .arg(Arg::new("init").long("init").action(ArgAction::SetTrue).conflicts_with("new").help(
-            "Only makes that empty data folder, and ends: for services, which are always started the same way",
-        ))
+        .arg(
+            Arg::new("init")
+                .long("init")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("new")
+                .help("Only creates the data folder: for services, whose command line is always the same"),
+        )
         .after_help(EXAMPLES)
 }
 
 pub(crate) fn config_command() -> Command {
-    let check = told(Command::new("check"))
-        .about("Says whether a node would accept this configuration")
+    let check = with_keys(Command::new("check"))
+        .about("Checks the configuration of a node and the files that it names")
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints the result as JSON"))
         .after_help(CHECK_EXAMPLES);
     Command::new("config")
@@ -67,13 +72,13 @@ pub(crate) fn config_command() -> Command {
         .subcommand(check)
 }
 
-/// With everything a node can be told.
-fn told(command: Command) -> Command {
+/// Adds a flag for every key of the configuration.
+fn with_keys(command: Command) -> Command {
     let file = Arg::new("config")
         .long("config")
         .value_name("FILE")
         .value_parser(value_parser!(PathBuf))
-        .help("A file that says the same, as TOML [also: SUFFRAGE_CONFIG]");
+        .help("The configuration file, in TOML [also: SUFFRAGE_CONFIG]");
     let keys = KEYS.iter().map(|key| {
         Arg::new(key.name)
             .long(key.name)
@@ -90,8 +95,8 @@ fn sentence(text: &str) -> String {
 }
 
 fn read(matches: &ArgMatches) -> Result<Config, Error> {
-    let said = matches.get_one::<PathBuf>("config").cloned();
-    let path = said.or_else(|| std::env::var_os("SUFFRAGE_CONFIG").map(PathBuf::from));
+    let flag = matches.get_one::<PathBuf>("config").cloned();
+    let path = flag.or_else(|| std::env::var_os("SUFFRAGE_CONFIG").map(PathBuf::from));
     let text = match &path {
         Some(path) => {
             let text = std::fs::read_to_string(path);
@@ -112,7 +117,7 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
     let config = read(matches)?;
     if matches.get_flag("init") {
         let Some(folder) = daemon::prepare(&config)? else {
-            return Err(Error::flag("init", "there is nothing to make: `data` is not set"));
+            return Err(Error::flag("init", "there is no folder to create: set --data"));
         };
         writeln!(console.out, "{} is the data folder of node {}", folder.display(), config.id)?;
         return Ok(0);
@@ -130,12 +135,12 @@ pub(crate) fn check(matches: &ArgMatches, console: &mut Console<'_>) -> Result<u
     let http = config.http.map_or("off".to_string(), |address| format!("{scheme}://{address}"));
     let (id, votes) = (config.id, config.votes());
     if matches.get_flag("json") {
-        let said = json!({ "id": id.0, "votes": votes, "voters": voters, "http": http });
-        writeln!(console.out, "{said}")?;
+        let body = json!({ "id": id.0, "votes": votes, "voters": voters, "http": http });
+        writeln!(console.out, "{body}")?;
     } else {
         let votes = if votes { "votes" } else { "does not vote" };
         let voters = voters.join(", ");
-        writeln!(console.out, "fine: node {id} {votes}; voters {voters}; HTTP {http}")?;
+        writeln!(console.out, "valid: node {id} {votes}; voters {voters}; HTTP {http}")?;
     }
     Ok(0)
 }

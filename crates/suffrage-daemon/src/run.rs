@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use suffrage::{Keyring, Node, NodeState, Settings, Supervisor};
+use suffrage::{Keyring, Node, NodeState, Supervisor};
 use suffrage_core::{NodeId, Span};
 use suffrage_node::config::Origin;
 use tokio::signal::unix::{SignalKind, signal};
@@ -20,40 +20,39 @@ use suffrage_cli::Error;
 
 const ABOUT: &str = "Runs a command only while leading.
 
-Of all that are started with the same --name in the same cluster, one runs its command, and the others wait. When \
-its lease cannot be renewed, the command is stopped before anybody else can lead: SIGTERM to its process group, \
-and SIGKILL to all that is left after the grace, also to what it has left in the background. A guard, which is a \
-process of its own, does that even if this one is killed or stands still. When the lease is handed over, that is \
-done only after the command is gone.
+Of all candidates with the same --name in a cluster, one runs its command, and the others wait. When the lease cannot \
+be renewed, the command is stopped before another candidate can lead: SIGTERM to its process group, and after the \
+grace SIGKILL to all remaining processes, including background processes. A guard process does that also if this \
+process is killed or paused. The lease is handed over only after the command has ended.
 
-The command finds in its environment SUFFRAGE_TOKEN, which is greater than that of every leader before and should \
-go with everything it writes; SUFFRAGE_NAME; and SUFFRAGE_LEADER, the id of this candidate. Its standard input is \
-empty.";
+The environment of the command has SUFFRAGE_TOKEN, the fencing token, which is greater than the tokens of all leaders \
+before and belongs to every write; SUFFRAGE_NAME; and SUFFRAGE_LEADER, the id of this candidate. The standard input of \
+the command is empty.";
 
 const EXAMPLES: &str = "Examples:
   suffrage run --name reports --cluster 1=10.0.0.1:7400,2=10.0.0.2:7400,3=10.0.0.3:7400 --keys cluster.keys -- ./reports
-      one of all that are started like this runs ./reports
+      one of all candidates that are started like this runs ./reports
   suffrage run --name vip --config suffrage.toml --on-acquire 'ip addr add 10.0.0.9/24 dev eth0' \\
       --on-loss 'ip addr del 10.0.0.9/24 dev eth0' -- sleep infinity
-      an address that moves
+      a virtual IP address
 
-Signals: SIGTERM and SIGINT are passed on and end this program, after the grace at the latest; SIGHUP, SIGUSR1 and
-SIGUSR2 are only passed on, and end it if the command dies of them.
+Signals: SIGTERM and SIGINT are passed on to the command and end this program, after the grace at the latest. SIGHUP,
+SIGUSR1 and SIGUSR2 are passed on, and end this program if the command dies of them.
 
-If the command ends by itself, the lease is handed over, and this one stands again after 1 second, then 2, 4, up to
-30, and again 1 when a command has run for 10 seconds. With --once, this program ends then.
+If the command exits by itself, the lease is released, and this candidate campaigns again after a backoff: 1, 2, 4 up
+to 30 seconds, and 1 second again after a command that ran for 10 seconds. With --once, this program ends instead.
 
-What --on-acquire and --on-loss say is stopped like the command; --on-loss is not done if this program is killed.
-While a command runs, its candidate does not hand over to a better one.
+The commands of --on-acquire and --on-loss are stopped like the command. The command of --on-loss does not run if this
+program is killed. While the command runs, this candidate does not hand over to a candidate of greater rank.
 
-With --config, the file may be that of a node on the same machine: what it says of `listen` is not for this program,
-which listens at any free port, or where --listen or SUFFRAGE_LISTEN say.
+With --config, the file may belong to a node on the same machine: its `listen` and `data` do not apply. This program
+listens on any free port, or on the address of --listen or SUFFRAGE_LISTEN.
 
-When the file of --keys changes, it is read again within a second: keys are replaced without a break, step by step,
-as `suffrage keygen --help` tells.
+This program reloads the file of --keys within a second after it changes, so that keys can be rotated without
+interruption: see `suffrage keygen --help`.
 
-Exit codes: the command's; 128 and the signal's number if it died of one; 126 or 127 if it could not be run; 1 if
-this program failed, and 2 if the command line is wrong.";
+Exit codes: the exit code of the command; 128 and the number of the signal that killed it; 126 or 127 if it could not
+be run; 1 if this program failed, and 2 if the command line is wrong.";
 
 const KEYS: &[&str] = &["config", "voters", "keys", "listen", "ttl", "longest-ttl", "delay", "drift"];
 const SIGNALS: [(&str, i32); 8] = [
@@ -72,41 +71,49 @@ pub(crate) fn command() -> Command {
     Command::new("run")
         .about("Runs a command only while leading")
         .long_about(ABOUT)
-        .arg(text("name", "NAME", "Which election").required(true))
+        .arg(text("name", "NAME", "The name of the election").required(true))
         .arg(
-            text("stop-grace", "TIME", "How long the command may take to end once it is told to")
+            text("stop-grace", "TIME", "The time from the stop signal to SIGKILL")
                 .default_value("500ms")
                 .value_parser(span),
         )
         .arg(
-            text("kill-time", "TIME", "How long it takes at most to kill what is left after that")
+            text("kill-time", "TIME", "The time that SIGKILL needs to end all processes")
                 .default_value("100ms")
                 .value_parser(span),
         )
         .arg(
-            text("stop-signal", "SIGNAL", "By which signal it is told to")
+            text("stop-signal", "SIGNAL", "The stop signal")
                 .default_value("TERM")
                 .value_parser(signal_number),
         )
-        .arg(text("on-acquire", "CMD", "What a shell does before the command; if it fails, it hands over"))
-        .arg(text("on-loss", "CMD", "What a shell does after the command, within the grace again"))
+        .arg(text(
+            "on-acquire",
+            "CMD",
+            "A shell command that runs before the command; if it fails, the lease is released",
+        ))
+        .arg(text("on-loss", "CMD", "A shell command that runs after the command, within another grace"))
         .arg(
             Arg::new("once")
                 .long("once")
                 .action(ArgAction::SetTrue)
-                .help("Ends with the command, whatever the reason, and does not stand again"),
+                .help("Ends when the command has ended, for any reason"),
         )
         .arg(
-            text("rank", "N", "Of those who wait, the greatest is next")
-                .default_value("0")
-                .value_parser(value_parser!(i64))
-                .allow_negative_numbers(true),
+            text(
+                "rank",
+                "N",
+                "The rank of this candidate; of the waiting candidates, the greatest rank is next",
+            )
+            .default_value("0")
+            .value_parser(value_parser!(i64))
+            .allow_negative_numbers(true),
         )
         .arg(
-            text("id", "ID", "Who this candidate is, a number that no other node has [default: random]")
+            text("id", "ID", "The id of this candidate, a number that no other node has [default: random]")
                 .value_parser(value_parser!(u64).range(1..)),
         )
-        .arg(Arg::new("quiet").long("quiet").action(ArgAction::SetTrue).help("Says nothing of what it does"))
+        .arg(Arg::new("quiet").long("quiet").action(ArgAction::SetTrue).help("Logs nothing"))
         .args(cluster::flags(KEYS))
         .arg(cluster::file())
         .arg(
@@ -121,7 +128,7 @@ pub(crate) fn command() -> Command {
         .after_help(EXAMPLES)
 }
 
-/// What this program is when it calls itself: a guard, or a command to be. Not for people.
+/// The hidden subcommand by which this program starts itself as a guard.
 pub(crate) fn guard_command() -> Command {
     Command::new(suffrage_node::supervise::ENTRY).hide(true).disable_help_flag(true).arg(
         Arg::new("arguments")
@@ -153,45 +160,42 @@ fn signal_number(text: &str) -> Result<i32, String> {
 }
 
 pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<u8, Error> {
-    // Not so many that they are hard to tell apart, and too many to meet.
+    // 40 bits: short enough to read, long enough to be unique.
     let random = getrandom::u64().map_err(|error| Error::Failed(format!("no random number: {error}")))?;
     let random = random >> 24 | 1 << 39;
     let id = matches.get_one::<u64>("id").copied().unwrap_or(random);
     let mut config = cluster::read(KEYS, matches, Some(random))?;
     config.id = NodeId(id);
-    // The file is a node's, which listens there itself.
+    // The file may belong to a node on this machine, which uses this address and this folder itself.
     if let Origin::File(..) = config.origin("listen") {
         config.listen = None;
     }
+    config.data = None;
     if config.votes() {
-        let reason = format!("{id} is one of the voters, and a candidate needs an id of its own");
+        let reason = format!("{id} is the id of a voter; choose another id, or none for a random one");
         return Err(Error::flag("id", reason));
     }
     let get = |name: &str| *matches.get_one::<Duration>(name).expect("it has a default");
     let text = |name: &str| matches.get_one::<String>(name).cloned();
     let command: Vec<OsString> = matches.get_many("command").into_iter().flatten().cloned().collect();
-    let supervisor = Supervisor {
-        name: text("name").expect("it is required"),
-        command,
-        ttl: duration(config.ttl),
-        rank: *matches.get_one("rank").expect("it has a default"),
-        grace: get("stop-grace"),
-        kill: get("kill-time"),
-        stop_signal: *matches.get_one("stop-signal").expect("it has a default"),
-        on_acquire: text("on-acquire"),
-        on_loss: text("on-loss"),
-        once: matches.get_flag("once"),
-    };
-    let mut settings = Settings::new(config.voters.iter().map(|voter| voter.id));
-    (settings.delay, settings.drift, settings.longest_ttl) = (config.delay, config.drift, config.longest_ttl);
-    supervisor.check(&settings).map_err(|reason| Error::flag("stop-grace", reason))?;
+    let mut supervisor = Supervisor::new(text("name").expect("it is required"), command);
+    supervisor.ttl = duration(config.ttl);
+    supervisor.rank = *matches.get_one("rank").expect("it has a default");
+    supervisor.grace = get("stop-grace");
+    supervisor.kill = get("kill-time");
+    supervisor.stop_signal = *matches.get_one("stop-signal").expect("it has a default");
+    supervisor.on_acquire = text("on-acquire");
+    supervisor.on_loss = text("on-loss");
+    supervisor.once = matches.get_flag("once");
+    // The version of the key file is read before its content: no change is missed.
+    let keys = KeyFile::new(config.keys.clone());
+    let builder = cluster::builder(&config)?;
+    supervisor.check(&builder).map_err(|error| Error::flag("stop-grace", error.to_string()))?;
     if let Some((code, reason)) = cannot_be_run(&supervisor.command[0]) {
         let program = supervisor.command[0].to_string_lossy();
         _ = writeln!(console.err, "error: {program}: {reason}");
         return Ok(code);
     }
-    let keys = KeyFile::new(config.keys.clone());
-    let builder = cluster::builder(&config)?;
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     threads.block_on(supervise(supervisor, builder, keys, matches.get_flag("quiet"), NodeId(id)))
 }
@@ -216,54 +220,54 @@ async fn supervise(
     let name = supervisor.name.clone();
     tokio::spawn(keys.follow(node.clone(), move |news| {
         if !quiet {
-            say(&format!("{id} for `{name}`: {news}"));
+            say(&format!("node {id}, election `{name}`: {news}"));
         }
     }));
-    let tell = |progress| {
+    let on_event = |event| {
         if !quiet {
-            say(&format!("{id} for `{}`: {progress}", supervisor.name));
+            say(&format!("node {id}, election `{}`: {event}", supervisor.name));
         }
     };
-    let code = supervisor.run(&node, signals, &tell).await;
-    // Hands over what there is to be.
+    let code = supervisor.run(&node, signals, &on_event).await;
     node.stop().await;
     code.map_err(failed)
 }
 
-/// Tells the operator, if anybody still reads: nothing that runs may end because nobody does.
+/// Logs to standard error. Errors are ignored: a closed standard error must not end the command.
 fn say(news: &str) {
     _ = writeln!(std::io::stderr(), "suffrage: {news}");
 }
 
-/// The cluster's keys, which may be replaced while the command runs. Signals, which tell a node to read them again,
-/// are the command's here.
+/// The key file of the cluster, which may change while the command runs. It is polled, because SIGHUP belongs to the
+/// command.
 struct KeyFile {
     path: PathBuf,
-    /// As it was when it was last read.
+    /// The version that was read last.
     known: Option<Version>,
-    /// It could not be read since then, and that was told.
-    troubled: bool,
+    /// Whether a failure to read the file has been logged.
+    failing: bool,
 }
 
-/// How often its file is looked at.
-const LOOK: Duration = Duration::from_millis(500);
+/// The interval of polls of the key file.
+const POLL: Duration = Duration::from_millis(500);
 
-/// By which a file is seen to be another than before: its number, and when it, its name or its permissions changed.
+/// The version of a file: its inode, and the time of its last change.
 type Version = (u64, i64, i64);
 
 impl KeyFile {
-    /// To be called before the keys are read, so that no change is missed.
+    /// Must be called before the keys are read, so that no change is missed.
     fn new(path: PathBuf) -> KeyFile {
         let known = version(&path);
-        KeyFile { path, known, troubled: false }
+        KeyFile { path, known, failing: false }
     }
 
-    /// Has the node use the keys as they are, until it stops. If they cannot be read, the old ones stay in use.
-    async fn follow(mut self, node: Node, tell: impl Fn(String)) {
+    /// Reloads the keys whenever the file changes, until the node stops. If the file cannot be read, the old keys stay
+    /// in use.
+    async fn follow(mut self, node: Node, log: impl Fn(String)) {
         let mut state = node.state();
         loop {
             tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(POLL) => {}
                 _ = state.wait_for(NodeState::is_stopped) => return,
             }
             let now = version(&self.path);
@@ -273,14 +277,14 @@ impl KeyFile {
             match Keyring::load(&self.path) {
                 Ok(keyring) => {
                     node.rekey(&keyring);
-                    (self.known, self.troubled) = (now, false);
-                    let keys: Vec<String> = keyring.keys().iter().map(|key| key.id().to_string()).collect();
-                    tell(format!("has read its keys again; {} seals", keys[0]));
+                    (self.known, self.failing) = (now, false);
+                    let sealing = keyring.keys().next().map(|key| key.id()).unwrap_or_default();
+                    log(format!("reloaded the keys; key {sealing} seals"));
                 }
-                // It is tried again: somebody may be at it.
-                Err(error) if !self.troubled => {
-                    self.troubled = true;
-                    tell(format!("the old keys stay in use: {error}"));
+                // The next poll retries: the file may be incomplete.
+                Err(error) if !self.failing => {
+                    self.failing = true;
+                    log(format!("the old keys stay in use: {error}"));
                 }
                 Err(_) => {}
             }
@@ -293,8 +297,8 @@ fn version(path: &Path) -> Option<Version> {
     Some((file.ino(), file.ctime(), file.ctime_nsec()))
 }
 
-/// The exit code and the reason if this program cannot be run, so that nobody leads who cannot work.
-#[allow(clippy::disallowed_methods, reason = "that is where programs are looked for")]
+/// The exit code and the reason if this program cannot be run: a candidate without a command must not lead.
+#[allow(clippy::disallowed_methods, reason = "PATH names the folders of programs")]
 fn cannot_be_run(program: &OsString) -> Option<(u8, &'static str)> {
     let places: Vec<PathBuf> = if program.as_encoded_bytes().contains(&b'/') {
         vec![PathBuf::from(program)]
@@ -306,8 +310,8 @@ fn cannot_be_run(program: &OsString) -> Option<(u8, &'static str)> {
     if found.iter().any(|file| file.is_file() && file.permissions().mode() & 0o111 != 0) {
         None
     } else if found.is_empty() {
-        Some((127, "there is no such command"))
+        Some((127, "command not found"))
     } else {
-        Some((126, "it cannot be executed: is it a program, and did you `chmod +x` it?"))
+        Some((126, "the file is not executable: run `chmod +x` on it if it is a program"))
     }
 }

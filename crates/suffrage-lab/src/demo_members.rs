@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use suffrage_cli::demo::{DemoNodes, NodeReport, place};
+use suffrage_cli::demo::{DemoNodes, NodeReport, index_of};
 use suffrage_core::{Detection, Roster, Safety, Time};
 
 use crate::algorithms;
@@ -38,6 +38,7 @@ impl DemoNodes for Members {
                 "--json",
                 "--wait",
                 "--input",
+                "--socket-from-input",
             ])
             .args(["--id", &(node + 1).to_string(), "--cluster", addresses, "--keys"])
             .arg(folder.join("keys"))
@@ -53,11 +54,11 @@ impl DemoNodes for Members {
         let report = match object["event"].as_str()? {
             "ready" => NodeReport::Ready,
             "leads" => NodeReport::Leads(number("term")?),
-            "follows" => NodeReport::Follows(place(number("leader")?)?, number("term")?),
+            "follows" => NodeReport::Follows(index_of(number("leader")?)?, number("term")?),
             "steps-down" => NodeReport::Lost,
             "knows-nobody" => NodeReport::Nobody,
-            "suspects" => NodeReport::Suspects(place(number("peer")?)?),
-            "restores" => NodeReport::Restores(place(number("peer")?)?),
+            "suspects" => NodeReport::Suspects(index_of(number("peer")?)?),
+            "restores" => NodeReport::Restores(index_of(number("peer")?)?),
             _ => return None,
         };
         Some((Time::from_nanos(number("at")?), report))

@@ -1,8 +1,9 @@
 //! `suffrage-lab member`: a process of a real cluster that runs any algorithm of the catalog, and tells what it believes.
-#![allow(clippy::disallowed_methods, reason = "it runs in real time")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it runs in real time")]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, Write as _};
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use crate::member_runner::{self, Group, Member, Runner};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 use suffrage_core::{self as core, Announcement, NodeId, Roster, Span, Time};
-use suffrage_net::transport::udp::Udp;
+use suffrage_net::transport::Sealed;
+use suffrage_net::transport::udp::Socket;
 use suffrage_net::{Keyring, transport};
 use suffrage_node::clock::{BootClock, Clock as _};
 use suffrage_node::config::Config;
@@ -20,8 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
-use suffrage_cli::Error;
-use suffrage_cli::cluster;
+use suffrage_cli::{Error, cluster, socket};
 
 use crate::algorithms;
 
@@ -89,6 +90,11 @@ pub(crate) fn command() -> Command {
             "input",
             "Takes words from standard input (campaign, resign, transfer ID), and ends with it",
         ))
+        .arg(
+            flag("socket-from-input", "Receives the UDP socket over the standard input")
+                .hide(true)
+                .requires("input"),
+        )
         .after_help(EXAMPLES)
 }
 
@@ -114,7 +120,11 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<u8, Error> {
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let done = threads.block_on(async {
         let new = matches.get_flag("new");
-        let member = start(&config, runner.as_ref(), group, new).await?;
+        let socket = match matches.get_flag("socket-from-input") {
+            true => Some(socket::receive(std::io::stdin())?),
+            false => None,
+        };
+        let member = start(&config, runner.as_ref(), group, new, socket).await?;
         let teller = Teller { json: matches.get_flag("json"), began: BootClock.now(), me: config.id };
         let life = Life {
             campaigns: new && !matches.get_flag("wait"),
@@ -142,6 +152,7 @@ async fn start(
     runner: &dyn Runner,
     group: Group,
     new: bool,
+    socket: Option<UdpSocket>,
 ) -> Result<Box<dyn Member>, Error> {
     let keyring = Keyring::load(&config.keys).map_err(|error| Error::flag("keys", error.to_string()))?;
     let data = config.data.as_deref().ok_or_else(|| Error::flag("data", "is missing"))?;
@@ -154,8 +165,11 @@ async fn start(
     let folder = if new { DataFolder::create(data, config.id) } else { DataFolder::open(data, config.id) }?;
     let mut talk = transport::Config::new(config.id, keyring)?;
     (talk.peers, talk.boot) = (addresses, folder.boot()?);
-    let socket = Udp::bind(config.listen.unwrap_or(own), talk).await?;
-    Ok(runner.start(Arc::new(socket), folder, group)?)
+    let socket = match socket {
+        Some(socket) => Socket::from_std(socket)?,
+        None => Socket::bind(config.listen.unwrap_or(own)).await?,
+    };
+    Ok(runner.start(Arc::new(Sealed::new(socket, talk)?), folder, group)?)
 }
 
 /// How it goes about it.
@@ -192,6 +206,8 @@ async fn live(member: Box<dyn Member>, teller: Teller, life: Life) -> Result<(),
                 }
                 Ok(Event::Suspected { at, peer }) => teller.tell(at, "suspects", json!({ "peer": peer.0 }))?,
                 Ok(Event::Restored { at, peer }) => teller.tell(at, "restores", json!({ "peer": peer.0 }))?,
+                // Events of later versions.
+                Ok(_) => {}
                 // Who reads so slowly is told the latest.
                 Err(RecvError::Lagged(_)) => {
                     last = beliefs.borrow().announcement;

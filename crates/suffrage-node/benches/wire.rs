@@ -1,8 +1,7 @@
-//! What the wire costs: `cargo bench -p runtime --bench wire`.
+//! The cost of the wire: `cargo bench -p suffrage-node --bench wire`.
 //!
-//! Each figure is the best of many short rounds, so that what else the machine does counts little: on a busy one
-//! some of them still get a processor for themselves. The memory copy is measured beside it, to tell a slow
-//! machine from a slow program.
+//! Each value is the best of many short rounds, so that other load on the machine matters little. A memory copy is
+//! measured as well, to distinguish a slow machine from a slow program.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it takes the time")]
 
 use std::hint::black_box;
@@ -20,7 +19,7 @@ use suffrage_net::{Keyring, Transport};
 use suffrage_node::storage::DataFolder;
 
 const ROUNDS: usize = 500;
-/// How many calls a round has.
+/// The number of calls in a round.
 const CALLS: u32 = 50;
 
 /// The best time for one call.
@@ -50,7 +49,7 @@ fn seals(keyring: &Keyring) {
     show("refuse 1200 bytes of noise", time(ROUNDS, || _ = black_box(two.open(&noise))));
 }
 
-/// Renewals, as many as go into one datagram.
+/// As many renewals as fit into one datagram.
 fn envelopes() {
     let protocol = Protocol::named("quorum-lease");
     let renewal = |number: u64| Message {

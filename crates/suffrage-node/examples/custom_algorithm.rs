@@ -1,18 +1,18 @@
-//! An algorithm of one's own, first in the simulator and then on UDP: the same state machine, unchanged.
+//! A custom algorithm, first in the simulator and then on UDP, with the same state machine.
 //!
 //! `cargo run -p suffrage-node --example custom_algorithm`
 //!
-//! Members draw lots. Whoever wants a leader opens a draw; all that hear of it draw a number, and tell all; after
-//! three message delays the greatest number leads, and says so again and again. When it falls silent, there is
-//! another draw.
+//! Members draw lots. A member without a leader opens a draw. All members draw a number and multicast it. After three
+//! message delays, the member with the greatest number leads, and multicasts that periodically. When the leader is
+//! silent, there is another draw.
 //!
 //! ```text
 //!   1 ══Lot 17══▶ all      3 ══Lot 80══▶ all      2 ══Lot 34══▶ all
 //!   3 ══Leads══▶ all, every two message delays
 //! ```
 //!
-//! Not promised: one leader only. Where lots are lost, two may believe theirs the greatest until they hear of each
-//! other; and parts of the group that cannot reach each other have a leader each.
+//! Not promised: a single leader. If lots are lost, two members may lead until they receive a message of each other, and
+//! each side of a partition has a leader.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "an application")]
 
 use std::sync::Arc;
@@ -43,7 +43,7 @@ enum Message {
 
 suffrage_core::message_kinds!(Message { Lot, Leads });
 
-/// There is but one: what is due depends on the stage.
+/// The only timer: its meaning depends on the stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Timer;
 
@@ -51,9 +51,9 @@ suffrage_core::timer_indices!(Timer);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stage {
-    /// Listens for a leader; opens a draw if there is none.
+    /// Waits for a leader, and opens a draw if there is none.
     Listens,
-    /// Counts lots; the greatest so far, and whose it is.
+    /// Collects lots: the greatest so far, and its owner.
     Counts(u64, NodeId),
     Leads,
     Follows(NodeId),
@@ -70,7 +70,7 @@ impl Lots {
         Lots { draw: 0, stage: Stage::Listens }
     }
 
-    /// Takes part in a draw, whoever has opened it.
+    /// Takes part in a draw.
     fn enter(&mut self, cx: &mut Context<'_, Self>, draw: u64) {
         if self.stage == Stage::Leads {
             cx.announce(Announcement::SteppedDown);
@@ -78,7 +78,7 @@ impl Lots {
         let number = cx.rng().bits();
         (self.draw, self.stage) = (draw, Stage::Counts(number, cx.me()));
         cx.multicast(Message::Lot { draw, number });
-        // One delay until all have heard of the draw, another until their lots are here; and one to spare.
+        // One delay until all members know of the draw, another until their lots arrive, and one in reserve.
         cx.set_timer(Timer, cx.delay_bound() * 3);
     }
 
@@ -89,7 +89,7 @@ impl Lots {
 
     fn listen(&mut self, cx: &mut Context<'_, Self>, stage: Stage) {
         self.stage = stage;
-        // Three of a leader's words on end may be lost.
+        // Three successive messages of a leader may be lost.
         cx.set_timer(Timer, cx.delay_bound() * 8);
     }
 
@@ -101,14 +101,14 @@ impl Lots {
             Stage::Counts(best, whose) if draw == self.draw && (number, from) > (*best, *whose) => {
                 (*best, *whose) = (number, from);
             }
-            // It is late, or was away.
+            // The message is late, or its sender was partitioned.
             Stage::Leads => cx.send(from, Message::Leads { draw: self.draw }),
             _ => {}
         }
     }
 
     fn on_leads(&mut self, cx: &mut Context<'_, Self>, from: NodeId, draw: u64) {
-        // Of two winners of one draw, the one of the greater id stays.
+        // Of two winners of one draw, the one with the greater id leads.
         let yields = self.stage != Stage::Leads || draw > self.draw || from > cx.me();
         if draw >= self.draw && yields {
             self.draw = draw;
@@ -158,8 +158,8 @@ impl Process for Lots {
     }
 }
 
-/// A run of the simulator: one is elected, and crashes; of what the others say, a tenth is lost, until the network is
-/// well again. Who led at first, and whom all that live believe in at the end.
+/// A run of the simulator: a leader is elected and crashes, and a tenth of the messages is lost until the network heals.
+/// Returns the first leader, and the leader that all live members follow at the end.
 fn simulate(seed: u64) -> (NodeId, NodeId) {
     let at = |units: u64| Time::ZERO + Span::from_millis(units);
     let latency = Latency::Uniform(Span::from_nanos(100_000), Span::from_millis(1));
@@ -181,7 +181,7 @@ fn simulate(seed: u64) -> (NodeId, NodeId) {
     (facts.roster().id(first), id)
 }
 
-/// The same on sockets of loopback, sealed with a key. Each would be a machine.
+/// The same algorithm on UDP over loopback, sealed with a key. In production, each member has its own machine.
 async fn start() -> Result<Vec<Handle<Lots>>, Error> {
     let keyring = Keyring::generate()?;
     let mut sockets = Vec::new();
@@ -200,12 +200,12 @@ async fn start() -> Result<Vec<Handle<Lots>>, Error> {
         protocol: Protocol::named("lots"),
         seed: None,
     };
-    // `DataFolder` in the place of `MemoryDisk` where something must outlive a crash.
+    // Use `DataFolder` instead of `MemoryDisk` for state that must survive a crash.
     let spawn = |socket| spawn(Lots::new(), socket, BootClock, MemoryDisk::default(), settings.clone());
     sockets.into_iter().map(spawn).collect()
 }
 
-/// Waits until all believe in one of them.
+/// Waits until all members follow one leader.
 async fn agreement(members: &[Handle<Lots>]) -> NodeId {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -219,7 +219,7 @@ async fn agreement(members: &[Handle<Lots>]) -> NodeId {
     }
 }
 
-/// Who leads on the network, and who after that one has gone; and how long each took.
+/// The first leader on the network, its successor, and the durations of both elections.
 async fn network() -> Result<[(NodeId, Duration); 2], Error> {
     let mut members = start().await?;
     let began = Instant::now();
@@ -249,7 +249,7 @@ mod tests {
 
     /// Fixed seeds. After the loss ends, the runs have 70 delays to agree.
     #[test]
-    fn in_the_simulator_one_leads_in_the_end() {
+    fn a_leader_is_elected_in_the_simulator() {
         for seed in 0..300 {
             let (first, second) = simulate(seed);
             assert_ne!(first, second, "seed {seed}");
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn on_the_network_one_leads_and_then_another() {
+    async fn a_leader_and_its_successor_are_elected_on_the_network() {
         let [(first, _), (second, _)] = network().await.unwrap();
         assert_ne!(first, second);
     }

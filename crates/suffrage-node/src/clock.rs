@@ -1,4 +1,4 @@
-//! What time it is at a node.
+//! Clocks of nodes.
 
 use std::future::Future;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use suffrage_core::{Span, Time};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-/// A node's own clock. It never goes back.
+/// The clock of a node. It never goes backwards.
 pub trait Clock: Clone + Send + Sync + 'static {
-    /// What it shows.
+    /// The time.
     fn now(&self) -> Time;
 
-    /// Waits until it shows at least this.
+    /// Waits until this time.
     fn sleep_until(&self, time: Time) -> impl Future<Output = ()> + Send;
 }
 
-/// The machine's clock since it was started, which goes on while the machine sleeps (CLOCK_BOOTTIME) and is
-/// never set: what leases are measured by.
+/// The clock of the machine since its boot, including suspend (CLOCK_BOOTTIME). It is never set. Leases are measured by
+/// it.
 ///
-/// Where there is no such clock, which is elsewhere than on Linux, it is the monotonic one. That stands
-/// still while the machine sleeps: leases are then safe only on machines that do not.
+/// Other systems than Linux have only the monotonic clock, which stops during suspend: leases are safe there only on
+/// machines that do not suspend.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BootClock;
 
@@ -30,9 +30,8 @@ const CLOCK: ClockId = ClockId::Boottime;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const CLOCK: ClockId = ClockId::Monotonic;
 
-/// Tokio's timers stand still while the machine sleeps. So nobody relies on a long one: after so much waking
-/// time at most the clock is looked at again.
-const NAP: Duration = Duration::from_millis(500);
+/// Tokio timers stop during suspend, CLOCK_BOOTTIME does not: the clock is read again at least this often.
+const RECHECK: Duration = Duration::from_millis(500);
 
 fn read(clock: ClockId) -> Time {
     let shown = clock_gettime(clock);
@@ -50,12 +49,12 @@ impl Clock for BootClock {
             if left.is_zero() {
                 return;
             }
-            sleep(NAP.min(Duration::from_nanos(left.as_nanos()))).await;
+            sleep(RECHECK.min(Duration::from_nanos(left.as_nanos()))).await;
         }
     }
 }
 
-/// Tokio's own clock: with its time paused, hours pass in no time at all.
+/// The clock of tokio, for tests with paused time.
 #[derive(Clone, Copy, Debug)]
 pub struct TokioClock {
     start: Instant,
@@ -80,26 +79,26 @@ impl Clock for TokioClock {
     }
 
     async fn sleep_until(&self, time: Time) {
-        // Tokio's timers are as coarse as a millisecond, and may end before the nanosecond asked for.
+        // Tokio timers have a resolution of 1 ms, and may end early by less than that.
         while self.now() < time {
             sleep(Duration::from_nanos(time.since(self.now()).as_nanos())).await;
         }
     }
 }
 
-/// A clock that shows what it is told to, for tests. Clones show the same.
+/// A clock that is advanced by hand, for tests. Clones share the time.
 #[derive(Clone, Debug)]
 pub struct ManualClock {
     time: watch::Sender<Time>,
 }
 
 impl ManualClock {
-    /// A clock that stands at zero.
+    /// A clock at time zero.
     pub fn new() -> ManualClock {
         ManualClock { time: watch::Sender::new(Time::ZERO) }
     }
 
-    /// Moves it forward.
+    /// Advances the clock.
     pub fn advance(&self, by: Span) {
         self.time.send_modify(|time| *time = *time + by);
     }
@@ -118,7 +117,7 @@ impl Clock for ManualClock {
 
     async fn sleep_until(&self, time: Time) {
         let mut shown = self.time.subscribe();
-        // It cannot end while this clock is there to hold the sender.
+        // The sender lives as long as this clock.
         _ = shown.wait_for(|now| *now >= time).await;
     }
 }
@@ -128,7 +127,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_machines_clock_runs_and_is_waited_for() {
+    async fn sleeping_ends_when_the_boot_clock_has_reached_the_time() {
         let clock = BootClock;
         let start = clock.now();
         assert!(start > Time::ZERO);
@@ -140,7 +139,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn it_is_the_one_that_goes_on_while_the_machine_sleeps() {
+    fn the_boot_clock_includes_suspend() {
         let awake = read(ClockId::Monotonic);
         let before = read(ClockId::Boottime);
         let shown = BootClock.now();
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn tokios_clock_skips_what_is_only_waited_for() {
+    async fn paused_time_skips_waits() {
         let clock = TokioClock::new();
         let hour = Time::ZERO + Span::from_millis(3_600_000);
         clock.sleep_until(hour).await;
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_clock_set_by_hand_wakes_those_who_wait() {
+    async fn advancing_a_manual_clock_wakes_its_waiters() {
         let clock = ManualClock::new();
         let second = Time::ZERO + Span::from_millis(2);
         let waiter = tokio::spawn({

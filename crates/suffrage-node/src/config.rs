@@ -1,8 +1,8 @@
-//! What a node is told about itself and its cluster: by flags, by the environment and by a file.
+//! The configuration of a node: from flags, the environment and a file.
 //!
 //! One list of [`Key`]s serves all three: `longest-ttl` in the file is `--longest-ttl` on the command line and
-//! `SUFFRAGE_LONGEST_TTL` in the environment. A flag wins over the environment, that over the file, and that
-//! over what is assumed. Everything that is wrong is said at once, each with where it was said.
+//! `SUFFRAGE_LONGEST_TTL` in the environment. Flags override the environment, the environment overrides the file, and
+//! the file overrides the defaults. All problems are reported at once, each with its origin.
 
 mod keys;
 
@@ -17,18 +17,18 @@ use toml::de::{DeTable, DeValue};
 
 pub use self::keys::{KEYS, Key};
 
-/// A cluster member that votes, and where it is reached: a name or an address, with a port.
+/// A voter and its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Which one.
+    /// The id of the voter.
     pub id: NodeId,
-    /// Where it is reached.
+    /// The address of the voter: a host name or an IP address, and a port.
     pub address: String,
 }
 
-/// How much is logged.
+/// The least severe level that is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "they say what they are")]
+#[expect(missing_docs, reason = "the names are the usual ones")]
 pub enum LogLevel {
     Error,
     Warn,
@@ -36,85 +36,91 @@ pub enum LogLevel {
     Debug,
 }
 
-/// How it is written.
+/// The format of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     Text,
-    /// One object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// What a node is told. As it stands before anybody has said anything; [`read`](Config::read) fills it.
+/// The configuration of a node, as [`read`](Config::read) returns it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Config {
-    /// Who this node is. Required.
+    /// The id of this node. Required.
     pub id: NodeId,
-    /// Who votes. Required.
+    /// The voters. Required.
     pub voters: Vec<Peer>,
-    /// Where it listens for datagrams; otherwise, a voter at its own address, and others at any free port.
+    /// The UDP address to listen on. Default: a voter's own address; any free port for other nodes.
     pub listen: Option<SocketAddr>,
-    /// The folder of a voter's state.
+    /// The data folder of a voter.
     pub data: Option<PathBuf>,
-    /// The file of the cluster's keys. Required.
+    /// The key file of the cluster. Required.
     pub keys: PathBuf,
-    /// How long a message takes at most, as a rule.
+    /// The expected upper bound of the delay of a message.
     pub delay: Span,
-    /// How much clocks run fast or slow at most.
+    /// The greatest drift of clocks.
     pub drift: Drift,
     /// The longest lease that a voter grants.
     pub longest_ttl: Span,
-    /// The lease of those who do not say.
+    /// The ttl of clients that do not set one.
     pub ttl: Span,
-    /// Where HTTP is served; none if it is not.
+    /// The HTTP address to listen on. None if HTTP is off.
     pub http: Option<SocketAddr>,
-    /// The file of the token that HTTP requests must bear.
+    /// The file with the bearer token of HTTP requests.
     pub http_token: Option<PathBuf>,
-    /// The file of the certificate by which HTTP is served with TLS.
+    /// The file with the TLS certificate of the HTTP server.
     pub http_cert: Option<PathBuf>,
-    /// The file of its key.
+    /// The file with the private key of the certificate.
     pub http_key: Option<PathBuf>,
-    /// Whether HTTP without TLS may be reached from elsewhere.
+    /// Whether HTTP without TLS is allowed on addresses other than loopback.
     pub http_plain: bool,
-    /// How much is logged.
+    /// The log level.
     pub log: LogLevel,
-    /// How it is written.
+    /// The format of the log.
     pub log_format: LogFormat,
+    file: Option<PathBuf>,
     origins: BTreeMap<&'static str, Origin>,
 }
 
-/// Where something was said.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Origin {
-    /// In this file, in that line.
+    /// A line of a file.
     File(PathBuf, usize),
-    /// In the environment.
+    /// A file as a whole.
+    Path(PathBuf),
+    /// An environment variable.
     Environment(String),
-    /// On the command line.
+    /// A flag of the command line.
     Flag(&'static str),
-    /// Nowhere.
-    Assumed,
+    /// The default value.
+    Default,
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Origin::File(path, line) => write!(f, "{}:{line}", path.display()),
+            Origin::Path(path) => write!(f, "{}", path.display()),
             Origin::Environment(variable) => f.write_str(variable),
             Origin::Flag(key) => write!(f, "--{key}"),
-            Origin::Assumed => f.write_str("configuration"),
+            Origin::Default => f.write_str("configuration"),
         }
     }
 }
 
-/// Something that is wrong.
+/// A problem of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where it was said.
+    /// The origin of the value.
     pub origin: Origin,
-    /// What it is about.
+    /// The key. Empty for a file that cannot be read.
     pub key: String,
-    /// What is wrong, and what would be right.
+    /// The problem, the value, and what to do.
     pub reason: String,
 }
 
@@ -129,7 +135,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All that is wrong.
+/// All problems of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
@@ -143,7 +149,7 @@ impl fmt::Display for Problems {
 impl std::error::Error for Problems {}
 
 impl Config {
-    fn assumed() -> Config {
+    fn defaults() -> Config {
         Config {
             id: NodeId(0),
             voters: Vec::new(),
@@ -161,18 +167,20 @@ impl Config {
             http_plain: false,
             log: LogLevel::Info,
             log_format: LogFormat::Text,
+            file: None,
             origins: BTreeMap::new(),
         }
     }
 
-    /// Reads the file, if there is one, then the environment, then the flags, each a key and its value.
+    /// Reads the text of a file, if there is one, then environment variables, then flags, each a key and a value.
     pub fn read(
         file: Option<(&Path, &str)>,
         environment: impl Fn(&str) -> Option<String>,
         flags: &[(&'static str, String)],
     ) -> Result<Config, Problems> {
-        let (mut config, mut problems) = (Config::assumed(), Vec::new());
+        let (mut config, mut problems) = (Config::defaults(), Vec::new());
         if let Some((path, text)) = file {
+            config.file = Some(path.to_path_buf());
             config.read_file(path, text, &mut problems);
         }
         for key in KEYS {
@@ -212,13 +220,13 @@ impl Config {
         for (name, value) in table {
             let origin = origin(name.span().start);
             let name = name.into_inner();
-            let told = KEYS.iter().find(|key| key.name == name).ok_or_else(|| no_such_key(&name));
-            match told.and_then(|key| Ok((key, scalar(value.get_ref())?))) {
+            let known = KEYS.iter().find(|key| key.name == name).ok_or_else(|| unknown_key(&name));
+            match known.and_then(|key| Ok((key, scalar(value.get_ref())?))) {
                 Ok((key, value)) => self.set(key, &value, origin, problems),
                 Err(reason) => problems.push(Problem { origin, key: name.into_owned(), reason }),
             }
         }
-        // The table is in the order of its names, and people read files from the top.
+        // The parser orders the table by key; problems are reported by line.
         problems.sort_by_key(|problem| match problem.origin {
             Origin::File(_, line) => line,
             _ => 0,
@@ -230,12 +238,18 @@ impl Config {
         self.voters.iter().any(|voter| voter.id == self.id)
     }
 
-    /// Where this was said.
+    /// The origin of a key's value.
     pub fn origin(&self, key: &str) -> Origin {
-        self.origins.get(key).cloned().unwrap_or(Origin::Assumed)
+        self.origins.get(key).cloned().unwrap_or(Origin::Default)
     }
 
-    /// That what this key names is not as it should be, and where it is named.
+    /// The origin of a problem with a key. A key that is missing belongs to the file.
+    fn blame(&self, key: &str) -> Origin {
+        let file = || self.file.clone().map_or(Origin::Default, Origin::Path);
+        self.origins.get(key).cloned().unwrap_or_else(file)
+    }
+
+    /// Turns an error about the file or folder that a key names into a problem of that key.
     pub fn at<E: Into<crate::Error>>(&self, key: &str) -> impl Fn(E) -> crate::Error + use<E> {
         let (origin, key) = (self.origin(key), key.to_string());
         move |error| {
@@ -244,52 +258,58 @@ impl Config {
         }
     }
 
-    /// What can only be told of several values together.
+    /// Checks values that depend on each other.
     fn check(&self, problems: &mut Vec<Problem>) {
         let mut complain = |key: &str, reason: &str| {
-            let (origin, key, reason) = (self.origin(key), key.to_string(), reason.to_string());
+            let (origin, key, reason) = (self.blame(key), key.to_string(), reason.to_string());
             problems.push(Problem { origin, key, reason });
         };
         for key in KEYS.iter().filter(|key| key.required && !self.origins.contains_key(key.name)) {
-            complain(key.name, &format!("is missing: {}", key.help));
+            complain(key.name, &format!("is missing: set it to {}", key.help));
         }
         if self.votes() && self.data.is_none() {
-            complain("data", "is missing: this node votes, and must keep what it has promised");
+            let reason =
+                format!("is missing: node {} votes and stores its state; set it to a folder", self.id);
+            complain("data", &reason);
         }
         if self.ttl > self.longest_ttl {
-            complain("ttl", "is longer than longest-ttl, and voters would not grant it");
+            let (ttl, longest) = (self.ttl.format_duration(), self.longest_ttl.format_duration());
+            let reason =
+                format!("{ttl} is longer than longest-ttl, {longest}: lower ttl or raise longest-ttl");
+            complain("ttl", &reason);
         }
         match (&self.http_cert, &self.http_key) {
-            (Some(_), None) => complain("http-key", "is missing: http-cert is of no use without its key"),
-            (None, Some(_)) => complain("http-cert", "is missing: http-key is of no use without it"),
+            (Some(_), None) => complain("http-key", "is missing: set it to the private key of http-cert"),
+            (None, Some(_)) => complain("http-cert", "is missing: set it to the certificate of http-key"),
             _ => {}
         }
         let Some(http) = self.http.filter(|http| !http.ip().is_loopback()) else { return };
-        let elsewhere = format!("{http} can be reached from elsewhere");
         if self.http_token.is_none() {
-            let reason = format!("{elsewhere}, by anybody: set http-token, or use 127.0.0.1");
+            let reason =
+                format!("{http} accepts requests of other machines: set http-token, or use 127.0.0.1");
             complain("http", &reason);
         }
         if self.http_cert.is_none() && self.http_key.is_none() && !self.http_plain {
-            let reason = format!("{elsewhere}, and HTTP is not encrypted: set http-cert and http-key, ")
-                + "or http-plain = true if something else encrypts it";
+            let reason =
+                format!("{http} serves other machines without encryption: set http-cert and http-key, ")
+                    + "or http-plain = true if a proxy or tunnel encrypts";
             complain("http", &reason);
         }
     }
 }
 
-fn no_such_key(name: &str) -> String {
+fn unknown_key(name: &str) -> String {
     let closest = KEYS.iter().map(|key| key.name).min_by_key(|key| distance(key, name));
     match closest.filter(|key| distance(key, name) <= 3) {
-        Some(key) => format!("there is no such key; is it {key}?"),
+        Some(key) => format!("is not a key; did you mean {key}?"),
         None => {
             let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
-            format!("there is no such key; there are {}", names.join(", "))
+            format!("is not a key; the keys are {}", names.join(", "))
         }
     }
 }
 
-/// How many letters must be put in, taken out or changed to get from one word to the other (Levenshtein).
+/// The Levenshtein distance of two words.
 fn distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (i, a) in one.bytes().enumerate() {
@@ -303,7 +323,7 @@ fn distance(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-/// A value of the file as the command line would have it.
+/// A value of the file as a flag has it.
 fn scalar(value: &DeValue<'_>) -> Result<String, String> {
     match value {
         DeValue::String(text) => Ok(text.to_string()),
@@ -316,7 +336,7 @@ fn scalar(value: &DeValue<'_>) -> Result<String, String> {
             Ok(values?.join(","))
         }
         DeValue::Datetime(_) | DeValue::Table(_) => {
-            Err("takes a text, a number or a list, not a table or a date".to_string())
+            Err("is a table or a date; set it to a text, a number or a list".to_string())
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Runs one process on a network, a clock and a disk: the outside of an election.
+//! The driver of one process on a network, a clock and a disk.
 //!
 //! ```text
 //!   Transport ─▶ messages ─┐  ┌─────────┐  ┌─▶ messages, by addressee ─▶ Transport
@@ -6,10 +6,9 @@
 //!   Handle ────▶ commands ─┘  └─────────┘  └─▶ announcements ──────────▶ Handle
 //! ```
 //!
-//! One task does it all, one input at a time. Effects are carried out in the order they were caused: what is
-//! to be saved is on the disk before anything that comes after it is seen by anybody, and if it cannot be
-//! saved, the node stops there. What is sent to one peer on account of one input, or of one datagram, shares a
-//! datagram. A message that fits into none is dropped and counted, like everything a network loses.
+//! One task handles one input at a time. Effects are carried out in their order: a state is saved before later effects
+//! become visible, and the node stops if it cannot be saved. Messages to one peer of one input, or of one datagram, share
+//! a datagram. A message that is longer than a datagram is dropped and counted.
 //!
 //! Failure detectors and gossip are processes themselves: an algorithm that wants them is run as a
 //! [`Stack`](suffrage_core::layers::Stack).
@@ -35,26 +34,26 @@ use suffrage_net::{Counters, Dropped, Transport};
 
 use crate::Error;
 
-/// How many commands wait at most.
+/// The capacity of the queue of orders.
 const ORDERS: usize = 64;
-/// How many events a slow listener may be behind before it misses some.
+/// The number of events that a slow receiver may lag behind.
 const EVENTS: usize = 1_024;
 
-/// What a process is told about its world.
+/// The settings of a process.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The group.
     pub roster: Roster,
-    /// The longest a message is expected to take: time-outs are multiples of it.
+    /// The expected upper bound of the delay of a message. Timeouts are multiples of it.
     pub delay_bound: Span,
-    /// Which messages it understands: by convention that of the algorithm's name.
+    /// The protocol of the messages, by convention named after the algorithm.
     pub protocol: Protocol,
-    /// Decides the process's chance; none for one that the system draws.
+    /// The seed of the process's random numbers. None for a seed of the system.
     pub seed: Option<u64>,
 }
 
-/// Starts a process of the transport's node. It runs until it is told to stop, until its handle is gone, or until
-/// the disk or the network fails. Needs a tokio runtime.
+/// Starts a process at the node of the transport. The process runs until it is stopped, its handle is dropped, or the
+/// disk or the network fails. Needs a tokio runtime.
 pub fn spawn<P, T, C, S>(
     process: P,
     transport: T,
@@ -86,9 +85,9 @@ where
         recorder: Recorder::new(seed),
         protocol,
         outbox: Outbox::new(protocol, transport.max_payload()),
-        to_itself: VecDeque::new(),
+        loopback: VecDeque::new(),
         timers: Timers::new(),
-        known: false,
+        marked: false,
         beliefs,
         events,
         transport,
@@ -107,11 +106,11 @@ struct Driver<P: Process, T, C, S> {
     recorder: Recorder<P>,
     protocol: Protocol,
     outbox: Outbox,
-    /// What it has said to itself, which needs no network.
-    to_itself: VecDeque<P::Message>,
+    /// Messages of the process to itself.
+    loopback: VecDeque<P::Message>,
     timers: Timers<P::Timer>,
-    /// Somebody may know that it exists: it must not be taken for a new one any more.
-    known: bool,
+    /// Whether the process is marked as started.
+    marked: bool,
     beliefs: watch::Sender<Belief>,
     events: broadcast::Sender<Event>,
     transport: T,
@@ -128,29 +127,29 @@ where
 {
     async fn run(mut self, start: Start<P::Saved>, mut orders: mpsc::Receiver<Order<P>>) -> Result<P, Error> {
         self.input(|process, cx| process.on_start(cx, start))?;
-        self.become_known()?;
+        self.mark_started()?;
         loop {
             self.flush()?;
-            if let Some(message) = self.to_itself.pop_front() {
+            if let Some(message) = self.loopback.pop_front() {
                 let me = self.me;
                 self.input(|process, cx| process.on_message(cx, me, message))?;
                 continue;
             }
             let due = self.timers.next_due();
             tokio::select! {
-                // In this order, so that a flood of messages delays no timer and no command.
+                // This order keeps a flood of messages from delaying timers and orders.
                 biased;
                 order = orders.recv() => match order {
                     None | Some(Order::Stop) => return Ok(self.process),
-                    Some(order) => self.obey(order)?,
+                    Some(order) => self.on_order(order)?,
                 },
-                () = self.clock.sleep_until(due.unwrap_or(Time::MAX)), if due.is_some() => self.wake()?,
-                received = self.transport.receive() => self.hear(received)?,
+                () = self.clock.sleep_until(due.unwrap_or(Time::MAX)), if due.is_some() => self.on_timers()?,
+                received = self.transport.receive() => self.on_datagram(received)?,
             }
         }
     }
 
-    /// Hands one input to the process, and carries out what it does about it.
+    /// Hands one input to the process, and carries out the effects.
     fn input(&mut self, input: impl FnOnce(&mut P, &mut Context<'_, P>)) -> Result<(), Error> {
         let now = self.clock.now();
         let view = self.roster.view(self.slot);
@@ -163,7 +162,7 @@ where
 
     fn carry_out(&mut self, now: Time, effect: Effect<P>) -> Result<(), Error> {
         match effect {
-            Effect::Send { to, message } if to == self.me => self.to_itself.push_back(message),
+            Effect::Send { to, message } if to == self.me => self.loopback.push_back(message),
             Effect::Send { to, message } => return self.post(to, &message),
             Effect::Multicast { message } => {
                 for slot in 0..self.roster.len() {
@@ -180,14 +179,14 @@ where
             }
             Effect::Announce(announcement) => {
                 self.flush()?;
-                self.become_known()?;
+                self.mark_started()?;
                 let me = self.me;
                 self.beliefs.send_modify(|belief| belief.announce(me, announcement, now));
-                self.tell(Event::Announced { at: now, announcement });
+                self.publish(Event::Announced { at: now, announcement });
             }
             Effect::LeadUntil(end) => self.beliefs.send_modify(|belief| belief.lead_until = Some(end)),
-            Effect::Suspect(peer) => self.tell(Event::Suspected { at: now, peer }),
-            Effect::Restore(peer) => self.tell(Event::Restored { at: now, peer }),
+            Effect::Suspect(peer) => self.publish(Event::Suspected { at: now, peer }),
+            Effect::Restore(peer) => self.publish(Event::Restored { at: now, peer }),
         }
         Ok(())
     }
@@ -203,32 +202,33 @@ where
         Ok(())
     }
 
-    /// Sends what has been posted.
+    /// Sends the posted messages.
     fn flush(&mut self) -> Result<(), Error> {
         if self.outbox.is_empty() {
             return Ok(());
         }
-        self.become_known()?;
+        self.mark_started()?;
         let transport = &self.transport;
-        // What cannot be sent is counted by the transport, and lost to the process.
+        // The transport counts failures; the messages are lost.
         self.outbox.flush(|to, payload| _ = transport.send(to, payload));
         Ok(())
     }
 
-    fn become_known(&mut self) -> Result<(), Error> {
-        if !self.known {
+    /// Marks the process as started, before its first message or announcement.
+    fn mark_started(&mut self) -> Result<(), Error> {
+        if !self.marked {
             blocking(|| self.storage.mark_started())?;
-            self.known = true;
+            self.marked = true;
         }
         Ok(())
     }
 
-    fn tell(&self, event: Event) {
-        // Nobody may be listening.
+    fn publish(&self, event: Event) {
+        // There may be no receiver.
         _ = self.events.send(event);
     }
 
-    fn obey(&mut self, order: Order<P>) -> Result<(), Error> {
+    fn on_order(&mut self, order: Order<P>) -> Result<(), Error> {
         match order {
             Order::Stop => Ok(()),
             Order::Command(command) => self.input(|process, cx| process.on_command(cx, command.into())),
@@ -243,17 +243,17 @@ where
                 self.roster = roster;
                 self.input(|process, cx| process.on_view_change(cx))
             }
-            Order::Inspect(look) => {
-                look(&self.process, self.clock.now());
+            Order::Inspect(inspect) => {
+                inspect(&self.process, self.clock.now());
                 Ok(())
             }
         }
     }
 
-    /// Whatever is due by now, in the order it was due.
-    fn wake(&mut self) -> Result<(), Error> {
+    /// Handles the timers that have expired, in the order of their expiry.
+    fn on_timers(&mut self) -> Result<(), Error> {
         let now = self.clock.now();
-        // What is set for at once on account of these gets its turn after messages have had theirs.
+        // Timers that these handlers set are handled in a later round, after messages.
         for timer in self.timers.due(now) {
             if let Some(timer) = self.timers.take(timer) {
                 self.input(|process, cx| process.on_timer(cx, timer))?;
@@ -262,7 +262,7 @@ where
         Ok(())
     }
 
-    fn hear(&mut self, received: io::Result<(NodeId, Vec<u8>)>) -> Result<(), Error> {
+    fn on_datagram(&mut self, received: io::Result<(NodeId, Vec<u8>)>) -> Result<(), Error> {
         let failed =
             |source| Error::Net(suffrage_net::Error::Network { doing: "receive".to_string(), source });
         let (from, payload) = received.map_err(failed)?;
@@ -286,7 +286,7 @@ where
     }
 }
 
-/// Does what may take a while, and lets other tasks have another thread for the time, if there are any.
+/// Runs blocking work, and lets other tasks use another thread of the runtime if there is one.
 fn blocking<R>(work: impl FnOnce() -> R) -> R {
     match Runtime::current().runtime_flavor() {
         RuntimeFlavor::MultiThread => task::block_in_place(work),

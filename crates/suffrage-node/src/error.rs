@@ -1,126 +1,125 @@
-//! What can go wrong at a node, and what to do about it.
+//! Errors of a node.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use suffrage_core::NodeId;
 
-/// What can go wrong at a node. Each says what to do about it.
+/// An error of a node. Every message says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The transport or the keyring refused.
+    /// The transport or the keyring failed.
     #[error(transparent)]
     Net(#[from] suffrage_net::Error),
-    /// The operating system refused.
+    /// A system call failed.
     #[error("cannot {doing}: {source}")]
     System {
-        /// What was to be done.
+        /// The attempted action.
         doing: String,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The operating system has no randomness to give.
-    #[error("the system gives no random numbers: {0}")]
+    /// The operating system has no source of random numbers.
+    #[error("the system has no random numbers: {0}")]
     Random(#[from] getrandom::Error),
     /// A file could not be read or written.
     #[error("cannot {doing} {}: {source}", path.display())]
     File {
-        /// What was to be done.
+        /// The attempted action.
         doing: &'static str,
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
-    /// A file by which HTTP is protected is not as it should be: the token, the certificate or its key.
+    /// A credential file of HTTP is not usable: the token, the certificate or its key.
     #[error("{} {reason}", path.display())]
     Credential {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it. Never says what stands there.
+        /// The problem. Never contains the content of the file.
         reason: String,
     },
-    /// A file or folder that the configuration names is not as it should be: said with where it is named.
+    /// A file or folder that the configuration names is not usable.
     #[error("{0}")]
     Configured(crate::config::Problem),
-    /// A voter cannot be reached by what it is called.
-    #[error("{0}: correct `voters`, or whatever gives names their addresses")]
+    /// The address of a voter cannot be resolved.
+    #[error("cannot resolve {0}: correct `voters`, or the name service")]
     Unresolved(String),
-    /// The data folder holds no node's state.
-    #[error("{} is not the data folder of a node: is it the right disk? Only if this node has never \
-             been started, say --new, once, or --init beforehand (in a program: `new_data`)", path.display())]
+    /// The data folder contains no state of a node.
+    #[error("{} is not the data folder of a node: check the path and the mounts. Only for a node that has never been \
+             started: use --new once, or --init before (in a program: `new_data`)", path.display())]
     NoNode {
-        /// Which folder.
+        /// The folder.
         path: PathBuf,
     },
-    /// The data folder holds a node's state already.
-    #[error("{} is the data folder of a node already: start without --new or --init (in a program: with \
-             `data`)", path.display())]
+    /// The data folder contains the state of a node already.
+    #[error("{} is the data folder of a node already: start without --new or --init (in a program: use `data`)",
+            path.display())]
     NodeExists {
-        /// Which folder.
+        /// The folder.
         path: PathBuf,
     },
-    /// The data folder is another node's.
-    #[error("{} is the data folder of node {found}, and this is node {expected}: correct the id or the folder",
+    /// The data folder belongs to another node.
+    #[error("{} is the data folder of node {found}, but this is node {expected}: correct the id or the folder",
             path.display())]
     AnotherNode {
-        /// Which folder.
+        /// The folder.
         path: PathBuf,
-        /// Whose it is.
+        /// The node of the folder.
         found: NodeId,
-        /// Whose it was to be.
+        /// The node that was to be started.
         expected: NodeId,
     },
-    /// Another process has the data folder.
-    #[error("{} is in use by another process: stop that one first", path.display())]
+    /// Another process uses the data folder.
+    #[error("{} is in use by another process: stop that process first", path.display())]
     FolderInUse {
-        /// Which folder.
+        /// The folder.
         path: PathBuf,
     },
-    /// A state file is not as it was written.
-    #[error("{} is damaged: {reason}. It is left as it is. Restore it if you know it to be the latest; \
-             otherwise remove it: the node then knows that it has lost its state, and makes no promises that \
-             rest on it", path.display())]
+    /// A state file is damaged.
+    #[error("{} is damaged: {reason}. The file is unchanged. Restore it if you have its latest version; otherwise remove \
+             it: the node then knows that it has lost its state, and does not vote", path.display())]
     Damaged {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         reason: String,
     },
     /// A state file was written by another version.
-    #[error("{} is of format {found}, and this program reads format {known}: run the version that wrote it",
+    #[error("{} has format {found}, but this program reads format {known}: run the version that wrote the file",
             path.display())]
     Format {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Which format it has.
+        /// The format of the file.
         found: u32,
-        /// Which one is known.
+        /// The format that this program reads.
         known: u32,
     },
-    /// The node stands in no place of the group.
-    #[error("node {0} is not a member of the group: list it")]
+    /// The node is not a member of the group.
+    #[error("node {0} is not a member of the group: add it to the group")]
     NotAMember(NodeId),
-    /// What is set cannot work.
+    /// The configuration is not valid.
     #[error(transparent)]
     InvalidConfig(#[from] crate::lease::InvalidConfig),
-    /// The node does not take part in an election.
+    /// The node cannot join an election.
     #[error(transparent)]
     Join(#[from] crate::lease::JoinError),
-    /// Clients of a daemon take part in too many elections.
-    #[error("{0} elections are in use at this node, and no more fit: use another node")]
+    /// The clients of a daemon use the greatest number of elections.
+    #[error("the clients of this node use {0} elections, the greatest number: use another node")]
     TooManyElections(usize),
-    /// The node has stopped by itself.
+    /// The node has failed.
     #[error("the node has stopped: {0}")]
     Failed(String),
-    /// The driver is gone.
+    /// The node has stopped.
     #[error("the node has stopped")]
     Stopped,
 }
 
 impl Error {
-    /// An error about a file, from what was to be done with it.
+    /// An error about a file, for an attempted action.
     pub fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_path_buf();
         move |source| Error::File { doing, path, source }

@@ -1,9 +1,9 @@
-//! Election processes on real machines: the same state machines, with a clock, a disk and a network.
+//! Election processes on real machines: state machines with a clock, a disk and a network.
 //!
-//! - What runs any [`Process`](suffrage_core::Process): [`driver::spawn`].
-//! - Many named elections in one node: [`lease::Node`].
-//! - What time it is: [`clock`]. What outlives a crash: [`storage`]. What a node is told: [`config`].
-//! - Commands that must have ended by a given moment: [`supervise`].
+//! - [`driver::spawn`]: runs any [`Process`](suffrage_core::Process).
+//! - [`lease::Node`]: many named elections in one node.
+//! - [`clock`]: clocks. [`storage`]: state that survives a crash. [`config`]: the configuration of a node.
+//! - [`supervise`]: commands that end by a deadline.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,

@@ -1,25 +1,24 @@
-//! What a node must not forget: a folder with small files that are replaced as a whole.
+//! Durable state of a node: a folder with small files that are replaced atomically.
 //!
 //! ```text
 //!   folder                 locked while the node runs
-//!   folder/node            whose folder it is
-//!   folder/boot.state      when the last run began (see `seal`)
-//!   folder/NAME.started    that something of this name has started before
-//!   folder/NAME.state      what it has saved last
+//!   folder/node            the id of the node
+//!   folder/boot.state      the boot of the last run (see `seal`)
+//!   folder/NAME.started    the mark that the process NAME has started before
+//!   folder/NAME.state      the last saved state of the process NAME
 //!
 //!   a .state file:   "suffrage" 8 │ format 4 │ node 8 │ length 8 │ state, in postcard │ xxh3 of all that 8
 //! ```
 //!
-//! To save is to write another file, have it on the disk, and put it in the old one's place, which is done
-//! or not done, also if the power fails. When it fails before that, because the disk is full, say, the old state
-//! stands and nothing is left behind. The caller must then not do what it was to do after saving.
+//! A save writes a new file, calls fsync, and renames the file over the old one, which is atomic also on power loss. If
+//! the save fails before the rename, for example because the disk is full, the old state remains. The caller must then
+//! not carry out the effects that follow the save.
 //!
-//! A file that is not as it was written is an error that says what to do; it is never taken for "nothing".
-//! And nothing is not nothing: something new ([`Start::Fresh`]) has no `.started`; something whose state is gone
-//! ([`Start::Recovered`] with none) has. The mark is made after the first state is saved and before the first
-//! word is sent, so that one who crashes while it begins just begins again. If the whole folder is gone, no
-//! mark is left either: that is why [`DataFolder::open`] does not create it, and why an operator who creates
-//! it again for a node that has voted before must know what that means.
+//! A damaged file is an error with a remedy, never "no state". A process without `.started` is new ([`Start::Fresh`]). A
+//! process with `.started` and without state has lost it ([`Start::Recovered`] with none). The mark is written after the
+//! first save and before the first message, so that a process that crashes during its first start is new again. If the
+//! whole folder is lost, the mark is lost, too: therefore [`DataFolder::open`] does not create a folder, and an operator
+//! must not create one for a node that has voted before.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -42,20 +41,20 @@ const MAGIC: &[u8; 8] = b"suffrage";
 const HEADER: usize = 8 + 4 + 8 + 8;
 const CHECKSUM: usize = 8;
 
-/// Keeps what outlives a crash of one process.
+/// Storage for the state of one process that survives a crash.
 pub trait Storage<S>: Send + 'static {
-    /// How the process comes to exist.
+    /// The start of the process: fresh, or recovered with its saved state.
     fn start(&mut self) -> Result<Start<S>, Error>;
 
-    /// Replaces what is kept, durably. If it fails, the old state stands, or the new one if only the last step
-    /// failed; and the process must stop before it does anything else.
+    /// Replaces the state durably. On failure, the storage has the old state, or the new one if only the last step
+    /// failed, and the process must not continue.
     fn save(&mut self, state: &S) -> Result<(), Error>;
 
-    /// From now on the process has existed. Called before anybody can know of it, as often as one likes.
+    /// Marks the process as started. Called before the first message is sent. Idempotent.
     fn mark_started(&mut self) -> Result<(), Error>;
 }
 
-/// The folder of a node, locked while this value exists.
+/// The data folder of a node, locked while this value exists.
 #[derive(Debug)]
 pub struct DataFolder {
     path: PathBuf,
@@ -65,7 +64,7 @@ pub struct DataFolder {
 }
 
 impl DataFolder {
-    /// Makes the folder of a new node. It must not be one already.
+    /// Creates the data folder of a new node. The folder must not belong to a node already.
     pub fn create(path: &Path, node: NodeId) -> Result<DataFolder, Error> {
         fs::create_dir_all(path).map_err(Error::file("create", path))?;
         let folder = DataFolder::lock(path, node)?;
@@ -74,14 +73,14 @@ impl DataFolder {
             return Err(Error::NodeExists { path: path.to_path_buf() });
         }
         replace(path, "node", format!("{node}\n").as_bytes())?;
-        // That the folder is there must be durable, too. One without a parent to be asked always is.
+        // The entry of the folder in its parent must be durable, too.
         if let Some(parent) = path.canonicalize().ok().as_deref().and_then(Path::parent) {
             flush(parent)?;
         }
         Ok(folder)
     }
 
-    /// Opens the folder of a node that has been here before.
+    /// Opens the data folder of a node that has been started before.
     pub fn open(path: &Path, node: NodeId) -> Result<DataFolder, Error> {
         let no_node = || Error::NoNode { path: path.to_path_buf() };
         let folder = match DataFolder::lock(path, node) {
@@ -96,11 +95,11 @@ impl DataFolder {
         match text.strip_suffix('\n').map(str::parse) {
             Some(Ok(found)) if found == node => Ok(folder),
             Some(Ok(found)) => Err(Error::AnotherNode { path: path.to_path_buf(), found, expected: node }),
-            _ => Err(Error::Damaged { path: marker, reason: "it names no node".to_string() }),
+            _ => Err(Error::Damaged { path: marker, reason: "it contains no node id".to_string() }),
         }
     }
 
-    /// Keeps other processes out, until this value or the process is gone.
+    /// Locks the folder until this value is dropped or the process ends.
     fn lock(path: &Path, node: NodeId) -> Result<DataFolder, Error> {
         let lock = File::open(path).map_err(Error::file("open", path))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
@@ -110,8 +109,8 @@ impl DataFolder {
         }
     }
 
-    /// Opens the folder, or makes it. For nodes that keep no promises of old: one that votes, and whose folder
-    /// has vanished, must not just begin anew.
+    /// Opens or creates the folder. Only for nodes that do not vote: a voter that has lost its folder must not start as a
+    /// new one.
     pub fn open_or_create(path: &Path, node: NodeId) -> Result<DataFolder, Error> {
         match DataFolder::open(path, node) {
             Err(Error::NoNode { .. }) => DataFolder::create(path, node),
@@ -119,7 +118,8 @@ impl DataFolder {
         }
     }
 
-    /// The present run of the node: later than the one before, whatever the clock says. To be asked for once.
+    /// The boot of this run of the node: greater than the one before, whatever the clock shows. Must be called once per
+    /// run.
     pub fn boot(&self) -> Result<Boot, Error> {
         let mut file = self.file::<u64>("boot");
         let boot = Boot::after(file.load()?.unwrap_or(0))?;
@@ -127,7 +127,7 @@ impl DataFolder {
         Ok(boot)
     }
 
-    /// What something of this name keeps here.
+    /// The state file of the process of this name.
     ///
     /// # Panics
     /// If the name is not one word of letters, digits and dashes.
@@ -144,7 +144,7 @@ impl DataFolder {
     }
 }
 
-/// Puts a file into the folder, whole or not at all, and durably.
+/// Replaces a file of the folder atomically and durably.
 fn replace(folder: &Path, name: &str, content: &[u8]) -> Result<(), Error> {
     let (target, temporary) = (folder.join(name), folder.join(format!("{name}.new")));
     let write = || {
@@ -154,14 +154,14 @@ fn replace(folder: &Path, name: &str, content: &[u8]) -> Result<(), Error> {
         fs::rename(&temporary, &target)
     };
     if let Err(source) = write() {
-        // What is left of it is overwritten next time, if it cannot be removed now.
+        // If the temporary file cannot be removed, the next save overwrites it.
         _ = fs::remove_file(&temporary);
         return Err(Error::File { doing: "write", path: target, source });
     }
     flush(folder)
 }
 
-/// Makes durable which files a folder has.
+/// Makes the entries of a folder durable.
 fn flush(folder: &Path) -> Result<(), Error> {
     let flushed = File::open(folder).and_then(|folder| folder.sync_all());
     flushed.map_err(Error::file("write", folder))
@@ -173,7 +173,7 @@ pub struct StateFile<S> {
     folder: PathBuf,
     name: String,
     node: NodeId,
-    /// The mark has been made, or was found.
+    /// Whether the mark exists.
     started: bool,
     state: PhantomData<fn() -> S>,
 }
@@ -189,7 +189,7 @@ impl<S> StateFile<S> {
 }
 
 impl<S: Serialize + DeserializeOwned> StateFile<S> {
-    /// What was saved last; none if there is no file.
+    /// The last saved state. None if there is no file.
     pub fn load(&self) -> Result<Option<S>, Error> {
         let path = self.path();
         let content = match fs::read(&path) {
@@ -199,7 +199,7 @@ impl<S: Serialize + DeserializeOwned> StateFile<S> {
         self.decode(&content).map(Some)
     }
 
-    /// Replaces what was saved, durably.
+    /// Replaces the state durably.
     pub fn save(&mut self, state: &S) -> Result<(), Error> {
         replace(&self.folder, &format!("{}.state", self.name), &self.encode(state))
     }
@@ -220,7 +220,7 @@ impl<S: Serialize + DeserializeOwned> StateFile<S> {
         let path = self.path();
         let damaged = |reason: &str| Error::Damaged { path: path.clone(), reason: reason.to_string() };
         if content.len() < HEADER + CHECKSUM {
-            return Err(damaged(&format!("it has {} bytes, fewer than any", content.len())));
+            return Err(damaged(&format!("it has {} bytes, fewer than the header", content.len())));
         }
         let (body, checksum) = content.split_at(content.len() - CHECKSUM);
         if xxh3_64(body).to_be_bytes() != checksum {
@@ -231,7 +231,7 @@ impl<S: Serialize + DeserializeOwned> StateFile<S> {
             header[from..to].iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte))
         };
         if header[..8] != *MAGIC {
-            return Err(damaged("it is another kind of file"));
+            return Err(damaged("it is not a state file"));
         }
         if number(8, 12) != u64::from(FORMAT) {
             return Err(Error::Format { path, found: number(8, 12) as u32, known: FORMAT });
@@ -240,11 +240,11 @@ impl<S: Serialize + DeserializeOwned> StateFile<S> {
             return Err(Error::AnotherNode { path, found: NodeId(number(12, 20)), expected: self.node });
         }
         if number(20, 28) != state.len() as u64 {
-            return Err(damaged("it has another length than it says"));
+            return Err(damaged("its length differs from the length in its header"));
         }
         match postcard::take_from_bytes(state) {
             Ok((state, [])) => Ok(state),
-            _ => Err(damaged("it holds another kind of state")),
+            _ => Err(damaged("it contains another type of state")),
         }
     }
 }
@@ -272,8 +272,7 @@ impl<S: Serialize + DeserializeOwned + 'static> Storage<S> for StateFile<S> {
     }
 }
 
-/// Keeps the state of a process in memory, as if on a disk: for processes that need none, and for tests of
-/// crashes. Clones are the same disk.
+/// Storage in memory: for processes without durable state, and for tests of crashes. Clones share the memory.
 #[derive(Debug)]
 pub struct MemoryDisk<S> {
     kept: Arc<Mutex<Kept<S>>>,

@@ -7,14 +7,14 @@
 //! ```
 //!
 //! The program holds a [`GuardHandle`]. Behind it runs a *guard*: the same executable, started again in a session of
-//! its own. The guard starts the command and knows its deadline by CLOCK_BOOTTIME, which goes on in suspend. If the
+//! its own. The guard starts the command and knows its deadline by CLOCK_BOOTTIME, which includes suspend. If the
 //! deadline is not extended in time, the guard stops the command: the stop signal to the process group, and after
 //! the grace SIGKILL to every process that is left.
 //!
 //! What that covers (on Linux):
 //!
 //! - The program is killed: the guard sees the end of its connection, and stops the command at once.
-//! - The program is stopped (SIGSTOP, Ctrl-Z, a debugger): the guard is in another session, and goes on.
+//! - The program is stopped (SIGSTOP, Ctrl-Z, a debugger): the guard is in another session, and continues.
 //! - The command leaves children behind, or they make sessions of their own to be daemons: the guard adopts them
 //!   (PR_SET_CHILD_SUBREAPER), and has not ended before the last of them is gone.
 //! - The guard is killed: the kernel kills the command (PR_SET_PDEATHSIG), and the program kills the rest of the
@@ -32,7 +32,7 @@ mod guard_handle;
 mod tree;
 
 pub use self::guard::main;
-pub use self::guard_handle::{Ended, GuardHandle, Limits, Spec};
+pub use self::guard_handle::{CommandExit, GuardHandle, Limits, Spec};
 
 /// The first argument of a program that is called to be a guard, or to become a command.
 pub const ENTRY: &str = "run-guard";

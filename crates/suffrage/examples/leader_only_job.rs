@@ -1,4 +1,4 @@
-//! A job that only the leader does, and that survives a leader that does not know it is none.
+//! A job that only the leader runs, with fencing against a paused leader.
 //!
 //! `cargo run -p suffrage --example leader_only_job`
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "an application")]
@@ -18,13 +18,13 @@ async fn main() -> Result<(), Error> {
         .join()
         .await?;
 
-    // What only a leader may change. A database would do the same with the SQL of the crate's documentation.
+    // The resource that only a leader may write. For a database, see the SQL in the documentation of the crate.
     let report = Fenced::new(Vec::new());
 
     let pages = election
         .run(async |leadership| {
             loop {
-                // Dropped here if the leadership is lost, and done again from the start by the next leader.
+                // If the leadership is lost, this future is dropped, and the next leader starts from the beginning.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 let page = format!("page written with token {}", leadership.token());
                 match report.update(leadership.token(), |pages| {
@@ -33,7 +33,7 @@ async fn main() -> Result<(), Error> {
                 }) {
                     Ok(3) => return ControlFlow::Break(report.read(Clone::clone)),
                     Ok(_) => {}
-                    // A later leader has written: this one has been paused, or its lease is over.
+                    // A later leader has written: this leadership has ended.
                     Err(stale) => {
                         println!("{stale}");
                         return ControlFlow::Continue(());

@@ -1,44 +1,43 @@
-//! Nodes, and how they are set up.
+//! The configuration of a node, by a program or by a file.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use suffrage_core::{NodeId, Span, Start, Time};
-use suffrage_lease::{Drift, Saved};
+use suffrage_core::{NodeId, Span, Start};
+use suffrage_lease::{Drift, InvalidConfig, Saved};
 use suffrage_net::transport::udp::{Socket, Udp};
-use suffrage_net::transport::{Config, Sealed, Transport};
-use suffrage_net::{Keyring, Snapshot};
+use suffrage_net::transport::{Config as WireConfig, Sealed, Transport};
 use suffrage_node::clock::BootClock;
-use suffrage_node::lease::{self, NodeMetrics, NodeState, Record, Settings, Status};
+use suffrage_node::config::{Config, Origin, Problem, Problems};
+use suffrage_node::lease::{self, Settings};
 use suffrage_node::storage::{DataFolder, MemoryDisk, StateFile, Storage};
-use tokio::sync::watch;
 
-use crate::{Error, Watch};
+use crate::error::ConfigFileError;
+use crate::{Error, Keyring, Node};
 
-/// What a voter keeps in memory, in the place of a disk. Clones are the same memory: a node that is started
-/// with one knows what a node before it saved there. For tests, and for programs whose nodes all live and
-/// die together.
+/// Storage of a voter in memory. Clones share the memory: a node that is started with a clone continues with the state
+/// of the node before. For tests, and for programs whose nodes always start and stop together.
 #[derive(Clone, Debug, Default)]
-pub struct Memory(MemoryDisk<Saved>);
+pub struct MemoryStorage(MemoryDisk<Saved>);
 
-/// Where a voter keeps what it must not forget.
+/// The storage of a voter.
 #[derive(Clone, Debug)]
-enum Keep {
-    Nowhere,
-    Memory(Memory),
-    Folder { path: PathBuf, new: bool },
+enum StorageConfig {
+    None,
+    Memory(MemoryStorage),
+    Folder { path: PathBuf, create: bool },
 }
 
-/// A voter's state, in a folder that stays locked as long as the node runs.
-struct InFolder {
+/// The state of a voter in a data folder, which is locked while the node runs.
+struct FolderStorage {
     file: StateFile<Saved>,
     _folder: DataFolder,
 }
 
-impl Storage<Saved> for InFolder {
+impl Storage<Saved> for FolderStorage {
     fn start(&mut self) -> Result<Start<Saved>, suffrage_node::Error> {
         self.file.start()
     }
@@ -50,25 +49,72 @@ impl Storage<Saved> for InFolder {
     }
 }
 
-/// What a node is to be.
+/// The address of a cluster member: an IP address and port, or a host name and port that is resolved when the node
+/// starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberAddress(Address);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Address {
+    Socket(SocketAddr),
+    Host(String),
+}
+
+impl From<SocketAddr> for MemberAddress {
+    fn from(address: SocketAddr) -> MemberAddress {
+        MemberAddress(Address::Socket(address))
+    }
+}
+
+impl From<&str> for MemberAddress {
+    fn from(address: &str) -> MemberAddress {
+        MemberAddress(address.parse().map_or_else(|_| Address::Host(address.to_string()), Address::Socket))
+    }
+}
+
+impl From<String> for MemberAddress {
+    fn from(address: String) -> MemberAddress {
+        MemberAddress::from(address.as_str())
+    }
+}
+
+impl MemberAddress {
+    async fn resolve(&self, id: NodeId) -> Result<SocketAddr, Error> {
+        let host = match &self.0 {
+            Address::Socket(address) => return Ok(*address),
+            Address::Host(host) => host,
+        };
+        let reason = match tokio::net::lookup_host(host).await {
+            Ok(mut found) => match found.next() {
+                Some(address) => return Ok(address),
+                None => "the name has no address".to_string(),
+            },
+            Err(error) => error.to_string(),
+        };
+        Err(Error::from_node(suffrage_node::Error::Unresolved(format!("voter {id} at {host}: {reason}"))))
+    }
+}
+
+/// The configuration of a [`Node`].
 #[derive(Debug)]
-#[must_use = "nothing is started yet"]
+#[must_use = "call `start` to start the node"]
 pub struct NodeBuilder {
     id: NodeId,
     listen: Option<SocketAddr>,
-    socket: Option<Socket>,
-    members: BTreeMap<NodeId, SocketAddr>,
+    socket: Option<UdpSocket>,
+    members: BTreeMap<NodeId, MemberAddress>,
     voters: Option<Vec<NodeId>>,
     keyring: Option<Keyring>,
-    keep: Keep,
+    storage: StorageConfig,
     delay: Option<Duration>,
     drift: Option<f64>,
     longest_ttl: Option<Duration>,
+    default_ttl: Option<Duration>,
     datagram: Option<usize>,
 }
 
 impl NodeBuilder {
-    fn new(id: NodeId) -> NodeBuilder {
+    pub(crate) fn new(id: NodeId) -> NodeBuilder {
         NodeBuilder {
             id,
             listen: None,
@@ -76,98 +122,157 @@ impl NodeBuilder {
             members: BTreeMap::new(),
             voters: None,
             keyring: None,
-            keep: Keep::Nowhere,
+            storage: StorageConfig::None,
             delay: None,
             drift: None,
             longest_ttl: None,
+            default_ttl: None,
             datagram: None,
         }
     }
 
-    /// Where the node listens. If not set: where it is as a [`member`](NodeBuilder::member), or at any port of
-    /// loopback.
+    /// Reads a configuration file, the `suffrage.toml` of `suffrage node`. All setters can override its values.
+    ///
+    /// The keys `id`, `voters`, `keys`, `data`, `listen`, `ttl`, `longest-ttl`, `delay` and `drift` apply. The keys
+    /// about HTTP and logs are checked and have no effect. Relative paths are relative to the working directory. An
+    /// error names the file, the line, the key, the value and what to do; all errors of a file are reported at once.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), suffrage::Error> {
+    /// let node = suffrage::NodeBuilder::from_file("suffrage.toml")?.start().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn from_file(path: impl AsRef<Path>) -> Result<NodeBuilder, Error> {
+        let path = path.as_ref();
+        let failed = |problems| Error::ConfigFile(ConfigFileError::new(problems));
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            let (origin, key) = (Origin::Path(path.to_path_buf()), String::new());
+            failed(Problems(vec![Problem { origin, key, reason: format!("cannot read the file: {error}") }]))
+        })?;
+        let config = Config::read(Some((path, &text)), |_| None, &[]).map_err(failed)?;
+        NodeBuilder::from_config(&config)
+    }
+
+    /// For the program `suffrage`, which merges the file with flags and the environment.
+    #[doc(hidden)]
+    pub fn from_config(config: &Config) -> Result<NodeBuilder, Error> {
+        let keyring = suffrage_net::Keyring::load(&config.keys).map_err(config.at("keys"));
+        let duration = |span: Span| Duration::from_nanos(span.as_nanos());
+        let mut builder = NodeBuilder::new(config.id)
+            .key(Keyring::from_wire(keyring.map_err(Error::from_node)?))
+            .voters(config.voters.iter().map(|voter| voter.id))
+            .delay(duration(config.delay))
+            .drift(config.drift.fraction())
+            .longest_ttl(duration(config.longest_ttl))
+            .default_ttl(duration(config.ttl));
+        builder.listen = config.listen;
+        if let Some(folder) = &config.data {
+            builder = builder.data(folder);
+        }
+        let members = config.voters.iter();
+        Ok(members.fold(builder, |builder, voter| builder.member(voter.id, voter.address.as_str())))
+    }
+
+    /// Sets the address to listen on. By default, a voter listens on its own [`member`](NodeBuilder::member) address.
+    /// Other nodes listen on any free port: of loopback if all members are on loopback, of all interfaces otherwise.
     pub fn listen(mut self, address: SocketAddr) -> NodeBuilder {
         self.listen = Some(address);
         self
     }
 
-    /// Takes a socket that listens already.
-    pub fn socket(mut self, socket: Socket) -> NodeBuilder {
+    /// Uses a bound UDP socket instead of binding one. Use it to bind port 0 and learn the address before the node
+    /// starts.
+    pub fn socket(mut self, socket: UdpSocket) -> NodeBuilder {
         self.socket = Some(socket);
         self
     }
 
-    /// Adds a member of the cluster: all voters must be listed, this node among them if it votes. Nodes that
-    /// only stand need not be: they are answered where they are heard from.
-    pub fn member(mut self, id: impl Into<NodeId>, address: SocketAddr) -> NodeBuilder {
-        self.members.insert(id.into(), address);
+    /// Adds a member of the cluster. All voters must be members, including this node if it votes. Candidates that do
+    /// not vote need not be members: voters reply to the address that a datagram came from.
+    pub fn member(mut self, id: impl Into<NodeId>, address: impl Into<MemberAddress>) -> NodeBuilder {
+        self.members.insert(id.into(), address.into());
         self
     }
 
-    /// Who votes: the same ids at all nodes, or there can be two leaders. All members, if not set.
+    /// Sets the voters. Must be the same at all nodes: otherwise two leaders are possible. Default: all members.
     pub fn voters<I: Into<NodeId>>(mut self, ids: impl IntoIterator<Item = I>) -> NodeBuilder {
         self.voters = Some(ids.into_iter().map(Into::into).collect());
         self
     }
 
-    /// The cluster's keys: the same at all nodes.
+    /// Sets the keys of the cluster. Must be the same at all nodes.
     pub fn key(mut self, keyring: Keyring) -> NodeBuilder {
         self.keyring = Some(keyring);
         self
     }
 
-    /// Keeps what a voter must not forget in this folder, which has been this node's before.
+    /// Stores the state of the voter in this data folder, which this node has used before.
     pub fn data(mut self, folder: impl AsRef<Path>) -> NodeBuilder {
-        self.keep = Keep::Folder { path: folder.as_ref().to_path_buf(), new: false };
+        self.storage = StorageConfig::Folder { path: folder.as_ref().to_path_buf(), create: false };
         self
     }
 
-    /// Keeps what a voter must not forget in this folder, which is made for a node that is new. Not for one
-    /// that has voted before and lost its folder: that one must come back under another id.
-    pub fn new_data(mut self, folder: impl AsRef<Path>) -> NodeBuilder {
-        self.keep = Keep::Folder { path: folder.as_ref().to_path_buf(), new: true };
+    /// Creates this data folder and stores the state of the voter in it. Only for a node that has never voted: a voter
+    /// that has lost its data folder must get another id.
+    pub fn new_data(self, folder: impl AsRef<Path>) -> NodeBuilder {
+        self.data(folder).first_start()
+    }
+
+    /// Creates the [data folder](NodeBuilder::data) that is set. Only for a node that has never voted.
+    pub fn first_start(mut self) -> NodeBuilder {
+        if let StorageConfig::Folder { create, .. } = &mut self.storage {
+            *create = true;
+        }
         self
     }
 
-    /// Keeps nothing beyond the life of this node. If it votes, and is started again while other nodes go on,
-    /// there can be two leaders: for tests and examples.
+    /// Stores the state of the voter in memory. If a voter restarts without its state while other nodes run, two
+    /// leaders are possible: for tests and examples.
     pub fn in_memory(self) -> NodeBuilder {
-        self.memory(&Memory::default())
+        self.memory(&MemoryStorage::default())
     }
 
-    /// Keeps what a voter must not forget in this memory.
-    pub fn memory(mut self, memory: &Memory) -> NodeBuilder {
-        self.keep = Keep::Memory(memory.clone());
+    /// Stores the state of the voter in this memory.
+    pub fn memory(mut self, memory: &MemoryStorage) -> NodeBuilder {
+        self.storage = StorageConfig::Memory(memory.clone());
         self
     }
 
-    /// How long a message takes at most, as a rule: 25 ms if not set. Not safety rests on it, but how quickly
-    /// a leader is found.
+    /// Sets the expected upper bound of the delay of a message. Safety does not depend on it; the time to elect a
+    /// leader does. Default: 25 ms.
     pub fn delay(mut self, delay: Duration) -> NodeBuilder {
         self.delay = Some(delay);
         self
     }
 
-    /// By which fraction clocks run fast or slow at most: 0.01 if not set. The same at all nodes.
+    /// Sets the greatest drift of clocks, as a fraction. Must be the same at all nodes, and true: otherwise two leaders
+    /// are possible. Default: 0.01.
     pub fn drift(mut self, fraction: f64) -> NodeBuilder {
         self.drift = Some(fraction);
         self
     }
 
-    /// The longest lease that is granted: a minute if not set.
+    /// Sets the longest lease that this node grants as a voter. Must be the same at all nodes. Default: 60 s.
     pub fn longest_ttl(mut self, ttl: Duration) -> NodeBuilder {
         self.longest_ttl = Some(ttl);
         self
     }
 
-    /// The longest datagram, as on the wire: 1,200 bytes if not set, which goes anywhere. More makes fewer
-    /// packets of very many elections, on networks one knows.
+    /// Sets the ttl of elections that are joined without a [ttl](crate::ElectionBuilder::ttl). Default: 3 s.
+    pub fn default_ttl(mut self, ttl: Duration) -> NodeBuilder {
+        self.default_ttl = Some(ttl);
+        self
+    }
+
+    /// Sets the greatest size of a datagram in bytes. Default: 1,200 bytes, which every network forwards. A greater
+    /// size needs fewer packets for thousands of elections.
     pub fn datagram(mut self, bytes: usize) -> NodeBuilder {
         self.datagram = Some(bytes);
         self
     }
 
-    fn settings(&self) -> Result<Settings, Error> {
+    pub(crate) fn settings(&self) -> Result<Settings, Error> {
         let mut voters = self.voters.clone().unwrap_or_else(|| self.members.keys().copied().collect());
         if voters.is_empty() {
             voters.push(self.id);
@@ -178,167 +283,80 @@ impl NodeBuilder {
         }
         if let Some(fraction) = self.drift {
             let millionths = (fraction.max(0.0) * 1e6).ceil().min(f64::from(u32::MAX)) as u32;
-            settings.drift = Drift::millionths(millionths).ok_or(lease::InvalidConfig::Drift)?;
+            let drift = Drift::millionths(millionths);
+            settings.drift = drift.ok_or_else(|| Error::invalid(&InvalidConfig::Drift))?;
         }
         if let Some(ttl) = self.longest_ttl {
             settings.longest_ttl = span(ttl);
         }
-        settings.check()?;
+        settings.check().map_err(|invalid| Error::invalid(&invalid))?;
         Ok(settings)
     }
 
-    /// Starts the node, in the tokio runtime this is called in.
+    async fn bind(
+        socket: Option<UdpSocket>,
+        address: Option<SocketAddr>,
+        members: &BTreeMap<NodeId, SocketAddr>,
+    ) -> Result<Socket, Error> {
+        match (socket, address) {
+            (Some(socket), _) => Socket::from_std(socket).map_err(Error::network),
+            (None, Some(address)) => Socket::bind(address).await.map_err(Error::network),
+            (None, None) => {
+                let ip: IpAddr = match members.values().find(|member| !member.ip().is_loopback()) {
+                    Some(SocketAddr::V6(_)) => Ipv6Addr::UNSPECIFIED.into(),
+                    Some(SocketAddr::V4(_)) => Ipv4Addr::UNSPECIFIED.into(),
+                    None => members.values().next().map_or(Ipv4Addr::LOCALHOST.into(), SocketAddr::ip),
+                };
+                Socket::bind((ip, 0).into()).await.map_err(Error::network)
+            }
+        }
+    }
+
+    /// Starts the node in the current tokio runtime.
     pub async fn start(self) -> Result<Node, Error> {
         let mut settings = self.settings()?;
         let votes = settings.voters.contains(&self.id);
-        let keyring = self.keyring.clone().ok_or(Error::NoKey)?;
-        let mut config = Config::new(self.id, keyring)?;
-        config.peers = self.members.clone();
-        config.peers.remove(&self.id);
-        config.datagram = self.datagram.unwrap_or(config.datagram);
-        let folder = match &self.keep {
-            Keep::Folder { path, new: true } => Some(DataFolder::create(path, self.id)?),
-            Keep::Folder { path, new: false } => Some(DataFolder::open(path, self.id)?),
-            Keep::Memory(_) | Keep::Nowhere => None,
-        };
-        if let Some(folder) = &folder {
-            config.boot = folder.boot()?;
+        let keyring = self.keyring.as_ref().ok_or(Error::NoKey)?.wire().clone();
+        let mut members = BTreeMap::new();
+        for (&id, address) in &self.members {
+            members.insert(id, address.resolve(id).await?);
         }
-        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let address = self.listen.or_else(|| self.members.get(&self.id).copied()).unwrap_or(any);
-        let socket = match self.socket {
-            Some(socket) => socket,
-            None => Socket::bind(address).await?,
+        let mut wire = WireConfig::new(self.id, keyring).map_err(Error::network)?;
+        wire.peers.clone_from(&members);
+        wire.peers.remove(&self.id);
+        wire.datagram = self.datagram.unwrap_or(wire.datagram);
+        let folder = match &self.storage {
+            StorageConfig::Folder { path, create: true } => Some(DataFolder::create(path, self.id)),
+            StorageConfig::Folder { path, create: false } if votes => Some(DataFolder::open(path, self.id)),
+            StorageConfig::Folder { path, create: false } => Some(DataFolder::open_or_create(path, self.id)),
+            StorageConfig::Memory(_) | StorageConfig::None => None,
         };
+        let folder = folder.transpose().map_err(Error::from_node)?;
+        if let Some(folder) = &folder {
+            wire.boot = folder.boot().map_err(Error::from_node)?;
+        }
+        let address = self.listen.or_else(|| members.get(&self.id).copied());
+        let socket = NodeBuilder::bind(self.socket, address, &members).await?;
         let address = socket.local_address();
-        let transport: Arc<Udp> = Arc::new(Sealed::new(socket, config)?);
+        let transport: Arc<Udp> = Arc::new(Sealed::new(socket, wire).map_err(Error::network)?);
         settings.datagram = transport.max_payload();
-        let shared = Arc::downgrade(&transport);
-        let lease = match (self.keep, folder) {
+        let handle = Arc::downgrade(&transport);
+        let started = match (self.storage, folder) {
             (_, Some(folder)) => {
-                let kept = InFolder { file: folder.file("voter"), _folder: folder };
-                lease::Node::start(transport, BootClock, kept, settings)?
+                let storage = FolderStorage { file: folder.file("voter"), _folder: folder };
+                lease::Node::start(transport, BootClock, storage, settings)
             }
-            (Keep::Memory(memory), None) => lease::Node::start(transport, BootClock, memory.0, settings)?,
-            (_, None) if votes => return Err(Error::NoDisk(self.id)),
-            (_, None) => lease::Node::start(transport, BootClock, MemoryDisk::default(), settings)?,
+            (StorageConfig::Memory(memory), None) => {
+                lease::Node::start(transport, BootClock, memory.0, settings)
+            }
+            (_, None) if votes => return Err(Error::NoStorage(self.id)),
+            (_, None) => lease::Node::start(transport, BootClock, MemoryDisk::default(), settings),
         };
-        Ok(Node { lease, address, transport: shared })
+        let lease = started.map_err(Error::from_node)?;
+        Ok(Node::new(lease, address, handle, self.default_ttl))
     }
 }
 
 pub(crate) fn span(duration: Duration) -> Span {
     Span::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
-}
-
-/// A node of a cluster: it votes if it is one of the voters, and stands in the elections that are joined at it.
-/// Clones are the same node. It runs until it is [stopped](Node::stop), or until all clones and all elections
-/// joined at it are dropped; then it hands over what it leads.
-#[derive(Clone, Debug)]
-pub struct Node {
-    pub(crate) lease: lease::Node,
-    address: SocketAddr,
-    /// While the node runs: who has only a handle does not keep its address taken.
-    transport: Weak<Udp>,
-}
-
-impl Node {
-    /// A node of this id, which is unique in its cluster and never used for another machine.
-    pub fn builder(id: impl Into<NodeId>) -> NodeBuilder {
-        NodeBuilder::new(id.into())
-    }
-
-    /// Who it is.
-    pub fn id(&self) -> NodeId {
-        self.lease.id()
-    }
-
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// How long ago a moment of its clock was, as in a [`Status`] or a [`Record`].
-    pub fn ago(&self, moment: Time) -> Duration {
-        Duration::from_nanos(self.lease.clock().now().since(moment).as_nanos())
-    }
-
-    /// Changes the keys from now on: the first seals, all open. To replace a key without a gap, first add the
-    /// new one at the end at every node, then move it to the front at every node, then remove the old one.
-    pub fn rekey(&self, keyring: &Keyring) {
-        if let Some(transport) = self.transport.upgrade() {
-            transport.rekey(keyring);
-        }
-    }
-
-    /// From now on this member is there.
-    pub fn set_member(&self, id: impl Into<NodeId>, address: SocketAddr) {
-        if let Some(transport) = self.transport.upgrade() {
-            transport.set_peer(id.into(), address);
-        }
-    }
-
-    /// What went over the network, and what was dropped and why; none once the node has stopped.
-    pub fn traffic(&self) -> Option<Snapshot> {
-        Some(self.transport.upgrade()?.counters().snapshot())
-    }
-
-    /// How long ago it last came round to everything it has to do. It does every second: if that is longer ago,
-    /// it is stuck, as is whatever it leads.
-    pub fn last_turn(&self) -> Duration {
-        self.ago(self.lease.last_turn())
-    }
-
-    /// Follows who leads an election, without standing in it.
-    pub async fn observe(&self, name: &str) -> Result<Watch, Error> {
-        let part = self.lease.observe(name).await?;
-        Ok(Watch::new(Arc::new(part)))
-    }
-
-    /// What it knows of an election that it takes part in: who leads, since when, and why this node does not.
-    pub async fn status(&self, name: &str) -> Result<Option<Status>, Error> {
-        Ok(self.lease.status(name).await?)
-    }
-
-    /// All the elections it takes part in.
-    pub async fn elections(&self) -> Result<Vec<Status>, Error> {
-        Ok(self.lease.elections().await?)
-    }
-
-    /// The changes of leaders that it learned of, the oldest first: of one election, or of all.
-    pub async fn history(&self, name: Option<&str>) -> Result<Vec<Record>, Error> {
-        Ok(self.lease.history(name).await?)
-    }
-
-    /// Hands an election over, whoever holds the [`Leadership`](crate::Leadership) here; others go first for
-    /// the length of a lease. False if this node takes no part in it.
-    pub async fn resign(&self, name: &str) -> Result<bool, Error> {
-        Ok(self.lease.resign(name).await?)
-    }
-
-    /// Hands an election over to another node; if that one does not take it, to whoever is next. False if this
-    /// node takes no part in it.
-    pub async fn transfer(&self, name: &str, to: impl Into<NodeId>) -> Result<bool, Error> {
-        Ok(self.lease.transfer(name, to.into()).await?)
-    }
-
-    /// What it has counted and measured.
-    pub async fn metrics(&self) -> Result<NodeMetrics, Error> {
-        Ok(self.lease.metrics().await?)
-    }
-
-    /// How it is, now and whenever that changes.
-    pub fn state(&self) -> watch::Receiver<NodeState> {
-        self.lease.state()
-    }
-
-    /// Hands over whatever it leads, and stops.
-    pub async fn stop(&self) {
-        self.lease.stop().await;
-    }
-
-    /// Stops at once, as a crash would: what it leads is nobody's until the leases are over.
-    pub fn abort(&self) {
-        self.lease.abort();
-    }
 }

@@ -1,21 +1,21 @@
-//! Elections, by name.
+//! Elections.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use suffrage_core::{NodeId, Span};
-use suffrage_lease::Token;
-use suffrage_node::lease::{Belief, CandidateConfig, InvalidConfig, JoinError, Participation, Status};
+use suffrage_core::Span;
+use suffrage_lease::{CandidateConfig, InvalidConfig, JoinError, Token};
+use suffrage_node::lease::{Belief, Leader, Participation, Status};
 use tokio::sync::{Mutex, watch};
 
 use crate::builder::span;
-use crate::leadership::{Campaign, Office};
+use crate::leadership::{Campaign, LeaseSlot};
 use crate::{Error, Leadership, Node};
 
-/// The config on which a node takes part in an election: [`Node::election`].
+/// The configuration of an [`Election`]. See [`Node::election`].
 #[derive(Clone, Debug)]
-#[must_use = "nothing is joined yet"]
+#[must_use = "call `join` to join the election"]
 pub struct ElectionBuilder {
     node: Node,
     name: String,
@@ -24,35 +24,42 @@ pub struct ElectionBuilder {
 }
 
 impl ElectionBuilder {
-    /// How long a lease is: 3 seconds if not set. A leader that dies is replaced after that, and some messages.
-    /// A shorter one is renewed more often, and endures less.
+    pub(crate) fn new(node: Node, name: String, ttl: Option<Duration>) -> ElectionBuilder {
+        let config = CandidateConfig::default();
+        let config = CandidateConfig { ttl: ttl.map_or(config.ttl, span), ..config };
+        ElectionBuilder { node, name, config, margin: None }
+    }
+
+    /// Sets the length of a lease. After a crash of the leader, the next one is elected when the lease has ended. A
+    /// short lease is renewed more often and tolerates shorter interruptions. Default: the
+    /// [`default_ttl`](crate::NodeBuilder::default_ttl) of the node, 3 s.
     pub fn ttl(mut self, ttl: Duration) -> ElectionBuilder {
         self.config.ttl = span(ttl);
         self
     }
 
-    /// How good a leader this one would be; greater is better, zero if not set. Of those who wait, the best
-    /// is next.
+    /// Sets the rank of this candidate. A greater rank is better: of the waiting candidates, the best is next.
+    /// Default: 0.
     pub fn rank(mut self, rank: i64) -> ElectionBuilder {
         self.config.attribute = rank;
         self
     }
 
-    /// Asks a leader of lesser rank to hand over, once this one has stood for so long without a break. If not
-    /// set, never.
+    /// Enables failback: a candidate that has waited this long without interruption asks a leader of lower rank to hand
+    /// over. Default: off.
     pub fn failback(mut self, after: Duration) -> ElectionBuilder {
         self.config.failback = Some(span(after));
         self
     }
 
-    /// How long before the end of a lease that could not be renewed [`Leadership::lost`] fires: the time one
-    /// needs to stop what only a leader may do. A sixth of the ttl if not set.
+    /// Sets how long before the end of a lease [`Leadership::lost`] returns: the time that the program needs to stop its
+    /// work. Default: a sixth of the ttl.
     pub fn stop_margin(mut self, margin: Duration) -> ElectionBuilder {
         self.margin = Some(margin);
         self
     }
 
-    /// Use when something that may outlive this program, for as long as the lease at most, acts as the leader.
+    /// Use when a process that may outlive this program acts as the leader until the lease ends.
     pub(crate) fn wait_out_previous_holder(mut self) -> ElectionBuilder {
         self.config.wait_out_previous_holder = true;
         self
@@ -62,85 +69,78 @@ impl ElectionBuilder {
     pub async fn join(self) -> Result<Election, Error> {
         let node = &self.node;
         let engine = node.lease.settings().engine();
-        self.config.check(&engine)?;
+        self.config.check(&engine).map_err(|invalid| Error::invalid(&invalid))?;
         let margin = self.margin.map_or(Span::from_nanos(self.config.ttl.as_nanos() / 6), span);
         let longest = self.config.longest_margin(&engine);
         if margin > longest {
-            return Err(InvalidConfig::MarginTooLong(longest).into());
+            return Err(Error::invalid(&InvalidConfig::MarginTooLong(longest)));
         }
-        let part = node.lease.join(&self.name, self.config).await.map_err(|error| match error {
-            suffrage_node::Error::Join(JoinError::AlreadyJoined) => Error::Joined(self.name.clone()),
-            other => other.into(),
+        let joined = node.lease.join(&self.name, self.config).await;
+        let participation = joined.map_err(|error| match error {
+            suffrage_node::Error::Join(JoinError::AlreadyJoined) => Error::AlreadyJoined(self.name.clone()),
+            other => Error::from_node(other),
         })?;
-        let (part, turn, office) = (Arc::new(part), Arc::default(), Office::default());
-        Ok(Election { name: self.name.into(), part, turn, office, margin })
+        Ok(Election {
+            name: self.name.into(),
+            participation: Arc::new(participation),
+            turn: Arc::default(),
+            slot: LeaseSlot::default(),
+            margin,
+        })
     }
 }
 
-/// A part in an election. Clones are the same part; the node takes part until all are dropped, and what was
-/// got from them.
+/// A participation in an election. Clones share one participation. It ends when all clones, leaderships and watches are
+/// dropped.
 #[derive(Clone, Debug)]
 pub struct Election {
     name: Arc<str>,
-    part: Arc<Participation>,
-    /// Of those in this program that wait, one stands, and the others are next in their order.
+    participation: Arc<Participation>,
+    /// Of several waiting tasks of this program, one campaigns, and the others queue.
     turn: Arc<Mutex<()>>,
-    office: Office,
+    slot: LeaseSlot,
     margin: Span,
 }
 
-impl Node {
-    /// An election by its name, which is any text of up to 255 bytes. All who join the same name at nodes of one
-    /// cluster are in the same election.
-    pub fn election(&self, name: impl Into<String>) -> ElectionBuilder {
-        ElectionBuilder {
-            node: self.clone(),
-            name: name.into(),
-            config: CandidateConfig::default(),
-            margin: None,
-        }
-    }
-}
-
 impl Election {
-    /// Its name.
+    /// The name of the election.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Waits to lead. Until it does, or is given up, this one stands: it asks again whenever that may help, and
-    /// there is nothing to be done about lost messages, restarts or partitions but to wait.
+    /// Waits until this program leads. The node is a candidate until then, or until the future is dropped. It retries
+    /// after lost messages, restarts and partitions.
     ///
-    /// Of several that wait in one program, one after the other leads, each once the one before has dropped its
-    /// [`Leadership`] or lost it.
+    /// Several tasks of one program lead one after the other, each when the one before has dropped or lost its
+    /// [`Leadership`].
     pub async fn lead(&self) -> Result<Leadership, Error> {
         let _turn = self.turn.lock().await;
-        let (mut belief, clock) = (self.part.belief(), self.part.node().clock());
+        let (mut belief, clock) = (self.participation.belief(), self.participation.node().clock());
         let mut campaign = None;
         loop {
             let held = belief.borrow_and_update().held.clone();
-            if let Some(until) = self.office.held_until(clock.now(), &self.part) {
+            if let Some(until) = self.slot.valid_until(clock.now(), &self.participation) {
                 tokio::select! {
                     changed = belief.changed() => changed.map_err(|_| Error::Stopped)?,
                     () = clock.sleep_until(until) => {}
                 }
                 continue;
             }
-            // Whoever has led must ask again; and may have led without being noticed to.
-            let standing = campaign.get_or_insert_with(|| Campaign::new(Arc::clone(&self.part)));
-            standing.ask();
+            // A candidacy ends when the node has led, which this task may have missed: ask again.
+            let candidacy = campaign.get_or_insert_with(|| Campaign::new(Arc::clone(&self.participation)));
+            candidacy.campaign();
             if let Some(held) = held
                 && clock.now() < held.valid_until()
                 && let Some(campaign) = campaign.take()
             {
-                return Ok(campaign.win(&self.office, held, belief, self.margin));
+                return Ok(campaign.win(&self.slot, held, belief, self.margin));
             }
             belief.changed().await.map_err(|_| Error::Stopped)?;
         }
     }
 
-    /// Does this whenever it leads, and gives it up as soon as the leadership is about to be lost; until the
-    /// work says that it is done.
+    /// Runs `work` whenever this program leads, and drops the future of `work` when the leadership is about to end.
+    /// Returns when `work` returns [`ControlFlow::Break`].
     ///
     /// ```
     /// # use std::ops::ControlFlow;
@@ -151,7 +151,7 @@ impl Election {
     /// let election = node.election("cleaner").join().await?;
     /// let cleaned = election
     ///     .run(async |leadership| {
-    ///         // Whatever is awaited here is dropped when the leadership is lost.
+    ///         // A future that is awaited here is dropped when the leadership is lost.
     ///         println!("cleaning up, with token {}", leadership.token());
     ///         ControlFlow::Break(3)
     ///     })
@@ -173,70 +173,68 @@ impl Election {
         }
     }
 
-    /// Who leads, now and whenever that changes.
+    /// Watches the leader of the election.
     pub fn watch(&self) -> Watch {
-        Watch::new(Arc::clone(&self.part))
+        Watch::new(Arc::clone(&self.participation))
     }
 
-    /// Who leads, as far as this node knows.
+    /// The leader, as this node knows it.
     pub fn leader(&self) -> Option<Leader> {
         self.watch().leader()
     }
 
-    /// What the node knows of it: who leads, since when, and why it does not itself.
+    /// The status of the election: the leader, since when, and why this node leads or does not.
     pub async fn status(&self) -> Result<Status, Error> {
-        self.part.node().status(&self.name).await?.ok_or(Error::Stopped)
+        let status = self.participation.node().status(&self.name).await;
+        status.map_err(Error::from_node)?.ok_or(Error::Stopped)
     }
 
-    /// Says whether whoever would lead here is well: one that is not hands over, and does not stand.
+    /// Reports the health of the program. While it is unhealthy, the node does not lead or campaign in this election.
     pub fn set_healthy(&self, healthy: bool) {
-        self.part.set_healthy(healthy);
+        self.participation.set_healthy(healthy);
     }
 
-    /// Changes how good a leader this one would be.
+    /// Changes the [rank](ElectionBuilder::rank) of this candidate.
     pub fn set_rank(&self, rank: i64) {
-        self.part.set_attribute(rank);
+        self.participation.set_attribute(rank);
+    }
+
+    /// Pins the lease: the node does not hand it over to a candidate of greater rank. Returns the token of the pinned
+    /// lease.
+    pub(crate) async fn pin(&self) -> Result<Option<Token>, Error> {
+        let pinned = self.participation.pin().await.map_err(Error::from_node)?;
+        Ok(pinned.map(|lease| lease.token))
     }
 }
 
-/// Who leads an election.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leader {
-    /// Which node.
-    pub node: NodeId,
-    /// Its fencing token.
-    pub token: Token,
-}
-
-/// Who leads an election, as far as one node knows. It may be behind: only a [`Leadership`] is never wrong.
+/// A watch of the leader of an election, as one node knows it. The belief of a node can be outdated: only
+/// [`Leadership::is_valid`] is exact.
 #[derive(Clone, Debug)]
 pub struct Watch {
     belief: watch::Receiver<Belief>,
-    /// Takes part as long as somebody watches.
-    _part: Arc<Participation>,
+    /// Keeps the participation.
+    _participation: Arc<Participation>,
 }
 
 impl Watch {
-    pub(crate) fn new(part: Arc<Participation>) -> Watch {
-        Watch { belief: part.belief(), _part: part }
+    pub(crate) fn new(participation: Arc<Participation>) -> Watch {
+        Watch { belief: participation.belief(), _participation: participation }
     }
 
-    /// Who leads now.
+    /// The leader, if one is known.
     pub fn leader(&self) -> Option<Leader> {
-        self.belief.borrow().leader.map(|(node, token)| Leader { node, token })
+        self.belief.borrow().leader
     }
 
-    /// Waits until that changes, and tells to what. Changes that come quickly are seen as one.
+    /// Waits for a change of the leader and returns the new leader. Quick successive changes can appear as one.
     pub async fn changed(&mut self) -> Result<Option<Leader>, Error> {
         self.belief.changed().await.map_err(|_| Error::Stopped)?;
-        let leader = self.belief.borrow_and_update().leader;
-        Ok(leader.map(|(node, token)| Leader { node, token }))
+        Ok(self.belief.borrow_and_update().leader)
     }
 
-    /// Waits until somebody leads.
+    /// Waits until a leader is known, and returns it.
     pub async fn led(&mut self) -> Result<Leader, Error> {
         let belief = self.belief.wait_for(|belief| belief.leader.is_some()).await;
-        let leader = belief.map_err(|_| Error::Stopped)?.leader;
-        leader.map(|(node, token)| Leader { node, token }).ok_or(Error::Stopped)
+        belief.map_err(|_| Error::Stopped)?.leader.ok_or(Error::Stopped)
     }
 }

@@ -1,52 +1,134 @@
-//! What can go wrong.
+//! Errors of the crate.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
 
 use suffrage_core::NodeId;
-use suffrage_node::lease::{InvalidConfig, JoinError};
+use suffrage_lease::{InvalidConfig, JoinError};
+use suffrage_node::config::{Origin, Problem, Problems};
 
-/// What can go wrong. Each says what to do about it.
+/// An error of a node or an election. Every message says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What was set cannot work.
+    /// A setting of the node or of the election is out of range, or settings contradict each other.
+    #[error("{0}")]
+    InvalidConfig(String),
+    /// The configuration file cannot be read or contains errors.
     #[error(transparent)]
-    InvalidConfig(#[from] InvalidConfig),
-    /// The node stands in that election already: it has one part in each.
-    #[error("this node has joined the election {0:?} already: share that `Election`")]
-    Joined(String),
-    /// The node takes part in too many.
-    #[error("this node takes part in as many elections as it can: drop some")]
-    TooMany,
-    /// The node has stopped: it was told to, or its socket failed.
-    #[error("the node has stopped: start another")]
+    ConfigFile(ConfigFileError),
+    /// The node has joined this election already. A node joins each election at most once.
+    #[error("this node has already joined the election {0:?}: clone that `Election` instead")]
+    AlreadyJoined(String),
+    /// The node takes part in the greatest number of elections.
+    #[error("this node takes part in the greatest number of elections: leave one first")]
+    TooManyElections,
+    /// The node has stopped, on request or because its socket failed.
+    #[error("the node has stopped: start another one")]
     Stopped,
-    /// A voter has nowhere to keep what it must not forget.
-    #[error("node {0} votes, and needs a disk: give it a data folder, or say that it is to forget all")]
-    NoDisk(NodeId),
-    /// Nodes would not know each other.
-    #[error("there is no key: give every node of the cluster the same")]
+    /// The node votes but has no storage.
+    #[error("node {0} is a voter without storage: set `data`, or `in_memory` in tests")]
+    NoStorage(NodeId),
+    /// The node has no key.
+    #[error("the node has no key: set `key` to the key of the cluster")]
     NoKey,
-    /// A command could not be run.
-    #[error("cannot run the command: {0}")]
-    Command(std::io::Error),
-    /// The network or the disk.
+    /// A key or a key file is not usable.
     #[error(transparent)]
-    Runtime(suffrage_node::Error),
+    Keys(Box<dyn StdError + Send + Sync>),
+    /// The command of a supervisor cannot be run.
+    #[error("cannot run the command: {0}")]
+    Command(io::Error),
+    /// The data folder cannot be used.
+    #[error(transparent)]
+    Storage(Box<dyn StdError + Send + Sync>),
+    /// The network cannot be used.
+    #[error(transparent)]
+    Network(Box<dyn StdError + Send + Sync>),
 }
 
-impl From<suffrage_node::Error> for Error {
-    fn from(error: suffrage_node::Error) -> Error {
+impl Error {
+    pub(crate) fn invalid(invalid: &InvalidConfig) -> Error {
+        Error::InvalidConfig(invalid.to_string())
+    }
+
+    pub(crate) fn keys(error: suffrage_net::Error) -> Error {
+        Error::Keys(Box::new(error))
+    }
+
+    pub(crate) fn network(error: impl StdError + Send + Sync + 'static) -> Error {
+        Error::Network(Box::new(error))
+    }
+
+    pub(crate) fn from_node(error: suffrage_node::Error) -> Error {
+        use suffrage_node::Error as NodeError;
         match error {
-            suffrage_node::Error::InvalidConfig(unfit)
-            | suffrage_node::Error::Join(JoinError::Invalid(unfit)) => Error::InvalidConfig(unfit),
-            suffrage_node::Error::Join(JoinError::TooMany) => Error::TooMany,
-            suffrage_node::Error::Stopped => Error::Stopped,
-            other => Error::Runtime(other),
+            NodeError::InvalidConfig(invalid) | NodeError::Join(JoinError::Invalid(invalid)) => {
+                Error::invalid(&invalid)
+            }
+            NodeError::Join(JoinError::TooMany) => Error::TooManyElections,
+            NodeError::Stopped => Error::Stopped,
+            NodeError::Configured(problem) => {
+                Error::ConfigFile(ConfigFileError::new(Problems(vec![problem])))
+            }
+            network @ (NodeError::Net(_) | NodeError::Unresolved(_)) => Error::Network(Box::new(network)),
+            other => Error::Storage(Box::new(other)),
         }
     }
 }
 
-impl From<suffrage_net::Error> for Error {
-    fn from(error: suffrage_net::Error) -> Error {
-        Error::Runtime(error.into())
+/// The errors of a configuration file, at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigFileError {
+    problems: Vec<ConfigProblem>,
+}
+
+impl ConfigFileError {
+    /// The errors, in the order of the file.
+    pub fn problems(&self) -> &[ConfigProblem] {
+        &self.problems
     }
 }
+
+/// One error of a configuration file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConfigProblem {
+    /// The file and the line, as `suffrage.toml:3`. Only `configuration` for a key that is missing.
+    pub location: String,
+    /// The key. Empty if the file as a whole cannot be read.
+    pub key: String,
+    /// The error, the value, and what to do.
+    pub reason: String,
+}
+
+impl ConfigFileError {
+    pub(crate) fn new(Problems(problems): Problems) -> ConfigFileError {
+        let problem = |Problem { origin, key, reason, .. }: Problem| {
+            // A flag names its key itself.
+            let key = if matches!(origin, Origin::Flag(_)) { String::new() } else { key };
+            ConfigProblem { location: origin.to_string(), key, reason }
+        };
+        ConfigFileError { problems: problems.into_iter().map(problem).collect() }
+    }
+}
+
+impl fmt::Display for ConfigProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ConfigProblem { location, key, reason } = self;
+        if key.is_empty() {
+            write!(f, "{location}: {reason}")
+        } else {
+            write!(f, "{location}: {key}: {reason}")
+        }
+    }
+}
+
+impl fmt::Display for ConfigFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.problems.iter().map(ConfigProblem::to_string).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+impl StdError for ConfigFileError {}

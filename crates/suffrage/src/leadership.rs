@@ -1,4 +1,4 @@
-//! Being the leader.
+//! Leaderships.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,116 +8,119 @@ use suffrage_lease::Token;
 use suffrage_node::lease::{Belief, HeldLease, Participation};
 use tokio::sync::watch;
 
-/// Who leads of those in this program that have joined together: one at a time.
+/// The lease that a [`Leadership`] of this program holds. The clones of an election share one slot: at most one of them
+/// leads at a time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Office(Arc<Mutex<Option<Arc<HeldLease>>>>);
+pub(crate) struct LeaseSlot(Arc<Mutex<Option<Arc<HeldLease>>>>);
 
-impl Office {
-    fn holder(&self) -> MutexGuard<'_, Option<Arc<HeldLease>>> {
+impl LeaseSlot {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<HeldLease>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Until when somebody holds it. Whoever has lost it holds it no more, noticed or not; and that for good: a
-    /// renewal that comes too late must not bring it back.
-    pub(crate) fn held_until(&self, now: Time, part: &Participation) -> Option<Time> {
-        let mut holder = self.holder();
-        if let Some(held) = holder.take_if(|held| now >= held.valid_until()) {
-            held.end();
-            part.withdraw();
+    /// The end of the lease in the slot. A lease that has ended leaves the slot for good: a late renewal must not
+    /// revive it.
+    pub(crate) fn valid_until(&self, now: Time, participation: &Participation) -> Option<Time> {
+        let mut slot = self.lock();
+        if let Some(ended) = slot.take_if(|held| now >= held.valid_until()) {
+            ended.end();
+            participation.withdraw();
         }
-        holder.as_ref().map(|held| held.valid_until())
+        slot.as_ref().map(|held| held.valid_until())
     }
 
-    /// Whoever leads by this does not any more, and hands over: to this node, if it is another. If it had lost it
-    /// before, another may stand or lead here by now, and nothing is handed over. All of it under one lock: what is
-    /// said for this one must not come after what the next has said.
-    fn end(&self, held: &Arc<HeldLease>, part: &Participation, to: Option<NodeId>) {
-        let mut holder = self.holder();
-        // It does not believe that it leads any more before anybody is told.
-        held.end();
-        if holder.take_if(|held| Arc::ptr_eq(held, held)).is_some() {
+    /// Ends this lease and hands over, to a given node or to the next candidate. If the lease has left the slot before,
+    /// another leadership of this program may hold the next lease, and the node gets no command. The lock orders the
+    /// commands of this leadership before those of the next one.
+    fn end(&self, lease: &Arc<HeldLease>, participation: &Participation, to: Option<NodeId>) {
+        let mut slot = self.lock();
+        // The lease turns invalid here before the node tells any peer.
+        lease.end();
+        if slot.take_if(|held| Arc::ptr_eq(held, lease)).is_some() {
             if let Some(to) = to {
-                part.transfer(to);
+                participation.transfer(to);
             }
-            part.withdraw();
+            participation.withdraw();
         }
     }
 }
 
-/// Stands until it is dropped.
+/// A candidacy. It ends when this value is dropped, unless it was won.
 #[derive(Debug)]
 pub(crate) struct Campaign {
-    part: Arc<Participation>,
+    participation: Arc<Participation>,
     won: bool,
 }
 
 impl Campaign {
-    pub(crate) fn new(part: Arc<Participation>) -> Campaign {
-        Campaign { part, won: false }
+    pub(crate) fn new(participation: Arc<Participation>) -> Campaign {
+        Campaign { participation, won: false }
     }
 
-    /// Asks to lead, if it does not already.
-    pub(crate) fn ask(&self) {
-        self.part.campaign();
+    /// Makes the node a candidate. Idempotent.
+    pub(crate) fn campaign(&self) {
+        self.participation.campaign();
     }
 
     pub(crate) fn win(
         mut self,
-        office: &Office,
+        slot: &LeaseSlot,
         held: Arc<HeldLease>,
         belief: watch::Receiver<Belief>,
         margin: Span,
     ) -> Leadership {
         self.won = true;
-        *office.holder() = Some(Arc::clone(&held));
-        Leadership { part: Arc::clone(&self.part), held, belief, margin, office: office.clone() }
+        *slot.lock() = Some(Arc::clone(&held));
+        let participation = Arc::clone(&self.participation);
+        Leadership { participation, held, belief, margin, slot: slot.clone() }
     }
 }
 
 impl Drop for Campaign {
     fn drop(&mut self) {
         if !self.won {
-            self.part.withdraw();
+            self.participation.withdraw();
         }
     }
 }
 
-/// This program leads: until the lease is over, or this is dropped, which hands over at once.
+/// A leadership of this program. It ends with the lease. Dropping it releases the lease at once.
 #[derive(Debug)]
-#[must_use = "to drop it is to hand over"]
+#[must_use = "dropping a leadership releases the lease"]
 pub struct Leadership {
-    part: Arc<Participation>,
+    participation: Arc<Participation>,
     held: Arc<HeldLease>,
     belief: watch::Receiver<Belief>,
     margin: Span,
-    office: Office,
+    slot: LeaseSlot,
 }
 
 impl Leadership {
     fn now(&self) -> Time {
-        self.part.node().clock().now()
+        self.participation.node().clock().now()
     }
 
-    /// The fencing token: greater than that of every leader before. Give it to whatever is written to.
+    /// The fencing token, greater than the tokens of all leaders before. Send it with every write.
     ///
-    /// It may grow while this one leads on, so ask for it each time; and where there is only time to look once,
-    /// the earlier one is as good until a later leader has written.
+    /// The token may grow during a leadership: read it for each write. An earlier token of the same leadership stays
+    /// good until a later leader has written.
     pub fn token(&self) -> Token {
         self.held.token()
     }
 
-    /// For how much longer this one leads if its lease is not renewed. Zero if it does not any more.
+    /// The time until the lease ends unless it is renewed. Zero if the leadership has ended.
     pub fn valid_for(&self) -> Duration {
         Duration::from_nanos(self.held.valid_until().since(self.now()).as_nanos())
     }
 
-    /// Whether this one leads, by the clock: after a pause of any length the answer is right at once.
+    /// Whether the leadership is valid, by the clock. The answer is right also right after a pause of the process.
     pub fn is_valid(&self) -> bool {
         self.now() < self.held.valid_until()
     }
 
-    /// Waits until it is time to stop: the leadership is lost, or will be in less than the
-    /// [stop margin](crate::ElectionBuilder::stop_margin) unless the lease is renewed after all.
+    /// Waits until the leadership has ended, or will end within the
+    /// [stop margin](crate::ElectionBuilder::stop_margin) unless the lease is renewed. The program must stop its work
+    /// then.
     pub async fn lost(&self) {
         let mut belief = self.belief.clone();
         let mine = |belief: &Belief| belief.held.as_ref().is_some_and(|held| Arc::ptr_eq(held, &self.held));
@@ -128,24 +131,24 @@ impl Leadership {
                 return;
             }
             tokio::select! {
-                () = self.part.node().clock().sleep_until(stop) => {}
-                // Another belief, or none any more since the node has stopped.
+                () = self.participation.node().clock().sleep_until(stop) => {}
+                // The belief is about another lease, or the node has stopped.
                 _ = belief.wait_for(|belief| !mine(belief)) => return,
             }
         }
     }
 
-    /// Hands over to another node; if that one does not take over, whoever is next does.
+    /// Hands over to another node. If that node does not take the lease, the next candidate gets it.
     pub fn transfer(self, to: impl Into<NodeId>) {
-        self.office.end(&self.held, &self.part, Some(to.into()));
+        self.slot.end(&self.held, &self.participation, Some(to.into()));
     }
 
-    /// Hands over. The same as dropping it.
+    /// Releases the lease, as dropping the leadership does.
     pub fn resign(self) {}
 }
 
 impl Drop for Leadership {
     fn drop(&mut self) {
-        self.office.end(&self.held, &self.part, None);
+        self.slot.end(&self.held, &self.participation, None);
     }
 }

@@ -1,10 +1,10 @@
-//! Exactly one active instance of something, without any other service: leader election by quorum lease,
-//! embedded in your program.
+//! Leader election by quorum lease, embedded in your program: exactly one active instance of something, without another
+//! service.
 //!
-//! A few [`Node`]s, three or five of which vote, know each other's addresses and share a key. At each of them a
-//! program joins [`Election`]s by name and asks to [`lead`](Election::lead). One of them gets a [`Leadership`],
-//! for as long as its node can renew the lease; the others wait. When it is dropped, or its node dies, the next
-//! one gets it.
+//! A cluster has a few [`Node`]s, of which one, three or five vote. The nodes know the addresses of the voters and share
+//! a key. A program joins an [`Election`] by name at its node and asks to [`lead`](Election::lead). One candidate gets a
+//! [`Leadership`], for as long as its node renews the lease; the others wait. The next candidate leads when the
+//! leadership is dropped or its node dies.
 //!
 //! ```
 //! use std::time::Duration;
@@ -20,56 +20,57 @@
 //! println!("leading with token {} for {:?}", leadership.token(), leadership.valid_for());
 //! # // README ends
 //! let first = leadership.token();
-//! drop(leadership); // hands over
+//! drop(leadership); // releases the lease
 //!
 //! let again = election.lead().await?;
-//! assert!(again.token() > first, "every leader's token is greater than all before it");
+//! assert!(again.token() > first, "every leadership has a greater token than all before it");
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # What is promised
+//! In production, the nodes of a cluster read the same `suffrage.toml` as `suffrage node`:
+//! [`NodeBuilder::from_file`].
 //!
-//! At no moment are two [`Leadership`]s of one name valid ([`Leadership::is_valid`]), at whatever nodes, as long
-//! as clocks run within 1% of true time and voters keep their disks. It does not matter how messages are lost
-//! or late, how nodes crash, or how long a program is paused: a `Leadership` holds a moment of the machine's
-//! clock, not a flag that somebody would have to clear.
+//! # Guarantees
 //!
-//! # What is not, and what to do about it
+//! At no moment are two [`Leadership`]s of one name [valid](Leadership::is_valid), at any nodes, as long as clocks run
+//! within 1% of true time and voters keep their data folders. Lost or late messages, crashes and pauses do not matter: a
+//! `Leadership` holds a moment of the machine's clock, not a flag that somebody would have to clear.
 //!
-//! A program may look at `is_valid`, be paused for a minute, and then write. No election can prevent that; the
-//! thing that is written to can. Give it the [`Token`] with every write, and let it refuse all that are smaller
-//! than the greatest it has seen: see [`Fence`] and [`Fenced`], and for a table in a database:
+//! # Limits, and fencing
+//!
+//! A program may check `is_valid`, be paused for a minute, and then write. No election can prevent that; the resource
+//! that is written to can. Send the [`Token`] with every write, and let the resource reject tokens that are smaller than
+//! the greatest one it has seen: see [`Fence`] and [`Fenced`], and for a table in a database:
 //!
 //! ```sql
 //! -- once: a column for the greatest token that has written this row
 //! ALTER TABLE account ADD COLUMN fence BIGINT NOT NULL DEFAULT 0;
 //!
-//! -- every write: $2 is the token. No row is updated if a later leader has written: stop, you lead no more.
-//! -- It protects this row only: another row does not know of that leader before it has written there, too.
+//! -- every write: $2 is the token. If no row is updated, a later leader has written: stop, the leadership has ended.
+//! -- This protects one row: a later leader is not known to another row before it has written that row.
 //! UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2;
 //!
-//! -- or one fence for everything a leader does. Once: a row with token 0, without which nobody could write.
+//! -- or one fence for all writes of a leader. Once: a row with token 0, which every write needs.
 //! CREATE TABLE leader_fence (name VARCHAR(255) PRIMARY KEY, token BIGINT NOT NULL);
 //! INSERT INTO leader_fence (name, token) VALUES ('nightly report', 0);
 //!
-//! -- first in each transaction: $1 is the token. No row is updated: roll back, and stop.
+//! -- first in each transaction: $1 is the token. If no row is updated: roll back, and stop.
 //! UPDATE leader_fence SET token = $1 WHERE name = 'nightly report' AND token <= $1;
 //! ```
 //!
-//! How many rows were updated must mean how many were found. MySQL and MariaDB count those that changed instead,
-//! and the second write with one token may change nothing: connect with `CLIENT_FOUND_ROWS` there.
+//! The number of updated rows must be the number of rows found. MySQL and MariaDB count changed rows by default, and a
+//! second write with the same token may change nothing: connect with `CLIENT_FOUND_ROWS`.
+//!
+//! # Runtime
+//!
+//! A node is one task of the tokio runtime in which [`NodeBuilder::start`] is called. If the threads of the runtime are
+//! blocked for longer than a lease, the lease ends: use `spawn_blocking` for blocking work.
 //!
 //! # Other algorithms
 //!
-//! An algorithm of your own runs on the same sockets, clocks and disks: crates `suffrage-core`, `suffrage-sim` and
-//! `suffrage-node`, whose example `custom_algorithm` shows it.
-//!
-//! # Where it runs
-//!
-//! In a tokio runtime: a node is one task of the runtime that [`NodeBuilder::start`] is called in. If the
-//! runtime's threads are blocked for longer than a lease, its leases end, as they should; use
-//! `spawn_blocking` for work that blocks.
+//! The crates `suffrage-core`, `suffrage-sim` and `suffrage-node` run other algorithms on the same sockets, clocks and
+//! disks. The example `custom_algorithm` of `suffrage-node` shows one.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -80,19 +81,30 @@ mod builder;
 mod election;
 mod error;
 mod fence;
+mod keys;
 mod leadership;
+mod node;
 mod supervisor;
 
-pub use suffrage_core::{NodeId, Span, Time};
+// Every type in a public signature is nameable here, and names no other internal type in turn: `cargo xtask test`
+// checks the links of the documentation.
+#[doc(inline)]
+pub use suffrage_core::NodeId;
+#[doc(inline)]
 pub use suffrage_lease::Token;
-pub use suffrage_net::{Dropped, Key, Keyring, Snapshot};
+#[doc(inline)]
+pub use suffrage_net::{Dropped, Snapshot};
+#[doc(inline)]
 pub use suffrage_node::lease::{
-    ElectionCounters, InvalidConfig, NodeMetrics, NodeState, Record, Settings, Status, VoterStatus, Why,
+    DurationHistogram, ElectionCounters, HistoryEntry, Leader, NodeMetrics, NodeState, Status, VoterContact,
+    VoterStatus, Why,
 };
 
-pub use self::builder::{Memory, Node, NodeBuilder};
-pub use self::election::{Election, ElectionBuilder, Leader, Watch};
-pub use self::error::Error;
-pub use self::fence::{Fence, Fenced, Presented, Stale};
+pub use self::builder::{MemberAddress, MemoryStorage, NodeBuilder};
+pub use self::election::{Election, ElectionBuilder, Watch};
+pub use self::error::{ConfigFileError, ConfigProblem, Error};
+pub use self::fence::{Fence, Fenced, PresentedToken, StaleToken};
+pub use self::keys::{Key, Keyring};
 pub use self::leadership::Leadership;
-pub use self::supervisor::{Progress, Supervisor};
+pub use self::node::Node;
+pub use self::supervisor::{CommandExit, Supervisor, SupervisorEvent};

@@ -1,126 +1,170 @@
-//! A command that runs only while leading.
+//! Supervision of a command that runs only while its node leads.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fmt;
 use std::mem::discriminant;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use suffrage_core::{Span, Time};
+use suffrage_lease::CandidateConfig;
 use suffrage_node::clock::{BootClock, Clock};
-use suffrage_node::lease::{CandidateConfig, Settings, Why};
-use suffrage_node::supervise::{Ended, GuardHandle, Limits, Spec};
+use suffrage_node::lease::{Settings, Why};
+#[doc(inline)]
+pub use suffrage_node::supervise::CommandExit;
+use suffrage_node::supervise::{ENTRY, GuardHandle, Limits, Spec};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::builder::span;
-use crate::{Election, Error, Leadership, Node};
+use crate::{Election, Error, Leadership, Node, NodeBuilder};
 
-/// SIGHUP, SIGINT and SIGTERM, which have these numbers everywhere.
+/// SIGHUP, SIGINT and SIGTERM have these numbers on every system.
 const HANGUP: i32 = 1;
 const INTERRUPT: i32 = 2;
 const TERMINATE: i32 = 15;
 
-/// How long a command that ends by itself is left alone: doubled each time, until one has run for a while.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-const A_WHILE: Duration = Duration::from_secs(10);
+/// The backoff after a command that exits by itself. It doubles from the first value to the longest, and starts again
+/// after a command that ran for [`BACKOFF_RESET`].
+const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
+const BACKOFF_RESET: Duration = Duration::from_secs(10);
 
-/// Runs a command only while its node leads an election.
+/// A command that runs only while its node leads an election.
 ///
-/// When the lease could not be renewed, the command is stopped so early that the stop signal, the grace and the
-/// kill fit into what is left of it: when another can lead, it is gone, with all that it has started. When the
-/// lease is handed over, that is done only after. How that is made sure of, and what it does not cover, is told
-/// in [`suffrage_node::supervise`]; a program that uses this hands over to [`suffrage_node::supervise::main`] when its first
-/// argument is [`suffrage_node::supervise::ENTRY`].
+/// When the lease cannot be renewed, the supervisor stops the command so early that the stop signal, the grace and the
+/// kill fit into the rest of the lease. The command and all its descendants have ended when another node can lead. A
+/// lease is handed over only after the command has ended.
+///
+/// A guard process stops the command also if this process is killed or paused. The guard is this executable, started
+/// again: the program must call [`Supervisor::guard_main`] first in its `main`.
+///
+/// Linux only. A process in uninterruptible sleep cannot be killed, and a machine whose processes are all frozen cannot
+/// stop a command in time: use fencing tokens.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Supervisor {
-    /// The election.
+    /// The name of the election.
     pub name: String,
-    /// The program and its arguments. It finds SUFFRAGE_TOKEN, SUFFRAGE_NAME and SUFFRAGE_LEADER, which is the
-    /// node's id, in its environment, and nothing on its standard input.
+    /// The program and its arguments. Its environment has SUFFRAGE_TOKEN, SUFFRAGE_NAME and SUFFRAGE_LEADER, the id of
+    /// the node. Its standard input is empty.
     pub command: Vec<OsString>,
-    /// How long a lease is.
+    /// The length of a lease. Default: 3 s.
     pub ttl: Duration,
-    /// How good a leader this one would be, while it waits. While it leads it yields to nobody.
+    /// The rank of this candidate. A leader whose command runs does not hand over to a greater rank. Default: 0.
     pub rank: i64,
-    /// How long the command may take to end after it was told to.
+    /// The time from the stop signal to SIGKILL. Default: 500 ms.
     pub grace: Duration,
-    /// How long it takes at most to kill what is left after that.
+    /// The time that SIGKILL needs to end all processes. Default: 100 ms.
     pub kill: Duration,
-    /// The number of the signal by which it is told to end.
+    /// The number of the stop signal. Default: 15, SIGTERM.
     pub stop_signal: i32,
-    /// What a shell does before the command is started; if that fails, it is not.
+    /// A shell command that runs before the command. If it fails, the command is not started.
     pub on_acquire: Option<String>,
-    /// What a shell does after the command is gone. It has as long as the grace, and also ends within the lease; if
-    /// that is over already, since this program stood still, it is done nevertheless, late. Not if this program is
-    /// killed.
+    /// A shell command that runs after the command has ended. It is stopped after the grace, within the lease. It also
+    /// runs if the lease has ended already because this process was paused, but not if this process was killed.
     pub on_loss: Option<String>,
-    /// Ends when the command has, whatever the reason.
+    /// Whether [`run`](Supervisor::run) returns when the command has ended, for any reason. Default: false.
     pub once: bool,
 }
 
-/// Something that a supervisor tells.
+/// An event of a supervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// It waits to lead.
-    Waits,
-    /// It still does, and this is why.
-    StillWaits(Why),
-    /// It leads, with this token.
-    Leads(u64),
-    /// The lease could not be renewed: the command is stopped.
-    Loses,
-    /// All of the command is gone.
-    Gone(Ended),
-    /// It does not stand for so long, since the command has ended by itself.
-    Pauses(Duration),
+#[non_exhaustive]
+pub enum SupervisorEvent {
+    /// The supervisor waits to lead.
+    Waiting,
+    /// The supervisor still waits to lead, for this reason.
+    StillWaiting(Why),
+    /// The supervisor leads with this token.
+    Leading(u64),
+    /// The lease cannot be renewed: the supervisor stops the command.
+    LeaseExpiring,
+    /// The command and all its descendants have ended.
+    CommandEnded(CommandExit),
+    /// The command exited by itself: the supervisor waits this long before it campaigns again.
+    BackingOff(Duration),
 }
 
-impl fmt::Display for Progress {
+impl fmt::Display for SupervisorEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Progress::Waits => f.write_str("waits to lead"),
-            Progress::StillWaits(why) => write!(f, "still waits to lead: {why}"),
-            Progress::Leads(token) => write!(f, "leads with token {token}"),
-            Progress::Loses => f.write_str("cannot renew its lease, and stops the command"),
-            Progress::Gone(Ended::Exited(code)) => write!(f, "the command has ended with code {code}"),
-            Progress::Gone(Ended::Killed(signal)) => {
-                write!(f, "the command was ended by signal {signal}")
+            SupervisorEvent::Waiting => f.write_str("waits to lead"),
+            SupervisorEvent::StillWaiting(why) => write!(f, "still waits to lead: {why}"),
+            SupervisorEvent::Leading(token) => write!(f, "leads with token {token}"),
+            SupervisorEvent::LeaseExpiring => f.write_str("cannot renew the lease, and stops the command"),
+            SupervisorEvent::CommandEnded(CommandExit::Exited(code)) => {
+                write!(f, "the command exited with code {code}")
             }
-            Progress::Pauses(pause) => write!(f, "stands again in {pause:?}"),
+            SupervisorEvent::CommandEnded(CommandExit::Killed(signal)) => {
+                write!(f, "the command was killed by signal {signal}")
+            }
+            SupervisorEvent::BackingOff(backoff) => write!(f, "campaigns again in {backoff:?}"),
         }
     }
 }
 
-/// Why the command does not run any more.
-enum Reason {
-    /// It has ended.
-    Itself,
-    /// The lease is nearly over.
-    Lost,
-    /// By a signal that ends the program, too.
-    Told,
+/// The reason why the command does not run any more.
+enum StopReason {
+    /// The command exited by itself.
+    Exited,
+    /// The lease is about to end.
+    LeaseLost,
+    /// A signal that also ends this program.
+    Signal,
 }
 
 impl Supervisor {
-    /// How often the guard is told of a renewal.
+    /// A supervisor of this command, with the default timings.
+    pub fn new<W: Into<OsString>>(
+        name: impl Into<String>,
+        command: impl IntoIterator<Item = W>,
+    ) -> Supervisor {
+        Supervisor {
+            name: name.into(),
+            command: command.into_iter().map(Into::into).collect(),
+            ttl: Duration::from_secs(3),
+            rank: 0,
+            grace: Duration::from_millis(500),
+            kill: Duration::from_millis(100),
+            stop_signal: TERMINATE,
+            on_acquire: None,
+            on_loss: None,
+            once: false,
+        }
+    }
+
+    /// Runs the guard of a supervised command if this process was started as one, and returns its exit code. A program
+    /// that uses a supervisor calls this first in its `main`, and exits with the code if there is one.
+    pub fn guard_main() -> Option<ExitCode> {
+        let mut arguments = std::env::args_os().skip(1);
+        let is_guard = arguments.next()? == ENTRY;
+        let rest: Vec<OsString> = arguments.collect();
+        is_guard.then(|| suffrage_node::supervise::main(&rest).into())
+    }
+
+    /// The interval in which the guard gets the new end of the lease.
     fn tick(&self) -> Duration {
         (self.ttl / 30).max(Duration::from_millis(2))
     }
 
-    /// How long before the end of the lease nothing may be left of the command.
+    /// The time before the end of the lease at which the command must have ended.
     fn afterwards(&self) -> Duration {
         if self.on_loss.is_some() { self.grace + self.kill } else { Duration::ZERO }
     }
 
-    /// How long before the end of the lease the command is told to end.
+    /// The time before the end of the lease at which the command gets the stop signal.
     fn margin(&self) -> Duration {
         self.afterwards() + self.grace + self.kill
     }
 
-    /// Whether these timings can work: the rule that they break, if not.
-    pub fn check(&self, settings: &Settings) -> Result<(), String> {
+    /// Checks that the timings fit into the lease at the node that is configured. The error suggests timings that do.
+    pub fn check(&self, node: &NodeBuilder) -> Result<(), Error> {
+        self.check_settings(&node.settings()?).map_err(Error::InvalidConfig)
+    }
+
+    fn check_settings(&self, settings: &Settings) -> Result<(), String> {
         let config = |ttl: Duration| CandidateConfig { ttl: span(ttl), ..CandidateConfig::default() };
         let engine = settings.engine();
         config(self.ttl).check(&engine).map_err(|invalid| invalid.to_string())?;
@@ -137,102 +181,99 @@ impl Supervisor {
             (1..=200_000u32).map(|steps| self.ttl + step * steps).find(|ttl| margin <= longest(*ttl));
         let enough = enough.map_or(String::new(), |ttl| format!(", or a ttl of at least {ttl:?}"));
         let (hooks, times) = match self.on_loss {
-            Some(_) => (", both twice because of what is done on loss,", 2),
+            Some(_) => (", each twice because of the command on loss,", 2),
             None => ("", 1),
         };
         let grace = (most / times).saturating_sub(self.kill);
         let grace = match grace.as_millis() {
-            0 => "no grace would do".to_string(),
-            millis => format!("a grace of at most {millis}ms would do"),
+            0 => "no grace is short enough".to_string(),
+            millis => format!("set a grace of at most {millis}ms"),
         };
         Err(format!(
-            "a grace of {:?} and {:?} to kill{hooks} take {margin:?}, and of a lease of {:?} only {most:?} are left \
-             after a renewal has been lost and asked again: the command would outlive the lease; {grace}{enough}",
+            "a grace of {:?} and a kill time of {:?}{hooks} take {margin:?}, but after a lost renewal and its retry a \
+             lease of {:?} has only {most:?} left: the command would outlive the lease; {grace}{enough}",
             self.grace, self.kill, self.ttl
         ))
     }
 
-    /// Runs it until it is told to end by a signal (SIGTERM, SIGINT; SIGHUP while nothing runs), or until the
-    /// command has ended, if it is to run once. Returns the exit code: the command's, or 128 and the signal's
-    /// number. Hands over before it returns; but the node still runs.
+    /// Runs the command while the node leads, until SIGTERM or SIGINT arrives from `signals` (or SIGHUP while no command
+    /// runs), or until the command has ended if [`once`](Supervisor::once) is set. Other signals are passed on to the
+    /// command. Returns the exit code: the command's, or 128 and the number of the signal. Releases the lease before it
+    /// returns. `on_event` receives the events.
     pub async fn run(
         &self,
         node: &Node,
         mut signals: mpsc::Receiver<i32>,
-        tell: &(dyn Fn(Progress) + Sync),
+        on_event: &(dyn Fn(SupervisorEvent) + Sync),
     ) -> Result<u8, Error> {
         let election = node
             .election(&self.name)
             .ttl(self.ttl)
             .rank(self.rank)
             .stop_margin(self.margin())
-            // If this program is killed, its guard still gives the command its grace.
+            // If this process is killed, the guard still gives the command its grace.
             .wait_out_previous_holder()
             .join()
             .await?;
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = FIRST_BACKOFF;
         loop {
-            election.set_rank(self.rank);
-            tell(Progress::Waits);
+            on_event(SupervisorEvent::Waiting);
             let leadership = tokio::select! {
                 leadership = election.lead() => leadership?,
-                never = self.explain(&election, tell) => match never? {},
-                signal = ending(&mut signals) => return Ok(Ended::Killed(signal).code()),
+                never = self.explain(&election, on_event) => match never? {},
+                signal = ending(&mut signals) => return Ok(CommandExit::Killed(signal).code()),
             };
-            // One that is asked by a better one to hand over would do so at once, and the command would still run.
-            election.set_rank(i64::MAX);
-            // What the node holds when it answers, it holds having heard the above.
-            let held = election.status().await?.lease.map(|lease| lease.token);
-            if held != Some(leadership.token()) || !leadership.is_valid() {
+            // Without the pin, the node would hand over to a candidate of greater rank while the command runs.
+            if election.pin().await? != Some(leadership.token()) || !leadership.is_valid() {
                 continue;
             }
-            tell(Progress::Leads(leadership.token().number()));
+            on_event(SupervisorEvent::Leading(leadership.token().number()));
             let since = BootClock.now();
-            let (ended, reason) = self.serve(node, &leadership, &mut signals, tell).await?;
-            tell(Progress::Gone(ended));
+            let (ended, reason) = self.serve(node, &leadership, &mut signals, on_event).await?;
+            on_event(SupervisorEvent::CommandEnded(ended));
             drop(leadership);
-            if self.once || matches!(reason, Reason::Told) {
+            if self.once || matches!(reason, StopReason::Signal) {
                 return Ok(ended.code());
             }
-            if let Reason::Itself = reason {
-                if BootClock.now().since(since) >= span(A_WHILE) {
-                    pause = FIRST_PAUSE;
+            if let StopReason::Exited = reason {
+                if BootClock.now().since(since) >= span(BACKOFF_RESET) {
+                    backoff = FIRST_BACKOFF;
                 }
-                tell(Progress::Pauses(pause));
+                on_event(SupervisorEvent::BackingOff(backoff));
                 tokio::select! {
-                    () = sleep(pause) => {}
-                    signal = ending(&mut signals) => return Ok(Ended::Killed(signal).code()),
+                    () = sleep(backoff) => {}
+                    signal = ending(&mut signals) => return Ok(CommandExit::Killed(signal).code()),
                 }
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                backoff = (backoff * 2).min(LONGEST_BACKOFF);
             }
         }
     }
 
-    /// Tells why it does not lead, once that has taken a while, and whenever it is another reason.
+    /// Reports why the node does not lead, after two leases and whenever the reason changes.
     async fn explain(
         &self,
         election: &Election,
-        tell: &(dyn Fn(Progress) + Sync),
+        on_event: &(dyn Fn(SupervisorEvent) + Sync),
     ) -> Result<Infallible, Error> {
-        let mut told = None;
+        let mut reported = None;
         loop {
             sleep(self.ttl * 2).await;
             let why = election.status().await?.why;
             let kind = discriminant(&why);
-            if told.replace(kind) != Some(kind) {
-                tell(Progress::StillWaits(why));
+            if reported.replace(kind) != Some(kind) {
+                on_event(SupervisorEvent::StillWaiting(why));
             }
         }
     }
 
-    /// Leads: from what is done at the start to what is done at the end.
+    /// Runs the command and its hooks during one leadership.
     async fn serve(
         &self,
         node: &Node,
         leadership: &Leadership,
         signals: &mut mpsc::Receiver<i32>,
-        tell: &(dyn Fn(Progress) + Sync),
-    ) -> Result<(Ended, Reason), Error> {
+        on_event: &(dyn Fn(SupervisorEvent) + Sync),
+    ) -> Result<(CommandExit, StopReason), Error> {
         let environment = vec![
             ("SUFFRAGE_TOKEN".to_string(), leadership.token().number().to_string()),
             ("SUFFRAGE_NAME".to_string(), self.name.clone()),
@@ -247,14 +288,14 @@ impl Supervisor {
         };
         let mut done = None;
         if let Some(line) = &self.on_acquire {
-            let (ended, reason) = self.attend(&spec(shell(line)), leadership, signals, tell).await?;
-            if ended != Ended::Exited(0) || !matches!(reason, Reason::Itself) {
+            let (ended, reason) = self.attend(&spec(shell(line)), leadership, signals, on_event).await?;
+            if ended != CommandExit::Exited(0) || !matches!(reason, StopReason::Exited) {
                 done = Some((ended, reason));
             }
         }
         let done = match done {
             Some(done) => done,
-            None => self.attend(&spec(self.command.clone()), leadership, signals, tell).await?,
+            None => self.attend(&spec(self.command.clone()), leadership, signals, on_event).await?,
         };
         if let Some(line) = &self.on_loss {
             self.conclude(&spec(shell(line)), leadership).await?;
@@ -262,45 +303,45 @@ impl Supervisor {
         Ok(done)
     }
 
-    /// Until when the command may run, as things stand. After the leadership has ended, until now.
+    /// The deadlines of the command by the present lease. Both have passed if the leadership has ended.
     fn limits(&self, leadership: &Leadership) -> Limits {
-        // In this order: whatever passes between the two makes it end earlier, not later.
+        // The clock is read first: time that passes before the second read makes the deadlines earlier, not later.
         let now = BootClock.now();
         let end = now + span(leadership.valid_for());
         let before = |span: Span| Time::from_nanos(end.as_nanos().saturating_sub(span.as_nanos()));
         Limits { stop_at: before(span(self.margin())), kill_at: before(span(self.afterwards() + self.kill)) }
     }
 
-    /// Runs a command while leading; until all of it is gone.
+    /// Runs a command until it and its descendants have ended.
     async fn attend(
         &self,
         spec: &Spec,
         leadership: &Leadership,
         signals: &mut mpsc::Receiver<i32>,
-        tell: &(dyn Fn(Progress) + Sync),
-    ) -> Result<(Ended, Reason), Error> {
+        on_event: &(dyn Fn(SupervisorEvent) + Sync),
+    ) -> Result<(CommandExit, StopReason), Error> {
         let mut guard = GuardHandle::start(spec, self.limits(leadership)).map_err(Error::Command)?;
         let mut tick = interval(self.tick());
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut passed_on = Vec::new();
         let reason = loop {
             tokio::select! {
-                // After a pause of this program much is ready at once, and how the command ended goes first.
+                // After a pause of this process, several branches are ready: the end of the command comes first.
                 biased;
                 ended = guard.ended() => {
-                    // It died of what was meant for it: so would it have without this program around it.
-                    let told = matches!(ended, Ended::Killed(signal) if passed_on.contains(&signal));
-                    return Ok((ended, if told { Reason::Told } else { Reason::Itself }));
+                    // A command that dies of a signal that was passed on ends this program, too.
+                    let signalled = matches!(ended, CommandExit::Killed(signal) if passed_on.contains(&signal));
+                    return Ok((ended, if signalled { StopReason::Signal } else { StopReason::Exited }));
                 }
                 () = leadership.lost() => {
-                    tell(Progress::Loses);
+                    on_event(SupervisorEvent::LeaseExpiring);
                     guard.stop(None);
-                    break Reason::Lost;
+                    break StopReason::LeaseLost;
                 }
                 Some(signal) = signals.recv() => match signal {
                     TERMINATE | INTERRUPT => {
                         guard.stop(Some(signal));
-                        break Reason::Told;
+                        break StopReason::Signal;
                     }
                     other => {
                         passed_on.push(other);
@@ -319,8 +360,7 @@ impl Supervisor {
         Ok((ended, reason))
     }
 
-    /// What is done after the command is gone, as far as the lease allows; if there is none any more, late is better
-    /// than never.
+    /// Runs the command on loss, within the lease if it is still valid.
     async fn conclude(&self, spec: &Spec, leadership: &Leadership) -> Result<(), Error> {
         let now = BootClock.now();
         let end = now + span(leadership.valid_for());
@@ -338,7 +378,7 @@ impl Supervisor {
     }
 }
 
-/// Waits for a signal that ends a program which runs nothing.
+/// Waits for a signal that ends a program without a running command.
 async fn ending(signals: &mut mpsc::Receiver<i32>) -> i32 {
     loop {
         match signals.recv().await {
@@ -355,18 +395,8 @@ mod tests {
     use suffrage_core::NodeId;
 
     fn supervisor(ttl: u64, grace: u64) -> Supervisor {
-        Supervisor {
-            name: "name".to_string(),
-            command: vec!["true".into()],
-            ttl: Duration::from_millis(ttl),
-            rank: 0,
-            grace: Duration::from_millis(grace),
-            kill: Duration::from_millis(100),
-            stop_signal: TERMINATE,
-            on_acquire: None,
-            on_loss: None,
-            once: false,
-        }
+        let (ttl, grace) = (Duration::from_millis(ttl), Duration::from_millis(grace));
+        Supervisor { ttl, grace, ..Supervisor::new("name", ["true"]) }
     }
 
     fn settings() -> Settings {
@@ -374,34 +404,34 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_work() {
-        assert_eq!(supervisor(3_000, 500).check(&settings()), Ok(()));
+    fn the_default_timings_fit_into_the_lease() {
+        assert_eq!(supervisor(3_000, 500).check_settings(&settings()), Ok(()));
         let hooks = Supervisor { on_loss: Some("true".to_string()), ..supervisor(3_000, 500) };
-        assert_eq!(hooks.check(&settings()), Ok(()));
+        assert_eq!(hooks.check_settings(&settings()), Ok(()));
     }
 
     #[test]
-    fn timings_that_cannot_work_are_refused_with_some_that_can() {
-        let refused = supervisor(1_000, 800).check(&settings()).unwrap_err();
+    fn an_error_suggests_timings_that_work() {
+        let refused = supervisor(1_000, 800).check_settings(&settings()).unwrap_err();
         assert!(refused.contains("would outlive the lease"), "{refused}");
         let number = |before: &str, unit: &str| -> u64 {
             let text = refused.split(before).nth(1).unwrap_or_else(|| panic!("{refused}"));
             (text.split(unit).next().unwrap().parse::<f64>().unwrap() * 1_000.0) as u64
         };
-        let grace = number("a grace of at most ", "ms") / 1_000;
-        assert_eq!(supervisor(1_000, grace).check(&settings()), Ok(()), "{refused}");
-        assert!(supervisor(1_000, grace + 1).check(&settings()).is_err(), "{refused}");
+        let grace = number("set a grace of at most ", "ms") / 1_000;
+        assert_eq!(supervisor(1_000, grace).check_settings(&settings()), Ok(()), "{refused}");
+        assert!(supervisor(1_000, grace + 1).check_settings(&settings()).is_err(), "{refused}");
         let ttl = number("a ttl of at least ", "s");
-        assert_eq!(supervisor(ttl, 800).check(&settings()), Ok(()), "{refused}");
-        assert!(supervisor(ttl - 10, 800).check(&settings()).is_err(), "{refused}");
+        assert_eq!(supervisor(ttl, 800).check_settings(&settings()), Ok(()), "{refused}");
+        assert!(supervisor(ttl - 10, 800).check_settings(&settings()).is_err(), "{refused}");
     }
 
     #[test]
-    fn what_is_done_on_loss_needs_its_time_too() {
+    fn the_command_on_loss_needs_its_own_time() {
         let settings = settings();
-        assert_eq!(supervisor(1_000, 250).check(&settings), Ok(()));
+        assert_eq!(supervisor(1_000, 250).check_settings(&settings), Ok(()));
         let hooks = Supervisor { on_loss: Some("true".to_string()), ..supervisor(1_000, 250) };
-        assert!(hooks.check(&settings).unwrap_err().contains("both twice"));
-        assert!(supervisor(120_000, 500).check(&settings).is_err(), "longer than voters grant");
+        assert!(hooks.check_settings(&settings).unwrap_err().contains("each twice"));
+        assert!(supervisor(120_000, 500).check_settings(&settings).is_err(), "longer than voters grant");
     }
 }

@@ -1,4 +1,4 @@
-//! Asking a node over HTTP.
+//! An HTTP client of a node.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::IpAddr;
@@ -12,19 +12,21 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use suffrage_cli::Error;
 
-/// No node takes as long to answer what it is asked here.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The timeout of a request.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The address of a node, as it is to be.
+/// Parses the address of a node.
 pub(crate) fn address(text: &str) -> Result<String, String> {
     let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     match host.filter(|host| !host.is_empty() && !host.contains(' ')) {
         Some(_) => Ok(text.trim_end_matches('/').to_string()),
-        None => Err(format!("`{text}` is not the address of a node, like http://127.0.0.1:7480")),
+        None => {
+            Err(format!("`{text}` is not the address of a node; an address is like http://127.0.0.1:7480"))
+        }
     }
 }
 
-/// Whether what is sent to this address leaves the machine in the clear.
+/// Whether requests to this address leave the machine without encryption.
 pub(crate) fn is_exposed(address: &str) -> bool {
     let uri = address.parse::<Uri>().ok();
     let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
@@ -34,7 +36,7 @@ pub(crate) fn is_exposed(address: &str) -> bool {
     !address.starts_with("https://") && !stays
 }
 
-/// The certificates in this file, whose signature a node is trusted by.
+/// Reads the certificates of trusted authorities.
 pub(crate) fn authorities(path: &str) -> Result<Authorities, String> {
     let text = std::fs::read(path).map_err(|error| format!("cannot read {path}: {error}"))?;
     let mut found: Vec<Certificate<'static>> = Vec::new();
@@ -43,22 +45,26 @@ pub(crate) fn authorities(path: &str) -> Result<Authorities, String> {
             found.push(certificate);
         }
     }
-    if found.is_empty() { Err(format!("{path} holds no certificate in PEM")) } else { Ok(Authorities(found)) }
+    if found.is_empty() {
+        Err(format!("{path} contains no certificate in PEM"))
+    } else {
+        Ok(Authorities(found))
+    }
 }
 
-/// Those whose signature a node is trusted by.
+/// The certificates of trusted authorities.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Authorities(Vec<Certificate<'static>>);
 
-/// The token in this file.
+/// Reads a token file.
 pub(crate) fn token(path: &str) -> Result<String, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
     let token = text.trim();
     let fits = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
-    if fits { Ok(token.to_string()) } else { Err(format!("{path} holds no token")) }
+    if fits { Ok(token.to_string()) } else { Err(format!("{path} contains no token")) }
 }
 
-/// A name as a part of a path.
+/// A name, percent-encoded for a path.
 pub(crate) fn encoded(name: &str) -> String {
     let encode = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
@@ -67,33 +73,35 @@ pub(crate) fn encoded(name: &str) -> String {
     name.bytes().map(encode).collect()
 }
 
-/// A node that can be asked.
+/// The address of a node, and the credentials for it.
 pub(crate) struct Node {
     address: String,
     bearer: Option<String>,
     tls: TlsConfig,
 }
 
-/// What it answered.
+/// A response of a node.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: Value,
 }
 
 impl Answer {
-    /// What it said, if that is what was asked for.
+    /// The body of a successful response, or the error of any other.
     pub(crate) fn good(self) -> Result<Value, Error> {
-        let sentence = || self.body["error"].as_str().unwrap_or("it does not say why").to_string();
+        let sentence = || self.body["error"].as_str().unwrap_or("without a reason").to_string();
         match self.status {
             200..=299 => Ok(self.body),
             400 => Err(refused(sentence())),
             401 => Err(Error::flag("token-file", sentence())),
-            status => Err(Error::Unreachable(format!("the node answers {status}: {}", sentence()))),
+            status => {
+                Err(Error::Unreachable(format!("the node answered with status {status}: {}", sentence())))
+            }
         }
     }
 }
 
-/// What the node does not take, as it says itself: `to`, the name, or how it was asked.
+/// The error for status 400, attributed to the flag or argument that its sentence names.
 fn refused(sentence: String) -> Error {
     if let Some(reason) = sentence.strip_prefix("to: ") {
         return Error::flag("to", reason);
@@ -105,7 +113,7 @@ fn refused(sentence: String) -> Error {
 }
 
 impl Node {
-    /// Without authorities, no node is asked over TLS.
+    /// Without authorities, no TLS connection succeeds.
     pub(crate) fn new(address: &str, token: Option<&str>, authorities: &Authorities) -> Node {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = TlsConfig::builder()
@@ -115,23 +123,23 @@ impl Node {
         Node { address: address.to_string(), bearer: token.map(|token| format!("Bearer {token}")), tls }
     }
 
-    fn agent(&self, patience: Option<Duration>) -> Agent {
+    fn agent(&self, timeout: Option<Duration>) -> Agent {
         let config = Agent::config_builder().http_status_as_error(false).proxy(None);
         let config = config.tls_config(self.tls.clone()).max_redirects(0);
-        config.timeout_connect(Some(PATIENCE)).timeout_global(patience).build().into()
+        config.timeout_connect(Some(TIMEOUT)).timeout_global(timeout).build().into()
     }
 
     fn unreachable(&self, error: &ureq::Error) -> Error {
         let text = error.to_string();
         let hint = match text.contains("UnknownIssuer") {
-            true => " (nobody in the file of --ca has signed its certificate)",
+            true => " (no authority in the file of --ca has signed the certificate of the node)",
             false => "",
         };
         Error::Unreachable(format!("cannot reach the node at {}: {text}{hint}", self.address))
     }
 
-    fn call(&self, path: &str, patience: Option<Duration>) -> Result<Response<ureq::Body>, Error> {
-        let mut request = self.agent(patience).get(format!("{}{path}", self.address));
+    fn call(&self, path: &str, timeout: Option<Duration>) -> Result<Response<ureq::Body>, Error> {
+        let mut request = self.agent(timeout).get(format!("{}{path}", self.address));
         if let Some(bearer) = &self.bearer {
             request = request.header("Authorization", bearer);
         }
@@ -142,25 +150,25 @@ impl Node {
         let text = response.body_mut().read_to_string().map_err(|error| self.unreachable(&error))?;
         let body = serde_json::from_str(&text);
         let body = body.map_err(|_| {
-            Error::Unreachable(format!("what answers at {} is not a node of ours", self.address))
+            Error::Unreachable(format!("the server at {} is not a suffrage node", self.address))
         })?;
         Ok(Answer { status: response.status().as_u16(), body })
     }
 
     pub(crate) fn get(&self, path: &str) -> Result<Answer, Error> {
-        self.read(self.call(path, Some(PATIENCE))?)
+        self.read(self.call(path, Some(TIMEOUT))?)
     }
 
-    pub(crate) fn post(&self, path: &str, said: &Value) -> Result<Answer, Error> {
-        let mut request = self.agent(Some(PATIENCE)).post(format!("{}{path}", self.address));
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Result<Answer, Error> {
+        let mut request = self.agent(Some(TIMEOUT)).post(format!("{}{path}", self.address));
         if let Some(bearer) = &self.bearer {
             request = request.header("Authorization", bearer);
         }
-        let sent = request.header("Content-Type", "application/json").send(said.to_string());
+        let sent = request.header("Content-Type", "application/json").send(body.to_string());
         self.read(sent.map_err(|error| self.unreachable(&error))?)
     }
 
-    /// Server-sent events, as they come: the data of each.
+    /// The data of server-sent events, as they arrive.
     pub(crate) fn events(
         &self,
         path: &str,
@@ -168,13 +176,15 @@ impl Node {
         let response = self.call(path, None)?;
         if response.status() != 200 {
             self.read(response)?.good()?;
-            return Err(Error::Unreachable(format!("what answers at {} is not a node", self.address)));
+            return Err(Error::Unreachable(format!("the server at {} is not a suffrage node", self.address)));
         }
         let address = self.address.clone();
         let lines = BufReader::new(response.into_body().into_reader()).lines();
         Ok(lines.filter_map(move |line| match line {
             Ok(line) => serde_json::from_str(line.strip_prefix("data:")?.trim()).ok().map(Ok),
-            Err(error) => Some(Err(Error::Unreachable(format!("the node at {address} is gone: {error}")))),
+            Err(error) => {
+                Some(Err(Error::Unreachable(format!("the connection to {address} was lost: {error}"))))
+            }
         }))
     }
 }
@@ -184,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_and_names_are_as_http_wants_them() {
+    fn addresses_are_checked_and_names_are_encoded() {
         assert_eq!(address("http://127.0.0.1:7480/").unwrap(), "http://127.0.0.1:7480");
         assert_eq!(address("https://node-1:7480").unwrap(), "https://node-1:7480");
         for bad in ["127.0.0.1:7480", "ftp://x", "http://", "https://", "http://a b"] {
@@ -209,11 +219,11 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_about_the_name_is_blamed_on_it() {
-        for (sentence, told) in [
-            ("the name of an election has 255 bytes", "NAME: the name of an election has 255 bytes"),
-            ("to: is this node itself", "--to: is this node itself"),
-            ("HTTP is served with TLS here", "HTTP is served with TLS here"),
+    fn an_error_is_attributed_to_the_argument_that_it_names() {
+        for (sentence, expected) in [
+            ("the name of an election must have", "NAME: the name of an election must have"),
+            ("to: 1 is this node itself", "--to: 1 is this node itself"),
+            ("this server uses TLS", "this server uses TLS"),
         ] {
             let answer = Answer { status: 400, body: serde_json::json!({ "error": sentence }) };
             let found = match answer.good().unwrap_err() {
@@ -221,7 +231,7 @@ mod tests {
                 Error::Usage(text) => text,
                 other => panic!("{other:?}"),
             };
-            assert_eq!(found, told);
+            assert_eq!(found, expected);
         }
     }
 }

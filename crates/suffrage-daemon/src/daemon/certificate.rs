@@ -1,8 +1,8 @@
-//! The certificate that HTTP is served with, and its key.
+//! The TLS certificate of the HTTP server, and its key.
 //!
-//! What is wrong with either is said with the file and the reason. A certificate that has run out is another
-//! matter: a configuration with one is not found good, and it does not replace one that is in use; but a voter
-//! that is restarted votes all the same, and says so, since an election needs it more than its clients do.
+//! An error names the file and the reason. An expired certificate fails `suffrage config check`, and does not replace a
+//! certificate in use. A voter that starts with an expired certificate logs an error and votes: elections need the voter
+//! more than its HTTP clients do.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,20 +19,20 @@ use rustls::{CertificateError, RootCertStore, ServerConfig};
 use super::credentials::read_secret;
 use suffrage_node::Error;
 
-/// The second after the last that a certificate can name (RFC 5280, 4.1.2.5: 99991231235959Z).
+/// The second after the last time of a certificate (RFC 5280, 4.1.2.5: 99991231235959Z).
 const END_OF_TIME: u64 = 253_402_300_800;
 const DAY: u64 = 86_400;
 
-/// A certificate that can be served with.
+/// A certificate for a server, and its TLS configuration.
 pub(super) struct Certificate {
     path: PathBuf,
     server: Arc<ServerConfig>,
-    /// When it begins and ends to be valid, in seconds since 1970.
+    /// The begin and the end of its validity, in seconds since 1970.
     valid: (u64, u64),
 }
 
 impl Certificate {
-    /// Reads both files. The key is for nobody but its owner to read.
+    /// Reads both files. Only the owner may have access to the key.
     pub(super) fn load(path: &Path, key: &Path) -> Result<Certificate, Error> {
         let wrong = |path: &Path, reason: String| Error::Credential { path: path.to_path_buf(), reason };
         let text = fs::read(path).map_err(Error::file("read", path))?;
@@ -40,15 +40,16 @@ impl Certificate {
             CertificateDer::pem_slice_iter(&text).collect();
         let chain = chain.map_err(|error| wrong(path, format!("is not PEM: {error}")))?;
         if chain.is_empty() {
-            let reason = "holds no certificate: in PEM, the node's own first, then those that signed it";
+            let reason = "contains no certificate: write the certificate of the node in PEM, then its chain";
             return Err(wrong(path, reason.to_string()));
         }
-        // What stands in it is not said.
+        // The error does not show the content of the file.
         let secret = read_secret(key)?;
-        let no_key = |_| wrong(key, "holds no private key in PEM that can be read".to_string());
+        let no_key = |_| wrong(key, "contains no readable private key in PEM".to_string());
         let secret = PrivateKeyDer::from_pem_slice(&secret).map_err(no_key)?;
         let provider = Arc::new(ring::default_provider());
-        let unknown = |_| wrong(key, "holds a key of no kind that is known: ECDSA P-256 does".to_string());
+        let unknown =
+            |_| wrong(key, "contains a key of an unsupported type: use ECDSA P-256, for example".to_string());
         provider.key_provider.load_private_key(secret.clone_key()).map_err(unknown)?;
         let valid = validity(&chain[0], &provider).map_err(|reason| wrong(path, reason))?;
         let server = ServerConfig::builder_with_provider(provider)
@@ -58,30 +59,30 @@ impl Certificate {
             .with_single_cert(chain, secret);
         let mut server = server.map_err(|error| match error {
             rustls::Error::InconsistentKeys(_) => wrong(key, format!("is not the key of {}", path.display())),
-            other => wrong(path, format!("cannot be served with: {other}")),
+            other => wrong(path, format!("cannot be used by a server: {other}")),
         })?;
         server.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Certificate { path: path.to_path_buf(), server: Arc::new(server), valid })
     }
 
-    /// How connections are made with it.
+    /// The TLS configuration of connections.
     pub(super) fn server(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.server)
     }
 
-    /// When it ends to be valid, in seconds since 1970.
+    /// The end of its validity, in seconds since 1970.
     pub(super) fn end(&self) -> u64 {
         self.valid.1
     }
 
-    /// Whether it is valid at this moment.
+    /// Checks that the certificate is valid at this time.
     pub(super) fn check(&self, now: SystemTime) -> Result<(), Error> {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
         let (begin, end) = self.valid;
         let reason = if now < begin {
-            format!("is valid only in {}: is the machine's clock right?", distance(begin - now))
+            format!("becomes valid in {}: check the clock of the machine", distance(begin - now))
         } else if now > end {
-            format!("ran out {} ago: have a new one signed", distance(now - end))
+            format!("expired {} ago: issue a new one", distance(now - end))
         } else {
             return Ok(());
         };
@@ -89,18 +90,18 @@ impl Certificate {
     }
 }
 
-/// When a certificate begins and ends to be valid, or why no client would accept it at any time.
+/// The begin and the end of a certificate's validity, or the reason why no client accepts it at any time.
 ///
-/// There is no function to ask for that; but who asks whether it is valid, and is told that it is not yet or not
-/// any more, is also told since when. Nobody is trusted here: that its signer is not known is the best answer.
+/// rustls has no function for these times, but its errors `NotValidYet` and `Expired` contain them. The trust store is
+/// empty here: `UnknownIssuer` means that everything else is correct.
 fn validity(certificate: &CertificateDer<'_>, provider: &CryptoProvider) -> Result<(u64, u64), String> {
-    let unread = |error| format!("holds a certificate that cannot be read: {error}");
+    let unread = |error| format!("contains a certificate that cannot be read: {error}");
     let parsed = ParsedCertificate::try_from(certificate).map_err(unread)?;
     let ask = |seconds| {
-        let (time, nobody) =
+        let (time, no_roots) =
             (UnixTime::since_unix_epoch(Duration::from_secs(seconds)), RootCertStore::empty());
         let known = provider.signature_verification_algorithms.all;
-        match verify_server_cert_signed_by_trust_anchor(&parsed, &nobody, &[], time, known) {
+        match verify_server_cert_signed_by_trust_anchor(&parsed, &no_roots, &[], time, known) {
             Err(rustls::Error::InvalidCertificate(reason)) => Err(reason),
             _ => Ok(()),
         }
@@ -148,7 +149,7 @@ mod tests {
             path
         }
 
-        /// Signed by itself, and valid in these years.
+        /// A self-signed certificate for these years.
         fn pair(&self, name: &str, years: (i32, i32), ca: bool) -> (PathBuf, PathBuf) {
             let key = KeyPair::generate().unwrap();
             let mut params = CertificateParams::new(vec!["localhost".to_string()]).unwrap();
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_file_and_the_reason() {
+    fn an_error_names_the_file_and_the_reason() {
         let files = Files(Folder::new().unwrap());
         let (path, key) = files.pair("good", (2020, 2090), false);
         Certificate::load(&path, &key).unwrap();
@@ -182,18 +183,18 @@ mod tests {
         let text = refuses(&ca, &ca_key);
         assert!(text.contains("ca.pem is not a certificate for a server: "), "{text}");
         let rubbish = files.write("rubbish.pem", "rubbish");
-        assert!(refuses(&rubbish, &key).contains("rubbish.pem holds no certificate"));
+        assert!(refuses(&rubbish, &key).contains("rubbish.pem contains no certificate"));
         let text = refuses(&path, &rubbish);
-        assert!(text.contains("rubbish.pem holds no private key"), "{text}");
+        assert!(text.contains("rubbish.pem contains no readable private key"), "{text}");
         let pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         let empty = files.write("empty.pem", pem);
-        assert!(refuses(&empty, &key).contains("empty.pem holds a certificate that cannot be read"));
+        assert!(refuses(&empty, &key).contains("empty.pem contains a certificate that cannot be read"));
         let torn = files.write("torn.pem", &pem[..40]);
         assert!(refuses(&torn, &key).contains("torn.pem is not PEM"), "{}", refuses(&torn, &key));
         assert!(refuses(Path::new("/nowhere/at/all"), &key).contains("cannot read /nowhere/at/all"));
         fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();
         let text = refuses(&path, &key);
-        assert!(text.contains("good.key can be read by others (mode 640)"), "{text}");
+        assert!(text.contains("good.key is accessible to other users (mode 640)"), "{text}");
     }
 
     #[test]
@@ -207,15 +208,15 @@ mod tests {
         let at = |seconds| certificate.check(UNIX_EPOCH + Duration::from_secs(seconds));
         assert!(at(begin).is_ok() && at(end).is_ok());
         let early = at(begin - 3 * DAY).unwrap_err().to_string();
-        assert!(early.contains("short.pem is valid only in 3 days"), "{early}");
+        assert!(early.contains("short.pem becomes valid in 3 days"), "{early}");
         let late = at(end + 90 * 60).unwrap_err().to_string();
-        assert!(late.contains("short.pem ran out 90 minutes ago"), "{late}");
+        assert!(late.contains("short.pem expired 90 minutes ago"), "{late}");
         let (for_ever, key) = files.pair("for-ever", (1970, 9999), false);
         assert!(Certificate::load(&for_ever, &key).unwrap().check(SystemTime::now()).is_ok());
     }
 
     #[test]
-    fn keys_of_other_kinds_are_known_too() {
+    fn keys_of_other_types_are_supported() {
         let files = Files(Folder::new().unwrap());
         let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
         let params = CertificateParams::new(vec!["localhost".to_string()]).unwrap();

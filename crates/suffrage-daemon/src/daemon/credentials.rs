@@ -1,5 +1,4 @@
-//! What protects HTTP: the token that requests must bear, and the certificate that it is served with. Both are
-//! files, which are read again when the daemon is told to.
+//! The credentials of the HTTP server: the bearer token and the certificate. Both are files, which SIGHUP reloads.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -15,10 +14,10 @@ use super::certificate::Certificate;
 use suffrage_node::Error;
 use suffrage_node::config::Config;
 
-/// No file that is read here is as long.
+/// The greatest number of bytes that is read of a file.
 const LONGEST_FILE: u64 = 64 * 1024;
 
-/// What protects HTTP at the moment.
+/// The credentials in use.
 #[derive(Clone)]
 pub(super) struct Credentials {
     pub(super) token: Option<Arc<Token>>,
@@ -32,13 +31,13 @@ impl Credentials {
         Ok(Credentials { token, certificate })
     }
 
-    /// Reads the file of the token, if there is to be one.
+    /// Reads the file of the token, if one is configured.
     pub(super) fn load_token(config: &Config) -> Result<Option<Arc<Token>>, Error> {
         let token = config.http_token.as_deref().map(Token::load).transpose();
         Ok(token.map_err(config.at("http-token"))?.map(Arc::new))
     }
 
-    /// Reads the files of the certificate and of its key, if there is to be one.
+    /// Reads the files of the certificate and its key, if they are configured.
     pub(super) fn load_certificate(config: &Config) -> Result<Option<Arc<Certificate>>, Error> {
         let (Some(certificate), Some(key)) = (&config.http_cert, &config.http_key) else { return Ok(None) };
         let about_key = |error: &Error| match error {
@@ -52,29 +51,29 @@ impl Credentials {
         Ok(Some(Arc::new(loaded?)))
     }
 
-    /// Whether clients would accept it now. By the machine's wall clock, since certificates are.
+    /// Checks that the certificate is valid now, by the wall clock.
     pub(super) fn check(&self, config: &Config) -> Result<(), Error> {
         let checked = self.certificate.as_ref().map_or(Ok(()), |it| it.check(SystemTime::now()));
         checked.map_err(config.at("http-cert"))
     }
 }
 
-/// Reads a file that nobody but its owner may read.
+/// Reads a file that only its owner may read.
 pub(super) fn read_secret(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
     let mut file = File::open(path).map_err(Error::file("read", path))?;
-    // Of the open file: its name may be another's by now.
+    // The mode of the open file: the path may name another file by now.
     let mode = file.metadata().map_err(Error::file("read", path))?.mode() & 0o777;
     if mode & 0o077 != 0 {
-        let reason = format!("can be read by others (mode {mode:03o}): run `chmod 600` on it");
+        let reason = format!("is accessible to other users (mode {mode:03o}): run `chmod 600` on it");
         return Err(Error::Credential { path: path.to_path_buf(), reason });
     }
-    // Long enough at once, since a vector that grows leaves copies behind.
+    // Allocated once: a vector that grows leaves copies of the secret behind.
     let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST_FILE as usize + 1));
     (&mut file).take(LONGEST_FILE).read_to_end(&mut bytes).map_err(Error::file("read", path))?;
     Ok(bytes)
 }
 
-/// What requests must bear. Never shown.
+/// The bearer token of requests. It is never shown.
 pub(super) struct Token(Zeroizing<Vec<u8>>);
 
 impl Token {
@@ -83,15 +82,16 @@ impl Token {
         let bytes = read_secret(path)?;
         let token = bytes.trim_ascii();
         if token.len() < 16 || !token.iter().all(u8::is_ascii_graphic) {
-            let reason = "holds no token: at least 16 letters, digits or signs, on one line".to_string();
+            let reason =
+                "contains no token: write one line of at least 16 letters, digits or signs".to_string();
             return Err(Error::Credential { path: path.to_path_buf(), reason });
         }
         Ok(Token(Zeroizing::new(token.to_vec())))
     }
 
-    /// Whether this is it: found out in a time that tells nothing but the length.
-    pub(super) fn is(&self, said: &[u8]) -> bool {
-        said.ct_eq(&self.0).into()
+    /// Compares a presented token in constant time.
+    pub(super) fn is(&self, presented: &[u8]) -> bool {
+        presented.ct_eq(&self.0).into()
     }
 }
 

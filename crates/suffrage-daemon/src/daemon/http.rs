@@ -1,10 +1,9 @@
-//! What clients, operators, probes and Prometheus ask of a daemon.
+//! The HTTP server of a daemon, for clients, operators, probes and Prometheus.
 //!
-//! HTTP is served on loopback, or with TLS anywhere. If a token is set, whoever asks must bear it, but for the
-//! health checks, which tell no more than a status code does and begin nothing. If none is set, requests must be
-//! addressed to `localhost` or to an address: a page in a browser of this machine, which can have a name of its own lead to
-//! loopback, is refused. And what changes something must be JSON by its content type, which such a page cannot
-//! send to another site without asking.
+//! HTTP is served on loopback, or with TLS on any address. If a token is set, requests must carry it, except for the
+//! health checks, which return little more than a status code and change nothing. Without a token, the server guards
+//! against DNS rebinding (Host must be `localhost` or an IP address) and CSRF (requests that change state must be
+//! `application/json`).
 
 mod api;
 mod health;
@@ -36,34 +35,34 @@ use suffrage_net::transport::udp::Udp;
 use suffrage_node::Error;
 use suffrage_node::lease::{Node, Status};
 
-/// No request has more to say.
+/// The longest body of a request in bytes.
 const LONGEST_BODY: usize = 16 * 1024;
-/// A node that stands still is not waited for any longer by whoever only wants to know something.
+/// The timeout of a query to the node.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the handlers have.
+/// The state of the handlers.
 #[derive(Clone)]
 pub(super) struct App {
     pub(super) node: Node,
     pub(super) transport: Arc<Udp>,
     pub(super) watches: Watches,
-    /// The lease of those who do not say.
+    /// The ttl of clients that do not set one.
     pub(super) ttl: Span,
-    /// What requests are measured by.
+    /// The credentials in use.
     pub(super) credentials: watch::Receiver<Arc<Credentials>>,
 }
 
-/// Something that can be asked.
+/// An endpoint.
 pub(super) struct Route {
     pub(super) path: &'static str,
     #[cfg_attr(not(test), expect(dead_code, reason = "the description is compared with these"))]
     pub(super) methods: &'static [&'static str],
-    /// Whether it is asked without a token.
+    /// Whether the endpoint needs no token.
     open: bool,
     handler: MethodRouter<App>,
 }
 
-/// All that can be asked: one list for the router and for the test of the description.
+/// All endpoints: one list for the router and for the test of the OpenAPI description.
 pub(super) fn routes() -> Vec<Route> {
     const GET: &[&str] = &["get"];
     const POST: &[&str] = &["post"];
@@ -96,20 +95,23 @@ pub(super) fn router(app: App) -> Router {
         let router = if route.open { &mut open } else { &mut closed };
         *router = std::mem::take(router).route(route.path, route.handler);
     }
-    let closed = closed.route_layer(middleware::from_fn_with_state(app.clone(), admit));
-    let nothing = || async {
-        Problem::new(StatusCode::NOT_FOUND, "there is nothing here; GET /openapi.json says what there is")
+    let closed = closed.route_layer(middleware::from_fn_with_state(app.clone(), authorize));
+    let not_found = || async {
+        Problem::new(
+            StatusCode::NOT_FOUND,
+            "there is no such endpoint; GET /openapi.json lists all endpoints",
+        )
     };
-    let dismissed = middleware::from_fn_with_state(app.clone(), dismiss);
+    let closing = middleware::from_fn_with_state(app.clone(), close_unauthenticated);
     open.merge(closed)
-        .fallback(nothing)
+        .fallback(not_found)
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .layer(middleware::map_response(as_object))
-        .layer(dismissed)
+        .layer(closing)
         .with_state(app)
 }
 
-/// What is said in plain words, by whatever reads a path or a query, is said as all other problems are.
+/// Turns plain-text rejections of the path and query extractors into JSON problems.
 async fn as_object(response: Response) -> Response {
     let plain = response
         .headers()
@@ -118,51 +120,54 @@ async fn as_object(response: Response) -> Response {
     if !plain || !response.status().is_client_error() {
         return response;
     }
-    let (status, said) = (response.status(), to_bytes(response.into_body(), LONGEST_BODY).await);
-    Problem::new(status, String::from_utf8_lossy(&said.unwrap_or_default())).into_response()
+    let (status, text) = (response.status(), to_bytes(response.into_body(), LONGEST_BODY).await);
+    Problem::new(status, String::from_utf8_lossy(&text.unwrap_or_default())).into_response()
 }
 
-/// Where a token is set, whoever does not bear it has one answer and no connection: there are only so many.
-async fn dismiss(State(app): State<App>, request: Request, next: Next) -> Response {
-    let stranger = app.credentials.borrow().token.as_ref().is_some_and(|token| !bears(&request, token));
+/// Unauthenticated clients get `Connection: close`, so that they cannot exhaust the connection limit.
+async fn close_unauthenticated(State(app): State<App>, request: Request, next: Next) -> Response {
+    let unauthenticated =
+        app.credentials.borrow().token.as_ref().is_some_and(|token| !is_authenticated(&request, token));
     let mut response = next.run(request).await;
-    if stranger {
+    if unauthenticated {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }
 
-/// Lets in whoever may ask.
-async fn admit(State(app): State<App>, request: Request, next: Next) -> Response {
+/// Rejects requests without the token, and requests with a foreign Host if no token is set.
+async fn authorize(State(app): State<App>, request: Request, next: Next) -> Response {
     let credentials = Arc::clone(&app.credentials.borrow());
     match &credentials.token {
-        Some(token) if !bears(&request, token) => {
+        Some(token) if !is_authenticated(&request, token) => {
             let problem = Problem::new(
                 StatusCode::UNAUTHORIZED,
-                "bear the token of this node's http-token file: Authorization: Bearer ..",
+                "the token is missing or wrong: send the token of this node's http-token file, as \
+                 Authorization: Bearer TOKEN",
             );
             ([(header::WWW_AUTHENTICATE, "Bearer")], problem).into_response()
         }
-        None if !is_for_us(&request) => Problem::new(
+        None if !is_local_host(&request) => Problem::new(
             StatusCode::MISDIRECTED_REQUEST,
-            "ask for localhost or for an address; any other name needs http-token to be set",
+            "Host is neither localhost nor an IP address: use one of these, or set http-token at this node",
         )
         .into_response(),
         _ => next.run(request).await,
     }
 }
 
-fn bears(request: &Request, token: &Token) -> bool {
-    bearer(request).is_some_and(|said| token.is(said))
+fn is_authenticated(request: &Request, token: &Token) -> bool {
+    bearer(request).is_some_and(|presented| token.is(presented))
 }
 
-/// The token that a request bears.
+/// The bearer token of a request.
 fn bearer(request: &Request) -> Option<&[u8]> {
     request.headers().get(header::AUTHORIZATION)?.as_bytes().strip_prefix(b"Bearer ")
 }
 
-/// Whether it was addressed to localhost or to an address, by somebody who meant it.
-fn is_for_us(request: &Request) -> bool {
+/// Whether Host is `localhost` or an IP address. A page in a browser that resolves its own name to loopback (DNS
+/// rebinding) sends that name.
+fn is_local_host(request: &Request) -> bool {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     let Some(host) = host else { return true };
     let name = match host.rsplit_once(':') {
@@ -173,12 +178,12 @@ fn is_for_us(request: &Request) -> bool {
     bare.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
 }
 
-/// Why something is not done, in a sentence.
+/// An error response.
 #[derive(Debug)]
 pub(super) struct Problem {
     status: StatusCode,
     error: String,
-    /// A word for programs, where one status can mean several things.
+    /// A code for programs where one status has several causes.
     reason: Option<&'static str>,
 }
 
@@ -217,77 +222,77 @@ impl From<SessionError> for Problem {
         match error {
             SessionError::Expired => Problem::new(
                 StatusCode::CONFLICT,
-                "this session does not lead, and does not wait: stop, and campaign anew",
+                "this session has expired or never existed: stop the work, and campaign without a session",
             )
-            .because("lost"),
+            .because("expired"),
             SessionError::Revoked => Problem::new(
                 StatusCode::CONFLICT,
-                "this node is to hand over: stop, and resign; otherwise it does when the lease is over",
+                "this lease is revoked: stop the work and resign; otherwise the node hands over when the lease ends",
             )
-            .because("recalled"),
+            .because("revoked"),
             SessionError::NotLeading => {
-                Problem::new(StatusCode::CONFLICT, "this node does not lead: ask the one that does")
-                    .because("not-leader")
+                Problem::new(StatusCode::CONFLICT, "this node does not lead: send the request to the leader")
+                    .because("not_leader")
             }
             SessionError::QueueFull => {
-                Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many wait here already: ask another node")
+                Problem::new(StatusCode::TOO_MANY_REQUESTS, "the queue of this node is full: use another node")
             }
             SessionError::TooManyElections => {
                 Error::TooManyElections(suffrage_lease::sessions::MOST_ELECTIONS).into()
             }
             SessionError::CannotJoin => Problem::new(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "the program of this node takes part in this election itself: ask another node",
+                "the program of this node takes part in this election itself: use another node",
             ),
             SessionError::Stopping => {
-                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "this node stops: ask another node")
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "this node is stopping: use another node")
             }
         }
     }
 }
 
-/// What a node answers, or why it does not. One that stands still is not even asked: what nobody comes round to
-/// would pile up.
+/// The answer of the node, within [`PATIENCE`]. A suspended or stuck node gets no queries: they would accumulate in its
+/// queue.
 async fn in_time<R>(node: &Node, answer: impl Future<Output = Result<R, Error>>) -> Result<R, Problem> {
     within(node, Span::ZERO, answer).await
 }
 
-/// The same, for an answer that may take so long.
+/// The answer of the node, within a wait and [`PATIENCE`].
 async fn within<R>(
     node: &Node,
     wait: Span,
     answer: impl Future<Output = Result<R, Error>>,
 ) -> Result<R, Problem> {
-    let stands_still = node.state().borrow().storage_failure().is_some() || !is_alive(node);
+    let blocked = node.state().borrow().storage_failure().is_some() || !is_alive(node);
     let patience = PATIENCE + Duration::from_nanos(wait.as_nanos());
-    if !stands_still && let Ok(answer) = tokio::time::timeout(patience, answer).await {
+    if !blocked && let Ok(answer) = tokio::time::timeout(patience, answer).await {
         return Ok(answer?);
     }
-    let trouble = node.state().borrow().storage_failure().map(str::to_string);
-    let why = trouble.map_or("it does not come round to answering".to_string(), |trouble| {
-        format!("it cannot save its state: {trouble}")
-    });
-    Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("this node stands still: {why}")))
+    let error = match node.state().borrow().storage_failure() {
+        Some(failure) => format!("this node is suspended because it cannot save its state: {failure}"),
+        None => "this node is stuck and does not answer: use another node, and restart this one".to_string(),
+    };
+    Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, error))
 }
 
-/// The elections that this node takes part in, in the order of their names. Not the daemon's own.
+/// The elections that this node takes part in, in the order of their names, without the daemon's own probe election.
 async fn elections(node: &Node) -> Result<Vec<Status>, Problem> {
     let mut all = in_time(node, node.elections()).await?;
-    all.retain(|status| status.name != super::PULSE);
+    all.retain(|status| status.name != super::PROBE_ELECTION);
     all.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(all)
 }
 
-/// Names in addresses can be any text but for what nobody can read.
+/// Checks the name of an election.
 fn check_name(name: &str) -> Result<(), Problem> {
     if name.is_empty() || name.len() > 255 || name.chars().any(char::is_control) {
-        let error = "the name of an election has 1 to 255 bytes, and no control characters";
+        let error = "the name of an election must have 1 to 255 bytes and no control characters";
         return Err(Problem::new(StatusCode::BAD_REQUEST, error));
     }
     Ok(())
 }
 
-/// GET and HEAD and OPTIONS alike, as load balancers ask.
+/// A health check: GET, HEAD and OPTIONS have the same handler, because load balancers use all of them.
 fn checked<H, T>(handler: H) -> MethodRouter<App>
 where
     H: axum::handler::Handler<T, App> + Clone,
@@ -302,26 +307,26 @@ mod tests {
     use super::*;
     use axum::body::Body;
 
-    fn asked(header: &str, value: &str) -> Request {
+    fn request(header: &str, value: &str) -> Request {
         Request::builder().header(header, value).body(Body::empty()).unwrap()
     }
 
     #[test]
-    fn names_that_lead_here_from_elsewhere_are_refused() {
+    fn only_localhost_and_ip_addresses_are_accepted_as_host() {
         for host in ["localhost", "LOCALHOST:7480", "127.0.0.1:7480", "[::1]:7480", "[::1]", "10.0.0.1"] {
-            assert!(is_for_us(&asked("host", host)), "{host}");
+            assert!(is_local_host(&request("host", host)), "{host}");
         }
         for host in ["evil.example", "evil.example:7480", "localhost.evil.example", "127.0.0.1.evil.example"]
         {
-            assert!(!is_for_us(&asked("host", host)), "{host}");
+            assert!(!is_local_host(&request("host", host)), "{host}");
         }
     }
 
     #[test]
-    fn a_token_is_borne_as_rfc_6750_has_it() {
-        assert_eq!(bearer(&asked("authorization", "Bearer correct-horse")), Some(&b"correct-horse"[..]));
+    fn the_bearer_token_has_the_form_of_rfc_6750() {
+        assert_eq!(bearer(&request("authorization", "Bearer correct-horse")), Some(&b"correct-horse"[..]));
         for other in ["Basic correct-horse", "Bearer", "correct-horse", ""] {
-            assert_eq!(bearer(&asked("authorization", other)), None, "{other}");
+            assert_eq!(bearer(&request("authorization", other)), None, "{other}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is logged, besides what those who do something say about it. Never a key, a token or a session.
+//! The log of a daemon. It never contains keys, tokens or session ids.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use suffrage_net::transport::Transport as _;
 use suffrage_net::transport::udp::Udp;
 use suffrage_net::{Dropped, Snapshot};
 use suffrage_node::config::{Config, LogFormat, LogLevel};
-use suffrage_node::lease::{LeaderChange, Node, NodeState};
+use suffrage_node::lease::{Leader, LeaderChange, Node, NodeState};
 use tokio::sync::mpsc;
 
-/// Datagrams that were refused are summed up over so long: who sends rubbish does not fill the disk.
+/// The interval of the summary of dropped datagrams: one line per interval, whatever the rate.
 const SUMMARY: Duration = Duration::from_secs(10);
 
-/// Logs to standard error from now on, as is usual for services.
+/// Starts the log, to standard error.
 pub(super) fn start(config: &Config) {
     let level = match config.log {
         LogLevel::Error => LevelFilter::ERROR,
@@ -25,7 +25,7 @@ pub(super) fn start(config: &Config) {
         LogLevel::Debug => LevelFilter::DEBUG,
     };
     let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false);
-    // An error means that the process logs already, and where to.
+    // An error means that the process has a subscriber already.
     _ = match config.log_format {
         LogFormat::Text => log.with_ansi(false).try_init(),
         LogFormat::Json => log.json().flatten_event(true).try_init(),
@@ -37,17 +37,19 @@ pub(super) async fn leaders(mut changes: mpsc::UnboundedReceiver<LeaderChange>) 
     while let Some(LeaderChange { election, leader }) = changes.recv().await {
         let election: &str = &election;
         match leader {
-            _ if election == super::PULSE => {}
-            Some((leader, token)) => info!(election, leader = leader.0, token = token.number(), "a leader"),
+            _ if election == super::PROBE_ELECTION => {}
+            Some(Leader { node, token }) => {
+                info!(election, leader = node.0, token = token.number(), "new leader")
+            }
             None => info!(election, "no leader"),
         }
     }
 }
 
-/// Logs that the node stands still because it cannot save, and that it does not any more.
-pub(super) async fn troubles(node: Node) {
+/// Logs when the node is suspended because it cannot save, and when it continues.
+pub(super) async fn storage_failures(node: Node) {
     let mut state = node.state();
-    // Whoever waits here does not keep the node alive.
+    // This task does not keep the node running.
     drop(node);
     let mut before = None;
     loop {
@@ -55,8 +57,8 @@ pub(super) async fn troubles(node: Node) {
         let failure = now.storage_failure().map(str::to_string);
         if failure != before {
             match &failure {
-                Some(failure) => error!("this node stands still until it can save its state: {failure}"),
-                None => info!("the state is saved: this node goes on"),
+                Some(failure) => error!("this node is suspended until it can save its state: {failure}"),
+                None => info!("the state is saved: this node continues"),
             }
             before = failure;
         }
@@ -66,19 +68,17 @@ pub(super) async fn troubles(node: Node) {
     }
 }
 
-/// Warns of a voter that does not vote any more. It is asked only once its disk has answered.
-pub(super) async fn disenfranchised(node: Node) {
+/// Warns if this voter has lost its saved state. The node answers when its disk has.
+pub(super) async fn warn_cannot_vote(node: Node) {
     if let Ok(metrics) = node.metrics().await
         && metrics.voter.is_some_and(|voter| !voter.votes)
     {
-        warn!(
-            "this node has lost the state of its votes, and votes no more: it must come back with another id"
-        );
+        warn!("this voter has lost its saved state and does not vote: start it with another id");
     }
 }
 
-/// Logs how many datagrams were refused, and why, if any were.
-pub(super) async fn refusals(node: Node, transport: Arc<Udp>) {
+/// Logs a summary of dropped datagrams by reason, if there are any.
+pub(super) async fn dropped_datagrams(node: Node, transport: Arc<Udp>) {
     let mut state = node.state();
     drop(node);
     let mut before = transport.counters().snapshot();
@@ -102,11 +102,11 @@ fn summary(before: &Snapshot, now: &Snapshot) -> Option<String> {
     (!reasons.is_empty()).then(|| reasons.join(", "))
 }
 
-/// What an operator would look for.
+/// The likely cause, for the operator.
 fn hint(reason: Dropped) -> &'static str {
     match reason {
         Dropped::Unauthenticated => " (another key?)",
-        Dropped::Stale => " (are there two nodes of one id?)",
+        Dropped::Stale => " (two nodes with the same id?)",
         _ => "",
     }
 }
@@ -117,7 +117,7 @@ mod tests {
     use suffrage_net::Counters;
 
     #[test]
-    fn what_was_dropped_is_summed_up_by_reason() {
+    fn dropped_datagrams_are_summed_by_reason() {
         let counters = Counters::default();
         counters.count_drop(Dropped::Malformed);
         let before = counters.snapshot();
@@ -127,6 +127,6 @@ mod tests {
         assert_eq!(summary(&before, &counters.snapshot()).unwrap(), "1 malformed, 3 replayed");
         counters.count_drop(Dropped::Stale);
         let summary = summary(&before, &counters.snapshot()).unwrap();
-        assert!(summary.contains("1 stale (are there two nodes of one id?)"), "{summary}");
+        assert!(summary.contains("1 stale (two nodes with the same id?)"), "{summary}");
     }
 }

@@ -1,5 +1,4 @@
-//! A word to the service manager, if there is one: systemd's `sd_notify`, which is a datagram to the socket that
-//! it names in the environment.
+//! Notification of systemd (`sd_notify`): a datagram to the socket that the environment names.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -7,37 +6,35 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Tells the service manager something, such as `READY=1`.
-pub(super) fn tell(word: &str) {
+/// Sends a state, such as `READY=1`, if there is a service manager.
+pub(super) fn notify(state: &str) {
     if let Some(socket) = std::env::var_os("NOTIFY_SOCKET")
-        && let Err(error) = send(&socket.to_string_lossy(), word)
+        && let Err(error) = send(&socket.to_string_lossy(), state)
     {
-        tracing::warn!("the service manager cannot be told {word}: {error}");
+        tracing::warn!("cannot notify the service manager of {state}: {error}");
     }
 }
 
-/// That files are being read again, and since when by the clock that the service manager wants it told by
-/// (`Type=notify-reload`; `READY=1` follows).
+/// The state for a reload that begins now (`Type=notify-reload`). `READY=1` follows.
 pub(super) fn reloading() -> String {
     let now = clock_gettime(ClockId::Monotonic);
     let micros = now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000;
     format!("RELOADING=1\nMONOTONIC_USEC={micros}")
 }
 
-/// A name that begins with `@` is not of a file (see unix(7), abstract sockets).
-fn send(socket: &str, word: &str) -> io::Result<()> {
+/// A name that begins with `@` is an abstract socket (see unix(7)).
+fn send(socket: &str, state: &str) -> io::Result<()> {
     let sender = UnixDatagram::unbound()?;
     #[cfg(target_os = "linux")]
     if let Some(name) = socket.strip_prefix('@') {
         use std::os::linux::net::SocketAddrExt;
         let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
-        return sender.send_to_addr(word.as_bytes(), &address).map(drop);
+        return sender.send_to_addr(state.as_bytes(), &address).map(drop);
     }
-    sender.send_to(word.as_bytes(), socket).map(drop)
+    sender.send_to(state.as_bytes(), socket).map(drop)
 }
 
-/// How often the service manager wants to hear that all is well: twice in the time after which it loses
-/// patience.
+/// The interval of watchdog notifications: half of the timeout of the service manager.
 pub(super) fn watchdog() -> Option<Duration> {
     let micros = std::env::var("WATCHDOG_USEC").ok()?.parse().ok()?;
     Some(Duration::from_micros(micros) / 2).filter(|period| !period.is_zero())
@@ -49,7 +46,7 @@ mod tests {
     use suffrage_testbed::Folder;
 
     #[test]
-    fn a_word_reaches_either_kind_of_socket() {
+    fn both_kinds_of_sockets_are_reached() {
         let folder = Folder::new().unwrap();
         let path = folder.path().join("socket");
         let manager = UnixDatagram::bind(&path).unwrap();

@@ -67,17 +67,17 @@ impl Limits {
     }
 }
 
-/// Serves connections until told to stop; then finishes the requests that have begun.
+/// Serves connections until the shutdown; then finishes the requests that have begun.
 pub(super) async fn serve<L: Listener>(
     mut listener: L,
     router: Router,
     limits: Limits,
-    mut told: watch::Receiver<bool>,
+    mut shutdown: watch::Receiver<bool>,
 ) {
     let room = Arc::new(Semaphore::new(limits.most));
     let overflow = Arc::new(Semaphore::new(limits.overflow));
     let mut connections = JoinSet::new();
-    let stop = told.clone();
+    let stop = shutdown.clone();
     loop {
         let next = async {
             let (place, overflows) = tokio::select! {
@@ -88,7 +88,7 @@ pub(super) async fn serve<L: Listener>(
             (listener.accept().await.0, place, overflows)
         };
         tokio::select! {
-            () = until_told(&mut told) => break,
+            () = until_shutdown(&mut shutdown) => break,
             Some(_) = connections.join_next() => {}
             (stream, place, overflows) = next => {
                 let (router, stop) = (router.clone(), stop.clone());
@@ -110,8 +110,8 @@ pub(super) async fn serve<L: Listener>(
 }
 
 /// Waits for the order to stop. A closed channel means that the daemon is gone.
-async fn until_told(told: &mut watch::Receiver<bool>) {
-    _ = told.wait_for(|told| *told).await;
+async fn until_shutdown(shutdown: &mut watch::Receiver<bool>) {
+    _ = shutdown.wait_for(|shutdown| *shutdown).await;
 }
 
 /// Serves one connection.
@@ -120,7 +120,7 @@ async fn serve_connection(
     router: Router,
     limits: Limits,
     overflows: bool,
-    mut told: watch::Receiver<bool>,
+    mut shutdown: watch::Receiver<bool>,
 ) {
     let asked = AtomicBool::new(false);
     let router = TowerToHyperService::new(router);
@@ -153,7 +153,7 @@ async fn serve_connection(
                 }
                 waits = false;
             }
-            () = until_told(&mut told), if !stops => {
+            () = until_shutdown(&mut shutdown), if !stops => {
                 connection.as_mut().graceful_shutdown();
                 stops = true;
             }
@@ -178,7 +178,7 @@ mod tests {
 
     struct Served {
         address: SocketAddr,
-        told: watch::Sender<bool>,
+        shutdown: watch::Sender<bool>,
         /// A slow request has begun.
         begun: Arc<Notify>,
         server: JoinHandle<()>,
@@ -201,17 +201,17 @@ mod tests {
             let who = |overflow: Option<Extension<OverflowConnection>>| async move {
                 if overflow.is_some() { "overflow" } else { "fine" }
             };
-            let echo = post(|said: String| async { said });
+            let echo = post(|data: String| async { data });
             let router = Router::new().route("/", get(who)).route("/slow", get(slow)).route("/echo", echo);
-            let (told, stop) = watch::channel(false);
+            let (shutdown, stop) = watch::channel(false);
             let limits = Limits { most, overflow, first, idle, brief: first };
             let server = tokio::spawn(serve(listener, router, limits, stop));
-            Served { address, told, begun, server }
+            Served { address, shutdown, begun, server }
         }
 
-        async fn connect(&self, said: &str) -> TcpStream {
+        async fn connect(&self, data: &str) -> TcpStream {
             let mut stream = TcpStream::connect(self.address).await.unwrap();
-            stream.write_all(said.as_bytes()).await.unwrap();
+            stream.write_all(data.as_bytes()).await.unwrap();
             stream
         }
     }
@@ -220,12 +220,12 @@ mod tests {
         format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
     }
 
-    /// What is said until the connection is closed.
+    /// The data until the end of the connection.
     async fn hear(mut stream: TcpStream) -> String {
-        let mut said = Vec::new();
+        let mut data = Vec::new();
         // A connection that is closed with something unread is reset.
-        _ = timeout(LONG, stream.read_to_end(&mut said)).await.expect("it is held for ever");
-        String::from_utf8(said).unwrap()
+        _ = timeout(LONG, stream.read_to_end(&mut data)).await.expect("the connection stays open");
+        String::from_utf8(data).unwrap()
     }
 
     #[tokio::test]
@@ -288,7 +288,7 @@ mod tests {
         let idle = served.connect("").await;
         let mut slow = served.connect(&ask("/slow")).await;
         timeout(LONG, served.begun.notified()).await.unwrap();
-        served.told.send(true).unwrap();
+        served.shutdown.send(true).unwrap();
         assert_eq!(hear(idle).await, "");
         let mut first = [0; 12];
         timeout(LONG, slow.read_exact(&mut first)).await.unwrap().unwrap();

@@ -1,8 +1,8 @@
 //! Connections with TLS, for [`serve`](super::serve).
 //!
-//! Each shakes hands in a task of its own and within a time, so that who connects and says nothing keeps nobody
-//! else waiting. If very many are at it, the oldest gives way to the newest: an honest one takes moments. Whichever
-//! certificate is in use when a client connects is the one that it sees.
+//! Each handshake has a task of its own and a timeout, so that a silent client does not block others. If too many
+//! handshakes are open, the oldest is dropped: an honest handshake is quick. A connection uses the certificate that is in
+//! use when the client connects.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,43 +23,43 @@ use tracing::{debug, warn};
 
 use super::credentials::Credentials;
 
-/// How long a client may take to shake hands.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// How many may be at it at once.
+/// The timeout of a handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
+/// The most open handshakes.
 const MOST_HANDSHAKES: usize = 256;
-/// What a client is told that speaks plain HTTP, in words that it understands.
-const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 63\r\n\
-Connection: close\r\n\r\n{\"error\":\"HTTP is served with TLS here: ask https:// instead\"}\n";
+/// The response to a client that sends plain HTTP.
+const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 55\r\n\
+Connection: close\r\n\r\n{\"error\":\"this server uses TLS: use https:// instead\"}\n";
 
 type Connection = (TlsStream<TcpStream>, SocketAddr);
 
-/// Where clients connect.
+/// A listener for TLS connections.
 pub(super) struct Tls {
     listener: TcpListener,
     credentials: watch::Receiver<Arc<Credentials>>,
     handshakes: JoinSet<Option<Connection>>,
-    /// The same, in the order in which they began; some may be over.
+    /// The same handshakes in the order of their begin. Some may have ended.
     order: VecDeque<AbortHandle>,
 }
 
 impl Tls {
-    /// Serves with the certificate that is in use; there must be one.
+    /// Listens with the certificate in use. There must be one.
     pub(super) fn new(listener: TcpListener, credentials: watch::Receiver<Arc<Credentials>>) -> Tls {
         Tls { listener, credentials, handshakes: JoinSet::new(), order: VecDeque::new() }
     }
 
-    fn greet(&mut self, stream: TcpStream, from: SocketAddr) {
+    fn start_handshake(&mut self, stream: TcpStream, from: SocketAddr) {
         let server = self.credentials.borrow().certificate.as_ref().map(|it| it.server());
-        // Without a certificate nobody is served, least of all in the clear.
+        // Without a certificate, no client is served: never fall back to plain HTTP.
         let Some(server) = server else { return };
         self.make_room();
         let handshake = self.handshakes.spawn(async move {
-            let shaken = timeout(PATIENCE, shake_hands(stream, server)).await;
-            match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+            let accepted = timeout(HANDSHAKE_TIMEOUT, handshake(stream, server)).await;
+            match accepted.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
                 Ok(stream) => Some((stream, from)),
                 Err(error) => {
-                    // Anybody can do that as often as they like: not for the log of every day.
-                    debug!(client = %from, "no TLS: {error}");
+                    // Any client can cause this at any rate: log it at debug level only.
+                    debug!(client = %from, "TLS handshake failed: {error}");
                     None
                 }
             }
@@ -67,8 +67,7 @@ impl Tls {
         self.order.push_back(handshake);
     }
 
-    /// Ends the oldest handshakes that are not over, if there are too many. Those that are over await to be served,
-    /// and stay.
+    /// Drops the oldest open handshakes if there are too many. Completed handshakes wait to be served, and stay.
     fn make_room(&mut self) {
         self.order.retain(|handshake| !handshake.is_finished());
         while self.order.len() >= MOST_HANDSHAKES {
@@ -85,13 +84,13 @@ impl Listener for Tls {
         loop {
             tokio::select! {
                 biased;
-                Some(shaken) = self.handshakes.join_next() => if let Ok(Some(connection)) = shaken {
+                Some(ended) = self.handshakes.join_next() => if let Ok(Some(connection)) = ended {
                     return connection;
                 },
                 accepted = self.listener.accept() => match accepted {
-                    Ok((stream, from)) => self.greet(stream, from),
+                    Ok((stream, from)) => self.start_handshake(stream, from),
                     Err(error) => {
-                        // Too many open files, most likely: there may be fewer soon.
+                        // Usually too many open files: retry when some may be closed.
                         warn!("cannot accept a connection: {error}");
                         sleep(Duration::from_secs(1)).await;
                     }
@@ -105,15 +104,15 @@ impl Listener for Tls {
     }
 }
 
-async fn shake_hands(mut stream: TcpStream, server: Arc<ServerConfig>) -> io::Result<TlsStream<TcpStream>> {
+async fn handshake(mut stream: TcpStream, server: Arc<ServerConfig>) -> io::Result<TlsStream<TcpStream>> {
     let mut first = [0];
-    // A record of TLS begins with 22, and a request with a method.
+    // A TLS record begins with byte 22, a plain request with the name of a method.
     if stream.peek(&mut first).await? == 1 && first[0].is_ascii_uppercase() {
-        // What is not read before it is closed would take the answer with it.
+        // Unread data would reset the connection before the client reads the response.
         _ = stream.read(&mut [0; 4_096]).await?;
         stream.write_all(PLAIN).await?;
         stream.shutdown().await?;
-        return Err(io::Error::other("the client speaks plain HTTP"));
+        return Err(io::Error::other("the client sent plain HTTP"));
     }
     TlsAcceptor::from(server).accept(stream).await
 }
@@ -123,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_answer_in_the_clear_is_as_long_as_it_says() {
+    fn the_plain_response_has_its_content_length() {
         let text = str::from_utf8(PLAIN).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())), "{}", body.len());

@@ -1,4 +1,4 @@
-//! The elections that HTTP clients ask about: each is observed for a while, so that the next question is answered
+//! The elections that HTTP clients query. Each is observed for a while after a query, so that the next query is answered
 //! at once.
 
 use std::collections::BTreeMap;
@@ -11,12 +11,12 @@ use tokio::time::Instant;
 use suffrage_node::Error;
 use suffrage_node::lease::{Belief, Node, Participation};
 
-/// How long an election is observed after the last question about it.
+/// The time for which an election is observed after the last query.
 const LINGER: Duration = Duration::from_secs(60);
 /// The most elections that are observed for HTTP clients.
 const MOST_WATCHES: usize = 100_000;
 
-/// What the node believes of an election. The election is observed while this exists.
+/// The belief of the node about an election. The election is observed while this value exists.
 pub(super) struct Watched {
     pub(super) belief: watch::Receiver<Belief>,
     _observed: Arc<Participation>,
@@ -79,7 +79,7 @@ fn lock(open: &Mutex<Open>) -> MutexGuard<'_, Open> {
     open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Stops to observe what nobody has asked about for a while, until nobody can ask any more.
+/// Periodically drops the watches that were not used for [`LINGER`], until the daemon has stopped.
 async fn close_unused(open: Weak<Mutex<Open>>) {
     loop {
         tokio::time::sleep(LINGER / 2).await;

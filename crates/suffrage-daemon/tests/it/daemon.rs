@@ -1,4 +1,4 @@
-//! Daemons in this process, at addresses that no other test has, asked over HTTP as clients do.
+//! Daemons in this process, at addresses that no other test has, with HTTP clients.
 
 pub(crate) mod authority;
 mod client;
@@ -20,11 +20,11 @@ use suffrage_node::config::Config;
 
 use client::Client;
 
-/// A lease that does not end while a test waits: whoever leads next was handed the lease over.
+/// A lease that does not end while a test waits: the next leader got the lease by a handover.
 const LONG: &str = "50s";
 /// The time that clients wait to lead: shorter than [`LONG`].
 const WAIT: &str = "25s";
-/// The time between two looks at what is waited for.
+/// The interval of polls.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Three voters, each with a folder and a key file of its own.
@@ -94,7 +94,7 @@ impl Cluster {
     /// Waits until exactly these nodes wait in the queues of all voters.
     async fn queued<const N: usize>(&self, name: &str, waiting: [u64; N]) {
         for daemon in self.daemons.iter().flatten() {
-            // A node tells only about elections that it takes part in.
+            // A node has a status only of elections that it takes part in.
             let _part = daemon.node().observe(name).await.unwrap();
             until(async || {
                 let mut queue = daemon.node().status(name).await.unwrap().unwrap().queue;
@@ -112,7 +112,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Starts a daemon where another has just been: its address and its folder are free once all of it is gone.
+/// Restarts a daemon. Retries until the address and the folder of the old one are released.
 async fn start_again(config: &Config) -> Daemon {
     soon(async {
         loop {
@@ -125,12 +125,12 @@ async fn start_again(config: &Config) -> Daemon {
     .await
 }
 
-/// Nothing here takes as long, however busy the machine is; but a lease of [`LONG`] does.
+/// Fails after 30 s: longer than any step on a busy machine, shorter than a lease of [`LONG`].
 async fn soon<F: Future>(what: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(40), what).await.expect("it takes far too long")
 }
 
-/// Waits until this is so.
+/// Waits until the condition holds.
 async fn until(mut is_so: impl AsyncFnMut() -> bool) {
     soon(async {
         while !is_so().await {

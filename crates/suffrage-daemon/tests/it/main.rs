@@ -15,7 +15,7 @@ fn run(line: &str) -> Ran {
     testing::run(suffrage_daemon::run, line)
 }
 
-/// Runs a command line of `suffrage` that is to succeed.
+/// Runs a command line of `suffrage` that must succeed.
 fn succeed(line: &str) -> String {
     testing::succeed(suffrage_daemon::run, line)
 }

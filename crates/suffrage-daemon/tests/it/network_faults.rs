@@ -1,5 +1,5 @@
-//! Real processes on hosts of their own, and real faults: of the network between them, of disks, of processes that
-//! stand still, and keys that are replaced. Needs root, `ip` and `bash`: `cargo xtask test` sees to that.
+//! Real processes on hosts of their own, and real faults: of networks, disks and paused processes, and key rotation. Needs
+//! root, `ip` and `bash`, which `cargo xtask test` installs.
 
 mod disks;
 mod history;

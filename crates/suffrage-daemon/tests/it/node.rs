@@ -1,4 +1,4 @@
-//! `suffrage node` as real processes on loopback, and the commands that ask them.
+//! `suffrage node` as real processes on loopback, and the commands that query them.
 
 mod documents;
 mod tls;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::run;
 
-/// A lease that does not end while a test waits: whoever leads next was handed the lease over.
+/// A lease that does not end while a test waits: the next leader got the lease by a handover.
 const LONG: &str = "50s";
 
 /// Three voters, each a process.
@@ -89,17 +89,17 @@ impl Cluster {
         (body["token"].as_u64().unwrap(), body["session"].as_str().unwrap().to_string())
     }
 
-    /// Waits until the node there waits for this one to hand over.
+    /// Waits until that node is a candidate and follows this leader.
     fn await_follower(&self, place: usize, leader: u64) {
-        let sentence = format!("node {leader} leads, and renews its lease");
+        let sentence = format!("node {leader} leads and renews its lease");
         soon(|| self.ask(place, "why x").out.contains(&sentence).then_some(()));
     }
 
-    /// Waits until the client there is told to resign.
+    /// Waits until the lease of the client there is revoked.
     fn await_recall(&self, place: usize, session: &str) {
         let renew = || self.post(place, "x/renew", &json!({ "session": session }));
         let refused = soon(|| Some(renew()).filter(|(status, _)| *status != 200));
-        assert_eq!((refused.0, refused.1["reason"].as_str()), (409, Some("recalled")));
+        assert_eq!((refused.0, refused.1["reason"].as_str()), (409, Some("revoked")));
     }
 
     fn signal(&self, place: usize, signal: Signal) {
@@ -107,7 +107,7 @@ impl Cluster {
         kill_process(Pid::from_child(process), signal).unwrap();
     }
 
-    /// What a command line says when it asks that node.
+    /// Runs a command line against that node.
     fn ask(&self, place: usize, line: &str) -> suffrage_cli::testing::Ran {
         run(&format!("suffrage {line} --node http://{}", self.http[place]))
     }
@@ -129,7 +129,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Asks until there is an answer: however busy the machine is, it does not take a minute.
+/// Polls until there is a result, for a minute at most.
 fn soon<T>(mut what: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -142,18 +142,18 @@ fn soon<T>(mut what: impl FnMut() -> Option<T>) -> T {
 }
 
 #[test]
-fn a_node_that_is_told_to_stop_hands_over_first() {
+fn a_node_that_gets_sigterm_hands_over_first() {
     let mut cluster = Cluster::start("stop");
     let (token, session) = cluster.campaign(0, "x", LONG);
     thread::scope(|scope| {
         let next = scope.spawn(|| cluster.campaign(1, "x", LONG));
         cluster.await_follower(1, 1);
         cluster.signal(0, Signal::TERM);
-        // The client learns of it when it renews, stops what it does, and resigns.
+        // The client learns of the revocation when it renews, stops its work, and resigns.
         cluster.await_recall(0, &session);
         assert!(!next.is_finished());
         assert_eq!(cluster.post(0, "x/resign", &json!({ "session": session })).0, 200);
-        // It waits for less time than the lease takes to end.
+        // The node waits for less time than the rest of the lease.
         let (greater, _) = next.join().unwrap();
         assert!(greater > token);
     });
@@ -163,7 +163,7 @@ fn a_node_that_is_told_to_stop_hands_over_first() {
     for line in log.lines() {
         serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("not JSON: {line}"));
     }
-    for word in ["\"started\"", "\"a leader\"", "handing over first", "\"stopped\""] {
+    for word in ["\"started\"", "\"new leader\"", "handing over first", "\"stopped\""] {
         assert!(log.contains(word), "{word} is missing in {log}");
     }
     let key = fs::read_to_string(cluster.folder.join("key")).unwrap();
@@ -172,10 +172,10 @@ fn a_node_that_is_told_to_stop_hands_over_first() {
 }
 
 #[test]
-fn nodes_are_asked_by_commands_and_read_their_keys_again_when_told_to() {
+fn commands_query_nodes_and_sighup_reloads_keys() {
     let cluster = Cluster::start("ask");
     let nobody = cluster.ask(1, "leader x");
-    assert_eq!((nobody.code, nobody.out.as_str()), (1, "nobody leads x\n"));
+    assert_eq!((nobody.code, nobody.out.as_str()), (1, "x has no leader\n"));
     let (token, session) = cluster.campaign(0, "x", LONG);
     let leader = soon(|| Some(cluster.ask(1, "leader x")).filter(|ran| ran.code == 0));
     assert!(leader.out.starts_with(&format!("node 1 leads x, with token {token}, for ")), "{}", leader.out);
@@ -184,7 +184,10 @@ fn nodes_are_asked_by_commands_and_read_their_keys_again_when_told_to() {
     let why = cluster.ask(0, "why x");
     assert!(why.code == 0 && why.out.starts_with("node 1: this node leads"), "{}", why.out);
     let why = cluster.ask(1, "why x");
-    assert_eq!((why.code, why.out.as_str()), (1, "node 2: nobody at this node asks to lead\n"));
+    assert_eq!(
+        (why.code, why.out.as_str()),
+        (1, "node 2: this node is not a candidate: no client of it asks to lead\n")
+    );
     let status = cluster.ask(0, "status x --history").out;
     assert!(
         status.lines().count() == 3 && status.contains(&format!("ago: node 1, with token {token}")),
@@ -193,7 +196,7 @@ fn nodes_are_asked_by_commands_and_read_their_keys_again_when_told_to() {
     let elections = cluster.ask(0, "elections").out;
     assert!(elections.contains("election") && elections.lines().count() == 2, "{elections}");
     assert_eq!(cluster.ask(1, "resign x").code, 1, "it does not lead");
-    // The next one waits at node 2, and the operator is told when it leads.
+    // The next candidate waits at node 2, and the operator gets the new leader.
     thread::scope(|scope| {
         let next = scope.spawn(|| cluster.campaign(1, "x", LONG));
         cluster.await_follower(1, 1);
@@ -209,15 +212,19 @@ fn nodes_are_asked_by_commands_and_read_their_keys_again_when_told_to() {
             told.out
         );
     });
-    // Its client does not resign, and the operator does not wait for ever.
-    let recalled = cluster.ask(1, "transfer x --to 1");
-    assert!(recalled.code == 0 && recalled.out.contains("when its client has resigned"), "{}", recalled.out);
+    // The client does not resign, and the wait of the operator is limited.
+    let revoked = cluster.ask(1, "transfer x --to 1");
+    assert!(revoked.code == 0 && revoked.out.contains("when its client has resigned"), "{}", revoked.out);
     let long = cluster.ask(0, &format!("leader {}", "x".repeat(300)));
     assert!(long.code == 2 && long.err.starts_with("error: NAME: "), "{}", long.err);
     let itself = cluster.ask(0, "transfer x --to 1");
-    assert!(itself.code == 2 && itself.err.starts_with("error: --to: is this node itself"), "{}", itself.err);
+    assert!(
+        itself.code == 2 && itself.err.starts_with("error: --to: 1 is this node itself"),
+        "{}",
+        itself.err
+    );
     cluster.signal(0, Signal::HUP);
-    soon(|| fs::read_to_string(cluster.log(1)).unwrap().contains("keys read").then_some(()));
+    soon(|| fs::read_to_string(cluster.log(1)).unwrap().contains("keys reloaded").then_some(()));
     fs::write(cluster.folder.join("key"), "rubbish").unwrap();
     cluster.signal(0, Signal::HUP);
     soon(|| fs::read_to_string(cluster.log(1)).unwrap().contains("the old keys stay in use").then_some(()));
@@ -225,7 +232,7 @@ fn nodes_are_asked_by_commands_and_read_their_keys_again_when_told_to() {
 }
 
 #[test]
-fn changes_are_watched_as_they_come() {
+fn watch_prints_changes_as_they_happen() {
     use std::io::{BufRead as _, BufReader};
     let cluster = Cluster::start("watch");
     let mut watch = Command::new(env!("CARGO_BIN_EXE_suffrage"))
@@ -256,13 +263,13 @@ fn a_node_that_cannot_be_reached_is_exit_3_and_bad_usage_2() {
     assert!(incomplete.code == 2 && incomplete.err.contains("`suffrage config check`"), "{}", incomplete.err);
 }
 
-/// On Linux, to connect to 0.0.0.0 is to connect to this machine; by its name it is any.
+/// On Linux, a connection to 0.0.0.0 reaches this machine, although the address is not loopback.
 #[test]
-fn a_token_does_not_leave_the_machine_in_the_clear_unless_it_is_told_to() {
+fn a_token_is_not_sent_unencrypted_without_plain() {
     let folder = folder("clear");
     let token = folder.join("token");
     fs::write(&token, "correct-horse-battery").unwrap();
-    // A port that is nobody's also when this one is done with it.
+    // A port that no other process uses.
     let port = suffrage_testbed::address().port();
     let heard = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
     heard.set_nonblocking(true).unwrap();
@@ -270,10 +277,10 @@ fn a_token_does_not_leave_the_machine_in_the_clear_unless_it_is_told_to() {
     let bearing = format!("--token-file {}", token.display());
     let refused = ask(&bearing);
     assert_eq!(refused.code, 2, "{}", refused.err);
-    for word in ["--node: ", "would have the token", "https://", "--plain"] {
+    for word in ["--node: ", "without encryption", "https://", "--plain"] {
         assert!(refused.err.contains(word) && !refused.err.contains("horse"), "{}", refused.err);
     }
-    assert!(heard.accept().is_err(), "it was not even asked");
+    assert!(heard.accept().is_err(), "no request was sent");
     drop(heard);
     for flags in ["", &format!("{bearing} --plain")] {
         let asked = ask(flags);
@@ -305,13 +312,13 @@ fn bad_configuration_is_refused_with_the_line_and_the_reason() {
     }
     fs::write(&file, format!("{good}http = \"0.0.0.0:7480\"\n")).unwrap();
     let open = run(&format!("suffrage config check --config {path}"));
-    let reason = format!("{path}:5: http: 0.0.0.0:7480 can be reached from elsewhere");
+    let reason = format!("{path}:5: http: 0.0.0.0:7480 accepts requests of other machines");
     assert!(open.code == 2 && open.err.contains(&reason), "{}", open.err);
     fs::write(&file, good).unwrap();
     let fine = run(&format!("suffrage config check --config {path}"));
     assert_eq!(
         (fine.code, fine.out.as_str()),
-        (0, "fine: node 1 votes; voters 1, 2, 3; HTTP http://127.0.0.1:7480\n")
+        (0, "valid: node 1 votes; voters 1, 2, 3; HTTP http://127.0.0.1:7480\n")
     );
     assert_eq!(run(&format!("suffrage node --config {path} --init --new")).code, 2);
     let stateless = run(&format!("suffrage node --config {path}"));

@@ -156,7 +156,7 @@ fn bad_input_is_one_sentence_with_a_suggestion() {
         ("--detector perfect", "--detector"),
         ("--json --markdown", "cannot be combined with"),
         ("--scenarios all", "`--scenario`"),
-        ("bully", "`bully` is a word too many"),
+        ("bully", "unexpected argument `bully`"),
     ] {
         let ran = run(&format!("suffrage-lab compare {flags}"));
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{flags}");

@@ -8,13 +8,13 @@ const EXAMPLE: &str = "suffrage-lab validate --ttl 3s --renew 1s --rtt 5ms --dri
 fn timings_that_work_are_told_what_they_are_worth() {
     let text = succeed(EXAMPLE);
     for line in [
-        "nobody leads for   3.555s at most after a crash of the leader",
-        "50.303ms at most after it has released its lease",
-        "lost() fires       2.341s after it asked, 600ms before the end",
-        "survived in a row  258 renewals without an answer, 178 before lost() fires",
+        "no leader for      3.555s at most after a crash of the leader",
+        "50.303ms at most after a release of the lease",
+        "lost() returns     2.341s after the request, 600ms before the end",
+        "tolerated losses   258 renewals in a row without a reply, 178 before lost() returns",
         "tolerated pause    1.911s of the leader at any moment",
         "tolerated drift    30.2224%",
-        "restarted voters   say nothing for 3.03s at most",
+        "restarted voters   are silent for 3.03s at most",
         "6 messages of renewals",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
@@ -51,7 +51,7 @@ fn flags_that_cannot_be_read_are_bad_usage() {
         ("--ttl 3", "--ttl: `3` is not a time like 3s, 500ms or 1m"),
         ("--ttl 25h", "--ttl: `25h` is more than a day"),
         ("--renew=-1s", "--renew: `-1s` is not a time"),
-        ("--rtt 0s", "--rtt: messages must take some time"),
+        ("--rtt 0s", "--rtt: is zero; set it above zero"),
         ("--drift 1", "--drift: `1` is not a share"),
         ("--drift 50%", "--drift"),
         ("--voters 0", "--voters"),

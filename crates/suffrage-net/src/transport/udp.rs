@@ -33,7 +33,18 @@ impl Socket {
     /// Binds a socket to this address; port 0 selects a free port. Needs a Tokio runtime.
     pub async fn bind(address: SocketAddr) -> Result<Socket, Error> {
         let failed = |source| Error::Network { doing: format!("listen on {address}"), source };
-        let socket = UdpSocket::bind(address).await.map_err(failed)?;
+        Socket::new(UdpSocket::bind(address).await.map_err(failed)?)
+    }
+
+    /// Wraps a socket that is bound already. Needs a Tokio runtime.
+    pub fn from_std(socket: std::net::UdpSocket) -> Result<Socket, Error> {
+        let failed = |source| Error::Network { doing: "use the socket".to_string(), source };
+        socket.set_nonblocking(true).map_err(failed)?;
+        Socket::new(UdpSocket::from_std(socket).map_err(failed)?)
+    }
+
+    fn new(socket: UdpSocket) -> Result<Socket, Error> {
+        let failed = |source| Error::Network { doing: "read the address of a socket".to_string(), source };
         // A smaller buffer only costs a few datagrams in a burst.
         _ = sockopt::set_socket_recv_buffer_size(&socket, KERNEL_BUFFER);
         _ = sockopt::set_socket_send_buffer_size(&socket, KERNEL_BUFFER);

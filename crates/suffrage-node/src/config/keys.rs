@@ -1,4 +1,4 @@
-//! The keys, one by one.
+//! The keys of the configuration.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
@@ -7,15 +7,15 @@ use suffrage_core::{NodeId, Span};
 
 use super::{Config, LogFormat, LogLevel, Peer};
 
-/// Something that can be told to a node.
+/// A key of the configuration.
 pub struct Key {
-    /// As in the file, and on the command line after two dashes.
+    /// The name in the file, and on the command line after two dashes.
     pub name: &'static str,
-    /// What its value is called in help texts.
+    /// The placeholder of the value in help texts.
     pub value: &'static str,
-    /// What it says.
+    /// The meaning of the value.
     pub help: &'static str,
-    /// Whether it must be said.
+    /// Whether the key must be set.
     pub required: bool,
     pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
 }
@@ -34,51 +34,60 @@ impl Key {
         Key { required: true, ..self }
     }
 
-    /// As in the environment.
+    /// The name of the environment variable.
     pub fn variable(&self) -> String {
         format!("SUFFRAGE_{}", self.name.to_uppercase().replace('-', "_"))
     }
 }
 
-/// All keys, in the order people are shown them.
+/// All keys, in the order of help texts.
 pub const KEYS: &[Key] = &[
-    Key::new("id", "ID", "who this node is, a number from 1 on", |config, text| {
+    Key::new("id", "ID", "the id of this node, a whole number from 1", |config, text| {
         config.id = id(text)?;
         Ok(())
     })
     .required(),
-    Key::new("voters", "ID=HOST:PORT,..", "who votes, and where each is reached: 3 or 5", |config, text| {
-        config.voters = voters(text)?;
-        Ok(())
-    })
+    Key::new(
+        "voters",
+        "ID=HOST:PORT,..",
+        "the voters and their addresses; 3 or 5 are usual",
+        |config, text| {
+            config.voters = voters(text)?;
+            Ok(())
+        },
+    )
     .required(),
-    Key::new("keys", "FILE", "the cluster's keys, as `suffrage keygen` writes them", |config, text| {
+    Key::new("keys", "FILE", "the key file of the cluster; `suffrage keygen` writes one", |config, text| {
         config.keys = path(text)?;
         Ok(())
     })
     .required(),
-    Key::new("data", "FOLDER", "where a voter keeps what it has promised", |config, text| {
+    Key::new("data", "FOLDER", "the data folder of a voter", |config, text| {
         config.data = Some(path(text)?);
         Ok(())
     }),
     Key::new(
         "listen",
         "ADDRESS:PORT",
-        "where this node listens for datagrams [default: a voter at its own address, others at any free port]",
+        "the UDP address to listen on [default: a voter's own address, any free port for other nodes]",
         |config, text| {
             config.listen = Some(socket(text)?);
             Ok(())
         },
     ),
-    Key::new("ttl", "TIME", "the lease of those who do not say [default: 3s]", |config, text| {
-        config.ttl = span(text, Span::from_millis(10), DAY)?;
-        Ok(())
-    }),
+    Key::new(
+        "ttl",
+        "TIME",
+        "the ttl of leases of clients that do not set one [default: 3s]",
+        |config, text| {
+            config.ttl = span(text, Span::from_millis(10), DAY)?;
+            Ok(())
+        },
+    ),
     Key::new(
         "longest-ttl",
         "TIME",
-        "the longest lease that a voter grants, and after a restart waits for \
-         [default: 60s]",
+        "the longest lease that a voter grants; a restarted voter is silent for as long [default: 60s]",
         |config, text| {
             config.longest_ttl = span(text, Span::from_millis(10), DAY)?;
             Ok(())
@@ -87,7 +96,7 @@ pub const KEYS: &[Key] = &[
     Key::new(
         "delay",
         "TIME",
-        "how long a message takes at most, as a rule; later ones cost time, never safety \
+        "the expected upper bound of the delay of a message; later messages cost time, not safety \
          [default: 25ms]",
         |config, text| {
             config.delay = span(text, Span::from_nanos(1), Span::from_millis(60_000))?;
@@ -97,8 +106,8 @@ pub const KEYS: &[Key] = &[
     Key::new(
         "drift",
         "PERCENT",
-        "how much clocks run fast or slow at most; the same on all nodes, and true, \
-         or there can be two leaders [default: 1%]",
+        "the greatest drift of clocks, the same on all nodes; two leaders are possible if a clock \
+         drifts more [default: 1%]",
         |config, text| {
             config.drift = text.parse()?;
             Ok(())
@@ -107,35 +116,40 @@ pub const KEYS: &[Key] = &[
     Key::new(
         "http",
         "ADDRESS:PORT|off",
-        "where HTTP is served; beyond loopback it needs a token and a certificate \
+        "the HTTP address to listen on; other addresses than loopback need a token and a certificate \
          [default: 127.0.0.1:7480]",
         |config, text| {
             config.http = if text == "off" { None } else { Some(socket(text)?) };
             Ok(())
         },
     ),
-    Key::new("http-token", "FILE", "the token that HTTP requests must bear", |config, text| {
+    Key::new("http-token", "FILE", "the file with the bearer token of HTTP requests", |config, text| {
         config.http_token = Some(path(text)?);
         Ok(())
     }),
     Key::new(
         "http-cert",
         "FILE",
-        "the certificate that HTTP is served with (TLS), in PEM; after it those that signed it",
+        "the file with the TLS certificate of the HTTP server and its chain, in PEM",
         |config, text| {
             config.http_cert = Some(path(text)?);
             Ok(())
         },
     ),
-    Key::new("http-key", "FILE", "the private key of that certificate, in PEM", |config, text| {
-        config.http_key = Some(path(text)?);
-        Ok(())
-    }),
+    Key::new(
+        "http-key",
+        "FILE",
+        "the file with the private key of the certificate, in PEM",
+        |config, text| {
+            config.http_key = Some(path(text)?);
+            Ok(())
+        },
+    ),
     Key::new(
         "http-plain",
         "true|false",
-        "whether HTTP may be served without TLS beyond loopback: if something else encrypts it \
-         [default: false]",
+        "whether HTTP without TLS is allowed on other addresses than loopback, because a proxy or tunnel \
+         encrypts [default: false]",
         |config, text| {
             config.http_plain = match text {
                 "true" => true,
@@ -145,7 +159,7 @@ pub const KEYS: &[Key] = &[
             Ok(())
         },
     ),
-    Key::new("log", "LEVEL", "error, warn, info or debug [default: info]", |config, text| {
+    Key::new("log", "LEVEL", "the log level: error, warn, info or debug [default: info]", |config, text| {
         config.log = match text {
             "error" => LogLevel::Error,
             "warn" => LogLevel::Warn,
@@ -158,7 +172,7 @@ pub const KEYS: &[Key] = &[
     Key::new(
         "log-format",
         "FORMAT",
-        "text, or json for one object a line [default: text]",
+        "the log format: text, or json for one object per line [default: text]",
         |config, text| {
             config.log_format = match text {
                 "text" => LogFormat::Text,
@@ -175,12 +189,12 @@ const DAY: Span = Span::from_millis(24 * 3_600_000);
 fn id(text: &str) -> Result<NodeId, String> {
     match text.parse() {
         Ok(id @ 1..) => Ok(NodeId(id)),
-        _ => Err(format!("`{text}` is not an id; it is a whole number from 1 on")),
+        _ => Err(format!("`{text}` is not an id; an id is a whole number from 1")),
     }
 }
 
 fn path(text: &str) -> Result<PathBuf, String> {
-    if text.is_empty() { Err("is empty; it is a path".to_string()) } else { Ok(PathBuf::from(text)) }
+    if text.is_empty() { Err("is empty; set it to a path".to_string()) } else { Ok(PathBuf::from(text)) }
 }
 
 fn socket(text: &str) -> Result<SocketAddr, String> {
@@ -189,8 +203,12 @@ fn socket(text: &str) -> Result<SocketAddr, String> {
 
 fn span(text: &str, least: Span, most: Span) -> Result<Span, String> {
     match Span::parse_duration(text)? {
-        span if span < least => Err(format!("{text} is too short; {} is the least", least.format_duration())),
-        span if span > most => Err(format!("{text} is too long; {} is the most", most.format_duration())),
+        span if span < least => {
+            Err(format!("{text} is too short; set it to {} at least", least.format_duration()))
+        }
+        span if span > most => {
+            Err(format!("{text} is too long; set it to {} at most", most.format_duration()))
+        }
         span => Ok(span),
     }
 }
@@ -198,7 +216,7 @@ fn span(text: &str, least: Span, most: Span) -> Result<Span, String> {
 fn voters(text: &str) -> Result<Vec<Peer>, String> {
     let peer = |text: &str| {
         let (number, address) = text.split_once('=').ok_or_else(|| {
-            format!("`{text}` is not a voter; it is an id and where it is reached, like 1=10.0.0.1:7400")
+            format!("`{text}` is not a voter; a voter is an id and an address, like 1=10.0.0.1:7400")
         })?;
         let port = address.rsplit_once(':').and_then(|(host, port)| {
             (!host.is_empty()).then(|| port.parse::<u16>().ok().filter(|port| *port > 0)).flatten()
@@ -211,23 +229,24 @@ fn voters(text: &str) -> Result<Vec<Peer>, String> {
     let voters: Vec<Peer> = text.split(',').map(|text| peer(text.trim())).collect::<Result<_, _>>()?;
     for (place, voter) in voters.iter().enumerate() {
         if voters[..place].iter().any(|other| other.id == voter.id) {
-            return Err(format!("voter {} stands twice", voter.id));
+            return Err(format!("voter {} is listed twice; list it once", voter.id));
         }
         if let Some(other) = voters[..place].iter().find(|other| other.address == voter.address) {
-            return Err(format!("voters {} and {} have the same address", other.id, voter.id));
+            let (one, two, address) = (other.id, voter.id, &voter.address);
+            return Err(format!("voters {one} and {two} have the same address, {address}; correct one"));
         }
     }
     match voters.len() {
         0..=9 => Ok(voters),
-        count => Err(format!("{count} voters are too many: 3 or 5 are usual, and more than 9 only cost")),
+        count => Err(format!("{count} voters are too many; list at most 9, usually 3 or 5")),
     }
 }
 
 impl Peer {
-    /// Looks its address up.
+    /// Resolves the address.
     pub fn resolve(&self) -> Result<SocketAddr, String> {
         let found = self.address.to_socket_addrs().map_err(|error| error.to_string());
-        let address = found.and_then(|mut found| found.next().ok_or("it has no address".to_string()));
+        let address = found.and_then(|mut found| found.next().ok_or("the name has no address".to_string()));
         address.map_err(|error| format!("voter {} at {}: {error}", self.id, self.address))
     }
 }

@@ -1,4 +1,4 @@
-//! What a node is told, from all sides.
+//! Tests of the configuration.
 
 use super::*;
 
@@ -22,18 +22,18 @@ fn read(text: &str, environment: &[(&str, &str)], flags: &[(&'static str, &str)]
 }
 
 #[test]
-fn a_file_says_what_is_not_assumed() {
+fn a_file_overrides_the_defaults() {
     let config = read(FILE, &[], &[]).unwrap();
     assert_eq!((config.id, config.voters.len(), config.votes()), (NodeId(2), 3, true));
     assert_eq!(config.voters[2], Peer { id: NodeId(3), address: "node-3:7400".to_string() });
     assert_eq!(config.ttl, Span::from_millis(5_000));
     assert_eq!(config.drift.to_string(), "0.5%");
     assert_eq!(config.longest_ttl, Span::from_millis(60_000));
-    assert_eq!(config.http, Some("127.0.0.1:7480".parse().unwrap()), "loopback unless told otherwise");
+    assert_eq!(config.http, Some("127.0.0.1:7480".parse().unwrap()), "loopback by default");
 }
 
 #[test]
-fn a_flag_wins_over_the_environment_and_that_over_the_file() {
+fn a_flag_overrides_the_environment_which_overrides_the_file() {
     let environment = [("SUFFRAGE_TTL", "6s"), ("SUFFRAGE_LONGEST_TTL", "10s")];
     assert_eq!(read(FILE, &environment, &[]).unwrap().ttl, Span::from_millis(6_000));
     let config = read(FILE, &environment, &[("ttl", "7s")]).unwrap();
@@ -44,18 +44,18 @@ fn a_flag_wins_over_the_environment_and_that_over_the_file() {
 }
 
 #[test]
-fn all_that_is_wrong_is_said_at_once_with_its_line() {
+fn all_problems_are_reported_at_once_with_their_lines() {
     let text = "id = 0\nvoters = [\"1=10.0.0.1\"]\n\nttl = \"3x\"\nlogs = \"info\"\nhttp = \"nowhere\"\n\
                 [lease]\nttl = 3\n";
     let problems = read(text, &[("SUFFRAGE_LOG", "loud")], &[("drift", "60%")]).unwrap_err();
     assert_eq!(
         problems,
-        "suffrage.toml:1: id: `0` is not an id; it is a whole number from 1 on\n\
+        "suffrage.toml:1: id: `0` is not an id; an id is a whole number from 1\n\
          suffrage.toml:2: voters: `10.0.0.1` is not a host and a port, like 10.0.0.1:7400\n\
          suffrage.toml:4: ttl: `3x` is not a time like 3s, 500ms or 1m\n\
-         suffrage.toml:5: logs: there is no such key; is it log?\n\
+         suffrage.toml:5: logs: is not a key; did you mean log?\n\
          suffrage.toml:6: http: `nowhere` is not an address with a port, like 127.0.0.1:7400\n\
-         suffrage.toml:7: lease: there is no such key; is it keys?\n\
+         suffrage.toml:7: lease: is not a key; did you mean keys?\n\
          SUFFRAGE_LOG: log: `loud` is not error, warn, info or debug\n\
          --drift: `60%` is not a drift in per cent, from 0% to below 50%"
     );
@@ -64,48 +64,42 @@ fn all_that_is_wrong_is_said_at_once_with_its_line() {
 }
 
 #[test]
-fn what_is_missing_is_named_with_what_it_is_for() {
+fn a_missing_key_is_reported_with_its_meaning_and_the_file() {
     let problems = read("", &[], &[]).unwrap_err();
     assert_eq!(
         problems,
-        "configuration: id: is missing: who this node is, a number from 1 on\n\
-         configuration: voters: is missing: who votes, and where each is reached: 3 or 5\n\
-         configuration: keys: is missing: the cluster's keys, as `suffrage keygen` writes them"
+        "suffrage.toml: id: is missing: set it to the id of this node, a whole number from 1\n\
+         suffrage.toml: voters: is missing: set it to the voters and their addresses; 3 or 5 are usual\n\
+         suffrage.toml: keys: is missing: set it to the key file of the cluster; `suffrage keygen` writes one"
     );
+    let problems = Config::read(None, |_| None, &[]).unwrap_err().to_string();
+    assert!(problems.starts_with("configuration: id: is missing"), "{problems}");
 }
 
 #[test]
-fn values_that_do_not_go_together_are_refused() {
+fn values_that_contradict_each_other_are_refused() {
     let refuses = |line: &str, reason: &str| {
         let problems = read(&format!("{FILE}{line}\n"), &[], &[]).unwrap_err();
         assert!(problems.contains(reason) && problems.contains("suffrage.toml:"), "{line}: {problems}");
     };
-    refuses("longest-ttl = \"4s\"", "ttl: is longer than longest-ttl");
-    refuses(
-        "http = \"0.0.0.0:80\"",
-        "http: 0.0.0.0:80 can be reached from elsewhere, and HTTP is not encrypted",
-    );
-    refuses(
-        "http = \"0.0.0.0:80\"",
-        "http: 0.0.0.0:80 can be reached from elsewhere, by anybody: set http-token",
-    );
-    refuses(
-        "http = \"[::]:80\"\nhttp-token = \"t\"",
-        "http: [::]:80 can be reached from elsewhere, and HTTP is",
-    );
-    refuses("http = \"10.0.0.1:80\"\nhttp-plain = true", "by anybody");
+    refuses("longest-ttl = \"4s\"", "ttl: 5s is longer than longest-ttl, 4s");
+    let (plain, open) = ("serves other machines without encryption", "accepts requests of other machines");
+    refuses("http = \"0.0.0.0:80\"", &format!("http: 0.0.0.0:80 {plain}: set http-cert"));
+    refuses("http = \"0.0.0.0:80\"", &format!("http: 0.0.0.0:80 {open}: set http-token"));
+    refuses("http = \"[::]:80\"\nhttp-token = \"t\"", &format!("http: [::]:80 {plain}"));
+    refuses("http = \"10.0.0.1:80\"\nhttp-plain = true", open);
     for pair in [["cert", "key"], ["key", "cert"]] {
         let [given, missing] = pair.map(|name| format!("http-{name}"));
         let problems = read(&format!("{FILE}{given} = \"x.pem\"\n"), &[], &[]).unwrap_err();
-        assert!(problems.starts_with(&format!("configuration: {missing}: is missing")), "{problems}");
+        assert!(problems.starts_with(&format!("suffrage.toml: {missing}: is missing")), "{problems}");
     }
     let open = "http = \"0.0.0.0:80\"\nhttp-token = \"t\"\n";
     for more in ["http-plain = true\n", "http-cert = \"c\"\nhttp-key = \"k\"\n"] {
         read(&format!("{FILE}{open}{more}"), &[], &[]).unwrap();
     }
     let diskless = FILE.replace("data = \"/var/lib/suffrage\"\n", "");
-    assert!(read(&diskless, &[], &[]).unwrap_err().contains("data: is missing: this node votes"));
-    assert!(read(&diskless, &[], &[("id", "9")]).is_ok(), "one that does not vote has nothing to keep");
+    assert!(read(&diskless, &[], &[]).unwrap_err().contains("data: is missing: node 2 votes"));
+    assert!(read(&diskless, &[], &[("id", "9")]).is_ok(), "a node that does not vote needs no folder");
 }
 
 #[test]
@@ -114,7 +108,7 @@ fn voters_are_listed_once_each() {
         let problems = read(FILE, &[("SUFFRAGE_VOTERS", voters)], &[]).unwrap_err();
         assert!(problems.contains(reason), "{voters}: {problems}");
     };
-    refuses("1=a:1,1=b:1", "voter 1 stands twice");
+    refuses("1=a:1,1=b:1", "voter 1 is listed twice");
     refuses("1=a:1,2=a:1", "voters 1 and 2 have the same address");
     refuses("1", "`1` is not a voter");
     refuses("1=a:0", "`a:0` is not a host and a port");

@@ -1,4 +1,4 @@
-//! What the rest of a program has of a running process.
+//! The handle to a running process.
 
 use std::fmt;
 
@@ -8,24 +8,24 @@ use tokio::task::JoinHandle;
 
 use crate::Error;
 
-/// What a process says it believes.
+/// The belief of a process about the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Belief {
-    /// What it announced last. [`Undecided`](Announcement::Undecided) before it has announced anything.
+    /// The last announcement. [`Undecided`](Announcement::Undecided) before the first.
     pub announcement: Announcement,
-    /// If it leads by a lease: the moment of its own clock at which it no longer does.
+    /// The end of the lease by the process's clock, if it leads by a lease.
     pub lead_until: Option<Time>,
-    /// When it announced that, by its own clock.
+    /// The time of the announcement by the process's clock.
     pub since: Time,
 }
 
 impl Belief {
-    /// Who leads, as far as it knows.
+    /// The leader, as the process knows it.
     pub fn leader(&self) -> Option<NodeId> {
         self.announcement.leader()
     }
 
-    /// Whether this node itself, which is `me`, may act as the leader when its clock shows `now`.
+    /// Whether the node `me` itself may act as the leader at `now` of its clock.
     pub fn leads(&self, me: NodeId, now: Time) -> bool {
         self.leader() == Some(me) && self.lead_until.is_none_or(|end| now < end)
     }
@@ -41,33 +41,34 @@ impl Belief {
     }
 }
 
-/// Something that happened at a process, by its own clock.
+/// An event of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
-    /// It said what it believes.
+    /// The process announced its belief.
     Announced {
-        /// When.
+        /// The time by the process's clock.
         at: Time,
-        /// What.
+        /// The announcement.
         announcement: Announcement,
     },
-    /// Its failure detector takes a peer for failed.
+    /// The failure detector of the process suspects a peer.
     Suspected {
-        /// When.
+        /// The time by the process's clock.
         at: Time,
-        /// Whom.
+        /// The peer.
         peer: NodeId,
     },
-    /// Its failure detector does not any more.
+    /// The failure detector of the process no longer suspects a peer.
     Restored {
-        /// When.
+        /// The time by the process's clock.
         at: Time,
-        /// Whom.
+        /// The peer.
         peer: NodeId,
     },
 }
 
-/// What a running process is asked to do.
+/// An order of a handle.
 pub(super) enum Order<P> {
     Stop,
     Command(Command),
@@ -75,12 +76,12 @@ pub(super) enum Order<P> {
     Restore(NodeId),
     Attribute(NodeId, Attribute),
     Roster(Roster),
-    Inspect(Look<P>),
+    Inspect(Inspection<P>),
 }
 
-type Look<P> = Box<dyn FnOnce(&P, Time) + Send>;
+type Inspection<P> = Box<dyn FnOnce(&P, Time) + Send>;
 
-/// What the rest of a program has of a running process. Without it, the process stops, as if it had crashed.
+/// A handle to a running process. Dropping it stops the process, as a crash would.
 pub struct Handle<P> {
     me: NodeId,
     orders: mpsc::Sender<Order<P>>,
@@ -106,22 +107,22 @@ impl<P> Handle<P> {
         Handle { me, orders, beliefs, events, task }
     }
 
-    /// Who it is.
+    /// The id of the process.
     pub fn me(&self) -> NodeId {
         self.me
     }
 
-    /// What it believes now.
+    /// The present belief.
     pub fn belief(&self) -> Belief {
         *self.beliefs.borrow()
     }
 
-    /// What it believes, now and whenever that changes. Who is slow sees the latest.
+    /// The belief and its changes. A slow receiver sees the latest one.
     pub fn beliefs(&self) -> watch::Receiver<Belief> {
         self.beliefs.clone()
     }
 
-    /// What happens at it from now on, one by one. Who is very slow misses some, and is told.
+    /// The events from now on. A receiver that lags too far behind misses events, and gets an error.
     pub fn events(&self) -> broadcast::Receiver<Event> {
         self.events.subscribe()
     }
@@ -130,27 +131,27 @@ impl<P> Handle<P> {
         self.orders.send(order).await.map_err(|_| Error::Stopped)
     }
 
-    /// Asks it for something.
+    /// Sends a command to the process.
     pub async fn command(&self, command: Command) -> Result<(), Error> {
         self.order(Order::Command(command)).await
     }
 
-    /// Tells it, as a failure detector from outside, that a peer has failed.
+    /// Reports a suspicion of an external failure detector.
     pub async fn suspect(&self, peer: NodeId) -> Result<(), Error> {
         self.order(Order::Suspect(peer)).await
     }
 
-    /// Tells it, as a failure detector from outside, that a peer is there after all.
+    /// Withdraws a suspicion of an external failure detector.
     pub async fn restore(&self, peer: NodeId) -> Result<(), Error> {
         self.order(Order::Restore(peer)).await
     }
 
-    /// Changes how good a leader somebody is taken to be, here.
+    /// Sets the rank of a member in this process's view.
     pub async fn set_attribute(&self, id: NodeId, attribute: Attribute) -> Result<(), Error> {
         self.order(Order::Attribute(id, attribute)).await
     }
 
-    /// Changes the group, of which it must still be a member.
+    /// Changes the group. The process must remain a member.
     pub async fn set_roster(&self, roster: Roster) -> Result<(), Error> {
         if roster.slot(self.me).is_none() {
             return Err(Error::NotAMember(self.me));
@@ -158,14 +159,14 @@ impl<P> Handle<P> {
         self.order(Order::Roster(roster)).await
     }
 
-    /// Stops it, without a word to anybody, and returns it as it was; or why it had stopped before.
+    /// Stops the process without another message, and returns it. If it has stopped before, returns the cause.
     pub async fn stop(self) -> Result<P, Error> {
-        // If it is gone already, the task knows why.
+        // If the task has ended already, its result has the cause.
         _ = self.orders.send(Order::Stop).await;
         self.ended().await
     }
 
-    /// Waits until it stops by itself, and tells why.
+    /// Waits until the process stops, and returns it or the cause.
     pub async fn ended(self) -> Result<P, Error> {
         match self.task.await {
             Ok(ended) => ended,
@@ -176,16 +177,16 @@ impl<P> Handle<P> {
 }
 
 impl<P: Process> Handle<P> {
-    /// Looks at it between two inputs, and at its clock.
-    pub async fn inspect<R, F>(&self, look: F) -> Result<R, Error>
+    /// Calls a function with the process and its time, between two inputs.
+    pub async fn inspect<R, F>(&self, inspect: F) -> Result<R, Error>
     where
         R: Send + 'static,
         F: FnOnce(&P, Time) -> R + Send + 'static,
     {
-        let (answer, seen) = oneshot::channel();
-        // Who asked may have given up.
-        let look = move |process: &P, now: Time| _ = answer.send(look(process, now));
-        self.order(Order::Inspect(Box::new(look))).await?;
-        seen.await.map_err(|_| Error::Stopped)
+        let (reply, answer) = oneshot::channel();
+        // The caller may be gone.
+        let inspect = move |process: &P, now: Time| _ = reply.send(inspect(process, now));
+        self.order(Order::Inspect(Box::new(inspect))).await?;
+        answer.await.map_err(|_| Error::Stopped)
     }
 }

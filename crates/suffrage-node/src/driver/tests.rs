@@ -1,4 +1,4 @@
-//! Tests of the driver: order, durability, timers, and what it does with what it cannot use.
+//! Tests of the driver: order of effects, durability, timers, unusable datagrams.
 
 use std::sync::{Arc, Mutex};
 
@@ -30,7 +30,7 @@ impl suffrage_core::Timer for Ring {
     }
 }
 
-/// Does one thing after the other when it is told to, and remembers what it is told.
+/// A process that executes a script and records its inputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Probe {
     started: Option<Start<u64>>,
@@ -104,7 +104,7 @@ impl Process for Probe {
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// A network that writes down what is sent, and says what it is told to.
+/// A network that records sent datagrams, and delivers the given ones.
 struct Tap {
     log: Log,
     incoming: tokio::sync::Mutex<mpsc::UnboundedReceiver<(NodeId, Vec<u8>)>>,
@@ -135,7 +135,7 @@ impl Transport for Tap {
     }
 }
 
-/// A disk that writes down what is done, and fails when it is told to.
+/// A disk that records its calls, and fails on request.
 struct Disk {
     log: Log,
     disk: MemoryDisk<u64>,
@@ -188,7 +188,7 @@ impl Bench {
         Bench { handle, clock, log, say, counters, disk }
     }
 
-    /// The process, once it has done all it was told to.
+    /// The process after it has handled all commands.
     async fn probe(&self) -> Probe {
         self.handle.inspect(|probe, _| probe.clone()).await.unwrap()
     }
@@ -209,7 +209,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn effects_happen_in_order_and_what_is_saved_is_saved_before_the_rest() {
+async fn effects_happen_in_order_and_a_save_precedes_later_effects() {
     let bench = Bench::new();
     bench.probe().await;
     assert_eq!(
@@ -233,7 +233,7 @@ async fn effects_happen_in_order_and_what_is_saved_is_saved_before_the_rest() {
 }
 
 #[tokio::test]
-async fn who_cannot_save_stops_there() {
+async fn a_process_that_cannot_save_stops() {
     let bench = Bench::with(MemoryDisk::default(), Some(7));
     bench.probe().await;
     bench.log();
@@ -248,7 +248,7 @@ async fn who_cannot_save_stops_there() {
 }
 
 #[tokio::test]
-async fn a_process_comes_back_with_what_it_saved() {
+async fn a_process_recovers_its_saved_state() {
     let bench = Bench::new();
     bench.handle.command(Command::Campaign).await.unwrap();
     assert_eq!(bench.probe().await.started, Some(Start::Fresh));
@@ -259,7 +259,7 @@ async fn a_process_comes_back_with_what_it_saved() {
 }
 
 #[tokio::test]
-async fn timers_ring_when_the_clock_says_so() {
+async fn timers_expire_by_the_clock() {
     let bench = Bench::new();
     let millis = |millis| Time::ZERO + Span::from_millis(millis);
     bench.handle.command(Command::Transfer(NodeId(5))).await.unwrap();
@@ -279,7 +279,7 @@ async fn timers_ring_when_the_clock_says_so() {
 }
 
 impl Handle<Probe> {
-    /// Commands come before timers, so it takes a moment until what is due has had its turn.
+    /// Commands come before timers: waits until the due timers are handled.
     async fn clone_after_waking(&self) -> Vec<(Time, u64)> {
         for _ in 0..20 {
             task::yield_now().await;
@@ -289,7 +289,7 @@ impl Handle<Probe> {
 }
 
 #[tokio::test]
-async fn what_it_cannot_use_is_dropped_and_counted() {
+async fn unusable_datagrams_are_dropped_and_counted() {
     let bench = Bench::new();
     bench.says(2, &Message::Say(1));
     bench.says(9, &Message::Say(2));
@@ -334,7 +334,7 @@ async fn the_group_and_its_ranks_can_change() {
 }
 
 #[tokio::test]
-async fn it_ends_with_its_handle_and_with_its_network() {
+async fn a_driver_ends_with_its_handle_or_its_network() {
     let bench = Bench::new();
     bench.probe().await;
     let Bench { handle, say, .. } = bench;
@@ -348,7 +348,7 @@ async fn it_ends_with_its_handle_and_with_its_network() {
 }
 
 #[tokio::test]
-async fn a_stranger_to_the_group_is_not_started() {
+async fn a_process_outside_the_group_is_not_started() {
     let network = suffrage_net::transport::memory::Network::new(1);
     let settings =
         Settings { roster: Roster::numbered(3), delay_bound: Span::UNIT, protocol: protocol(), seed: None };

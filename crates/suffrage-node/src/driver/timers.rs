@@ -4,15 +4,15 @@ use std::mem;
 
 use suffrage_core::{Time, Timer};
 
-/// Timers that are set. There are few, so that looking at all of them is quick.
+/// The timers that are set. There are few, so that a linear search is quick.
 #[derive(Debug)]
 pub(super) struct Timers<T> {
     pending: Vec<Option<Pending<T>>>,
-    /// How many have been set.
+    /// The number of timers ever set.
     set: u64,
 }
 
-/// Ordered by when it is due, and then by when it was set.
+/// A timer that is set. Timers are ordered by expiry, then by the time they were set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending<T> {
     due: Time,
@@ -38,7 +38,7 @@ impl<T: Timer> Timers<T> {
         self.pending.iter().flatten().map(|pending| pending.due).min()
     }
 
-    /// Those that are due at `now`, in their order.
+    /// The timers that have expired at `now`, in their order.
     pub(super) fn due(&self, now: Time) -> Vec<Pending<T>> {
         let mut due: Vec<_> =
             self.pending.iter().flatten().filter(|pending| pending.due <= now).copied().collect();
@@ -46,7 +46,7 @@ impl<T: Timer> Timers<T> {
         due
     }
 
-    /// Takes a timer that was due, unless it has been cancelled or set anew since.
+    /// Takes an expired timer, unless it has been cancelled or set again since.
     pub(super) fn take(&mut self, pending: Pending<T>) -> Option<T> {
         let place = &mut self.pending[pending.timer.index()];
         match place {
@@ -62,40 +62,40 @@ mod tests {
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     enum Alarm {
-        Tea(u8),
-        Bread,
+        Retry(u8),
+        Expiry,
     }
 
-    suffrage_core::timer_indices!(Alarm { Tea, Bread });
+    suffrage_core::timer_indices!(Alarm { Retry, Expiry });
 
     fn at(nanos: u64) -> Time {
         Time::from_nanos(nanos)
     }
 
     #[test]
-    fn they_ring_in_order_and_once() {
+    fn timers_expire_in_order_and_once() {
         let mut timers = Timers::new();
         assert_eq!(timers.next_due(), None);
-        timers.set(Alarm::Bread, at(5));
-        timers.set(Alarm::Tea(1), at(5));
+        timers.set(Alarm::Expiry, at(5));
+        timers.set(Alarm::Retry(1), at(5));
         assert_eq!(timers.next_due(), Some(at(5)));
         assert!(timers.due(at(4)).is_empty());
         let due = timers.due(at(9));
-        assert_eq!(timers.take(due[0]), Some(Alarm::Bread));
-        assert_eq!(timers.take(due[1]), Some(Alarm::Tea(1)));
+        assert_eq!(timers.take(due[0]), Some(Alarm::Expiry));
+        assert_eq!(timers.take(due[1]), Some(Alarm::Retry(1)));
         assert_eq!(timers.take(due[0]), None);
         assert_eq!(timers.next_due(), None);
     }
 
     #[test]
-    fn one_that_is_set_anew_or_cancelled_is_stale() {
+    fn a_timer_that_is_set_again_or_cancelled_is_stale() {
         let mut timers = Timers::new();
-        timers.set(Alarm::Tea(1), at(1));
-        timers.set(Alarm::Bread, at(1));
+        timers.set(Alarm::Retry(1), at(1));
+        timers.set(Alarm::Expiry, at(1));
         let due = timers.due(at(1));
-        timers.set(Alarm::Tea(2), at(1));
-        timers.cancel(Alarm::Bread);
+        timers.set(Alarm::Retry(2), at(1));
+        timers.cancel(Alarm::Expiry);
         assert!(due.into_iter().all(|pending| timers.take(pending).is_none()));
-        assert_eq!(timers.take(timers.due(at(1))[0]), Some(Alarm::Tea(2)));
+        assert_eq!(timers.take(timers.due(at(1))[0]), Some(Alarm::Retry(2)));
     }
 }

@@ -1,38 +1,42 @@
-//! What a node has counted and remembered of its elections: derived from what its engine announces, and no part of
-//! the engine's state.
+//! The counters and the history of a node: derived from the announcements of its engine, and no part of the engine's
+//! state.
+
+use std::time::Duration;
 
 use suffrage_core::{NodeId, Span, Time};
-use suffrage_lease::{Body, Message, Name};
+use suffrage_lease::{Body, ElectionName, Message};
 
 use super::output::Event;
-use super::status::{ElectionCounters, History, Record};
+use super::report::duration;
+use super::status::{Change, ElectionCounters, History, Leader, VoterContact};
 
-/// What a node has counted and remembered.
+/// The counters and the history of a node.
 #[derive(Debug)]
 pub(super) struct Journal {
     me: NodeId,
     voters: Vec<NodeId>,
-    /// When each voter last answered.
-    heard: Vec<Option<Time>>,
+    /// The time of the last reply of each voter.
+    replied: Vec<Option<Time>>,
     pub(super) history: History,
     pub(super) counters: ElectionCounters,
 }
 
-/// What is remembered of one election that the node takes part in.
-#[derive(Clone, Copy, Debug)]
+/// The notes on one election that the node takes part in.
+#[derive(Clone, Debug)]
 pub(super) struct Notes {
-    pub(super) name: Name,
-    /// How long a lease is valid by its holder's clock, from the question on.
+    pub(super) election: ElectionName,
+    /// The validity of a lease by its holder's clock, from the request on.
     pub(super) validity: Span,
-    /// Since when what the node knows of the leader has been so.
+    /// The time at which the known leader last changed.
     pub(super) since: Time,
-    /// Since when it has known of no leader, having known one and stood all the while.
+    /// The time at which the last leader was lost. None if a leader is known, or if the node was not a candidate all
+    /// the time since.
     pub(super) leaderless_since: Option<Time>,
 }
 
 impl Notes {
-    pub(super) fn new(name: Name, validity: Span, now: Time) -> Notes {
-        Notes { name, validity, since: now, leaderless_since: None }
+    pub(super) fn new(election: ElectionName, validity: Span, now: Time) -> Notes {
+        Notes { election, validity, since: now, leaderless_since: None }
     }
 }
 
@@ -41,72 +45,75 @@ impl Journal {
         Journal {
             me,
             voters: voters.to_vec(),
-            heard: vec![None; voters.len()],
+            replied: vec![None; voters.len()],
             history: History::new(history),
             counters: ElectionCounters::default(),
         }
     }
 
-    /// Messages have come from a peer. A voter that asks is there, but may be silent, or have lost its vote: only
-    /// answers tell that it votes.
-    pub(super) fn hear(&mut self, now: Time, from: NodeId, messages: &[Message]) {
-        self.counters.messages += messages.len() as u64;
+    /// Counts messages of a peer. Only replies show that a voter votes: a voter that is silent after a restart, or
+    /// that has lost its saved state, still sends requests.
+    pub(super) fn on_messages(&mut self, now: Time, from: NodeId, messages: &[Message]) {
+        self.counters.messages_received += messages.len() as u64;
         if messages.iter().any(|message| matches!(message.body, Body::Reply(_)))
-            && let Some(place) = self.voters.iter().position(|&voter| voter == from)
+            && let Some(index) = self.voters.iter().position(|&voter| voter == from)
         {
-            self.heard[place] = Some(now);
+            self.replied[index] = Some(now);
         }
     }
 
-    /// How long ago each voter was heard, if ever. The node hears itself if it votes at present.
-    pub(super) fn heard(&self, now: Time, own_votes: bool) -> Vec<(NodeId, Option<Span>)> {
-        let heard = |(&voter, heard): (&NodeId, &Option<Time>)| match voter == self.me {
-            true => (voter, own_votes.then_some(Span::ZERO)),
-            false => (voter, heard.map(|heard| now.since(heard))),
+    /// The last reply of each voter. The node itself counts as replying now if it votes at present.
+    pub(super) fn contacts(&self, now: Time, own_votes: bool) -> Vec<VoterContact> {
+        let contact = |(&voter, replied): (&NodeId, &Option<Time>)| {
+            let reply_age = match voter == self.me {
+                true => own_votes.then_some(Duration::ZERO),
+                false => replied.map(|at| duration(now.since(at))),
+            };
+            VoterContact { voter, reply_age }
         };
-        self.voters.iter().zip(&self.heard).map(heard).collect()
+        self.voters.iter().zip(&self.replied).map(contact).collect()
     }
 
-    /// Takes note of what has become of an election in which the node stands, or does not.
-    pub(super) fn record(&mut self, notes: &mut Notes, at: Time, event: Event, stands: bool) {
-        // How long a majority took to answer: the lease counts from the question.
-        let took = |valid_until: Time| (at + notes.validity).since(valid_until);
+    /// Records an event of an election in which the node is a candidate or is not.
+    pub(super) fn record(&mut self, notes: &mut Notes, at: Time, event: Event, candidate: bool) {
         let leader = match event {
             Event::Led { token, .. } => {
-                self.counters.led += 1;
-                Some((self.me, token))
+                self.counters.leaderships_started += 1;
+                Some(Leader { node: self.me, token })
             }
             Event::Renewed { valid_until } => {
-                self.counters.renewed += 1;
-                return self.counters.renewals.add(took(valid_until));
+                self.counters.renewals += 1;
+                // A lease is valid from the request on, so that its end tells when the request was sent.
+                let took = (at + notes.validity).since(valid_until);
+                return self.counters.renewal_seconds.record(duration(took));
             }
             Event::Follows { leader, token } => {
-                self.counters.followed += 1;
-                Some((leader, token))
+                self.counters.leaders_followed += 1;
+                Some(Leader { node: leader, token })
             }
             Event::Lost => {
-                self.counters.lost += 1;
+                self.counters.leaderships_ended += 1;
                 None
             }
             Event::Nobody => None,
         };
         notes.since = at;
         if leader.is_none() {
-            // Where nobody asks to lead, nobody has to.
-            if stands {
+            // Without a candidate, the lack of a leader is no failover.
+            if candidate {
                 notes.leaderless_since.get_or_insert(at);
             }
         } else if let Some(lost) = notes.leaderless_since.take() {
-            self.counters.failovers.add(at.since(lost));
+            self.counters.failover_seconds.record(duration(at.since(lost)));
         }
-        self.history.add(Record { name: notes.name, at, leader });
+        self.history.add(Change { election: notes.election.clone(), at, leader });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use suffrage_lease::{Ask, Reply, Request, Token};
+    use suffrage_lease::{Ask, Name, Reply, Request, Token};
 
     fn at(millis: u64) -> Time {
         Time::ZERO + Span::from_millis(millis)
@@ -116,42 +123,45 @@ mod tests {
         Journal::new(NodeId(1), &[1, 2, 3].map(NodeId), 10)
     }
 
-    /// One that is silent after a restart asks, too.
+    /// A voter that is silent after a restart sends requests, too.
     #[test]
-    fn a_voter_is_heard_by_its_answers_and_not_by_its_questions() {
+    fn only_replies_count_as_contact_with_a_voter() {
         let (mut journal, name) = (journal(), Name::of("x"));
         let ask = Message { name, body: Body::Ask(Ask::Watch { request: Request(9) }) };
         let claim = Message { name, body: Body::Claim { attribute: 0 } };
-        journal.hear(at(0), NodeId(2), &[ask, claim]);
-        assert_eq!(journal.heard(at(1), true)[1..], [(NodeId(2), None), (NodeId(3), None)]);
+        let ages = |journal: &Journal, now, own| -> Vec<Option<Duration>> {
+            journal.contacts(now, own).iter().map(|contact| contact.reply_age).collect()
+        };
+        journal.on_messages(at(0), NodeId(2), &[ask, claim]);
+        assert_eq!(ages(&journal, at(1), true)[1..], [None, None]);
         let reply = Message { name, body: Body::Reply(Reply::Promised { request: Request(9) }) };
-        journal.hear(at(1), NodeId(2), &[reply, ask]);
-        let two = Some(Span::from_millis(2));
-        assert_eq!(
-            journal.heard(at(3), true),
-            [(NodeId(1), Some(Span::ZERO)), (NodeId(2), two), (NodeId(3), None)]
-        );
-        assert_eq!(journal.heard(at(3), false)[0], (NodeId(1), None));
-        assert_eq!(journal.counters.messages, 4);
+        journal.on_messages(at(1), NodeId(2), &[reply, ask]);
+        let two = Some(Duration::from_millis(2));
+        assert_eq!(ages(&journal, at(3), true), [Some(Duration::ZERO), two, None]);
+        assert_eq!(ages(&journal, at(3), false)[0], None);
+        assert_eq!(journal.counters.messages_received, 4);
     }
 
     #[test]
     fn a_failover_lasts_from_the_loss_of_one_leader_to_the_next() {
         let mut journal = journal();
-        let mut notes = Notes::new(Name::of("x"), Span::from_millis(100), at(0));
+        let election = ElectionName::new("x").unwrap();
+        let mut notes = Notes::new(election.clone(), Span::from_millis(100), at(0));
         let follows = Event::Follows { leader: NodeId(2), token: Token::after(1) };
         journal.record(&mut notes, at(10), follows, true);
         journal.record(&mut notes, at(20), Event::Nobody, true);
         journal.record(&mut notes, at(25), Event::Nobody, true);
         let led = Event::Led { token: Token::after(2), valid_until: at(130) };
         journal.record(&mut notes, at(35), led, true);
-        assert_eq!(journal.counters.failovers.sum(), Span::from_millis(15));
+        assert_eq!(journal.counters.failover_seconds.sum(), Duration::from_millis(15));
         journal.record(&mut notes, at(70), Event::Renewed { valid_until: at(168) }, true);
-        assert_eq!(journal.counters.renewals.sum(), Span::from_millis(2), "asked at 68");
+        assert_eq!(journal.counters.renewal_seconds.sum(), Duration::from_millis(2), "requested at 68");
         journal.record(&mut notes, at(80), Event::Lost, false);
         journal.record(&mut notes, at(90), follows, false);
-        assert_eq!(journal.counters.failovers.count(), 1, "it did not stand");
-        assert_eq!((journal.counters.led, journal.counters.lost, journal.counters.followed), (1, 1, 2));
-        assert_eq!(journal.history.of(Name::of("x")).count(), 6);
+        let counters = &journal.counters;
+        assert_eq!(counters.failover_seconds.count(), 1, "the node was no candidate");
+        let changes = (counters.leaderships_started, counters.leaderships_ended, counters.leaders_followed);
+        assert_eq!(changes, (1, 1, 2));
+        assert_eq!(journal.history.entries(at(90), Some(election.hash())).len(), 6);
     }
 }

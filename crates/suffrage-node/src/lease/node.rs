@@ -1,14 +1,15 @@
-//! An engine with a network, a clock and a disk: one task, and handles to it.
+//! A node: an engine with a network, a clock and a disk. One task runs the engine; handles send it commands.
 
 mod sessions;
 mod task;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use suffrage_core::{NodeId, Span, Time};
+use suffrage_core::{NodeId, Time};
 use suffrage_lease::sessions::{SessionConfig, SessionEngine};
-use suffrage_lease::{Action, CandidateConfig, ElectionName, JoinError, Lease, Name, Saved, Token};
+use suffrage_lease::{Action, CandidateConfig, ElectionName, JoinError, Lease, Name, Saved};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
@@ -18,24 +19,25 @@ use super::node_clock::NodeClock;
 use super::output::Output;
 use super::participation::{Belief, Participation};
 use super::settings::Settings;
-use super::status::{ElectionCounters, Record, Status, VoterStatus};
+use super::status::{ElectionCounters, HistoryEntry, Leader, Status, VoterContact, VoterStatus};
 use crate::clock::Clock;
 use crate::storage::Storage;
 use suffrage_net::Transport;
 
 use crate::Error;
 
-/// How a node is.
+/// The state of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NodeState {
-    /// It runs.
+    /// The node runs.
     #[default]
     Running,
-    /// It stands still, for this reason: it cannot save what a voter must not forget. It retries every second.
+    /// The node is suspended, because it cannot save its state. It retries every second. The text names the failure.
     StorageFailing(String),
-    /// It has stopped.
+    /// The node has stopped.
     Stopped {
-        /// Why; none if it was told to.
+        /// The failure that stopped the node. None if the node was asked to stop.
         cause: Option<String>,
     },
 }
@@ -46,7 +48,7 @@ impl NodeState {
         matches!(self, NodeState::Stopped { .. })
     }
 
-    /// Why the node stands still, if it does.
+    /// The failure to save that suspends the node, if there is one.
     pub fn storage_failure(&self) -> Option<&str> {
         match self {
             NodeState::StorageFailing(reason) => Some(reason),
@@ -55,45 +57,46 @@ impl NodeState {
     }
 }
 
-/// What a node counts and measures.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The metrics of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NodeMetrics {
-    /// What it has counted.
+    /// The counters over all elections.
     pub counters: ElectionCounters,
-    /// How many elections it takes part in.
+    /// The number of elections that the node takes part in.
     pub elections: usize,
-    /// How long ago each voter was heard, if ever; itself just now, if it votes at present.
-    pub heard: Vec<(NodeId, Option<Span>)>,
-    /// How it is as a voter.
+    /// The last reply of each voter of the cluster.
+    pub voters: Vec<VoterContact>,
+    /// The state of the node as a voter, if it is one.
     pub voter: Option<VoterStatus>,
-    /// How long voters have lately taken to answer.
-    pub round_trip: Span,
-    /// How many messages it has sent.
+    /// The smoothed time that voters take to answer.
+    pub round_trip: Duration,
+    /// The number of messages sent.
     pub messages_sent: u64,
 }
 
-/// A change of leaders that a node has learned of.
+/// A change of leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderChange {
-    /// Of which election.
+    /// The election.
     pub election: ElectionName,
-    /// Who leads, and with which token; none if nobody does.
-    pub leader: Option<(NodeId, Token)>,
+    /// The leader since then. None if no leader is known.
+    pub leader: Option<Leader>,
 }
 
-/// What the handles ask of the task about one election.
+/// A command of a handle about one election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ElectionCommand {
-    /// To be done by the engine.
+    /// An action of the engine.
     Act(Action),
     /// A participation has ended.
-    Leave { stands: bool },
+    Leave { candidate: bool },
 }
 
-/// What the handles ask of the task.
+/// A command of a handle.
 enum Command {
-    /// The answer is the participation itself: if nobody waits for it any more, it is dropped, and the node leaves
-    /// again.
+    /// The reply is the participation itself. If the caller is gone, the participation is dropped, and the node leaves
+    /// the election.
     Join {
         node: WeakNode,
         election: ElectionName,
@@ -111,7 +114,7 @@ enum Command {
         reply: oneshot::Sender<Option<Lease>>,
     },
     Session(SessionCommand),
-    /// Wants to be told of every change of leaders.
+    /// Subscribes to changes of leaders.
     Changes {
         sender: mpsc::UnboundedSender<LeaderChange>,
     },
@@ -124,7 +127,7 @@ enum Command {
     },
     History {
         name: Option<Name>,
-        reply: oneshot::Sender<Vec<Record>>,
+        reply: oneshot::Sender<Vec<HistoryEntry>>,
     },
     Metrics {
         reply: oneshot::Sender<NodeMetrics>,
@@ -134,21 +137,22 @@ enum Command {
 
 type Joined = (Name, watch::Receiver<Belief>);
 
-/// A node that runs. Clones are the same node; when all of them and all its participations are gone, it stops.
+/// A handle to a running node. Clones share the node. The node stops when all handles and all participations are
+/// dropped.
 #[derive(Clone, Debug)]
 pub struct Node {
     commands: mpsc::UnboundedSender<Command>,
     shared: Arc<Shared>,
 }
 
-/// The same, which does not keep it running: what waits in its own queue must not.
+/// A handle that does not keep the node running: for commands in the node's own queue.
 struct WeakNode {
     commands: mpsc::WeakUnboundedSender<Command>,
     shared: Weak<Shared>,
 }
 
 impl WeakNode {
-    /// None if nobody has the node any more.
+    /// None if all handles are dropped.
     fn upgrade(&self) -> Option<Node> {
         Some(Node { commands: self.commands.upgrade()?, shared: self.shared.upgrade()? })
     }
@@ -161,18 +165,18 @@ struct Shared {
     clock: NodeClock,
     state: watch::Receiver<NodeState>,
     stop: watch::Sender<bool>,
-    /// In nanoseconds of its clock.
+    /// The time of the last turn, in nanoseconds of the node's clock.
     turned: Arc<AtomicU64>,
     /// The number of the next request of a client.
     requests: AtomicU64,
-    /// Whether no client is to lead any more.
+    /// Whether no session may begin to lead any more.
     sessions_stop: AtomicBool,
     task: AbortHandle,
 }
 
 impl Node {
-    /// Starts a node, in the tokio runtime this is called in. One that does not vote saves nothing: it does
-    /// with a [`MemoryDisk`](crate::storage::MemoryDisk).
+    /// Starts a node in the current tokio runtime. A node that does not vote saves nothing: a
+    /// [`MemoryDisk`](crate::storage::MemoryDisk) is enough for it.
     pub fn start(
         transport: impl Transport,
         clock: impl Clock,
@@ -207,38 +211,37 @@ impl Node {
         Ok(Node { commands, shared: Arc::new(shared) })
     }
 
-    /// Who it is.
+    /// The id of the node.
     pub fn id(&self) -> NodeId {
         self.shared.me
     }
 
-    /// Its clock.
+    /// The clock of the node.
     pub fn clock(&self) -> &NodeClock {
         &self.shared.clock
     }
 
-    /// What is set.
+    /// The settings of the node.
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
     }
 
-    /// When it last came round to everything it has to do. It does every second: if that is long ago, it is
-    /// stuck, as is whatever it leads.
+    /// The time of the last turn of the node's task. A task that is not stuck has a turn at least every second.
     pub fn last_turn(&self) -> Time {
         Time::from_nanos(self.shared.turned.load(Ordering::Relaxed))
     }
 
-    /// How it is, now and whenever that changes.
+    /// The state of the node and its changes.
     pub fn state(&self) -> watch::Receiver<NodeState> {
         self.shared.state.clone()
     }
 
-    /// Takes part in an election, and may stand in it. A node has one such participation in each.
+    /// Joins an election as a possible candidate. A node has at most one such participation in each election.
     pub async fn join(&self, name: &str, config: CandidateConfig) -> Result<Participation, Error> {
         self.take_part(name, Some(config)).await
     }
 
-    /// Follows who leads an election. A node may have any number of such participations.
+    /// Joins an election as an observer. A node may have any number of such participations.
     pub async fn observe(&self, name: &str) -> Result<Participation, Error> {
         self.take_part(name, None).await
     }
@@ -252,13 +255,13 @@ impl Node {
         Ok(self.ask(|reply| Command::Join { node, election, config, reply }).await??)
     }
 
-    /// Hands an election over, and lets others go first for the length of a lease. False if this node takes no
-    /// part in it.
+    /// Releases the lease of an election and yields to other candidates for the length of a lease. False if this node
+    /// takes no part in the election.
     pub async fn resign(&self, name: &str) -> Result<bool, Error> {
         self.request(name, Action::Resign).await
     }
 
-    /// Hands an election over to another node. False if this one takes no part in it.
+    /// Hands an election over to another node. False if this node takes no part in the election.
     pub async fn transfer(&self, name: &str, to: NodeId) -> Result<bool, Error> {
         self.request(name, Action::Transfer(to)).await
     }
@@ -272,37 +275,37 @@ impl Node {
         self.ask(|reply| Command::Pin { name, reply }).await
     }
 
-    /// What it knows of an election that it takes part in, and why it does not lead it.
+    /// The status of an election. None if the node takes no part in it.
     pub async fn status(&self, name: &str) -> Result<Option<Status>, Error> {
         let name = Name::of(name);
         self.ask(|reply| Command::Status { name, reply }).await
     }
 
-    /// All the elections it takes part in.
+    /// The status of every election that the node takes part in.
     pub async fn elections(&self) -> Result<Vec<Status>, Error> {
         self.ask(|reply| Command::Elections { reply }).await
     }
 
-    /// The changes of leaders that it learned of, the oldest first: of one election, or of all.
-    pub async fn history(&self, name: Option<&str>) -> Result<Vec<Record>, Error> {
+    /// The history of one election, or of all, the oldest entry first.
+    pub async fn history(&self, name: Option<&str>) -> Result<Vec<HistoryEntry>, Error> {
         let name = name.map(Name::of);
         self.ask(|reply| Command::History { name, reply }).await
     }
 
-    /// Every change of leaders that the node learns of from now on. Whoever called this before is told no more.
+    /// Subscribes to changes of leaders. A later subscription replaces an earlier one.
     pub fn leader_changes(&self) -> mpsc::UnboundedReceiver<LeaderChange> {
         let (sender, receiver) = mpsc::unbounded_channel();
-        // If the task is gone, nothing changes any more.
+        // The receiver is closed if the task is gone.
         _ = self.commands.send(Command::Changes { sender });
         receiver
     }
 
-    /// What it has counted and measured.
+    /// The metrics of the node.
     pub async fn metrics(&self) -> Result<NodeMetrics, Error> {
         self.ask(|reply| Command::Metrics { reply }).await
     }
 
-    /// Hands over whatever it leads, and stops.
+    /// Releases all leases of the node and stops it.
     pub async fn stop(&self) {
         _ = self.commands.send(Command::Stop);
         _ = self.shared.stop.send(true);
@@ -310,13 +313,13 @@ impl Node {
         _ = self.state().wait_for(NodeState::is_stopped).await;
     }
 
-    /// Stops at once, as a crash would: what it leads is nobody's until the leases are over.
+    /// Stops the node at once, as a crash would. Its leases run until they expire.
     pub fn abort(&self) {
         self.shared.task.abort();
     }
 
     pub(super) fn tell(&self, name: Name, command: ElectionCommand) {
-        // If the task is gone, so is what it would have done.
+        // The participation ends with the task.
         _ = self.commands.send(Command::Do { name, command, reply: None });
     }
 

@@ -1,4 +1,4 @@
-//! A node's clock for whoever has a handle to the node, whichever kind of clock it is.
+//! The clock of a node behind its handles, without its type.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use suffrage_core::Time;
 
 use crate::clock::Clock;
 
-/// A node's clock.
+/// The clock of a node.
 #[derive(Clone)]
 pub struct NodeClock(Arc<dyn Fn() -> Time + Send + Sync>);
 
@@ -20,12 +20,12 @@ impl NodeClock {
         NodeClock(Arc::new(move || clock.now()))
     }
 
-    /// What it shows.
+    /// The time.
     pub fn now(&self) -> Time {
         (self.0)()
     }
 
-    /// Waits until it shows at least this.
+    /// Waits until this time.
     pub async fn sleep_until(&self, time: Time) {
         loop {
             let left = time.since(self.now());

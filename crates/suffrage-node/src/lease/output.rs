@@ -5,45 +5,44 @@ use suffrage_lease::sessions::SessionEngine;
 use suffrage_lease::{Message, Saved, Timer, Token};
 use suffrage_net::codec::{Outbox, Protocol};
 
-/// What has become of one election, as far as this node knows.
+/// An event of one election, as this node knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// This node leads: for the first time, or on with a greater token. Until when by its own clock.
+    /// This node leads, or continues to lead with a greater token, until this time of its clock.
     Led { token: Token, valid_until: Time },
-    /// This node leads for longer, with the same token.
+    /// This node renewed its lease with the same token.
     Renewed { valid_until: Time },
-    /// This node led, and does not any more.
+    /// This node has lost or released the lease.
     Lost,
     /// Another node leads.
     Follows { leader: NodeId, token: Token },
-    /// Nobody leads that this node knows of.
+    /// This node knows no leader.
     Nobody,
 }
 
-/// An event, with the election it is about.
+/// An event and its election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ElectionEvent {
     pub(super) index: usize,
-    /// Which participation under this index: indices are used again.
+    /// The number of the participation under this index. Indices are reused.
     pub(super) epoch: u64,
-    /// When, by the node's clock.
+    /// The time of the event by the node's clock.
     pub(super) at: Time,
     pub(super) event: Event,
 }
 
-/// The effects of an engine, gathered over a turn: to be carried out in the order of the fields.
+/// The effects of an engine, gathered over a turn. They are carried out in the order of the fields.
 #[derive(Debug)]
 pub(super) struct Output {
-    /// To be on the disk before anything else here is done. Of several, the last counts.
+    /// The state to save before any other effect. A later state replaces an earlier one.
     pub(super) save: Option<Saved>,
-    /// To be told to whoever is concerned, in order. A holder that has ceased to lead must know before anybody else
-    /// hears of it.
+    /// The events to publish, in order. A leader that loses its lease must know before any peer does.
     pub(super) events: Vec<ElectionEvent>,
-    /// To be sent.
+    /// The messages to send.
     pub(super) mail: Outbox,
-    /// When the engine's timer runs out.
+    /// The time at which the engine's timer expires.
     pub(super) due: Option<Time>,
-    /// How often each index was given up.
+    /// The number of ended participations under each index.
     epochs: Vec<u64>,
     rng: Rng,
 }
@@ -56,23 +55,23 @@ pub(super) const PROTOCOL: &str = "quorum-lease";
 const SHORTEST_DATAGRAM: usize = 5 + 1 + 16 + 2 + 5 * 10;
 
 impl Output {
-    /// Nothing to be done yet; datagrams of this length at most, but no shorter than one message.
+    /// An output without effects. Datagrams have at most this many bytes, but at least room for one message.
     pub(super) fn new(datagram: usize, seed: u64) -> Output {
         let mail = Outbox::new(Protocol::named(PROTOCOL), datagram.max(SHORTEST_DATAGRAM));
         Output { save: None, events: Vec::new(), mail, due: None, epochs: Vec::new(), rng: Rng::new(seed) }
     }
 
-    /// Whether there is nothing to be done.
+    /// Whether there are no effects.
     pub(super) fn is_empty(&self) -> bool {
         self.save.is_none() && self.mail.is_empty() && self.events.is_empty()
     }
 
-    /// Which participation under this index counts.
+    /// The number of the current participation under this index.
     pub(super) fn epoch(&self, index: usize) -> u64 {
         self.epochs.get(index).copied().unwrap_or(0)
     }
 
-    /// The participation under this index is over: what is still to be told of it concerns nobody any more.
+    /// Ends the participation under this index: its unpublished events become void.
     pub(super) fn end_epoch(&mut self, index: usize) {
         if self.epochs.len() <= index {
             self.epochs.resize(index + 1, 0);
@@ -94,13 +93,13 @@ impl Turn<'_> {
         self.out.events.push(ElectionEvent { index, epoch, at: self.now, event });
     }
 
-    /// The end of the lease that was said last, if it was of this election.
+    /// Takes back the last event if it is a renewal of this election, and returns the end of the lease.
     fn take_end(&mut self, index: usize) -> Time {
         let last =
             self.out.events.pop_if(|last| last.index == index && matches!(last.event, Event::Renewed { .. }));
         match last.map(|last| last.event) {
             Some(Event::Renewed { valid_until }) => valid_until,
-            // An engine says until when it leads before it says that it does.
+            // An engine calls `lead_until` before it announces that it leads.
             _ => Time::ZERO,
         }
     }
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_of_a_lease_is_news_only_without_an_announcement() {
+    fn the_end_of_a_lease_is_an_event_only_without_an_announcement() {
         let mut out = Output::new(1_200, 1);
         let mut turn = Turn { me: NodeId(1), now: Time::ZERO, out: &mut out };
         let end = Time::from_nanos(7);

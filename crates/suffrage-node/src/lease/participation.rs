@@ -1,4 +1,4 @@
-//! A node's part in one election, as seen from outside the task that runs the engine.
+//! The participation of a node in one election: a handle outside the task that runs the engine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,13 +8,14 @@ use suffrage_lease::{Action, Lease, Name, Token};
 use tokio::sync::watch;
 
 use super::node::{ElectionCommand, Node};
+use super::status::Leader;
 use crate::Error;
 
-/// A lease that this node holds without interruption, renewed or not. It turns invalid by itself: readers compare it
-/// with the clock.
+/// A lease that this node holds without interruption. It turns invalid by itself: readers compare its end with the
+/// clock.
 #[derive(Debug)]
 pub struct HeldLease {
-    /// Nanoseconds of the node's clock; zero once the lease is over for good.
+    /// Nanoseconds of the node's clock. Zero after the lease was ended.
     valid_until: AtomicU64,
     token: AtomicU64,
 }
@@ -25,53 +26,53 @@ impl HeldLease {
         HeldLease { valid_until, token }
     }
 
-    /// What has ended stays so: a late renewal does not revive it.
+    /// Extends the lease. A lease that was ended stays ended: a late renewal does not revive it.
     pub(super) fn renew(&self, valid_until: Time) {
         let later = |now: u64| (now != 0).then_some(valid_until.as_nanos());
         _ = self.valid_until.fetch_update(Ordering::AcqRel, Ordering::Acquire, later);
     }
 
-    /// The node leads on with a greater token. Readers see the token before the longer validity.
-    pub(super) fn lead_on(&self, token: Token, valid_until: Time) {
+    /// Extends the lease with a greater token. Readers see the token before the longer validity.
+    pub(super) fn renew_with_token(&self, token: Token, valid_until: Time) {
         self.token.store(token.number(), Ordering::Release);
         self.renew(valid_until);
     }
 
-    /// Ends the lease for good. To be called before anybody is told to hand over.
+    /// Ends the lease. Must be called before the node is told to hand over.
     pub fn end(&self) {
         self.valid_until.store(0, Ordering::Release);
     }
 
-    /// Until when this node leads, unless it renews: by its own clock. [`Time::ZERO`] once it has ceased to.
+    /// The end of the lease by the node's clock, unless it is renewed. [`Time::ZERO`] after it was ended.
     pub fn valid_until(&self) -> Time {
         Time::from_nanos(self.valid_until.load(Ordering::Acquire))
     }
 
-    /// The fencing token: it may grow while the node leads on.
+    /// The fencing token. It may grow while the lease is held.
     pub fn token(&self) -> Token {
         Token::after(self.token.load(Ordering::Acquire).saturating_sub(1))
     }
 }
 
-/// What a node believes of one election.
+/// The belief of a node about one election.
 #[derive(Clone, Debug)]
 pub struct Belief {
-    /// Who leads, and with which token.
-    pub leader: Option<(NodeId, Token)>,
-    /// Since when it believes so, by its own clock.
+    /// The leader, if one is known.
+    pub leader: Option<Leader>,
+    /// The time of the last change of `leader`, by the node's clock.
     pub since: Time,
-    /// The lease, if the node leads itself.
+    /// The lease, if the node itself leads.
     pub held: Option<Arc<HeldLease>>,
 }
 
-/// A node's part in one election. The node takes part until this is dropped.
+/// The participation of a node in one election. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Participation {
     pub(super) node: Node,
     pub(super) name: Name,
     pub(super) belief: watch::Receiver<Belief>,
-    /// Whether it may stand, or only observes.
-    pub(super) stands: bool,
+    /// False for an observer.
+    pub(super) candidate: bool,
 }
 
 impl Participation {
@@ -80,55 +81,55 @@ impl Participation {
         &self.node
     }
 
-    /// Which election.
+    /// The hash of the election's name.
     pub fn name(&self) -> Name {
         self.name
     }
 
-    /// What the node believes, now and whenever that changes.
+    /// The belief of the node and its changes.
     pub fn belief(&self) -> watch::Receiver<Belief> {
         self.belief.clone()
     }
 
-    /// Asks to lead, until the node has led and does not any more, or [`withdraw`](Participation::withdraw) is called.
-    /// Nothing changes if it asks already.
+    /// Makes the node a candidate, until it has led and lost the lease or [`withdraw`](Participation::withdraw) is
+    /// called. Idempotent.
     pub fn campaign(&self) {
         self.tell(Action::Stand { once: true });
     }
 
-    /// Asks to lead no longer. If it led, it hands over.
+    /// Ends the candidacy. If the node leads, it hands over.
     pub fn withdraw(&self) {
         self.tell(Action::Withdraw);
     }
 
-    /// Hands over to another; if that one does not take over, to whoever is next.
+    /// Hands over to another node. If that node does not take the lease, the next candidate gets it.
     pub fn transfer(&self, to: NodeId) {
         self.tell(Action::Transfer(to));
     }
 
-    /// Says whether the application that would lead is healthy: if not, the node hands over, and does not stand.
+    /// Reports the health of the application. While it is unhealthy, the node does not lead or campaign.
     pub fn set_healthy(&self, healthy: bool) {
         self.tell(Action::Health(healthy));
     }
 
-    /// Says how good a leader this node would be.
+    /// Sets the rank of the node as a candidate. A greater rank is better.
     pub fn set_attribute(&self, attribute: Attribute) {
         self.tell(Action::Rank(attribute));
     }
 
-    /// Makes sure that no claim of a better candidate makes the node hand over the lease that it holds at this moment,
-    /// and tells which that is. The lease stays pinned until it is released or [unpinned](Participation::unpin).
+    /// Pins the lease that the node holds, and returns it. The node does not hand a pinned lease over to a candidate of
+    /// greater rank. The lease stays pinned until it is released or [unpinned](Participation::unpin).
     pub async fn pin(&self) -> Result<Option<Lease>, Error> {
-        if self.stands { self.node.pin(self.name).await } else { Ok(None) }
+        if self.candidate { self.node.pin(self.name).await } else { Ok(None) }
     }
 
-    /// Lets claims of better candidates make the node hand over again.
+    /// Unpins the lease: the node hands over to candidates of greater rank again.
     pub fn unpin(&self) {
         self.tell(Action::Pin(false));
     }
 
     fn tell(&self, action: Action) {
-        if self.stands {
+        if self.candidate {
             self.node.tell(self.name, ElectionCommand::Act(action));
         }
     }
@@ -136,7 +137,7 @@ impl Participation {
 
 impl Drop for Participation {
     fn drop(&mut self) {
-        self.node.tell(self.name, ElectionCommand::Leave { stands: self.stands });
+        self.node.tell(self.name, ElectionCommand::Leave { candidate: self.candidate });
     }
 }
 
@@ -145,16 +146,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_ended_stays_so_whoever_is_late_to_say_otherwise() {
+    fn a_late_renewal_does_not_revive_a_lease_that_was_ended() {
         let (first, second) = (Token::after(6), Token::after(7));
         let held = HeldLease::new(first, Time::from_nanos(10));
         held.renew(Time::from_nanos(20));
         assert_eq!((held.valid_until(), held.token()), (Time::from_nanos(20), first));
-        held.lead_on(second, Time::from_nanos(30));
+        held.renew_with_token(second, Time::from_nanos(30));
         assert_eq!((held.valid_until(), held.token()), (Time::from_nanos(30), second));
         held.end();
         held.renew(Time::from_nanos(40));
-        held.lead_on(Token::after(8), Time::from_nanos(50));
+        held.renew_with_token(Token::after(8), Time::from_nanos(50));
         assert_eq!(held.valid_until(), Time::ZERO);
     }
 }

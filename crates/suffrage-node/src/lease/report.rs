@@ -1,12 +1,19 @@
-//! What a node can tell of its elections: who leads, and why not this node.
+//! The reports of a node, from the state of its engine and its journal.
 
-use suffrage_core::{NodeId, Span, Time};
+use std::time::Duration;
+
+use suffrage_core::{Span, Time};
 use suffrage_lease::{ElectionState, Engine, Stage};
 
 use super::journal::{Journal, Notes};
-use super::status::{Status, VoterStatus, Why};
+use super::status::{Leader, Status, VoterContact, VoterStatus, Why};
 
-/// What the node knows of an election.
+/// A span of the node's clock as a duration of the standard library.
+pub(super) fn duration(span: Span) -> Duration {
+    Duration::from_nanos(span.as_nanos())
+}
+
+/// The status of an election.
 pub(super) fn status(
     now: Time,
     engine: &Engine,
@@ -15,15 +22,16 @@ pub(super) fn status(
     notes: &Notes,
 ) -> Status {
     let lease = election.lease(now);
-    let other = election.leader().map(|grant| (grant.holder, grant.token));
-    let queue = engine.voter().into_iter().flat_map(|voter| voter.waiters(notes.name));
+    let own = lease.map(|lease| Leader { node: engine.me(), token: lease.token });
+    let other = election.leader().map(|grant| Leader { node: grant.holder, token: grant.token });
+    let queue = engine.voter().into_iter().flat_map(|voter| voter.waiters(notes.election.hash()));
     Status {
         name: election.name().to_string(),
-        leader: lease.map(|lease| (engine.me(), lease.token)).or(other),
-        since: notes.since,
-        lease,
-        attribute: election.attribute(),
-        stands: election.stands(),
+        leader: own.or(other),
+        leader_age: duration(now.since(notes.since)),
+        lease_remaining: lease.map(|lease| duration(lease.valid_until.since(now))),
+        rank: election.attribute(),
+        candidate: election.stands(),
         queue: queue.map(|(candidate, _)| candidate).collect(),
         why: why(now, engine, journal, election, notes),
     }
@@ -34,34 +42,34 @@ fn why(now: Time, engine: &Engine, journal: &Journal, election: &ElectionState, 
     let voters = engine.config().voters.len();
     let majority = voters / 2 + 1;
     match (election.lease(now), election.leader(), election.stage()) {
-        (Some(lease), ..) => Why::Leads(lease.valid_until.since(now)),
+        (Some(lease), ..) => Why::Leading { remaining: duration(lease.valid_until.since(now)) },
         _ if !election.is_healthy() => Why::Unhealthy,
-        // A node that has just begun to look has not been answered yet.
-        _ if !election.stands() && now.since(notes.since) < election.patience() => Why::Observes,
+        // A node that has just begun to observe has not received replies yet.
+        _ if !election.stands() && now.since(notes.since) < election.patience() => Why::NotCandidate,
         _ if voters - silent.len() < majority => Why::NoMajority { silent, majority },
-        _ if !election.stands() => Why::Observes,
-        (_, Some(grant), _) => Why::Follows(grant.holder),
-        _ if now < election.yields_until() => Why::StandsBack(election.yields_until().since(now)),
-        (_, _, Stage::Preparing | Stage::Proposing) => Why::Contends,
-        _ => Why::Waits,
+        _ if !election.stands() => Why::NotCandidate,
+        (_, Some(grant), _) => Why::Following { leader: grant.holder },
+        _ if now < election.yields_until() => {
+            Why::Yielding { remaining: duration(election.yields_until().since(now)) }
+        }
+        (_, _, Stage::Preparing | Stage::Proposing) => Why::Campaigning,
+        _ => Why::Waiting,
     }
 }
 
-/// The voters that have not answered for that long.
-fn silent_voters(
-    now: Time,
-    engine: &Engine,
-    journal: &Journal,
-    patience: Span,
-) -> Vec<(NodeId, Option<Span>)> {
-    let mut voters = journal.heard(now, engine.votes(now));
-    voters.retain(|(_, heard)| heard.is_none_or(|ago| ago > patience));
+/// The voters that have not replied for longer than this.
+fn silent_voters(now: Time, engine: &Engine, journal: &Journal, patience: Span) -> Vec<VoterContact> {
+    let mut voters = journal.contacts(now, engine.votes(now));
+    voters.retain(|contact| contact.reply_age.is_none_or(|age| age > duration(patience)));
     voters
 }
 
-/// How the node is as a voter, if it is one.
+/// The state of the node as a voter, if it is one.
 pub(super) fn voter_status(now: Time, engine: &Engine) -> Option<VoterStatus> {
     let voter = engine.voter()?;
-    let (votes, silence) = (voter.votes(), voter.silent_until().since(now));
-    Some(VoterStatus { votes, silence, elections: voter.len() })
+    Some(VoterStatus {
+        votes: voter.votes(),
+        silence_remaining: duration(voter.silent_until().since(now)),
+        elections: voter.len(),
+    })
 }

@@ -1,35 +1,36 @@
-//! What can be set about a node.
+//! The settings of a node.
 
 use suffrage_core::{NodeId, Span};
 use suffrage_lease::{CandidateConfig, Drift, EngineConfig, InvalidConfig};
 use suffrage_net::transport::MAX_PAYLOAD;
 
-/// What can be set about a node. The first four should be alike at all nodes of a cluster.
+/// The settings of a node. Voters, drift and longest ttl must be the same at all nodes of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Settings {
-    /// Who votes. The same for all, or there can be two leaders at once.
+    /// The ids of the voters. Two leaders are possible if nodes disagree about them.
     pub voters: Vec<NodeId>,
-    /// The longest that a message takes, as a rule. A first guess: rounds grow where answers take longer.
+    /// The expected upper bound of the delay of a message. A first estimate: timeouts grow where replies take longer.
     pub delay: Span,
-    /// The most that clocks run fast or slow. The same for all, and true, or there can be two leaders.
+    /// The greatest drift of clocks. Two leaders are possible if a clock drifts more.
     pub drift: Drift,
-    /// The longest lease that a voter grants, and after a restart waits for.
+    /// The longest lease that a voter grants, and for which a voter is silent after a restart.
     pub longest_ttl: Span,
-    /// The longest datagram.
+    /// The greatest size of a datagram in bytes.
     pub datagram: usize,
-    /// How many changes of leaders a node remembers, over all names.
+    /// The number of changes of leaders in the history, over all elections.
     pub history: usize,
 }
 
 impl Settings {
-    /// The settings for these voters: messages that take up to 25 ms, clocks within 1%, leases up to a
-    /// minute.
+    /// The default settings for these voters: a delay of 25 ms, a drift of 1%, leases of up to 60 s.
     pub fn new(voters: impl IntoIterator<Item = NodeId>) -> Settings {
         let EngineConfig { voters, delay, drift, longest_ttl, .. } = EngineConfig::new(voters);
         Settings { voters, delay, drift, longest_ttl, datagram: MAX_PAYLOAD, history: 4_096 }
     }
 
-    /// The configuration of the node's engine. A node observes with the default ttl, or the longest if that is less.
+    /// The configuration of the node's engine. A node observes with the default ttl, or with the longest ttl if that
+    /// is shorter.
     pub fn engine(&self) -> EngineConfig {
         let Settings { voters, delay, drift, longest_ttl, .. } = self;
         let usual = CandidateConfig::default();
@@ -42,7 +43,7 @@ impl Settings {
         }
     }
 
-    /// Refuses what no node can run with.
+    /// Checks the settings.
     pub fn check(&self) -> Result<(), InvalidConfig> {
         self.engine().check()
     }

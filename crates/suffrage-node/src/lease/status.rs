@@ -1,160 +1,229 @@
-//! What a node tells of its elections: who leads, why not this node, and how it came to that.
+//! Reports of a node about its elections. Durations are those of the standard library, measured by the node's clock.
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::time::Duration;
 
-use suffrage_core::{Attribute, NodeId, Span, Time};
-use suffrage_lease::{Lease, Name, Token};
+use suffrage_core::{NodeId, Time};
+use suffrage_lease::{ElectionName, Name, Token};
 
-use super::durations::Durations;
+use super::histogram::DurationHistogram;
 
-/// What a node knows of one election.
+/// The leader of an election.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Leader {
+    /// The node that leads.
+    pub node: NodeId,
+    /// The fencing token of its leadership.
+    pub token: Token,
+}
+
+/// The state of one election, as one node knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Status {
-    /// Its name.
+    /// The name of the election.
     pub name: String,
-    /// Who leads, and with which token.
-    pub leader: Option<(NodeId, Token)>,
-    /// Since when that has been so, by this node's clock.
-    pub since: Time,
-    /// What this node holds, if it is the leader.
-    pub lease: Option<Lease>,
-    /// How good a leader this node would be.
-    pub attribute: Attribute,
-    /// Whether somebody at this node asks to lead.
-    pub stands: bool,
-    /// The candidates that wait in the queue of this node's voter, the next one first. Empty if the node does not
-    /// vote.
+    /// The leader, if one is known.
+    pub leader: Option<Leader>,
+    /// The time since `leader` last changed at this node.
+    pub leader_age: Duration,
+    /// The time until this node's lease ends unless it is renewed. None if this node does not lead.
+    pub lease_remaining: Option<Duration>,
+    /// The rank of this node as a candidate. A greater rank is better.
+    pub rank: i64,
+    /// Whether this node is a candidate: an application at this node asks to lead.
+    pub candidate: bool,
+    /// The candidates in the queue of this node's voter, in the order in which they are woken. Empty if this node does
+    /// not vote.
     pub queue: Vec<NodeId>,
-    /// Why this node leads or does not.
+    /// The reason why this node leads or does not lead.
     pub why: Why,
 }
 
-/// Why a node leads or does not.
+impl Status {
+    /// The status of an election in which the node is a candidate and knows no leader.
+    pub fn new(name: impl Into<String>) -> Status {
+        Status {
+            name: name.into(),
+            leader: None,
+            leader_age: Duration::ZERO,
+            lease_remaining: None,
+            rank: 0,
+            candidate: true,
+            queue: Vec::new(),
+            why: Why::Waiting,
+        }
+    }
+
+    /// Whether this node leads.
+    pub fn leads(&self) -> bool {
+        self.lease_remaining.is_some()
+    }
+}
+
+/// The reason why a node leads an election or does not lead it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Why {
-    /// It leads, for this much longer unless it renews.
-    Leads(Span),
-    /// Nobody at this node asks to lead.
-    Observes,
-    /// It was said to be unwell.
+    /// The node leads.
+    Leading {
+        /// The time until the lease ends unless it is renewed.
+        remaining: Duration,
+    },
+    /// The node only observes: no application at the node asks to lead.
+    NotCandidate,
+    /// The application reported that it is unhealthy.
     Unhealthy,
-    /// Too few voters answer.
+    /// Fewer voters than a majority answer.
     NoMajority {
-        /// Who does not, and since when.
-        silent: Vec<(NodeId, Option<Span>)>,
-        /// How many have to.
+        /// The voters that do not answer.
+        silent: Vec<VoterContact>,
+        /// The number of voters that must answer.
         majority: usize,
     },
-    /// Another leads, and that one renews its lease.
-    Follows(NodeId),
-    /// It handed over, and lets others go first for this long.
-    StandsBack(Span),
-    /// It is at it: asks voters for a promise or a lease.
-    Contends,
-    /// Nobody leads, and it is not its turn yet.
-    Waits,
+    /// Another node leads and renews its lease.
+    Following {
+        /// The leader.
+        leader: NodeId,
+    },
+    /// The node handed over and lets other candidates go first.
+    Yielding {
+        /// The time until the node campaigns again.
+        remaining: Duration,
+    },
+    /// The node is asking the voters for promises or for the lease.
+    Campaigning,
+    /// No leader is known, and the node waits before it campaigns.
+    Waiting,
 }
 
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Why::Leads(left) => write!(f, "this node leads; its lease has {left} ms left"),
-            Why::Observes => f.write_str("nobody at this node asks to lead"),
-            Why::Unhealthy => f.write_str("this node was said to be unwell, and does not stand"),
+            Why::Leading { remaining } => {
+                write!(f, "this node leads; its lease is valid for another {} ms", remaining.as_millis())
+            }
+            Why::NotCandidate => f.write_str("this node is not a candidate: no client of it asks to lead"),
+            Why::Unhealthy => {
+                f.write_str("this node does not campaign: its application reported that it is unhealthy")
+            }
             Why::NoMajority { silent, majority } => {
-                write!(f, "{majority} voters have to answer, and these do not:")?;
-                for (place, (voter, since)) in silent.iter().enumerate() {
-                    let comma = if place == 0 { "" } else { "," };
-                    match since {
-                        Some(since) => write!(f, "{comma} {voter} for {since} ms")?,
-                        None => write!(f, "{comma} {voter} ever")?,
-                    }
-                }
-                Ok(())
+                write!(f, "{majority} voters must answer")?;
+                silent.iter().try_for_each(|contact| write!(f, "; {contact}"))
             }
-            Why::Follows(leader) => write!(f, "node {leader} leads, and renews its lease"),
-            Why::StandsBack(left) => {
-                write!(f, "this node handed over, and lets others go first for another {left} ms")
+            Why::Following { leader } => write!(f, "node {leader} leads and renews its lease"),
+            Why::Yielding { remaining } => {
+                let millis = remaining.as_millis();
+                write!(f, "this node handed over and lets other candidates go first for another {millis} ms")
             }
-            Why::Contends => f.write_str("this node is asking the voters for the lease"),
-            Why::Waits => f.write_str("nobody is known to lead; this node waits for its turn"),
+            Why::Campaigning => f.write_str("this node is asking the voters for the lease"),
+            Why::Waiting => f.write_str("no leader is known; this node waits before it campaigns"),
         }
     }
 }
 
-/// How a node is as a voter.
+/// A voter, and when this node last received a reply from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VoterContact {
+    /// The voter.
+    pub voter: NodeId,
+    /// The time since the last reply. None if the voter has never replied. Zero for the node itself while it votes.
+    pub reply_age: Option<Duration>,
+}
+
+impl fmt::Display for VoterContact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.reply_age {
+            Some(age) => write!(f, "voter {} last answered {} ms ago", self.voter, age.as_millis()),
+            None => write!(f, "voter {} has never answered", self.voter),
+        }
+    }
+}
+
+/// The state of a node as a voter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VoterStatus {
-    /// False if it has lost its disk: it must come back as a node of another id.
+    /// False if the voter has lost its saved state. The node must then get another id.
     pub votes: bool,
-    /// How much longer it is silent, having restarted.
-    pub silence: Span,
-    /// How many elections it keeps anything of.
+    /// The time for which the voter still grants nothing after a restart.
+    pub silence_remaining: Duration,
+    /// The number of elections of which the voter stores state.
     pub elections: usize,
 }
 
-/// A change of leaders that a node learned of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// Of which election.
-    pub name: Name,
-    /// When it learned of it, by its own clock.
-    pub at: Time,
-    /// Who led from then on, with which token; none if nobody did.
-    pub leader: Option<(NodeId, Token)>,
+/// A change of leader in a node's history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HistoryEntry {
+    /// The name of the election.
+    pub election: String,
+    /// The time since the node learned of the change.
+    pub age: Duration,
+    /// The leader since then. None if no leader was known.
+    pub leader: Option<Leader>,
 }
 
-/// The latest changes of leaders that a node learned of, over all names; older ones make room.
+/// A change of leader, with a time of the node's clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) election: ElectionName,
+    pub(super) at: Time,
+    pub(super) leader: Option<Leader>,
+}
+
+/// The latest changes of leaders that a node learned of, over all elections. New entries replace the oldest.
 #[derive(Clone, Debug)]
-pub struct History {
-    most: usize,
-    records: VecDeque<Record>,
+pub(super) struct History {
+    capacity: usize,
+    changes: VecDeque<Change>,
 }
 
 impl History {
-    pub(super) fn new(most: usize) -> History {
-        History { most, records: VecDeque::new() }
+    pub(super) fn new(capacity: usize) -> History {
+        History { capacity, changes: VecDeque::new() }
     }
 
-    pub(super) fn add(&mut self, record: Record) {
-        if self.most == 0 {
+    pub(super) fn add(&mut self, change: Change) {
+        if self.capacity == 0 {
             return;
         }
-        if self.records.len() == self.most {
-            self.records.pop_front();
+        if self.changes.len() == self.capacity {
+            self.changes.pop_front();
         }
-        self.records.push_back(record);
+        self.changes.push_back(change);
     }
 
-    /// Those of one election, the oldest first.
-    pub fn of(&self, name: Name) -> impl Iterator<Item = &Record> {
-        self.records.iter().filter(move |record| record.name == name)
-    }
-
-    /// All of them, the oldest first.
-    pub fn all(&self) -> impl Iterator<Item = &Record> {
-        self.records.iter()
+    /// The entries of one election, or of all, the oldest first.
+    pub(super) fn entries(&self, now: Time, name: Option<Name>) -> Vec<HistoryEntry> {
+        let wanted = self.changes.iter().filter(|it| name.is_none_or(|name| name == it.election.hash()));
+        let entry = |it: &Change| {
+            let (election, age) = (it.election.to_string(), now.since(it.at));
+            HistoryEntry { election, age: Duration::from_nanos(age.as_nanos()), leader: it.leader }
+        };
+        wanted.map(entry).collect()
     }
 }
 
-/// What a node counts.
+/// The counters of a node over all its elections. They only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ElectionCounters {
-    /// How often it began to lead, or led on with a greater token.
-    pub led: u64,
-    /// How often it ceased to.
-    pub lost: u64,
-    /// How often it renewed a lease.
-    pub renewed: u64,
-    /// How often it learned that another leads.
-    pub followed: u64,
-    /// How many messages it received.
-    pub messages: u64,
-    /// How long its renewals took to be answered by a majority.
-    pub renewals: Durations,
-    /// How long it knew of no leader, after one was lost and until it knew the next.
-    pub failovers: Durations,
+    /// Leaderships that this node began, and continuations with a greater token.
+    pub leaderships_started: u64,
+    /// Leaderships of this node that ended.
+    pub leaderships_ended: u64,
+    /// Renewals of leases of this node.
+    pub renewals: u64,
+    /// Times that this node learned that another node leads.
+    pub leaders_followed: u64,
+    /// Messages received.
+    pub messages_received: u64,
+    /// Durations of renewals, from the request to the reply of a majority.
+    pub renewal_seconds: DurationHistogram,
+    /// Durations of failovers: from the loss of one leader until the next leader is known.
+    pub failover_seconds: DurationHistogram,
 }
 
 #[cfg(test)]
@@ -162,26 +231,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_history_forgets_the_oldest() {
-        let (x, y) = (Name::of("x"), Name::of("y"));
+    fn the_history_drops_the_oldest_entries() {
+        let name = |text: &str| ElectionName::new(text).unwrap();
+        let (x, y) = (name("x"), name("y"));
         let mut history = History::new(3);
         for at in 0..5 {
-            let name = if at % 2 == 0 { x } else { y };
-            history.add(Record { name, at: Time::from_nanos(at), leader: None });
+            let election = if at % 2 == 0 { x.clone() } else { y.clone() };
+            history.add(Change { election, at: Time::from_nanos(at), leader: None });
         }
-        let at = |records: Vec<&Record>| -> Vec<u64> { records.iter().map(|it| it.at.as_nanos()).collect() };
-        assert_eq!(at(history.of(x).collect()), [2, 4]);
-        assert_eq!(at(history.of(y).collect()), [3]);
-        assert_eq!(history.all().count(), 3);
+        let ages = |name: Option<&ElectionName>| -> Vec<u128> {
+            let entries = history.entries(Time::from_nanos(10), name.map(ElectionName::hash));
+            entries.iter().map(|entry| entry.age.as_nanos()).collect()
+        };
+        assert_eq!(ages(Some(&x)), [8, 6]);
+        assert_eq!(ages(Some(&y)), [7]);
+        assert_eq!(ages(None), [8, 7, 6]);
         let mut none = History::new(0);
-        none.add(Record { name: x, at: Time::ZERO, leader: None });
-        assert_eq!(none.all().count(), 0);
+        none.add(Change { election: x, at: Time::ZERO, leader: None });
+        assert_eq!(none.entries(Time::ZERO, None), []);
     }
 
     #[test]
-    fn why_is_said_in_a_sentence() {
-        let silent = vec![(NodeId(2), Some(Span::from_millis(70))), (NodeId(3), None)];
+    fn each_silent_voter_is_named() {
+        let age = Some(Duration::from_millis(70));
+        let silent = vec![
+            VoterContact { voter: NodeId(2), reply_age: age },
+            VoterContact { voter: NodeId(3), reply_age: None },
+        ];
         let why = Why::NoMajority { silent, majority: 2 };
-        assert_eq!(why.to_string(), "2 voters have to answer, and these do not: 2 for 70 ms, 3 ever");
+        let text = "2 voters must answer; voter 2 last answered 70 ms ago; voter 3 has never answered";
+        assert_eq!(why.to_string(), text);
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of state files: what was saved is found again, and damage is never taken for anything else.
+//! Tests of state files: recovery of saved state, and detection of damage.
 
 use std::os::unix::fs::symlink;
 
@@ -39,7 +39,7 @@ impl Site {
 }
 
 #[test]
-fn what_was_saved_last_is_found() {
+fn the_last_saved_state_is_loaded() {
     let site = Site::new();
     assert_eq!(site.file().load().unwrap(), None);
     for number in 0..20 {
@@ -50,7 +50,7 @@ fn what_was_saved_last_is_found() {
 }
 
 #[test]
-fn new_lost_and_found_are_told_apart() {
+fn fresh_lost_and_recovered_starts_are_distinguished() {
     let site = Site::new();
     assert_eq!(site.file().start().unwrap(), Start::Fresh);
     assert_eq!(site.file().start().unwrap(), Start::Fresh, "it crashed before anybody knew of it");
@@ -93,9 +93,9 @@ fn a_bit_flipped_anywhere_is_damaged() {
     assert_eq!(site.file().decode(&content).unwrap(), state(33));
 }
 
-/// Files that were written whole, but not for this.
+/// Intact files of another node, format or type.
 #[test]
-fn what_belongs_elsewhere_is_refused() {
+fn files_of_another_node_format_or_type_are_refused() {
     let site = Site::new();
     let file = site.file();
     let sum = |mut content: Vec<u8>| {
@@ -117,7 +117,7 @@ fn what_belongs_elsewhere_is_refused() {
     assert!(matches!(file.decode(&other), Err(Error::Damaged { .. })));
 }
 
-/// `/dev/full` has no room, whoever asks; it stands in for the file that is written first.
+/// `/dev/full` is always full; a link to it replaces the temporary file.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_leaves_the_old_state_in_place() {
@@ -137,7 +137,7 @@ fn a_full_disk_leaves_the_old_state_in_place() {
 }
 
 #[test]
-fn what_a_crash_left_half_written_does_no_harm() {
+fn a_temporary_file_of_a_crash_is_ignored() {
     let site = Site::new();
     let mut file = site.file();
     file.save(&state(1)).unwrap();
@@ -149,7 +149,7 @@ fn what_a_crash_left_half_written_does_no_harm() {
 }
 
 #[test]
-fn a_folder_is_one_nodes_and_one_process_s() {
+fn a_folder_belongs_to_one_node_and_one_process() {
     let Site { temporary, folder } = Site::new();
     let path = folder.path.clone();
     assert!(matches!(DataFolder::create(&path, ME), Err(Error::FolderInUse { .. })));
@@ -172,10 +172,10 @@ fn a_folder_is_one_nodes_and_one_process_s() {
 }
 
 #[test]
-fn boots_go_on_from_the_last_whatever_the_clock_says() {
+fn boots_increase_whatever_the_clock_shows() {
     let site = Site::new();
     let first = site.folder.boot().unwrap();
-    // As if the clock had been a year ahead.
+    // A boot of a clock that was a year ahead.
     let ahead = first.began() + 31_536_000_000_000;
     site.folder.file::<u64>("boot").save(&ahead).unwrap();
     assert!(site.folder.boot().unwrap().began() > ahead);
@@ -184,7 +184,7 @@ fn boots_go_on_from_the_last_whatever_the_clock_says() {
 }
 
 #[test]
-fn a_disk_in_memory_is_one() {
+fn clones_of_a_memory_disk_share_the_state() {
     let disk = MemoryDisk::<State>::default();
     assert_eq!(disk.clone().start().unwrap(), Start::Fresh);
     disk.clone().mark_started().unwrap();

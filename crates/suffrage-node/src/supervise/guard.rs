@@ -1,14 +1,14 @@
-//! The guard: starts a command, and stops it when it has not been told in time that it may go on.
+//! The guard process: starts a command, and stops it when its deadline is not extended in time.
 //!
-//! It is one thread that waits for the first of: the command's end, an order, the moment to act. Orders come
-//! in lines, over the socket that is its standard input:
+//! One thread waits for the end of the command, an order, or a deadline. Orders are lines on the socket that is the
+//! standard input:
 //!
 //! ```text
-//!   lease STOP KILL   it may run until then, by the machine's clock, in nanoseconds
-//!   signal N          to the command's group
-//!   stop N            stop it now, with this signal, and in the grace
+//!   lease STOP KILL   new deadlines, in nanoseconds of CLOCK_BOOTTIME
+//!   signal N          send this signal to the process group of the command
+//!   stop N            stop the command now, with this signal and the grace
 //!   ◀ started PID
-//!   ◀ ended exit N | ended signal N     when all is gone
+//!   ◀ ended exit N | ended signal N     when every process of the command has ended
 //! ```
 
 use std::ffi::OsString;
@@ -27,22 +27,22 @@ use suffrage_core::{Span, Time};
 use super::{ENTRY, tree};
 use crate::clock::{BootClock, Clock};
 
-/// While the last are dying, they are looked after so often.
+/// The interval of checks while processes end.
 const SWEEP: Span = Span::from_millis(1);
-/// A poll's clock stands still while the machine sleeps, so no poll is long.
-const NAP: Span = Span::from_millis(500);
-/// Cannot be run, and is not there: as shells have it.
+/// The timeout of poll stops during suspend, CLOCK_BOOTTIME does not: the clock is read again at least this often.
+const RECHECK: Span = Span::from_millis(500);
+/// The exit codes of shells for a command that cannot be run and for one that is not found.
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// What a program does that is called with [`ENTRY`]; the arguments are those after it. The exit code.
+/// The `main` of a program whose first argument is [`ENTRY`]. `arguments` are those after it. Returns the exit code.
 pub fn main(arguments: &[OsString]) -> u8 {
     let (role, rest) =
         arguments.split_first().map_or((None, arguments), |(role, rest)| (role.to_str(), rest));
     let done = match role {
         Some("watch") => watch(rest),
         Some("become") => Err(become_command(rest)),
-        _ => Err(io::Error::other("this is not for people")),
+        _ => Err(io::Error::other("this subcommand is internal")),
     };
     match done {
         Ok(()) => 0,
@@ -64,25 +64,27 @@ fn become_command(arguments: &[OsString]) -> io::Error {
         if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
             return error.into();
         }
-        // It may have died before it was asked for.
+        // The guard may have died before the death signal was set.
         let parent = getppid().map(|parent| parent.as_raw_nonzero().get());
         if parent.map(|parent| parent.to_string().into()) != Some(guard.clone()) {
-            return io::Error::other("its guard is gone");
+            return io::Error::other("the guard has ended");
         }
     }
     Command::new(program).args(rest).exec()
 }
 
 fn number(word: &OsString) -> io::Result<u64> {
-    word.to_str().and_then(|word| word.parse().ok()).ok_or_else(|| io::Error::other("this is not for people"))
+    word.to_str()
+        .and_then(|word| word.parse().ok())
+        .ok_or_else(|| io::Error::other("this subcommand is internal"))
 }
 
-/// What a guard is told at the start.
+/// Runs the guard of a command.
 fn watch(arguments: &[OsString]) -> io::Result<()> {
     let [signal, grace, stop_at, kill_at, command @ ..] = arguments else {
-        return Err(io::Error::other("this is not for people"));
+        return Err(io::Error::other("this subcommand is internal"));
     };
-    // In a session of its own: what stops or ends the program's does not reach it.
+    // A session of its own: signals to the session of the program do not reach the guard.
     _ = rustix::process::setsid();
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
@@ -100,20 +102,20 @@ fn watch(arguments: &[OsString]) -> io::Result<()> {
         connected: true,
         control,
     };
-    guard.say(&format!("started {}", guard.command.pid.as_raw_nonzero()));
+    guard.report(&format!("started {}", guard.command.pid.as_raw_nonzero()));
     guard.run()
 }
 
-/// The command, which leads a process group.
-struct Leader {
+/// The command, the leader of a process group.
+struct GroupLeader {
     pid: Pid,
-    /// Becomes readable when it has ended.
+    /// A pidfd: readable when the process has ended.
     end: OwnedFd,
 }
 
-fn start(command: &[OsString]) -> io::Result<Leader> {
+fn start(command: &[OsString]) -> io::Result<GroupLeader> {
     let me = std::process::id().to_string();
-    // The program as it was when it was started, also if its file has been replaced since.
+    // The running program, also if its file has been replaced since.
     let child = Command::new("/proc/self/exe")
         .args([ENTRY, "become", &me])
         .args(command)
@@ -122,24 +124,24 @@ fn start(command: &[OsString]) -> io::Result<Leader> {
         .spawn()?;
     let pid = Pid::from_child(&child);
     let end = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
-    Ok(Leader { pid, end })
+    Ok(GroupLeader { pid, end })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Running,
-    /// It has been told to end, and is killed at this moment.
+    /// The stop signal is sent. SIGKILL follows at this time.
     Stopping(Time),
     Killing,
 }
 
 struct Guard {
     control: UnixStream,
-    /// Whether there is anybody at the other end.
+    /// Whether the program still holds the other end.
     connected: bool,
     heard: Vec<u8>,
-    command: Leader,
-    /// How the command has ended, if it has.
+    command: GroupLeader,
+    /// The exit status of the command, if it has ended.
     status: Option<String>,
     phase: Phase,
     stop_signal: Signal,
@@ -151,15 +153,14 @@ struct Guard {
 impl Guard {
     fn run(mut self) -> io::Result<()> {
         loop {
-            let alone = self.reap();
-            if alone {
+            if self.reap() {
                 let status = self.status.clone().unwrap_or_default();
-                self.say(&format!("ended {status}"));
+                self.report(&format!("ended {status}"));
                 return Ok(());
             }
             let now = BootClock.now();
             match self.phase {
-                // What a command leaves behind ends with it.
+                // Background processes end with the command.
                 Phase::Running if self.status.is_some() || now >= self.stop_at => self.stop(self.stop_signal),
                 Phase::Stopping(until) if now >= until => self.phase = Phase::Killing,
                 _ => {}
@@ -172,7 +173,7 @@ impl Guard {
         }
     }
 
-    /// Asks how those have ended that have. True if nobody is left.
+    /// Reaps the processes that have ended. True if no child is left.
     fn reap(&mut self) -> bool {
         loop {
             match wait(WaitOptions::NOHANG) {
@@ -183,7 +184,7 @@ impl Guard {
                 }
                 Ok(Some(_)) | Err(Errno::INTR) => {}
                 Ok(None) => return false,
-                // Whoever had descended from it would be its child by now.
+                // ECHILD. The guard is a subreaper: every descendant would be its child.
                 Err(_) => return true,
             }
         }
@@ -192,15 +193,15 @@ impl Guard {
     fn stop(&mut self, signal: Signal) {
         if self.phase == Phase::Running {
             self.signal(signal);
-            // Who stands still does not hear.
+            // A stopped process handles the signal only after SIGCONT.
             self.signal(Signal::CONT);
             self.phase = Phase::Stopping((BootClock.now() + self.grace).min(self.kill_at));
         }
     }
 
-    /// To the group as a whole, and to whoever has left it.
+    /// Sends a signal to the process group, and to descendants that have left it.
     fn signal(&self, signal: Signal) {
-        // Once the command has been asked how it ended, its number may be another's.
+        // After the command is reaped, its process id may be reused.
         let group = match self.status {
             None => kill_process_group(self.command.pid, signal).ok().map(|()| self.command.pid),
             Some(_) => None,
@@ -216,8 +217,8 @@ impl Guard {
     fn wait(&self) -> io::Result<()> {
         let now = BootClock.now();
         let next = match self.phase {
-            Phase::Running => self.stop_at.since(now).min(NAP),
-            // The command may be dead already, and others not: those have no descriptor to be waited for.
+            Phase::Running => self.stop_at.since(now).min(RECHECK),
+            // The command has ended; its descendants have no descriptor to wait for.
             Phase::Stopping(until) if self.status.is_some() => until.since(now).min(SWEEP),
             Phase::Stopping(until) => until.since(now).min(SWEEP * 10),
             Phase::Killing => SWEEP,
@@ -250,14 +251,14 @@ impl Guard {
         }
         while let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.heard.drain(..=end).collect();
-            self.obey(str::from_utf8(&line).unwrap_or_default().trim_end());
+            self.on_order(str::from_utf8(&line).unwrap_or_default().trim_end());
         }
         if !self.connected {
             self.stop(self.stop_signal);
         }
     }
 
-    fn obey(&mut self, line: &str) {
+    fn on_order(&mut self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |place: usize| words.get(place).and_then(|word| word.parse::<u64>().ok());
         let signal = || number(1).and_then(|signal| Signal::from_named_raw(signal as i32));
@@ -276,8 +277,8 @@ impl Guard {
         }
     }
 
-    fn say(&mut self, line: &str) {
-        // If nobody hears it, nobody needs to.
+    fn report(&mut self, line: &str) {
+        // The program may be gone.
         _ = self.control.write_all(format!("{line}\n").as_bytes());
     }
 }

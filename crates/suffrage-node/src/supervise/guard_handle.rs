@@ -30,27 +30,27 @@ pub struct Spec {
 /// The deadlines of a command, by CLOCK_BOOTTIME.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// When the stop signal is sent.
+    /// The time of the stop signal.
     pub stop_at: Time,
-    /// When SIGKILL is sent at the latest.
+    /// The latest time of SIGKILL.
     pub kill_at: Time,
 }
 
-/// How a command has ended.
+/// The exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// By itself, with this code.
+pub enum CommandExit {
+    /// The command exited with this code.
     Exited(u8),
-    /// By a signal of this number.
+    /// The command was killed by the signal of this number.
     Killed(i32),
 }
 
-impl Ended {
+impl CommandExit {
     /// The exit code as shells report it.
     pub fn code(self) -> u8 {
         match self {
-            Ended::Exited(code) => code,
-            Ended::Killed(signal) => 128u8.saturating_add(signal as u8),
+            CommandExit::Exited(code) => code,
+            CommandExit::Killed(signal) => 128u8.saturating_add(signal as u8),
         }
     }
 }
@@ -118,21 +118,23 @@ impl GuardHandle {
     }
 
     /// Writes an order without waiting. A guard that does not read is stopped (SIGSTOP), and acts by its deadlines
-    /// when it goes on.
+    /// when it continues.
     fn order(&mut self, line: &str) {
         _ = self.control.try_write(format!("{line}\n").as_bytes());
     }
 
     /// Waits until every process of the command is gone. Cancel-safe.
-    pub async fn ended(&mut self) -> Ended {
+    pub async fn ended(&mut self) -> CommandExit {
         loop {
             while let Some(line) = self.line() {
                 let words: Vec<&str> = line.split(' ').collect();
                 let number = |place: usize| words.get(place).and_then(|word| word.parse::<i32>().ok());
                 match (words[0], words.get(1).copied(), number(1), number(2)) {
                     ("started", _, Some(pid), _) => self.group = Pid::from_raw(pid),
-                    ("ended", Some("exit"), _, Some(code)) => return self.finish(Ended::Exited(code as u8)),
-                    ("ended", _, _, signal) => return self.finish(Ended::Killed(signal.unwrap_or(9))),
+                    ("ended", Some("exit"), _, Some(code)) => {
+                        return self.finish(CommandExit::Exited(code as u8));
+                    }
+                    ("ended", _, _, signal) => return self.finish(CommandExit::Killed(signal.unwrap_or(9))),
                     _ => {}
                 }
             }
@@ -156,7 +158,7 @@ impl GuardHandle {
         Some(String::from_utf8_lossy(&line[..end]).into_owned())
     }
 
-    fn finish(&mut self, ended: Ended) -> Ended {
+    fn finish(&mut self, ended: CommandExit) -> CommandExit {
         // The guard has nothing more to do, and may be stopped (SIGSTOP).
         _ = self.guard.kill();
         _ = self.guard.wait();
@@ -164,7 +166,7 @@ impl GuardHandle {
     }
 
     /// The guard ended first: it could not start the command, or was killed together with the command.
-    fn on_guard_lost(&mut self) -> Ended {
+    fn on_guard_lost(&mut self) -> CommandExit {
         let session = self.guard.id() as i32;
         loop {
             if let Some(group) = self.group {
@@ -180,11 +182,11 @@ impl GuardHandle {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         let status = self.guard.wait().ok().and_then(|status| status.code());
-        status.map_or(Ended::Killed(9), |code| Ended::Exited(code as u8))
+        status.map_or(CommandExit::Killed(9), |code| CommandExit::Exited(code as u8))
     }
 
     /// Kills the command's processes and then the guard: for a guard that has not acted by the deadline.
-    pub fn force(&mut self) -> Ended {
+    pub fn force(&mut self) -> CommandExit {
         let guard = self.guard.id() as i32;
         let patience = BootClock.now() + Span::from_millis(1_000);
         loop {
@@ -195,6 +197,6 @@ impl GuardHandle {
             left.iter().for_each(|entry| tree::send(entry.pid, Signal::KILL));
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        self.finish(Ended::Killed(9))
+        self.finish(CommandExit::Killed(9))
     }
 }

@@ -1,29 +1,29 @@
-//! Who descends from whom.
+//! The tree of processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A process, as far as it matters here.
+/// An entry of the process table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) pid: i32,
     pub(super) parent: i32,
     pub(super) group: i32,
     pub(super) session: i32,
-    /// It has ended, and nobody has asked how.
+    /// Whether the process is a zombie.
     pub(super) dead: bool,
 }
 
-/// All processes of the machine that this one may see.
+/// All processes that are visible to this process.
 pub(super) fn processes() -> Vec<Entry> {
     let Ok(folder) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
     pids.filter_map(|pid| parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)).collect()
 }
 
-/// A line of `/proc/PID/stat`. The name in it may be anything, also spaces and parentheses.
+/// Parses `/proc/PID/stat`. The name in it may contain spaces and parentheses.
 fn parse(stat: &str) -> Option<Entry> {
     let (head, tail) = (stat.split_once(" (")?.0, stat.rsplit_once(") ")?.1);
     let mut words = tail.split(' ');
@@ -38,7 +38,7 @@ fn parse(stat: &str) -> Option<Entry> {
     })
 }
 
-/// All that descend from this process and have not ended.
+/// All descendants of a process that have not ended.
 pub(super) fn descendants(root: i32) -> Vec<Entry> {
     below(root, &processes())
 }
@@ -61,7 +61,7 @@ fn below(root: i32, all: &[Entry]) -> Vec<Entry> {
     found
 }
 
-/// Sends a signal. Whoever is gone needs none.
+/// Sends a signal. A process that has ended is no error.
 pub(super) fn send(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
         _ = kill_process(pid, signal);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_may_be_anything() {
+    fn names_with_spaces_and_parentheses_are_parsed() {
         let line = "17 (a) Z 1 (b) S 4 17 3 0 -1 4194304 99 0";
         assert_eq!(parse(line), Some(Entry { pid: 17, parent: 4, group: 17, session: 3, dead: false }));
         assert!(parse("17 (x) Z 4 17 3 0").unwrap().dead);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn children_of_children_descend_also_from_the_dead() {
+    fn descendants_of_zombies_are_found() {
         let dead = Entry { dead: true, ..entry(3, 2) };
         let all = [entry(1, 0), entry(2, 1), dead, entry(4, 3), entry(5, 1), entry(6, 5)];
         let pids = |root| {

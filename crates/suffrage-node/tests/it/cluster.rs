@@ -1,7 +1,7 @@
-//! Every algorithm of the catalog as a cluster: in memory, where time is only counted, and on real sockets.
+//! Every algorithm of the catalog as a cluster: in memory with virtual time, and on real sockets.
 //!
-//! All are told to campaign, as whoever starts a cluster does. Then everybody agrees on a leader; the leader
-//! dies, and those who are left agree on another, if they are still enough of an electorate.
+//! All nodes campaign and agree on a leader. The leader crashes, and the remaining nodes agree on another, if the
+//! algorithm allows it with so few.
 
 use std::future::Future;
 use std::io;
@@ -26,10 +26,10 @@ use suffrage_node::storage::MemoryDisk;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-/// How long to wait for agreement. An election takes a few seconds at most; a busy machine, longer.
+/// The timeout for agreement. An election takes a few seconds, and longer on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// What the members of a cluster talk over: one type for both, so that every algorithm is compiled once.
+/// The transport of a member: one type for memory and UDP, so that every algorithm is compiled once.
 enum Line {
     Memory(Memory),
     Udp(Udp),
@@ -68,7 +68,7 @@ impl Transport for Line {
     }
 }
 
-/// Tokio's clock, which can be paused; or the machine's.
+/// The clock of tokio, which can be paused, or the clock of the machine.
 #[derive(Clone, Copy)]
 enum Watch {
     Tokio(TokioClock),
@@ -90,7 +90,7 @@ impl Clock for Watch {
     }
 }
 
-/// Where a cluster is.
+/// The environment of a cluster.
 #[derive(Clone, Copy)]
 enum Ground {
     Memory,
@@ -98,8 +98,7 @@ enum Ground {
 }
 
 impl Ground {
-    /// The longest a message takes. Timers are as coarse as a millisecond; and on real sockets the machine
-    /// has other things to do.
+    /// The delay bound of messages. Timers have a resolution of 1 ms, and real sockets share a busy machine.
     fn delay_bound(self) -> Span {
         match self {
             Ground::Memory => Span::from_millis(10),
@@ -157,8 +156,8 @@ impl Visitor for Elect {
     }
 }
 
-/// The algorithm's options where messages may be lost, behind a detector if it wants one, and with multicasts
-/// that gossip repairs if it lives by them.
+/// The options of the algorithm for lossy networks, with a failure detector and with gossip repair of multicasts if the
+/// algorithm needs them.
 fn options<A: Algorithm>(delay_bound: Span) -> layers::Options<A::Options> {
     let mut algorithm = A::Options::default();
     for (name, value) in A::CONTRACT.under_loss {
@@ -204,7 +203,7 @@ async fn elect<A: Algorithm>(count: u64, ground: Ground) {
     }
 }
 
-/// Whom they all believe in, and it itself, once they do; not the one that is gone.
+/// Waits until all nodes, including the leader itself, agree on a leader other than the crashed one.
 async fn agreement<A: Algorithm>(members: &[Handle<Stack<A>>], gone: Option<NodeId>) -> NodeId {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -221,7 +220,8 @@ async fn agreement<A: Algorithm>(members: &[Handle<Stack<A>>], gone: Option<Node
     }
 }
 
-/// All must believe in one. Where that is only likely, it is enough if more than half do, and none in another.
+/// All nodes must follow one leader. If the algorithm promises that only with high probability, more than half must, and
+/// none may follow another.
 fn agreed<A: Algorithm>(leaders: &[Option<NodeId>]) -> Option<NodeId> {
     let leader = leaders.iter().copied().flatten().next()?;
     let believers = leaders.iter().filter(|&&believed| believed == Some(leader)).count();
@@ -233,7 +233,7 @@ fn agreed<A: Algorithm>(leaders: &[Option<NodeId>]) -> Option<NodeId> {
     enough.then_some(leader)
 }
 
-/// No time passes but by waiting, so that this takes as long as its arithmetic.
+/// Virtual time.
 #[tokio::test(start_paused = true)]
 async fn every_algorithm_elects_in_memory() {
     for contract in CONTRACTS {

@@ -1,4 +1,4 @@
-//! Nodes as tasks, on a network in memory and in virtual time: what a task owes to the engine it runs.
+//! The task of a node, on a network in memory and in virtual time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,9 @@ use suffrage_net::Transport;
 use suffrage_net::transport::memory::Network;
 use suffrage_node::Error;
 use suffrage_node::clock::{Clock, TokioClock};
-use suffrage_node::lease::{CandidateConfig, HeldLease, Node, NodeState, Participation, Saved, Settings};
+use suffrage_node::lease::{
+    CandidateConfig, HeldLease, Leader, Node, NodeState, Participation, Saved, Settings,
+};
 use suffrage_node::storage::{MemoryDisk, Storage};
 
 const TTL: Span = Span::from_millis(1_000);
@@ -17,6 +19,12 @@ const TTL: Span = Span::from_millis(1_000);
 fn settings() -> Settings {
     let mut settings = Settings::new([1, 2, 3].map(NodeId));
     settings.delay = Span::from_millis(10);
+    settings
+}
+
+fn single_voter() -> Settings {
+    let mut settings = settings();
+    settings.voters = vec![NodeId(1)];
     settings
 }
 
@@ -42,7 +50,7 @@ async fn after(span: Span) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_cut_off_leads_no_more_when_another_begins_to() {
+async fn an_isolated_leader_has_lost_its_lease_when_another_leads() {
     for seed in 0..20 {
         let (network, clock) = (Network::new(seed), TokioClock::new());
         let nodes = start(&network, clock);
@@ -55,17 +63,18 @@ async fn one_that_is_cut_off_leads_no_more_when_another_begins_to() {
         network.partition(&[&[NodeId(1)], &[NodeId(2), NodeId(3)]]);
         let new = leads(&second).await;
         assert!(clock.now() >= old.valid_until() && new.token() > old.token(), "seed {seed}");
-        // It learns of it when it can, and follows.
+        // After the partition, the old leader follows the new one.
         network.heal();
         let mut belief = first.belief();
-        let follows = belief.wait_for(|belief| belief.leader == Some((NodeId(2), new.token())));
+        let follows =
+            belief.wait_for(|belief| belief.leader == Some(Leader { node: NodeId(2), token: new.token() }));
         tokio::time::timeout(Duration::from_secs(10), follows).await.unwrap().unwrap();
     }
 }
 
-/// The leader dies, and with it a voter: both that are left must agree, and each has a candidate of its own.
+/// The leader, which is also a voter, crashes. Both remaining voters must agree, and both are candidates.
 #[tokio::test(start_paused = true)]
-async fn survivors_do_not_get_into_each_others_way() {
+async fn survivors_do_not_defeat_each_other() {
     let mut took = Vec::new();
     for seed in 0..40 {
         let (network, clock) = (Network::new(seed), TokioClock::new());
@@ -85,15 +94,15 @@ async fn survivors_do_not_get_into_each_others_way() {
         assert!(next.token() > old.token());
         took.push(clock.now().since(old.valid_until()));
     }
-    // The lease is valid for 980 of 1,000 ms; messages take up to 3. A lost duel costs 30 ms and more.
+    // The lease is valid for 980 of 1,000 ms; messages take up to 3. A defeat costs 30 ms and more.
     took.sort_unstable();
     assert!(took[20] < Span::from_millis(50) && took[39] < Span::from_millis(100), "{took:?}");
 }
 
-/// While somebody observes, the place at the node goes on. One leads and goes, and another joins before the task has
-/// had a turn: the time of leading that is over is not the next one's.
+/// An observer keeps the node's participation. A leader leaves, and another candidate joins in the same turn of the task:
+/// the new candidate must not get the ended lease.
 #[tokio::test(start_paused = true)]
-async fn one_that_joins_as_a_leader_leaves_leads_on_its_own() {
+async fn a_candidate_that_joins_when_a_leader_leaves_gets_a_lease_of_its_own() {
     for ended in [false, true] {
         let (network, clock) = (Network::new(3), TokioClock::new());
         let nodes = start(&network, clock);
@@ -101,11 +110,11 @@ async fn one_that_joins_as_a_leader_leaves_leads_on_its_own() {
         let first = nodes[0].join("x", config()).await.unwrap();
         let old = leads(&first).await;
         if ended {
-            // As whoever holds it does before it hands over.
+            // As the holder does before it hands over.
             old.end();
         }
         drop(first);
-        // Nothing has been awaited since: the node hears of both in one turn.
+        // Without an await in between, the node gets both commands in one turn.
         let second = nodes[0].join("x", config()).await.unwrap();
         assert!(old.valid_until() <= clock.now(), "the old one is over");
         let new = tokio::time::timeout(Duration::from_secs(60), leads(&second)).await.unwrap();
@@ -136,7 +145,7 @@ async fn a_node_that_stops_hands_over_first_and_one_without_handles_stops() {
     state.wait_for(|state| *state == NodeState::Stopped { cause: None }).await.unwrap();
 }
 
-/// A disk that is full while it is told to be.
+/// A disk that is full while the flag is set.
 #[derive(Clone)]
 struct Full {
     full: Arc<AtomicBool>,
@@ -159,19 +168,19 @@ impl Storage<Saved> for Full {
     }
 }
 
-/// "A `Save` is durable before anything after it happens": while it cannot be, nothing does.
+/// "A `Save` is durable before anything after it happens": while the save fails, nothing happens.
 #[tokio::test(start_paused = true)]
-async fn a_voter_whose_disk_is_full_says_nothing_until_it_is_not() {
+async fn a_voter_with_a_full_disk_sends_nothing_until_it_can_save() {
     let (network, clock) = (Network::new(1), TokioClock::new());
     let disk = Full { full: Arc::default(), disk: MemoryDisk::default() };
     let transport = Arc::new(network.join(NodeId(1)));
-    let alone = Settings { voters: vec![NodeId(1)], ..settings() };
+    let alone = single_voter();
     let node = Node::start(Arc::clone(&transport), clock, disk.clone(), alone.clone()).unwrap();
     let part = node.join("x", config()).await.unwrap();
-    // Another node asks, too: it must not be promised anything that is not saved.
+    // Another node campaigns, too: it must get no promise that is not saved.
     let line = Arc::new(network.join(NodeId(9)));
-    let guest = Node::start(Arc::clone(&line), clock, MemoryDisk::default(), alone).unwrap();
-    let other = guest.join("y", config()).await.unwrap();
+    let candidate = Node::start(Arc::clone(&line), clock, MemoryDisk::default(), alone).unwrap();
+    let other = candidate.join("y", config()).await.unwrap();
     after(Span::from_millis(500)).await;
     disk.full.store(true, Ordering::SeqCst);
     let heard = line.counters().snapshot().received;
@@ -190,16 +199,15 @@ async fn a_voter_whose_disk_is_full_says_nothing_until_it_is_not() {
     leads(&part).await;
     leads(&other).await;
     disk.full.store(true, Ordering::SeqCst);
-    // What needs no saving goes on; and one that stands still can be stopped.
+    // Renewals need no save and continue; a suspended node can be stopped.
     after(TTL * 3).await;
     assert!(part.belief().borrow().held.is_some());
     node.stop().await;
 }
 
-/// A node whose clients hold its leases, and may have outlived it, waits for what it held before to be over; one that leads by itself
-/// does not.
+/// A node whose clients may still hold its old lease waits until that lease has ended. A node that leads itself does not.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_crashed_and_is_back_leads_at_once_unless_its_clients_may_live() {
+async fn a_restarted_node_leads_at_once_unless_its_clients_may_hold_the_lease() {
     for wait_out_previous_holder in [false, true] {
         let (network, clock) = (Network::new(4), TokioClock::new());
         let node = |id, disk| Node::start(network.join(NodeId(id)), clock, disk, settings()).unwrap();
@@ -227,10 +235,10 @@ async fn a_node_that_crashed_and_is_back_leads_at_once_unless_its_clients_may_li
     }
 }
 
-/// A node that stands still, since its disk is full, with a part that stands; and somebody has given up to join `y`.
+/// A node that is suspended because its disk is full, with a candidate, and with a cancelled join of `y`.
 async fn given_up(network: &Network) -> (Node, Participation, Full) {
     let disk = Full { full: Arc::default(), disk: MemoryDisk::default() };
-    let alone = Settings { voters: vec![NodeId(1)], ..settings() };
+    let alone = single_voter();
     let node = Node::start(network.join(NodeId(1)), TokioClock::new(), disk.clone(), alone).unwrap();
     let part = node.join("x", config()).await.unwrap();
     disk.full.store(true, Ordering::SeqCst);
@@ -242,7 +250,7 @@ async fn given_up(network: &Network) -> (Node, Participation, Full) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_gives_up_to_join_has_not_joined() {
+async fn a_join_that_is_cancelled_has_no_effect() {
     let network = Network::new(5);
     let (node, _part, disk) = given_up(&network).await;
     disk.full.store(false, Ordering::SeqCst);
@@ -252,9 +260,9 @@ async fn one_that_gives_up_to_join_has_not_joined() {
     leads(&again).await;
 }
 
-/// What nobody waits for any more must not keep it running, be it for a disk that never recovers.
+/// A queued command of a cancelled call must not keep the node running.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_nobody_has_any_more_stops_though_somebody_gave_up_to_join() {
+async fn a_node_without_handles_stops_despite_a_cancelled_join() {
     let network = Network::new(6);
     let (node, part, _disk) = given_up(&network).await;
     let mut state = node.state();
@@ -263,9 +271,9 @@ async fn a_node_that_nobody_has_any_more_stops_though_somebody_gave_up_to_join()
     tokio::time::timeout(Duration::from_secs(60), stopped).await.unwrap().unwrap();
 }
 
-/// A leader that is pinned keeps its lease from a better candidate that asks for it, until it is unpinned.
+/// A leader keeps a pinned lease although a candidate of greater rank claims it, until the lease is unpinned.
 #[tokio::test(start_paused = true)]
-async fn a_pinned_lease_is_kept_from_better_candidates() {
+async fn a_pinned_lease_is_not_handed_over_to_a_greater_rank() {
     let (network, clock) = (Network::new(7), TokioClock::new());
     let nodes = start(&network, clock);
     let first = nodes[0].join("x", config()).await.unwrap();

@@ -1,5 +1,4 @@
-//! A cluster that is stopped as a whole and started again finds what it had saved: tokens go on increasing, and
-//! nobody leads before what was forgotten must have run out.
+//! A restart of a whole cluster: tokens keep increasing, and no node leads before old grants have expired.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -38,7 +37,7 @@ fn start(network: &Network, clock: TokioClock, id: u64, path: &Path) -> Result<M
     Ok((handle, data))
 }
 
-/// Starts all, waits until one leads, stops all as a power cut would; the leader's term, and how long it took.
+/// Starts all nodes, waits for a leader, and aborts all. Returns the leader's term and the duration of the election.
 async fn period(network: &Network, clock: TokioClock) -> (Term, Duration) {
     let began = Instant::now();
     let members: Vec<Member> =
@@ -75,7 +74,7 @@ async fn tokens_increase_over_restarts_and_the_silence_is_kept() {
         assert!(took >= ttl, "a lease of {ttl:?} may have been believed in, and one leads after {took:?}");
         last = term;
     }
-    // A state that is not as it was written stops the node, and is not taken for none.
+    // A damaged state is an error, never "no state".
     let state = folder(1).join("quorum-lease.state");
     let content = fs::read(&state).unwrap();
     fs::write(&state, &content[..content.len() - 1]).unwrap();

@@ -1,4 +1,4 @@
-//! Nodes that die, and clusters that start again.
+//! Crashes and restarts of nodes.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::{Cluster, soon, start_again, until};
 
 const TTL: Duration = Duration::from_millis(300);
 
-/// The next one leads once the lease is over, and not before: by then the dead one's leadership is invalid.
+/// The next candidate leads when the lease of the crashed leader has ended, and not before.
 #[tokio::test]
 async fn a_dead_leader_is_replaced_after_its_lease() {
     let mut cluster = Cluster::start().await;
@@ -35,10 +35,10 @@ async fn a_leader_outlives_the_restart_of_any_one_voter() {
     // Longer than a busy machine keeps a task waiting.
     let ttl = Duration::from_secs(2);
     let mut cluster = Cluster::start().await;
-    let guest = cluster.member(9).start().await.unwrap();
-    let election = guest.election("x").ttl(ttl).join().await.unwrap();
+    let candidate = cluster.member(9).start().await.unwrap();
+    let election = candidate.election("x").ttl(ttl).join().await.unwrap();
     let leadership = soon(election.lead()).await.unwrap();
-    let renewed = async || guest.metrics().await.unwrap().counters.renewed;
+    let renewed = async || candidate.metrics().await.unwrap().counters.renewals;
     for place in [0, 1, 2] {
         let before = renewed().await;
         cluster.restart(place).await;
@@ -49,9 +49,9 @@ async fn a_leader_outlives_the_restart_of_any_one_voter() {
     assert_eq!(election.leader().unwrap().token, leadership.token());
 }
 
-/// All voters die and come back from their folders: no token is given twice.
+/// All voters crash and restart from their folders: no token is granted twice.
 #[tokio::test]
-async fn tokens_rise_over_a_full_restart() {
+async fn tokens_increase_over_a_full_restart() {
     let base = std::env::temp_dir().join(format!("suffrage-{}-full-restart", std::process::id()));
     let (addresses, keyring) = ([(); 3].map(|()| suffrage_testbed::address()), Keyring::generate().unwrap());
     let voter = |id: u64| -> NodeBuilder {
@@ -66,7 +66,7 @@ async fn tokens_rise_over_a_full_restart() {
             let folder = base.join(id.to_string());
             nodes.push(match round {
                 0 => voter(id).new_data(folder).start().await.unwrap(),
-                // Its handles are still there: they keep neither its address nor its folder.
+                // Handles of the old node still exist: they keep neither its address nor its folder.
                 2 => voter(id).data(folder).start().await.unwrap(),
                 _ => start_again(|| voter(id).data(&folder)).await,
             });

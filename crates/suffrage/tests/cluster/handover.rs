@@ -1,15 +1,15 @@
-//! Elections, and leaders that hand over.
+//! Elections and handovers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use suffrage::{Error, Fenced, Keyring, Node, NodeId, Why};
+use suffrage::{Error, Fenced, Keyring, Leader, Node, NodeId, Why};
 
 use super::{Cluster, LONG, soon, until};
 
 #[tokio::test]
-async fn one_leads_and_all_know_who() {
+async fn all_nodes_learn_the_leader() {
     let cluster = Cluster::start().await;
     let elections = cluster.join("x", LONG).await;
     let leadership = soon(elections[1].lead()).await.unwrap();
@@ -19,23 +19,23 @@ async fn one_leads_and_all_know_who() {
         let leader = soon(election.watch().led()).await.unwrap();
         assert_eq!((leader.node, leader.token), (NodeId(2), leadership.token()));
     }
-    // The others wait, and know why.
+    // The other candidates wait, and report why.
     let waiting = tokio::spawn({
         let election = elections[0].clone();
         async move { election.lead().await.map(drop) }
     });
     let why = async || cluster.nodes[0].status("x").await.unwrap().unwrap().why;
-    until(async || why().await == Why::Follows(NodeId(2))).await;
+    until(async || why().await == Why::Following { leader: NodeId(2) }).await;
     assert!(!waiting.is_finished());
     let history = cluster.nodes[1].history(Some("x")).await.unwrap();
-    assert_eq!(history.last().unwrap().leader, Some((NodeId(2), leadership.token())));
+    assert_eq!(history.last().unwrap().leader, Some(Leader { node: NodeId(2), token: leadership.token() }));
     drop(leadership);
     soon(waiting).await.unwrap().unwrap();
 }
 
-/// The lease does not end while the test waits: the hand-over does not wait for its end.
+/// The lease is longer than the test: the next leader does not wait for its end.
 #[tokio::test]
-async fn dropping_it_hands_over_at_once_to_those_who_wait_in_turn() {
+async fn dropping_a_leadership_hands_over_to_the_waiting_candidates_in_turn() {
     let cluster = Cluster::start().await;
     let elections = cluster.join("x", LONG).await;
     let mut leadership = soon(elections[0].lead()).await.unwrap();
@@ -51,7 +51,7 @@ async fn dropping_it_hands_over_at_once_to_those_who_wait_in_turn() {
 }
 
 #[tokio::test]
-async fn one_who_hands_over_and_asks_again_does_not_come_before_those_who_wait() {
+async fn a_candidate_that_hands_over_yields_to_waiting_candidates() {
     let cluster = Cluster::start().await;
     let elections = cluster.join("x", LONG).await;
     let leadership = soon(elections[0].lead()).await.unwrap();
@@ -71,7 +71,7 @@ async fn one_who_hands_over_and_asks_again_does_not_come_before_those_who_wait()
 }
 
 #[tokio::test]
-async fn it_goes_to_whom_it_is_transferred_and_else_to_the_best() {
+async fn a_transfer_goes_to_its_target_and_a_release_to_the_greatest_rank() {
     let cluster = Cluster::start().await;
     let mut elections = Vec::new();
     for (place, node) in cluster.nodes.iter().enumerate() {
@@ -91,15 +91,33 @@ async fn it_goes_to_whom_it_is_transferred_and_else_to_the_best() {
     drop(second);
     let best = soon(waiting.remove(0)).await.unwrap();
     assert!(best.is_valid());
-    // An operator does it by name, at the node; the leader gets to know.
+    // An operator resigns by name at the node, and the leadership ends.
     assert!(cluster.nodes[2].resign("x").await.unwrap());
     soon(best.lost()).await;
     assert!(!best.is_valid());
     assert!(!cluster.nodes[2].resign("y").await.unwrap(), "it takes no part in that");
 }
 
+/// A task keeps a leadership that has ended, and drops it when another task of the program leads.
 #[tokio::test]
-async fn one_that_is_unwell_hands_over_and_stands_again_when_it_is_well() {
+async fn dropping_an_ended_leadership_does_not_end_the_next_one_of_the_program() {
+    let cluster = Cluster::start().await;
+    let election = cluster.nodes[0].election("x").ttl(LONG).join().await.unwrap();
+    let ended = soon(election.lead()).await.unwrap();
+    election.set_healthy(false);
+    soon(ended.lost()).await;
+    election.set_healthy(true);
+    let next = soon(election.lead()).await.unwrap();
+    drop(ended);
+    // The node answers after it has carried out the commands of the drop.
+    assert!(cluster.nodes[0].status("x").await.unwrap().unwrap().leads());
+    assert!(next.is_valid());
+    next.resign();
+    assert!(!cluster.nodes[0].status("x").await.unwrap().unwrap().leads());
+}
+
+#[tokio::test]
+async fn an_unhealthy_candidate_hands_over_and_campaigns_again_when_healthy() {
     let cluster = Cluster::start().await;
     let elections = cluster.join("x", LONG).await;
     let leadership = soon(elections[0].lead()).await.unwrap();
@@ -111,7 +129,7 @@ async fn one_that_is_unwell_hands_over_and_stands_again_when_it_is_well() {
     let waiting = tokio::spawn(async move { asked.lead().await.unwrap() });
     let why = async || cluster.nodes[0].status("x").await.unwrap().unwrap().why;
     until(async || why().await == Why::Unhealthy).await;
-    // Others lead one after the other, and it does not, though it asks to.
+    // The other candidates lead in turn; the unhealthy one does not.
     for other in [1, 2, 1] {
         drop(soon(elections[other].lead()).await.unwrap());
     }
@@ -120,9 +138,9 @@ async fn one_that_is_unwell_hands_over_and_stands_again_when_it_is_well() {
     assert!(soon(waiting).await.unwrap().is_valid());
 }
 
-/// A wait that is given up is no candidacy: nobody is elected who does not ask.
+/// Dropping the future of `lead` ends the candidacy.
 #[tokio::test]
-async fn one_that_gives_up_waiting_stands_no_longer() {
+async fn a_candidate_that_stops_waiting_is_not_elected() {
     let cluster = Cluster::start().await;
     let elections = cluster.join("x", LONG).await;
     let leadership = soon(elections[0].lead()).await.unwrap();
@@ -137,26 +155,26 @@ async fn one_that_gives_up_waiting_stands_no_longer() {
     assert!(soon(elections[2].lead()).await.unwrap().is_valid());
     for node in &cluster.nodes {
         let history = node.history(Some("x")).await.unwrap();
-        assert!(history.iter().all(|it| it.leader.is_none_or(|(leader, _)| leader != NodeId(2))));
+        assert!(history.iter().all(|it| it.leader.is_none_or(|leader| leader.node != NodeId(2))));
     }
 }
 
 #[tokio::test]
-async fn one_that_is_not_listed_stands_too_and_observers_see_it() {
+async fn a_candidate_that_is_no_member_leads_and_is_observed() {
     let cluster = Cluster::start().await;
-    let guest = cluster.member(77).start().await.unwrap();
+    let candidate = cluster.member(77).start().await.unwrap();
     let mut watch = cluster.nodes[0].observe("x").await.unwrap();
     assert_eq!(watch.leader(), None);
-    let election = guest.election("x").ttl(Duration::from_secs(1)).join().await.unwrap();
+    let election = candidate.election("x").ttl(Duration::from_secs(1)).join().await.unwrap();
     let leadership = soon(election.lead()).await.unwrap();
     let leader = soon(watch.led()).await.unwrap();
     assert_eq!((leader.node, leader.token), (NodeId(77), leadership.token()));
-    // Joined here as well, it takes over what was observed.
+    // A candidate that joins shares the belief of the observer.
     let here = cluster.nodes[0].election("x").join().await.unwrap();
-    assert!(matches!(cluster.nodes[0].election("x").join().await, Err(Error::Joined(_))));
+    assert!(matches!(cluster.nodes[0].election("x").join().await, Err(Error::AlreadyJoined(_))));
     let leader_seen = soon(here.watch().led()).await.unwrap();
     assert_eq!(leader_seen, leader);
-    guest.stop().await;
+    candidate.stop().await;
     soon(leadership.lost()).await;
     assert!(!leadership.is_valid());
     let own = soon(here.lead()).await.unwrap();
@@ -167,13 +185,13 @@ async fn one_that_is_not_listed_stands_too_and_observers_see_it() {
         }
     };
     soon(seen).await;
-    // It still has what it has lost, which is in nobody's way.
+    // The ended leadership still exists, and has no effect.
     assert!(matches!(soon(election.lead()).await, Err(Error::Stopped)));
     drop(leadership);
 }
 
 #[tokio::test]
-async fn one_with_another_key_takes_no_part() {
+async fn a_node_with_another_key_takes_no_part() {
     let cluster = Cluster::start().await;
     let stranger = cluster.member(9).key(Keyring::generate().unwrap()).start().await.unwrap();
     let election = stranger.election("x").join().await.unwrap();
@@ -187,15 +205,15 @@ async fn one_with_another_key_takes_no_part() {
     assert_eq!(status.leader, None);
 }
 
-/// The keys are changed at one node after the other, in three rounds, while a leader goes on. After every change
-/// each node leads another election once: that takes messages from all to all.
+/// The keys are changed at one node after the other, in three rounds, during a leadership. After every change
+/// each node leads another election once, which takes messages between all nodes.
 #[tokio::test]
-async fn keys_are_rotated_under_a_leader() {
+async fn keys_are_rotated_during_a_leadership() {
     let cluster = Cluster::start().await;
     let elections = cluster.join("x", LONG).await;
     let others = cluster.join("y", LONG).await;
     let leadership = soon(elections[0].lead()).await.unwrap();
-    let old = cluster.keyring.keys()[0].clone();
+    let old = cluster.keyring.keys().next().unwrap();
     let new = suffrage::Key::generate().unwrap();
     let rounds = [vec![old.clone(), new.clone()], vec![new.clone(), old], vec![new]];
     for keys in rounds {
@@ -216,9 +234,9 @@ async fn keys_are_rotated_under_a_leader() {
 }
 
 #[tokio::test]
-async fn what_cannot_work_is_refused() {
+async fn invalid_settings_are_refused() {
     let alone = Node::builder(1).key(Keyring::generate().unwrap());
-    assert!(matches!(alone.start().await, Err(Error::NoDisk(NodeId(1)))));
+    assert!(matches!(alone.start().await, Err(Error::NoStorage(NodeId(1)))));
     assert!(matches!(Node::builder(1).in_memory().start().await, Err(Error::NoKey)));
     let cluster = Cluster::start().await;
     let node = &cluster.nodes[0];
@@ -229,9 +247,9 @@ async fn what_cannot_work_is_refused() {
     assert!(error.to_string().contains("stop margin"), "{error}");
 }
 
-/// Nine contenders for one name, as fast as they can: never two inside, and every entry has a greater token.
+/// Nine contenders for one name: never two at once in the critical section, and every entry has a greater token.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn never_two_at_once_under_contention() {
+async fn two_contenders_never_lead_at_once() {
     let cluster = Cluster::start().await;
     let elections = cluster.join("x", LONG).await;
     let (inside, register) = (Arc::new(AtomicU64::new(0)), Arc::new(Fenced::new(Vec::new())));
@@ -260,9 +278,9 @@ async fn never_two_at_once_under_contention() {
     });
 }
 
-/// Whoever says so wants to lead no longer, whatever else it says.
+/// A transfer to the own node is a release.
 #[tokio::test]
-async fn a_transfer_to_oneself_hands_over_to_whoever_waits() {
+async fn a_transfer_to_itself_hands_over_to_the_waiting_candidate() {
     let cluster = Cluster::start().await;
     let elections = cluster.join("x", LONG).await;
     let leadership = soon(elections[0].lead()).await.unwrap();

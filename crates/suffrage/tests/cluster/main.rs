@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests of the edge")]
 #![cfg(target_os = "linux")]
 
+mod config_file;
 mod crashes;
 mod handover;
 mod pauses;
@@ -9,12 +10,12 @@ mod pauses;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use suffrage::{Election, Keyring, Memory, Node, NodeBuilder, NodeId};
+use suffrage::{Election, Keyring, MemoryStorage, Node, NodeBuilder, NodeId};
 
-/// The time between two looks at what is waited for.
+/// The interval of polls.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// A lease that does not end while a test waits: whoever leads next was handed the lease over.
+/// A lease that does not end while a test waits: the next leader got the lease by a handover.
 const LONG: Duration = Duration::from_secs(50);
 
 /// Three voters and their addresses, keys and disks.
@@ -22,7 +23,7 @@ struct Cluster {
     nodes: Vec<Node>,
     addresses: Vec<SocketAddr>,
     keyring: Keyring,
-    disks: Vec<Memory>,
+    disks: Vec<MemoryStorage>,
 }
 
 impl Cluster {
@@ -32,8 +33,8 @@ impl Cluster {
             nodes: Vec::new(),
             addresses: (0..3).map(|_| suffrage_testbed::address()).collect(),
             keyring: Keyring::generate().unwrap(),
-            // Each its own: a clone is the same disk.
-            disks: (0..3).map(|_| Memory::default()).collect(),
+            // One per voter: clones share the memory.
+            disks: (0..3).map(|_| MemoryStorage::default()).collect(),
         };
         for place in 0..3 {
             let node = cluster.builder(place).start().await.unwrap();
@@ -42,12 +43,12 @@ impl Cluster {
         cluster
     }
 
-    /// What the voter in this place is to be.
+    /// The configuration of a voter.
     fn builder(&self, place: usize) -> NodeBuilder {
         self.member(place as u64 + 1).memory(&self.disks[place])
     }
 
-    /// What a node of this cluster is to be.
+    /// The configuration of a node of this cluster.
     fn member(&self, id: u64) -> NodeBuilder {
         let builder = Node::builder(id).key(self.keyring.clone()).voters([1, 2, 3]);
         let builder = builder.delay(Duration::from_millis(5));
@@ -57,7 +58,7 @@ impl Cluster {
             .fold(builder, |builder, (address, voter)| builder.member(voter, *address))
     }
 
-    /// Kills a voter and starts it again, where it was.
+    /// Kills a voter and restarts it at the same address.
     async fn restart(&mut self, place: usize) {
         self.nodes[place].abort();
         self.nodes[place] = start_again(|| self.builder(place)).await;
@@ -65,7 +66,7 @@ impl Cluster {
 
     /// Waits until a voter that was restarted votes again.
     async fn votes_again(&self, place: usize) {
-        let silence = async || self.nodes[place].metrics().await.unwrap().voter.unwrap().silence;
+        let silence = async || self.nodes[place].metrics().await.unwrap().voter.unwrap().silence_remaining;
         until(async || silence().await.is_zero()).await;
     }
 
@@ -91,7 +92,7 @@ impl Cluster {
     }
 }
 
-/// Starts a node where another has just been: its socket and its folder are free once all of it is gone.
+/// Restarts a node. Retries until the socket and the folder of the old one are released.
 async fn start_again(builder: impl Fn() -> NodeBuilder) -> Node {
     soon(async {
         loop {
@@ -104,12 +105,12 @@ async fn start_again(builder: impl Fn() -> NodeBuilder) -> Node {
     .await
 }
 
-/// Nothing here takes as long, however busy the machine is; but a lease of [`LONG`] does.
+/// Fails after 30 s: longer than any step on a busy machine, shorter than a lease of [`LONG`].
 async fn soon<F: Future>(what: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(30), what).await.expect("it takes far too long")
 }
 
-/// Waits until this is so.
+/// Waits until the condition holds.
 async fn until(mut is_so: impl AsyncFnMut() -> bool) {
     soon(async {
         while !is_so().await {

@@ -8,25 +8,25 @@ use super::{Cluster, soon, until};
 
 const TTL: Duration = Duration::from_millis(300);
 
-/// The leader's whole runtime stands still, as if stopped by a signal. Nobody tells its leadership that it is
-/// over; it knows by the clock, before anybody else leads.
+/// The whole runtime of the leader is paused, as by SIGSTOP. The leadership turns invalid by the clock before another
+/// candidate leads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_paused_leader_is_none_before_another_leads() {
+async fn a_paused_leadership_is_invalid_before_another_is_valid() {
     let cluster = Cluster::start().await;
     let elections = cluster.join("x", TTL).await;
-    let guest = cluster.member(9);
+    let candidate = cluster.member(9);
     let (hand, leaderships) = mpsc::channel();
     let (resume, resumed) = mpsc::channel::<()>();
     let program = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async move {
-            let node = guest.start().await.unwrap();
+            let node = candidate.start().await.unwrap();
             let election = node.election("x").ttl(TTL).join().await.unwrap();
             let leadership = std::sync::Arc::new(election.lead().await.unwrap());
             hand.send(std::sync::Arc::clone(&leadership)).unwrap();
             // Blocks the runtime's only thread.
             resumed.recv().unwrap();
-            // It was over all along, and is said to be at once.
+            // The leadership is invalid at once after the pause.
             assert!(!leadership.is_valid());
             leadership.lost().await;
         });
@@ -39,19 +39,19 @@ async fn a_paused_leader_is_none_before_another_leads() {
     let next = soon(waiting).await.unwrap();
     assert!(!leadership.is_valid(), "two lead at once");
     assert!(next.is_valid() && next.token() > leadership.token());
-    // All the while the other was paused.
+    // The old leader was paused all the time.
     resume.send(()).unwrap();
     tokio::task::spawn_blocking(move || program.join().unwrap()).await.unwrap();
 }
 
-/// Cut off from the voters, a leader hears of it early enough to stop its work.
+/// A leader without voters learns early enough to stop its work.
 #[tokio::test]
-async fn lost_fires_before_the_lease_ends() {
+async fn lost_returns_before_the_lease_ends() {
     let cluster = Cluster::start().await;
-    let guest = cluster.member(9).start().await.unwrap();
+    let candidate = cluster.member(9).start().await.unwrap();
     // Longer than a busy machine keeps a task waiting.
     let margin = Duration::from_secs(2);
-    let join = guest.election("x").ttl(Duration::from_secs(5)).stop_margin(margin);
+    let join = candidate.election("x").ttl(Duration::from_secs(5)).stop_margin(margin);
     let election = join.join().await.unwrap();
     let leadership = soon(election.lead()).await.unwrap();
     cluster.nodes.iter().for_each(suffrage::Node::abort);

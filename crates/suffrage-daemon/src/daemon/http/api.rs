@@ -1,4 +1,6 @@
-//! Elections: who leads them, and taking part in them.
+//! The endpoints of elections.
+
+use std::time::Duration;
 
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
@@ -7,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use suffrage_core::{NodeId, Span, Time};
+use suffrage_core::{NodeId, Span};
 use tokio::time::timeout;
 
 use super::{App, Problem, check_name, in_time, within};
@@ -17,48 +19,48 @@ use suffrage_lease::sessions::{
     CampaignRequest, LeaseRequest, SessionError, SessionId, SessionOutcome, SessionReply, SessionRequest,
     longest_wait,
 };
-use suffrage_node::lease::{CandidateConfig, Status};
+use suffrage_node::lease::{Belief, CandidateConfig, Leader, Status};
 
-/// How long a client waits for an answer if it does not say.
+/// The longest wait for a reply, and the default of a campaign.
 const WAIT: Span = Span::from_millis(30_000);
 
-/// What is told of an election.
+/// The JSON object of an election.
 #[derive(Serialize)]
-pub(super) struct Told {
+pub(super) struct ElectionBody {
     election: String,
-    /// This node.
+    /// The id of this node.
     node: u64,
     leader: Option<u64>,
     token: Option<u64>,
-    /// How long it has been so, as far as this node knows.
+    /// The time since the leader last changed at this node.
     since_ms: u64,
-    /// If this node leads.
+    /// Only if this node leads.
     lease_remaining_ms: Option<u64>,
-    /// Why this node leads or does not.
+    /// The reason why this node leads or does not lead.
     why: String,
 }
 
-impl Told {
-    pub(super) fn new(node: NodeId, now: Time, status: &Status) -> Told {
-        Told {
+impl ElectionBody {
+    pub(super) fn new(node: NodeId, status: &Status) -> ElectionBody {
+        let whole = |duration: Duration| duration.as_millis() as u64;
+        ElectionBody {
             election: status.name.clone(),
             node: node.0,
-            leader: status.leader.map(|(leader, _)| leader.0),
-            token: status.leader.map(|(_, token)| token.number()),
-            since_ms: millis(now.since(status.since)),
-            lease_remaining_ms: status.lease.map(|lease| millis(lease.valid_until.since(now))),
+            leader: status.leader.map(|leader| leader.node.0),
+            token: status.leader.map(|leader| leader.token.number()),
+            since_ms: whole(status.leader_age),
+            lease_remaining_ms: status.lease_remaining.map(whole),
             why: status.why.to_string(),
         }
     }
 }
 
-/// Whole milliseconds, and never one too many.
+/// Whole milliseconds, rounded down.
 pub(super) fn millis(span: Span) -> u64 {
     span.as_nanos() / 1_000_000
 }
 
-/// What this node knows of an election. If it has only just begun to follow it, the voters are given the time
-/// to answer.
+/// The status of an election. If this node has just begun to observe the election, the voters get time to answer.
 pub(super) async fn status(app: &App, name: &str) -> Result<Status, Problem> {
     check_name(name)?;
     let mut watched = watch(app, name).await?;
@@ -66,12 +68,13 @@ pub(super) async fn status(app: &App, name: &str) -> Result<Status, Problem> {
     let grace = app.node.settings().delay * 4;
     let known = app.node.clock().now().since(belief.borrow().since);
     if belief.borrow().leader.is_none() && known < grace {
-        let left = std::time::Duration::from_nanos((grace - known).as_nanos());
-        // Either it is known by then who leads, or nobody does.
+        let left = Duration::from_nanos((grace - known).as_nanos());
+        // After that time, an election without a known leader has none.
         _ = timeout(left, belief.wait_for(|belief| belief.leader.is_some())).await;
     }
     let status = in_time(&app.node, app.node.status(name)).await?;
-    status.ok_or_else(|| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "this node stops: ask another node"))
+    let stopping = "this node is stopping: use another node";
+    status.ok_or_else(|| Problem::new(StatusCode::SERVICE_UNAVAILABLE, stopping))
 }
 
 pub(super) async fn watch(app: &App, name: &str) -> Result<Watched, Problem> {
@@ -81,65 +84,69 @@ pub(super) async fn watch(app: &App, name: &str) -> Result<Watched, Problem> {
 /// `GET /elections`
 pub(super) async fn elections(State(app): State<App>) -> Result<Response, Problem> {
     let all = super::elections(&app.node).await?;
-    let now = app.node.clock().now();
-    let told: Vec<Told> = all.iter().map(|status| Told::new(app.node.id(), now, status)).collect();
-    Ok(Json(json!({ "elections": told })).into_response())
+    let bodies: Vec<ElectionBody> =
+        all.iter().map(|status| ElectionBody::new(app.node.id(), status)).collect();
+    Ok(Json(json!({ "elections": bodies })).into_response())
 }
 
 /// `GET /elections/{name}`
 pub(super) async fn election(
     State(app): State<App>,
     Path(name): Path<String>,
-) -> Result<Json<Told>, Problem> {
+) -> Result<Json<ElectionBody>, Problem> {
     let status = status(&app, &name).await?;
-    Ok(Json(Told::new(app.node.id(), app.node.clock().now(), &status)))
+    Ok(Json(ElectionBody::new(app.node.id(), &status)))
 }
 
 /// `GET /elections/{name}/history`
 pub(super) async fn history(State(app): State<App>, Path(name): Path<String>) -> Result<Response, Problem> {
     check_name(&name)?;
-    let records = in_time(&app.node, app.node.history(Some(&name))).await?;
-    let now = app.node.clock().now();
-    let told: Vec<_> = records
+    let entries = in_time(&app.node, app.node.history(Some(&name))).await?;
+    let bodies: Vec<_> = entries
         .iter()
-        .map(|record| {
-            let (leader, token) = record.leader.map(|(leader, token)| (leader.0, token.number())).unzip();
-            json!({ "leader": leader, "token": token, "age_ms": millis(now.since(record.at)) })
+        .map(|entry| {
+            let (leader, token) = leader_and_token(entry.leader);
+            json!({ "leader": leader, "token": token, "age_ms": entry.age.as_millis() as u64 })
         })
         .collect();
-    Ok(Json(json!({ "election": name, "node": app.node.id().0, "history": told })).into_response())
+    Ok(Json(json!({ "election": name, "node": app.node.id().0, "history": bodies })).into_response())
 }
 
-/// What is said with a wish to lead.
+/// The members `leader` and `token` of a JSON object.
+pub(super) fn leader_and_token(leader: Option<Leader>) -> (Option<u64>, Option<u64>) {
+    leader.map(|leader| (leader.node.0, leader.token.number())).unzip()
+}
+
+/// The body of a campaign request.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Campaign {
+pub(super) struct CampaignBody {
     session: Option<String>,
     ttl: Option<String>,
     wait: Option<String>,
     rank: i64,
 }
 
-/// What is said by one that leads on.
+/// The body of a renewal.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Renewal {
+pub(super) struct RenewBody {
     session: Option<String>,
 }
 
-/// What is said by one that leads no longer, or by an operator, who has no session.
+/// The body of a resignation or transfer. An operator sends no session.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Farewell {
+pub(super) struct HandoverBody {
     session: Option<String>,
     to: Option<u64>,
     wait: Option<String>,
 }
 
-type Said<T> = Result<Json<T>, JsonRejection>;
+type Body<T> = Result<Json<T>, JsonRejection>;
 
-fn understood<T>(said: Said<T>) -> Result<T, Problem> {
-    said.map(|Json(said)| said).map_err(|rejection| {
+fn parsed<T>(body: Body<T>) -> Result<T, Problem> {
+    body.map(|Json(body)| body).map_err(|rejection| {
         let hint = match rejection {
             JsonRejection::MissingJsonContentType(_) => " (curl: --json '{}')",
             _ => "",
@@ -155,7 +162,7 @@ fn span(key: &str, text: Option<&str>, otherwise: Span) -> Result<Span, Problem>
 }
 
 fn session(text: &str) -> Result<SessionId, Problem> {
-    // A text that is no session id is not the id of a session that leads or waits.
+    // A text that is not a session id is the id of no session.
     text.parse().map_err(|()| SessionError::Expired.into())
 }
 
@@ -164,13 +171,13 @@ pub(super) async fn campaign(
     State(app): State<App>,
     Path(name): Path<String>,
     overflow: Option<Extension<OverflowConnection>>,
-    said: Said<Campaign>,
+    body: Body<CampaignBody>,
 ) -> Result<Response, Problem> {
-    // First of all: the client counts from before this.
+    // The clock is read first: the client measures the validity from before it sent the request.
     let received = app.node.clock().now();
-    let said = understood(said)?;
+    let body = parsed(body)?;
     check_name(&name)?;
-    let lease = LeaseRequest { ttl: span("ttl", said.ttl.as_deref(), app.ttl)?, rank: said.rank };
+    let lease = LeaseRequest { ttl: span("ttl", body.ttl.as_deref(), app.ttl)?, rank: body.rank };
     let settings = app.node.settings();
     let config = CandidateConfig { ttl: lease.ttl, ..CandidateConfig::default() };
     let refused = |invalid| Problem::new(StatusCode::BAD_REQUEST, format!("ttl: {invalid}"));
@@ -178,31 +185,31 @@ pub(super) async fn campaign(
     if lease.rank == i64::MAX {
         return Err(Problem::new(StatusCode::BAD_REQUEST, "rank: must be below 9223372036854775807"));
     }
-    let wait = span("wait", said.wait.as_deref(), WAIT)?.min(longest_wait(settings.drift, lease.ttl));
-    // It is in line all the same, and asks again.
+    let wait = span("wait", body.wait.as_deref(), WAIT)?.min(longest_wait(settings.drift, lease.ttl));
+    // An overflow connection does not wait. Its session is in the queue, and the client polls.
     let wait = if overflow.is_some() { Span::ZERO } else { wait };
-    let session = said.session.as_deref().map(session).transpose()?;
+    let session = body.session.as_deref().map(session).transpose()?;
     let request = SessionRequest::Campaign(CampaignRequest { session, lease, wait });
-    told(within(&app.node, wait, app.node.session_request(&name, request, received)).await?)
+    reply(within(&app.node, wait, app.node.session_request(&name, request, received)).await?)
 }
 
 /// `POST /elections/{name}/renew`
 pub(super) async fn renew(
     State(app): State<App>,
     Path(name): Path<String>,
-    said: Said<Renewal>,
+    body: Body<RenewBody>,
 ) -> Result<Response, Problem> {
     let received = app.node.clock().now();
-    let said = understood(said)?;
+    let body = parsed(body)?;
     check_name(&name)?;
-    let missing = || Problem::new(StatusCode::BAD_REQUEST, "session: is missing; campaign gives one");
-    let session = session(said.session.as_deref().ok_or_else(missing)?)?;
-    let asked = app.node.session_request(&name, SessionRequest::Renew { session }, received);
-    told(in_time(&app.node, asked).await?)
+    let missing = || Problem::new(StatusCode::BAD_REQUEST, "session: is missing; `campaign` returns one");
+    let session = session(body.session.as_deref().ok_or_else(missing)?)?;
+    let request = app.node.session_request(&name, SessionRequest::Renew { session }, received);
+    reply(in_time(&app.node, request).await?)
 }
 
-/// What a client is told about its session.
-fn told(outcome: SessionOutcome) -> Result<Response, Problem> {
+/// The response to a request of a session.
+fn reply(outcome: SessionOutcome) -> Result<Response, Problem> {
     match outcome? {
         SessionReply::Leading { session, token, valid_for } => {
             let session = session.to_string();
@@ -218,7 +225,8 @@ fn told(outcome: SessionOutcome) -> Result<Response, Problem> {
             Ok((StatusCode::ACCEPTED, Json(body)).into_response())
         }
         SessionReply::Superseded => {
-            let error = "this session has asked again, elsewhere: that one is answered";
+            let error =
+                "a later request of this session replaced this one: wait for the reply to that request";
             Err(Problem::new(StatusCode::CONFLICT, error).because("superseded"))
         }
         SessionReply::Resigned => Ok(Json(json!({ "within_ms": 0 })).into_response()),
@@ -231,14 +239,14 @@ pub(super) async fn resign(
     State(app): State<App>,
     Path(name): Path<String>,
     overflow: Option<Extension<OverflowConnection>>,
-    said: Said<Farewell>,
+    body: Body<HandoverBody>,
 ) -> Result<Response, Problem> {
-    let said = understood(said)?;
-    if said.to.is_some() {
-        let error = "to: is for transfer; whoever is next takes over from one that resigns";
+    let body = parsed(body)?;
+    if body.to.is_some() {
+        let error = "to: is only for `transfer`; after `resign`, the next candidate in the queue leads";
         return Err(Problem::new(StatusCode::BAD_REQUEST, error));
     }
-    hand_over(&app, &name, &said, overflow.is_some()).await
+    hand_over(&app, &name, &body, overflow.is_some()).await
 }
 
 /// `POST /elections/{name}/transfer`
@@ -246,37 +254,41 @@ pub(super) async fn transfer(
     State(app): State<App>,
     Path(name): Path<String>,
     overflow: Option<Extension<OverflowConnection>>,
-    said: Said<Farewell>,
+    body: Body<HandoverBody>,
 ) -> Result<Response, Problem> {
-    let said = understood(said)?;
-    let missing = || Problem::new(StatusCode::BAD_REQUEST, "to: is missing: the id of the node to lead next");
-    let to = said.to.ok_or_else(missing)?;
+    let body = parsed(body)?;
+    let missing =
+        || Problem::new(StatusCode::BAD_REQUEST, "to: is missing; set it to the id of the next leader");
+    let to = body.to.ok_or_else(missing)?;
     if to == app.node.id().0 {
-        return Err(Problem::new(StatusCode::BAD_REQUEST, "to: is this node itself"));
+        let error = format!("to: {to} is this node itself; set it to another node");
+        return Err(Problem::new(StatusCode::BAD_REQUEST, error));
     }
-    hand_over(&app, &name, &said, overflow.is_some()).await
+    hand_over(&app, &name, &body, overflow.is_some()).await
 }
 
-async fn hand_over(app: &App, name: &str, said: &Farewell, overflow: bool) -> Result<Response, Problem> {
+async fn hand_over(app: &App, name: &str, body: &HandoverBody, overflow: bool) -> Result<Response, Problem> {
     check_name(name)?;
     let began = app.node.clock().now();
     let longest = if overflow { Span::ZERO } else { WAIT };
-    let wait = span("wait", said.wait.as_deref(), Span::ZERO)?.min(longest);
-    let session = said.session.as_deref().map(session).transpose()?;
-    // Before anything changes, so that no change is missed.
+    let wait = span("wait", body.wait.as_deref(), Span::ZERO)?.min(longest);
+    let session = body.session.as_deref().map(session).transpose()?;
+    // The watch begins before the request, so that it misses no change.
     let watched = if wait.is_zero() { None } else { Some(watch(app, name).await?) };
-    let before = watched.as_ref().and_then(|it| it.belief.borrow().leader).map(|(_, token)| token);
-    let within = request_handover(app, name, session, said.to.map(NodeId)).await?;
+    let token = |belief: &Belief| belief.leader.map(|leader| leader.token);
+    let before = watched.as_ref().and_then(|it| token(&it.belief.borrow()));
+    let within = request_handover(app, name, session, body.to.map(NodeId)).await?;
     let mut body = json!({ "within_ms": within });
     let mut done = within == 0;
     if let Some(mut watched) = watched {
-        let next = watched.belief.wait_for(|it| it.leader.map(|(_, token)| token) > before);
-        let next = timeout(std::time::Duration::from_nanos(wait.as_nanos()), next).await;
-        // Nobody took it in time, or the node has stopped meanwhile.
+        let next = watched.belief.wait_for(|belief| token(belief) > before);
+        let next = timeout(Duration::from_nanos(wait.as_nanos()), next).await;
+        // None if no node took the lease in time, or if this node has stopped.
         let next = next.ok().and_then(Result::ok);
         let leader = next.as_ref().and_then(|belief| belief.leader);
-        body["leader"] = json!(leader.map(|(leader, _)| leader.0));
-        body["token"] = json!(leader.map(|(_, token)| token.number()));
+        let (id, token) = leader_and_token(leader);
+        body["leader"] = json!(id);
+        body["token"] = json!(token);
         body["took_ms"] = json!(next.map(|belief| belief.since.since(began).as_nanos() as f64 / 1e6));
         done |= leader.is_some();
     }
@@ -284,8 +296,8 @@ async fn hand_over(app: &App, name: &str, said: &Farewell, overflow: bool) -> Re
     Ok((code, Json(body)).into_response())
 }
 
-/// Has the node hand over: in how many milliseconds it does at the latest, which are none unless a client leads that
-/// was promised to.
+/// Asks the node to hand over. Returns the time in milliseconds after which it hands over at the latest: above zero only
+/// if a client leads, until the end of the client's lease.
 async fn request_handover(
     app: &App,
     name: &str,
@@ -302,11 +314,10 @@ async fn request_handover(
         Ok(_) => Ok(0),
         Err(SessionError::NotLeading) => {
             let error = format!(
-                "node {} does not lead {name}: ask the one that does; a `suffrage run` hands over when it is told to \
-                 end",
+                "node {} does not lead {name}: send the request to the leader; a `suffrage run` hands over on SIGTERM",
                 app.node.id()
             );
-            Err(Problem::new(StatusCode::CONFLICT, error).because("not-leader"))
+            Err(Problem::new(StatusCode::CONFLICT, error).because("not_leader"))
         }
         Err(error) => Err(error.into()),
     }

@@ -1,15 +1,17 @@
-//! Health, the way load balancers and orchestrators ask for it: by status codes, with GET, HEAD or OPTIONS.
+//! Health checks for load balancers and orchestrators: status codes for GET, HEAD or OPTIONS.
 //!
-//! - `/leader`, `/primary`: 200 where the election is led, 503 elsewhere. `/replica`: the other way round.
-//! - `/liveness`: 503 if the node has not come round to anything for a while: restart it. Not if it waits for a
-//!   disk that refuses, which a restart does not mend.
-//! - `/readiness`: 200 if the node has been answered by a majority of voters, and, if it is one, votes itself: can
-//!   save, and is not silent after a restart. That ends by itself, whatever the others do. Whether it leads is of
-//!   no account: if only leaders were ready, a rolling update would wait for ever for the second one.
-//! - `/health`: 200 if it is both.
+//! - `/leader`, `/primary`: 200 if this node leads the election, 503 otherwise. `/replica`: the reverse.
+//! - `/liveness`: 503 if the node is stuck and must be restarted. A node that cannot save is alive: a restart does not
+//!   repair a disk.
+//! - `/readiness`: 200 if a majority of voters has answered the node lately and, if the node is a voter, it votes: it can
+//!   save and is not silent after a restart. Leadership does not matter: if only leaders were ready, a rolling update
+//!   would wait for the second node forever.
+//! - `/health`: 200 if the node is alive and ready.
 //!
-//! Whoever can connect can ask, and bears no token. So nothing is begun for them: an election that the node does
-//! not take part in is one that it does not lead, and that is all they hear.
+//! Health checks need no token. They therefore change nothing: an election that the node takes no part in is an election
+//! that the node does not lead.
+
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Query, State};
@@ -21,16 +23,16 @@ use serde_json::json;
 use suffrage_core::Span;
 
 use super::{App, Problem, check_name, checked, elections, in_time};
-use suffrage_node::lease::{Node, Status};
+use suffrage_node::lease::{Node, NodeMetrics, Status};
 
-/// Who has not been heard for so long is not there: the daemon asks the voters three times as often at least (see
-/// `feel_pulse`).
-pub(super) const SILENCE: Span = Span::from_millis(10_000);
+/// The age of the last reply from which a voter counts as unreachable. The daemon polls the voters about three times as
+/// often (see `poll_voters`).
+pub(super) const SILENCE: Duration = Duration::from_secs(10);
 
-/// A node comes round every second. One that has not for so long is stuck, however busy the machine is.
+/// The age of the last turn from which a node counts as stuck. A node has a turn every second.
 pub(super) const STALE: Span = Span::from_millis(10_000);
 
-/// Of no more elections than this is one looked for that is meant.
+/// The most elections among which a health check without a name looks for the only one.
 const MOST_LISTED: usize = 64;
 
 /// The health checks.
@@ -45,33 +47,32 @@ pub(super) fn checks() -> Vec<(&'static str, MethodRouter<App>)> {
     ]
 }
 
-/// Which election is meant.
+/// The query of a health check.
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct ElectionQuery {
     election: Option<String>,
 }
 
-/// Whether this node leads the election that is meant.
-async fn leads(app: &App, asked: Asked) -> Result<bool, Problem> {
-    let status = match asked.election {
+/// Whether this node leads the election of the query.
+async fn leads(app: &App, query: ElectionQuery) -> Result<bool, Problem> {
+    let status = match query.election {
         Some(name) => {
             check_name(&name)?;
             in_time(&app.node, app.node.status(&name)).await?
         }
         None => only_election(&app.node).await?,
     };
-    Ok(status.is_some_and(|status| status.lease.is_some()))
+    Ok(status.is_some_and(|status| status.leads()))
 }
 
-/// The election that is meant if none is named: the one that somebody stands in here. What others only ask about,
-/// be it by a slip of the pen, is none.
+/// The only election in which this node is a candidate. Elections that clients only observe do not count.
 async fn only_election(node: &Node) -> Result<Option<Status>, Problem> {
-    // If there are many, they are not listed for anybody who asks.
+    // Listing many elections is too expensive for an unauthenticated request.
     let few = in_time(node, node.metrics()).await?.elections <= MOST_LISTED;
     let mut all = if few { elections(node).await? } else { Vec::new() };
-    all.retain(|status| status.stands);
+    all.retain(|status| status.candidate);
     if !few || all.len() > 1 {
-        let error = "which election? Say ?election=NAME: this node takes part in several";
+        let error = "this node takes part in several elections: add ?election=NAME";
         return Err(Problem::new(StatusCode::BAD_REQUEST, error));
     }
     Ok(all.pop())
@@ -81,20 +82,20 @@ fn code(good: bool) -> StatusCode {
     if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }
 
-async fn leader(State(app): State<App>, Query(asked): Query<Asked>) -> Result<Response, Problem> {
-    let leads = leads(&app, asked).await?;
+async fn leader(State(app): State<App>, Query(query): Query<ElectionQuery>) -> Result<Response, Problem> {
+    let leads = leads(&app, query).await?;
     Ok((code(leads), Json(json!({ "leads": leads }))).into_response())
 }
 
-async fn replica(State(app): State<App>, Query(asked): Query<Asked>) -> Result<Response, Problem> {
-    let leads = leads(&app, asked).await?;
+async fn replica(State(app): State<App>, Query(query): Query<ElectionQuery>) -> Result<Response, Problem> {
+    let leads = leads(&app, query).await?;
     Ok((code(!leads), Json(json!({ "leads": leads }))).into_response())
 }
 
-/// Whether the node comes round to things, or at least says why it does not.
+/// Whether the node is not stuck. A node that is suspended because it cannot save is alive.
 pub(in crate::daemon) fn is_alive(node: &Node) -> bool {
     let state = node.state();
-    // Nobody is left to change it.
+    // The sender of the state ends with the task.
     if state.has_changed().is_err() || state.borrow().is_stopped() {
         return false;
     }
@@ -106,32 +107,36 @@ async fn liveness(State(app): State<App>) -> Response {
     (code(alive), Json(json!({ "alive": alive }))).into_response()
 }
 
-/// Why the node is not ready, if it is not.
+/// The number of voters that have answered lately.
+pub(super) fn reachable_voters(metrics: &NodeMetrics) -> usize {
+    metrics.voters.iter().filter(|voter| voter.reply_age.is_some_and(|age| age < SILENCE)).count()
+}
+
+/// The reason why the node is not ready, if it is not.
 async fn unready(App { node, .. }: &App) -> Result<Option<String>, Problem> {
     if node.sessions_are_stopping() {
-        return Ok(Some("it is about to stop, and hands over".to_string()));
+        return Ok(Some("this node is stopping and hands over".to_string()));
     }
-    if let Some(trouble) = node.state().borrow().storage_failure() {
-        return Ok(Some(format!("it cannot save its state: {trouble}")));
+    if let Some(failure) = node.state().borrow().storage_failure() {
+        return Ok(Some(format!("this node cannot save its state: {failure}")));
     }
-    let figures = in_time(node, node.metrics()).await?;
-    if let Some(voter) = figures.voter {
+    let metrics = in_time(node, node.metrics()).await?;
+    if let Some(voter) = metrics.voter {
         if !voter.votes {
-            let lost = "it has lost the state of its votes: it must come back with another id";
+            let lost = "this voter has lost its saved state: start it with another id";
             return Ok(Some(lost.to_string()));
         }
-        if !voter.silence.is_zero() {
-            let left = voter.silence.as_nanos().div_ceil(1_000_000);
+        if !voter.silence_remaining.is_zero() {
+            let left = voter.silence_remaining.as_nanos().div_ceil(1_000_000);
             return Ok(Some(format!(
-                "it has restarted, and does not vote for another {left} ms: until then what it granted may be in use"
+                "this voter has restarted and does not vote for another {left} ms: its old grants may be in use"
             )));
         }
     }
-    let voters = node.settings().voters.len();
-    let heard = figures.heard.iter().filter(|(_, ago)| ago.is_some_and(|ago| ago < SILENCE)).count();
+    let (voters, reachable) = (node.settings().voters.len(), reachable_voters(&metrics));
     let majority = voters / 2 + 1;
-    Ok((heard < majority)
-        .then(|| format!("it hears {heard} of {voters} voters, and {majority} have to answer")))
+    Ok((reachable < majority)
+        .then(|| format!("{reachable} of {voters} voters answer this node, but {majority} must")))
 }
 
 async fn readiness(State(app): State<App>) -> Result<Response, Problem> {
@@ -149,7 +154,6 @@ async fn health(State(app): State<App>) -> Result<Response, Problem> {
 #[cfg(test)]
 pub(super) mod tests {
     use std::sync::{Arc, mpsc};
-    use std::time::Duration;
 
     use suffrage_core::{NodeId, Start};
     use tokio::sync::watch;
@@ -167,9 +171,9 @@ pub(super) mod tests {
 
     pub(crate) enum Disk {
         Good,
-        /// Takes until it is told to write.
+        /// Writes when the channel has a result.
         Slow(mpsc::Receiver<Result<(), Error>>),
-        /// Has the state of a voter that has granted a lease this long.
+        /// Holds the state of a voter that has granted a lease of this length.
         Used(Span),
     }
 
@@ -185,7 +189,7 @@ pub(super) mod tests {
 
         fn save(&mut self, _: &Saved) -> Result<(), Error> {
             match self {
-                Disk::Slow(told) => told.recv().unwrap_or(Ok(())),
+                Disk::Slow(results) => results.recv().unwrap_or(Ok(())),
                 _ => Ok(()),
             }
         }
@@ -215,33 +219,33 @@ pub(super) mod tests {
         soon.await.unwrap_or_else(|_| panic!("not {status} in time"));
     }
 
-    /// The disk neither writes nor refuses: the loop waits for it, and for nothing else.
+    /// The disk neither writes nor fails: the task waits for it.
     #[tokio::test]
-    async fn a_loop_that_stands_still_is_not_alive_until_it_goes_on() {
-        let (clock, (disk, told)) = (ManualClock::new(), mpsc::channel());
-        let app = app(&clock, Disk::Slow(told), 1).await;
+    async fn a_stuck_node_is_not_alive_until_it_continues() {
+        let (clock, (disk, results)) = (ManualClock::new(), mpsc::channel());
+        let app = app(&clock, Disk::Slow(results), 1).await;
         clock.advance(STALE - Span::from_nanos(1));
         assert_eq!(liveness(State(app.clone())).await.status(), 200);
         clock.advance(Span::from_nanos(1));
         assert_eq!(liveness(State(app.clone())).await.status(), 503);
-        let asked = || Query(Asked { election: Some("x".to_string()) });
-        let refused = leader(State(app.clone()), asked()).await.unwrap_err();
-        assert!(refused.error.contains("does not come round"), "at once: {}", refused.error);
+        let query = || Query(ElectionQuery { election: Some("x".to_string()) });
+        let refused = leader(State(app.clone()), query()).await.unwrap_err();
+        assert!(refused.error.contains("this node is stuck"), "at once: {}", refused.error);
         disk.send(Ok(())).unwrap();
         until(&app, 200).await;
         assert_eq!(
-            leader(State(app.clone()), asked()).await.unwrap().status(),
+            leader(State(app.clone()), query()).await.unwrap().status(),
             503,
-            "it goes on, and follows"
+            "it continues, and follows"
         );
         app.node.stop().await;
         assert_eq!(liveness(State(app.clone())).await.status(), 503, "it has stopped");
     }
 
     #[tokio::test]
-    async fn one_whose_disk_refuses_is_alive_and_not_ready() {
-        let (clock, (disk, told)) = (ManualClock::new(), mpsc::channel());
-        let app = app(&clock, Disk::Slow(told), 1).await;
+    async fn a_node_that_cannot_save_is_alive_and_not_ready() {
+        let (clock, (disk, results)) = (ManualClock::new(), mpsc::channel());
+        let app = app(&clock, Disk::Slow(results), 1).await;
         clock.advance(STALE * 2);
         until(&app, 503).await;
         disk.send(Err(Error::Failed("no space".to_string()))).unwrap();
@@ -253,7 +257,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_is_silent_after_a_restart_is_not_ready_and_says_for_how_long() {
+    async fn a_voter_that_is_silent_after_a_restart_is_not_ready_and_reports_for_how_long() {
         let clock = ManualClock::new();
         let app = app(&clock, Disk::Used(Span::from_millis(3_000)), 1).await;
         let why = unready(&app).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! `GET /elections/{name}/observe`: who leads, now and whenever that changes, as server-sent events.
+//! `GET /elections/{name}/observe`: the leader and its changes, as server-sent events.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::daemon::serve::OverflowConnection;
 use crate::daemon::watches::Watched;
 use suffrage_node::lease::Belief;
 
-/// Whoever is cut off without knowing learns of it, and proxies do not lose patience.
+/// The interval of keep-alive comments: clients notice broken connections, and proxies do not time out.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 pub(super) async fn observe(
@@ -27,21 +27,21 @@ pub(super) async fn observe(
     overflow: Option<Extension<OverflowConnection>>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     if overflow.is_some() {
-        let error = "too many are connected here to tell another one of every change: ask another node";
+        let error = "this node has too many connections for another stream of events: use another node";
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, error));
     }
-    // So that the first state is one that the voters had the time to tell.
+    // The first event then has the answers of the voters.
     api::status(&app, &name).await?;
     let watched = api::watch(&app, &name).await?;
     let node = app.node.id().0;
     let clock = app.node.clock().clone();
-    // What goes on for long does not keep the node alive.
+    // A stream does not keep the node running.
     drop(app);
     let events = unfold((watched, true), move |(mut watched, first): (Watched, bool)| {
         let (name, clock) = (name.clone(), clock.clone());
         async move {
             if !first {
-                // An error means that the node has stopped: so does the stream.
+                // An error means that the node has stopped: the stream ends.
                 watched.belief.changed().await.ok()?;
             }
             let event = event(&name, node, clock.now(), &watched.belief.borrow_and_update());
@@ -52,8 +52,8 @@ pub(super) async fn observe(
 }
 
 fn event(name: &str, node: u64, now: Time, belief: &Belief) -> Event {
-    let (leader, token) = belief.leader.map(|(leader, token)| (leader.0, token.number())).unzip();
+    let (leader, token) = api::leader_and_token(belief.leader);
     let since = millis(now.since(belief.since));
-    let told = json!({ "election": name, "node": node, "leader": leader, "token": token, "since_ms": since });
-    Event::default().event("leader").data(told.to_string())
+    let body = json!({ "election": name, "node": node, "leader": leader, "token": token, "since_ms": since });
+    Event::default().event("leader").data(body.to_string())
 }

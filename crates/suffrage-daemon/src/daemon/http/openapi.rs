@@ -1,4 +1,4 @@
-//! `GET /openapi.json`: all of the above, described for programs.
+//! `GET /openapi.json`: the description of all endpoints.
 
 use axum::http::header;
 use axum::response::IntoResponse;
@@ -38,16 +38,16 @@ mod tests {
         assert_eq!(described, served);
     }
 
-    /// Every `$ref` leads somewhere, and every answer and operation is described.
+    /// Every `$ref` resolves, and every operation has a summary and its responses.
     #[test]
-    fn the_description_is_whole() {
+    fn the_description_is_complete() {
         let document: Value = serde_json::from_str(DOCUMENT).unwrap();
         fn visit(document: &Value, value: &Value) {
             match value {
                 Value::Object(members) => {
                     if let Some(Value::String(target)) = members.get("$ref") {
                         let found = document.pointer(target.strip_prefix('#').unwrap());
-                        assert!(found.is_some(), "{target} leads nowhere");
+                        assert!(found.is_some(), "{target} does not resolve");
                     }
                     members.values().for_each(|member| visit(document, member));
                 }

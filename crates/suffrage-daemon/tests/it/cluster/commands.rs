@@ -10,7 +10,7 @@ use crate::cluster::support::{Cluster, Process, WORK, alone, until};
 const FLAGS: &str = "--ttl 2s --quiet";
 
 #[test]
-fn the_command_finds_who_it_is_and_its_exit_code_is_passed() {
+fn the_command_gets_its_environment_and_its_exit_code_is_returned() {
     let cluster = Cluster::start("3s");
     let once = format!("{FLAGS} --once --id 77");
     let script = r#"echo "is $SUFFRAGE_TOKEN $SUFFRAGE_NAME $SUFFRAGE_LEADER" >>"$LOG"; exit 7"#;
@@ -26,7 +26,7 @@ fn the_command_finds_who_it_is_and_its_exit_code_is_passed() {
 #[test]
 fn signals_are_passed_on() {
     let cluster = Cluster::start("3s");
-    // Not waiting for a child that also hears the signal: the shell itself tells.
+    // The shell itself reports the signal, without a child that gets it as well.
     let script = r#"
         trap 'echo usr1 >>"$LOG"' USR1; trap 'echo usr2 >>"$LOG"' USR2; trap 'echo hup >>"$LOG"' HUP
         trap 'echo term >>"$LOG"; exit 5' TERM; trap 'echo int >>"$LOG"; exit 6' INT
@@ -51,7 +51,7 @@ fn signals_are_passed_on() {
 }
 
 #[test]
-fn one_that_waits_ends_when_told_to() {
+fn a_waiting_candidate_ends_on_sigterm() {
     let cluster = Cluster::start("3s");
     let _leader = cluster.run(FLAGS, WORK);
     cluster.wait_for("start", 0);
@@ -62,22 +62,22 @@ fn one_that_waits_ends_when_told_to() {
 }
 
 #[test]
-fn what_a_command_leaves_behind_ends_with_it() {
+fn background_processes_end_with_the_command() {
     let _alone = alone();
     let cluster = Cluster::start("3s");
-    // In the background, in a session of its own, and orphaned.
+    // Background processes: plain, in a session of its own, and orphaned.
     let script = r#"sleep 1001 & setsid sleep 1002 & (setsid sleep 1003 &) ; echo start >>"$LOG"; "#;
     let all = || (cluster.commands().len() >= 4).then_some(());
-    // It ends by itself.
+    // The command exits by itself.
     assert_eq!(cluster.run(&format!("{FLAGS} --once"), script).code(), 0);
     assert_eq!(cluster.commands(), [] as [i32; 0]);
-    // Its supervisor is killed.
+    // The supervisor is killed.
     let script = format!("{script} sleep 1000; :");
     let mut run = cluster.run(FLAGS, &script);
     until("four run", all);
     run.kill();
     until("none is left", || cluster.commands().is_empty().then_some(()));
-    // It is told to end, and its children do not hear.
+    // The supervisor gets SIGTERM, and the children ignore it.
     let deaf = format!("trap '' TERM; {script}");
     let mut run = cluster.run(FLAGS, &deaf);
     until("four run", all);
@@ -99,7 +99,7 @@ fn a_guard_that_is_killed_takes_the_command_with_it() {
 }
 
 #[test]
-fn hooks_come_before_and_after() {
+fn hooks_run_before_and_after_the_command() {
     let cluster = Cluster::start("3s");
     let hook = |flag: &str, word: &str| -> [String; 2] {
         [flag.to_string(), format!("echo {word} $SUFFRAGE_TOKEN >>\"$LOG\"")]
@@ -118,7 +118,7 @@ fn hooks_come_before_and_after() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_at_once() {
+fn invalid_flags_are_refused_at_once() {
     let cluster = Cluster::prepare("3s");
     let refusal = |flags: &str, command: &str| {
         let output = cluster.command_for(flags).args(["--", command]).output().unwrap();
@@ -129,20 +129,20 @@ fn what_cannot_work_is_refused_at_once() {
     assert!(text.contains("--stop-grace") && text.contains("would outlive the lease"), "{text}");
     let (code, text) = refusal("--id 2", "true");
     assert_eq!(code, Some(2), "{text}");
-    assert!(text.contains("--id: 2 is one of the voters"), "{text}");
+    assert!(text.contains("--id: 2 is the id of a voter"), "{text}");
     let (code, text) = refusal("", "there-is-no-such-command");
     assert_eq!(code, Some(127), "{text}");
     let file = cluster.folder.join("no-program");
     fs::write(&file, "true\n").unwrap();
     let (code, text) = refusal("", file.to_str().unwrap());
-    assert!(code == Some(126) && text.contains("cannot be executed"), "{text}");
+    assert!(code == Some(126) && text.contains("is not executable"), "{text}");
     let (code, text) = refusal("--stop-signal NONE", "true");
     assert_eq!(code, Some(2), "{text}");
 }
 
-/// Where the node of the file listens, nobody else can.
+/// The node of the file uses the address and the folder itself.
 #[test]
-fn the_file_of_a_node_says_all_but_where_to_listen() {
+fn the_file_of_a_node_applies_except_listen_and_data() {
     let cluster = Cluster::start("3s");
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
@@ -161,7 +161,7 @@ fn the_file_of_a_node_says_all_but_where_to_listen() {
 }
 
 #[test]
-fn one_that_cannot_lead_says_why() {
+fn a_waiting_candidate_prints_why_it_does_not_lead() {
     let mut cluster = Cluster::start("3s");
     cluster.voters.truncate(1);
     let said = cluster.folder.join("said");
@@ -170,7 +170,7 @@ fn one_that_cannot_lead_says_why() {
     let _run = Process(child.unwrap());
     until("a reason", || {
         let text = fs::read_to_string(&said).unwrap();
-        text.contains("still waits to lead: 2 voters have to answer, and these do not: 2 ever, 3 ever")
+        text.contains("still waits to lead: 2 voters must answer; voter 2 has never answered; voter 3 has never answered")
             .then_some(())
     });
 }

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 use crate::cluster::support::{BINARY, Process, alone, until};
 
-/// How many nodes of demos run that were started by this process.
+/// The number of running nodes of a demo.
 fn nodes(demo: &str) -> usize {
     let folder = format!("suffrage-demo-{demo}-");
     let lines = std::fs::read_dir("/proc")
@@ -45,7 +45,7 @@ fn the_demo_kills_a_leader_and_another_leads() {
 }
 
 #[test]
-fn nothing_is_left_of_a_demo_that_is_ended() {
+fn a_demo_that_ends_leaves_nothing_behind() {
     let _alone = alone();
     for (signal, leaves) in [(Signal::TERM, 0), (Signal::INT, 0), (Signal::KILL, 1)] {
         let child =

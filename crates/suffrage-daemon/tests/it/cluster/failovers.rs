@@ -1,4 +1,4 @@
-//! Never two at once, whatever befalls the one that leads.
+//! Commands of two leaders never run at once, whatever fault the leader has.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,28 +10,28 @@ use crate::cluster::support::{Cluster, Process, WORK, alone, stubborn, until};
 const FLAGS: &str = "--ttl 600ms --stop-grace 60ms --kill-time 100ms --quiet";
 const FAILOVERS: usize = 52;
 
-/// What is done to the leader; it is replaced by another candidate afterwards.
+/// A fault of the leader. Another candidate replaces it afterwards.
 #[derive(Clone, Copy, Debug)]
 enum Blow {
-    /// The supervisor is killed: its guard is left to stop the command.
+    /// The supervisor is killed: the guard stops the command.
     Kill,
-    /// It is told to end: hands over.
+    /// The supervisor gets SIGTERM: it hands over.
     Terminate,
-    /// It stands still for longer than its lease: the guard stops the command.
+    /// The supervisor is paused for longer than its lease: the guard stops the command.
     Stop,
-    /// The guard is stopped, and then the supervisor told to end: it kills the command itself.
+    /// The guard is paused, and the supervisor gets SIGTERM: it kills the command itself.
     StopGuard,
 }
 
 const BLOWS: [Blow; 4] = [Blow::Kill, Blow::Terminate, Blow::Stop, Blow::StopGuard];
 
-/// The candidate whose command has this number. The command's parent is the guard, and its parent the candidate.
+/// The candidate whose command has this process id. The parent of the command is the guard, whose parent is the candidate.
 fn parent(pid: i32) -> i32 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").and_then(|(_, tail)| tail.split(' ').nth(1)?.parse().ok()).unwrap_or(0)
 }
 
-/// By the scripts' own clocks: every leader's last sign of life is before the next one's start.
+/// Checks, by the clocks of the scripts, that the last heartbeat of every leader is before the start of the next.
 fn check(cluster: &Cluster) -> Vec<f64> {
     let log = cluster.log();
     let overlaps: Vec<_> = log.iter().filter(|line| line[0] == "overlap").collect();
@@ -51,7 +51,7 @@ fn check(cluster: &Cluster) -> Vec<f64> {
 }
 
 #[test]
-fn a_command_is_gone_before_the_next_is_started_over_fifty_failovers() {
+fn a_command_has_ended_before_the_next_starts_over_fifty_failovers() {
     let _alone = alone();
     let cluster = Cluster::start("1s");
     let stubborn = stubborn();
@@ -68,7 +68,7 @@ fn a_command_is_gone_before_the_next_is_started_over_fifty_failovers() {
         if let Some(place) = stopped.take() {
             candidates[place].signal(Signal::CONT);
         }
-        // It may have lost its lease to a busy machine already: that is a failover, too.
+        // The leader may have lost its lease because the machine is busy: that is a failover, too.
         let Some(leader) = leader else {
             until("the next", || (cluster.count("start") > count).then_some(()));
             continue;
@@ -109,18 +109,18 @@ fn a_command_is_gone_before_the_next_is_started_over_fifty_failovers() {
 }
 
 #[test]
-fn a_supervisor_that_stood_still_finds_its_command_gone_and_stands_again() {
+fn a_paused_supervisor_finds_its_command_stopped_and_campaigns_again() {
     let _alone = alone();
     let cluster = Cluster::start("1s");
     let only = cluster.run(FLAGS, WORK);
     let first = cluster.wait_for("start", 0);
     only.signal(Signal::STOP);
-    // Nobody else stands: whoever stops it, it is not another leader.
+    // There is no other candidate: no other leader stops the command.
     until("the guard ends the command", || cluster.commands().is_empty().then_some(()));
     let threads = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     threads.block_on(async {
         let node = cluster.node(99).voters([1, 2, 3]).start().await.unwrap();
-        // Another can lead once the lease is over, and hands it back.
+        // Another candidate leads after the end of the lease, and hands over again.
         let election = node.election("test").ttl(Duration::from_millis(500)).join().await.unwrap();
         let leadership = tokio::time::timeout(Duration::from_secs(60), election.lead()).await;
         drop(leadership.expect("the lease ends").unwrap());
@@ -134,10 +134,10 @@ fn a_supervisor_that_stood_still_finds_its_command_gone_and_stands_again() {
 }
 
 #[test]
-fn a_better_candidate_that_asks_for_the_lease_waits_for_the_command() {
+fn a_candidate_of_greater_rank_waits_for_the_command() {
     let _alone = alone();
     let cluster = Cluster::start("3s");
-    // At an address that the other knows, or it could not ask.
+    // The address must be known to the other candidate for its claim.
     let address = suffrage_testbed::address();
     let flags = format!("--ttl 1s --stop-grace 60ms --quiet --id 50 --listen {address}");
     let mut run = cluster.run(&flags, WORK);
@@ -147,7 +147,7 @@ fn a_better_candidate_that_asks_for_the_lease_waits_for_the_command() {
         let node = cluster.node(99).voters([1, 2, 3]).member(50, address).start().await.unwrap();
         let (ttl, steady) = (Duration::from_secs(1), Duration::from_millis(50));
         let election = node.election("test").ttl(ttl).rank(5).failback(steady).join().await.unwrap();
-        // The other lives on for forty times as long as this one takes to want the lease.
+        // The command runs for forty times as long as the claim takes.
         let beats = cluster.count("beat") + 100;
         let lives_on = async {
             while cluster.count("beat") < beats {
@@ -167,10 +167,10 @@ fn a_better_candidate_that_asks_for_the_lease_waits_for_the_command() {
 }
 
 #[test]
-fn handing_over_does_not_wait_for_the_lease() {
+fn a_handover_does_not_wait_for_the_end_of_the_lease() {
     let _alone = alone();
     let cluster = Cluster::start("300s");
-    // Nothing is waited for as long as that.
+    // The lease is longer than every timeout of the test.
     let flags = "--ttl 200s";
     let mut first = cluster.run(flags, WORK);
     cluster.wait_for("start", 0);

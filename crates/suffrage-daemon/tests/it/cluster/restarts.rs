@@ -1,4 +1,4 @@
-//! Voters that die and come back.
+//! Crashes and restarts of voters.
 
 use std::time::{Duration, Instant};
 
@@ -6,15 +6,15 @@ use rustix::process::Signal;
 
 use crate::cluster::support::{Cluster, WORK, alone};
 
-/// Three nodes that all stand, and who leads, with which token.
+/// Three nodes that are all candidates, and the leader with its token.
 fn all_stand(new: bool, cluster: &mut Cluster) {
     for place in 0..3 {
-        let flags = ["--stand", "test", "--new"];
+        let flags = ["--campaign", "test", "--new"];
         cluster.start_voter(place, if new { &flags } else { &flags[..2] });
     }
 }
 
-/// Waits until one of those that run leads; its place and token.
+/// Waits until a running node leads; returns its index and token.
 fn leader(cluster: &mut Cluster) -> (usize, u64) {
     let (place, mut token) = (cluster.voters.iter().position(Option::is_some).unwrap(), None);
     let voter = cluster.voters[place].as_mut().unwrap();
@@ -46,13 +46,13 @@ fn when_the_leader_is_killed_another_leads() {
     };
     println!("{:.1?} after SIGKILL of the leader, another leads, with a lease of 500ms", start.elapsed());
     assert!(next > token, "{next} comes after {token}");
-    // It hands over when it is told to end.
+    // A leader that gets SIGTERM hands over.
     cluster.voters[second].as_ref().unwrap().process.signal(Signal::TERM);
     assert_eq!(cluster.voters[second].as_mut().unwrap().process.code(), 0);
 }
 
 #[test]
-fn tokens_grow_over_a_restart_of_all() {
+fn tokens_increase_over_a_restart_of_all_nodes() {
     let _alone = alone();
     let mut cluster = Cluster::prepare("1s");
     all_stand(true, &mut cluster);
@@ -67,7 +67,7 @@ fn tokens_grow_over_a_restart_of_all() {
 }
 
 #[test]
-fn voters_that_come_back_say_nothing_until_what_they_granted_is_over() {
+fn restarted_voters_are_silent_until_their_grants_have_expired() {
     let _alone = alone();
     let mut cluster = Cluster::start("30s");
     let _run = cluster.run("--ttl 2s --quiet", WORK);
@@ -77,7 +77,7 @@ fn voters_that_come_back_say_nothing_until_what_they_granted_is_over() {
         cluster.kill_voter(place);
         cluster.start_voter(place, &[]);
     }
-    // Two of three are silent: the lease cannot be renewed, and nobody can be elected.
+    // Two of three voters are silent: the lease cannot be renewed, and no leader can be elected.
     let second = cluster.wait_for("start", 1);
     let took = start.elapsed();
     assert!(took >= Duration::from_secs(2), "{took:?}: they have granted leases of two seconds");

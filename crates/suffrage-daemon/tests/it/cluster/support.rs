@@ -1,4 +1,4 @@
-//! Clusters, and what is run in them.
+//! Clusters of real processes, and commands in them.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,17 +11,17 @@ use rustix::process::{Pid, Signal, kill_process};
 use suffrage::{Keyring, Node, NodeBuilder};
 pub(crate) use suffrage_testbed::{Process, alone, until};
 
-/// The program as users have it.
+/// The program `suffrage`.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_suffrage");
 
-/// A voter, and what it tells.
+/// A voter and its output.
 pub(crate) struct Voter {
     pub(crate) process: Process,
     lines: BufReader<ChildStdout>,
 }
 
 impl Voter {
-    /// The next thing it tells, without the time.
+    /// The next line of output, without its time.
     #[track_caller]
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
@@ -30,7 +30,7 @@ impl Voter {
     }
 }
 
-/// Three voters, and a folder that ends with them.
+/// Three voters, and a folder that is removed with them.
 pub(crate) struct Cluster {
     pub(crate) folder: PathBuf,
     addresses: String,
@@ -39,7 +39,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Three voters that do not stand.
+    /// Three voters that are not candidates.
     pub(crate) fn start(longest_ttl: &'static str) -> Cluster {
         let mut cluster = Cluster::prepare(longest_ttl);
         for place in 0..3 {
@@ -48,7 +48,7 @@ impl Cluster {
         cluster
     }
 
-    /// A cluster of which nobody runs yet.
+    /// A cluster without running voters.
     pub(crate) fn prepare(longest_ttl: &'static str) -> Cluster {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -56,7 +56,7 @@ impl Cluster {
         fs::create_dir(&folder).unwrap();
         let addresses: Vec<String> =
             (1..=3).map(|id| format!("{id}={}", suffrage_testbed::address())).collect();
-        Keyring::generate().unwrap().create(&folder.join("keys")).unwrap();
+        Keyring::generate().unwrap().create(folder.join("keys")).unwrap();
         Cluster {
             folder,
             addresses: addresses.join(","),
@@ -76,7 +76,7 @@ impl Cluster {
         command
     }
 
-    /// Starts the voter in this place, and waits until it listens.
+    /// Starts a voter, and waits until it listens.
     pub(crate) fn start_voter(&mut self, place: usize, more: &[&str]) {
         let data = self.folder.join(format!("voter-{place}"));
         let mut child = self
@@ -98,19 +98,17 @@ impl Cluster {
         self.voters[place] = None;
     }
 
-    /// A node in this very process, which only stands.
+    /// A node in this process that does not vote.
     pub(crate) fn node(&self, id: u64) -> NodeBuilder {
-        let keyring = Keyring::load(&self.folder.join("keys")).unwrap();
+        let keyring = Keyring::load(self.folder.join("keys")).unwrap();
         let builder = Node::builder(id).key(keyring).longest_ttl(Duration::from_secs(3));
         self.addresses
             .split(',')
             .filter_map(|member| member.split_once('='))
-            .fold(builder, |builder, (id, address)| {
-                builder.member(id.parse::<u64>().unwrap(), address.parse().unwrap())
-            })
+            .fold(builder, |builder, (id, address)| builder.member(id.parse::<u64>().unwrap(), address))
     }
 
-    /// `suffrage run` with these flags, and no command yet.
+    /// `suffrage run` with these flags, without a command.
     pub(crate) fn command_for(&self, flags: &str) -> Command {
         let mut command = self.command("run");
         command.args(["--name", "test"]).args(flags.split_whitespace());
@@ -123,7 +121,7 @@ impl Cluster {
         Process(child.unwrap())
     }
 
-    /// `suffrage run` with these flags and [`WORK`], once it waits to lead: it says so.
+    /// `suffrage run` with these flags and [`WORK`], which has printed that it waits to lead.
     pub(crate) fn run_second(&self, flags: &str) -> Process {
         let said = self.folder.join("said");
         let mut command = self.command_for(flags);
@@ -133,18 +131,18 @@ impl Cluster {
         process
     }
 
-    /// Where scripts write.
+    /// The output file of scripts.
     pub(crate) fn log_file(&self) -> PathBuf {
         self.folder.join("log")
     }
 
-    /// What the scripts have written, in words.
+    /// The output of scripts, as lines of words.
     pub(crate) fn log(&self) -> Vec<Vec<String>> {
         let text = fs::read_to_string(self.log_file()).unwrap_or_default();
         text.lines().map(|line| line.split(' ').map(str::to_string).collect()).collect()
     }
 
-    /// Waits until a line begins with this word, after so many others that do; the line.
+    /// Waits for the line with this first word after the given number of such lines.
     #[track_caller]
     pub(crate) fn wait_for(&self, word: &str, before: usize) -> Vec<String> {
         until(&format!("line {before} of {word}"), || {
@@ -152,7 +150,7 @@ impl Cluster {
         })
     }
 
-    /// The last line that begins with this word; there must be one.
+    /// The last line with this first word. There must be one.
     pub(crate) fn last(&self, word: &str) -> Vec<String> {
         self.log().into_iter().rfind(|line| line[0] == word).expect("there is one")
     }
@@ -165,7 +163,7 @@ impl Cluster {
         self.folder.file_name().unwrap().to_str().unwrap().to_string()
     }
 
-    /// All processes of this test that run a script or what it has started: neither voters nor `suffrage` itself.
+    /// All processes of this test that are scripts or their children, without voters and `suffrage` itself.
     pub(crate) fn commands(&self) -> Vec<i32> {
         self.processes(|program| !program.ends_with("suffrage"))
     }
@@ -201,15 +199,15 @@ impl Drop for Cluster {
     }
 }
 
-/// Takes a lock that goes with its process and all that it starts, so that the kernel tells whether any of a former
-/// leader's is still there; and says when it starts and that it is alive, by the clock of leases.
+/// A script that holds a lock with all its children, so that the kernel shows whether processes of a former leader are
+/// left, and that prints its start and heartbeats by CLOCK_BOOTTIME.
 pub(crate) const WORK: &str = r#"
 exec 9>>"$LOCK"; flock -n 9 || echo "overlap $SUFFRAGE_TOKEN" >>"$LOG"
 read -r up _ </proc/uptime; echo "start $SUFFRAGE_TOKEN $up $$" >>"$LOG"
 while :; do read -r up _ </proc/uptime; echo "beat $SUFFRAGE_TOKEN $up" >>"$LOG"; sleep 0.02; done
 "#;
 
-/// The same, and will not be told to end.
+/// The same script, which ignores SIGTERM.
 pub(crate) fn stubborn() -> String {
     format!("trap '' TERM\n{WORK}")
 }

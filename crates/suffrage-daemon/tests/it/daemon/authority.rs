@@ -9,7 +9,7 @@ use rcgen::{
     date_time_ymd,
 };
 
-/// Somebody who signs certificates.
+/// A certificate authority.
 pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -24,12 +24,12 @@ impl Authority {
         Authority { issuer }
     }
 
-    /// Its own certificate: what clients trust.
+    /// The certificate of the authority, which clients trust.
     pub(crate) fn pem(&self) -> String {
         self.issuer.pem()
     }
 
-    /// Puts a certificate for this machine and its key into these files, valid until the end of that year.
+    /// Writes a certificate for this machine and its key to these files, valid until the end of that year.
     pub(crate) fn sign(&self, certificate: &Path, key: &Path, until: i32) {
         let names = ["localhost", "127.0.0.1"].map(String::from);
         let mut params = CertificateParams::new(names).unwrap();

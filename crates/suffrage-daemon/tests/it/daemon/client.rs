@@ -1,4 +1,4 @@
-//! HTTP as it is on the wire.
+//! An HTTP client for tests.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,21 +14,21 @@ use tokio_rustls::TlsConnector;
 
 use crate::daemon::soon;
 
-/// What is asked of one daemon.
+/// A client of one daemon.
 #[derive(Clone)]
 pub(crate) struct Client {
     address: SocketAddr,
     headers: String,
-    /// With TLS, and by which name.
+    /// The TLS connector and the server name, for TLS.
     tls: Option<(Arc<ClientConfig>, String)>,
 }
 
-/// A connection, encrypted or not.
+/// A connection with or without TLS.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-/// What it answered.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -41,7 +41,7 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The token and the session of one that leads.
+    /// The token and the session of a leading client.
     pub(crate) fn leads(&self) -> (u64, String) {
         assert_eq!(self.status, 200, "{self:?}");
         let json = self.json();
@@ -54,12 +54,12 @@ impl Client {
         Client { address, headers: format!("Host: {address}\r\n"), tls: None }
     }
 
-    /// With other headers instead.
+    /// Replaces the headers.
     pub(crate) fn with(&self, headers: &str) -> Client {
         Client { headers: headers.to_string(), ..self.clone() }
     }
 
-    /// With TLS, if the node is known by a certificate that this one has signed.
+    /// Uses TLS, and trusts this authority.
     pub(crate) fn trusting(&self, authority: &str) -> Client {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap()).unwrap();
@@ -69,7 +69,7 @@ impl Client {
         Client { tls: Some((Arc::new(config), "localhost".to_string())), ..self.clone() }
     }
 
-    /// By another name.
+    /// Uses another server name.
     pub(crate) fn named(&self, name: &str) -> Client {
         let tls = self.tls.clone().map(|(config, _)| (config, name.to_string()));
         Client { tls, ..self.clone() }
@@ -113,7 +113,7 @@ impl Client {
         self.post(&format!("/elections/{name}/campaign"), json!({ "ttl": ttl, "wait": wait })).await
     }
 
-    /// Takes a place in the line of those who wait; the session, and how many are before it.
+    /// Joins the queue; returns the session and its queue position.
     pub(crate) async fn queue(&self, name: &str, ttl: &str) -> (String, u64) {
         let waits = self.campaign(name, ttl, "1ms").await;
         assert_eq!(waits.status, 202, "{waits:?}");
@@ -121,12 +121,12 @@ impl Client {
         (place["session"].as_str().unwrap().to_string(), place["queue_position"].as_u64().unwrap())
     }
 
-    /// Waits to lead with a session that has a place in the line.
+    /// Waits to lead with a session that is in the queue.
     pub(crate) async fn wait_in_line(&self, name: &str, session: &str, wait: &str) -> Answer {
         self.post(&format!("/elections/{name}/campaign"), json!({ "session": session, "wait": wait })).await
     }
 
-    /// Says this with the session, and nothing else.
+    /// Sends a request with only the session.
     pub(crate) async fn say(&self, name: &str, verb: &str, session: &str) -> Answer {
         self.post(&format!("/elections/{name}/{verb}"), json!({ "session": session })).await
     }

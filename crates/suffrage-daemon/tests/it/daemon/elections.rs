@@ -1,4 +1,4 @@
-//! Taking part over HTTP.
+//! Sessions of HTTP clients.
 
 use std::time::{Duration, Instant};
 
@@ -28,23 +28,23 @@ async fn two_clients_of_one_daemon_lead_one_after_the_other_each_with_a_token_of
     let (next, other) = second.await.unwrap().leads();
     assert!(next > token && other == waiting && other != session);
     let late = client.say("x", "renew", &session).await;
-    assert_eq!((late.status, late.json()["reason"].as_str()), (409, Some("lost")));
+    assert_eq!((late.status, late.json()["reason"].as_str()), (409, Some("expired")));
 }
 
 #[tokio::test]
-async fn a_session_that_is_not_renewed_is_lost_to_the_next() {
+async fn a_session_that_is_not_renewed_expires() {
     let cluster = Cluster::start().await;
     let (one, two) = (cluster.client(1), cluster.client(2));
     let (token, session) = one.campaign("x", "500ms", WAIT).await.leads();
     let (next, other) = two.campaign("x", LONG, WAIT).await.leads();
     assert!(next > token);
     let late = one.say("x", "renew", &session).await;
-    assert_eq!((late.status, late.json()["reason"].as_str()), (409, Some("lost")));
+    assert_eq!((late.status, late.json()["reason"].as_str()), (409, Some("expired")));
     assert_eq!(two.say("x", "renew", &other).await.leads().0, next);
 }
 
 #[tokio::test]
-async fn who_waits_asks_again_and_keeps_its_place() {
+async fn a_waiting_session_polls_and_keeps_its_queue_position() {
     let cluster = Cluster::start().await;
     let client = cluster.client(1);
     let (token, session) = client.campaign("x", LONG, WAIT).await.leads();
@@ -58,14 +58,14 @@ async fn who_waits_asks_again_and_keeps_its_place() {
     let body = json!({ "session": waiting, "wait": WAIT });
     let (next, _) = client.post("/elections/x/campaign", body.clone()).await.leads();
     assert!(next > token);
-    // Whose answer was lost asks again, and leads on.
+    // A client that missed the reply repeats the request, and continues to lead.
     assert_eq!(client.post("/elections/x/campaign", body).await.leads(), (next, waiting.to_string()));
     let unknown = json!({ "session": "0".repeat(32) });
     assert_eq!(client.post("/elections/x/campaign", unknown).await.status, 409);
 }
 
 #[tokio::test]
-async fn one_that_leads_can_choose_the_node_that_leads_next() {
+async fn a_leading_client_can_choose_the_next_node() {
     let cluster = Cluster::start().await;
     let (_, session) = cluster.client(1).campaign("x", LONG, WAIT).await.leads();
     let waiting = [2, 3].map(|id| {
@@ -85,7 +85,7 @@ async fn one_that_leads_can_choose_the_node_that_leads_next() {
     let bad = cluster.client(3).post("/elections/x/transfer", json!({ "to": 3 })).await;
     assert_eq!(bad.status, 400);
     let elsewhere = cluster.client(1).post("/elections/x/transfer", json!({ "to": 2 })).await;
-    assert_eq!((elsewhere.status, elsewhere.json()["reason"].as_str()), (409, Some("not-leader")));
+    assert_eq!((elsewhere.status, elsewhere.json()["reason"].as_str()), (409, Some("not_leader")));
 }
 
 #[tokio::test]
@@ -97,7 +97,7 @@ async fn observers_see_the_present_state_first_and_then_every_change() {
     let (token, session) = cluster.client(1).campaign("x", LONG, WAIT).await.leads();
     let led = events.next().await.unwrap();
     assert_eq!((led["leader"].as_u64(), led["token"].as_u64()), (Some(1), Some(token)));
-    // Who comes later sees that first.
+    // A later observer gets the present state first.
     let first = cluster.client(3).observe("x").await.next().await.unwrap();
     assert_eq!((first["leader"].as_u64(), first["token"].as_u64()), (Some(1), Some(token)));
     cluster.client(1).say("x", "resign", &session).await;
@@ -110,30 +110,30 @@ async fn observers_see_the_present_state_first_and_then_every_change() {
 }
 
 #[tokio::test]
-async fn an_operator_gets_it_back_without_breaking_what_the_client_was_promised() {
+async fn an_operator_revokes_a_lease_without_shortening_it() {
     let cluster = Cluster::start().await;
     let one = cluster.client(1);
     let nobody = one.post("/elections/x/resign", json!({})).await;
-    assert_eq!((nobody.status, nobody.json()["reason"].as_str()), (409, Some("not-leader")));
+    assert_eq!((nobody.status, nobody.json()["reason"].as_str()), (409, Some("not_leader")));
     let (token, session) = one.campaign("x", LONG, WAIT).await.leads();
     let second = tokio::spawn({
         let client = cluster.client(2);
         async move { client.campaign("x", LONG, WAIT).await }
     });
     cluster.queued("x", [2]).await;
-    let recalled = one.post("/elections/x/resign", json!({})).await;
-    let within = recalled.json()["within_ms"].as_u64().unwrap();
-    assert!(recalled.status == 202 && (1..=50_000).contains(&within), "{recalled:?}");
+    let revoked = one.post("/elections/x/resign", json!({})).await;
+    let within = revoked.json()["within_ms"].as_u64().unwrap();
+    assert!(revoked.status == 202 && (1..=50_000).contains(&within), "{revoked:?}");
     let told = one.say("x", "renew", &session).await;
-    assert_eq!((told.status, told.json()["reason"].as_str()), (409, Some("recalled")));
+    assert_eq!((told.status, told.json()["reason"].as_str()), (409, Some("revoked")));
     assert!(!second.is_finished(), "the client has not given it up");
     assert_eq!(one.say("x", "resign", &session).await.status, 200);
     assert!(second.await.unwrap().leads().0 > token);
 }
 
-/// Who hands over and waits is told who leads next, and how long that took.
+/// A handover with `wait` returns the next leader and the duration.
 #[tokio::test]
-async fn how_long_it_took_to_hand_over_is_told_to_who_waits_for_it() {
+async fn a_handover_with_wait_returns_its_duration() {
     let cluster = Cluster::start().await;
     let (one, two) = (cluster.client(1), cluster.client(2));
     let (token, session) = one.campaign("x", LONG, WAIT).await.leads();
@@ -149,17 +149,17 @@ async fn how_long_it_took_to_hand_over_is_told_to_who_waits_for_it() {
     assert_eq!((told["leader"].as_u64(), told["token"].as_u64()), (Some(2), Some(new)), "{told}");
     let took = told["took_ms"].as_f64().unwrap();
     assert!(took > 0.0 && took <= all.as_secs_f64() * 1e3, "{told} of {all:?}");
-    // An operator who does not wait as long as the client takes hears when it is over at the latest.
-    let recalled = cluster.client(2).post("/elections/x/resign", json!({ "wait": "100ms" })).await;
-    let told = recalled.json();
-    assert!(recalled.status == 202 && told["within_ms"].as_u64() > Some(0), "{told}");
+    // An operator whose `wait` ends first gets the time at which the node hands over at the latest.
+    let revoked = cluster.client(2).post("/elections/x/resign", json!({ "wait": "100ms" })).await;
+    let told = revoked.json();
+    assert!(revoked.status == 202 && told["within_ms"].as_u64() > Some(0), "{told}");
     assert!(told["leader"].is_null() && told["took_ms"].is_null(), "{told}");
 }
 
-/// Whoever stands with a greater rank, and wants it back, asks the leader, which hands over at once: but not a
-/// client's leadership, which the client would not know of.
+/// A candidate of greater rank with failback claims the lease. The leader hands over at once, unless a client holds the
+/// lease: the client would not know.
 #[tokio::test]
-async fn a_better_node_does_not_take_it_from_a_client() {
+async fn a_greater_rank_does_not_preempt_a_client() {
     let cluster = Cluster::start().await;
     let one = cluster.client(1);
     let (token, session) = one.campaign("x", "3s", WAIT).await.leads();
@@ -167,9 +167,9 @@ async fn a_better_node_does_not_take_it_from_a_client() {
     let config = CandidateConfig { attribute: 9, failback, ..CandidateConfig::default() };
     let better = cluster.daemon(2).node().join("x", config).await.unwrap();
     better.campaign();
-    let renewed = async || cluster.daemon(1).node().metrics().await.unwrap().counters.renewed;
+    let renewed = async || cluster.daemon(1).node().metrics().await.unwrap().counters.renewals;
     cluster.queued("x", [2]).await;
-    // A renewal takes ten times as long to be due as the other takes to want it back.
+    // The next renewal is due ten times later than the claim.
     let before = renewed().await;
     until(async || {
         assert_eq!(one.say("x", "renew", &session).await.leads().0, token);
@@ -182,10 +182,10 @@ async fn a_better_node_does_not_take_it_from_a_client() {
     assert!(led.is_ok(), "it did want to lead");
 }
 
-/// A client does not die with its daemon. Voters would let the daemon have its own lease again at once, and it would
-/// not know for whom it led.
+/// A client survives the crash of its daemon. Voters would grant the restarted daemon its own lease again at once,
+/// although the client still holds it.
 #[tokio::test]
-async fn a_daemon_that_was_killed_and_is_back_lets_nobody_lead_before_its_clients_have_ceased_to() {
+async fn a_restarted_daemon_waits_until_leases_of_its_clients_have_ended() {
     let mut cluster = Cluster::start().await;
     let began = Instant::now();
     let first = cluster.client(1).campaign("x", "4s", WAIT).await;
@@ -195,19 +195,19 @@ async fn a_daemon_that_was_killed_and_is_back_lets_nobody_lead_before_its_client
     cluster.daemons[0] = Some(start_again(&cluster.config(1, &[])).await);
     let client = cluster.client(1);
     let lost = client.say("x", "renew", &session).await;
-    assert_eq!((lost.status, lost.json()["reason"].as_str()), (409, Some("lost")));
+    assert_eq!((lost.status, lost.json()["reason"].as_str()), (409, Some("expired")));
     let (next, _) = client.campaign("x", "4s", WAIT).await.leads();
     assert!(began.elapsed() > valid, "after {:?}, and the first had it for {valid:?}", began.elapsed());
     assert!(next > token);
 }
 
-/// Whoever hangs up before it was ever answered does not know its session, and cannot come back.
+/// A client that disconnects before its first reply does not know its session, and cannot return.
 #[tokio::test]
-async fn nobody_waits_for_clients_that_gave_up_before_they_were_answered() {
+async fn sessions_of_disconnected_clients_do_not_block_the_queue() {
     let cluster = Cluster::start().await;
     let client = cluster.client(1);
     let (_, session) = client.campaign("x", LONG, WAIT).await.leads();
-    // Those who wait, as one that takes a place behind them and leaves it again is told.
+    // The length of the queue, measured by a client that joins and leaves it.
     let in_line = async || {
         let (session, place) = client.queue("x", LONG).await;
         assert_eq!(client.say("x", "resign", &session).await.status, 200);
@@ -221,6 +221,6 @@ async fn nobody_waits_for_clients_that_gave_up_before_they_were_answered() {
     impatient.iter().for_each(|client| client.abort());
     let (waiting, _) = client.queue("x", LONG).await;
     assert_eq!(client.say("x", "resign", &session).await.status, 200);
-    // The place of one that can come back is kept for ten seconds: three of them would take longer than this.
+    // The queue position of a client that can return is kept for 10 s: three of them would take longer.
     client.wait_in_line("x", &waiting, WAIT).await.leads();
 }

@@ -1,4 +1,4 @@
-//! What operators, probes and Prometheus ask; starting and stopping.
+//! Health checks, metrics, starts and stops.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,11 +12,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use crate::daemon::{Cluster, LONG, WAIT, soon, until};
 
 #[tokio::test]
-async fn health_is_told_by_status_codes_to_get_head_and_options() {
+async fn health_checks_answer_get_head_and_options_with_status_codes() {
     let cluster = Cluster::start().await;
     assert_eq!(cluster.client(1).get("/leader").await.status, 503, "there is nothing to lead");
     cluster.client(1).campaign("x", LONG, WAIT).await.leads();
-    // Somebody mistypes a name: what is only asked about is not what is meant by those who name none.
+    // A query with a mistyped name does not count as an election of this node.
     cluster.client(1).get("/elections/xx").await;
     cluster.client(2).get("/elections/x").await;
     let codes = [
@@ -38,21 +38,24 @@ async fn health_is_told_by_status_codes_to_get_head_and_options() {
             assert_eq!(answer.body.is_empty(), method == "HEAD");
         }
     }
-    // Once the voters have been heard, all are ready: leaders and others.
+    // All nodes are ready when a majority has answered, whether they lead or not.
     for node in 1..=3 {
         until(async || cluster.client(node).get("/readiness").await.status == 200).await;
         assert_eq!(cluster.client(node).ask("HEAD", "/health", "").await.status, 200);
     }
-    // To ask is to begin nothing: nobody bears a token for this.
+    // Health checks change nothing: they need no token.
     for path in ["/leader?election=fresh", "/primary?election=fresh", "/replica?election=fresh"] {
         let answer = cluster.client(1).get(path).await;
         assert_eq!(answer.json(), json!({ "leads": false }), "and nothing else is told");
     }
     let known = cluster.client(1).get("/elections").await.json();
     assert_eq!(known["elections"].as_array().unwrap().len(), 2, "x, and xx: {known}");
-    let figures = cluster.client(1).get("/metrics").await.body;
-    assert!(figures.contains("suffrage_is_leader{election=\"x\"} 1\n"), "{figures}");
-    assert!(!figures.contains("election=\"xx\""), "it would look as if it had lost its leader: {figures}");
+    let metrics = cluster.client(1).get("/metrics").await.body;
+    assert!(metrics.contains("suffrage_is_leader{election=\"x\"} 1\n"), "{metrics}");
+    assert!(
+        !metrics.contains("election=\"xx\""),
+        "it would look like an election without a leader: {metrics}"
+    );
     cluster.client(1).campaign("y", LONG, WAIT).await.leads();
     let which = cluster.client(1).get("/leader").await;
     assert!(which.status == 400 && which.body.contains("?election="), "there are two now: {which:?}");
@@ -60,13 +63,13 @@ async fn health_is_told_by_status_codes_to_get_head_and_options() {
 }
 
 #[tokio::test]
-async fn one_without_a_majority_is_alive_but_not_ready() {
+async fn a_node_without_a_majority_is_alive_but_not_ready() {
     let mut cluster = Cluster::start().await;
-    // Nobody wants anything of them, and still each hears the others, again and again.
+    // Without clients, each node still polls the others periodically.
     for id in 1..=3 {
         for other in [1, 2, 3] {
             let node = cluster.daemon(id).node();
-            let age = async || node.metrics().await.unwrap().heard[other - 1].1;
+            let age = async || node.metrics().await.unwrap().voters[other - 1].reply_age;
             let (mut before, mut times) = (None, 0);
             until(async || {
                 let age = age().await;
@@ -80,12 +83,12 @@ async fn one_without_a_majority_is_alive_but_not_ready() {
     }
     cluster.daemons[1].take().unwrap().stop().await;
     cluster.daemons[2].take().unwrap().stop().await;
-    // What was heard before counts for ten seconds.
+    // Earlier replies count for 10 s.
     until(async || {
         let answer = cluster.client(1).get("/readiness").await;
         answer.status == 503 && {
             let why = answer.json()["why"].as_str().unwrap().to_string();
-            assert!(why.contains("of 3 voters, and 2 have to answer"), "{why}");
+            assert!(why.contains("of 3 voters answer this node, but 2 must"), "{why}");
             true
         }
     })
@@ -94,14 +97,14 @@ async fn one_without_a_majority_is_alive_but_not_ready() {
     assert_eq!(cluster.client(1).get("/health").await.status, 503);
 }
 
-/// What this voter granted before may be in use: it does not vote yet, and a rolling update is not to go on.
+/// A restarted voter does not vote while its old grants may be in use: a rolling update must wait.
 #[tokio::test]
-async fn one_that_has_restarted_is_ready_when_it_votes_and_so_are_all_if_all_have() {
+async fn a_restarted_voter_is_ready_when_it_votes() {
     let mut cluster = Cluster::start().await;
     let silence = Duration::from_secs(4);
     let (_, session) = cluster.client(1).campaign("x", "4s", WAIT).await.leads();
     assert_eq!(cluster.client(1).say("x", "resign", &session).await.status, 200);
-    // From now on each voter knows that it has granted a lease this long.
+    // Each voter has now saved that it granted a lease of this length.
     for restarted in [vec![1], vec![1, 2, 3]] {
         for id in &restarted {
             soon(cluster.daemons[id - 1].take().unwrap().stop()).await;
@@ -121,15 +124,15 @@ async fn one_that_has_restarted_is_ready_when_it_votes_and_so_are_all_if_all_hav
                 answer.status == 200
             })
             .await;
-            // Not before; later it may be.
+            // Not earlier. Later is allowed.
             assert!(began.elapsed() >= silence, "node {id} after {:?}", began.elapsed());
         }
     }
 }
 
-/// Nobody holds a connection for nothing; who follows an election holds it for something.
+/// Idle connections are closed; streams of events are not.
 #[tokio::test]
-async fn those_who_connect_and_ask_nothing_are_sent_away() {
+async fn idle_connections_are_closed() {
     let cluster = Cluster::start().await;
     let client = cluster.client(1);
     let mut events = client.observe("x").await;
@@ -143,7 +146,7 @@ async fn those_who_connect_and_ask_nothing_are_sent_away() {
     assert_eq!(events.next().await.unwrap()["leader"], 1);
 }
 
-/// The lines of the text format: a name, labels if there are any, and a number.
+/// The lines of the text format: a name, optional labels, and a number.
 fn parse(text: &str) -> BTreeMap<String, f64> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines
@@ -158,7 +161,7 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
 }
 
 #[tokio::test]
-async fn figures_are_told_as_prometheus_reads_them() {
+async fn metrics_have_the_format_of_prometheus() {
     let cluster = Cluster::start().await;
     let client = cluster.client(1);
     let (token, session) = client.campaign("x", "3s", WAIT).await.leads();
@@ -172,42 +175,45 @@ async fn figures_are_told_as_prometheus_reads_them() {
     for line in answer.body.lines().filter(|line| line.starts_with("# TYPE")) {
         assert!(["gauge", "counter", "histogram"].iter().any(|kind| line.ends_with(kind)), "{line}");
     }
-    let figures = parse(&answer.body);
-    assert_eq!(figures["suffrage_is_leader{election=\"x\"}"], 1.0);
-    assert_eq!(figures["suffrage_token{election=\"x\"}"], token as f64);
-    assert_eq!(figures["suffrage_elections"], 1.0, "the daemon's own is not counted");
-    assert_eq!(figures["suffrage_elections_led"], 1.0);
-    assert_eq!((figures["suffrage_up"], figures["suffrage_storage_failing"]), (1.0, 0.0));
-    assert_eq!(figures["suffrage_voters"], 3.0);
-    assert!(figures["suffrage_voters_heard"] >= 2.0, "a majority has granted the lease");
-    let left = figures["suffrage_lease_remaining_seconds{election=\"x\"}"];
+    let metrics = parse(&answer.body);
+    assert_eq!(metrics["suffrage_is_leader{election=\"x\"}"], 1.0);
+    assert_eq!(metrics["suffrage_token{election=\"x\"}"], token as f64);
+    assert_eq!(metrics["suffrage_elections"], 1.0, "the daemon's own is not counted");
+    assert_eq!(metrics["suffrage_elections_led"], 1.0);
+    assert_eq!((metrics["suffrage_up"], metrics["suffrage_storage_failing"]), (1.0, 0.0));
+    assert_eq!(metrics["suffrage_voters"], 3.0);
+    assert!(metrics["suffrage_voters_reachable"] >= 2.0, "a majority has granted the lease");
+    let left = metrics["suffrage_lease_remaining_seconds{election=\"x\"}"];
     assert!(left > 0.0 && left < 3.0, "{left}");
-    assert!(figures["suffrage_leader_transitions_total"] >= 1.0);
-    assert!(figures["suffrage_renew_seconds_count"] >= 1.0);
-    let all = figures["suffrage_renew_seconds_bucket{le=\"+Inf\"}"];
-    assert_eq!(all, figures["suffrage_renew_seconds_count"]);
-    assert!(figures["suffrage_datagrams_total{direction=\"sent\"}"] > 0.0);
-    assert!(figures["suffrage_datagrams_total{direction=\"received\"}"] > 0.0);
-    assert_eq!(figures["suffrage_datagrams_dropped_total{reason=\"replayed\"}"], 0.0);
-    assert!(figures.contains_key("suffrage_failover_seconds_sum"));
+    assert!(metrics["suffrage_leader_transitions_total"] >= 1.0);
+    assert!(metrics["suffrage_renew_seconds_count"] >= 1.0);
+    let all = metrics["suffrage_renew_seconds_bucket{le=\"+Inf\"}"];
+    assert_eq!(all, metrics["suffrage_renew_seconds_count"]);
+    assert!(metrics["suffrage_datagrams_total{direction=\"sent\"}"] > 0.0);
+    assert!(metrics["suffrage_datagrams_total{direction=\"received\"}"] > 0.0);
+    assert_eq!(metrics["suffrage_datagrams_dropped_total{reason=\"replayed\"}"], 0.0);
+    assert!(metrics.contains_key("suffrage_failover_seconds_sum"));
     client.say("x", "resign", &session).await;
     client.campaign("y", LONG, WAIT).await.leads();
-    let figures = parse(&client.get("/metrics").await.body);
-    assert_eq!(figures["suffrage_failover_seconds_count"], 0.0, "nobody here asks to lead x any more");
+    let metrics = parse(&client.get("/metrics").await.body);
+    assert_eq!(
+        metrics["suffrage_failover_seconds_count"], 0.0,
+        "there is no candidate of x at this node any more"
+    );
     let (_, session) = cluster.client(2).campaign("x", LONG, WAIT).await.leads();
     let waiting = tokio::spawn({
         let client = client.clone();
         async move { client.campaign("x", LONG, WAIT).await }
     });
-    until(async || client.get("/elections/x").await.body.contains("node 2 leads, and renews")).await;
+    until(async || client.get("/elections/x").await.body.contains("node 2 leads and renews")).await;
     cluster.client(2).say("x", "resign", &session).await;
     soon(waiting).await.unwrap().leads();
-    let figures = parse(&client.get("/metrics").await.body);
-    assert_eq!(figures["suffrage_failover_seconds_count"], 1.0, "from the one leader to the next");
+    let metrics = parse(&client.get("/metrics").await.body);
+    assert_eq!(metrics["suffrage_failover_seconds_count"], 1.0, "from the one leader to the next");
 }
 
 #[tokio::test]
-async fn the_description_is_served_and_what_is_not_there_is_said_not_to_be() {
+async fn the_openapi_description_is_served_and_unknown_paths_are_not_found() {
     let cluster = Cluster::start().await;
     let client = cluster.client(1);
     let document = client.get("/openapi.json").await;
@@ -216,7 +222,7 @@ async fn the_description_is_served_and_what_is_not_there_is_said_not_to_be() {
     assert!(nowhere.status == 404 && nowhere.body.contains("/openapi.json"));
     let long = format!("/elections/{}", "x".repeat(256));
     assert_eq!(client.get(&long).await.status, 400);
-    assert_eq!(client.get("/elections/%00pulse").await.status, 400, "the daemon's own");
+    assert_eq!(client.get("/elections/%00probe").await.status, 400, "the daemon's own");
     for path in ["/elections/%ff", "/leader?election=a&election=b"] {
         let answer = client.get(path).await;
         assert!(answer.status == 400 && answer.json()["error"].is_string(), "{answer:?}");
@@ -240,10 +246,10 @@ async fn the_description_is_served_and_what_is_not_there_is_said_not_to_be() {
     assert_eq!(client.post("/elections/x/renew", json!({})).await.status, 400);
 }
 
-/// A daemon that stops tells its client at the next renewal, and hands over when that has resigned: long before
-/// the lease is over.
+/// A daemon that stops revokes the lease at the next renewal of its client, and hands over when the client has resigned,
+/// long before the lease ends.
 #[tokio::test]
-async fn to_stop_is_to_hand_over_first() {
+async fn a_daemon_that_stops_hands_over_first() {
     let mut cluster = Cluster::start().await;
     let one = cluster.client(1);
     let (token, session) = one.campaign("x", LONG, WAIT).await.leads();
@@ -264,9 +270,9 @@ async fn to_stop_is_to_hand_over_first() {
     soon(async { while events.next().await.is_some() {} }).await;
 }
 
-/// Of a client that is gone, nothing is known: it may lead until the end of what it was promised.
+/// A client that does not answer may lead until its lease ends.
 #[tokio::test]
-async fn a_client_that_says_nothing_keeps_what_it_was_promised_also_when_the_daemon_stops() {
+async fn a_silent_client_keeps_its_lease_when_the_daemon_stops() {
     let mut cluster = Cluster::start().await;
     let sent = Instant::now();
     let led = cluster.client(1).campaign("x", "2s", "10s").await;
@@ -277,15 +283,15 @@ async fn a_client_that_says_nothing_keeps_what_it_was_promised_also_when_the_dae
     });
     cluster.queued("x", [2]).await;
     soon(cluster.daemons[0].take().unwrap().stop()).await;
-    // Not before; later it may be.
+    // Not earlier. Later is allowed.
     assert!(sent.elapsed() > promised, "{:?}", sent.elapsed());
     soon(next).await.unwrap().leads();
 }
 
-/// The steps of a rotation, as they are written down at `Keyring`: nobody is unheard for a moment. After every step
-/// each node leads another election once: that takes messages from all to all.
+/// The steps of a key rotation, as documented at `Keyring`. After every step each node leads another election once, which
+/// takes messages between all nodes.
 #[tokio::test]
-async fn keys_are_replaced_while_the_cluster_goes_on() {
+async fn keys_are_rotated_without_interruption() {
     let cluster = Cluster::start().await;
     let client = cluster.client(1);
     let (token, session) = client.campaign("x", LONG, WAIT).await.leads();
@@ -305,20 +311,20 @@ async fn keys_are_replaced_while_the_cluster_goes_on() {
     }
     let dropped = parse(&client.get("/metrics").await.body);
     assert_eq!(dropped["suffrage_datagrams_dropped_total{reason=\"unauthenticated\"}"], 0.0);
-    // What cannot be read is not used.
+    // An unreadable key file is not used.
     fs::write(cluster.keys(1), "rubbish").unwrap();
     assert!(cluster.daemon(1).rekey().is_err());
     assert_eq!(client.say("x", "renew", &session).await.leads().0, token);
 }
 
 #[tokio::test]
-async fn whoever_asks_must_bear_the_token_if_there_is_one() {
+async fn requests_need_the_token_if_one_is_set() {
     let cluster = Cluster::start().await;
     let path = cluster.folder().join("token");
     fs::write(&path, "correct-horse-battery").unwrap();
     use std::os::unix::fs::PermissionsExt as _;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-    // Not a voter: it needs no data.
+    // A node that does not vote needs no data folder.
     fs::copy(cluster.keys(1), cluster.keys(4)).unwrap();
     let config = cluster.config(4, &[("http-token", path.to_str().unwrap())]);
     let daemon = suffrage_daemon::daemon::Daemon::start(&config, false).await.unwrap();
@@ -329,7 +335,7 @@ async fn whoever_asks_must_bear_the_token_if_there_is_one() {
     assert_eq!(client.campaign("x", "3s", "1s").await.status, 401);
     assert_eq!(client.get("/metrics").await.status, 401);
     assert_eq!(client.get("/liveness").await.status, 200, "probes bear none");
-    // But they have one answer and no connection: there are only so many.
+    // Unauthenticated clients get `Connection: close`.
     let probe = "GET /liveness HTTP/1.1\r\nHost: x\r\n";
     let bear = "Authorization: Bearer correct-horse-battery\r\n";
     for (headers, answers) in [("", 1), (bear, 2)] {
@@ -337,7 +343,7 @@ async fn whoever_asks_must_bear_the_token_if_there_is_one() {
         let last = format!("{probe}{headers}Connection: close\r\n\r\n");
         stream.write_all(format!("{probe}{headers}\r\n{last}").as_bytes()).await.unwrap();
         let mut text = String::new();
-        // One that is closed with something unread is reset.
+        // A connection that is closed with unread data is reset.
         _ = soon(stream.read_to_string(&mut text)).await;
         assert_eq!(text.matches("HTTP/1.1 200").count(), answers, "{text}");
     }
@@ -346,24 +352,24 @@ async fn whoever_asks_must_bear_the_token_if_there_is_one() {
     bearer.campaign("x", "3s", WAIT).await.leads();
     let wrong = client.with("Host: x\r\nAuthorization: Bearer correct-horse-batterx\r\n");
     assert_eq!(wrong.get("/elections").await.status, 401);
-    // A new token counts once it is read again.
+    // A new token is used after a reload.
     fs::write(&path, "another-horse-battery").unwrap();
     assert_eq!(bearer.get("/elections").await.status, 200);
-    daemon.renew_token().unwrap();
+    daemon.reload_token().unwrap();
     assert_eq!(bearer.get("/elections").await.status, 401);
     let renewed = client.with("Host: x\r\nAuthorization: Bearer another-horse-battery\r\n");
     assert_eq!(renewed.get("/elections").await.status, 200);
     fs::write(&path, "short").unwrap();
-    let kept = daemon.renew_token().unwrap_err().to_string();
-    assert!(kept.contains("holds no token") && renewed.get("/elections").await.status == 200, "{kept}");
-    // Without a token, only those who mean this machine are heard.
+    let kept = daemon.reload_token().unwrap_err().to_string();
+    assert!(kept.contains("contains no token") && renewed.get("/elections").await.status == 200, "{kept}");
+    // Without a token, only localhost and IP addresses are accepted as Host.
     let rebound = cluster.client(1).with("Host: evil.example\r\n");
     assert_eq!(rebound.get("/elections").await.status, 421);
     soon(daemon.stop()).await;
 }
 
 #[tokio::test]
-async fn one_that_stops_is_not_ready_while_a_client_still_leads_by_it() {
+async fn a_stopping_daemon_is_not_ready_while_a_client_leads() {
     let mut cluster = Cluster::start().await;
     let client = cluster.client(2);
     let (_, session) = client.campaign("x", LONG, WAIT).await.leads();
@@ -371,7 +377,7 @@ async fn one_that_stops_is_not_ready_while_a_client_still_leads_by_it() {
     let stopping = tokio::spawn(cluster.daemons[1].take().unwrap().stop());
     until(async || client.get("/readiness").await.status == 503).await;
     let why = client.get("/readiness").await.json();
-    assert!(why["why"].as_str().is_some_and(|why| why.contains("about to stop")), "{why}");
+    assert!(why["why"].as_str().is_some_and(|why| why.contains("is stopping")), "{why}");
     assert_eq!(client.say("x", "resign", &session).await.status, 200);
     soon(stopping).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! What a daemon does not start with.
+//! Errors at the start of a daemon.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

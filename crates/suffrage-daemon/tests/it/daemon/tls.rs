@@ -1,4 +1,4 @@
-//! HTTP with TLS: real handshakes, with certificates that are made for the test.
+//! HTTP with TLS: real handshakes, with certificates of the test.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::daemon::{Cluster, soon};
 
 const TOKEN: &str = "correct-horse-battery";
 
-/// A node that does not vote, served with TLS.
+/// A daemon that does not vote and serves TLS.
 struct Served {
     cluster: Cluster,
     authority: Authority,
@@ -43,7 +43,7 @@ impl Served {
         cluster.config(4, &[("http-cert", &certificate), ("http-key", &key), ("http-token", &token)])
     }
 
-    /// One that trusts what this authority signs.
+    /// A client that trusts this authority.
     fn client(&self, authority: &Authority, token: &str) -> Client {
         let headers = format!("Host: localhost\r\nAuthorization: Bearer {token}\r\n");
         Client::new(self.daemon.http_address().unwrap()).with(&headers).trusting(&authority.pem())
@@ -51,7 +51,7 @@ impl Served {
 }
 
 #[tokio::test]
-async fn who_trusts_the_signer_takes_part_and_who_does_not_refuses_to() {
+async fn clients_accept_only_certificates_of_trusted_authorities() {
     let served = Served::start().await;
     let client = served.client(&served.authority, TOKEN);
     let (token, session) = client.campaign("x", "10s", "30s").await.leads();
@@ -74,21 +74,21 @@ async fn who_trusts_the_signer_takes_part_and_who_does_not_refuses_to() {
 }
 
 #[tokio::test]
-async fn plain_http_is_told_to_use_tls_and_nothing_else() {
+async fn plain_http_gets_only_a_hint_to_use_tls() {
     let served = Served::start().await;
     let headers = format!("Host: localhost\r\nAuthorization: Bearer {TOKEN}\r\n");
     let plain = Client::new(served.daemon.http_address().unwrap()).with(&headers);
     let refused = plain.get("/elections").await;
-    assert!(refused.status == 400 && refused.body.contains("ask https:// instead"), "{refused:?}");
+    assert!(refused.status == 400 && refused.body.contains("use https:// instead"), "{refused:?}");
     assert_eq!(plain.get("/liveness").await.status, 400);
     assert_eq!(plain.campaign("x", "3s", "1s").await.status, 400);
     let known = served.client(&served.authority, TOKEN).get("/elections").await.json();
     assert_eq!(known["elections"].as_array().unwrap().len(), 0, "{known}");
 }
 
-/// Those who connect and say nothing, or rubbish, keep nobody waiting, and are sent away in the end.
+/// Clients that send nothing or garbage do not block others, and are disconnected.
 #[tokio::test]
-async fn silent_clients_are_no_hindrance() {
+async fn silent_clients_do_not_block_others() {
     let served = Served::start().await;
     let address = served.daemon.http_address().unwrap();
     let mut silent = Vec::new();
@@ -96,21 +96,21 @@ async fn silent_clients_are_no_hindrance() {
         silent.push(TcpStream::connect(address).await.unwrap());
     }
     let client = served.client(&served.authority, TOKEN);
-    // One after the other, they would take three hundred seconds to be sent away.
+    // In sequence, their timeouts would take 300 s.
     assert_eq!(soon(client.get("/elections")).await.status, 200);
     for mut stream in silent {
         assert_eq!(soon(stream.read(&mut [0; 1])).await.unwrap_or(0), 0, "it is closed");
     }
 }
 
-/// More of them than may be at it at once: the oldest give way, and nobody waits for them. Those who came last are
-/// still connected when another is answered.
+/// With more open handshakes than allowed, the oldest are dropped. The latest are still connected when another client is
+/// served.
 #[tokio::test]
-async fn however_many_silent_clients_there_are_others_are_served_at_once() {
+async fn many_silent_clients_do_not_block_others() {
     let served = Served::start().await;
     let address = served.daemon.http_address().unwrap();
     let client = served.client(&served.authority, TOKEN);
-    // A busy machine can be slow once; whoever has to wait for them to be sent away is so every time.
+    // A busy machine can be slow once; a client that waits for the timeouts is slow every time.
     for _ in 0..5 {
         let mut silent = Vec::new();
         for _ in 0..300 {
@@ -127,7 +127,7 @@ async fn however_many_silent_clients_there_are_others_are_served_at_once() {
 }
 
 #[tokio::test]
-async fn a_new_certificate_and_a_new_token_are_used_once_they_are_read_again() {
+async fn a_new_certificate_and_a_new_token_are_used_after_a_reload() {
     let served = Served::start().await;
     let (certificate, key, token) = Served::files(&served.cluster);
     let (old, next) = (served.client(&served.authority, TOKEN), Authority::new("next"));
@@ -137,45 +137,45 @@ async fn a_new_certificate_and_a_new_token_are_used_once_they_are_read_again() {
     next.sign(&certificate, &key, 2090);
     secret(&token, "another-horse-battery");
     assert_eq!(old.get("/elections").await.status, 200, "not before");
-    served.daemon.renew_certificate().unwrap();
-    served.daemon.renew_token().unwrap();
+    served.daemon.reload_certificate().unwrap();
+    served.daemon.reload_token().unwrap();
     assert_eq!(new.get("/elections").await.status, 200);
     assert!(old.connect().await.err().unwrap().to_string().contains("UnknownIssuer"));
     assert_eq!(served.client(&next, TOKEN).get("/elections").await.status, 401);
-    // Who was connected before stays so.
+    // Existing connections stay open.
     new.campaign("x", "10s", "30s").await.leads();
     assert_eq!(events.next().await.unwrap()["leader"], 4);
-    // What is not good is not used. The other half is: a token must be revoked, whatever the certificate is like.
+    // An invalid certificate is not used. The new token is: revoking a token must not depend on the certificate.
     fs::write(&certificate, "rubbish").unwrap();
     secret(&token, "a-third-horse-battery");
-    let refused = served.daemon.renew_certificate().unwrap_err().to_string();
-    assert!(refused.contains("http.pem holds no certificate"), "{refused}");
-    served.daemon.renew_token().unwrap();
+    let refused = served.daemon.reload_certificate().unwrap_err().to_string();
+    assert!(refused.contains("http.pem contains no certificate"), "{refused}");
+    served.daemon.reload_token().unwrap();
     assert_eq!(new.get("/elections").await.status, 401, "served as before, and with the new token");
     let third = served.client(&next, "a-third-horse-battery");
     assert_eq!(third.get("/elections").await.status, 200);
-    // And the other way round.
+    // An invalid token does not prevent the reload of the certificate.
     served.authority.sign(&certificate, &key, 2090);
     secret(&token, "short");
-    let refused = served.daemon.renew_token().unwrap_err().to_string();
-    assert!(refused.contains("holds no token"), "{refused}");
-    served.daemon.renew_certificate().unwrap();
+    let refused = served.daemon.reload_token().unwrap_err().to_string();
+    assert!(refused.contains("contains no token"), "{refused}");
+    served.daemon.reload_certificate().unwrap();
     let third = served.client(&served.authority, "a-third-horse-battery");
     assert_eq!(third.get("/elections").await.status, 200);
 }
 
-/// Clients refuse it, so a configuration with it is not good, and it replaces none that is; but a node that is
-/// restarted with it takes part in elections.
+/// `config check` and a reload reject an expired certificate, because clients do. A node that is restarted with one takes
+/// part in elections.
 #[tokio::test]
-async fn a_certificate_that_has_run_out_is_refused_where_that_does_no_harm() {
+async fn an_expired_certificate_is_refused_except_at_start() {
     let served = Served::start().await;
     let (certificate, key, _) = Served::files(&served.cluster);
     let config = Served::config(&served.cluster);
     check(&config).unwrap();
     served.authority.sign(&certificate, &key, 2021);
-    for refused in [check(&config), served.daemon.renew_certificate()] {
+    for refused in [check(&config), served.daemon.reload_certificate()] {
         let refused = refused.unwrap_err().to_string();
-        assert!(refused.contains("http.pem ran out ") && refused.contains(" days ago"), "{refused}");
+        assert!(refused.contains("http.pem expired ") && refused.contains(" days ago"), "{refused}");
     }
     let client = served.client(&served.authority, TOKEN);
     assert_eq!(client.get("/elections").await.status, 200);

@@ -22,7 +22,7 @@ fn state(cluster: &Cluster) -> PathBuf {
     cluster.data(1).join("voter.state")
 }
 
-/// Whether somebody who asks node 2 leads within this time.
+/// Whether a client of node 2 leads within this time.
 fn campaign(cluster: &Cluster, name: &str, ttl: &str, wait: &str) -> bool {
     let path = format!("elections/{name}/campaign");
     let (status, said) = cluster.post(2, &path, &json!({ "ttl": ttl, "wait": wait })).unwrap();
@@ -31,7 +31,7 @@ fn campaign(cluster: &Cluster, name: &str, ttl: &str, wait: &str) -> bool {
 }
 
 #[test]
-fn a_voter_with_a_full_disk_says_so_grants_nothing_and_goes_on_when_there_is_room() {
+fn a_voter_with_a_full_disk_logs_it_grants_nothing_and_continues_when_there_is_room() {
     let mut cluster = Cluster::prepare(3, 9);
     let disk = small_disk(&cluster);
     (1..=3).for_each(|host| cluster.start_node(host, &["--new"]));
@@ -40,22 +40,22 @@ fn a_voter_with_a_full_disk_says_so_grants_nothing_and_goes_on_when_there_is_roo
     until("its state is saved", || state(&cluster).exists().then_some(()));
     disk.fill().unwrap();
     let (saved, from) = (fs::read(state(&cluster)).unwrap(), cluster.log(1).len());
-    // That a lease may be so long has to be saved before it is granted. The other two are enough.
+    // A voter must save the length of a longer lease before it grants it. The other two voters are enough.
     assert!(campaign(&cluster, "while", "10s", "30s"));
     let said = cluster.await_log(1, from, "ERROR");
-    for what in ["stands still until it can save its state", "voter.state", "No space left on device"] {
+    for what in ["is suspended until it can save its state", "voter.state", "No space left on device"] {
         assert!(said.contains(what), "{said}");
     }
     assert_eq!(cluster.get(1, "liveness").unwrap().0, 200, "to restart it would not help");
     let (status, ready) = cluster.get(1, "readiness").unwrap();
     assert!(status == 503 && ready["why"].as_str().unwrap().contains("No space left"), "{ready}");
-    // Nor is it a majority with one other: it has not saved, so it does not grant.
+    // The voter and one other are no majority: without a save there is no grant.
     cluster.node(3).signal(Signal::STOP);
     assert!(!campaign(&cluster, "without", "10s", "3s"), "it was granted without being saved");
     assert_eq!(fs::read(state(&cluster)).unwrap(), saved);
     assert!(!state(&cluster).with_extension("state.new").exists(), "half a state is left");
     disk.free().unwrap();
-    cluster.await_log(1, from, "this node goes on");
+    cluster.await_log(1, from, "this node continues");
     until("two of three elect", || campaign(&cluster, "after", "10s", "10s").then_some(()));
     assert_ne!(fs::read(state(&cluster)).unwrap(), saved);
     until("it is ready", || cluster.get(1, "readiness").filter(|(status, _)| *status == 200));
@@ -64,7 +64,7 @@ fn a_voter_with_a_full_disk_says_so_grants_nothing_and_goes_on_when_there_is_roo
 }
 
 #[test]
-fn a_voter_does_not_start_where_it_cannot_save_nor_from_a_state_that_is_damaged() {
+fn a_voter_does_not_start_if_it_cannot_save_or_its_state_is_damaged() {
     let mut cluster = Cluster::prepare(3, 10);
     let disk = small_disk(&cluster);
     disk.fill().unwrap();
@@ -72,7 +72,7 @@ fn a_voter_does_not_start_where_it_cannot_save_nor_from_a_state_that_is_damaged(
     assert_eq!(cluster.node(1).code(), 1);
     let said = cluster.log(1);
     assert!(said.contains("cannot write") && said.contains("No space left on device"), "{said}");
-    // Nothing is left in the way of the next attempt.
+    // The failed start leaves nothing that prevents the next one.
     disk.free().unwrap();
     (1..=3).for_each(|host| cluster.start_node(host, &["--new"]));
     (1..=3).for_each(|host| cluster.await_answer(host));
@@ -87,13 +87,15 @@ fn a_voter_does_not_start_where_it_cannot_save_nor_from_a_state_that_is_damaged(
     cluster.start_node(1, &[]);
     assert_eq!(cluster.node(1).code(), 1);
     let said = cluster.log(1)[from..].to_string();
-    for what in
-        ["voter.state is damaged: its checksum is wrong", "Restore it if you know", "otherwise remove it"]
-    {
+    for what in [
+        "voter.state is damaged: its checksum is wrong",
+        "Restore it if you have its latest version",
+        "otherwise remove it",
+    ] {
         assert!(said.contains(what), "{said}");
     }
-    assert_eq!(fs::read(state(&cluster)).unwrap(), content, "it is left as it is");
-    // An operator who does not have the latest does as it says: the voter knows, and votes no more.
+    assert_eq!(fs::read(state(&cluster)).unwrap(), content, "the file is unchanged");
+    // An operator without the latest state follows the message and removes the file: the voter does not vote any more.
     fs::remove_file(state(&cluster)).unwrap();
     cluster.start_node(1, &[]);
     cluster.await_answer(1);

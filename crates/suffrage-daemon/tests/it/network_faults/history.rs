@@ -1,32 +1,32 @@
-//! What a register has seen, and whether that is right.
+//! The history of a register, and its checker.
 //!
-//! Leaders count: each reads the number that the register holds, with its token, and from then on writes one more,
-//! and one more, without looking again. If there is only ever one of them, or if tokens are checked, each number
-//! follows the one before. If a deposed one gets through, its number is written over another's, which is lost.
+//! Leaders count: each reads the number of the register once, with its token, and then writes successive numbers without
+//! reading again. With one leader at a time, or with fencing, each number follows the one before. A write of a deposed
+//! leader overwrites the number of another, which is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// What was asked of a register.
+/// A request to a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deed {
-    /// A leader begins: it is told the number, and nobody before it may write any more.
+    /// A leader begins: it reads the number, and earlier leaders may not write any more.
     Begin,
-    /// It writes this number.
+    /// The leader writes this number.
     Write(u64),
 }
 
-/// Something that a register was asked, in the order in which it was.
+/// An entry of the history, in the order of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) token: u64,
     pub(crate) writer: u64,
     pub(crate) deed: Deed,
-    /// Whether it was done.
+    /// Whether the request was accepted.
     pub(crate) taken: bool,
 }
 
-/// A write that its writer was told is done.
+/// An acknowledged write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Acknowledged {
     pub(crate) token: u64,
@@ -34,18 +34,18 @@ pub(crate) struct Acknowledged {
     pub(crate) number: u64,
 }
 
-/// What is wrong with a history.
+/// A violation of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wrong {
-    /// Somebody with a greater token has been there before, and yet this was taken.
+    /// A request was accepted after one with a greater token.
     Deposed { event: Event, greatest: u64 },
-    /// Nobody with a greater token has been there, and yet this was not.
+    /// A request was refused without an earlier greater token.
     Refused { event: Event, greatest: u64 },
-    /// Two have the same token.
+    /// Two leaders have the same token.
     Shared { token: u64, writers: [u64; 2] },
-    /// It did not know of what was written before: that is lost.
+    /// A write overwrote a number that its writer had not read: that number is lost.
     Lost { event: Event, held: u64 },
-    /// Its writer was told that this is done, and it is not.
+    /// An acknowledged write is missing.
     Vanished(Acknowledged),
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// What a history that is right comes to.
+/// The totals of a correct history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) leaders: usize,
@@ -73,8 +73,8 @@ pub(crate) struct Account {
     pub(crate) refused: usize,
 }
 
-/// Nothing is lost, nothing is taken from a deposed leader, tokens never decrease; and what is refused is refused
-/// for that alone.
+/// Checks that no write is lost, no write of a deposed leader is accepted, tokens never decrease, and only stale tokens
+/// are refused.
 pub(crate) fn verify(history: &[Event], acknowledged: &[Acknowledged]) -> Result<Account, Wrong> {
     let (mut greatest, mut held) = (0, 0);
     let (mut owners, mut written) = (BTreeMap::new(), BTreeSet::new());
@@ -127,11 +127,11 @@ mod tests {
     }
 
     #[test]
-    fn one_leader_after_the_other_is_right() {
+    fn successive_leaders_are_accepted() {
         let history = [
             begin(3, 1),
             write(3, 1, 1),
-            // Nobody was told, and it counts nevertheless: the next leader has seen it.
+            // An unacknowledged write counts: the next leader has read it.
             write(3, 1, 2),
             begin(5, 2),
             refused(write(3, 1, 3)),
@@ -144,18 +144,18 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_a_write_of_a_deposed_leader() {
+    fn a_write_of_a_deposed_leader_is_a_violation() {
         let stale = write(3, 1, 2);
         let history = [begin(3, 1), write(3, 1, 1), begin(5, 2), stale];
         assert_eq!(verify(&history, &[]), Err(Wrong::Deposed { event: stale, greatest: 5 }));
-        // To begin is enough to depose, and tokens that decrease are the same thing.
+        // A begin deposes earlier leaders; decreasing tokens are the same violation.
         let history = [begin(5, 2), begin(3, 1)];
         assert_eq!(verify(&history, &[]), Err(Wrong::Deposed { event: begin(3, 1), greatest: 5 }));
     }
 
     #[test]
-    fn it_fires_on_what_is_lost() {
-        // It came too late to be seen by the next leader, and was written over: as if tokens were equal.
+    fn a_lost_write_is_a_violation() {
+        // The write came after the read of the next leader, and was overwritten, as with equal tokens.
         let over = write(3, 1, 2);
         let history = [begin(3, 1), write(3, 1, 1), write(3, 1, 2), over];
         assert_eq!(verify(&history, &[]), Err(Wrong::Lost { event: over, held: 2 }));
@@ -164,23 +164,23 @@ mod tests {
     }
 
     #[test]
-    fn it_fires_on_what_was_told_done_and_is_not() {
+    fn an_acknowledged_write_that_is_missing_is_a_violation() {
         let history = [begin(3, 1), write(3, 1, 1), begin(5, 2), refused(write(3, 1, 2)), write(5, 2, 2)];
         assert!(verify(&history, &[told(3, 1, 1), told(5, 2, 2)]).is_ok());
         assert_eq!(verify(&history, &[told(3, 1, 2)]), Err(Wrong::Vanished(told(3, 1, 2))));
     }
 
     #[test]
-    fn it_fires_on_a_token_that_two_have() {
+    fn a_token_of_two_leaders_is_a_violation() {
         let history = [begin(3, 1), begin(3, 2)];
         assert_eq!(verify(&history, &[]), Err(Wrong::Shared { token: 3, writers: [1, 2] }));
-        // Also if the second was refused by chance.
+        // Also if the second leader was refused.
         let history = [begin(3, 1), begin(5, 3), refused(write(3, 2, 1))];
         assert_eq!(verify(&history, &[]), Err(Wrong::Shared { token: 3, writers: [1, 2] }));
     }
 
     #[test]
-    fn it_fires_on_a_leader_that_is_refused() {
+    fn a_refused_leader_is_a_violation() {
         let history = [begin(3, 1), refused(write(3, 1, 1))];
         let wrong = Wrong::Refused { event: refused(write(3, 1, 1)), greatest: 3 };
         assert_eq!(verify(&history, &[]), Err(wrong));

@@ -1,4 +1,4 @@
-//! A key is replaced while somebody leads.
+//! Key rotation during a leadership.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::network_faults::support::{Cluster, TTL};
 
-/// The steps that `suffrage keygen --help` tells, at one node after the other, each as an operator does it.
+/// The steps of `suffrage keygen --help`, at one node after the other, as an operator does them.
 fn replace_the_key(cluster: &mut Cluster) {
     for step in ["--add", "--promote", "--retire"] {
         for host in cluster.hosts() {
@@ -21,29 +21,29 @@ fn replace_the_key(cluster: &mut Cluster) {
                 _ => cluster.copy_keys(1, host),
             }
             cluster.node(host).signal(Signal::HUP);
-            cluster.await_log(host, from, "keys read; the first seals");
-            // The candidate there looks by itself.
-            cluster.await_log(host, from, "has read its keys again");
-            // With keys that differ from node to node, everybody is understood.
+            cluster.await_log(host, from, "keys reloaded; the first key seals");
+            // The candidate polls its key file.
+            cluster.await_log(host, from, "reloaded the keys");
+            // Nodes with different key files open each other's datagrams.
             thread::sleep(Duration::from_millis(200));
         }
     }
 }
 
 #[test]
-fn a_key_is_replaced_at_all_nodes_and_who_leads_leads_on() {
+fn a_key_is_rotated_at_all_nodes_while_the_leader_keeps_the_lease() {
     let mut cluster = Cluster::with_writers(3, 8);
     let old = cluster.folder.path().join("old-keys");
     fs::copy(cluster.keys(1), &old).unwrap();
     let leader = cluster.leader_after(0);
     let before = cluster.agreed();
-    // Somebody else leads another election over HTTP.
+    // A client leads another election over HTTP.
     let said = json!({ "ttl": "3s" });
     let (status, led) = cluster.post(2, "elections/other/campaign", &said).unwrap();
     assert_eq!(status, 200, "{led}");
     let done = AtomicBool::new(false);
     let renewals = thread::scope(|scope| {
-        // Its own connection to the host: the cluster is busy with its keys.
+        // The client has its own connection to the host: the cluster is used for the rotation.
         let renew = cluster.renewer(2, "elections/other/renew", &json!({ "session": led["session"] }));
         let (done, token) = (&done, &led["token"]);
         let client = scope.spawn(move || {
@@ -67,7 +67,7 @@ fn a_key_is_replaced_at_all_nodes_and_who_leads_leads_on() {
     let strangers =
         |cluster: &Cluster| cluster.hosts().iter().map(|&host| cluster.strangers(host)).sum::<u64>();
     assert_eq!(strangers(&cluster), 0, "nobody was misunderstood, at no step");
-    // Keys that others can read are not used, and those in use stay.
+    // A key file that is readable by others is not used; the old keys stay in use.
     let from = cluster.log(3).len();
     fs::set_permissions(cluster.keys(3), fs::Permissions::from_mode(0o644)).unwrap();
     cluster.node(3).signal(Signal::HUP);
@@ -77,15 +77,15 @@ fn a_key_is_replaced_at_all_nodes_and_who_leads_leads_on() {
     }
     fs::set_permissions(cluster.keys(3), fs::Permissions::from_mode(0o600)).unwrap();
     cluster.writes_on(leader, 10);
-    // Nor are those that are none.
+    // An invalid key file is not used.
     let from = cluster.log(2).len();
     fs::write(cluster.keys(2), "rubbish").unwrap();
     let said = cluster.await_log(2, from, "the old keys stay in use");
     assert!(said.contains("line 1: a key is 64 hexadecimal digits") && !said.contains("rubbish"), "{said}");
     cluster.copy_keys(1, 2);
-    cluster.await_log(2, from, "has read its keys again");
+    cluster.await_log(2, from, "reloaded the keys");
     cluster.writes_on(leader, 10);
-    // The old key is worth nothing any more.
+    // Datagrams sealed with the old key are dropped.
     cluster.candidates.clear();
     cluster.candidates.push(Some(cluster.run(1, &old)));
     thread::sleep(TTL * 2);

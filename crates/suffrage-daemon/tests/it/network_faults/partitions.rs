@@ -1,12 +1,12 @@
-//! Five voters, cut into two and three, or one way. The registers can be reached from everywhere: a deposed leader
-//! could write, if it did not know.
+//! Five voters, partitioned into two and three, or one way. The registers are reachable from both sides: a deposed leader
+//! could write.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::network_faults::support::{Cluster, Leader, TTL, until};
 
-/// Cuts the leader off with one other, and sees another lead on the greater side.
+/// Isolates the leader with one other node, and waits for a leader on the majority side.
 fn cut_off(cluster: &Cluster, first: Leader) -> (Leader, Duration) {
     let (few, many) = cluster.sides(first, 1);
     let start = Instant::now();
@@ -14,7 +14,7 @@ fn cut_off(cluster: &Cluster, first: Leader) -> (Leader, Duration) {
     let second = cluster.leader_after(first.token);
     let took = start.elapsed();
     assert!(many.contains(&second.host), "{second:?} leads, and cannot reach more than {few:?}");
-    // For longer than any lease: those two never get one, and find out that they know of none.
+    // Longer than any lease: the minority gets no lease, and learns that it knows no leader.
     cluster.writes_on(second, 20);
     for host in few {
         until(&format!("node {host} knows of no leader"), || cluster.believed(host).is_none().then_some(()));
@@ -25,22 +25,22 @@ fn cut_off(cluster: &Cluster, first: Leader) -> (Leader, Duration) {
 }
 
 #[test]
-fn a_leader_among_two_that_are_cut_off_from_three_is_succeeded_among_the_three() {
+fn a_leader_in_a_minority_of_two_is_succeeded_in_the_majority() {
     let cluster = Cluster::with_writers(5, 1);
     let first = cluster.leader_after(0);
     let (second, took) = cut_off(&cluster, first);
     println!("{took:.1?} from the cut until another writes, with a lease of {TTL:?}");
     cluster.network.heal();
-    // Those who come back disturb nobody.
+    // The returning nodes do not disturb the leader.
     cluster.agreed_on(second);
     cluster.writes_on(second, 20);
     cluster.verify_fenced();
-    // Nobody stood still: here leases alone are enough.
+    // No process was paused: leases alone are enough here.
     assert_eq!(cluster.verify_trusting(), Ok(()));
 }
 
 #[test]
-fn a_leader_among_three_that_are_cut_off_from_two_leads_on() {
+fn a_leader_in_the_majority_keeps_the_lease() {
     let cluster = Cluster::with_writers(5, 2);
     let first = cluster.leader_after(0);
     let (many, few) = cluster.sides(first, 2);
@@ -60,16 +60,16 @@ fn a_leader_among_three_that_are_cut_off_from_two_leads_on() {
 }
 
 #[test]
-fn a_leader_that_only_hears_or_is_only_heard_is_succeeded() {
+fn a_leader_behind_a_one_way_partition_is_succeeded() {
     let cluster = Cluster::with_writers(5, 3);
     let mut leader = cluster.leader_after(0);
     for deaf in [true, false] {
         let (alone, others) = cluster.sides(leader, 0);
         let start = Instant::now();
         match deaf {
-            // All hear what it wants, and it hears nobody's answer.
+            // All nodes receive its requests, and it receives no reply.
             true => cluster.network.cut_one_way(&others, &alone),
-            // It hears everybody, and nobody hears what it wants.
+            // It receives all messages, and no node receives its requests.
             false => cluster.network.cut_one_way(&alone, &others),
         }
         let next = cluster.leader_after(leader.token);
@@ -77,7 +77,7 @@ fn a_leader_that_only_hears_or_is_only_heard_is_succeeded() {
         assert_ne!(next.host, leader.host, "it leads without being understood");
         cluster.writes_on(next, 20);
         cluster.network.heal();
-        // Who comes back disturbs nobody.
+        // The returning node does not disturb the leader.
         cluster.agreed_on(next);
         leader = next;
     }
@@ -86,7 +86,7 @@ fn a_leader_that_only_hears_or_is_only_heard_is_succeeded() {
 }
 
 #[test]
-fn nobody_leads_where_there_is_no_majority_and_somebody_does_once_there_is() {
+fn without_a_majority_there_is_no_leader_until_the_partition_heals() {
     let cluster = Cluster::with_writers(5, 4);
     let first = cluster.leader_after(0);
     for host in cluster.hosts() {

@@ -1,5 +1,5 @@
-//! A leader that stands still, with all that could stop it, for longer than its lease: as on a machine that is
-//! suspended. It goes on where it was, and writes.
+//! A leader that is paused with its guard and supervisor for longer than its lease, as on a suspended machine. It then
+//! continues and writes.
 
 use std::fs;
 
@@ -15,11 +15,11 @@ fn parent(pid: i32) -> i32 {
 }
 
 #[test]
-fn a_leader_that_stood_still_is_refused_where_tokens_are_checked_and_destroys_where_they_are_not() {
+fn a_paused_leader_is_rejected_with_fencing_and_overwrites_without() {
     let cluster = Cluster::with_writers(5, 7);
     let first = cluster.leader_after(0);
     assert_eq!(cluster.verify_trusting(), Ok(()));
-    // The command, its guard, and the supervisor: in the order in which they could stop each other.
+    // Pauses the command, its guard and the supervisor, in this order, so that none can stop another.
     let writer = cluster.writer(first);
     let guard = parent(writer);
     let supervisor = cluster.candidates[first.host - 1].as_ref().unwrap().id();
@@ -30,7 +30,7 @@ fn a_leader_that_stood_still_is_refused_where_tokens_are_checked_and_destroys_wh
     let second = cluster.leader_after(first.token);
     assert_ne!(second.host, first.host);
     cluster.writes_on(second, 5);
-    // It happens to be the first that runs again.
+    // The command is the first to continue.
     signal(writer, Signal::CONT);
     let wrong =
         until("a stale write is taken where tokens are not checked", || cluster.verify_trusting().err());
@@ -42,11 +42,11 @@ fn a_leader_that_stood_still_is_refused_where_tokens_are_checked_and_destroys_wh
         other => panic!("{other}"),
     }
     println!("without tokens: {wrong}");
-    // It is refused, and ends.
+    // The write is refused, and the command ends.
     until("the stale write is refused where they are", || (cluster.refusals(first.token) > 0).then_some(()));
     cluster.writes_on(second, 5);
     cluster.verify_fenced();
-    // Its supervisor finds out, and stands again without being in anybody's way.
+    // The supervisor learns of the loss, and campaigns again.
     for pid in [guard, supervisor] {
         signal(pid, Signal::CONT);
     }

@@ -1,20 +1,20 @@
-//! Two registers on a host of their own, and what leaders do with them.
+//! Two registers on a host of their own, and the work of leaders.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use suffrage::{Fenced, Stale};
+use suffrage::{Fenced, StaleToken};
 use suffrage_testbed::Host;
 
 use crate::network_faults::history::{Deed, Event};
 
-/// Where on its host.
+/// The port of the registers.
 pub(crate) const PORT: u16 = 7000;
 
-/// What a leader does: it counts in both registers, and notes what it was told is done. One who is refused tries
-/// the other register, and ends. `SUFFRAGE_TOKEN` and `SUFFRAGE_LEADER` are from `suffrage run`.
+/// The work of a leader: counts in both registers, and logs acknowledged writes. A leader that is refused tries the other
+/// register, and ends. `SUFFRAGE_TOKEN` and `SUFFRAGE_LEADER` are from `suffrage run`.
 pub(crate) const WRITER: &str = r#"
 echo "start $SUFFRAGE_TOKEN $SUFFRAGE_LEADER $$" >>"$NOTES"
 exec 3<>"/dev/tcp/$REGISTER"
@@ -37,7 +37,7 @@ while :; do
 done
 "#;
 
-/// What a register holds, and how it came to.
+/// The value of a register and its history.
 #[derive(Debug, Default)]
 struct Held {
     number: u64,
@@ -45,7 +45,7 @@ struct Held {
 }
 
 impl Held {
-    /// Does it, and tells the number.
+    /// Executes a request, and returns the number.
     fn apply(&mut self, event: Event) -> u64 {
         if let Deed::Write(number) = event.deed {
             self.number = number;
@@ -58,17 +58,17 @@ impl Held {
 #[derive(Debug, Default)]
 struct Both {
     fenced: Fenced<Held>,
-    /// What the fence has refused, and how much it had taken by then.
+    /// The refused requests, with the number of requests accepted before.
     refused: Vec<(usize, Event)>,
     trusting: Held,
 }
 
-/// A register that checks tokens, with what the library has for that, beside one that does not.
+/// A register with the fence of the library, and one without a fence.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Registers(Arc<Mutex<Both>>);
 
 impl Registers {
-    /// Serves them on this host, until the process ends.
+    /// Serves the registers on this host, until the process ends.
     pub(crate) fn serve(host: &Host) -> Registers {
         let address = SocketAddr::from((host.address(), PORT));
         let listener = host.enter(|| TcpListener::bind(address)).unwrap();
@@ -83,12 +83,12 @@ impl Registers {
         registers
     }
 
-    /// Until the other side is gone.
+    /// Serves a connection until it is closed.
     fn answer(&self, stream: TcpStream) {
         _ = stream.set_nodelay(true);
         let Ok(mut writer) = stream.try_clone() else { return };
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            // Half a line is what is left of a writer that was killed.
+            // A killed writer may leave an incomplete line.
             let Some((register, event)) = parse(&line) else { return };
             let answer = match register {
                 "fenced" => self.ask_fenced(event),
@@ -104,7 +104,7 @@ impl Registers {
         }
     }
 
-    fn ask_fenced(&self, event: Event) -> Result<u64, Stale> {
+    fn ask_fenced(&self, event: Event) -> Result<u64, StaleToken> {
         let mut both = self.both();
         let answer = both.fenced.update(event.token, |held| held.apply(event));
         if answer.is_err() {
@@ -114,18 +114,18 @@ impl Registers {
         answer
     }
 
-    /// What was asked of the register that checks tokens.
+    /// The history of the register with a fence.
     pub(crate) fn fenced(&self) -> Vec<Event> {
         let both = self.both();
         let mut history = both.fenced.read(|held| held.history.clone());
-        // From the end, so that the places of the others stay as they are.
+        // From the end, so that earlier positions do not change.
         for (place, event) in both.refused.iter().rev() {
             history.insert(*place, *event);
         }
         history
     }
 
-    /// What was asked of the other one.
+    /// The history of the register without a fence.
     pub(crate) fn trusting(&self) -> Vec<Event> {
         self.both().trusting.history.clone()
     }
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_history_has_what_was_refused_in_its_place() {
+    fn the_history_has_refused_writes_in_order() {
         let registers = Registers::default();
         let ask = |line: &str| {
             let (register, event) = parse(line).unwrap();
@@ -163,8 +163,8 @@ mod tests {
         assert_eq!(ask("fenced begin 3 1"), Ok(0));
         assert_eq!(ask("fenced write 3 1 1"), Ok(1));
         assert_eq!(ask("fenced begin 5 2"), Ok(1));
-        assert_eq!(ask("fenced write 3 1 2"), Err(Stale { token: 3, greatest: 5 }));
-        assert_eq!(ask("fenced begin 4 9"), Err(Stale { token: 4, greatest: 5 }));
+        assert_eq!(ask("fenced write 3 1 2"), Err(StaleToken { token: 3, greatest: 5 }));
+        assert_eq!(ask("fenced begin 4 9"), Err(StaleToken { token: 4, greatest: 5 }));
         assert_eq!(ask("fenced write 5 2 2"), Ok(2));
         let taken: Vec<(u64, bool)> =
             registers.fenced().iter().map(|event| (event.token, event.taken)).collect();

@@ -1,4 +1,4 @@
-//! Faults by chance, one after the other; then the network is healed, and somebody must lead.
+//! Random faults in sequence; then the network heals, and a leader must be elected.
 
 use std::time::Duration;
 use std::{env, thread};
@@ -11,7 +11,7 @@ use crate::network_faults::support::Cluster;
 const MS: Duration = Duration::from_millis(1);
 const FAULTS: usize = 12;
 
-/// One more fault. In every second case those of the network before it are over.
+/// Applies a random fault. In every second case the network heals before.
 fn strike(cluster: &mut Cluster, rng: &mut Rng) -> String {
     if rng.chance(0.5) {
         cluster.network.heal();
@@ -46,7 +46,7 @@ fn strike(cluster: &mut Cluster, rng: &mut Rng) -> String {
             format!("voter {host} is killed, and comes back")
         }
         _ => {
-            // What is left of its writer is its guard's affair.
+            // The guard of the writer stops its remaining processes.
             let host = cluster.last_leader().map_or(few[0], |leader| leader.host);
             cluster.candidates[host - 1] = None;
             cluster.candidates[host - 1] = Some(cluster.run(host, &cluster.keys(host)));
@@ -56,7 +56,7 @@ fn strike(cluster: &mut Cluster, rng: &mut Rng) -> String {
 }
 
 #[test]
-fn whatever_happens_nothing_is_lost_and_when_it_is_over_somebody_leads() {
+fn under_random_faults_no_write_is_lost_and_a_leader_is_elected_afterwards() {
     let seed = env::var("SUFFRAGE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(6);
     println!("SUFFRAGE_SEED={seed}");
     let mut cluster = Cluster::with_writers(5, seed);

@@ -1,4 +1,4 @@
-//! Clusters of `suffrage node`, each on a host of its own, and what is run beside them.
+//! Clusters of `suffrage node`, each on a host of its own, with clients and registers.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ use suffrage_testbed::{Folder, Host, Network};
 use crate::network_faults::history::{Acknowledged, Deed, verify};
 use crate::network_faults::register::{PORT, Registers, WRITER};
 
-/// The program as users have it.
+/// The program `suffrage`.
 const BINARY: &str = env!("CARGO_BIN_EXE_suffrage");
-/// The lease of those who write: long enough that a busy machine does not lose it.
+/// The lease of writers: long enough for a busy machine.
 pub(crate) const TTL: Duration = Duration::from_secs(2);
-/// The election of those who write.
+/// The election of writers.
 pub(crate) const NAME: &str = "register";
 
-/// A process that ends with the test.
+/// A process that is killed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Process(Child);
 
@@ -36,7 +36,7 @@ impl Process {
         signal(self.id(), sent);
     }
 
-    /// How it ended: there must be an exit code.
+    /// Waits for the exit code.
     #[track_caller]
     pub(crate) fn code(&mut self) -> i32 {
         until("it ends", || self.0.try_wait().unwrap()).code().unwrap()
@@ -54,7 +54,7 @@ pub(crate) fn signal(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
 
-/// Asks, or says something, over HTTP; the status, and what is answered.
+/// Sends an HTTP request; returns the status and the body.
 fn ask(url: &str, said: Option<String>) -> Option<(u16, Value)> {
     let timeout = Some(Duration::from_secs(45));
     let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(timeout);
@@ -68,28 +68,28 @@ fn ask(url: &str, said: Option<String>) -> Option<(u16, Value)> {
     Some((answer.status().as_u16(), serde_json::from_str(&body).unwrap_or(Value::String(body))))
 }
 
-/// Who leads, and with which token.
+/// A leader and its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Leader {
     pub(crate) host: usize,
     pub(crate) token: u64,
 }
 
-/// Voters on hosts from 1 on, and the registers on a last host. All of it ends with the value.
+/// Voters on hosts from 1 on, and the registers on the last host. All of them end when this value is dropped.
 pub(crate) struct Cluster {
     pub(crate) network: Network,
     pub(crate) folder: Folder,
     pub(crate) size: usize,
     registers: Registers,
     nodes: Vec<Option<Process>>,
-    /// One on each host, if there are any.
+    /// The candidates, one per host, if there are any.
     pub(crate) candidates: Vec<Option<Process>>,
-    /// These tests load the machine, and do not share it with each other, nor with those of other processes.
+    /// A lock: these tests load the machine, and run one at a time.
     _turn: File,
 }
 
 impl Cluster {
-    /// So many voters that run, and nobody who stands.
+    /// Running voters without candidates.
     pub(crate) fn start(size: usize, seed: u64) -> Cluster {
         let mut cluster = Cluster::prepare(size, seed);
         for host in 1..=size {
@@ -99,7 +99,7 @@ impl Cluster {
         cluster
     }
 
-    /// The same, and on every host `suffrage run` with a command that writes to the registers.
+    /// Running voters, and on every host a `suffrage run` whose command writes to the registers.
     pub(crate) fn with_writers(size: usize, seed: u64) -> Cluster {
         let mut cluster = Cluster::start(size, seed);
         for host in 1..=size {
@@ -108,7 +108,7 @@ impl Cluster {
         cluster
     }
 
-    /// Hosts, keys and configurations, and nobody who runs.
+    /// Hosts, keys and configurations, without running processes.
     pub(crate) fn prepare(size: usize, seed: u64) -> Cluster {
         let turn = File::create(std::env::temp_dir().join("suffrage-faults.lock")).unwrap();
         flock(&turn, FlockOperation::LockExclusive).unwrap();
@@ -126,7 +126,7 @@ impl Cluster {
         cluster
     }
 
-    /// Where everything of a host is.
+    /// The folder of a host.
     pub(crate) fn place(&self, host: usize) -> PathBuf {
         self.folder.path().join(host.to_string())
     }
@@ -135,7 +135,7 @@ impl Cluster {
         self.place(host).join("keys")
     }
 
-    /// Where its voter keeps its state; may be a link.
+    /// The data folder of its voter. It may be a link.
     pub(crate) fn data(&self, host: usize) -> PathBuf {
         self.place(host).join("data")
     }
@@ -147,7 +147,7 @@ impl Cluster {
         command.status().unwrap().success()
     }
 
-    /// As an operator does: whole, and for nobody else to read.
+    /// Installs a key file as an operator does: atomically and with mode 600.
     pub(crate) fn copy_keys(&self, from: usize, to: usize) {
         let copy = self.place(to).join("keys.copy");
         fs::copy(self.keys(from), &copy).unwrap();
@@ -206,22 +206,22 @@ impl Cluster {
         self.folder.path().join("notes")
     }
 
-    /// What writers have noted, in words.
+    /// The log of writers, as lines of words.
     fn noted(&self, word: &str) -> Vec<Vec<u64>> {
         let text = fs::read_to_string(self.notes()).unwrap_or_default();
         let lines = text.lines().filter_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
         lines.map(|line| line.split(' ').map(|number| number.parse().unwrap()).collect()).collect()
     }
 
-    /// The number of the process that writes with this token.
+    /// The id of the process that writes with this token.
     pub(crate) fn writer(&self, leader: Leader) -> i32 {
         let started = self.noted("start").into_iter().find(|words| words[0] == leader.token);
         started.expect("it has begun")[2] as i32
     }
 
-    // What the nodes say.
+    // Queries to nodes.
 
-    /// Asks the daemon of this host, over its own loopback: the status, and what it says.
+    /// Sends a request to the daemon of this host over its loopback; returns the status and the body.
     pub(crate) fn get(&self, host: usize, path: &str) -> Option<(u16, Value)> {
         self.http(host, path, None)
     }
@@ -235,8 +235,7 @@ impl Cluster {
         self.host(host).enter(|| ask(&url, said))
     }
 
-    /// A client on this host that says the same again and again. It has a thread there, and needs nothing else of
-    /// the cluster.
+    /// A client on this host that repeats a request. It has a thread of its own, and needs nothing else of the cluster.
     pub(crate) fn renewer(
         &self,
         host: usize,
@@ -248,7 +247,7 @@ impl Cluster {
         let (answered, answers) = mpsc::channel();
         let said = said.to_string();
         self.host(host).enter(move || {
-            // It is in the network of the thread that starts it.
+            // A process is in the network namespace of the thread that starts it.
             thread::spawn(move || {
                 while asked.recv().is_ok() && answered.send(ask(&url, Some(said.clone()))).is_ok() {}
             });
@@ -266,13 +265,13 @@ impl Cluster {
         });
     }
 
-    /// Who leads, according to the node of this host.
+    /// The leader, as the node of this host knows it.
     pub(crate) fn believed(&self, host: usize) -> Option<Leader> {
         let (_, said) = self.get(host, &format!("elections/{NAME}"))?;
         Some(Leader { host: said["leader"].as_u64()? as usize - 10, token: said["token"].as_u64()? })
     }
 
-    /// How many datagrams this node has dropped that were sealed with a key it does not have.
+    /// The number of datagrams that this node has dropped as unauthenticated.
     pub(crate) fn strangers(&self, host: usize) -> u64 {
         let (_, said) = self.get(host, "metrics").expect("it answers");
         let name = "suffrage_datagrams_dropped_total{reason=\"unauthenticated\"} ";
@@ -284,7 +283,7 @@ impl Cluster {
         fs::read_to_string(self.place(host).join("log")).unwrap_or_default()
     }
 
-    /// Waits until a line of this host's log has this in it, after so many bytes; the line.
+    /// Waits for a line of this host's log with this text, after the given number of bytes.
     #[track_caller]
     pub(crate) fn await_log(&self, host: usize, from: usize, what: &str) -> String {
         until(&format!("node {host} logs `{what}`"), || {
@@ -293,22 +292,22 @@ impl Cluster {
         })
     }
 
-    // What the registers say.
+    // Queries to registers.
 
-    /// Whoever began last at the register that checks tokens.
+    /// The last leader that began at the register with a fence.
     pub(crate) fn last_leader(&self) -> Option<Leader> {
         let history = self.registers.fenced();
         let begun = history.iter().rfind(|event| event.deed == Deed::Begin && event.taken)?;
         Some(Leader { host: begun.writer as usize - 10, token: begun.token })
     }
 
-    /// How many writes with this token were taken.
+    /// The number of accepted writes with this token.
     fn written(&self, token: u64) -> usize {
         let history = self.registers.fenced();
         history.iter().filter(|it| it.taken && it.token == token && it.deed != Deed::Begin).count()
     }
 
-    /// What the register that checks tokens holds.
+    /// The value of the register with a fence.
     pub(crate) fn number(&self) -> u64 {
         let history = self.registers.fenced();
         let written = history.iter().rev().filter(|event| event.taken);
@@ -321,12 +320,12 @@ impl Cluster {
             .unwrap_or(0)
     }
 
-    /// How often this token was refused.
+    /// The number of refusals of this token.
     pub(crate) fn refusals(&self, token: u64) -> usize {
         self.registers.fenced().iter().filter(|event| event.token == token && !event.taken).count()
     }
 
-    /// Waits until somebody leads with a greater token than this, and writes.
+    /// Waits until a leader with a greater token writes.
     #[track_caller]
     pub(crate) fn leader_after(&self, token: u64) -> Leader {
         until(&format!("a leader after token {token} that writes"), || {
@@ -334,7 +333,7 @@ impl Cluster {
         })
     }
 
-    /// Waits until some more is written with this token. The leader must not change meanwhile.
+    /// Waits for more writes with this token. The leader must not change meanwhile.
     #[track_caller]
     pub(crate) fn writes_on(&self, leader: Leader, more: usize) {
         let before = self.written(leader.token);
@@ -344,7 +343,7 @@ impl Cluster {
         });
     }
 
-    /// The leader's host and so many others, and all the rest.
+    /// The leader's host with the given number of others, and the rest.
     pub(crate) fn sides(&self, leader: Leader, others: usize) -> (Vec<usize>, Vec<usize>) {
         let mut hosts = self.hosts();
         hosts.rotate_left(leader.host - 1);
@@ -352,7 +351,7 @@ impl Cluster {
         (hosts, rest)
     }
 
-    /// Waits until all nodes believe that the same one leads; that one.
+    /// Waits until all nodes agree on a leader.
     #[track_caller]
     pub(crate) fn agreed(&self) -> Leader {
         until("all nodes agree on who leads", || {
@@ -361,9 +360,9 @@ impl Cluster {
         })
     }
 
-    /// Waits until all nodes believe that somebody leads: that must be this one. It may have a greater token by now:
-    /// voters that have promised one to others are won back with that, while its command goes on with the one it was
-    /// started with.
+    /// Waits until all nodes know a leader, which must be this one. Its token may be greater by now: voters that have
+    /// promised a greater token to others grant the lease with a still greater one, while the command keeps its first
+    /// token.
     #[track_caller]
     pub(crate) fn agreed_on(&self, leader: Leader) {
         let agreed = self.agreed();
@@ -373,7 +372,7 @@ impl Cluster {
         );
     }
 
-    /// Waits until all nodes believe that the same one leads, and its command has begun; as it has.
+    /// Waits until all nodes agree on a leader, and its command has begun; returns the token of the command.
     #[track_caller]
     pub(crate) fn settled(&self) -> Leader {
         until("the leader's command runs", || {
@@ -382,10 +381,10 @@ impl Cluster {
         })
     }
 
-    /// Nothing is lost and nothing taken from a deposed leader, where tokens are checked.
+    /// Checks the history of the register with a fence.
     #[track_caller]
     pub(crate) fn verify_fenced(&self) {
-        // In this order: what is told done after that is none of the question.
+        // The acknowledged writes are read first: later ones are not checked.
         let told = self.acknowledged("fenced");
         match verify(&self.registers.fenced(), &told) {
             Ok(account) => println!("{account:?}; frames: {:?}", self.network.tally()),
@@ -393,13 +392,13 @@ impl Cluster {
         }
     }
 
-    /// The same where they are not: the leases alone have to do.
+    /// Checks the history of the register without a fence: leases alone are enough.
     pub(crate) fn verify_trusting(&self) -> Result<(), crate::network_faults::history::Wrong> {
         let told = self.acknowledged("trusting");
         verify(&self.registers.trusting(), &told).map(drop)
     }
 
-    /// Those writes that writers were told are done.
+    /// The acknowledged writes.
     fn acknowledged(&self, register: &str) -> Vec<Acknowledged> {
         let noted = self.noted(register);
         noted.iter().map(|it| Acknowledged { token: it[0], writer: it[1], number: it[2] }).collect()

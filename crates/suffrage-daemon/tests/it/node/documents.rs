@@ -1,4 +1,4 @@
-//! The configurations that people copy from documents and from `deploy` are such that a node accepts them.
+//! The configurations in documents and in `deploy` are valid.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::node::folder;
 use crate::run;
 use suffrage_cli::testing::path;
 
-/// The blocks of this kind in a document.
+/// The code blocks of this language in a document.
 fn blocks<'a>(text: &'a str, kind: &str) -> Vec<&'a str> {
     let begin = format!("```{kind}\n");
     text.split(&begin).skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
@@ -27,19 +27,19 @@ fn configurations_of_the_documents_pass_the_check() {
     assert!(configurations.len() >= 2, "there are examples");
     configurations.push(&example);
     for configuration in configurations {
-        // The places are this test's, and nothing else.
+        // Only the paths are replaced by those of the test.
         let moved = configuration.replace("/etc/suffrage", &here).replace("/var/lib/suffrage", &here);
         fs::write(file("suffrage.toml"), moved).unwrap();
         let ran = run(&format!("suffrage config check --config {here}/suffrage.toml"));
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{configuration}");
-        assert!(ran.out.starts_with("fine: node "), "{}", ran.out);
+        assert!(ran.out.starts_with("valid: node "), "{}", ran.out);
     }
     fs::remove_dir_all(folder).unwrap();
 }
 
-/// Everything else that lies in the folder is copied for the build, and stays in a layer of it.
+/// The build copies every file that is not ignored, into a layer of the image.
 #[test]
-fn no_secret_and_nothing_that_was_built_goes_into_the_image() {
+fn the_image_contains_no_secrets_and_no_build_output() {
     let build = fs::read_to_string(path("deploy/Containerfile")).unwrap();
     assert!(build.contains("-f deploy/Containerfile .\n") && build.contains("\nCOPY . .\n"), "{build}");
     let ignored = fs::read_to_string(path(".containerignore")).unwrap();

@@ -1,4 +1,4 @@
-//! A node that serves HTTP with TLS, the commands that ask it, and what it tells the service manager.
+//! A node that serves HTTP with TLS, the commands that query it, and its notifications of the service manager.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -15,7 +15,7 @@ use suffrage_cli::testing::Ran;
 use crate::node::{folder, soon};
 use crate::run;
 
-/// One voter, which is its own majority, and what it tells the service manager.
+/// A cluster of one voter, and its notifications of the service manager.
 struct Served {
     folder: PathBuf,
     port: u16,
@@ -55,7 +55,7 @@ impl Served {
             .spawn()
             .unwrap();
         let mut served = Served { folder, port: 0, manager, process };
-        // The kernel chooses the port, and the node says which.
+        // The node binds port 0, and logs the address.
         served.port = soon(|| {
             let log = served.log();
             let (_, rest) = log.split_once("https://127.0.0.1:")?;
@@ -64,7 +64,7 @@ impl Served {
         served
     }
 
-    /// What the service manager is told next, but for that all is well.
+    /// The next notification, without those of the watchdog.
     fn told(&self) -> String {
         loop {
             let mut word = [0; 200];
@@ -104,23 +104,23 @@ impl Drop for Served {
 }
 
 #[test]
-fn the_commands_ask_over_tls_whom_they_are_told_to_trust() {
+fn commands_use_tls_with_the_given_authorities() {
     let served = Served::start("https", &Authority::new("ours"));
     assert_eq!(served.told(), "READY=1");
     let nobody = served.ask("leader x", "https", "ca.pem");
-    assert_eq!((nobody.code, nobody.out.as_str()), (1, "nobody leads x\n"), "{}", nobody.err);
+    assert_eq!((nobody.code, nobody.out.as_str()), (1, "x has no leader\n"), "{}", nobody.err);
     fs::write(served.folder.join("other.pem"), Authority::new("another's").pem()).unwrap();
     let stranger = served.ask("leader x", "https", "other.pem");
     assert_eq!(stranger.code, 3, "{}", stranger.err);
-    assert!(stranger.err.contains("nobody in the file of --ca has signed"), "{}", stranger.err);
+    assert!(stranger.err.contains("no authority in the file of --ca has signed"), "{}", stranger.err);
     let missing = served.ask("leader x", "https", "");
     assert!(missing.code == 2 && missing.err.contains("--ca: is missing"), "{}", missing.err);
     let plain = served.ask("leader x", "http", "");
-    assert!(plain.code != 0 && plain.err.contains("ask https:// instead"), "{}", plain.err);
+    assert!(plain.code != 0 && plain.err.contains("use https:// instead"), "{}", plain.err);
     assert!(!plain.err.contains("NAME"), "{}", plain.err);
     let rubbish = served.ask("leader x", "https", "token");
-    assert!(rubbish.code == 2 && rubbish.err.contains("holds no certificate"), "{}", rubbish.err);
-    // Long answers as well: an event, as soon as there is one.
+    assert!(rubbish.code == 2 && rubbish.err.contains("contains no certificate"), "{}", rubbish.err);
+    // A stream delivers an event at once.
     let mut watch = Command::new(env!("CARGO_BIN_EXE_suffrage"))
         .args(["watch", "x"])
         .env("SUFFRAGE_NODE", format!("https://localhost:{}", served.port))
@@ -131,14 +131,14 @@ fn the_commands_ask_over_tls_whom_they_are_told_to_trust() {
         .unwrap();
     let mut line = String::new();
     BufReader::new(watch.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert_eq!(line, "nobody leads x\n");
+    assert_eq!(line, "x has no leader\n");
     kill_process(Pid::from_child(&served.process), Signal::TERM).unwrap();
     assert_eq!(served.told(), "STOPPING=1");
     assert_eq!(watch.wait().unwrap().code(), Some(3), "there is nobody to be asked any more");
 }
 
 #[test]
-fn a_hangup_has_certificate_and_token_read_again() {
+fn sighup_reloads_certificate_and_token() {
     let served = Served::start("rotate", &Authority::new("old"));
     assert_eq!(served.told(), "READY=1");
     let path = |name: &str| served.folder.join(name);
@@ -154,30 +154,30 @@ fn a_hangup_has_certificate_and_token_read_again() {
     served.hang_up();
     assert_eq!(served.ask("elections", "https", "ca.pem").code, 3);
     assert_eq!(served.ask("elections", "https", "next.pem").code, 0);
-    // What cannot be used is said, with the file, and changes nothing.
+    // An unusable file is logged, and changes nothing.
     next.sign(&path("node.pem"), &path("node.key"), 2021);
     served.hang_up();
-    soon(|| served.log().contains("node.pem ran out ").then_some(()));
+    soon(|| served.log().contains("node.pem expired ").then_some(()));
     let check = run(&format!("suffrage config check --config {}", path("suffrage.toml").display()));
-    assert!(check.code == 1 && check.err.contains("node.pem ran out "), "{}", check.err);
+    assert!(check.code == 1 && check.err.contains("node.pem expired "), "{}", check.err);
     assert!(check.err.contains("suffrage.toml:7: http-cert: "), "{}", check.err);
     fs::write(path("node.pem"), "rubbish").unwrap();
     served.hang_up();
-    soon(|| served.log().contains("node.pem holds no certificate").then_some(()));
+    soon(|| served.log().contains("node.pem contains no certificate").then_some(()));
     assert_eq!(served.ask("elections", "https", "next.pem").code, 0);
-    // A token is revoked all the same.
+    // The new token is used nevertheless.
     secret(&path("token"), "a-third-horse-battery\n");
     served.hang_up();
     assert_eq!(served.ask("elections", "https", "next.pem").code, 0, "the new one is known");
-    soon(|| served.log().contains("the old certificate of HTTP stays in use").then_some(()));
+    soon(|| served.log().contains("the old HTTP certificate stays in use").then_some(()));
     fs::write(path("token"), "short").unwrap();
     served.hang_up();
-    soon(|| served.log().contains("the old token of HTTP stays in use").then_some(()));
+    soon(|| served.log().contains("the old HTTP token stays in use").then_some(()));
     assert!(!served.log().contains("horse"), "secrets are not logged");
 }
 
 #[test]
-fn the_service_manager_hears_that_all_is_well() {
+fn the_service_manager_is_notified() {
     let served = Served::start("watchdog", &Authority::new("ours"));
     let mut word = [0; 200];
     let mut words = Vec::new();

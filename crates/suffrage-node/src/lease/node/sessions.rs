@@ -1,4 +1,4 @@
-//! Clients of a node: requests into the task, and replies out of it.
+//! Sessions of clients: requests to the task, and its replies.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use crate::Error;
 use crate::clock::Clock;
 use crate::storage::Storage;
 
-/// What the handles ask of the task about clients.
+/// A command of a handle about sessions.
 pub(super) enum SessionCommand {
     Request {
         arrival: Arrival,
@@ -23,20 +23,20 @@ pub(super) enum SessionCommand {
         request: SessionRequest,
         reply: oneshot::Sender<SessionOutcome>,
     },
-    /// Nobody waits for the answer any more, nor has anybody read it.
+    /// The client is gone and has not read the reply.
     HangUp { name: Name, request: RequestId },
-    /// No client is to lead any more: to be told when none does.
+    /// No session may begin to lead any more. `done` is sent when none leads.
     Stop { done: oneshot::Sender<()> },
 }
 
-/// The requests that are not answered yet.
+/// The open requests.
 #[derive(Default)]
 pub(super) struct Sessions {
     open: BTreeMap<RequestId, (Name, oneshot::Sender<SessionOutcome>)>,
     stopping: Vec<oneshot::Sender<()>>,
 }
 
-/// Tells the node that its client is gone, if it is dropped before the reply was read.
+/// A request that waits for its reply. If it is dropped before, the node learns that the client is gone.
 struct Waiting<'n> {
     node: &'n Node,
     name: Name,
@@ -48,16 +48,15 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if !self.answered {
             let hang_up = SessionCommand::HangUp { name: self.name, request: self.request };
-            // If the task is gone, so are its clients.
+            // The sessions end with the task.
             _ = self.node.commands.send(Command::Session(hang_up));
         }
     }
 }
 
 impl Node {
-    /// Hands a client's request to the node. `received` is a moment on the node's clock: when the request had come, or
-    /// earlier, but not before the client sent it. A future that is dropped before it is ready tells the node that the
-    /// client has hung up.
+    /// Passes a client's request to the node. `received` is a time of the node's clock, at which the client had sent
+    /// the request and the node had not processed it yet. Dropping the future tells the node that the client hung up.
     pub async fn session_request(
         &self,
         election: &str,
@@ -79,7 +78,7 @@ impl Node {
         outcome.map_err(|_| Error::Stopped)
     }
 
-    /// Has no client come to lead any more, and waits until none leads: each keeps what it was promised.
+    /// Lets no session begin to lead any more, and waits until none leads. Sessions that lead keep their leases.
     pub async fn stop_sessions(&self) {
         self.shared.sessions_stop.store(true, Ordering::Relaxed);
         let (done, stopped) = oneshot::channel();
@@ -96,7 +95,7 @@ impl Node {
 }
 
 impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
-    pub(super) fn obey_client(&mut self, now: Time, command: SessionCommand) {
+    pub(super) fn on_session_command(&mut self, now: Time, command: SessionCommand) {
         match command {
             SessionCommand::Request { arrival, election, request, reply } => {
                 self.sessions.open.insert(arrival.request, (election.hash(), reply));
@@ -113,8 +112,8 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         }
     }
 
-    /// Sends the replies that there are, all of which rest on what is on the disk. What comes of a reply that nobody
-    /// reads may rest on more.
+    /// Sends the replies of the engine. The state that they depend on is saved. An undelivered reply may change state
+    /// that is not saved yet.
     pub(super) fn reply_to_clients(&mut self) {
         for (request, outcome) in self.node.take_replies() {
             let Some((name, reply)) = self.sessions.open.remove(&request) else { continue };
@@ -124,7 +123,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             }
         }
         if self.node.broker().is_stopped() {
-            // If nobody waits for it, nobody has to be told.
+            // The caller may be gone.
             self.sessions.stopping.drain(..).for_each(|done| _ = done.send(()));
         }
     }

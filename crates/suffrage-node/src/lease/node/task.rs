@@ -1,4 +1,4 @@
-//! The task that owns an engine and its sessions, and carries out what they want done.
+//! The task that owns an engine and its sessions, and carries out their effects.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -11,8 +11,7 @@ use std::time::Duration;
 use suffrage_core::{Context, NodeId, Process as _, Roster, Span, Start, Time};
 use suffrage_lease::sessions::{MembershipChange, SessionEngine};
 use suffrage_lease::{
-    Action, CandidateConfig, ElectionIndex, ElectionName, Engine, JoinError, Lease, Message, Name, Saved,
-    Timer,
+    Action, CandidateConfig, ElectionIndex, ElectionName, Engine, JoinError, Lease, Message, Saved, Timer,
 };
 use suffrage_net::Transport;
 use suffrage_net::codec::Protocol;
@@ -25,18 +24,18 @@ use crate::lease::journal::{Journal, Notes};
 use crate::lease::output::{ElectionEvent, Event, Output, PROTOCOL, Turn};
 use crate::lease::participation::{Belief, HeldLease, Participation};
 use crate::lease::report;
-use crate::lease::status::Status;
+use crate::lease::status::{Leader, Status};
 use crate::storage::Storage;
 
-/// How many datagrams, and how many commands, are taken in one turn. What is said to a peer in one turn shares
-/// datagrams; but a handle that waits for an answer does not wait for all of what came after.
+/// The most datagrams, and the most commands, of one turn. Messages of one turn to one peer share datagrams; a small
+/// number keeps the answers to handles quick.
 const TURN: usize = 64;
-/// The task comes round at least this often, if only to show that it can.
+/// The longest time between two turns. The time of the last turn shows that the task is not stuck.
 const IDLE: Span = Span::from_millis(1_000);
-/// How long the task waits before it tries to save again.
+/// The time between two attempts to save.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// A node's part in one election, as far as others are told of it.
+/// The part of the node in one election, as the handles see it.
 struct Local {
     notes: Notes,
     belief: watch::Sender<Belief>,
@@ -47,21 +46,21 @@ pub(super) struct Task<T, C, D> {
     pub(super) node: SessionEngine,
     out: Output,
     journal: Journal,
-    /// How many of the gathered events the journal has noted.
+    /// The number of gathered events that the journal has recorded.
     recorded: usize,
     /// By the engine's index of the election.
     locals: Vec<Option<Local>>,
-    /// Leases that were pinned in this turn: to be told when all of it is on the disk.
+    /// The leases that were pinned in this turn. The replies are sent when the turn's state is saved.
     pinned: Vec<(oneshot::Sender<Option<Lease>>, Option<Lease>)>,
     pub(super) sessions: Sessions,
-    /// Told of every change of leaders.
+    /// Receives every change of leaders.
     changes: Option<mpsc::UnboundedSender<LeaderChange>>,
     /// The node alone, for the engine's context: an engine knows its voters by its configuration.
     roster: Roster,
     protocol: Protocol,
     transport: T,
     pub(super) clock: C,
-    /// None while it is being written to.
+    /// None while a blocking thread writes to it.
     disk: Option<D>,
     handles: Handles,
     stopping: bool,
@@ -75,11 +74,11 @@ pub(super) struct Handles {
     pub(super) turned: Arc<AtomicU64>,
 }
 
-/// What woke the task.
-enum Woken {
+/// The reason for a turn.
+enum Wake {
     Command(Option<Command>),
     Datagram(io::Result<(NodeId, Vec<u8>)>),
-    Due,
+    Timer,
 }
 
 impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
@@ -116,7 +115,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         let now = self.clock.now();
         self.input(now, |node, cx| node.on_start(cx, start));
         let mut cause = None;
-        if !self.settle().await {
+        if !self.carry_out().await {
             self.stopping = true;
         }
         while !self.stopping {
@@ -125,9 +124,9 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 break;
             }
         }
-        // Holders know at once, though the task may have handed over already.
+        // Leaderships end at once, also if the node has handed over already.
         self.locals.iter().flatten().filter_map(|local| local.held.as_ref()).for_each(|held| held.end());
-        // Whoever hears that the node has stopped finds its address and its folder free.
+        // Socket and data folder are released before the state says that the node has stopped.
         let state = self.handles.state.clone();
         drop(self);
         state.send_replace(NodeState::Stopped { cause });
@@ -148,7 +147,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         let result = input(&mut self.node, &mut Context::new(now, self.roster.view(0), delay, &mut turn));
         for change in self.node.take_membership_changes() {
             match change {
-                MembershipChange::Joined { index, name } => self.on_joined(now, index, name),
+                MembershipChange::Joined { index, .. } => self.on_joined(now, index),
                 MembershipChange::Left { index } => self.on_left(index),
             }
         }
@@ -157,29 +156,29 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
 
     fn act(&mut self, now: Time, index: ElectionIndex, action: Action) {
         self.input(now, |node, cx| node.act(cx, index, action));
-        if let Some(local) = self.locals[index.index()].as_mut()
+        if let Some(Some(local)) = self.locals.get_mut(index.index())
             && !self.node.engine().election(index).is_some_and(|state| state.stands() && state.is_healthy())
         {
             local.notes.leaderless_since = None;
         }
     }
 
-    /// Waits for something to do, does it and what else there is, and then what the engine makes of it.
+    /// Waits for an input, hands it and all inputs that are ready to the engine, and carries out the effects.
     async fn turn(&mut self) -> io::Result<()> {
-        match self.woken().await {
-            Woken::Command(command) => self.obey(command),
-            Woken::Datagram(received) => self.hear(received?),
-            Woken::Due => {}
+        match self.wake().await {
+            Wake::Command(command) => self.on_command(command),
+            Wake::Datagram(received) => self.on_datagram(received?),
+            Wake::Timer => {}
         }
         for _ in 0..TURN {
             match self.handles.commands.try_recv() {
-                Ok(command) => self.obey(Some(command)),
+                Ok(command) => self.on_command(Some(command)),
                 Err(_) => break,
             }
         }
         for _ in 0..TURN {
             match ready(self.transport.receive()).await {
-                Some(received) => self.hear(received?),
+                Some(received) => self.on_datagram(received?),
                 None => break,
             }
         }
@@ -187,35 +186,35 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         if self.out.due.take_if(|due| *due <= now).is_some() {
             self.input(now, |node, cx| node.on_timer(cx, Timer));
         }
-        self.stopping |= !self.settle().await;
+        self.stopping |= !self.carry_out().await;
         Ok(())
     }
 
-    async fn woken(&mut self) -> Woken {
+    async fn wake(&mut self) -> Wake {
         let now = self.clock.now();
         self.handles.turned.store(now.as_nanos(), Ordering::Relaxed);
         let due = self.out.due.unwrap_or(Time::MAX).min(now + IDLE);
         if due <= now {
-            // There is more to do than fits into a turn; but others have to have theirs.
+            // More work is due: other tasks of the runtime get their turn first.
             tokio::task::yield_now().await;
-            return Woken::Due;
+            return Wake::Timer;
         }
         tokio::select! {
             biased;
-            received = self.transport.receive() => Woken::Datagram(received),
-            command = self.handles.commands.recv() => Woken::Command(command),
-            () = self.clock.sleep_until(due) => Woken::Due,
+            received = self.transport.receive() => Wake::Datagram(received),
+            command = self.handles.commands.recv() => Wake::Command(command),
+            () = self.clock.sleep_until(due) => Wake::Timer,
         }
     }
 
-    /// The clock is read after a datagram has come, and for each: a lease is granted from a moment that is not
-    /// before the one in which it was asked for.
-    fn hear(&mut self, (from, datagram): (NodeId, Vec<u8>)) {
+    /// Reads the clock after the datagram was received, and for each datagram: a grant must not begin before its
+    /// request was sent.
+    fn on_datagram(&mut self, (from, datagram): (NodeId, Vec<u8>)) {
         let now = self.clock.now();
         match self.protocol.decode::<Message>(&datagram) {
             Err(reason) => self.transport.counters().count_drop(reason),
             Ok(messages) => {
-                self.journal.hear(now, from, &messages);
+                self.journal.on_messages(now, from, &messages);
                 self.input(now, |node, cx| {
                     messages.into_iter().for_each(|message| node.on_message(cx, from, message));
                 });
@@ -223,9 +222,9 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         }
     }
 
-    /// Saves, then tells, then sends, then replies to clients: in this order. False if the task was told to stop while
-    /// it could not save.
-    async fn settle(&mut self) -> bool {
+    /// Carries out the effects in this order: save, publish beliefs, send datagrams, reply to clients. False if the
+    /// node was stopped while it could not save.
+    async fn carry_out(&mut self) -> bool {
         loop {
             if !self.out.is_empty() {
                 if !self.save().await {
@@ -234,33 +233,33 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 self.record_events();
                 let mut events = std::mem::take(&mut self.out.events);
                 for event in events.drain(..) {
-                    self.tell(event);
+                    self.publish(event);
                 }
                 (self.out.events, self.recorded) = (events, 0);
                 let transport = &self.transport;
-                // A peer that does not get it asks again; the transport has counted it.
+                // The transport counts failures. A peer that misses a message asks again.
                 self.out.mail.flush(|to, datagram| _ = transport.send(to, datagram));
             }
             self.reply_to_clients();
-            // A reply that nobody reads changes something again.
+            // An undelivered reply changes the state of its session.
             if self.out.is_empty() && !self.node.has_replies() {
                 break;
             }
         }
         for (reply, lease) in self.pinned.drain(..) {
-            // If nobody waits for the answer, the lease is pinned all the same.
+            // The lease stays pinned if the caller is gone.
             _ = reply.send(lease);
         }
         true
     }
 
-    /// Tries until it succeeds: nothing may happen before.
+    /// Saves, and retries until it succeeds: no effect may happen before. False if the node was stopped.
     async fn save(&mut self) -> bool {
         let Some(saved) = self.out.save.take() else { return true };
         loop {
             let Some(mut disk) = self.disk.take() else { return false };
             let written = tokio::task::spawn_blocking(move || {
-                // The mark only after the first state is there, and before anybody hears of it.
+                // The mark follows the first saved state and precedes the first datagram.
                 let written = disk.save(&saved).and_then(|()| disk.mark_started());
                 (disk, written)
             });
@@ -285,20 +284,20 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         }
     }
 
-    /// Has the journal take note of the events that it has not noted yet.
+    /// Passes new events to the journal.
     fn record_events(&mut self) {
         for &ElectionEvent { index, epoch, at, event } in &self.out.events[self.recorded..] {
             let local = self.locals.get_mut(index).and_then(Option::as_mut);
             let Some(local) = local.filter(|_| epoch == self.out.epoch(index)) else { continue };
             let engine = self.node.engine();
-            let state = engine.index_of(local.notes.name).and_then(|it| engine.election(it));
+            let state = engine.index_of(local.notes.election.hash()).and_then(|it| engine.election(it));
             self.journal.record(&mut local.notes, at, event, state.is_some_and(|state| state.stands()));
         }
         self.recorded = self.out.events.len();
     }
 
-    /// Tells those concerned what has become of an election.
-    fn tell(&mut self, ElectionEvent { index, epoch, event, .. }: ElectionEvent) {
+    /// Publishes an event of an election to the handles.
+    fn publish(&mut self, ElectionEvent { index, epoch, event, .. }: ElectionEvent) {
         let (now, me) = (self.clock.now(), self.engine().me());
         let local = self.locals.get_mut(index).and_then(Option::as_mut);
         let Some(local) = local.filter(|_| epoch == self.out.epoch(index)) else { return };
@@ -311,12 +310,12 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             }
             Event::Led { token, valid_until } => {
                 match &local.held {
-                    Some(held) => held.lead_on(token, valid_until),
+                    Some(held) => held.renew_with_token(token, valid_until),
                     None => local.held = Some(Arc::new(HeldLease::new(token, valid_until))),
                 }
-                Some((me, token))
+                Some(Leader { node: me, token })
             }
-            Event::Follows { leader, token } => Some((leader, token)),
+            Event::Follows { leader, token } => Some(Leader { node: leader, token }),
             Event::Lost | Event::Nobody => None,
         };
         if !matches!(event, Event::Led { .. })
@@ -330,29 +329,29 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             && let Some(changes) = &self.changes
             && let Some(state) = self.node.engine().election(ElectionIndex::from(index))
         {
-            // If nobody listens any more, nobody is told.
+            // The receiver may be gone.
             _ = changes.send(LeaderChange { election: state.name().clone(), leader });
         }
     }
 
-    fn obey(&mut self, command: Option<Command>) {
+    fn on_command(&mut self, command: Option<Command>) {
         let now = self.clock.now();
-        // If nobody waits for the answer, it is done all the same.
+        // A command is carried out also if its caller is gone.
         match command {
             Some(Command::Join { node, election, config, reply }) => {
-                // If nobody has the node any more, nobody waits for this.
+                // Without a handle to the node, no caller waits.
                 let Some(node) = node.upgrade() else { return };
-                let stands = config.is_some();
+                let candidate = config.is_some();
                 let joined = self.join(now, &election, config);
-                _ = reply.send(joined.map(|(name, belief)| Participation { node, name, belief, stands }));
+                _ = reply.send(joined.map(|(name, belief)| Participation { node, name, belief, candidate }));
             }
             Some(Command::Do { name, command, reply }) => {
                 let index = self.engine().index_of(name);
                 match (command, index) {
                     (ElectionCommand::Act(action), Some(index)) => self.act(now, index, action),
                     (ElectionCommand::Act(_), None) => {}
-                    (ElectionCommand::Leave { stands }, _) => {
-                        _ = self.input(now, |node, cx| node.leave(cx, name, stands));
+                    (ElectionCommand::Leave { candidate }, _) => {
+                        _ = self.input(now, |node, cx| node.leave(cx, name, candidate));
                     }
                 }
                 if let Some(reply) = reply {
@@ -366,7 +365,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 });
                 self.pinned.push((reply, lease));
             }
-            Some(Command::Session(command)) => self.obey_client(now, command),
+            Some(Command::Session(command)) => self.on_session_command(now, command),
             Some(Command::Changes { sender }) => self.changes = Some(sender),
             Some(Command::Status { name, reply }) => {
                 _ = reply.send(self.engine().index_of(name).and_then(|index| self.status(now, index)));
@@ -376,9 +375,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 _ = reply.send(all.collect());
             }
             Some(Command::History { name, reply }) => {
-                let all = self.journal.history.all();
-                let wanted = all.filter(|record| name.is_none_or(|name| name == record.name));
-                _ = reply.send(wanted.copied().collect());
+                _ = reply.send(self.journal.history.entries(now, name));
             }
             Some(Command::Metrics { reply }) => _ = reply.send(self.metrics(now)),
             Some(Command::Stop) | None => self.leave_all(now),
@@ -395,14 +392,14 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         NodeMetrics {
             counters: self.journal.counters,
             elections: self.engine().len(),
-            heard: self.journal.heard(now, self.engine().votes(now)),
+            voters: self.journal.contacts(now, self.engine().votes(now)),
             voter: report::voter_status(now, self.engine()),
-            round_trip: self.engine().round_trip(),
+            round_trip: report::duration(self.engine().round_trip()),
             messages_sent: self.out.mail.messages(),
         }
     }
 
-    /// A handle takes part. Others may do so already as observers; their beliefs go on.
+    /// Adds a participation. Observers of the same election keep their beliefs.
     fn join(
         &mut self,
         now: Time,
@@ -413,17 +410,17 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             Some(config) => node.join(cx, election, config),
             None => node.observe(cx, election),
         })?;
-        let Some(local) = self.locals[index.index()].as_ref() else { return Err(JoinError::TooMany) };
+        let Some(Some(local)) = self.locals.get(index.index()) else { return Err(JoinError::TooMany) };
         Ok((election.hash(), local.belief.subscribe()))
     }
 
-    /// The engine has joined an election, or has another candidate in it from now on: whoever is told of the election
-    /// is told of that one.
-    fn on_joined(&mut self, now: Time, index: ElectionIndex, name: Name) {
-        let config = self.engine().config();
-        let ttl = self.engine().election(index).map_or(config.candidate.ttl, |state| state.ttl());
-        let notes = Notes::new(name, config.drift.validity(ttl), now);
-        // What the earlier candidate has announced is still to be noted and told, in order.
+    /// The engine has joined an election, or has replaced its candidate in it: the beliefs are about the new candidate
+    /// from now on.
+    fn on_joined(&mut self, now: Time, index: ElectionIndex) {
+        let Some(election) = self.engine().election(index) else { return };
+        let validity = self.engine().config().drift.validity(election.ttl());
+        let notes = Notes::new(election.name().clone(), validity, now);
+        // The announcements of the earlier candidate come first.
         self.record_events();
         if self.locals.len() <= index.index() {
             self.locals.resize_with(index.index() + 1, || None);
@@ -437,12 +434,13 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         }
     }
 
-    /// The engine has left an election. Holders know that they do not lead any more before anybody is told; and what is
-    /// still to be told of it concerns nobody: were the lease kept, the next one would be taken for the same.
+    /// The engine has left an election. A held lease ends before any peer learns of it. Events that are not published
+    /// yet are void: otherwise the next lease of this index would pass for the same one.
     fn on_left(&mut self, index: ElectionIndex) {
         self.record_events();
         self.out.end_epoch(index.index());
-        if let Some(held) = self.locals[index.index()].take().and_then(|local| local.held) {
+        let local = self.locals.get_mut(index.index()).and_then(Option::take);
+        if let Some(held) = local.and_then(|local| local.held) {
             held.end();
         }
     }
@@ -453,7 +451,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
     }
 }
 
-/// What is there already, without waiting for it.
+/// The output of a future that is ready, without waiting.
 async fn ready<F: Future>(future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     poll_fn(|cx| match future.as_mut().poll(cx) {

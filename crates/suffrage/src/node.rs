@@ -1,0 +1,140 @@
+//! Nodes.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use suffrage_core::NodeId;
+use suffrage_net::Snapshot;
+use suffrage_net::transport::Transport;
+use suffrage_net::transport::udp::Udp;
+use suffrage_node::lease::{self, HistoryEntry, NodeMetrics, NodeState, Status};
+use tokio::sync::watch;
+
+use crate::{ElectionBuilder, Error, Keyring, NodeBuilder, Watch};
+
+/// A node of a cluster. It votes if it is one of the voters, and is a candidate in the elections that the program joins
+/// and asks to lead.
+///
+/// Clones share the node. It runs until it is [stopped](Node::stop), or until all clones, elections, leaderships and
+/// watches are dropped. It releases its leases when it stops.
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub(crate) lease: lease::Node,
+    address: SocketAddr,
+    /// The task of the node owns the transport: a handle does not keep the address bound.
+    transport: Weak<Udp>,
+    default_ttl: Option<Duration>,
+}
+
+impl Node {
+    pub(crate) fn new(
+        lease: lease::Node,
+        address: SocketAddr,
+        transport: Weak<Udp>,
+        default_ttl: Option<Duration>,
+    ) -> Node {
+        Node { lease, address, transport, default_ttl }
+    }
+
+    /// Configures a node. The id is unique in the cluster, and never reused for another machine.
+    pub fn builder(id: impl Into<NodeId>) -> NodeBuilder {
+        NodeBuilder::new(id.into())
+    }
+
+    /// The id of the node.
+    pub fn id(&self) -> NodeId {
+        self.lease.id()
+    }
+
+    /// The address that the node listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Replaces the keys. To rotate a key without interruption, first append the new key at every node, then move it to
+    /// the front at every node, then remove the old key at every node.
+    pub fn rekey(&self, keyring: &Keyring) {
+        if let Some(transport) = self.transport.upgrade() {
+            transport.rekey(keyring.wire());
+        }
+    }
+
+    /// Changes the address of a member.
+    pub fn set_member(&self, id: impl Into<NodeId>, address: SocketAddr) {
+        if let Some(transport) = self.transport.upgrade() {
+            transport.set_peer(id.into(), address);
+        }
+    }
+
+    /// The counters of datagrams sent, received and dropped. None if the node has stopped.
+    pub fn traffic(&self) -> Option<Snapshot> {
+        Some(self.transport.upgrade()?.counters().snapshot())
+    }
+
+    /// The time since the last turn of the node's task. A task that is not stuck has a turn at least every second.
+    pub fn last_turn(&self) -> Duration {
+        let clock = self.lease.clock();
+        Duration::from_nanos(clock.now().since(self.lease.last_turn()).as_nanos())
+    }
+
+    /// Configures the participation in an election. A name has 1 to 255 bytes. Programs that join the same name at
+    /// nodes of one cluster are in the same election.
+    pub fn election(&self, name: impl Into<String>) -> ElectionBuilder {
+        ElectionBuilder::new(self.clone(), name.into(), self.default_ttl)
+    }
+
+    /// Watches the leader of an election without being a candidate.
+    pub async fn observe(&self, name: &str) -> Result<Watch, Error> {
+        let participation = self.lease.observe(name).await.map_err(Error::from_node)?;
+        Ok(Watch::new(Arc::new(participation)))
+    }
+
+    /// The status of an election: the leader, since when, and why this node leads or does not. None if this node takes
+    /// no part in the election.
+    pub async fn status(&self, name: &str) -> Result<Option<Status>, Error> {
+        self.lease.status(name).await.map_err(Error::from_node)
+    }
+
+    /// The status of every election that the node takes part in.
+    pub async fn elections(&self) -> Result<Vec<Status>, Error> {
+        self.lease.elections().await.map_err(Error::from_node)
+    }
+
+    /// The history of one election, or of all elections, the oldest entry first.
+    pub async fn history(&self, name: Option<&str>) -> Result<Vec<HistoryEntry>, Error> {
+        self.lease.history(name).await.map_err(Error::from_node)
+    }
+
+    /// Releases the lease of an election, and yields to other candidates for the length of a lease. A
+    /// [`Leadership`](crate::Leadership) of this node ends. False if this node takes no part in the election.
+    pub async fn resign(&self, name: &str) -> Result<bool, Error> {
+        self.lease.resign(name).await.map_err(Error::from_node)
+    }
+
+    /// Hands an election over to another node. If that node does not take the lease, the next candidate gets it. False
+    /// if this node takes no part in the election.
+    pub async fn transfer(&self, name: &str, to: impl Into<NodeId>) -> Result<bool, Error> {
+        self.lease.transfer(name, to.into()).await.map_err(Error::from_node)
+    }
+
+    /// The metrics of the node.
+    pub async fn metrics(&self) -> Result<NodeMetrics, Error> {
+        self.lease.metrics().await.map_err(Error::from_node)
+    }
+
+    /// The state of the node and its changes.
+    pub fn state(&self) -> watch::Receiver<NodeState> {
+        self.lease.state()
+    }
+
+    /// Releases all leases of the node and stops it.
+    pub async fn stop(&self) {
+        self.lease.stop().await;
+    }
+
+    /// Stops the node at once, as a crash would. Its leases run until they expire.
+    pub fn abort(&self) {
+        self.lease.abort();
+    }
+}
