@@ -74,7 +74,7 @@ pub enum Rates {
 /// Settings of an algorithm with leases that make them short, in ticks of [`LEASE_TICK`]: with clocks that run
 /// as fast or slow as they may, a lease is over for its holder after two of them, when it is for the voters.
 pub const SHORT_LEASES: &[(&str, &str)] =
-    &[("voters", "3"), ("ttl", "12"), ("renew", "4"), ("drift-bound", "20%")];
+    &[("voters", "2"), ("ttl", "12"), ("renew", "4"), ("drift-bound", "20%")];
 
 /// The algorithms that never look at a clock.
 pub(crate) const TIMELESS: &[&str] = &["raft", "stable-leader"];
@@ -104,8 +104,8 @@ impl Bounds {
             Synchrony::BoundedDrift => {
                 let (rates, synchronous) = (Rates::Opposed, false);
                 let clocks = Clocks::True { tick: LEASE_TICK, ticks: 2, drift: 0, rates, synchronous };
-                let nodes = voters.map_or(3, |voters| voters.max(3));
-                Bounds { nodes, elected: true, duplicates: 1, restarts: 1, clocks, ..none }
+                let nodes = voters.map_or(2, |voters| voters.max(2));
+                Bounds { nodes, elected: true, resigns: 1, transfers: 1, restarts: 1, clocks, ..none }
             }
             Synchrony::PartiallySynchronous if TIMELESS.contains(&contract.name) => {
                 Bounds { candidates: 0, timers: 2, clocks: Clocks::Still, ..none }

@@ -204,10 +204,8 @@ pub struct Simulated {
     pub seed: u64,
     /// The time without a leader after a crash.
     pub crash: Percentiles,
-    /// The time without a leader after a release while no renewal was in flight.
+    /// The time without a leader after a release.
     pub release: Percentiles,
-    /// The time without a leader after a release while a renewal may have been in flight.
-    pub release_renewing: Percentiles,
     /// The number of runs that took longer than computed for a single candidate.
     pub beyond: usize,
     /// The number of runs without a leader for twenty leases.
@@ -338,8 +336,7 @@ impl Arguments {
         let facts = [
             ("no leader for", format!("{} at most after a crash of the leader", clock(budget.crash))),
             ("", format!("and {} more each time that two candidates defeat each other", clock(budget.duel))),
-            ("", format!("{} at most after a release of the lease,", clock(budget.release))),
-            ("", "or as after a crash, if the release overtakes a renewal".to_string()),
+            ("", format!("{} at most after a release of the lease", clock(budget.release))),
             (
                 "lease valid for",
                 format!("{} by the leader's clock, from before the request", clock(budget.validity)),
@@ -406,7 +403,6 @@ impl Arguments {
             heading.map(str::to_string).to_vec(),
             simulated.crash.row("a crash", budget.crash),
             simulated.release.row("a release", budget.release),
-            simulated.release_renewing.row("a release while renewing", budget.crash),
         ];
         let verdict = match simulated.beyond {
             0 => "no run took longer than computed".to_string(),

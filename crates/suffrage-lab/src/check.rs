@@ -27,13 +27,16 @@ pauses, since a timer may be late. Random back-offs are always short; where a ti
 the longer ones too.";
 
 const EXAMPLES: &str = "Examples:
-  suffrage-lab check quorum-lease
-      three voters of which two stand, drifting clocks, a restart, a copy: never two leaders, and tokens increase
+  suffrage-lab check lease
+      two voters that both stand, drifting clocks, leases that run out, a resignation, a transfer, a restart:
+      never two leaders, and tokens increase
+  suffrage-lab check lease --voters 3 --resigns 0 --transfers 0 --duplicates 1
+      three voters of which two stand, a restart, a message that arrives twice
   suffrage-lab check quorum-lease --bug skip-silence --expect-violation
       a deliberate mistake is found
-  suffrage-lab check quorum-lease --voters 2 --start-state initial --restarts 0 --duplicates 0
+  suffrage-lab check quorum-lease --start-state initial --restarts 0 --resigns 0 --transfers 0
       from the very beginning
-  suffrage-lab check quorum-lease --timers 1 --restarts 0 --duplicates 0
+  suffrage-lab check quorum-lease --voters 3 --timers 1 --restarts 0 --resigns 0 --transfers 0
       with a renewal, or a second attempt
   suffrage-lab check raft --restarts 1 --pre-vote off --check-quorum off
       never two leaders in one term, though somebody crashes
@@ -101,8 +104,10 @@ impl Visitor for MakeSubcommand {
 
     fn visit<A: Algorithm>(self) -> Command {
         let mut command = Command::new(A::CONTRACT.name).about(A::CONTRACT.summary).after_help(EXAMPLES);
-        if A::CONTRACT.name == "chang-roberts" {
-            command = command.visible_alias("ring");
+        match A::CONTRACT.name {
+            "chang-roberts" => command = command.visible_alias("ring"),
+            "quorum-lease" => command = command.visible_alias("lease"),
+            _ => {}
         }
         let usual = Bounds::usual(&A::CONTRACT, None);
         let own: Vec<Arg> = flags(&usual);
@@ -119,7 +124,7 @@ fn flags(usual: &Bounds) -> Vec<Arg> {
     let mut flags = vec![
         flag("nodes", "N")
             .value_parser(size)
-            .help("How many processes; their ids are 1 to N [default: 3, or the voters if those are more]"),
+            .help("How many processes; their ids are 1 to N [default: 3; 2 for leases; or the voters if those are more]"),
         flag("candidates", "C")
             .value_parser(some)
             .help(format!("How many of them call elections: the last C [default: {}]", usual.candidates)),

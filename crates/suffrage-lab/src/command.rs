@@ -23,7 +23,7 @@ const EXAMPLES: &str = "Examples:
       every algorithm on the same runs, in one table
   suffrage-lab torture all --seeds 0..100
       everything goes wrong, and promises must be kept
-  suffrage-lab check quorum-lease
+  suffrage-lab check lease
       every schedule of a small world
   suffrage-lab validate --ttl 3s --renew 1s --rtt 5ms --simulate
       what the timings of a quorum lease are worth, computed and simulated

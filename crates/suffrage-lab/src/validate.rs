@@ -104,22 +104,17 @@ impl SimulationArguments {
             let run = |seed| FailoverTrial { seed, ..trial.clone() }.run(ending);
             parallel::map(seeds.clone(), self.jobs, &progress, run)
         });
-        let (renewing, settled): (Vec<Failover>, Vec<Failover>) =
-            releases.into_iter().partition(|release| release.renewing);
         let beyond = |failovers: &[Failover], bound: Span| {
             failovers.iter().filter(|failover| failover.took.is_none_or(|took| took > bound)).count()
         };
-        let all = || crashes.iter().chain(&settled).chain(&renewing);
+        let all = || crashes.iter().chain(&releases);
         Simulated {
             nodes: self.members(arguments),
             runs: self.runs,
             seed: self.seed,
             crash: percentiles(&crashes),
-            release: percentiles(&settled),
-            release_renewing: percentiles(&renewing),
-            beyond: beyond(&crashes, budget.crash)
-                + beyond(&settled, budget.release)
-                + beyond(&renewing, budget.crash),
+            release: percentiles(&releases),
+            beyond: beyond(&crashes, budget.crash) + beyond(&releases, budget.release),
             leaderless: all().filter(|failover| failover.took.is_none()).count(),
         }
     }

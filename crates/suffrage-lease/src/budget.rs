@@ -55,7 +55,7 @@ pub struct Budget {
     pub crash: Span,
     /// How much longer at most for each time that they do and all are defeated: ever less likely.
     pub duel: Span,
-    /// The same after it has released its lease, while no renewal of its own is under way.
+    /// The same after it has released its lease.
     pub release: Span,
     /// How many renewals in a row may get no answer, and the leader still leads.
     pub lost_renewals: u64,
@@ -360,8 +360,7 @@ impl Timings {
     /// `gap 2^(majority - 2)` at most. The last such answer reaches it after `T`, as all voters live; then
     /// `6T` and a `gap` as after a crash.
     ///
-    /// If the leader has just sent a renewal, that may come after the release, and is granted again: then it
-    /// takes as long as after a crash.
+    /// A renewal that comes after the release is refused (`Voter::on_propose`), and costs nothing.
     fn worst_release(&self, setting: &Setting) -> Span {
         let delay = setting.delay();
         let Some(doublings) = setting.majority().checked_sub(2) else { return delay * 6 };

@@ -330,7 +330,8 @@ impl Candidate {
         if measured.answered.len() >= majority {
             let took = now.since(measured.asked);
             self.measured = None;
-            if took > self.wait {
+            // A round never takes longer than the longest: the candidate itself was paused.
+            if took > self.wait && took <= self.timings.longest_round() {
                 self.wait = (took * 2).min(self.timings.longest_round());
                 if self.round != Round::None && !self.renews() {
                     self.next = self.next.max(self.asked + self.wait);
@@ -524,11 +525,19 @@ impl Candidate {
         self.lapse(fx, now);
         // In this order: it does not believe that it leads any more before anybody is told.
         let renewal = (self.timings.bug == Some(Bug::ReviveLease)).then(|| self.round.clone());
+        let proposed = match self.round {
+            Round::Proposal { token, .. } => Some(token),
+            _ => None,
+        };
         let Some(token) = self.step_down(fx, now) else { return };
         if let Some(renewal) = renewal {
             self.round = renewal;
         }
         self.ask_all(fx, Ask::Release { token, to });
+        // Voters may have granted a greater token in its place, which the candidate has never led with.
+        if let Some(token) = proposed.filter(|&proposed| proposed != token) {
+            self.ask_all(fx, Ask::Release { token, to });
+        }
         self.stands_back_until = now + self.timings.ttl;
         self.next = now + self.timings.gap;
     }
@@ -538,7 +547,7 @@ impl Candidate {
         if healthy == std::mem::replace(&mut self.healthy, healthy) {
             return;
         }
-        (self.stood_since, self.vain_claims) = (now, 0);
+        (self.stood_since, self.claimed, self.vain_claims) = (now, false, 0);
         if healthy {
             self.stands_back_until = now;
             self.next = self.next.min(now);
@@ -553,7 +562,7 @@ impl Candidate {
     /// How good a leader it would be has changed.
     pub fn set_attribute(&mut self, now: Time, attribute: Attribute) {
         if attribute != std::mem::replace(&mut self.attribute, attribute) {
-            (self.stood_since, self.vain_claims) = (now, 0);
+            (self.stood_since, self.claimed, self.vain_claims) = (now, false, 0);
         }
     }
 

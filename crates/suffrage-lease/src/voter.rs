@@ -75,6 +75,9 @@ pub struct Voter {
     queues: BTreeMap<Name, Queue>,
     /// Who is to be told of changes: only of elections it knows.
     watchers: Watchers,
+    /// Elections whose promised token its holder has released: only elections it knows and that nobody holds. After a
+    /// restart this is forgotten, which costs time and not safety.
+    released: BTreeSet<Name>,
     /// The one timer for all: what is due, and when; an entry for each election.
     agenda: BTreeSet<(Time, Name)>,
 }
@@ -102,6 +105,7 @@ impl Voter {
             elections: BTreeMap::new(),
             queues: BTreeMap::new(),
             watchers: Watchers::default(),
+            released: BTreeSet::new(),
             agenda: BTreeSet::new(),
         }
     }
@@ -230,6 +234,7 @@ impl Voter {
             return Reply::Rejected { request, promised };
         }
         self.raise_ceiling(fx, token);
+        self.released.remove(&name);
         // The candidate's own grant, if it has one, stays as it is.
         let live = self.live_grant(now, name).is_some();
         let soon = now + self.timings.gap;
@@ -257,10 +262,13 @@ impl Voter {
             return held;
         }
         let promised = self.promised(name);
-        if grant.token.number() < promised {
+        // A renewal that its own release has overtaken must not bring the lease back.
+        let released = grant.token.number() == promised && self.released.contains(&name);
+        if grant.token.number() < promised || released {
             return Reply::Rejected { request, promised };
         }
         self.raise_ceiling(fx, grant.token);
+        self.released.remove(&name);
         if ttl > self.saved.longest {
             self.saved.longest = ttl;
             fx.save(self.saved);
@@ -280,6 +288,9 @@ impl Voter {
     }
 
     /// The holder gives back what it holds. A late word about an earlier token says nothing about this one.
+    ///
+    /// The release may come before the proposal. A candidate releases only tokens that a majority promised it, so that
+    /// no other candidate ever proposes them.
     fn on_release(
         &mut self,
         fx: &mut impl Effects,
@@ -288,8 +299,13 @@ impl Voter {
         name: Name,
         (token, to): (Token, Option<NodeId>),
     ) {
-        let held =
-            self.live_grant(now, name).is_some_and(|grant| (grant.holder, grant.token) == (from, token));
+        let grant = self.live_grant(now, name).map(|grant| (grant.holder, grant.token));
+        let held = grant == Some((from, token));
+        let known = self.elections.get(&name).is_some_and(|election| election.promised == token.number());
+        // A token is released once and for all: a candidate that contends again takes a greater one.
+        if known && (held || grant.is_none()) {
+            self.released.insert(name);
+        }
         if held {
             self.wake(fx, now, name, to);
         }
@@ -335,6 +351,7 @@ impl Voter {
     fn forget(&mut self, name: Name) {
         let election = self.elections.remove(&name).expect("it is on the agenda");
         self.agenda.remove(&(election.due, name));
+        self.released.remove(&name);
         self.floor = self.floor.max(election.promised);
     }
 

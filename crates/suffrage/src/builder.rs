@@ -282,8 +282,10 @@ impl NodeBuilder {
             settings.delay = span(delay);
         }
         if let Some(fraction) = self.drift {
-            let millionths = (fraction.max(0.0) * 1e6).ceil().min(f64::from(u32::MAX)) as u32;
-            let drift = Drift::millionths(millionths);
+            // Neither a negative number nor NaN may become no drift at all. What is read from a file stays as it is.
+            let millionths = (fraction * 1e6 - 1e-6).ceil();
+            let valid = (0.0..=f64::from(u32::MAX)).contains(&fraction);
+            let drift = if valid { Drift::millionths(millionths as u32) } else { None };
             settings.drift = drift.ok_or_else(|| Error::invalid(&InvalidConfig::Drift))?;
         }
         if let Some(ttl) = self.longest_ttl {

@@ -35,7 +35,8 @@ const BACKOFF_RESET: Duration = Duration::from_secs(10);
 ///
 /// When the lease cannot be renewed, the supervisor stops the command so early that the stop signal, the grace and the
 /// kill fit into the rest of the lease. The command and all its descendants have ended when another node can lead. A
-/// lease is handed over only after the command has ended.
+/// lease is handed over only after the command has ended. The program must not call `resign`, `transfer` or `stop` on the
+/// node meanwhile: they hand over at once, and the command runs on for up to the grace and the kill.
 ///
 /// A guard process stops the command also if this process is killed or paused. The guard is this executable, started
 /// again: the program must call [`Supervisor::guard_main`] first in its `main`.

@@ -94,7 +94,23 @@ fn clocks_that_drift_more_than_they_may_make_two_leaders() {
 fn quorum_lease_keeps_its_promises() {
     assert_kept(&lease(&[("voters", "1")], 2, ALLOWED, NOTHING));
     let three = Bounds { elected: true, restarts: 1, duplicates: 1, ..NOTHING };
-    assert_kept(&lease(&[], 2, ALLOWED, three));
+    assert_kept(&lease(&[("voters", "3")], 2, ALLOWED, three));
+}
+
+/// Two voters that both stand: a resignation, a transfer and a restart in any order, and leases that run out.
+#[test]
+fn quorum_lease_keeps_its_promises_when_leaders_resign_hand_over_and_restart() {
+    let bounds = Bounds { nodes: 2, elected: true, resigns: 1, transfers: 1, restarts: 1, ..NOTHING };
+    let report = lease(&[("voters", "2")], 2, ALLOWED, bounds.clone());
+    assert_kept(&report);
+    let without = Bounds { resigns: 0, transfers: 0, ..bounds };
+    let fewer = lease(&[("voters", "2")], 2, ALLOWED, without);
+    assert!(
+        report.states > 2 * fewer.states,
+        "{} {}: those are among the steps",
+        report.states,
+        fewer.states
+    );
 }
 
 /// A vote that is forgotten is given twice (section 5.2: "persisted").

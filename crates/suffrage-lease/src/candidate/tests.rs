@@ -374,6 +374,21 @@ fn a_release_is_told_after_it_has_stepped_down() {
     assert_eq!(asked(&done), (vec![8], vec![]), "it contends again");
 }
 
+/// Voters may have granted the greater token already: then the release of the lesser one says nothing to them.
+#[test]
+fn a_release_is_told_of_a_greater_token_too_that_was_being_proposed() {
+    let mut stand = Stand::leading();
+    stand.due();
+    stand.replies(1..=3, rejected);
+    assert_eq!(asked(&stand.replies(1..=3, |request| Reply::Promised { request })), (vec![], vec![41]));
+    let done = stand.does(|candidate, fx, now| candidate.release(fx, now));
+    let tokens = done.iter().filter_map(|act| match act {
+        Done::Asked(5, Ask::Release { token, .. }) => Some(token.number()),
+        _ => None,
+    });
+    assert_eq!(tokens.collect::<Vec<_>>(), [1, 41]);
+}
+
 #[test]
 fn a_transfer_names_the_successor_and_not_itself() {
     let mut stand = Stand::leading();

@@ -22,10 +22,9 @@ use super::{
 };
 use crate::Bug;
 
-/// The most requests that are in flight at a time: the oldest are forgotten.
+/// The most requests that are in flight at a time. The oldest is kept, since its reply comes first; the second oldest is
+/// forgotten.
 const MOST_IN_FLIGHT: usize = 8;
-/// How many times the configured time a client waits for a reply at most.
-const MOST_PATIENCE: u64 = 64;
 /// How often a client asks in vain before it tries another node.
 const ATTEMPTS: u32 = 2;
 
@@ -128,7 +127,8 @@ pub struct SessionClient {
     resigning: Option<Resigning>,
     next_number: u64,
     attempts: u32,
-    /// How long the client waits for a reply at present: from the configured time on, by doublings.
+    /// How long the client waits for a reply at present: from the configured time on, by doublings, up to a ttl. A reply
+    /// that takes longer comes too late to lead by.
     patience: Span,
 }
 
@@ -227,7 +227,7 @@ impl SessionClient {
             Stage::Campaigning { retry_at } if retry_at <= now => {
                 // The request or the reply is lost, or the node is gone.
                 self.hang_up(actions);
-                self.patience = (self.patience * 2).min(self.config.timeout * MOST_PATIENCE);
+                self.patience = (self.patience * 2).min(self.config.lease.ttl.max(self.config.timeout));
                 self.attempts += 1;
                 if self.attempts >= ATTEMPTS {
                     self.quit(now, actions);
@@ -408,7 +408,7 @@ impl SessionClient {
     fn send(&mut self, now: Time, request: SessionRequest, actions: &mut Vec<ClientAction>) {
         let number = self.number();
         if self.in_flight.len() == MOST_IN_FLIGHT {
-            let InFlight { number, .. } = self.in_flight.remove(0);
+            let InFlight { number, .. } = self.in_flight.remove(1);
             actions.push(ClientAction::HangUp { node: self.node, number });
         }
         self.in_flight.push(InFlight { number, sent: now });

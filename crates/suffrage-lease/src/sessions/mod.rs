@@ -122,8 +122,7 @@ impl SessionConfig {
 pub struct LeaseRequest {
     /// The length of the lease, and of the session between two renewals.
     pub ttl: Span,
-    /// The rank with which the node campaigns for the client. Below the greatest, which is the mark of a pinned
-    /// lease.
+    /// The rank with which the node campaigns for the client.
     pub rank: Attribute,
 }
 

@@ -218,27 +218,63 @@ fn the_holder_may_prepare_a_greater_token_and_holds_on() {
     assert_eq!(booth.enquire(B, None).1.map(|grant| grant.token), Some(token(2)));
 }
 
-/// "A delayed or duplicated Propose after Release, or after expiry": at worst it delays others by one ttl, and
-/// only if nothing greater was promised.
+/// "A delayed or duplicated Propose after Release, or after expiry": after expiry it delays others by one ttl at worst,
+/// and only if nothing greater was promised.
 #[test]
-fn a_late_proposal_delays_others_by_one_ttl_at_most() {
-    for released in [true, false] {
-        let mut booth = Booth::new();
-        booth.prepare(A, 1);
-        booth.propose(A, 1);
-        if released {
-            booth.release(A, 1, None);
-        } else {
-            booth.wait(TTL);
-        }
-        assert!(accepted(booth.propose(A, 1)), "the late one");
-        assert_eq!(holder(booth.prepare(B, 2)), Some(A));
-        booth.wait(TTL);
-        assert!(promised(booth.prepare(B, 2)));
-        assert_eq!(rejected(booth.propose(A, 1)), Some(2), "and once more, later still");
-        assert!(accepted(booth.propose(B, 2)));
-        assert_eq!(holder(booth.propose(A, 1)), Some(B));
-    }
+fn a_late_proposal_after_expiry_delays_others_by_one_ttl_at_most() {
+    let mut booth = Booth::new();
+    booth.prepare(A, 1);
+    booth.propose(A, 1);
+    booth.wait(TTL);
+    assert!(accepted(booth.propose(A, 1)), "the late one");
+    assert_eq!(holder(booth.prepare(B, 2)), Some(A));
+    booth.wait(TTL);
+    assert!(promised(booth.prepare(B, 2)));
+    assert_eq!(rejected(booth.propose(A, 1)), Some(2), "and once more, later still");
+    assert!(accepted(booth.propose(B, 2)));
+    assert_eq!(holder(booth.propose(A, 1)), Some(B));
+}
+
+#[test]
+fn a_renewal_that_its_release_has_overtaken_is_refused() {
+    let mut booth = Booth::new();
+    booth.prepare(A, 1);
+    booth.propose(A, 1);
+    booth.enquire(B, Some(0));
+    assert_eq!(booth.release(A, 1, None), [B]);
+    assert_eq!(rejected(booth.propose(A, 1)), Some(1), "the late one");
+    assert_eq!(booth.enquire(C, None), (1, None));
+    // The next token is not affected, whoever has it.
+    assert!(promised(booth.prepare(A, 2)));
+    assert!(accepted(booth.propose(A, 2)) && accepted(booth.propose(A, 2)));
+    // Nor is a greater one that the holder was promised before it released.
+    assert!(promised(booth.prepare(A, 3)));
+    booth.release(A, 2, None);
+    assert_eq!(rejected(booth.propose(A, 2)), Some(3));
+    assert!(accepted(booth.propose(A, 3)));
+}
+
+#[test]
+fn a_proposal_that_its_release_has_overtaken_is_refused() {
+    let mut booth = Booth::new();
+    booth.prepare(A, 1);
+    assert_eq!(booth.release(A, 1, None), []);
+    assert_eq!(rejected(booth.propose(A, 1)), Some(1));
+    assert!(promised(booth.prepare(B, 2)) && accepted(booth.propose(B, 2)));
+    // The release of a token that another candidate holds changes nothing.
+    booth.release(A, 2, None);
+    assert!(accepted(booth.propose(B, 2)));
+}
+
+#[test]
+fn a_released_election_that_is_forgotten_leaves_nothing_behind() {
+    let mut booth = Booth::new();
+    booth.prepare(A, 1);
+    booth.propose(A, 1);
+    booth.release(A, 1, None);
+    assert_eq!(booth.voter.released.len(), 1);
+    booth.wait(GAP);
+    assert!(booth.voter.is_empty() && booth.voter.released.is_empty());
 }
 
 /// A lease that was granted is never shortened by what is granted later: the later one may not win a majority.

@@ -1,7 +1,7 @@
 //! How long nobody leads after a leader with a quorum lease is gone.
 
-use suffrage_core::{Command, Hash, Message as _, Rng, Roster, Span, Time};
-use suffrage_lease::{Message, Options, QuorumLease, Timings};
+use suffrage_core::{Command, Hash, Rng, Roster, Span, Time};
+use suffrage_lease::{Options, QuorumLease, Timings};
 
 use crate::{Fault, Latency, Scenario, World};
 
@@ -37,8 +37,6 @@ pub enum Ending {
 pub struct Failover {
     /// How long nobody led, in true time. None if that was longer than many leases.
     pub took: Option<Span>,
-    /// Whether a renewal may have been under way when the leader went.
-    pub renewing: bool,
 }
 
 impl FailoverTrial {
@@ -50,18 +48,14 @@ impl FailoverTrial {
         let mut world = self.world(first + chance.below((self.members - first) as u64) as usize);
         // Everybody has asked who leads by then, and waits in the queues.
         let end = Time::ZERO + ttl * 3 + ttl.scale(chance.unit());
-        let shortly_before = end.since(Time::ZERO + self.latency.bound());
-        world.run(Time::ZERO + shortly_before);
-        let renewals = renewals(&world);
         world.run(end);
-        let renewing = renewals != self::renewals(&world);
         let leader = (0..self.members).find(|&slot| world.facts().leads(slot));
         let leader = leader.expect("nothing has gone wrong yet");
         match ending {
             Ending::Crash => world.schedule_fault(end, Fault::Crash(leader)),
             Ending::Release => world.command(end, leader, Command::Resign),
         }
-        Failover { took: self.next(&mut world).map(|next| next.since(end)), renewing }
+        Failover { took: self.next(&mut world).map(|next| next.since(end)) }
     }
 
     /// When the next one leads.
@@ -86,10 +80,4 @@ impl FailoverTrial {
         let exact = Some(self.timings);
         scenario.world(&Options { voters: self.voters, exact, ..Options::default() })
     }
-}
-
-/// How many renewals have been sent.
-fn renewals(world: &World<QuorumLease>) -> u64 {
-    let kind = Message::KINDS.iter().position(|kind| kind.name == "Renew").expect("there is such a kind");
-    world.ledger().sent(kind)
 }

@@ -336,11 +336,18 @@ impl Cluster {
     /// Waits for more writes with this token. The leader must not change meanwhile.
     #[track_caller]
     pub(crate) fn writes_on(&self, leader: Leader, more: usize) {
+        let kept = self.keeps_writing(leader, more);
+        assert!(kept, "{leader:?} was deposed by {:?}", self.last_leader());
+    }
+
+    /// Waits for more writes with this token, or for another leader. False if another leader came first.
+    #[track_caller]
+    pub(crate) fn keeps_writing(&self, leader: Leader, more: usize) -> bool {
         let before = self.written(leader.token);
-        until(&format!("{leader:?} writes on"), || {
-            assert_eq!(self.last_leader(), Some(leader), "it was deposed");
-            (self.written(leader.token) >= before + more).then_some(())
-        });
+        until(&format!("{leader:?} keeps writing or is deposed"), || {
+            let deposed = self.last_leader() != Some(leader);
+            (deposed || self.written(leader.token) >= before + more).then_some(!deposed)
+        })
     }
 
     /// The leader's host with the given number of others, and the rest.

@@ -58,10 +58,9 @@ struct Measured {
 
 impl Measured {
     /// The longest that nobody led, in milliseconds.
-    fn longest(&self, renewing: bool) -> f64 {
-        let took = |failover: &&Failover| failover.took.expect("somebody leads in the end").as_units();
-        let kept = self.failovers.iter().filter(|failover| renewing || !failover.renewing);
-        kept.map(|failover| took(&failover)).fold(0.0, f64::max)
+    fn longest(&self) -> f64 {
+        let took = |failover: &Failover| failover.took.expect("somebody leads in the end").as_units();
+        self.failovers.iter().map(took).fold(0.0, f64::max)
     }
 }
 
@@ -78,8 +77,8 @@ static CRASHES: LazyLock<Vec<Measured>> = LazyLock::new(|| measure(Ending::Crash
 static RELEASES: LazyLock<Vec<Measured>> = LazyLock::new(|| measure(Ending::Release));
 
 /// In how many of the cases some run took longer than this says.
-fn refuted(measured: &[Measured], renewing: bool, formula: impl Fn(&Measured) -> Span) -> usize {
-    measured.iter().filter(|it| it.longest(renewing) > formula(it).as_units()).count()
+fn refuted(measured: &[Measured], formula: impl Fn(&Measured) -> Span) -> usize {
+    measured.iter().filter(|it| it.longest() > formula(it).as_units()).count()
 }
 
 /// Tight within a factor of 2.5, and of 1.2 where a lease is long as seen from the network: the bound is for the bare
@@ -89,7 +88,7 @@ fn refuted(measured: &[Measured], renewing: bool, formula: impl Fn(&Measured) ->
 fn no_crash_leaves_the_group_without_a_leader_for_longer_than_computed() {
     let bound = |it: &Measured| budget(it.case, it.voters).crash;
     for it in CRASHES.iter() {
-        let share = it.longest(true) / bound(it).as_units();
+        let share = it.longest() / bound(it).as_units();
         println!("{:?}, {} voters: at most {:.0}% of the bound", it.case, it.voters, 100.0 * share);
         assert!(share <= 1.0, "{:?} {} {share}", it.case, it.voters);
         let factor = if timings(it.case).ttl > span(it.case.1) * 100 { 1.2 } else { 2.5 };
@@ -102,7 +101,7 @@ fn no_crash_leaves_the_group_without_a_leader_for_longer_than_computed() {
 #[test]
 fn a_formula_that_leaves_something_out_is_found_wrong() {
     let crash = |it: &Measured| budget(it.case, it.voters).crash;
-    assert_eq!(refuted(&CRASHES, true, crash), 0);
+    assert_eq!(refuted(&CRASHES, crash), 0);
     let without_drift = |it: &Measured| {
         let ttl = timings(it.case).ttl;
         crash(it) - (ttl.scale(1.0 / (1.0 - timings(it.case).drift.fraction())) - ttl)
@@ -112,34 +111,27 @@ fn a_formula_that_leaves_something_out_is_found_wrong() {
         timings.ttl.scale(1.0 / (1.0 - timings.drift.fraction())) + span(it.case.1).scale(3.5)
     };
     let found = [
-        refuted(&CRASHES, true, without_drift),
-        refuted(&CRASHES, true, without_contention),
-        refuted(&CRASHES, true, |it| crash(it) - timings(it.case).ttl),
+        refuted(&CRASHES, without_drift),
+        refuted(&CRASHES, without_contention),
+        refuted(&CRASHES, |it| crash(it) - timings(it.case).ttl),
     ];
     println!("wrong formulas are refuted by {found:?} of {} cases", CRASHES.len());
     assert!(found.iter().all(|&count| count > 0), "{found:?}");
     let release = |it: &Measured| budget(it.case, it.voters).release;
-    assert_eq!(refuted(&RELEASES, false, release), 0);
+    assert_eq!(refuted(&RELEASES, release), 0);
     let a_message_less = |it: &Measured| span(it.case.1).scale(2.5);
-    assert!(refuted(&RELEASES, false, a_message_less) > 0);
+    assert!(refuted(&RELEASES, a_message_less) > 0);
 }
 
 /// Others are woken while the first stands aside, so that it takes much less than for the only one that waits; for
-/// which see below. Where a renewal is overtaken by the release, it takes as long as after a crash: seldom, and
-/// never longer.
+/// which see below. A renewal that the release overtakes changes nothing about it.
 #[test]
 fn no_release_leaves_the_group_without_a_leader_for_longer_than_computed() {
-    let mut overtaken = 0;
     for it in RELEASES.iter() {
-        let budget = budget(it.case, it.voters);
-        let share = it.longest(false) / budget.release.as_units();
+        let share = it.longest() / budget(it.case, it.voters).release.as_units();
         println!("{:?}, {} voters: at most {:.0}% of the bound", it.case, it.voters, 100.0 * share);
         assert!(share <= 1.0, "{:?} {} {share}", it.case, it.voters);
-        assert!(it.longest(true) <= budget.crash.as_units(), "{:?} {}", it.case, it.voters);
-        overtaken += usize::from(it.longest(true) > timings(it.case).ttl.as_units() / 2.0);
     }
-    println!("in {overtaken} cases of {} a renewal came after the release", RELEASES.len());
-    assert!(overtaken > 0, "the exception that the budget speaks of does not occur");
 }
 
 /// Two that wait are left, and both must vote. Of 40,000 such runs 2 took longer than for one alone, presumably because
