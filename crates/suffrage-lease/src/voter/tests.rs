@@ -434,9 +434,10 @@ fn a_transfer_wakes_the_one_that_was_named_and_falls_back_to_the_best() {
     }
     assert_eq!(booth.release(A, 1, Some(C)), [C]);
     assert_eq!(booth.wait(GAP), [(GAP, B)]);
-    booth.propose(B, 1);
+    booth.prepare(B, 2);
+    booth.propose(B, 2);
     booth.enquire(C, Some(1));
-    assert_eq!(booth.release(B, 1, Some(NodeId(77))), [C], "a stranger is not waited for");
+    assert_eq!(booth.release(B, 2, Some(NodeId(77))), [C], "a stranger is not waited for");
 }
 
 #[test]
