@@ -11,8 +11,11 @@
 //! Whatever happens, [`next_due`](Candidate::next_due) names a moment at which it will do something: there is
 //! no candidate that has given up.
 
+mod round;
+
 use std::sync::Arc;
 
+use self::round::{Attempt, Measured, Round, Voters};
 use super::message::{Ask, Grant, Reply, Request, Token};
 use super::timings::{Bug, Timings};
 use suffrage_core::{Announcement, Attribute, NodeId, Rng, Span, Time};
@@ -31,22 +34,8 @@ pub trait Effects {
     fn rng(&mut self) -> &mut Rng;
 }
 
-/// Some of the voters, by their places: a bit for each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Voters(u64);
-
 /// The most voters there can be.
 pub const MOST_VOTERS: usize = 64;
-
-impl Voters {
-    fn add(&mut self, place: usize) {
-        self.0 |= 1 << place;
-    }
-
-    fn len(self) -> usize {
-        self.0.count_ones() as usize
-    }
-}
 
 /// What a leader holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,54 +44,6 @@ pub struct Lease {
     pub token: Token,
     /// Until when, by the leader's own clock.
     pub valid_until: Time,
-}
-
-/// What a candidate waits for answers to.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Round {
-    /// Nothing.
-    None,
-    Enquiry {
-        request: Request,
-        /// Who answered, and who holds the lease according to each of them.
-        answered: Voters,
-        grants: Vec<Grant>,
-    },
-    Preparation {
-        request: Request,
-        token: Token,
-        promised: Voters,
-        refused: Voters,
-        /// Whether a voter has promised a greater token to somebody.
-        outbid: bool,
-    },
-    Proposal {
-        request: Request,
-        token: Token,
-        /// Its own clock before the first was sent.
-        noted: Time,
-        accepted: Voters,
-        refused: Voters,
-        outbid: bool,
-        /// The same renewal, asked before in vain so far: answers may only be slow.
-        earlier: Vec<Attempt>,
-    },
-}
-
-/// A renewal that was asked for and not answered by a majority yet. Each counts from its own moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Attempt {
-    request: Request,
-    noted: Time,
-    accepted: Voters,
-}
-
-/// A question that no majority has answered yet, be it that the candidate has ceased to wait for that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Measured {
-    request: Request,
-    asked: Time,
-    answered: Voters,
 }
 
 /// How many unanswered attempts to renew are kept at most: then every other one is dropped, but for the oldest.
