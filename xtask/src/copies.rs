@@ -48,7 +48,9 @@ const FAMILIES: &[Family] = &[
     Family { name: "worlds", is_meant: is_world, least: 17, most: 1 },
     Family {
         name: "drivers",
-        is_meant: |name| name.starts_with("<suffrage_node::driver::Driver<") && name.ends_with(">>::wake"),
+        is_meant: |name| {
+            name.starts_with("<suffrage_node::driver::Driver<") && name.ends_with(">>::on_timers")
+        },
         least: 17,
         most: 1,
     },
