@@ -102,6 +102,29 @@ fn a_client_with_slow_round_trips_renews_earlier() {
     assert_eq!(test.client.next_due(), at(4_000), "two of 1,100 do not fit into the rest of 1,900: at once");
 }
 
+/// The reply to the first of many renewals is the first to come, however many were sent since.
+#[test]
+fn the_oldest_request_in_flight_is_not_forgotten() {
+    let mut test = Test::led();
+    for now in (1_700..2_900).step_by(100) {
+        test.due(now);
+    }
+    test.leading(2_900, 1, 5, 3_000);
+    assert_eq!(test.actions().last(), Some(&lead(5, 4_700)));
+}
+
+/// A reply that takes longer than a ttl comes too late to lead by: the client does not wait for it.
+#[test]
+fn patience_grows_up_to_a_ttl() {
+    let mut test = Test::new();
+    for _ in 0..20 {
+        let due = test.client.next_due();
+        test.client.on_due(due, &mut test.actions);
+        assert!(test.client.next_due().since(due) <= WAIT + TTL);
+    }
+    assert_eq!(test.client.patience, TTL);
+}
+
 #[test]
 fn after_the_validity_nothing_makes_the_client_lead_on() {
     let mut test = Test::led();
