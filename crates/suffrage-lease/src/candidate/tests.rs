@@ -240,6 +240,19 @@ fn rounds_grow_where_answers_are_late_and_shrink_where_they_are_not() {
     );
 }
 
+/// No reply takes longer than the longest round: then the candidate itself stood still, and learns nothing.
+#[test]
+fn a_pause_of_the_candidate_does_not_make_rounds_longer() {
+    let mut stand = Stand::new();
+    stand.does(|candidate, fx, now| candidate.contend(fx, now));
+    let request = stand.candidate.request;
+    stand.wait(TTL / 4 + 1);
+    for voter in 1..=3 {
+        stand.hears(voter, Reply::Promised { request });
+    }
+    assert_eq!(stand.candidate.wait, Span::from_millis(3));
+}
+
 #[test]
 fn one_that_starts_anew_does_not_take_answers_to_what_it_asked_before() {
     let mut before = Stand::new();
