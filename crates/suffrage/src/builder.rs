@@ -282,11 +282,7 @@ impl NodeBuilder {
             settings.delay = span(delay);
         }
         if let Some(fraction) = self.drift {
-            // Neither a negative number nor NaN may become no drift at all. What is read from a file stays as it is.
-            let millionths = (fraction * 1e6 - 1e-6).ceil();
-            let valid = (0.0..=f64::from(u32::MAX)).contains(&fraction);
-            let drift = if valid { Drift::millionths(millionths as u32) } else { None };
-            settings.drift = drift.ok_or_else(|| Error::invalid(&InvalidConfig::Drift))?;
+            settings.drift = drift(fraction).ok_or_else(|| Error::invalid(&InvalidConfig::Drift))?;
         }
         if let Some(ttl) = self.longest_ttl {
             settings.longest_ttl = span(ttl);
@@ -361,4 +357,29 @@ impl NodeBuilder {
 
 pub(crate) fn span(duration: Duration) -> Span {
     Span::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// The drift of this fraction, rounded up to a millionth. None for a negative number and for NaN, which must not become
+/// a drift of 0, and for a drift that is too large.
+fn drift(fraction: f64) -> Option<Drift> {
+    // The subtraction keeps a fraction that is a whole number of millionths as it is, in spite of rounding.
+    let millionths = (fraction * 1e6 - 1e-6).ceil();
+    if fraction >= 0.0 { Drift::millionths(millionths as u32) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drift_is_rounded_up_and_never_taken_for_none() {
+        for millionths in 0..200_000 {
+            let exact = Drift::millionths(millionths).unwrap();
+            assert_eq!(drift(exact.fraction()), Some(exact));
+        }
+        assert_eq!(drift(0.000_000_1), Drift::millionths(1));
+        for fraction in [-0.01, f64::NAN, f64::INFINITY, 0.5] {
+            assert_eq!(drift(fraction), None, "{fraction}");
+        }
+    }
 }
