@@ -227,7 +227,8 @@ impl Visitor for TortureRun<'_> {
         self.progress.name(A::CONTRACT.name);
         let run = |seed| {
             let case = target.case(seed);
-            runner(A::CONTRACT.name, &borrowed(&case.settings)).expect(TAKEN).run(&case.scenario)
+            let runner = runner(A::CONTRACT.name, &borrowed(&case.settings)).expect(TAKEN);
+            case.run(&case.scenario, |scenario| runner.run(scenario))
         };
         parallel::for_each(seeds.clone(), *jobs, self.progress, run, |seed, outcome| {
             report.events += outcome.events;
@@ -265,7 +266,7 @@ fn case<A: Algorithm>(target: &TortureTarget<A>, seed: u64, violation: Violation
         if spent > BUDGET {
             return false;
         }
-        let outcome = runner.run(scenario);
+        let outcome = case.run(scenario, |scenario| runner.run(scenario));
         spent += outcome.events;
         outcome.violations.iter().any(|other| other.invariant == violation.invariant)
     };

@@ -37,6 +37,10 @@ pub trait Effects {
 /// The most voters there can be.
 pub const MOST_VOTERS: usize = 64;
 
+/// The most times that failed claims double the fail-back delay. A candidate whose claims fail still claims every 64
+/// delays.
+const MOST_DOUBLINGS: u8 = 6;
+
 /// What a leader holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
@@ -412,7 +416,10 @@ impl Candidate {
         self.round = Round::None;
         let span = self.timings.gap * (1 << self.defeats.min(5));
         self.defeats += 1;
-        self.vain_claims = self.vain_claims.saturating_add(u8::from(std::mem::take(&mut self.claimed)));
+        if std::mem::take(&mut self.claimed) {
+            self.stood_since = now;
+            self.vain_claims = self.vain_claims.saturating_add(1);
+        }
         self.next = now + Self::about(fx, span.min(self.timings.ttl.max(self.timings.gap)));
     }
 
@@ -722,11 +729,12 @@ impl Candidate {
         }
     }
 
-    /// Asks a worse leader to hand over, if it has stood for long enough: one that comes and goes never has. One that
-    /// was defeated after the leader had handed over waits for longer the next time: voters may not elect it at all.
+    /// Asks a worse-ranked leader to hand over, if this candidate has stood for the fail-back delay: one that comes and
+    /// goes never has. The delay starts again and doubles when the leader has handed over and this candidate is not
+    /// elected: voters may never elect it.
     fn claim(&mut self, fx: &mut impl Effects, now: Time, grant: Grant) {
         let Some(delay) = self.timings.failback else { return };
-        let steady = now.since(self.stood_since) >= delay * (1 << self.vain_claims.min(16));
+        let steady = now.since(self.stood_since) >= delay * (1 << self.vain_claims.min(MOST_DOUBLINGS));
         if steady && self.stands(now) && self.attribute > grant.attribute {
             self.claimed = true;
             fx.claim(grant.holder, self.attribute);

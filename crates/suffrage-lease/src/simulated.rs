@@ -466,13 +466,15 @@ impl Algorithm for QuorumLease {
             clients => (20 + 4 * clients as u64) * options.ttl + 60 * GAP,
         };
         let delays = elected + FAILBACKS * options.failback.map_or(0, |delay| delay + GAP);
-        let recovery = (delays as f64 / (1.0 - drift)) as u64;
+        let by_slow_clock = |delays: u64| (delays as f64 / (1.0 - drift)) as u64;
+        let recovery = by_slow_clock(delays);
+        let handover = options.failback.map_or(0, |_| by_slow_clock(elected));
         let stable = options.failback.is_none() && options.clients == 0;
         // The longest round, by a fast clock. A client has a round trip to its node besides.
         let rounds = if options.clients > 0 { 8.0 } else { 4.0 };
         let round_trip = (options.ttl as f64 / rounds / (1.0 + drift)) as u64;
         let pin = (options.clients == 0).then_some("pin");
-        Some(Leases { length: options.ttl, drift, round_trip, recovery, stable, pin })
+        Some(Leases { length: options.ttl, drift, round_trip, recovery, handover, stable, pin })
     }
 
     fn check(options: &Options, roster: &Roster) -> Result<(), BadParameter> {

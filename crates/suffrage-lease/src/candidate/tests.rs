@@ -512,6 +512,24 @@ fn a_better_one_asks_a_worse_leader_to_hand_over_after_the_fail_back_delay() {
 }
 
 #[test]
+fn failed_claims_double_the_fail_back_delay_up_to_64_times() {
+    let mut stand = Stand::with(Options { failback: Some(100), ..Options::default() }, 7);
+    let mut since = Time::ZERO;
+    for delays in [1, 2, 4, 8, 16, 32, 64, 64, 64] {
+        while !claims(&stand.told(1..=3, 4)) {}
+        let delay = Span::from_millis(100) * delays;
+        let waited = stand.now.since(since);
+        assert!(waited >= delay && waited < delay + Span::from_millis(60), "{delays}: {waited:?}");
+        // The leader hands over, and no voter answers this candidate.
+        stand.does(|candidate, fx, now| candidate.wake_up(fx, now));
+        while stand.candidate.is_contending() {
+            stand.due();
+        }
+        since = stand.now;
+    }
+}
+
+#[test]
 fn a_leader_hands_over_to_a_better_one_only() {
     let mut stand = Stand::leading();
     for attribute in [49, 50] {
