@@ -13,7 +13,7 @@ use suffrage_core::Span;
 
 /// Where timings have to work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Setting {
+pub struct Deployment {
     /// The longest that a message and its answer take.
     pub round_trip: Span,
     /// How many vote.
@@ -24,10 +24,10 @@ pub struct Setting {
     pub kill: Span,
 }
 
-impl Setting {
+impl Deployment {
     /// Nothing but leases, without work that must have ended before them.
-    pub fn new(round_trip: Span, voters: usize) -> Setting {
-        Setting { round_trip, voters, grace: Span::ZERO, kill: Span::ZERO }
+    pub fn new(round_trip: Span, voters: usize) -> Deployment {
+        Deployment { round_trip, voters, grace: Span::ZERO, kill: Span::ZERO }
     }
 
     fn majority(&self) -> u32 {
@@ -45,7 +45,7 @@ impl Setting {
     }
 }
 
-/// What timings are worth. Spans are in true time, unless they say otherwise.
+/// What timings are worth. Spans are in true time, unless they show otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// How long a leader believes in a lease, by its clock, from just before it asked for it.
@@ -54,7 +54,7 @@ pub struct Budget {
     /// way after its lease is over.
     pub crash: Span,
     /// How much longer at most for each time that they do and all are defeated: ever less likely.
-    pub duel: Span,
+    pub split_vote: Span,
     /// The same after it has released its lease.
     pub release: Span,
     /// How many renewals in a row may get no answer, and the leader still leads.
@@ -73,7 +73,7 @@ pub struct Budget {
     /// How long a voter says nothing after a restart, at most.
     pub silence: Span,
     /// The greatest bound on drift that breaks no rule, all else being equal.
-    pub most_drift: Drift,
+    pub max_drift: Drift,
 }
 
 /// A rule that timings break, with what would mend it.
@@ -118,9 +118,9 @@ pub enum Violation {
         /// How long an answer is waited for.
         round: Span,
         /// The longest time between renewals that would do; none if no time would.
-        most_renew: Option<Span>,
+        max_renew: Option<Span>,
         /// The shortest lease that would do.
-        least_ttl: Span,
+        min_ttl: Span,
     },
     /// The work would be told to end whenever the lease is renewed.
     NoTimeToStop {
@@ -135,11 +135,11 @@ pub enum Violation {
         /// How long an answer is waited for.
         round: Span,
         /// The longest time between renewals that would do; none if no time would.
-        most_renew: Option<Span>,
+        max_renew: Option<Span>,
         /// The longest grace that would do; none if not even none at all would.
-        most_grace: Option<Span>,
+        max_grace: Option<Span>,
         /// The shortest lease that would do.
-        least_ttl: Span,
+        min_ttl: Span,
     },
 }
 
@@ -159,34 +159,34 @@ impl Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let say = Span::format_duration;
-        let rest = |left: Span| if left.is_zero() { "nothing".to_string() } else { say(left) };
-        let or = |least_ttl: Span, most_renew: Option<Span>| match most_renew {
-            Some(renew) => format!("a renewal every {}, or a ttl of {},", say(renew), say(least_ttl)),
-            None => format!("a ttl of {}", say(least_ttl)),
+        let show = Span::format_duration;
+        let rest = |left: Span| if left.is_zero() { "nothing".to_string() } else { show(left) };
+        let or = |min_ttl: Span, max_renew: Option<Span>| match max_renew {
+            Some(renew) => format!("a renewal every {}, or a ttl of {},", show(renew), show(min_ttl)),
+            None => format!("a ttl of {}", show(min_ttl)),
         };
         match *self {
             Violation::TtlRefused { ttl, longest } => {
-                write!(f, "voters grant no lease of {}; {} is the longest", say(ttl), say(longest))
+                write!(f, "voters grant no lease of {}; {} is the longest", show(ttl), show(longest))
             }
             Violation::RoundTooShort { round, needed } => {
-                let (round, needed) = (say(round), say(needed));
+                let (round, needed) = (show(round), show(needed));
                 write!(f, "answers are waited for {round}, and take up to {needed} by a fast clock")
             }
             Violation::GapTooShort { gap, needed } => {
-                let (gap, needed) = (say(gap), say(needed));
+                let (gap, needed) = (show(gap), show(needed));
                 write!(f, "the next is woken after {gap}, and the one before needs up to {needed} to ask")
             }
             Violation::RenewTooOften { renew, round } => {
-                let (renew, round) = (say(renew), say(round));
+                let (renew, round) = (show(renew), show(round));
                 write!(f, "a renewal every {renew} comes before the last is answered, which is waited for ")?;
                 write!(f, "{round}; a renewal every {round} would do")
             }
-            Violation::LeaseTooShort { ttl, validity, renew, round, most_renew, least_ttl } => {
-                write!(f, "a lease of {} holds for {} by its holder's clock; ", say(ttl), say(validity))?;
-                write!(f, "a renewal every {} leaves ", say(renew))?;
+            Violation::LeaseTooShort { ttl, validity, renew, round, max_renew, min_ttl } => {
+                write!(f, "a lease of {} holds for {} by its holder's clock; ", show(ttl), show(validity))?;
+                write!(f, "a renewal every {} leaves ", show(renew))?;
                 write!(f, "{} of that for an answer, which is waited for ", rest(validity - renew))?;
-                write!(f, "{}; {} would do", say(round), or(least_ttl, most_renew))
+                write!(f, "{}; {} would do", show(round), or(min_ttl, max_renew))
             }
             Violation::NoTimeToStop {
                 ttl,
@@ -194,19 +194,19 @@ impl fmt::Display for Violation {
                 notice,
                 renew,
                 round,
-                most_renew,
-                most_grace,
-                least_ttl,
+                max_renew,
+                max_grace,
+                min_ttl,
             } => {
-                write!(f, "a lease of {} holds for {} by its holder's clock, ", say(ttl), say(validity))?;
-                write!(f, "the last {} of which the work needs to stop; ", say(notice))?;
+                write!(f, "a lease of {} holds for {} by its holder's clock, ", show(ttl), show(validity))?;
+                write!(f, "the last {} of which the work needs to stop; ", show(notice))?;
                 let left = validity - notice - renew;
-                write!(f, "a renewal every {} leaves {} for an answer, ", say(renew), rest(left))?;
-                write!(f, "which is waited for {}; ", say(round))?;
-                if let Some(grace) = most_grace {
-                    write!(f, "a grace of {}, or ", say(grace))?;
+                write!(f, "a renewal every {} leaves {} for an answer, ", show(renew), rest(left))?;
+                write!(f, "which is waited for {}; ", show(round))?;
+                if let Some(grace) = max_grace {
+                    write!(f, "a grace of {}, or ", show(grace))?;
                 }
-                write!(f, "{} would do", or(least_ttl, most_renew))
+                write!(f, "{} would do", or(min_ttl, max_renew))
             }
         }
     }
@@ -227,7 +227,7 @@ impl Timings {
             round: Span::from_nanos(round_trip.as_nanos().saturating_mul(3).div_ceil(2)),
             gap: round_trip * 3,
             poll: ttl,
-            patience: ttl * 3,
+            stale_after: ttl * 3,
             failback: None,
             bug: None,
         }
@@ -244,10 +244,10 @@ impl Timings {
     }
 
     /// All rules that these timings break there.
-    pub fn violations(&self, setting: &Setting) -> Vec<Violation> {
+    pub fn violations(&self, deployment: &Deployment) -> Vec<Violation> {
         let Timings { ttl, renew, round, gap, longest_ttl: longest, .. } = *self;
         let validity = self.drift.validity(ttl);
-        let needed = self.fast(setting.round_trip);
+        let needed = self.fast(deployment.round_trip);
         let mut broken = Vec::new();
         if ttl > longest {
             broken.push(Violation::TtlRefused { ttl, longest });
@@ -261,56 +261,56 @@ impl Timings {
         if renew < round {
             broken.push(Violation::RenewTooOften { renew, round });
         }
-        let notice = setting.notice();
-        let least_ttl = |notice| self.least_ttl(renew.max(round) + round + notice);
-        let most_renew = |notice| longest_below(validity, notice + round).filter(|most| *most >= round);
+        let notice = deployment.notice();
+        let min_ttl = |notice| self.min_ttl(renew.max(round) + round + notice);
+        let max_renew = |notice| longest_below(validity, notice + round).filter(|most| *most >= round);
         if validity <= renew + round {
-            let (most_renew, least_ttl) = (most_renew(Span::ZERO), least_ttl(Span::ZERO));
-            broken.push(Violation::LeaseTooShort { ttl, validity, renew, round, most_renew, least_ttl });
+            let (max_renew, min_ttl) = (max_renew(Span::ZERO), min_ttl(Span::ZERO));
+            broken.push(Violation::LeaseTooShort { ttl, validity, renew, round, max_renew, min_ttl });
         } else if validity <= renew + round + notice {
-            let most_grace = longest_below(validity, renew + round + setting.kill);
-            let (most_renew, least_ttl) = (most_renew(notice), least_ttl(notice));
+            let max_grace = longest_below(validity, renew + round + deployment.kill);
+            let (max_renew, min_ttl) = (max_renew(notice), min_ttl(notice));
             broken.push(Violation::NoTimeToStop {
                 ttl,
                 validity,
                 notice,
                 renew,
                 round,
-                most_renew,
-                most_grace,
-                least_ttl,
+                max_renew,
+                max_grace,
+                min_ttl,
             });
         }
         broken
     }
 
     /// The shortest lease, to a millisecond, that its holder believes in for longer than this.
-    fn least_ttl(&self, believed: Span) -> Span {
+    fn min_ttl(&self, believed: Span) -> Span {
         let drift = self.drift.fraction();
         let millis = believed.as_units() * (1.0 + drift) / (1.0 - drift);
         Span::from_millis(millis.floor() as u64 + 1)
     }
 
     /// What these timings are worth there, or all rules that they break.
-    pub fn budget(&self, setting: &Setting) -> Result<Budget, Vec<Violation>> {
-        let broken = self.violations(setting);
+    pub fn budget(&self, deployment: &Deployment) -> Result<Budget, Vec<Violation>> {
+        let broken = self.violations(deployment);
         if !broken.is_empty() {
             return Err(broken);
         }
-        let (validity, notice) = (self.drift.validity(self.ttl), setting.notice());
+        let (validity, notice) = (self.drift.validity(self.ttl), deployment.notice());
         Ok(Budget {
             validity,
-            crash: self.worst_crash(setting),
-            duel: self.worst_duel(setting),
-            release: self.worst_release(setting),
-            lost_renewals: self.lost_renewals(setting, validity),
-            lost_renewals_at_work: self.lost_renewals(setting, validity - notice),
-            pause: self.longest_pause(setting, validity),
-            pause_at_work: self.longest_pause(setting, validity - notice),
+            crash: self.worst_crash(deployment),
+            split_vote: self.worst_split_vote(deployment),
+            release: self.worst_release(deployment),
+            lost_renewals: self.lost_renewals(deployment, validity),
+            lost_renewals_at_work: self.lost_renewals(deployment, validity - notice),
+            pause: self.longest_pause(deployment, validity),
+            pause_at_work: self.longest_pause(deployment, validity - notice),
             lost_after: validity - notice,
             notice,
             silence: self.slow(self.longest_ttl),
-            most_drift: self.most_drift(setting),
+            max_drift: self.max_drift(deployment),
         })
     }
 
@@ -334,21 +334,21 @@ impl Timings {
     ///
     /// So it is for the only one that waits, however often it was defeated before the grants ended. Of several,
     /// while one stands aside others are woken, a `gap` apart, and mostly it takes less. But two may defeat
-    /// each other after the grants have ended, too: see [`worst_duel`](Timings::worst_duel).
-    fn worst_crash(&self, setting: &Setting) -> Span {
-        let granted = setting.delay() + self.slow(self.ttl);
-        match setting.majority() {
-            1 => granted + setting.delay() * 5,
-            _ => granted + self.worst_duel(setting),
+    /// each other after the grants have ended, too: see [`worst_split_vote`](Timings::worst_split_vote).
+    fn worst_crash(&self, deployment: &Deployment) -> Span {
+        let granted = deployment.delay() + self.slow(self.ttl);
+        match deployment.majority() {
+            1 => granted + deployment.delay() * 5,
+            _ => granted + self.worst_split_vote(deployment),
         }
     }
 
     /// How long it takes at most from the moment that a candidate asks in vain until it has asked again, and been
     /// answered: the `round`, the back-off and the `gap` and the `6T` of above. A single voter that has woken a
     /// candidate promises it what it asks; it may have promised another something meanwhile, too.
-    fn worst_duel(&self, setting: &Setting) -> Span {
+    fn worst_split_vote(&self, deployment: &Deployment) -> Span {
         let waits = self.slow(self.round) + self.slow(self.longest_back_off()) + self.slow(self.gap);
-        waits + setting.delay() * 6
+        waits + deployment.delay() * 6
     }
 
     /// How long nobody leads at most after a release.
@@ -361,9 +361,9 @@ impl Timings {
     /// `6T` and a `gap` as after a crash.
     ///
     /// A renewal that comes after the release is refused (`Voter::on_propose`), and costs nothing.
-    fn worst_release(&self, setting: &Setting) -> Span {
-        let delay = setting.delay();
-        let Some(doublings) = setting.majority().checked_sub(2) else { return delay * 6 };
+    fn worst_release(&self, deployment: &Deployment) -> Span {
+        let delay = deployment.delay();
+        let Some(doublings) = deployment.majority().checked_sub(2) else { return delay * 6 };
         let back_off = self.longest_back_off().min(self.gap * (1 << doublings.min(5)));
         delay * 2 + self.slow(back_off) + self.slow(self.gap) + delay * 6
     }
@@ -374,8 +374,8 @@ impl Timings {
     /// The leader renews `renew` after it noted its clock for the last, and if there is no answer again every
     /// `round` (`Candidate::on_due`). After `k` in vain the next is answered by
     /// `renew + k round + (1 + d) 2T` by its clock.
-    fn lost_renewals(&self, setting: &Setting, limit: Span) -> u64 {
-        let left = limit - self.renew - self.fast(setting.round_trip);
+    fn lost_renewals(&self, deployment: &Deployment, limit: Span) -> u64 {
+        let left = limit - self.renew - self.fast(deployment.round_trip);
         left.as_nanos().saturating_sub(1) / self.round.as_nanos().max(1)
     }
 
@@ -385,18 +385,18 @@ impl Timings {
     /// The worst moment is when it has renewed and has not read the answers yet. When it goes on it may look
     /// at its timer first, and then asks again: `renew`, a round trip, the pause and another round trip must
     /// fit, and the pause is counted by a fast clock.
-    fn longest_pause(&self, setting: &Setting, limit: Span) -> Span {
-        let counted = limit - self.renew - self.fast(setting.round_trip) * 2;
+    fn longest_pause(&self, deployment: &Deployment, limit: Span) -> Span {
+        let counted = limit - self.renew - self.fast(deployment.round_trip) * 2;
         let pause = counted.as_units() / (1.0 + self.drift.fraction());
         Span::from_nanos(Span::from_units(pause).as_nanos().saturating_sub(2))
     }
 
     /// The greatest drift that breaks no rule. The rules are the harder to keep the greater it is.
-    fn most_drift(&self, setting: &Setting) -> Drift {
+    fn max_drift(&self, deployment: &Deployment) -> Drift {
         let keeps = |millionths: u32| {
             let drift = Drift::millionths(millionths)?;
             let timings = Timings { drift, ..*self };
-            timings.violations(setting).is_empty().then_some(drift)
+            timings.violations(deployment).is_empty().then_some(drift)
         };
         let (mut good, mut bad) = (0, 500_000);
         while bad - good > 1 {

@@ -46,17 +46,17 @@ use crate::voter::{Saved, Voter};
 
 /// How many candidates are looked at in one turn: some datagrams full of renewals, after which it is time to
 /// see who has answered.
-const TURN: usize = 512;
+const MAX_DUE_PER_INPUT: usize = 512;
 /// A node that has handed over yields for so many rounds of questions and answers, as long as they have lately
 /// been: to be woken takes half of one, to be granted a lease one and a half.
-const YIELD_ROUNDS: u64 = 4;
+const YIELD_ROUND_TRIPS: u64 = 4;
 /// But for this long at least: a node that is woken has to come round to it.
-const SHORTEST_YIELD: Span = Span::from_nanos(200_000);
+const MIN_YIELD: Span = Span::from_nanos(200_000);
 /// After a death, a candidate that is not the first lets the first go first for this long at least: timers of the
 /// system wake a millisecond late, and on a busy machine two.
 const TIMER_GRAIN: Span = Span::from_nanos(3_000_000);
 /// The most elections a node takes part in.
-const MOST_ELECTIONS: usize = 10_000_000;
+const MAX_ELECTIONS: usize = 10_000_000;
 
 /// What an engine waits for: whatever is due next, of its voter and of all its elections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,6 +66,7 @@ suffrage_core::timer_indices!(Timer);
 
 /// Why a node does not take part in an election.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum JoinError {
     /// The configuration cannot work.
     Invalid(InvalidConfig),
@@ -81,7 +82,7 @@ impl fmt::Display for JoinError {
             JoinError::Invalid(invalid) => invalid.fmt(f),
             JoinError::AlreadyJoined => f.write_str("this node takes part in that election already"),
             JoinError::TooMany => {
-                write!(f, "this node takes part in {MOST_ELECTIONS} elections, and no more")
+                write!(f, "this node takes part in {MAX_ELECTIONS} elections, and no more")
             }
         }
     }
@@ -109,7 +110,7 @@ pub struct Engine {
     names: BTreeMap<Name, ElectionIndex>,
     elections: Vec<Option<Box<ElectionState>>>,
     /// The indices that are free.
-    vacant: Vec<ElectionIndex>,
+    free_indices: Vec<ElectionIndex>,
     timers: TimerQueue,
     loopback: Loopback,
     /// How long voters lately took to answer.
@@ -129,7 +130,7 @@ impl Engine {
             voter: None,
             names: BTreeMap::new(),
             elections: Vec::new(),
-            vacant: Vec::new(),
+            free_indices: Vec::new(),
             timers: TimerQueue::default(),
             loopback: Loopback::new(),
             round_trip: Span::ZERO,
@@ -204,7 +205,7 @@ impl Engine {
         if self.names.contains_key(&election.hash()) {
             return Err(JoinError::AlreadyJoined);
         }
-        if self.names.len() >= MOST_ELECTIONS {
+        if self.names.len() >= MAX_ELECTIONS {
             return Err(JoinError::TooMany);
         }
         Ok(())
@@ -226,12 +227,12 @@ impl Engine {
             Action::Campaign => self.campaign(cx, index),
             Action::Withdraw => self.change_standing(cx, index, |state| state.standing = false),
             Action::Resign => self.input(cx, index, |state, fx| {
-                state.stand_back(now);
+                state.start_yield(now);
                 state.candidate.release(fx, now);
             }),
             Action::Transfer(to) => self.input(cx, index, |state, fx| {
                 if to != fx.cx.me() {
-                    state.stand_back(now);
+                    state.start_yield(now);
                 }
                 state.candidate.transfer(fx, now, to);
             }),
@@ -252,7 +253,7 @@ impl Engine {
             return;
         }
         let (now, name, config) = (cx.now(), text.hash(), config.unwrap_or(self.config.candidate));
-        let index = self.vacant.pop().unwrap_or_else(|| {
+        let index = self.free_indices.pop().unwrap_or_else(|| {
             self.elections.push(None);
             ElectionIndex(self.elections.len() as u32 - 1)
         });
@@ -265,7 +266,7 @@ impl Engine {
         }
         if !config.standing {
             candidate.set_healthy(&mut fx, now, false);
-            candidate.look_by(now);
+            candidate.enquire_by(now);
         }
         let state = ElectionState::new(text.clone(), candidate, &config, &self.config, now);
         self.elections[index.index()] = Some(Box::new(state));
@@ -282,7 +283,7 @@ impl Engine {
         }
         self.timers.set(index.0, state.armed, None);
         self.names.remove(&state.name);
-        self.vacant.push(index);
+        self.free_indices.push(index);
     }
 
     /// Contends now, unless the node yields to others. A node that does not stand begins to, once.
@@ -292,10 +293,10 @@ impl Engine {
             return self.change_standing(cx, index, |state| (state.standing, state.once) = (true, true));
         }
         self.input(cx, index, |state, fx| {
-            if now >= state.yields_until() {
+            if now >= state.yield_until() {
                 state.candidate.contend(fx, now);
-            } else if state.runs() {
-                state.campaign_at = Some(state.yields_until());
+            } else if state.is_eligible() {
+                state.campaign_at = Some(state.yield_until());
             }
         });
     }
@@ -313,9 +314,9 @@ impl Engine {
         let alone = self.voter.as_ref().is_some_and(|voter| voter.waiters(state.name).next().is_none());
         let window = if alone { Span::ZERO } else { self.yield_window(state.ttl) };
         self.input(cx, index, |state, fx| {
-            let before = state.runs();
+            let before = state.is_eligible();
             change(state);
-            match (before, state.runs()) {
+            match (before, state.is_eligible()) {
                 (false, true) => {
                     state.candidate.set_healthy(fx, now, true);
                     // A node that has just handed over to others must not be there before them.
@@ -339,13 +340,13 @@ impl Engine {
 
     /// For how long a node that has handed over a lease of this length yields, if nobody says otherwise.
     fn yield_window(&self, ttl: Span) -> Span {
-        let most = (self.config.delay * YIELD_ROUNDS).max(Span::from_nanos(ttl.as_nanos() / 4));
-        (self.round_trip * YIELD_ROUNDS).max(SHORTEST_YIELD).min(most)
+        let most = (self.config.delay * YIELD_ROUND_TRIPS).max(Span::from_nanos(ttl.as_nanos() / 4));
+        (self.round_trip * YIELD_ROUND_TRIPS).max(MIN_YIELD).min(most)
     }
 
     // What reaches it.
 
-    fn hear(&mut self, cx: &mut Context<'_, Self>, from: NodeId, Message { name, body }: Message) {
+    fn dispatch(&mut self, cx: &mut Context<'_, Self>, from: NodeId, Message { name, body }: Message) {
         let now = cx.now();
         match body {
             Body::Ask(ask) => {
@@ -366,12 +367,12 @@ impl Engine {
                     Reply::Vacant { .. } => {}
                     _ => self.measure_round_trip(now, from, index),
                 }
-                self.put(cx, index, |state, fx| state.candidate.on_reply(fx, now, from, reply));
+                self.apply(cx, index, |state, fx| state.candidate.on_reply(fx, now, from, reply));
             }
             Body::Claim { attribute } => {
                 let Some(index) = self.index_of(name) else { return };
                 let ignores_pins = self.config.bug == Some(Bug::IgnorePin);
-                self.put(cx, index, |state, fx| {
+                self.apply(cx, index, |state, fx| {
                     if !state.pinned || ignores_pins {
                         state.candidate.on_claim(fx, now, from, attribute);
                     }
@@ -382,7 +383,7 @@ impl Engine {
 
     fn drain_loopback(&mut self, cx: &mut Context<'_, Self>) {
         while let Some(message) = self.loopback.pop_front() {
-            self.hear(cx, self.me, message);
+            self.dispatch(cx, self.me, message);
         }
     }
 
@@ -395,7 +396,7 @@ impl Engine {
             voter.on_due(&mut NodeEffects::of_voter(cx, &mut self.loopback), now);
             self.drain_loopback(cx);
         }
-        for _ in 0..TURN {
+        for _ in 0..MAX_DUE_PER_INPUT {
             let Some(index) = self.timers.take(now).map(ElectionIndex) else { return };
             let Some(state) = self.elections[index.index()].as_mut() else { continue };
             state.armed = None;
@@ -422,12 +423,12 @@ impl Engine {
         index: ElectionIndex,
         input: impl FnOnce(&mut ElectionState, &mut NodeEffects<'_, '_>),
     ) {
-        self.put(cx, index, input);
+        self.apply(cx, index, input);
         self.drain_loopback(cx);
     }
 
     /// Hands one input to a candidate, and decides what comes of its defeat or of its end.
-    fn put(
+    fn apply(
         &mut self,
         cx: &mut Context<'_, Self>,
         index: ElectionIndex,
@@ -438,10 +439,10 @@ impl Engine {
         let window = self.yield_window(ttl);
         let Some(state) = self.elections[index.index()].as_mut() else { return };
         let mut fx = NodeEffects::of_candidate(cx, &mut self.loopback, index, state.name);
-        let contended = state.contends();
+        let contended = state.is_contending();
         input(state, &mut fx);
-        if contended && !state.contends() {
-            let first = self.voter.as_ref().is_some_and(|voter| state.comes_first(me, voter));
+        if contended && !state.is_contending() {
+            let first = self.voter.as_ref().is_some_and(|voter| state.has_priority(me, voter));
             state.retry(now, first, window);
         }
         if fx.stepped_down {
@@ -496,7 +497,7 @@ impl Engine {
         let Some(state) = self.elections[index.index()].as_mut() else { return false };
         let released = state.released_at.is_some_and(|when| now.since(when) <= delay * 2);
         let waits = matches!(state.candidate.stage(), Stage::Waiting | Stage::Enquiring);
-        if released || !waits || !state.runs() {
+        if released || !waits || !state.is_eligible() {
             return false;
         }
         let expires = voter.grant(now, state.name).map_or(now, |(_, expires)| expires);
@@ -507,9 +508,9 @@ impl Engine {
         if self.config.bug == Some(Bug::DropWakeUp) {
             return true;
         }
-        let first = state.comes_first(me, voter);
+        let first = state.has_priority(me, voter);
         let patience = if first { round_trip } else { round_trip + window.max(TIMER_GRAIN) };
-        state.campaign_at.get_or_insert(expires + patience.min(delay * YIELD_ROUNDS));
+        state.campaign_at.get_or_insert(expires + patience.min(delay * YIELD_ROUND_TRIPS));
         state.woken = true;
         self.schedule(index);
         true
@@ -521,8 +522,8 @@ impl Engine {
         let Some(index) = self.index_of(name) else { return };
         let promised = self.voter.as_ref().is_some_and(|voter| voter.grant(now, name).is_none());
         let Some(state) = self.elections[index.index()].as_mut() else { return };
-        state.meet(self.me, rival, attribute);
-        let patience = (self.config.delay * YIELD_ROUNDS).min(state.moment());
+        state.note_rival(self.me, rival, attribute);
+        let patience = (self.config.delay * YIELD_ROUND_TRIPS).min(state.tenth_of_ttl());
         if let Some(when) = state.campaign_at.as_mut().filter(|_| promised) {
             *when = (*when).max(now + patience);
             self.schedule(index);
@@ -535,7 +536,7 @@ impl Engine {
         let Some(ttl) = self.election(index).map(|state| state.ttl) else { return };
         let settled = now + self.yield_window(ttl);
         let Some(state) = self.elections[index.index()].as_mut() else { return };
-        state.candidate.look_by(settled);
+        state.candidate.enquire_by(settled);
         if released {
             state.released_at = Some(now);
         }
@@ -583,7 +584,7 @@ impl Process for Engine {
     fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
         // A sender that claims to be this node is not.
         if from != self.me {
-            self.hear(cx, from, message);
+            self.dispatch(cx, from, message);
             self.drain_loopback(cx);
             self.arm(cx);
         }

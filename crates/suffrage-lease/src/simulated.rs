@@ -8,7 +8,7 @@
 //! Nodes then stand only for clients.
 
 mod clients;
-mod drawing;
+mod command_storm;
 mod message;
 mod server;
 
@@ -22,8 +22,8 @@ use suffrage_core::{
 use self::clients::ClientMember;
 pub use self::message::{MemberBody, MemberMessage, SessionMessage};
 use self::server::Server;
-use crate::budget::{Setting, Violation};
-use crate::candidate::{Lease, MOST_VOTERS};
+use crate::budget::{Deployment, Violation};
+use crate::candidate::{Lease, MAX_VOTERS};
 use crate::engine::{
     Action, CandidateConfig, Command, ElectionIndex, ElectionName, Engine, EngineConfig, Timer,
 };
@@ -134,7 +134,7 @@ impl Options {
             round: delay * ROUND,
             gap: delay * GAP,
             poll: ttl,
-            patience: ttl * 3,
+            stale_after: ttl * 3,
             failback: self.failback.map(|delays| delay * delays),
             bug: self.bug,
         }
@@ -252,11 +252,11 @@ impl Algorithm for QuorumLease {
             value: "COUNT",
             help: "How many of the members vote: the first so many, or all if there are fewer",
             set: |options, text| match text.parse() {
-                Ok(voters @ 1..=MOST_VOTERS) => {
+                Ok(voters @ 1..=MAX_VOTERS) => {
                     options.voters = voters;
                     Ok(())
                 }
-                _ => Err(format!("`{text}` is not a number of voters (1 to {MOST_VOTERS})")),
+                _ => Err(format!("`{text}` is not a number of voters (1 to {MAX_VOTERS})")),
             },
             show: |options| options.voters.to_string(),
         },
@@ -398,7 +398,7 @@ impl Algorithm for QuorumLease {
     ];
 
     fn new(_: NodeId, options: &Options) -> QuorumLease {
-        QuorumLease { options: *options, kind: Kind::Unstarted }
+        QuorumLease { options: *options, role: Role::Unstarted }
     }
 
     fn slot_may_lead(options: &Options, slot: usize) -> bool {
@@ -428,10 +428,10 @@ impl Algorithm for QuorumLease {
         let mut held = vec![false; options.names];
         for process in members.filter(|member| member.up).map(|member| member.process) {
             for (place, held) in held.iter_mut().enumerate() {
-                *held |= match &process.kind {
-                    Kind::Unstarted | Kind::Server(_) => false,
-                    Kind::Node(node) => node.lease_at(place).is_some(),
-                    Kind::Client(client) => client.lease(place).is_some(),
+                *held |= match &process.role {
+                    Role::Unstarted | Role::Server(_) => false,
+                    Role::Node(node) => node.lease_at(place).is_some(),
+                    Role::Client(client) => client.lease(place).is_some(),
                 };
             }
         }
@@ -448,7 +448,7 @@ impl Algorithm for QuorumLease {
     }
 
     fn draw_commands(options: &Options, storm: &mut CommandStorm<'_>) -> Vec<(Time, usize, Command)> {
-        drawing::commands(options, storm)
+        command_storm::commands(options, storm)
     }
 
     /// A lease and a restart's silence run out at the same time; whoever lost its place in the queue, or has
@@ -488,7 +488,7 @@ impl Algorithm for QuorumLease {
             // Whoever sets them knows the network that they are for: `Timings::budget`.
             return Ok(());
         }
-        let setting = Setting::new(Span::UNIT * 2, options.voters);
+        let deployment = Deployment::new(Span::UNIT * 2, options.voters);
         let timings = options.timings(Span::UNIT);
         // The node's own renewal takes a round trip. A client's takes another, and must come before its lease is over,
         // which counts from before the round trip of the renewal before.
@@ -498,7 +498,7 @@ impl Algorithm for QuorumLease {
                 format!("a client leads for less than that: more than {least} is needed, after drift");
             return Err(BadParameter { name: "ttl", reason });
         }
-        match timings.violations(&setting).first() {
+        match timings.violations(&deployment).first() {
             None => Ok(()),
             Some(Violation::RenewTooOften { .. }) => {
                 let reason = format!("a renewal takes {ROUND} to be answered");
@@ -517,12 +517,12 @@ impl Algorithm for QuorumLease {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct QuorumLease {
     options: Options,
-    kind: Kind,
+    role: Role,
 }
 
 /// What a member is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Kind {
+enum Role {
     /// Nothing yet.
     Unstarted,
     /// A node with an engine.
@@ -634,18 +634,18 @@ impl Node {
 
 impl QuorumLease {
     fn node(&self) -> Option<&Node> {
-        match &self.kind {
-            Kind::Unstarted | Kind::Server(_) | Kind::Client(_) => None,
-            Kind::Node(node) => Some(node),
+        match &self.role {
+            Role::Unstarted | Role::Server(_) | Role::Client(_) => None,
+            Role::Node(node) => Some(node),
         }
     }
 
     /// The engine of a node, once it has started.
     pub fn engine(&self) -> Option<&Engine> {
-        match &self.kind {
-            Kind::Unstarted | Kind::Client(_) => None,
-            Kind::Node(node) => Some(node.engine.engine()),
-            Kind::Server(server) => Some(server.engine()),
+        match &self.role {
+            Role::Unstarted | Role::Client(_) => None,
+            Role::Node(node) => Some(node.engine.engine()),
+            Role::Server(server) => Some(server.engine()),
         }
     }
 
@@ -677,18 +677,18 @@ impl QuorumLease {
         cx: &mut Context<'_, Self>,
         input: impl FnOnce(&mut SessionEngine, &mut Context<'_, SessionEngine>),
     ) {
-        match &mut self.kind {
-            Kind::Unstarted | Kind::Client(_) => {}
-            Kind::Node(node) => node.input(cx, input),
-            Kind::Server(server) => server.input(cx, input),
+        match &mut self.role {
+            Role::Unstarted | Role::Client(_) => {}
+            Role::Node(node) => node.input(cx, input),
+            Role::Server(server) => server.input(cx, input),
         }
     }
 
     fn join(&mut self, cx: &mut Context<'_, Self>, election: usize, config: Option<CandidateConfig>) {
         let config = config.unwrap_or_else(|| self.candidate_config(cx, election));
-        match &mut self.kind {
-            Kind::Unstarted | Kind::Server(_) | Kind::Client(_) => {}
-            Kind::Node(node) => node.join(cx, election, config),
+        match &mut self.role {
+            Role::Unstarted | Role::Server(_) | Role::Client(_) => {}
+            Role::Node(node) => node.join(cx, election, config),
         }
     }
 }
@@ -706,7 +706,7 @@ impl Process for QuorumLease {
             let nodes = (0..nodes).map(|slot| view.in_slot(slot)).collect();
             let config = self.options.client_config(delay, view.my_rank().attribute);
             let client = ClientMember::new(cx, nodes, self.options.names, config);
-            self.kind = Kind::Client(Box::new(client));
+            self.role = Role::Client(Box::new(client));
             return self.on_command(cx, Action::Campaign.in_all());
         }
         let count = self.options.voters.min(nodes);
@@ -717,9 +717,9 @@ impl Process for QuorumLease {
         let ttl = self.options.timings(delay).ttl;
         let engine = SessionEngine::new(me, config, self.options.session_config(delay));
         let engine = engine.expect("the options were checked");
-        self.kind = match self.options.clients {
-            0 => Kind::Node(Box::new(Node { engine, numbers: Vec::new(), stands })),
-            _ => Kind::Server(Box::new(Server::new(engine, self.options.names, ttl))),
+        self.role = match self.options.clients {
+            0 => Role::Node(Box::new(Node { engine, numbers: Vec::new(), stands })),
+            _ => Role::Server(Box::new(Server::new(engine, self.options.names, ttl))),
         };
         self.input(cx, |engine, cx| engine.on_start(cx, start));
         (0..self.options.names).for_each(|election| self.join(cx, election, None));
@@ -733,19 +733,19 @@ impl Process for QuorumLease {
         let Some(election) = (0..self.options.names).find(|&place| name(place).hash() == message.name) else {
             return;
         };
-        match &mut self.kind {
-            Kind::Unstarted | Kind::Node(_) => {}
-            Kind::Server(server) => server.on_session(cx, from, election, session),
-            Kind::Client(client) => client.on_message(cx, from, election, session),
+        match &mut self.role {
+            Role::Unstarted | Role::Node(_) => {}
+            Role::Server(server) => server.on_session(cx, from, election, session),
+            Role::Client(client) => client.on_message(cx, from, election, session),
         }
     }
 
     fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
-        match &mut self.kind {
-            Kind::Unstarted => {}
-            Kind::Node(node) => node.input(cx, |engine, cx| engine.on_timer(cx, timer)),
-            Kind::Server(server) => server.on_timer(cx),
-            Kind::Client(client) => client.on_timer(cx),
+        match &mut self.role {
+            Role::Unstarted => {}
+            Role::Node(node) => node.input(cx, |engine, cx| engine.on_timer(cx, timer)),
+            Role::Server(server) => server.on_timer(cx),
+            Role::Client(client) => client.on_timer(cx),
         }
     }
 
@@ -756,10 +756,10 @@ impl Process for QuorumLease {
 
     /// A member that may not stand does not, whatever it is told.
     fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
-        match &mut self.kind {
-            Kind::Unstarted | Kind::Node(_) => {}
-            Kind::Server(server) => return server.on_command(cx, command),
-            Kind::Client(client) => return client.on_command(cx, command),
+        match &mut self.role {
+            Role::Unstarted | Role::Node(_) => {}
+            Role::Server(server) => return server.on_command(cx, command),
+            Role::Client(client) => return client.on_command(cx, command),
         }
         let stands = self.node().is_some_and(|node| node.stands);
         match command.action {

@@ -250,7 +250,7 @@ fn a_pause_of_the_candidate_does_not_make_rounds_longer() {
     for voter in 1..=3 {
         stand.hears(voter, Reply::Promised { request });
     }
-    assert_eq!(stand.candidate.wait, Span::from_millis(3));
+    assert_eq!(stand.candidate.reply_timeout, Span::from_millis(3));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use suffrage_core::{Attribute, DRIFT_BOUND, NodeId, Span};
 
-use crate::candidate::MOST_VOTERS;
+use crate::candidate::MAX_VOTERS;
 use crate::timings::{Bug, Drift, Timings};
 
 /// What all nodes of a cluster should have alike.
@@ -46,7 +46,7 @@ impl EngineConfig {
         let mut ids = self.voters.clone();
         ids.sort_unstable();
         ids.dedup();
-        if ids.is_empty() || ids.len() > MOST_VOTERS || ids.len() != self.voters.len() {
+        if ids.is_empty() || ids.len() > MAX_VOTERS || ids.len() != self.voters.len() {
             return Err(InvalidConfig::Voters);
         }
         if self.delay.is_zero() || self.delay > Span::from_millis(60_000) {
@@ -67,7 +67,7 @@ impl EngineConfig {
             Some(exact) => Timings { longest_ttl: self.longest_ttl, ..exact },
             None => {
                 let longest = CandidateConfig { ttl: self.longest_ttl, ..CandidateConfig::default() };
-                Timings { gap: self.delay * GAP, patience: LONGEST_POLL * 3, ..longest.timings(self) }
+                Timings { gap: self.delay * GAP, stale_after: LONGEST_POLL * 3, ..longest.timings(self) }
             }
         };
         Timings { bug: self.bug, ..timings }
@@ -169,7 +169,7 @@ impl CandidateConfig {
             round: (config.delay * ROUND).min(tenth),
             gap: (config.delay * GAP).min(tenth * 2),
             poll: self.ttl.min(LONGEST_POLL),
-            patience: LONGEST_POLL * 3,
+            stale_after: LONGEST_POLL * 3,
             failback: None,
             bug: None,
         });
@@ -179,6 +179,7 @@ impl CandidateConfig {
 
 /// Why an engine or a candidate cannot be as it is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum InvalidConfig {
     /// No voters, too many, or one twice.
     Voters,
@@ -202,7 +203,7 @@ impl fmt::Display for InvalidConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             InvalidConfig::Voters => {
-                write!(f, "there must be 1 to {MOST_VOTERS} voters, each listed once: 3 or 5 are usual")
+                write!(f, "there must be 1 to {MAX_VOTERS} voters, each listed once: 3 or 5 are usual")
             }
             InvalidConfig::Delay => {
                 f.write_str("the delay of a message must be above zero and at most a minute")

@@ -145,56 +145,56 @@ impl ElectionState {
     }
 
     /// Until when the node yields to others, having handed over.
-    pub fn yields_until(&self) -> Time {
-        self.candidate.stands_back_until().max(self.yield_until)
+    pub fn yield_until(&self) -> Time {
+        self.candidate.yield_until().max(self.yield_until)
     }
 
     /// Voters that have not answered for so long have been asked at least twice.
-    pub fn patience(&self) -> Span {
+    pub fn unresponsive_after(&self) -> Span {
         self.ttl.min(LONGEST_POLL) * 2
     }
 
     // The contention policy.
 
     /// Whether the candidate is there to be elected.
-    pub(super) fn runs(&self) -> bool {
+    pub(super) fn is_eligible(&self) -> bool {
         self.standing && self.healthy
     }
 
     /// The node was told to hand over: if it leads, it yields to others for the length of a lease.
-    pub(super) fn stand_back(&mut self, now: Time) {
+    pub(super) fn start_yield(&mut self, now: Time) {
         if self.candidate.lease().is_some() {
             self.yield_until = now + self.ttl;
         }
     }
 
     /// A short while, in the life of a lease.
-    pub(super) fn moment(&self) -> Span {
+    pub(super) fn tenth_of_ttl(&self) -> Span {
         Span::from_nanos(self.ttl.as_nanos() / 10)
     }
 
     /// Whether the candidate asks for what it does not have.
-    pub(super) fn contends(&self) -> bool {
+    pub(super) fn is_contending(&self) -> bool {
         let asks = matches!(self.candidate.stage(), Stage::Preparing | Stage::Proposing);
         asks && self.candidate.lease().is_none()
     }
 
     /// Whether no other candidate waits, as far as the node's voter knows, that goes first. All voters know who
     /// waits, and come to the same order: by rank, and among equals by a hash that is another for every name.
-    pub(super) fn comes_first(&self, me: NodeId, voter: &Voter) -> bool {
-        let mine = self.order(me, self.candidate.attribute());
-        voter.waiters(self.name).all(|(other, attribute)| self.order(other, attribute) <= mine)
+    pub(super) fn has_priority(&self, me: NodeId, voter: &Voter) -> bool {
+        let mine = self.priority(me, self.candidate.attribute());
+        voter.waiters(self.name).all(|(other, attribute)| self.priority(other, attribute) <= mine)
     }
 
-    fn order(&self, candidate: NodeId, attribute: Attribute) -> (Attribute, u64, NodeId) {
+    fn priority(&self, candidate: NodeId, attribute: Attribute) -> (Attribute, u64, NodeId) {
         (attribute, xxh3_64_with_seed(self.text.as_bytes(), candidate.0), candidate)
     }
 
     /// A rival contends. A candidate that contends has left the queues, and so may the rival have: they must not
     /// both take themselves for the first.
-    pub(super) fn meet(&mut self, me: NodeId, rival: NodeId, attribute: Attribute) {
-        let mine = self.order(me, self.candidate.attribute());
-        self.outranked |= self.contends() && self.order(rival, attribute) > mine;
+    pub(super) fn note_rival(&mut self, me: NodeId, rival: NodeId, attribute: Attribute) {
+        let mine = self.priority(me, self.candidate.attribute());
+        self.outranked |= self.is_contending() && self.priority(rival, attribute) > mine;
     }
 
     /// Decides whether it is worth retrying: not while another node leads, which the node's own voter knows if it
@@ -218,8 +218,8 @@ impl ElectionState {
         }
         if self.retries == RETRIES {
             // Another node leads by now, it seems; or else voters should know that this one waits.
-            self.candidate.look_by(now + pause);
-        } else if self.runs() {
+            self.candidate.enquire_by(now + pause);
+        } else if self.is_eligible() {
             self.retries += 1;
             let when = if first { now + pause } else { self.candidate.next_due() };
             self.campaign_at = Some(self.campaign_at.map_or(when, |earlier| earlier.min(when)));
@@ -231,14 +231,14 @@ impl ElectionState {
         let next = self.candidate.next_due();
         let next = match (self.candidate.stage(), self.candidate.lease(), self.candidate.leader()) {
             // The candidate names the earliest moment; the latest is a slack away, and a tick comes before.
-            (Stage::Leading, Some(lease), _) => self.aligned(next).min(lease.valid_until),
-            (Stage::Waiting, None, Some(_)) => self.aligned(next),
+            (Stage::Leading, Some(lease), _) => self.align_to_tick(next).min(lease.valid_until),
+            (Stage::Waiting, None, Some(_)) => self.align_to_tick(next),
             _ => next,
         };
         next.min(self.campaign_at.unwrap_or(Time::MAX))
     }
 
-    fn aligned(&self, when: Time) -> Time {
+    fn align_to_tick(&self, when: Time) -> Time {
         let tick = self.tick.as_nanos();
         Time::from_nanos(when.as_nanos().div_ceil(tick).saturating_mul(tick))
     }

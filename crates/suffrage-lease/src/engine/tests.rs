@@ -4,7 +4,7 @@ use suffrage_core::{Effects, Rng, Roster};
 
 use super::*;
 use crate::message::{Grant, Request, Token};
-use crate::voter::MEMORY;
+use crate::voter::VOTER_MEMORY;
 
 const ME: NodeId = NodeId(1);
 
@@ -291,7 +291,7 @@ fn a_node_that_hands_over_and_stands_again_yields_to_others() {
     let queues = |body: &Body| matches!(body, Body::Ask(Ask::Enquire { standing: Some(_), .. }));
     assert!(!queued.is_empty() && queued.iter().all(queues), "{queued:?}");
     let due = stand.notes.due.unwrap();
-    assert!(due >= at(10) + SHORTEST_YIELD);
+    assert!(due >= at(10) + MIN_YIELD);
     stand.wakes(due);
     let prepares = |body: &Body| matches!(body, Body::Ask(Ask::Prepare { .. }));
     assert!(stand.bodies().iter().all(prepares));
@@ -314,7 +314,7 @@ fn a_node_that_resigned_yields_for_a_lease_whatever_it_is_told() {
     let index = stand.leads(at(0), "x");
     stand.command(at(6), "x", Action::Resign);
     assert_eq!(stand.said(), [stepped_down(index)]);
-    assert_eq!(stand.engine.election(index).unwrap().yields_until(), at(3_006));
+    assert_eq!(stand.engine.election(index).unwrap().yield_until(), at(3_006));
     stand.sent();
     stand.command(at(7), "x", Action::Campaign);
     while let Some(due) = stand.notes.due.filter(|due| *due < at(3_006)) {
@@ -374,7 +374,7 @@ fn a_pinned_lease_is_kept_from_claims_until_it_is_released() {
 /// is kept; a candidate's is that of its parts.
 #[test]
 fn an_election_takes_little_memory() {
-    const { assert!(MEMORY < 200, "at a voter") };
+    const { assert!(VOTER_MEMORY < 200, "at a voter") };
     const { assert!(ELECTION_MEMORY < 560, "at the candidate's node") };
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use suffrage_core::{Attribute, NodeId, Span, Time};
 
-use super::queue::{Held, SessionQueue, Step};
+use super::queue::{NodeLease, QueueAction, SessionQueue};
 use super::{
     Arrival, CampaignRequest, RequestId, SessionConfig, SessionError, SessionOutcome, SessionReply,
     SessionRequest,
@@ -12,14 +12,14 @@ use super::{
 use crate::{Bug, CandidateConfig, Name};
 
 /// The most elections that clients take part in at one node.
-pub const MOST_ELECTIONS: usize = 100_000;
+pub const MAX_ELECTIONS: usize = 100_000;
 
 /// What a [`SessionBroker`] asks of the node's candidates. All of it happens at once: what
 /// [`lease`](LeaseControl::lease) answers next is what is left. The broker learns of a lease that begins or ends
 /// within a call by [`SessionBroker::on_lease_change`], after the call.
 pub trait LeaseControl {
     /// The lease that the node holds in this election, if it is valid at this moment.
-    fn lease(&self, name: Name) -> Option<Held>;
+    fn lease(&self, name: Name) -> Option<NodeLease>;
 
     /// Joins an election. False if that cannot be.
     fn join(&mut self, name: &str, config: CandidateConfig) -> bool;
@@ -39,7 +39,7 @@ pub trait LeaseControl {
 
     /// Makes sure that no better candidate's claim makes the node release the lease that it holds now, and tells what
     /// it holds.
-    fn pin(&mut self, name: Name) -> Option<Held>;
+    fn pin(&mut self, name: Name) -> Option<NodeLease>;
 
     /// Leaves an election that it has joined. If the node leads, it releases the lease.
     fn leave(&mut self, name: Name);
@@ -99,7 +99,7 @@ impl SessionBroker {
         control: &mut impl LeaseControl,
     ) {
         let name = Name::of(text);
-        if let Err(error) = self.open(name, text, &request) {
+        if let Err(error) = self.ensure_election(name, text, &request) {
             return self.replies.push((arrival.request, Err(error)));
         }
         let Some(election) = self.elections.get_mut(&name) else { return };
@@ -129,7 +129,7 @@ impl SessionBroker {
                 replies.push((arrival.request, revoking.ok_or(SessionError::NotLeading)));
             }
         }
-        self.settle(now, name, control);
+        self.reconcile(now, name, control);
     }
 
     /// The client of a request does not wait for the answer any more. To be called also for requests that may have
@@ -137,7 +137,7 @@ impl SessionBroker {
     pub fn on_hang_up(&mut self, now: Time, name: Name, request: RequestId, control: &mut impl LeaseControl) {
         if let Some(election) = self.elections.get_mut(&name) {
             election.queue.on_hang_up(now, request);
-            self.settle(now, name, control);
+            self.reconcile(now, name, control);
         }
     }
 
@@ -151,14 +151,14 @@ impl SessionBroker {
     ) {
         if let Some(election) = self.elections.get_mut(&name) {
             election.queue.on_reply_undelivered(now, request);
-            self.settle(now, name, control);
+            self.reconcile(now, name, control);
         }
     }
 
     /// The node has begun to hold the lease of this election, or has ceased to.
     pub fn on_lease_change(&mut self, now: Time, name: Name, control: &mut impl LeaseControl) {
         if self.elections.contains_key(&name) {
-            self.settle(now, name, control);
+            self.reconcile(now, name, control);
         }
     }
 
@@ -172,7 +172,7 @@ impl SessionBroker {
         let due: Vec<Name> =
             self.due.iter().take_while(|&&(due, _)| due <= now).map(|&(_, name)| name).collect();
         for name in due {
-            self.settle(now, name, control);
+            self.reconcile(now, name, control);
         }
     }
 
@@ -183,7 +183,7 @@ impl SessionBroker {
         for name in names {
             if let Some(election) = self.elections.get_mut(&name) {
                 election.queue.stop(now, &mut self.replies);
-                self.settle(now, name, control);
+                self.reconcile(now, name, control);
             }
         }
     }
@@ -236,7 +236,12 @@ impl SessionBroker {
     }
 
     /// Makes sure that there is an entry for the election, or tells what the request comes to without one.
-    fn open(&mut self, name: Name, text: &str, request: &SessionRequest) -> Result<(), SessionError> {
+    fn ensure_election(
+        &mut self,
+        name: Name,
+        text: &str,
+        request: &SessionRequest,
+    ) -> Result<(), SessionError> {
         if self.elections.contains_key(&name) {
             return Ok(());
         }
@@ -246,7 +251,7 @@ impl SessionBroker {
             | SessionRequest::Renew { .. }
             | SessionRequest::Resign { .. } => return Err(SessionError::Expired),
             SessionRequest::Revoke { .. } => return Err(SessionError::NotLeading),
-            SessionRequest::Campaign(_) if self.elections.len() >= MOST_ELECTIONS => {
+            SessionRequest::Campaign(_) if self.elections.len() >= MAX_ELECTIONS => {
                 return Err(SessionError::TooManyElections);
             }
             SessionRequest::Campaign(_) => {}
@@ -259,15 +264,17 @@ impl SessionBroker {
     }
 
     /// Brings the node's candidate in step with the queue.
-    fn settle(&mut self, now: Time, name: Name, control: &mut impl LeaseControl) {
+    fn reconcile(&mut self, now: Time, name: Name, control: &mut impl LeaseControl) {
         let Some(election) = self.elections.get_mut(&name) else { return };
         loop {
-            match election.queue.settle(now, control.lease(name), &mut self.replies) {
-                Step::Rest => break,
-                Step::Release(to) => release(name, to, control),
+            match election.queue.reconcile(now, control.lease(name), &mut self.replies) {
+                QueueAction::None => break,
+                QueueAction::Release(to) => release(name, to, control),
                 // A lease of another length was meant for a client that has left the queue.
-                Step::Offer(lease) if election.joined != Some(lease.ttl) => release(name, None, control),
-                Step::Offer(_) => {
+                QueueAction::Offer(lease) if election.joined != Some(lease.ttl) => {
+                    release(name, None, control)
+                }
+                QueueAction::Offer(_) => {
                     let pinned = match self.config.bug {
                         Some(Bug::SkipPin) => control.lease(name),
                         _ => control.pin(name),

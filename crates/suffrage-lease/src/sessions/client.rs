@@ -24,7 +24,7 @@ use crate::Bug;
 
 /// The most requests that are in flight at a time. The oldest is kept, since its reply comes first; the second oldest is
 /// forgotten.
-const MOST_IN_FLIGHT: usize = 8;
+const MAX_IN_FLIGHT: usize = 8;
 /// How often a client asks in vain before it tries another node.
 const ATTEMPTS: u32 = 2;
 
@@ -129,7 +129,7 @@ pub struct SessionClient {
     attempts: u32,
     /// How long the client waits for a reply at present: from the configured time on, by doublings, up to a ttl. A reply
     /// that takes longer comes too late to lead by.
-    patience: Span,
+    reply_timeout: Span,
 }
 
 impl SessionClient {
@@ -145,7 +145,7 @@ impl SessionClient {
             resigning: None,
             next_number: first_number,
             attempts: 0,
-            patience: config.timeout,
+            reply_timeout: config.timeout,
         }
     }
 
@@ -179,7 +179,7 @@ impl SessionClient {
         again_after: Option<Span>,
         actions: &mut Vec<ClientAction>,
     ) {
-        self.quit_for(now, to, actions);
+        self.abandon_session_for(now, to, actions);
         self.stage = match again_after {
             Some(pause) => Stage::Pausing { until: now + pause },
             None => Stage::Idle,
@@ -192,13 +192,13 @@ impl SessionClient {
     }
 
     /// Asks another node from now on, unless it leads.
-    pub fn move_on(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
+    pub fn switch_node(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
         self.lapse(now, actions);
         match self.stage {
             Stage::Leading { .. } => {}
             Stage::Idle => self.next_node(),
             Stage::Pausing { .. } | Stage::Campaigning { .. } => {
-                self.quit(now, actions);
+                self.abandon_session(now, actions);
                 self.next_node();
                 self.ask(now, actions);
             }
@@ -227,10 +227,11 @@ impl SessionClient {
             Stage::Campaigning { retry_at } if retry_at <= now => {
                 // The request or the reply is lost, or the node is gone.
                 self.hang_up(actions);
-                self.patience = (self.patience * 2).min(self.config.lease.ttl.max(self.config.timeout));
+                self.reply_timeout =
+                    (self.reply_timeout * 2).min(self.config.lease.ttl.max(self.config.timeout));
                 self.attempts += 1;
                 if self.attempts >= ATTEMPTS {
-                    self.quit(now, actions);
+                    self.abandon_session(now, actions);
                     self.next_node();
                 }
                 self.ask(now, actions);
@@ -264,8 +265,8 @@ impl SessionClient {
             return;
         }
         let InFlight { sent, .. } = self.in_flight.remove(place);
-        if now.since(sent) * 4 <= self.patience {
-            self.patience = Span::from_nanos(self.patience.as_nanos() / 2).max(self.config.timeout);
+        if now.since(sent) * 4 <= self.reply_timeout {
+            self.reply_timeout = Span::from_nanos(self.reply_timeout.as_nanos() / 2).max(self.config.timeout);
         }
         match outcome {
             Ok(SessionReply::Leading { session, token, valid_for }) => {
@@ -287,7 +288,7 @@ impl SessionClient {
             Ok(SessionReply::Superseded | SessionReply::Resigned | SessionReply::Revoking { .. }) => {}
             Err(SessionError::Revoked) => {
                 // The work has to end. Once it has, the node may hand over; others go first.
-                self.quit(now, actions);
+                self.abandon_session(now, actions);
                 self.stage = Stage::Pausing { until: now + self.config.lease.ttl };
             }
             Err(SessionError::Expired) => {
@@ -303,7 +304,7 @@ impl SessionClient {
                 | SessionError::NotLeading
                 | SessionError::Stopping,
             ) => {
-                self.quit(now, actions);
+                self.abandon_session(now, actions);
                 self.next_node();
                 self.stage = Stage::Pausing { until: now + self.config.timeout };
             }
@@ -355,7 +356,7 @@ impl SessionClient {
     /// The lease is over by the client's own clock. Called before anything else is looked at.
     fn lapse(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
         if self.lease().is_some_and(|lease| lease.until <= now) {
-            self.quit(now, actions);
+            self.abandon_session(now, actions);
             self.ask(now, actions);
         }
     }
@@ -368,11 +369,11 @@ impl SessionClient {
     }
 
     /// Gives up the session: ceases to lead, forgets all requests, and then tells the node.
-    fn quit(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
-        self.quit_for(now, None, actions);
+    fn abandon_session(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
+        self.abandon_session_for(now, None, actions);
     }
 
-    fn quit_for(&mut self, now: Time, to: Option<NodeId>, actions: &mut Vec<ClientAction>) {
+    fn abandon_session_for(&mut self, now: Time, to: Option<NodeId>, actions: &mut Vec<ClientAction>) {
         self.step_down(actions);
         self.hang_up(actions);
         self.attempts = 0;
@@ -399,7 +400,7 @@ impl SessionClient {
     /// Campaigns, as the client of its session if it has one.
     fn ask(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
         let ClientConfig { lease, wait, .. } = self.config;
-        self.stage = Stage::Campaigning { retry_at: now + wait + self.patience };
+        self.stage = Stage::Campaigning { retry_at: now + wait + self.reply_timeout };
         let campaign = CampaignRequest { session: self.session, lease, wait };
         self.send(now, SessionRequest::Campaign(campaign), actions);
     }
@@ -407,7 +408,7 @@ impl SessionClient {
     /// Notes the clock, then sends.
     fn send(&mut self, now: Time, request: SessionRequest, actions: &mut Vec<ClientAction>) {
         let number = self.number();
-        if self.in_flight.len() == MOST_IN_FLIGHT {
+        if self.in_flight.len() == MAX_IN_FLIGHT {
             let InFlight { number, .. } = self.in_flight.remove(1);
             actions.push(ClientAction::HangUp { node: self.node, number });
         }

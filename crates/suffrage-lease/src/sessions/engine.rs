@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use suffrage_core::{Announcement, Attribute, Context, Effects, NodeId, Process, Rng, Span, Start, Time};
 
 use super::{
-    Arrival, Held, LeaseControl, RequestId, SessionBroker, SessionConfig, SessionOutcome, SessionRequest,
+    Arrival, LeaseControl, NodeLease, RequestId, SessionBroker, SessionConfig, SessionOutcome, SessionRequest,
 };
 use crate::engine::{
     Action, CandidateConfig, Command, ElectionIndex, ElectionName, Engine, EngineConfig, InvalidConfig,
@@ -119,7 +119,7 @@ impl SessionEngine {
         let now = cx.now();
         let (broker, mut control) = self.control(cx);
         broker.on_request(now, arrival, election, request, &mut control);
-        self.settle(cx);
+        self.reconcile(cx);
     }
 
     /// The client of a request does not wait for the answer any more; it may have been answered meanwhile.
@@ -127,7 +127,7 @@ impl SessionEngine {
         let now = cx.now();
         let (broker, mut control) = self.control(cx);
         broker.on_hang_up(now, election, request, &mut control);
-        self.settle(cx);
+        self.reconcile(cx);
     }
 
     /// The reply to a request was not delivered, and it is certain that nobody will ever read it.
@@ -135,7 +135,7 @@ impl SessionEngine {
         let now = cx.now();
         let (broker, mut control) = self.control(cx);
         broker.on_reply_undelivered(now, election, request, &mut control);
-        self.settle(cx);
+        self.reconcile(cx);
     }
 
     /// No client comes to lead any more, and those that lead are told to stop.
@@ -143,7 +143,7 @@ impl SessionEngine {
         let now = cx.now();
         let (broker, mut control) = self.control(cx);
         broker.stop(now, &mut control);
-        self.settle(cx);
+        self.reconcile(cx);
     }
 
     /// Takes clients again. Nothing happens unless [`stop_sessions`](SessionEngine::stop_sessions) was called and no
@@ -179,13 +179,13 @@ impl SessionEngine {
         config: CandidateConfig,
     ) -> Result<ElectionIndex, JoinError> {
         let name = election.hash();
-        if self.is_taken(name) {
+        if self.has_candidate(name) {
             return Err(JoinError::AlreadyJoined);
         }
         let (_, mut control) = self.control(cx);
         control.replace(election, config)?;
         self.participants.entry(name).or_default().candidate = true;
-        self.settle(cx);
+        self.reconcile(cx);
         self.engine.index_of(name).ok_or(JoinError::TooMany)
     }
 
@@ -201,7 +201,7 @@ impl SessionEngine {
             control.observe(election)?;
         }
         self.participants.entry(name).or_default().observers += 1;
-        self.settle(cx);
+        self.reconcile(cx);
         self.engine.index_of(name).ok_or(JoinError::TooMany)
     }
 
@@ -228,7 +228,7 @@ impl SessionEngine {
                 (false, false) => {}
             }
         }
-        self.settle(cx);
+        self.reconcile(cx);
         self.engine.index_of(name).is_none()
     }
 
@@ -249,7 +249,7 @@ impl SessionEngine {
     }
 
     /// Whether somebody has a candidate in this election. One that was joined by a command is the application's.
-    fn is_taken(&self, name: Name) -> bool {
+    fn has_candidate(&self, name: Name) -> bool {
         self.engine.index_of(name).is_some()
             && self.participants.get(&name).is_none_or(|participants| participants.candidate)
             || self.broker.has_joined(name)
@@ -279,11 +279,11 @@ impl SessionEngine {
     ) {
         let (_, mut control) = self.control(cx);
         control.input(input);
-        self.settle(cx);
+        self.reconcile(cx);
     }
 
     /// Tells the broker of leases that have begun or ended, until nothing changes any more; then sets the timer.
-    fn settle(&mut self, cx: &mut Context<'_, Self>) {
+    fn reconcile(&mut self, cx: &mut Context<'_, Self>) {
         while let Some(index) = self.changed.pop() {
             let Some(name) = self.engine.election(index).map(|state| state.name().hash()) else { continue };
             let now = cx.now();
@@ -323,7 +323,7 @@ impl SessionEngine {
             (Some(index), None) => Some(MembershipChange::Left { index }),
             _ => None,
         });
-        self.settle(cx);
+        self.reconcile(cx);
     }
 
     fn command_clients(&mut self, cx: &mut Context<'_, Self>, election: &ElectionName, action: Action) {
@@ -365,7 +365,7 @@ impl Process for SessionEngine {
         }
         let (broker, mut control) = self.control(cx);
         broker.on_due(now, &mut control);
-        self.settle(cx);
+        self.reconcile(cx);
     }
 
     fn on_command(&mut self, cx: &mut Context<'_, Self>, Command { election, action }: Command) {
@@ -440,9 +440,9 @@ impl Control<'_, '_> {
 }
 
 impl LeaseControl for Control<'_, '_> {
-    fn lease(&self, name: Name) -> Option<Held> {
+    fn lease(&self, name: Name) -> Option<NodeLease> {
         let lease = self.engine.lease(self.effects.cx.now(), self.engine.index_of(name)?)?;
-        Some(Held { token: lease.token.number(), until: lease.valid_until })
+        Some(NodeLease { token: lease.token.number(), until: lease.valid_until })
     }
 
     fn join(&mut self, name: &str, config: CandidateConfig) -> bool {
@@ -472,7 +472,7 @@ impl LeaseControl for Control<'_, '_> {
         self.act_in(name, Action::Withdraw);
     }
 
-    fn pin(&mut self, name: Name) -> Option<Held> {
+    fn pin(&mut self, name: Name) -> Option<NodeLease> {
         self.act_in(name, Action::Pin(true));
         self.lease(name)
     }
@@ -496,7 +496,7 @@ struct EngineEffects<'e, 'v> {
 }
 
 impl EngineEffects<'_, '_> {
-    fn note(&mut self, election: usize, announcement: Announcement) {
+    fn record_lease_change(&mut self, election: usize, announcement: Announcement) {
         let leads = announcement.leader() == Some(self.cx.me());
         if leads || announcement == Announcement::SteppedDown {
             self.changed.push(ElectionIndex::from(election));
@@ -530,7 +530,7 @@ impl Effects<Engine> for EngineEffects<'_, '_> {
         self.lead_until_in(0, end);
     }
     fn announce_in(&mut self, election: usize, announcement: Announcement) {
-        self.note(election, announcement);
+        self.record_lease_change(election, announcement);
         self.cx.announce_in(election, announcement);
     }
     fn lead_until_in(&mut self, election: usize, end: Time) {

@@ -46,10 +46,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use suffrage_core::{Attribute, NodeId, Span, Time};
 
-pub use self::broker::{LeaseControl, MOST_ELECTIONS, SessionBroker};
+pub use self::broker::{LeaseControl, MAX_ELECTIONS, SessionBroker};
 pub use self::client::{ClientAction, ClientConfig, ClientLease, SessionClient};
 pub use self::engine::{MembershipChange, SessionEngine};
-pub use self::queue::{Held, MOST_CLIENTS, SessionQueue, Step, longest_wait};
+pub use self::queue::{MAX_CLIENTS, NodeLease, QueueAction, SessionQueue, longest_wait};
 use crate::{Bug, Drift};
 
 /// A client's session. Whoever knows the id can renew and resign, so ids are random and hard to guess.
@@ -211,9 +211,9 @@ pub enum SessionError {
     Expired,
     /// The session leads, but an operator or the end of the daemon has revoked it: the client must stop and resign.
     Revoked,
-    /// [`MOST_CLIENTS`] clients wait for this election at this node.
+    /// [`MAX_CLIENTS`] clients wait for this election at this node.
     QueueFull,
-    /// Clients take part in [`MOST_ELECTIONS`] elections at this node.
+    /// Clients take part in [`MAX_ELECTIONS`] elections at this node.
     TooManyElections,
     /// The node cannot join the election: something else in the same process has joined it.
     CannotJoin,

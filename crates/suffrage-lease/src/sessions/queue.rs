@@ -13,13 +13,13 @@ use super::{
 use crate::{Bug, Drift};
 
 /// The most clients that wait for one election at one node.
-pub const MOST_CLIENTS: usize = 1_000;
+pub const MAX_CLIENTS: usize = 1_000;
 /// The longest time after which a waiting client is answered.
 const LONGEST_WAIT: Span = Span::from_millis(60_000);
 
 /// The node's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Held {
+pub struct NodeLease {
     /// The fencing token.
     pub token: u64,
     /// Until when the node leads, by the node's clock.
@@ -28,9 +28,9 @@ pub struct Held {
 
 /// What the queue wants done about the node's own lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum QueueAction {
     /// Nothing.
-    Rest,
+    None,
     /// Pin the lease for the first client, then [`grant`](SessionQueue::grant) it.
     Offer(LeaseRequest),
     /// Release the lease: to that node, if one is named.
@@ -77,7 +77,7 @@ struct Holder {
 /// The clients of one election at one node.
 ///
 /// Inputs are the methods that take `now`, a moment on the node's clock. After each of them
-/// [`settle`](SessionQueue::settle) is to be called, and when the moment of
+/// [`reconcile`](SessionQueue::reconcile) is to be called, and when the moment of
 /// [`next_due`](SessionQueue::next_due) has come.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SessionQueue {
@@ -107,7 +107,7 @@ impl SessionQueue {
         now: Time,
         arrival: Arrival,
         campaign: CampaignRequest,
-        held: Option<Held>,
+        held: Option<NodeLease>,
         replies: &mut Vec<(RequestId, SessionOutcome)>,
     ) {
         let Arrival { request, received, new_session } = arrival;
@@ -136,7 +136,7 @@ impl SessionQueue {
             }
             return;
         }
-        if self.waiters.len() >= MOST_CLIENTS {
+        if self.waiters.len() >= MAX_CLIENTS {
             return replies.push((request, Err(SessionError::QueueFull)));
         }
         let answer_by = now + wait.min(longest_wait(self.config.drift, lease.ttl));
@@ -151,7 +151,7 @@ impl SessionQueue {
         now: Time,
         received: Time,
         session: SessionId,
-        held: Option<Held>,
+        held: Option<NodeLease>,
     ) -> SessionOutcome {
         let drift = self.config.drift;
         let holder = self.holder.as_mut().filter(|holder| holder.session == session);
@@ -212,12 +212,12 @@ impl SessionQueue {
 
     /// Something has changed, or become due: says what is to be done about the lease, and answers whoever is to be
     /// answered.
-    pub fn settle(
+    pub fn reconcile(
         &mut self,
         now: Time,
-        held: Option<Held>,
+        held: Option<NodeLease>,
         replies: &mut Vec<(RequestId, SessionOutcome)>,
-    ) -> Step {
+    ) -> QueueAction {
         self.waiters.retain(|waiter| waiter.poll.is_some() || now < waiter.keep_until);
         let offered = held.is_some() && self.holder.is_none();
         for (queue_position, waiter) in self.waiters.iter_mut().enumerate() {
@@ -235,27 +235,27 @@ impl SessionQueue {
         }
         if held.is_none() {
             // A late renewal of the node's lease must not bring it back: the next client needs a token of its own.
-            return if self.holder.take().is_some() { Step::Release(None) } else { Step::Rest };
+            return if self.holder.take().is_some() { QueueAction::Release(None) } else { QueueAction::None };
         }
         if let Some(holder) = &self.holder {
-            return match holder.over(now) {
+            return match holder.ended(now) {
                 Some(to) => {
                     self.holder = None;
-                    Step::Release(to)
+                    QueueAction::Release(to)
                 }
-                None => Step::Rest,
+                None => QueueAction::None,
             };
         }
         match self.waiters.front() {
-            Some(waiter) if waiter.poll.is_some() => Step::Offer(waiter.lease),
+            Some(waiter) if waiter.poll.is_some() => QueueAction::Offer(waiter.lease),
             // The client is expected back; nobody has been told of this token.
-            Some(_) => Step::Rest,
-            None => Step::Release(None),
+            Some(_) => QueueAction::None,
+            None => QueueAction::Release(None),
         }
     }
 
     /// The first client leads by this lease, which nothing but time can end before the client is told to stop.
-    pub fn grant(&mut self, now: Time, held: Held, replies: &mut Vec<(RequestId, SessionOutcome)>) {
+    pub fn grant(&mut self, now: Time, held: NodeLease, replies: &mut Vec<(RequestId, SessionOutcome)>) {
         let Some(Poll { request, received, .. }) = self.waiters.front().and_then(|waiter| waiter.poll) else {
             return;
         };
@@ -324,29 +324,29 @@ impl SessionQueue {
         self.holder.is_none() && self.waiters.is_empty()
     }
 
-    /// When [`settle`](SessionQueue::settle) is to be called, if nothing happens before.
+    /// When [`reconcile`](SessionQueue::reconcile) is to be called, if nothing happens before.
     pub fn next_due(&self) -> Time {
-        let holder = self.holder.as_ref().map(Holder::ends);
+        let holder = self.holder.as_ref().map(Holder::ends_at);
         let waiters = self.waiters.iter().map(|it| it.poll.map_or(it.keep_until, |poll| poll.answer_by));
         holder.into_iter().chain(waiters).min().unwrap_or(Time::MAX)
     }
 }
 
 impl Holder {
-    fn promise(&mut self, drift: Drift, received: Time, held: Held) -> SessionReply {
+    fn promise(&mut self, drift: Drift, received: Time, held: NodeLease) -> SessionReply {
         let end = held.until.min(self.until);
         self.promised = self.promised.max(end);
         let valid_for = drift.validity(end.since(received));
         SessionReply::Leading { session: self.session, token: held.token, valid_for }
     }
 
-    fn ends(&self) -> Time {
+    fn ends_at(&self) -> Time {
         if self.revoked.is_some() { self.promised.min(self.until) } else { self.until }
     }
 
     /// The node that is to lead next, if one is named; none if the client still leads.
-    fn over(&self, now: Time) -> Option<Option<NodeId>> {
-        self.resigned.or_else(|| (now >= self.ends()).then_some(self.revoked.flatten()))
+    fn ended(&self, now: Time) -> Option<Option<NodeId>> {
+        self.resigned.or_else(|| (now >= self.ends_at()).then_some(self.revoked.flatten()))
     }
 }
 

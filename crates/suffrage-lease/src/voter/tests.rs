@@ -314,7 +314,7 @@ fn after_a_restart_it_is_silent_and_promises_only_above_the_ceiling() {
     booth.propose_for(A, 7, 10);
     booth.wait(5);
     let mut booth = booth.restart();
-    assert_eq!(booth.saved, Saved { ceiling: 7 + CHUNK, longest: Span::from_millis(20), voter: true });
+    assert_eq!(booth.saved, Saved { ceiling: 7 + TOKEN_CHUNK, longest: Span::from_millis(20), voter: true });
     for units in [0, 19] {
         booth.wait(units);
         assert_eq!(booth.prepare(B, 9_000), None);
@@ -322,9 +322,9 @@ fn after_a_restart_it_is_silent_and_promises_only_above_the_ceiling() {
         assert_eq!(booth.ask_about(name(), C, Ask::Enquire { request: Request(0), standing: Some(1) }), []);
     }
     booth.wait(1);
-    assert_eq!(rejected(booth.propose(A, 7)), Some(7 + CHUNK));
-    assert_eq!(rejected(booth.prepare(B, 7 + CHUNK)), Some(7 + CHUNK));
-    assert!(promised(booth.prepare(B, 8 + CHUNK)));
+    assert_eq!(rejected(booth.propose(A, 7)), Some(7 + TOKEN_CHUNK));
+    assert_eq!(rejected(booth.prepare(B, 7 + TOKEN_CHUNK)), Some(7 + TOKEN_CHUNK));
+    assert!(promised(booth.prepare(B, 8 + TOKEN_CHUNK)));
 }
 
 #[test]
@@ -336,13 +336,13 @@ fn it_saves_in_chunks_and_when_a_lease_is_longer_than_any_before() {
         booth.saves - before
     };
     assert_eq!(saves(&mut booth, 1), 1);
-    for number in 2..=1 + CHUNK {
+    for number in 2..=1 + TOKEN_CHUNK {
         assert_eq!(saves(&mut booth, number), 0, "{number}");
     }
-    assert_eq!(saves(&mut booth, 2 + CHUNK), 1);
+    assert_eq!(saves(&mut booth, 2 + TOKEN_CHUNK), 1);
     let before = booth.saves;
     for ttl in [10, 10, 5, 20, 20] {
-        assert!(accepted(booth.propose_for(A, 2 + CHUNK, ttl)));
+        assert!(accepted(booth.propose_for(A, 2 + TOKEN_CHUNK, ttl)));
     }
     assert_eq!(booth.saves - before, 2, "for 10 and for 20: none on the way of renewals");
 }
@@ -454,8 +454,8 @@ fn where_nobody_leads_those_who_enquire_are_woken_in_order_after_a_while() {
 #[test]
 fn a_held_election_takes_less_than_200_bytes() {
     assert_eq!(size_of::<Election>(), 40);
-    const { assert!(MEMORY < 200) };
-    println!("{MEMORY} bytes at most");
+    const { assert!(VOTER_MEMORY < 200) };
+    println!("{VOTER_MEMORY} bytes at most");
 }
 
 /// One timer for all, whatever there are of them.

@@ -115,14 +115,14 @@ fn the_oldest_request_in_flight_is_not_forgotten() {
 
 /// A reply that takes longer than a ttl comes too late to lead by: the client does not wait for it.
 #[test]
-fn patience_grows_up_to_a_ttl() {
+fn reply_timeout_grows_up_to_a_ttl() {
     let mut test = Test::new();
     for _ in 0..20 {
         let due = test.client.next_due();
         test.client.on_due(due, &mut test.actions);
         assert!(test.client.next_due().since(due) <= WAIT + TTL);
     }
-    assert_eq!(test.client.patience, TTL);
+    assert_eq!(test.client.reply_timeout, TTL);
 }
 
 #[test]
@@ -230,11 +230,11 @@ fn a_client_leaves_a_node_that_stops_and_comes_back_from_one_that_forgot_it() {
 #[test]
 fn a_client_moves_only_while_it_does_not_lead() {
     let mut test = Test::led();
-    test.client.move_on(at(1_100), &mut test.actions);
+    test.client.switch_node(at(1_100), &mut test.actions);
     assert_eq!(test.actions(), []);
     let mut test = Test::new();
     test.actions();
-    test.client.move_on(at(10), &mut test.actions);
+    test.client.switch_node(at(10), &mut test.actions);
     assert_eq!(test.actions(), [ClientAction::HangUp { node: 1, number: 0 }, campaign(2, 1, None)]);
 }
 
