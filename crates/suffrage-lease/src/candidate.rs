@@ -280,8 +280,7 @@ impl Candidate {
         }
     }
 
-    /// A majority has replied within this time: the reply timeout shrinks towards four times that. It shrinks by an eighth
-    /// of the difference only, because round trips vary.
+    /// Moves the reply timeout an eighth of the way down to four times `took`: slowly, because round trips vary.
     fn shrink_reply_timeout(&mut self, took: Span) {
         let enough = (took * 4).max(self.timings.round);
         if enough < self.reply_timeout {

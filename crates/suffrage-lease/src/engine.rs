@@ -1,26 +1,25 @@
-//! A node's part in very many elections, without I/O: the process that wire, simulator and model checker run.
+//! A node that takes part in very many elections, without I/O: the wire, the simulator and the model checker run it.
 //!
 //! ```text
-//!   commands ────┐  ┌──────────────────────────────────┐  ┌─▶ what must be on the disk
-//!   messages ────┼─▶│ Engine                           │──┼─▶ announcements: who leads what
+//!   commands ────┐  ┌──────────────────────────────────┐  ┌─▶ saves
+//!   messages ────┼─▶│ Engine                           │──┼─▶ announcements: the leader of each election
 //!   the timer ───┘  │   Voter, if the node votes       │  └─▶ messages
 //!                   │   ElectionState, for each name:  │
 //!                   │     Candidate, contention policy │
 //!                   └──────────────────────────────────┘
 //! ```
 //!
-//! [`Voter`] and [`Candidate`] are the protocol, on which safety rests. Around them this module decides *when* a
-//! node campaigns:
-//! - a node that has handed over *yields* to others for a while ([`Engine::yield_window`]);
-//! - after a death, a woken candidate *defers* until the grants of all voters have run out, and until a rival that
-//!   comes first has had its chance ([`Engine::should_defer_campaign`]);
-//! - a candidate that hears of a rival's campaign lets it finish ([`Engine::defer_to_rival`]);
-//! - a candidate that was defeated *retries* a few times by itself ([`ElectionState::retry`]).
+//! [`Voter`] and [`Candidate`] are the protocol, which safety depends on. Around them this module is the contention
+//! policy: it decides *when* a node campaigns.
+//! - A node that has handed over *yields* to others for a while ([`Engine::yield_window`]).
+//! - After the death of a leader a woken candidate *defers* its campaign until the grants of all voters have expired and
+//!   a rival with priority has had time to campaign ([`Engine::should_defer_campaign`]).
+//! - A candidate that hears of a rival's campaign lets the rival finish ([`Engine::defer_to_rival`]).
+//! - A defeated candidate *retries* a few times by itself ([`ElectionState::retry`]).
 //!
-//! Renewals are brought into step, so that they share datagrams: each is due up to a *slack* (a sixtieth of the ttl)
-//! before it has to be, and waits for the next of the node's ticks within that. A renewal that comes earlier than it
-//! has to is always safe: the lease is counted from the moment of the question, and each answer moves its end further
-//! away, never nearer. The price is a twentieth more renewals at most.
+//! Renewals are aligned to ticks of the node, so that they share datagrams. Each renewal is due up to a *slack* (a
+//! sixtieth of the ttl) early, and waits for the next tick. An early renewal is always safe: the lease counts from the
+//! moment of the request, and a reply moves the end of the lease only forward. The cost is at most 5% more renewals.
 
 mod command;
 mod config;
@@ -44,35 +43,35 @@ use crate::message::{Ask, Body, Message, Name, Reply};
 use crate::timings::Bug;
 use crate::voter::{Saved, Voter};
 
-/// How many candidates are looked at in one turn: some datagrams full of renewals, after which it is time to
-/// see who has answered.
+/// The greatest number of due candidates that one timer input handles: their renewals fill some datagrams. Then the
+/// driver can deliver replies.
 const MAX_DUE_PER_INPUT: usize = 512;
-/// A node that has handed over yields for so many rounds of questions and answers, as long as they have lately
-/// been: to be woken takes half of one, to be granted a lease one and a half.
+/// A node that has handed over yields for this many round trips, as measured lately. The wake-up of another candidate
+/// takes half a round trip, and its election one and a half until the grant.
 const YIELD_ROUND_TRIPS: u64 = 4;
-/// But for this long at least: a node that is woken has to come round to it.
+/// The shortest time for which a node yields: a woken node needs some time to handle the wake-up.
 const MIN_YIELD: Span = Span::from_nanos(200_000);
-/// After a death, a candidate that is not the first lets the first go first for this long at least: timers of the
-/// system wake a millisecond late, and on a busy machine two.
+/// After the death of a leader a candidate without priority defers for at least this long: timers of the operating system
+/// fire a millisecond late, and on a busy machine two.
 const TIMER_GRAIN: Span = Span::from_nanos(3_000_000);
-/// The most elections a node takes part in.
+/// The greatest number of elections that a node takes part in.
 const MAX_ELECTIONS: usize = 10_000_000;
 
-/// What an engine waits for: whatever is due next, of its voter and of all its elections.
+/// The timer of an engine, which serves the voter and all elections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Timer;
 
 suffrage_core::timer_indices!(Timer);
 
-/// Why a node does not take part in an election.
+/// The reason why a node cannot join an election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// The configuration cannot work.
+    /// The configuration is invalid.
     Invalid(InvalidConfig),
-    /// The node takes part already, in this election or in another whose name has the same hash.
+    /// The node has already joined this election, or another whose name has the same hash.
     AlreadyJoined,
-    /// The node takes part in as many elections as it can.
+    /// The node takes part in the greatest number of elections.
     TooMany,
 }
 
@@ -80,9 +79,9 @@ impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             JoinError::Invalid(invalid) => invalid.fmt(f),
-            JoinError::AlreadyJoined => f.write_str("this node takes part in that election already"),
+            JoinError::AlreadyJoined => f.write_str("this node has already joined that election: leave it first, or use the existing participation"),
             JoinError::TooMany => {
-                write!(f, "this node takes part in {MAX_ELECTIONS} elections, and no more")
+                write!(f, "this node takes part in {MAX_ELECTIONS} elections, the limit: leave one, or use another node")
             }
         }
     }
@@ -96,11 +95,11 @@ impl From<InvalidConfig> for JoinError {
     }
 }
 
-/// A node's part in very many elections: a [`Voter`] if it is one, and a [`Candidate`] for each name.
+/// A node in very many elections: a [`Voter`] if the node votes, and a [`Candidate`] for each joined election.
 ///
-/// Inputs are those of a [`Process`]; what an application asks for is a [`Command`]. What the candidates say to the
-/// voter of the same node is no message: it happens within the same input. What becomes of an election is announced
-/// under its [`ElectionIndex`].
+/// Inputs are those of a [`Process`]; the application sends [`Command`]s. Messages of the candidates to the voter of the
+/// same node are not sent: the loopback delivers them within the same input. Announcements name an election by its
+/// [`ElectionIndex`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Engine {
     me: NodeId,
@@ -109,13 +108,13 @@ pub struct Engine {
     voter: Option<Voter>,
     names: BTreeMap<Name, ElectionIndex>,
     elections: Vec<Option<Box<ElectionState>>>,
-    /// The indices that are free.
+    /// Indices that are not in use.
     free_indices: Vec<ElectionIndex>,
     timers: TimerQueue,
     loopback: Loopback,
-    /// How long voters lately took to answer.
+    /// The measured round trip to voters, smoothed.
     round_trip: Span,
-    /// The moment for which the timer is set.
+    /// When the timer is set to fire.
     armed: Option<Time>,
 }
 
@@ -138,9 +137,9 @@ impl Engine {
         })
     }
 
-    // What can be asked of it: none of it changes anything.
+    // Getters.
 
-    /// Who this is.
+    /// The id of this node.
     pub fn me(&self) -> NodeId {
         self.me
     }
@@ -150,17 +149,17 @@ impl Engine {
         &self.config
     }
 
-    /// The node's voter, if it is one.
+    /// The node's voter, if the node votes.
     pub fn voter(&self) -> Option<&Voter> {
         self.voter.as_ref()
     }
 
-    /// Whether the node's voter answers at this moment: not if it has lost its disk, or is silent after a restart.
+    /// Whether the node's voter replies at this moment. It does not if it has lost its disk, or is silent after a restart.
     pub fn votes(&self, now: Time) -> bool {
         self.voter.as_ref().is_some_and(|voter| voter.votes() && now >= voter.silent_until())
     }
 
-    /// How long voters have lately taken to answer.
+    /// The measured round trip to voters, smoothed.
     pub fn round_trip(&self) -> Span {
         self.round_trip
     }
@@ -170,32 +169,32 @@ impl Engine {
         self.names.get(&name).copied()
     }
 
-    /// What the node knows of an election.
+    /// The state of an election that the node has joined.
     pub fn election(&self, index: ElectionIndex) -> Option<&ElectionState> {
         self.elections.get(index.index())?.as_deref()
     }
 
-    /// Every election that the node takes part in.
+    /// All elections that the node has joined.
     pub fn elections(&self) -> impl Iterator<Item = (ElectionIndex, &ElectionState)> {
         self.names.values().filter_map(|&index| Some((index, self.election(index)?)))
     }
 
-    /// In how many elections the node takes part.
+    /// The number of elections that the node has joined.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether the node takes part in none.
+    /// Whether the node has joined no election.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// The lease that the node holds in an election, if its clock does not show that it is over.
+    /// The lease that the node holds in an election, if it is valid at this moment.
     pub fn lease(&self, now: Time, index: ElectionIndex) -> Option<Lease> {
         self.election(index)?.lease(now)
     }
 
-    /// Tells whether the node can take part in an election; if not, [`Action::Join`] changes nothing.
+    /// Checks whether the node can join an election. If it cannot, [`Action::Join`] changes nothing.
     pub fn check_join(
         &self,
         election: &ElectionName,
@@ -211,9 +210,9 @@ impl Engine {
         Ok(())
     }
 
-    // What the application asks for.
+    // Commands of the application.
 
-    /// Carries out an action in an election that the node takes part in.
+    /// Carries out an action in an election that the node has joined.
     pub fn act(&mut self, cx: &mut Context<'_, Self>, index: ElectionIndex, action: Action) {
         let now = cx.now();
         match action {
@@ -247,7 +246,7 @@ impl Engine {
         self.arm(cx);
     }
 
-    /// Takes part in an election: as an observer, unless the configuration says that it stands.
+    /// Joins an election: as an observer, unless the configuration says that the node stands.
     fn join(&mut self, cx: &mut Context<'_, Self>, text: &ElectionName, config: Option<CandidateConfig>) {
         if self.check_join(text, config.as_ref()).is_err() {
             return;
@@ -274,7 +273,7 @@ impl Engine {
         self.schedule(index);
     }
 
-    /// Takes part no longer. If the node led, it has handed over.
+    /// Leaves an election. If the node leads, it hands over first.
     fn leave(&mut self, cx: &mut Context<'_, Self>, index: ElectionIndex) {
         self.change_standing(cx, index, |state| state.standing = false);
         let Some(state) = self.elections.get_mut(index.index()).and_then(Option::take) else { return };
@@ -286,7 +285,7 @@ impl Engine {
         self.free_indices.push(index);
     }
 
-    /// Contends now, unless the node yields to others. A node that does not stand begins to, once.
+    /// Contends now, unless the node yields to others. A node that does not stand starts to stand, once.
     fn campaign(&mut self, cx: &mut Context<'_, Self>, index: ElectionIndex) {
         let now = cx.now();
         if self.election(index).is_some_and(|state| !state.standing) {
@@ -301,7 +300,7 @@ impl Engine {
         });
     }
 
-    /// Changes what decides whether the candidate runs, and tells it if that has changed.
+    /// Changes what eligibility depends on. If the eligibility changes, the candidate starts or stops to stand.
     fn change_standing(
         &mut self,
         cx: &mut Context<'_, Self>,
@@ -310,16 +309,17 @@ impl Engine {
     ) {
         let now = cx.now();
         let Some(state) = self.election(index) else { return };
-        // A candidate that waits asks every voter it can reach: this node's own knows of it.
-        let alone = self.voter.as_ref().is_some_and(|voter| voter.waiters(state.name).next().is_none());
-        let window = if alone { Span::ZERO } else { self.yield_window(state.ttl) };
+        // A waiting candidate enquires at every voter that it can reach, so this node's voter has queued it.
+        let nobody_waits =
+            self.voter.as_ref().is_some_and(|voter| voter.waiters(state.name).next().is_none());
+        let window = if nobody_waits { Span::ZERO } else { self.yield_window(state.ttl) };
         self.input(cx, index, |state, fx| {
             let before = state.is_eligible();
             change(state);
             match (before, state.is_eligible()) {
                 (false, true) => {
                     state.candidate.set_healthy(fx, now, true);
-                    // A node that has just handed over to others must not be there before them.
+                    // A node that has just handed over must not contend before the others.
                     if now < state.yield_until {
                         state.campaign_at = Some(state.yield_until);
                     } else {
@@ -338,13 +338,13 @@ impl Engine {
         });
     }
 
-    /// For how long a node that has handed over a lease of this length yields, if nobody says otherwise.
+    /// How long a node yields by default after it has handed over a lease of this length.
     fn yield_window(&self, ttl: Span) -> Span {
         let most = (self.config.delay * YIELD_ROUND_TRIPS).max(Span::from_nanos(ttl.as_nanos() / 4));
         (self.round_trip * YIELD_ROUND_TRIPS).max(MIN_YIELD).min(most)
     }
 
-    // What reaches it.
+    // Messages and the timer.
 
     fn dispatch(&mut self, cx: &mut Context<'_, Self>, from: NodeId, Message { name, body }: Message) {
         let now = cx.now();
@@ -387,7 +387,7 @@ impl Engine {
         }
     }
 
-    /// Does some of what is due.
+    /// Handles the voter and up to [`MAX_DUE_PER_INPUT`] candidates that are due.
     fn on_due(&mut self, cx: &mut Context<'_, Self>) {
         let now = cx.now();
         if let Some(voter) = &mut self.voter
@@ -400,7 +400,7 @@ impl Engine {
             let Some(index) = self.timers.take(now).map(ElectionIndex) else { return };
             let Some(state) = self.elections[index.index()].as_mut() else { continue };
             state.armed = None;
-            // A candidate that retries need not, if the node's own voter knows who leads by now.
+            // A retry is pointless if the node's own voter has a live grant by now.
             let held = state.retries > 0
                 && self.voter.as_ref().is_some_and(|voter| voter.grant(now, state.name).is_some());
             self.input(cx, index, |state, fx| {
@@ -416,7 +416,7 @@ impl Engine {
         }
     }
 
-    /// Hands one input to a candidate, and to the node itself what the candidate has to say to it.
+    /// Hands one input to a candidate, then delivers the node's messages to itself.
     fn input(
         &mut self,
         cx: &mut Context<'_, Self>,
@@ -427,7 +427,8 @@ impl Engine {
         self.drain_loopback(cx);
     }
 
-    /// Hands one input to a candidate, and decides what comes of its defeat or of its end.
+    /// Hands one input to a candidate. After a defeat it may schedule a retry, and after a leadership that was to be the
+    /// only one it withdraws the candidate.
     fn apply(
         &mut self,
         cx: &mut Context<'_, Self>,
@@ -458,8 +459,8 @@ impl Engine {
         self.schedule(index);
     }
 
-    /// An eighth of what it took this time, seven of what it took before: as TCP does. What took longer than any
-    /// round was not on the way, but waited in a process that stood still.
+    /// Smooths the round trip as TCP does: an eighth of the new sample and seven eighths of the old value. A sample above
+    /// the longest round is ignored: it means that a process was paused.
     fn measure_round_trip(&mut self, now: Time, from: NodeId, index: ElectionIndex) {
         let Some(state) = self.election(index).filter(|_| from != self.me) else { return };
         let took = now.since(state.candidate.asked_at());
@@ -472,7 +473,7 @@ impl Engine {
         };
     }
 
-    /// The node's voter has heard what another candidate asks: what its own candidate makes of that.
+    /// The node's voter has got a message of another candidate: adjusts when the node's own candidate acts.
     fn observe_ask(&mut self, now: Time, from: NodeId, name: Name, ask: Ask) {
         match ask {
             Ask::Propose { renewal: false, .. } => self.observe_change(now, name, false),
@@ -482,13 +483,13 @@ impl Engine {
         }
     }
 
-    /// Decides whether a woken candidate waits before it campaigns.
+    /// Decides whether a woken candidate defers its campaign.
     ///
-    /// When a leader dies with its voter, the votes of all others may be needed, and each of them may have woken
-    /// another candidate, and not at the same moment. So the candidate waits until its own voter's grant has run
-    /// out, too, and a round trip more for the others'; and if another waits that goes first, for some more.
+    /// When a leader dies with its voter, the votes of all other voters may be needed. Each of them may wake another
+    /// candidate, at another moment. So the candidate waits until the grant of its own voter has expired, and one round
+    /// trip more for the grants of the other voters. If another waiting candidate has priority, it waits longer.
     ///
-    /// After a release nobody has died, most voters wake the same candidate, and it is not kept waiting.
+    /// After a release no node has died, and most voters wake the same candidate, which campaigns at once.
     fn should_defer_campaign(&mut self, now: Time, index: ElectionIndex) -> bool {
         let (me, round_trip, delay) = (self.me, self.round_trip, self.config.delay);
         let Some(ttl) = self.election(index).map(|state| state.ttl) else { return false };
@@ -502,35 +503,35 @@ impl Engine {
         }
         let expires = voter.grant(now, state.name).map_or(now, |(_, expires)| expires);
         if expires > now + delay * 2 {
-            // The node's own voter has granted it anew: the leader lives.
+            // The node's own voter has a renewed grant: the leader lives.
             return false;
         }
         if self.config.bug == Some(Bug::DropWakeUp) {
             return true;
         }
         let first = state.has_priority(me, voter);
-        let patience = if first { round_trip } else { round_trip + window.max(TIMER_GRAIN) };
-        state.campaign_at.get_or_insert(expires + patience.min(delay * YIELD_ROUND_TRIPS));
+        let pause = if first { round_trip } else { round_trip + window.max(TIMER_GRAIN) };
+        state.campaign_at.get_or_insert(expires + pause.min(delay * YIELD_ROUND_TRIPS));
         state.woken = true;
         self.schedule(index);
         true
     }
 
-    /// The node's voter has promised the election to a rival, which contends already: this candidate lets it finish,
-    /// or it would spoil it for both. If it contends itself, the better one goes first from now on.
+    /// The node's voter has promised a token to a rival. The candidate lets the rival finish, because two simultaneous
+    /// campaigns can defeat each other. If the candidate contends itself, the one with priority retries first.
     fn defer_to_rival(&mut self, now: Time, name: Name, rival: NodeId, attribute: Attribute) {
         let Some(index) = self.index_of(name) else { return };
         let promised = self.voter.as_ref().is_some_and(|voter| voter.grant(now, name).is_none());
         let Some(state) = self.elections[index.index()].as_mut() else { return };
         state.note_rival(self.me, rival, attribute);
-        let patience = (self.config.delay * YIELD_ROUND_TRIPS).min(state.tenth_of_ttl());
+        let pause = (self.config.delay * YIELD_ROUND_TRIPS).min(state.tenth_of_ttl());
         if let Some(when) = state.campaign_at.as_mut().filter(|_| promised) {
-            *when = (*when).max(now + patience);
+            *when = (*when).max(now + pause);
             self.schedule(index);
         }
     }
 
-    /// The node's voter has heard that the leader changes: the candidate asks who it is, once that is settled.
+    /// The node's voter has heard that the leader changes: the candidate enquires after the election should be over.
     fn observe_change(&mut self, now: Time, name: Name, released: bool) {
         let Some(index) = self.index_of(name) else { return };
         let Some(ttl) = self.election(index).map(|state| state.ttl) else { return };
@@ -543,7 +544,7 @@ impl Engine {
         self.schedule(index);
     }
 
-    /// Keeps the election's entry in the timer queue up to date.
+    /// Updates the election's entry in the timer queue.
     fn schedule(&mut self, index: ElectionIndex) {
         let Some(state) = self.elections[index.index()].as_mut() else { return };
         let due = Some(state.due());
@@ -551,7 +552,7 @@ impl Engine {
         self.timers.set(index.0, before, due);
     }
 
-    /// Sets the timer for what is due next, where that has changed.
+    /// Sets the timer to the earliest due moment, if that has changed.
     fn arm(&mut self, cx: &mut Context<'_, Self>) {
         let voter = self.voter.as_ref().and_then(Voter::next_due);
         let due = [self.timers.next(), voter].into_iter().flatten().min();
@@ -571,7 +572,7 @@ impl Process for Engine {
     type Saved = Saved;
     type Command = Command;
 
-    /// As a voter, with what it had saved.
+    /// Starts the voter, if the node votes, with its saved state.
     fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<Saved>) {
         let now = cx.now();
         if self.voters.contains(&self.me) {
@@ -582,7 +583,7 @@ impl Process for Engine {
     }
 
     fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
-        // A sender that claims to be this node is not.
+        // A message in this node's own name is forged.
         if from != self.me {
             self.dispatch(cx, from, message);
             self.drain_loopback(cx);
