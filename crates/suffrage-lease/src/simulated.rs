@@ -1,10 +1,10 @@
-//! Quorum lease as an algorithm of the catalog: a shell around [`Engine`] that makes one for each member of a world.
+//! The quorum lease as an algorithm of the catalog: a wrapper that makes an [`Engine`] for each member of a world.
 //!
-//! The first members vote. All members stand in each of `names` elections, called `1`, `2` and so on; but if the
-//! number of `candidates` is given, voters do not stand, and only ask now and then who leads. The shell joins those
-//! elections when a member starts, and hands everything else to the engine.
+//! The first members vote. All members stand in each of `names` elections, which are called `1`, `2` and so on. If the
+//! number of `candidates` is set, voters do not stand, and only enquire who leads. The wrapper joins those elections when
+//! a member starts, and hands all other inputs to the engine.
 //!
-//! If a number of `clients` is given, the last members are clients of the others, which are nodes: see [`clients`].
+//! If the number of `clients` is set, the last members are clients of the others, which are nodes: see [`clients`].
 //! Nodes then stand only for clients.
 
 mod clients;
@@ -32,30 +32,30 @@ use crate::sessions::{ClientConfig, LeaseRequest, SessionConfig, SessionEngine};
 use crate::timings::{Bug, Drift, Timings};
 use crate::voter::Saved;
 
-/// What can be set about the algorithm; times in message delays.
+/// The options of the algorithm; times are in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// How many of the members vote: the first ones, or all if there are fewer.
+    /// The number of voters: the first members, or all if there are fewer.
     pub voters: usize,
-    /// How many members stand and do not vote; the voters then do not stand. If none, all stand.
+    /// The number of members that stand and do not vote; the voters then do not stand. If none, all members stand.
     pub candidates: Option<usize>,
-    /// How many elections there are.
+    /// The number of elections.
     pub names: usize,
-    /// How long a lease is.
+    /// The length of a lease.
     pub ttl: u64,
-    /// How often it is renewed; none for timings that follow from the ttl, as on the wire.
+    /// The renewal interval; none for timings that follow from the ttl, as on the wire.
     pub renew: Option<u64>,
-    /// How much clocks run fast or slow at most.
+    /// The bound on clock drift.
     pub drift: Drift,
-    /// How long a better candidate must have stood before it asks the leader to hand over; none if never.
+    /// The fail-back delay of better candidates; none if they never ask the leader to hand over.
     pub failback: Option<u64>,
-    /// How many members, the last ones, are clients of the others.
+    /// The number of clients: the last members, which are clients of the others.
     pub clients: usize,
-    /// In which elections clients hold the lease, who outlive a process that crashes.
+    /// The elections in which clients hold the lease. Clients survive a crash of the process.
     pub wait_out: WaitOut,
-    /// A deliberate mistake.
+    /// A deliberate bug.
     pub bug: Option<Bug>,
-    /// Times by the clock, in place of all those above.
+    /// Timings by the clock, which replace all times above.
     pub exact: Option<Timings>,
 }
 
@@ -119,8 +119,8 @@ impl WaitOut {
 }
 
 impl Options {
-    /// The same by the clock, where a message takes this long at most; timings that follow from the ttl are those of
-    /// a renewal three times a lease.
+    /// The timings by the clock for this bound on message delay. Without `renew` a lease is renewed three times in its
+    /// length.
     pub fn timings(&self, delay: Span) -> Timings {
         if let Some(exact) = self.exact {
             return Timings { bug: self.bug, ..exact };
@@ -140,11 +140,11 @@ impl Options {
         }
     }
 
-    /// The configuration of an engine, where a message takes this long at most and these vote.
+    /// The configuration of an engine with these voters, for this bound on message delay.
     fn engine_config(&self, delay: Span, voters: Vec<NodeId>, votes: bool) -> EngineConfig {
         let timings = self.timings(delay);
         let exact = self.exact.is_some() || self.renew.is_some();
-        // Some applications ask for more than voters grant.
+        // Some applications ask for longer leases than voters grant.
         let times = if votes { MOST_GRANTED } else { MOST_ASKED };
         EngineConfig {
             delay,
@@ -158,19 +158,19 @@ impl Options {
 }
 
 impl Options {
-    /// How many members are nodes, of this many.
+    /// The number of nodes among this many members.
     fn nodes(&self, members: usize) -> usize {
         members - self.clients.min(members)
     }
 
-    /// What a client of this rank goes by, where a message takes this long at most.
+    /// The configuration of a client of this rank, for this bound on message delay.
     fn client_config(&self, delay: Span, rank: Attribute) -> ClientConfig {
         let lease = LeaseRequest { ttl: self.timings(delay).ttl, rank };
         let nodes = self.voters + self.candidates.unwrap_or(0);
         ClientConfig { lease, wait: Span::ZERO, timeout: delay * ROUND, nodes, bug: self.bug }
     }
 
-    /// What the sessions of nodes go by, where a message takes this long at most.
+    /// The configuration of a node's sessions, for this bound on message delay.
     fn session_config(&self, delay: Span) -> SessionConfig {
         let timings = self.timings(delay);
         SessionConfig {
@@ -183,13 +183,13 @@ impl Options {
     }
 }
 
-/// How many of so many members vote, unless set otherwise.
+/// The default number of voters among this many members.
 const fn voters(members: u64) -> u64 {
     if members < VOTERS as u64 { members } else { VOTERS as u64 }
 }
 
-/// Release, Vacant, and four messages of an election, to and from each voter: one less of the first for a leader
-/// that votes, and of the others for a successor that does. Who is no voter cannot be both.
+/// Release, Vacant and the four messages of an election, to or from each voter. A leader that votes saves one Release, and
+/// a successor that votes saves one of each other kind. One member without a vote cannot be both leader and successor.
 const HANDOVER: Cost = Cost {
     best: Formula { text: "6(V - 1)", of: |n| 6 * (voters(n) - 1) },
     worst: Formula {
@@ -485,13 +485,13 @@ impl Algorithm for QuorumLease {
             return Err(BadParameter { name, reason });
         }
         if options.exact.is_some() {
-            // Whoever sets them knows the network that they are for: `Timings::budget`.
+            // The caller has checked exact timings for their network: `Timings::budget`.
             return Ok(());
         }
         let deployment = Deployment::new(Span::UNIT * 2, options.voters);
         let timings = options.timings(Span::UNIT);
-        // The node's own renewal takes a round trip. A client's takes another, and must come before its lease is over,
-        // which counts from before the round trip of the renewal before.
+        // A node's renewal takes a round trip, and a client's renewal another. The client's renewal must succeed before
+        // the client's lease is over, which counts from before the previous renewal's round trip.
         let least = timings.renew + Span::UNIT * 6;
         if options.clients > 0 && timings.drift.validity(timings.ttl) <= least {
             let reason =
@@ -520,10 +520,10 @@ pub struct QuorumLease {
     role: Role,
 }
 
-/// What a member is.
+/// The role of a member.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Role {
-    /// Nothing yet.
+    /// The member has not started.
     Unstarted,
     /// A node with an engine.
     Node(Box<Node>),
@@ -533,7 +533,7 @@ enum Role {
     Client(Box<ClientMember>),
 }
 
-/// A node, and which of its engine's elections has which number.
+/// A node, with the numbers of its engine's elections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Node {
     engine: SessionEngine,
@@ -545,10 +545,10 @@ struct Node {
 
 /// The name of the election with this number, counted from 0.
 fn name(election: usize) -> ElectionName {
-    ElectionName::new(&(election + 1).to_string()).expect("a number is not that long")
+    ElectionName::new(&(election + 1).to_string()).expect("a number has at most 20 digits")
 }
 
-/// Hands on what an engine does, with the numbers of elections in place of their indices.
+/// Forwards the effects of an engine, with the numbers of elections in place of their indices.
 struct Relay<'e, 'v> {
     cx: &'e mut Context<'v, QuorumLease>,
     numbers: &'e [usize],
@@ -610,7 +610,7 @@ impl Node {
         self.input(cx, |engine, cx| engine.on_command(cx, command));
     }
 
-    /// Joins an election, unless the node takes part in it already.
+    /// Joins an election, unless the node has joined it already.
     fn join(&mut self, cx: &mut Context<'_, QuorumLease>, election: usize, config: CandidateConfig) {
         let config = CandidateConfig { standing: config.standing && self.stands, ..config };
         self.command(cx, Action::Join(Some(config)).in_election(name(election)));
@@ -626,7 +626,7 @@ impl Node {
         self.engine.engine().index_of(name(election).hash())
     }
 
-    /// The lease that the node holds of an election, be it over by its clock.
+    /// The lease that the node holds in an election, even if it has expired by the node's clock.
     fn lease_at(&self, election: usize) -> Option<Lease> {
         self.engine.engine().lease(Time::ZERO, self.index(election)?)
     }
@@ -649,18 +649,18 @@ impl QuorumLease {
         }
     }
 
-    /// What it holds of the first election, if it leads by its own clock at `now`.
+    /// The lease of the first election, if it is valid at `now` by the member's clock.
     pub fn lease(&self, now: Time) -> Option<Lease> {
         self.lease_of(0, now)
     }
 
-    /// What it holds of an election, if it leads by its own clock at `now`.
+    /// The lease of an election, if it is valid at `now` by the member's clock.
     pub fn lease_of(&self, election: usize, now: Time) -> Option<Lease> {
         let node = self.node()?;
         node.engine.engine().lease(now, node.index(election)?)
     }
 
-    /// How the member takes part in an election unless it is told otherwise.
+    /// The default configuration of the member's candidate in an election.
     fn candidate_config(&self, cx: &Context<'_, Self>, election: usize) -> CandidateConfig {
         let timings = self.options.timings(cx.delay_bound());
         CandidateConfig {
@@ -754,7 +754,7 @@ impl Process for QuorumLease {
         self.on_command(cx, rank);
     }
 
-    /// A member that may not stand does not, whatever it is told.
+    /// A member that may not stand ignores commands to stand.
     fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
         match &mut self.role {
             Role::Unstarted | Role::Node(_) => {}

@@ -1,4 +1,4 @@
-//! The arithmetic by itself; what it says about runs is tested in `tests/quorum_lease/budget.rs`.
+//! The arithmetic alone. Simulated runs are compared with it in `tests/quorum_lease/budget.rs` of the simulator.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn milliseconds(span: Span) -> u64 {
     span.as_nanos() / 1_000_000
 }
 
-/// 3 s, 1 s, 5 ms, 1%, 500 ms and 100 ms, by hand.
+/// Computed by hand for a ttl of 3 s, renewals every 1 s, a round trip of 5 ms, 1%, 500 ms and 100 ms.
 #[test]
 fn the_figures_of_the_example() {
     let budget = timings("3s", "1s", "5ms", "1%").budget(&deployment("5ms", 3, "500ms")).unwrap();
@@ -39,7 +39,7 @@ fn the_figures_of_the_example() {
 }
 
 #[test]
-fn a_single_voter_has_nobody_to_wait_for() {
+fn a_single_voter_needs_no_other_voters() {
     let budget = timings("3s", "1s", "5ms", "0%").budget(&deployment("5ms", 1, "0s")).unwrap();
     assert_eq!((milliseconds(budget.crash), budget.release), (3_015, span("15ms")));
 }
@@ -61,9 +61,9 @@ fn each_rule_is_named() {
     assert_eq!(rules(timings("5ms", "6ms", "5ms", "1%"), "0s"), ["renew-too-often", "lease-too-short"]);
 }
 
-/// What is said to mend a broken rule does, and a little less would not.
+/// A proposed remedy works, and a little less does not.
 #[test]
-fn what_would_do_does_and_no_less() {
+fn the_remedies_of_violations_work_and_are_the_smallest() {
     let little = Span::from_millis(2);
     for (ttl, renew, rtt, drift, grace) in [
         ("3s", "2.95s", "5ms", "1%", "0s"),
@@ -109,13 +109,13 @@ fn what_would_do_does_and_no_less() {
 }
 
 #[test]
-fn what_is_said_has_the_numbers() {
+fn the_text_of_a_violation_has_the_numbers() {
     let broken = timings("3s", "2.9s", "5ms", "1%").violations(&deployment("5ms", 3, "500ms"));
     assert_eq!(
         broken[0].to_string(),
-        "a lease of 3s holds for 2.941s by its holder's clock, the last 600ms of which the work needs to \
-         stop; a renewal every 2.9s leaves nothing for an answer, which is waited for 7.5ms; a renewal every \
-         2.333s, or a ttl of 3.579s, would do"
+        "a lease of 3s is valid for 2.941s by its holder's clock, the last 600ms of which the work needs to \
+         stop; a renewal every 2.9s leaves nothing for replies, and the leader waits 7.5ms for them; a renewal \
+         every 2.333s, or a ttl of 3.579s, would do"
     );
 }
 

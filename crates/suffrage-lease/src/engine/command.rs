@@ -28,7 +28,7 @@ impl ElectionName {
     /// The name, unless it is empty or too long.
     pub fn new(text: &str) -> Result<ElectionName, InvalidConfig> {
         if text.is_empty() || text.len() > 255 {
-            return Err(InvalidConfig::Name);
+            return Err(InvalidConfig::NameLength(text.len()));
         }
         Ok(ElectionName(text.into()))
     }

@@ -45,15 +45,17 @@ impl EngineConfig {
     pub fn check(&self) -> Result<(), InvalidConfig> {
         let mut ids = self.voters.clone();
         ids.sort_unstable();
-        ids.dedup();
-        if ids.is_empty() || ids.len() > MAX_VOTERS || ids.len() != self.voters.len() {
-            return Err(InvalidConfig::Voters);
+        if self.voters.is_empty() || self.voters.len() > MAX_VOTERS {
+            return Err(InvalidConfig::VoterCount(self.voters.len()));
+        }
+        if let Some(pair) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(InvalidConfig::DuplicateVoter(pair[0]));
         }
         if self.delay.is_zero() || self.delay > Span::from_millis(60_000) {
-            return Err(InvalidConfig::Delay);
+            return Err(InvalidConfig::Delay(self.delay));
         }
         if self.exact.is_none() && (self.longest_ttl < SHORTEST_TTL || self.longest_ttl > LONGEST_TTL) {
-            return Err(InvalidConfig::LongestTtl);
+            return Err(InvalidConfig::LongestTtl(self.longest_ttl));
         }
         if self.exact.is_none() && self.drift.fraction() > 0.2 {
             return Err(InvalidConfig::Drift);
@@ -124,10 +126,10 @@ impl CandidateConfig {
     /// Refuses a ttl outside of the limits.
     pub fn check(&self, config: &EngineConfig) -> Result<(), InvalidConfig> {
         if config.exact.is_none() && self.ttl < SHORTEST_TTL {
-            return Err(InvalidConfig::TtlTooShort);
+            return Err(InvalidConfig::TtlTooShort(self.ttl));
         }
         if self.ttl > config.longest_ttl {
-            return Err(InvalidConfig::TtlTooLong(config.longest_ttl));
+            return Err(InvalidConfig::TtlTooLong { ttl: self.ttl, longest: config.longest_ttl });
         }
         Ok(())
     }
@@ -183,47 +185,74 @@ impl CandidateConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidConfig {
-    /// There are no voters, too many, or one is listed twice.
-    Voters,
+    /// There are no voters or too many.
+    VoterCount(usize),
+    /// A voter is listed twice.
+    DuplicateVoter(NodeId),
     /// The delay is zero or above a minute.
-    Delay,
+    Delay(Span),
     /// The longest lease is below 10 ms or above a day.
-    LongestTtl,
+    LongestTtl(Span),
     /// The drift bound is above 20%, which leaves too little of a lease.
     Drift,
     /// The ttl is below 10 ms, which timers cannot keep up with.
-    TtlTooShort,
-    /// The ttl is above the longest lease that voters grant, which is named.
-    TtlTooLong(Span),
-    /// The stop margin is above the longest one, which is named: the work could not be stopped in time.
-    MarginTooLong(Span),
+    TtlTooShort(Span),
+    /// The ttl is above the longest lease that voters grant.
+    TtlTooLong {
+        /// The configured ttl.
+        ttl: Span,
+        /// The longest lease that voters grant.
+        longest: Span,
+    },
+    /// The stop margin leaves no time to renew the lease before the work must stop.
+    MarginTooLong {
+        /// The configured stop margin.
+        margin: Span,
+        /// The longest stop margin for the ttl.
+        longest: Span,
+    },
     /// The name of an election does not have 1 to 255 bytes.
-    Name,
+    NameLength(usize),
 }
 
 impl fmt::Display for InvalidConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            InvalidConfig::Voters => {
-                write!(f, "there must be 1 to {MAX_VOTERS} voters, each listed once: 3 or 5 are usual")
+            InvalidConfig::VoterCount(count) => {
+                write!(
+                    f,
+                    "{count} voters are configured: there must be 1 to {MAX_VOTERS}, and 3 or 5 are usual"
+                )
             }
-            InvalidConfig::Delay => {
-                f.write_str("the delay of a message must be above zero and at most a minute")
+            InvalidConfig::DuplicateVoter(id) => {
+                write!(f, "voter {id} is listed twice: list each voter once")
             }
-            InvalidConfig::LongestTtl => f.write_str("the longest lease must be from 10 ms to a day"),
+            InvalidConfig::Delay(delay) => {
+                write!(
+                    f,
+                    "a message delay of {delay} ms is invalid: it must be above zero and at most a minute"
+                )
+            }
+            InvalidConfig::LongestTtl(longest) => {
+                write!(f, "a longest lease of {longest} ms is invalid: it must be from 10 ms to a day")
+            }
             InvalidConfig::Drift => {
                 f.write_str("a drift above 20% leaves too little of a lease: say how far clocks really drift")
             }
-            InvalidConfig::TtlTooShort => f.write_str("a lease must be 10 ms long at least"),
-            InvalidConfig::TtlTooLong(longest) => write!(
+            InvalidConfig::TtlTooShort(ttl) => {
+                write!(f, "a lease of {ttl} ms is too short: it must be at least 10 ms long")
+            }
+            InvalidConfig::TtlTooLong { ttl, longest } => write!(
                 f,
-                "voters grant no lease above {longest} ms: raise the longest lease on all nodes, or ask for less"
+                "voters grant no lease of {ttl} ms: raise the longest lease, {longest} ms, on all nodes, or lower the ttl"
             ),
-            InvalidConfig::MarginTooLong(longest) => write!(
+            InvalidConfig::MarginTooLong { margin, longest } => write!(
                 f,
-                "a stop margin above {longest} ms leaves no time to renew the lease: lower it, or raise the ttl"
+                "a stop margin of {margin} ms leaves no time to renew the lease: lower it to {longest} ms, or raise the ttl"
             ),
-            InvalidConfig::Name => f.write_str("a name has 1 to 255 bytes"),
+            InvalidConfig::NameLength(bytes) => {
+                write!(f, "a name of {bytes} bytes is invalid: the name of an election has 1 to 255 bytes")
+            }
         }
     }
 }
@@ -256,14 +285,14 @@ mod tests {
         let valid = EngineConfig::new([NodeId(1), NodeId(2), NodeId(3)]);
         assert_eq!(valid.check(), Ok(()));
         let doubled = EngineConfig::new([NodeId(1), NodeId(1), NodeId(3)]);
-        assert_eq!(doubled.check(), Err(InvalidConfig::Voters));
-        assert_eq!(EngineConfig::new([]).check(), Err(InvalidConfig::Voters));
+        assert_eq!(doubled.check(), Err(InvalidConfig::DuplicateVoter(NodeId(1))));
+        assert_eq!(EngineConfig::new([]).check(), Err(InvalidConfig::VoterCount(0)));
         let wild = EngineConfig { drift: "21%".parse().unwrap(), ..valid.clone() };
         assert_eq!(wild.check(), Err(InvalidConfig::Drift));
         let ttl = |millis| {
             CandidateConfig { ttl: Span::from_millis(millis), ..CandidateConfig::default() }.check(&valid)
         };
-        assert_eq!(ttl(9), Err(InvalidConfig::TtlTooShort));
+        assert_eq!(ttl(9), Err(InvalidConfig::TtlTooShort(Span::from_millis(9))));
         assert_eq!(ttl(60_000), Ok(()));
         assert!(ttl(60_001).unwrap_err().to_string().contains("60000 ms"));
     }

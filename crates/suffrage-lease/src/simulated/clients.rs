@@ -1,8 +1,8 @@
 //! Members of a world that are clients of nodes.
 //!
-//! Clients campaign through any node, and move on to another when it stops or falls silent. The *clients* announce
-//! that they lead, and until when: what is checked of leaders is checked of them. A client that leads tells everybody,
-//! so that everybody knows the leader in the end.
+//! A client campaigns through any node, and switches to another when the node stops or is silent. The *clients* announce
+//! that they lead and until when, so that all invariants of leaders are checked of clients. A client that leads tells all
+//! members, so that all members know the leader in the end.
 
 use suffrage_core::{Announcement, Context, NodeId, Span, Term, Time};
 
@@ -12,10 +12,10 @@ use crate::engine::{Action, Command, Timer};
 use crate::message::Name;
 use crate::sessions::{ClientAction, ClientConfig, ClientLease, SessionClient, SessionRequest};
 
-/// For how many leases a member believes in a leader that it does not hear of.
+/// After how many lengths of a lease a member forgets a leader that it does not hear of.
 const LEASES_UNTIL_FORGOTTEN: u64 = 3;
 
-/// The leader of one election that a member has heard of.
+/// A leader that a member has heard of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct KnownLeader {
     leader: NodeId,
@@ -82,7 +82,7 @@ pub(super) struct ClientMember {
 }
 
 impl ClientMember {
-    /// A client of these nodes, in so many elections.
+    /// A client of these nodes, in this many elections.
     pub(super) fn new(
         cx: &mut Context<'_, QuorumLease>,
         nodes: Vec<NodeId>,
@@ -95,7 +95,7 @@ impl ClientMember {
                 let waits = [Span::ZERO, config.lease.ttl.scale(0.5), config.lease.ttl * 2];
                 let wait = waits[rng.below(3) as usize];
                 let node = rng.below(nodes.len() as u64) as usize;
-                // Away from the numbers of an earlier life of this client.
+                // The numbers differ from those of an earlier boot of this client.
                 SessionClient::new(ClientConfig { wait, ..config }, node, rng.bits() >> 1)
             })
             .collect();
@@ -103,7 +103,7 @@ impl ClientMember {
         ClientMember { nodes, config, clients, known_leaders, armed: None }
     }
 
-    /// The lease that the client holds of an election, be it over by its clock.
+    /// The lease that the client holds in an election, even if it has expired by the client's clock.
     pub(super) fn lease(&self, election: usize) -> Option<ClientLease> {
         self.clients.get(election)?.lease()
     }
@@ -127,7 +127,7 @@ impl ClientMember {
                 }
             }
             SessionMessage::Leading { token } => {
-                // A client that was paused first notices that its own lease is over.
+                // A client that was paused must first notice that its own lease is over.
                 self.input(cx, election, |client, now, actions| client.on_due(now, actions));
                 if self.lease(election).is_none() {
                     self.known_leaders.on_leading(cx, election, from, token);
@@ -140,11 +140,11 @@ impl ClientMember {
 
     pub(super) fn on_timer(&mut self, cx: &mut Context<'_, QuorumLease>) {
         self.armed = None;
-        // A client may also ask another node for no reason.
-        let restless = cx.rng().chance(1.0 / 64.0);
+        // Sometimes a client switches to another node without a reason.
+        let switches = cx.rng().chance(1.0 / 64.0);
         self.input_each(cx, None, |client, now, actions| {
             client.on_due(now, actions);
-            if restless {
+            if switches {
                 client.switch_node(now, actions);
             }
         });
@@ -191,7 +191,7 @@ impl ClientMember {
         self.arm(cx);
     }
 
-    /// Hands an input to the client of an election, and carries out what it wants done.
+    /// Hands an input to the client of an election, and carries out its actions.
     fn input(
         &mut self,
         cx: &mut Context<'_, QuorumLease>,
@@ -206,7 +206,7 @@ impl ClientMember {
             match action {
                 ClientAction::Send { node, number, request } => {
                     let message = SessionMessage::Request { number, request };
-                    // A client that has a session may say everything twice.
+                    // Requests with a session are idempotent: sometimes a client sends one twice.
                     let twice = has_session(&request) && cx.rng().chance(1.0 / 8.0);
                     for _ in 0..1 + usize::from(twice) {
                         cx.send(self.nodes[node], MemberMessage::session(name(election).hash(), message));

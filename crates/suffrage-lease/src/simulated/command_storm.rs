@@ -1,15 +1,15 @@
-//! What applications do to nodes in a torture.
+//! Random commands of applications to nodes in a torture.
 
 use suffrage_core::{Attribute, CommandStorm, Span, Time};
 
 use super::{MOST_ASKED, Options, name};
 use crate::engine::{Action, CandidateConfig, Command};
 
-/// Moments are in tenths of a time unit: readers will meet them on a command line.
+/// Moments are in tenths of a time unit, so that they are short on a command line.
 const TENTH: u64 = Span::UNIT.as_nanos() / 10;
 
-/// What applications do to nodes: at any moment, in one election or in all. In the end every node that was told
-/// anything has left all elections and joined them again as it does on a start.
+/// Draws commands at random moments, in one election or in all. At the end every node that got a command leaves all
+/// elections and joins them again with its default configuration.
 pub(super) fn commands(options: &Options, storm: &mut CommandStorm<'_>) -> Vec<(Time, usize, Command)> {
     let mut generator = CommandGenerator { options, storm, commands: Vec::new() };
     if generator.storm.rng.chance(0.6) {
@@ -32,13 +32,13 @@ impl CommandGenerator<'_, '_> {
         self.storm.rng.below(bound)
     }
 
-    /// A moment of the storm.
+    /// A random moment of the storm.
     fn moment(&mut self) -> Time {
         let tenths = self.storm.end.as_nanos() / TENTH;
         Time::from_nanos(self.below(tenths.max(1)) * TENTH)
     }
 
-    /// Up to two leases later, but before the end.
+    /// A random moment up to two leases later, but before the end.
     fn later(&mut self, at: Time) -> Time {
         let lease = self.options.timings(self.storm.delay).ttl;
         let tenths = self.below(1 + 2 * lease.as_nanos() / TENTH);
@@ -50,7 +50,7 @@ impl CommandGenerator<'_, '_> {
         self.below(self.storm.roster.len() as u64) as usize
     }
 
-    /// To one node, in one election or in all.
+    /// Adds a command to one node, in one election or in all.
     fn push(&mut self, at: Time, slot: usize, election: Option<usize>, action: Action) {
         let command = match election {
             Some(election) => action.in_election(name(election)),
@@ -90,7 +90,7 @@ impl CommandGenerator<'_, '_> {
                 self.push(later, slot, one, Action::Join(None));
             }
             7 => {
-                // Whoever led may be told to hand over, and want to lead again at once.
+                // An application that has resigned may want to lead again at once.
                 self.push(at, slot, one, Action::Resign);
                 self.push(later, slot, one, Action::Campaign);
             }
@@ -104,7 +104,7 @@ impl CommandGenerator<'_, '_> {
         }
     }
 
-    /// Another length of the lease, which voters may not grant; another rank, and perhaps impatience.
+    /// A random configuration: a ttl that voters may not grant, another rank, and sometimes fail-back.
     fn config(&mut self, election: usize, rank: Attribute) -> CandidateConfig {
         let timings = self.options.timings(self.storm.delay);
         let halves = 1 + self.below(2 * MOST_ASKED);

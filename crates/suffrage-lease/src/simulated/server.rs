@@ -1,7 +1,7 @@
 //! A member of a world that is a node with clients: the wire's [`SessionEngine`], whose requests and replies are
 //! messages of the world.
 //!
-//! The node announces nothing about itself, since it leads for clients only. It believes in the client that says that
+//! The node announces no leadership of its own, because it leads for clients only. It follows the client that says that
 //! it leads.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -16,9 +16,9 @@ use crate::message::{Message, Name};
 use crate::sessions::{Arrival, RequestId, SessionEngine, SessionId};
 use crate::voter::Saved;
 
-/// How many requests a node remembers that it has answered, so that hang-ups come too late for some.
+/// How many answered requests a node remembers, so that hang-ups can arrive after the reply.
 const ANSWERED: usize = 16;
-/// For how many leases a node that was told to stop takes no clients.
+/// For how many lengths of a lease a stopped node accepts no clients.
 const LEASES_STOPPED: u64 = 3;
 
 /// A request of a client.
@@ -43,7 +43,7 @@ pub(super) struct Server {
     known_leaders: KnownLeaders,
     /// When the engine is due.
     engine_due: Option<Time>,
-    /// When the node takes clients again, having been told to stop.
+    /// When a stopped node accepts clients again.
     resume_at: Option<Time>,
     armed: Option<Time>,
 }
@@ -89,7 +89,7 @@ impl Server {
         self.engine.take_membership_changes();
     }
 
-    /// Sends the replies that there are, but for those to clients that are known to be gone.
+    /// Sends the pending replies, except to clients that are known to be gone. True if there were any.
     fn send_replies(&mut self, cx: &mut Context<'_, QuorumLease>) -> bool {
         let replies = self.engine.take_replies();
         let any = !replies.is_empty();
@@ -137,7 +137,7 @@ impl Server {
                 };
                 let all: Vec<_> = open.chain(self.answered.iter().copied()).filter(about).collect();
                 for (request, client_request) in all {
-                    // A node may notice only when it is about to reply.
+                    // A node may notice the hang-up only when it is about to reply.
                     match self.open.get_mut(&request).filter(|_| cx.rng().chance(0.5)) {
                         Some(client_request) => client_request.gone = true,
                         None => {
@@ -168,7 +168,7 @@ impl Server {
         self.arm(cx);
     }
 
-    /// A node that is told to leave stops as a daemon does: its clients keep what they were promised.
+    /// On `leave` a node stops like a daemon: promises to clients are kept.
     pub(super) fn on_command(&mut self, cx: &mut Context<'_, QuorumLease>, command: Command) {
         match command.action {
             Action::Leave => {
@@ -194,7 +194,7 @@ impl Server {
     }
 }
 
-/// Hands on what the engine does, but for announcements: clients make those.
+/// Forwards the effects of the engine, except announcements: clients announce.
 struct Relay<'e, 'v> {
     cx: &'e mut Context<'v, QuorumLease>,
     due: &'e mut Option<Time>,
