@@ -1,10 +1,10 @@
-//! The timing budget: the longest time without a leader, the losses and pauses that a leader tolerates, and the traffic;
-//! or the rules that the timings break.
+//! The timing budget: the longest time without a leader, the losses and pauses that a leader tolerates, and the
+//! traffic; or the rules that the timings break.
 //!
 //! Every term is derived from the code of [`Candidate`](super::Candidate) and [`Voter`](super::Voter), as the comments
-//! below say. `T` is the longest message delay, half of a round trip, and `d` the drift bound. A process that waits for a
-//! span by its own clock waits for up to `1 / (1 - d)` times the span in true time. A true span is up to `1 + d` times as
-//! long by a process's clock.
+//! below say. `T` is the longest message delay, half of a round trip, and `d` the drift bound. A process that waits for
+//! a span by its own clock waits for up to `1 / (1 - d)` times the span in true time. A true span is up to `1 + d`
+//! times as long by a process's clock.
 
 use std::fmt;
 
@@ -349,19 +349,19 @@ impl Timings {
     /// The longest time without a leader after a crash.
     ///
     /// In the worst case the leader crashes right after it has sent a renewal. The last voter receives the renewal `T`
-    /// later, and its grant lasts for `ttl` by its clock (`Voter::on_propose`): `T + ttl / (1 - d)`. From then on no voter
-    /// replies `Held`. A single voter wakes one candidate, whose `Vacant`, `Prepare`, `Promised`, `Propose` and `Accepted`
-    /// take `5T`.
+    /// later, and its grant lasts for `ttl` by its clock (`Voter::on_propose`): `T + ttl / (1 - d)`. From then on no
+    /// voter replies `Held`. A single voter wakes one candidate, whose `Vacant`, `Prepare`, `Promised`, `Propose` and
+    /// `Accepted` take `5T`.
     ///
-    /// The grants of several voters do not expire at the same moment. A candidate that the first voter woke may just have
-    /// got `Held` from the others. If a voter crashed with the leader, the candidate waits for its reply for a `round`, and
-    /// ignores `Vacant` meanwhile (`Candidate::contend`). Then the candidate backs off, for the longest back-off if it was
-    /// defeated several times. Then its `Enquire` takes `T`, the voters wake it after a `gap` at most (`Voter::enqueue`),
-    /// and `Vacant` and the election take `5T`.
+    /// The grants of several voters do not expire at the same moment. A candidate that the first voter woke may just
+    /// have got `Held` from the others. If a voter crashed with the leader, the candidate waits for its reply for a
+    /// `round`, and ignores `Vacant` meanwhile (`Candidate::contend`). Then the candidate backs off, for the longest
+    /// back-off if it was defeated several times. Then its `Enquire` takes `T`, the voters wake it after a `gap` at
+    /// most (`Voter::enqueue`), and `Vacant` and the election take `5T`.
     ///
     /// This is the bound for a single waiting candidate, however often it was defeated before the grants expired. Of
-    /// several candidates, others are woken, a `gap` apart, while one backs off, so it mostly takes less. But they may also
-    /// split the vote after the grants have expired: see [`worst_split_vote`](Timings::worst_split_vote).
+    /// several candidates, others are woken, a `gap` apart, while one backs off, so it mostly takes less. But they may
+    /// also split the vote after the grants have expired: see [`worst_split_vote`](Timings::worst_split_vote).
     fn worst_crash(&self, deployment: &Deployment) -> Span {
         let granted = deployment.delay() + self.slow(self.ttl);
         match deployment.majority() {
@@ -370,9 +370,9 @@ impl Timings {
         }
     }
 
-    /// The longest time from a defeated campaign of a candidate to the end of its next one: the `round`, the back-off, the
-    /// `gap` and the `6T` of [`worst_crash`](Timings::worst_crash). A split vote is possible with a single voter, too: it
-    /// may promise a token to another candidate after it has woken the first.
+    /// The longest time from a defeated campaign of a candidate to the end of its next one: the `round`, the back-off,
+    /// the `gap` and the `6T` of [`worst_crash`](Timings::worst_crash). A split vote is possible with a single voter,
+    /// too: it may promise a token to another candidate after it has woken the first.
     fn worst_split_vote(&self, deployment: &Deployment) -> Span {
         let waits = self.slow(self.round) + self.slow(self.longest_back_off()) + self.slow(self.gap);
         waits + deployment.delay() * 6
@@ -382,9 +382,10 @@ impl Timings {
     ///
     /// All voters have received the release after `T`. A single voter wakes one candidate: `5T` more, as after a crash.
     ///
-    /// Of several voters, each of the first may wake a candidate that then asks the others too early and gets `Held`. This
-    /// happens once for each voter of a majority but the last. Then the candidate backs off for `gap 2^(majority - 2)` at
-    /// most. The last `Held` arrives after `T`, because all voters live. Then follow `6T` and a `gap`, as after a crash.
+    /// Of several voters, each of the first may wake a candidate that then asks the others too early and gets `Held`.
+    /// This happens once for each voter of a majority but the last. Then the candidate backs off for `gap 2^(majority -
+    /// 2)` at most. The last `Held` arrives after `T`, because all voters live. Then follow `6T` and a `gap`, as after
+    /// a crash.
     ///
     /// A voter rejects a renewal that arrives after the release (`Voter::on_propose`), so it costs no time.
     fn worst_release(&self, deployment: &Deployment) -> Span {
@@ -394,21 +395,23 @@ impl Timings {
         delay * 2 + self.slow(back_off) + self.slow(self.gap) + delay * 6
     }
 
-    /// How many renewals in a row may get no reply, if a renewal must succeed within `limit` after the last successful one.
+    /// How many renewals in a row may get no reply, if a renewal must succeed within `limit` after the last successful
+    /// one.
     ///
-    /// The leader renews `renew` after it noted its clock for the last successful request, and without replies again every
-    /// `round` (`Candidate::on_due`). After `k` lost renewals the next one succeeds by `renew + k round + (1 + d) 2T` by the
-    /// leader's clock.
+    /// The leader renews `renew` after it noted its clock for the last successful request, and without replies again
+    /// every `round` (`Candidate::on_due`). After `k` lost renewals the next one succeeds by `renew + k round + (1 + d)
+    /// 2T` by the leader's clock.
     fn lost_renewals(&self, deployment: &Deployment, limit: Span) -> u64 {
         let left = limit - self.renew - self.fast(deployment.round_trip);
         left.as_nanos().saturating_sub(1) / self.round.as_nanos().max(1)
     }
 
-    /// The longest pause of a leader, at any moment, if a renewal must succeed within `limit` after the last successful one.
+    /// The longest pause of a leader, at any moment, if a renewal must succeed within `limit` after the last successful
+    /// one.
     ///
-    /// The worst moment is after the leader has sent a renewal and before it has read the replies. When the leader resumes,
-    /// its timer may fire first, and it renews again. So `renew`, a round trip, the pause and another round trip must fit
-    /// into `limit`, and a fast clock counts the pause longer.
+    /// The worst moment is after the leader has sent a renewal and before it has read the replies. When the leader
+    /// resumes, its timer may fire first, and it renews again. So `renew`, a round trip, the pause and another round
+    /// trip must fit into `limit`, and a fast clock counts the pause longer.
     fn longest_pause(&self, deployment: &Deployment, limit: Span) -> Span {
         let counted = limit - self.renew - self.fast(deployment.round_trip) * 2;
         let pause = counted.as_units() / (1.0 + self.drift.fraction());
@@ -475,10 +478,10 @@ pub const PACKET_BYTES: u64 = 1_200;
 impl Timings {
     /// The traffic while no leader changes, if no leader and no waiting candidate is a voter.
     ///
-    /// A leader sends a renewal to each voter every `renew`, and each voter replies. A waiting candidate enquires at each
-    /// voter after `poll / 2` to `poll`, uniformly distributed: every `3 poll / 4` on average, without the round trip. A
-    /// process that leads many elections puts the renewals to one voter into as few packets as their bytes need. The voter
-    /// does so with its replies, which are shorter.
+    /// A leader sends a renewal to each voter every `renew`, and each voter replies. A waiting candidate enquires at
+    /// each voter after `poll / 2` to `poll`, uniformly distributed: every `3 poll / 4` on average, without the round
+    /// trip. A process that leads many elections puts the renewals to one voter into as few packets as their bytes
+    /// need. The voter does so with its replies, which are shorter.
     pub fn traffic(&self, load: &Load) -> Traffic {
         let second = 1e9;
         let per = |span: Span| second / span.as_nanos() as f64;

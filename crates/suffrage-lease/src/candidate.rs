@@ -156,8 +156,8 @@ impl Candidate {
     }
 
     /// The same candidate, for a node that leads for external clients. A client may have survived an earlier process of
-    /// this id. Voters would grant the candidate its own lease again at once, so it contends only after it has heard that
-    /// no majority of voters holds a grant for its id any more. By then the clients have stopped leading.
+    /// this id. Voters would grant the candidate its own lease again at once, so it contends only after it has heard
+    /// that no majority of voters holds a grant for its id any more. By then the clients have stopped leading.
     #[must_use]
     pub fn wait_out_previous_holder(self) -> Candidate {
         match self.timings.bug {
@@ -259,8 +259,8 @@ impl Candidate {
         matches!((&self.round, self.lease), (Round::Proposal { token, .. }, Some(lease)) if lease.token == *token)
     }
 
-    /// A voter has replied to this request. If a majority has replied, and later than the reply timeout, the replies came
-    /// too late: the timeout grows. Missing replies do not make it grow, since a longer wait would not help.
+    /// A voter has replied to this request. If a majority has replied, and later than the reply timeout, the replies
+    /// came too late: the timeout grows. Missing replies do not make it grow, since a longer wait would not help.
     fn grow_reply_timeout(&mut self, now: Time, voter: usize, request: Request) {
         let majority = self.majority();
         let Some(rtt_probe) = self.rtt_probe.as_mut().filter(|rtt_probe| rtt_probe.request == request) else {

@@ -12,8 +12,8 @@
 //! [`Voter`] and [`Candidate`] are the protocol, which safety depends on. Around them this module is the contention
 //! policy: it decides *when* a node campaigns.
 //! - A node that has handed over *yields* to others for a while ([`Engine::yield_window`]).
-//! - After the death of a leader a woken candidate *defers* its campaign until the grants of all voters have expired and
-//!   a rival with priority has had time to campaign ([`Engine::should_defer_campaign`]).
+//! - After the death of a leader a woken candidate *defers* its campaign until the grants of all voters have expired
+//!   and a rival with priority has had time to campaign ([`Engine::should_defer_campaign`]).
 //! - A candidate that hears of a rival's campaign lets the rival finish ([`Engine::defer_to_rival`]).
 //! - A defeated candidate *retries* a few times by itself ([`ElectionState::retry`]).
 //!
@@ -51,8 +51,8 @@ const MAX_DUE_PER_INPUT: usize = 512;
 const YIELD_ROUND_TRIPS: u64 = 4;
 /// The shortest time for which a node yields: a woken node needs some time to handle the wake-up.
 const MIN_YIELD: Span = Span::from_nanos(200_000);
-/// After the death of a leader a candidate without priority defers for at least this long: timers of the operating system
-/// fire a millisecond late, and on a busy machine two.
+/// After the death of a leader a candidate without priority defers for at least this long: timers of the operating
+/// system fire a millisecond late, and on a busy machine two.
 const TIMER_GRAIN: Span = Span::from_nanos(3_000_000);
 /// The greatest number of elections that a node takes part in.
 const MAX_ELECTIONS: usize = 10_000_000;
@@ -79,9 +79,11 @@ impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             JoinError::Invalid(invalid) => invalid.fmt(f),
-            JoinError::AlreadyJoined => f.write_str("this node has already joined that election: leave it first, or use the existing participation"),
+            JoinError::AlreadyJoined => {
+                f.write_str("this node has already joined that election: leave it first")
+            }
             JoinError::TooMany => {
-                write!(f, "this node takes part in {MAX_ELECTIONS} elections, the limit: leave one, or use another node")
+                write!(f, "this node has joined {MAX_ELECTIONS} elections, the limit: leave one first")
             }
         }
     }
@@ -97,8 +99,8 @@ impl From<InvalidConfig> for JoinError {
 
 /// A node in very many elections: a [`Voter`] if the node votes, and a [`Candidate`] for each joined election.
 ///
-/// Inputs are those of a [`Process`]; the application sends [`Command`]s. Messages of the candidates to the voter of the
-/// same node are not sent: the loopback delivers them within the same input. Announcements name an election by its
+/// Inputs are those of a [`Process`]; the application sends [`Command`]s. Messages of the candidates to the voter of
+/// the same node are not sent: the loopback delivers them within the same input. Announcements name an election by its
 /// [`ElectionIndex`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Engine {
@@ -154,7 +156,8 @@ impl Engine {
         self.voter.as_ref()
     }
 
-    /// Whether the node's voter replies at this moment. It does not if it has lost its disk, or is silent after a restart.
+    /// Whether the node's voter replies at this moment. It does not if it has lost its disk, or is silent after a
+    /// restart.
     pub fn votes(&self, now: Time) -> bool {
         self.voter.as_ref().is_some_and(|voter| voter.votes() && now >= voter.silent_until())
     }
@@ -427,8 +430,8 @@ impl Engine {
         self.drain_loopback(cx);
     }
 
-    /// Hands one input to a candidate. After a defeat it may schedule a retry, and after a leadership that was to be the
-    /// only one it withdraws the candidate.
+    /// Hands one input to a candidate. After a defeat it may schedule a retry, and after a leadership that was to be
+    /// the only one it withdraws the candidate.
     fn apply(
         &mut self,
         cx: &mut Context<'_, Self>,
@@ -459,8 +462,8 @@ impl Engine {
         self.schedule(index);
     }
 
-    /// Smooths the round trip as TCP does: an eighth of the new sample and seven eighths of the old value. A sample above
-    /// the longest round is ignored: it means that a process was paused.
+    /// Smooths the round trip as TCP does: an eighth of the new sample and seven eighths of the old value. A sample
+    /// above the longest round is ignored: it means that a process was paused.
     fn measure_round_trip(&mut self, now: Time, from: NodeId, index: ElectionIndex) {
         let Some(state) = self.election(index).filter(|_| from != self.me) else { return };
         let took = now.since(state.candidate.asked_at());

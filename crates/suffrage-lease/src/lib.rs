@@ -8,9 +8,9 @@
 //! bound, and they advance while a machine is suspended (CLOCK_BOOTTIME). Safety depends on disks and clock rates only.
 //!
 //! There are two roles, and a node may have both: *voters* grant leases, *candidates* ask for them. Elections are named
-//! and independent. One [`Voter`] serves very many elections, a [`Candidate`] takes part in one. An [`Engine`] is a node
-//! with all its roles: the wire, the simulator and the model checker run that type. [`QuorumLease`] makes the engines of
-//! a simulated world.
+//! and independent. One [`Voter`] serves very many elections, a [`Candidate`] takes part in one. An [`Engine`] is a
+//! node with all its roles: the wire, the simulator and the model checker run that type. [`QuorumLease`] makes the
+//! engines of a simulated world.
 //!
 //! ```text
 //!   9 ──Prepare {token 7}──▶ 1, 2, 3      asks for a promise of token 7
@@ -25,9 +25,9 @@
 //!   8 ◀──Vacant──── 1, 2, 3               wakes the best candidate in the queue, and after a gap the next
 //! ```
 //!
-//! Cost with V voters (V - 1 in place of V if the candidate votes itself): an election takes `4V` messages and 4 delays,
-//! a renewal `2V` messages, and a hand-over by release `6V` messages and 6 delays, however many candidates wait. Waiting
-//! candidates enquire now and then who leads: `2V` messages each time, counted separately.
+//! Cost with V voters (V - 1 in place of V if the candidate votes itself): an election takes `4V` messages and 4
+//! delays, a renewal `2V` messages, and a hand-over by release `6V` messages and 6 delays, however many candidates
+//! wait. Waiting candidates enquire now and then who leads: `2V` messages each time, counted separately.
 //!
 //! Promises, as long as the drift bound holds and disks are kept:
 //! - No two processes believe to lead the same election at the same moment of true time.
@@ -38,13 +38,13 @@
 //! Not promised: that the best candidate leads, unless `failback` is set. A clock that jumps forward at a voter, or
 //! backward at a leader, breaks the promises like drift beyond the bound.
 //!
-//! *Why there are never two leaders.* Suppose that A and B lead at the same moment. A majority accepted each of them, so
-//! some voter accepted both, one after the other, in [`Voter::on_ask`]. Suppose that it accepted A first. The voter does
-//! not accept B while A's grant is live. A's grant ends early only by a release, which A sends after it has stepped down.
-//! A restart of the voter does not end the grant, because the voter is silent until all its grants have expired. So A's
-//! grant had expired by the voter's clock when the voter accepted B. Then A's lease had expired by A's clock, by
-//! [`Drift::validity`], because A noted its clock before it sent the request. B leads only after it was accepted, so B
-//! does not lead at the same moment as A.
+//! *Why there are never two leaders.* Suppose that A and B lead at the same moment. A majority accepted each of them,
+//! so some voter accepted both, one after the other, in [`Voter::on_ask`]. Suppose that it accepted A first. The voter
+//! does not accept B while A's grant is live. A's grant ends early only by a release, which A sends after it has
+//! stepped down. A restart of the voter does not end the grant, because the voter is silent until all its grants have
+//! expired. So A's grant had expired by the voter's clock when the voter accepted B. Then A's lease had expired by A's
+//! clock, by [`Drift::validity`], because A noted its clock before it sent the request. B leads only after it was
+//! accepted, so B does not lead at the same moment as A.
 //!
 //! *Why tokens increase.* Suppose that B leads after A with a smaller token. Some voter promised A's token and accepted
 //! B's. The voter accepts no smaller token after a promise, so it accepted B's token before it promised A's. At that
@@ -53,9 +53,10 @@
 //!
 //! Interpretations:
 //! - A reply quotes its request, and a candidate counts a lease from the moment of that request. An `Accepted` for an
-//!   earlier renewal does not count from the moment of a later one, and does not count towards the later one's majority.
-//! - A delayed `Propose` may be granted again after a release or its expiry, if no greater token was promised meanwhile.
-//!   No process relies on such a grant. It delays other candidates by one ttl at most.
+//!   earlier renewal does not count from the moment of a later one, and does not count towards the later one's
+//!   majority.
+//! - A delayed `Propose` may be granted again after a release or its expiry, if no greater token was promised
+//!   meanwhile. No process relies on such a grant. It delays other candidates by one ttl at most.
 //! - A voter may reject a renewal because it restarted, or because it promised another token while the leader had no
 //!   grant there. The leader then prepares a greater token while its lease is valid, and continues to lead with it.
 //! - A process that only wants to know who leads can enquire ([`Ask::Enquire`]) or subscribe ([`Observer`]).

@@ -128,7 +128,8 @@ pub enum Reply {
         /// The flag of the proposal.
         renewal: bool,
     },
-    /// Reply to `Prepare` or `Propose`: another candidate holds the lease. Only the queue has changed: the sender is in it.
+    /// Reply to `Prepare` or `Propose`: another candidate holds the lease. Only the queue has changed: the sender is in
+    /// it.
     Held {
         /// The request that this replies to.
         request: Request,

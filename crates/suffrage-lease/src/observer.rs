@@ -9,8 +9,8 @@
 //!
 //! The observed leader is what a majority of voters said last, so it may be out of date by one message delay. Work that
 //! must not be done by an old leader needs fencing tokens. Cost for each observer: `2V` messages every `poll`, and `V`
-//! messages for each grant and each end of a grant. Waiting candidates are not notified in this way, so that the cost of
-//! a hand-over does not grow with their number.
+//! messages for each grant and each end of a grant. Waiting candidates are not notified in this way, so that the cost
+//! of a hand-over does not grow with their number.
 
 use super::message::{Ask, Grant, Reply, Request};
 use super::timings::Timings;
@@ -51,8 +51,8 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// An observer of the election of these voters. The ids of its requests begin with `first`, which must not have been
-    /// used before.
+    /// An observer of the election of these voters. The ids of its requests begin with `first`, which must not have
+    /// been used before.
     pub fn new(
         voters: Vec<NodeId>,
         timings: Timings,

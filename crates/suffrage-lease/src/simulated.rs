@@ -1,8 +1,8 @@
 //! The quorum lease as an algorithm of the catalog: a wrapper that makes an [`Engine`] for each member of a world.
 //!
 //! The first members vote. All members stand in each of `names` elections, which are called `1`, `2` and so on. If the
-//! number of `candidates` is set, voters do not stand, and only enquire who leads. The wrapper joins those elections when
-//! a member starts, and hands all other inputs to the engine.
+//! number of `candidates` is set, voters do not stand, and only enquire who leads. The wrapper joins those elections
+//! when a member starts, and hands all other inputs to the engine.
 //!
 //! If the number of `clients` is set, the last members are clients of the others, which are nodes: see [`clients`].
 //! Nodes then stand only for clients.
@@ -188,8 +188,8 @@ const fn voters(members: u64) -> u64 {
     if members < VOTERS as u64 { members } else { VOTERS as u64 }
 }
 
-/// Release, Vacant and the four messages of an election, to or from each voter. A leader that votes saves one Release, and
-/// a successor that votes saves one of each other kind. One member without a vote cannot be both leader and successor.
+/// Release, Vacant and four messages of an election, to or from each voter. A leader that votes saves one Release, and a
+/// successor that votes one message of each other kind. A single member without a vote cannot be both.
 const HANDOVER: Cost = Cost {
     best: Formula { text: "6(V - 1)", of: |n| 6 * (voters(n) - 1) },
     worst: Formula {
@@ -364,7 +364,7 @@ impl Algorithm for QuorumLease {
                 let bug = Bug::ALL.iter().find(|(name, _)| *name == text).map(|(_, bug)| *bug);
                 match (bug, text) {
                     (None, "none") | (Some(_), _) => options.bug = bug,
-                    (None, _) => return Err(format!("`{text}` is no mistake that can be made on purpose")),
+                    (None, _) => return Err(format!("`{text}` is not the name of a bug, nor `none`")),
                 }
                 Ok(())
             },
@@ -494,19 +494,18 @@ impl Algorithm for QuorumLease {
         // the client's lease is over, which counts from before the previous renewal's round trip.
         let least = timings.renew + Span::UNIT * 6;
         if options.clients > 0 && timings.drift.validity(timings.ttl) <= least {
-            let reason =
-                format!("a client leads for less than that: more than {least} is needed, after drift");
+            let reason = format!("is too short for clients: after drift it must be above {least} time units");
             return Err(BadParameter { name: "ttl", reason });
         }
         match timings.violations(&deployment).first() {
             None => Ok(()),
             Some(Violation::RenewTooOften { .. }) => {
-                let reason = format!("a renewal takes {ROUND} to be answered");
+                let reason = format!("must be at least {ROUND}: a leader waits that long for replies");
                 Err(BadParameter { name: "renew", reason })
             }
             Some(_) => {
                 let renew = options.renew.map_or("third of it".to_string(), |renew| renew.to_string());
-                let reason = format!("a leader that renews every {renew} cannot keep that");
+                let reason = format!("is too short for a renewal every {renew}: raise it or renew earlier");
                 Err(BadParameter { name: "ttl", reason })
             }
         }

@@ -21,7 +21,8 @@ pub struct Timings {
     pub gap: Span,
     /// The interval at which a waiting candidate asks who leads.
     pub poll: Span,
-    /// How long a voter keeps a silent candidate in its queue and a silent watcher, and an observer a voter's last reply.
+    /// How long a voter keeps a silent candidate in its queue and a silent watcher, and an observer a voter's last
+    /// reply.
     pub stale_after: Span,
     /// The fail-back delay: how long a candidate must have stood before it asks a leader of lower rank to hand over;
     /// none if it never asks.
@@ -57,10 +58,10 @@ impl Drift {
 
     /// How long the holder of a lease may rely on it, by its own clock, from just before it sent the request.
     ///
-    /// The request is sent at the true moment `s`. A voter grants at `s` or later, for `ttl` by its own clock, which may
-    /// be fast: the grant lasts until `s + ttl / (1 + drift)` at least. The holder's clock may be slow: a span `v` by
-    /// that clock may take `v / (1 - drift)` of true time. So `v <= ttl (1 - drift) / (1 + drift)`, which is 98% of the
-    /// ttl for a drift of 1%. Clocks are read in whole nanoseconds, so each of the two clocks costs one nanosecond.
+    /// The request is sent at the true moment `s`. A voter grants at `s` or later, for `ttl` by its own clock, which
+    /// may be fast: the grant lasts until `s + ttl / (1 + drift)` at least. The holder's clock may be slow: a span `v`
+    /// by that clock may take `v / (1 - drift)` of true time. So `v <= ttl (1 - drift) / (1 + drift)`, which is 98% of
+    /// the ttl for a drift of 1%. Clocks are read in whole nanoseconds, so each of the two clocks costs one nanosecond.
     pub fn validity(self, ttl: Span) -> Span {
         let (slow, fast) = (u128::from(Self::ONE - self.0), u128::from(Self::ONE + self.0));
         let nanos = u128::from(ttl.as_nanos().saturating_sub(1)) * slow / fast;

@@ -1,10 +1,11 @@
 //! A voter: grants leases of many elections, and stores little of each.
 //!
 //! A voter must never promise a token twice, or a smaller token after a greater one. It must never grant a lease while
-//! another candidate may rely on an earlier grant of this voter. Both rules must survive a crash. A disk write for every
-//! promise would be slow, so the voter saves only two values: a *ceiling* of tokens, in chunks, before it promises a
-//! token above the ceiling; and the longest lease, before it grants a longer one. After a restart the voter knows no
-//! election. It treats every token up to the ceiling as promised, and is silent until the longest lease has expired.
+//! another candidate may rely on an earlier grant of this voter. Both rules must survive a crash. A disk write for
+//! every promise would be slow, so the voter saves only two values: a *ceiling* of tokens, in chunks, before it
+//! promises a token above the ceiling; and the longest lease, before it grants a longer one. After a restart the voter
+//! knows no election. It treats every token up to the ceiling as promised, and is silent until the longest lease has
+//! expired.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,8 +54,8 @@ struct Election {
 pub const VOTER_MEMORY: usize =
     per_entry(size_of::<(Name, Election)>()) + per_entry(size_of::<(Time, Name)>());
 
-/// The memory of one entry in a B-tree whose nodes are as empty as they can be: for each inner node with five entries and
-/// twelve child pointers there are six leaves with five entries each, and every node has a header of two words.
+/// The memory of one entry in a B-tree whose nodes are as empty as they can be: for each inner node with five entries
+/// and twelve child pointers there are six leaves with five entries each, and every node has a header of two words.
 pub(crate) const fn per_entry(size: usize) -> usize {
     let leaf = 11 * size + 16;
     let inner = leaf + 12 * size_of::<usize>();
@@ -193,8 +194,8 @@ impl Voter {
         self.elections.get(&name).filter(|election| now < election.due)?.grant
     }
 
-    /// The reply to a candidate while another one holds the lease; none if no other one does. Only the queue changes, so
-    /// a waiting candidate never costs a leader its lease.
+    /// The reply to a candidate while another one holds the lease; none if no other one does. Only the queue changes,
+    /// so a waiting candidate never costs a leader its lease.
     fn held(
         &mut self,
         now: Time,
@@ -312,8 +313,8 @@ impl Voter {
         }
     }
 
-    /// Ends the grant and wakes the next candidate in the queue. If nobody holds the election after a gap, the following
-    /// one is woken. Candidates are woken one by one, so there is no thundering herd.
+    /// Ends the grant and wakes the next candidate in the queue. If nobody holds the election after a gap, the
+    /// following one is woken. Candidates are woken one by one, so there is no thundering herd.
     fn wake_next(&mut self, fx: &mut impl Effects, now: Time, name: Name, preferred: Option<NodeId>) {
         let (gap, stale_after) = (self.timings.gap, self.timings.stale_after);
         let election = self.elections.get_mut(&name).expect("an election that is due is known");
@@ -347,8 +348,8 @@ impl Voter {
         }
     }
 
-    /// Forgets an election without a grant and without waiting candidates. Its tokens must not decrease, so the greatest
-    /// token of all forgotten elections becomes the floor.
+    /// Forgets an election without a grant and without waiting candidates. Its tokens must not decrease, so the
+    /// greatest token of all forgotten elections becomes the floor.
     fn forget(&mut self, name: Name) {
         let election = self.elections.remove(&name).expect("an election that is due is known");
         self.timers.remove(&(election.due, name));
@@ -372,8 +373,8 @@ impl Voter {
         election.due = due;
     }
 
-    /// Queues a candidate. If nobody holds the election, other candidates have a gap to queue too before the best one is
-    /// woken.
+    /// Queues a candidate. If nobody holds the election, other candidates have a gap to queue too before the best one
+    /// is woken.
     fn enqueue(&mut self, now: Time, name: Name, who: NodeId, attribute: Attribute) {
         if self.live_grant(now, name).is_none_or(|grant| grant.holder != who) {
             self.election_or_insert(name, now + self.timings.gap);

@@ -1,4 +1,5 @@
-//! Commands of an application to a node, as data: torture and model checker draw them, scenarios and traces contain them.
+//! Commands of an application to a node, as data: torture and model checker draw them, scenarios and traces contain
+//! them.
 //!
 //! ```text
 //!   join                            join with the engine's default configuration
@@ -7,8 +8,8 @@
 //!   transfer 3, health off, rank 7, pin, unpin
 //! ```
 //!
-//! A command that ends with ` in NAME` is for one election. Without it the command is for every election that the node has
-//! joined.
+//! A command that ends with ` in NAME` is for one election. Without it the command is for every election that the node
+//! has joined.
 
 use std::fmt;
 use std::ops::Deref;
@@ -80,8 +81,8 @@ pub enum Action {
     Health(bool),
     /// Set the rank of the node.
     Rank(Attribute),
-    /// Pin the lease that the node holds, or unpin it: claims of better candidates are refused until the lease is released
-    /// or unpinned. A node without a lease ignores the command.
+    /// Pin the lease that the node holds, or unpin it: claims of better candidates are refused until the lease is
+    /// released or unpinned. A node without a lease ignores the command.
     Pin(bool),
 }
 

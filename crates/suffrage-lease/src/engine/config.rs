@@ -99,14 +99,14 @@ pub struct CandidateConfig {
     pub ttl: Span,
     /// The rank of the node; greater is better. Voters wake candidates of higher rank first.
     pub attribute: Attribute,
-    /// The fail-back delay: how long the node must have stood before it asks a leader of lower rank to hand over; none if
-    /// it never asks.
+    /// The fail-back delay: how long the node must have stood before it asks a leader of lower rank to hand over; none
+    /// if it never asks.
     pub failback: Option<Span>,
     /// Whether the node stands at once: it queues at the voters, and campaigns when they wake it. If not, it observes
     /// until a command makes it stand.
     pub standing: bool,
-    /// Whether an external client, not this process, holds the lease. A client can survive the process. So the node does
-    /// not campaign before the lease of an earlier process with the same id is over.
+    /// Whether an external client, not this process, holds the lease. A client can survive the process. So the node
+    /// does not campaign before the lease of an earlier process with the same id is over.
     pub wait_out_previous_holder: bool,
 }
 
@@ -152,8 +152,8 @@ impl CandidateConfig {
         Span::from_nanos(self.ttl.as_nanos() / RENEWALS)
     }
 
-    /// The longest stop margin: the time that a leader's work needs to stop. With this margin one renewal can be lost and
-    /// repeated before the work has to stop.
+    /// The longest stop margin: the time that a leader's work needs to stop. With this margin one renewal can be lost
+    /// and repeated before the work has to stop.
     pub fn longest_margin(&self, config: &EngineConfig) -> Span {
         let timings = self.timings(config);
         config.drift.validity(self.ttl) - self.renew() - timings.round * 2
@@ -161,8 +161,8 @@ impl CandidateConfig {
 
     /// The timings of a candidate.
     ///
-    /// A renewal without replies is repeated after a round, and several rounds must fit between the first renewal and the
-    /// end of the lease. So the first rounds of short leases are shorter than the configured delay suggests.
+    /// A renewal without replies is repeated after a round, and several rounds must fit between the first renewal and
+    /// the end of the lease. So the first rounds of short leases are shorter than the configured delay suggests.
     pub(crate) fn timings(&self, config: &EngineConfig) -> Timings {
         let tenth = Span::from_nanos(self.ttl.as_nanos() / 10);
         let timings = self.exact(config).unwrap_or(Timings {
@@ -244,11 +244,11 @@ impl fmt::Display for InvalidConfig {
             }
             InvalidConfig::TtlTooLong { ttl, longest } => write!(
                 f,
-                "voters grant no lease of {ttl} ms: raise the longest lease, {longest} ms, on all nodes, or lower the ttl"
+                "voters grant no lease of {ttl} ms: ask for at most {longest} ms, or raise the longest lease on all nodes"
             ),
             InvalidConfig::MarginTooLong { margin, longest } => write!(
                 f,
-                "a stop margin of {margin} ms leaves no time to renew the lease: lower it to {longest} ms, or raise the ttl"
+                "a stop margin of {margin} ms leaves no time to renew the lease: use at most {longest} ms, or a longer ttl"
             ),
             InvalidConfig::NameLength(bytes) => {
                 write!(f, "a name of {bytes} bytes is invalid: the name of an election has 1 to 255 bytes")

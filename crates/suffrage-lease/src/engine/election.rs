@@ -180,8 +180,8 @@ impl ElectionState {
     }
 
     /// Whether no candidate in the queue of the node's voter has priority over this one. All voters have the same
-    /// candidates in their queues, and compute the same order: by rank, and among equal ranks by a hash that differs from
-    /// election to election.
+    /// candidates in their queues, and compute the same order: by rank, and among equal ranks by a hash that differs
+    /// from election to election.
     pub(super) fn has_priority(&self, me: NodeId, voter: &Voter) -> bool {
         let mine = self.priority(me, self.candidate.attribute());
         voter.waiters(self.name).all(|(other, attribute)| self.priority(other, attribute) <= mine)
@@ -191,15 +191,15 @@ impl ElectionState {
         (attribute, xxh3_64_with_seed(self.text.as_bytes(), candidate.0), candidate)
     }
 
-    /// Records that a rival contends. A contending candidate is in no queue, and so may the rival be: without this record
-    /// both could find that they have priority.
+    /// Records that a rival contends. A contending candidate is in no queue, and so may the rival be: without this
+    /// record both could find that they have priority.
     pub(super) fn note_rival(&mut self, me: NodeId, rival: NodeId, attribute: Attribute) {
         let mine = self.priority(me, self.candidate.attribute());
         self.outranked |= self.is_contending() && self.priority(rival, attribute) > mine;
     }
 
-    /// Updates the number of retries after a reply. A wake-up allows all retries again. `Held` allows none if the node's
-    /// own voter does not vote; a voter that votes knows itself whether another node leads.
+    /// Updates the number of retries after a reply. A wake-up allows all retries again. `Held` allows none if the
+    /// node's own voter does not vote; a voter that votes knows itself whether another node leads.
     pub(super) fn update_retries(&mut self, reply: &Reply, votes: bool) {
         match reply {
             Reply::Vacant { .. } => self.retries = 0,
@@ -208,9 +208,9 @@ impl ElectionState {
         }
     }
 
-    /// Called when a campaign has ended. If the candidate does not lead, it retries: after this pause if it has priority,
-    /// and otherwise after the candidate's own back-off. Voters wake waiting candidates too, but with gaps that suit the
-    /// slowest network.
+    /// Called when a campaign has ended. If the candidate does not lead, it retries: after this pause if it has
+    /// priority, and otherwise after the candidate's own back-off. Voters wake waiting candidates too, but with gaps
+    /// that suit the slowest network.
     pub(super) fn retry(&mut self, now: Time, first: bool, pause: Span) {
         let first = first && !std::mem::take(&mut self.outranked);
         if self.candidate.lease().is_some() {

@@ -1,5 +1,5 @@
-//! A node with clients: the engine, and the broker of the clients that lead through it. The process that wire and
-//! simulator run.
+//! A node with clients: the engine, and the broker of the clients that lead through it. The wire and the simulator run
+//! this process.
 //!
 //! ```text
 //!   commands, messages, the timer ──▶ Engine ──leases that begin and end──▶ SessionBroker ──▶ replies
@@ -22,7 +22,7 @@ use crate::engine::{
 use crate::message::{Message, Name};
 use crate::voter::Saved;
 
-/// Who takes part in an election besides the clients of sessions.
+/// The participants of an election at this node, besides the clients of sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Participants {
     observers: u32,
@@ -63,18 +63,18 @@ pub struct SessionEngine {
     engine: Engine,
     broker: SessionBroker,
     participants: BTreeMap<Name, Participants>,
-    /// Elections whose lease has begun or ended, and the broker does not know yet.
+    /// Elections whose lease has begun or ended since the broker was last told.
     changed: Vec<ElectionIndex>,
     memberships: Vec<MembershipChange>,
     /// When the engine is due.
     engine_due: Option<Time>,
     /// The moment for which the timer is set.
     armed: Option<Time>,
-    /// The number of commands so far that revoke: they are requests that nobody waits for.
+    /// The number of revocations by commands so far. They are requests without a client that waits for the reply.
     revocations: u64,
 }
 
-/// The numbers of requests that nobody waits for. Drivers number theirs from 0.
+/// Requests from this number on have no client that waits for the reply. Drivers number theirs from 0.
 const UNANSWERED: u64 = 1 << 63;
 
 impl SessionEngine {
@@ -122,7 +122,7 @@ impl SessionEngine {
         self.reconcile(cx);
     }
 
-    /// The client of a request does not wait for the answer any more; it may have been answered meanwhile.
+    /// The client of a request does not wait for the reply any more. The reply may have been sent meanwhile.
     pub fn on_hang_up(&mut self, cx: &mut Context<'_, Self>, election: Name, request: RequestId) {
         let now = cx.now();
         let (broker, mut control) = self.control(cx);
@@ -171,7 +171,7 @@ impl SessionEngine {
 
     // The application.
 
-    /// Takes part in an election with a candidate of the application. Observers observe on, under the same index.
+    /// Joins an election with a candidate of the application. Existing observers stay, under the same index.
     pub fn join(
         &mut self,
         cx: &mut Context<'_, Self>,
@@ -189,7 +189,7 @@ impl SessionEngine {
         self.engine.index_of(name).ok_or(JoinError::TooMany)
     }
 
-    /// Observes an election. An observer does not disturb whoever else takes part.
+    /// Observes an election. An observer does not affect other participants.
     pub fn observe(
         &mut self,
         cx: &mut Context<'_, Self>,
@@ -205,8 +205,7 @@ impl SessionEngine {
         self.engine.index_of(name).ok_or(JoinError::TooMany)
     }
 
-    /// The application's candidate, or one of its observers, takes part no more. True if the node has left the
-    /// election.
+    /// Removes the application's candidate, or one of its observers. True if the node has left the election.
     pub fn leave(&mut self, cx: &mut Context<'_, Self>, name: Name, candidate: bool) -> bool {
         let Some(participants) = self.participants.get_mut(&name) else { return false };
         if candidate {
@@ -248,16 +247,16 @@ impl SessionEngine {
         self.changed.clear();
     }
 
-    /// Whether somebody has a candidate in this election. One that was joined by a command is the application's.
+    /// Whether the application or a client has a candidate in this election. A join by a command is the application's.
     fn has_candidate(&self, name: Name) -> bool {
         self.engine.index_of(name).is_some()
             && self.participants.get(&name).is_none_or(|participants| participants.candidate)
             || self.broker.has_joined(name)
     }
 
-    // How it works.
+    // Internals.
 
-    /// The broker, and what it drives the engine by.
+    /// The broker, and the handle through which it drives the engine.
     fn control<'e, 'v>(
         &'e mut self,
         cx: &'e mut Context<'v, Self>,
@@ -300,7 +299,7 @@ impl SessionEngine {
         }
     }
 
-    /// Somebody wants the node to hand over an election that clients take part in.
+    /// Asks the clients of an election to hand over, on behalf of a command.
     fn revoke(&mut self, cx: &mut Context<'_, Self>, election: &ElectionName, to: Option<NodeId>) {
         let request = RequestId(UNANSWERED | self.revocations);
         self.revocations = (self.revocations + 1) % UNANSWERED;
@@ -309,7 +308,7 @@ impl SessionEngine {
         self.on_request(cx, arrival, election, SessionRequest::Revoke { to });
     }
 
-    /// Carries out an action in an election. Where clients take part, the election is theirs.
+    /// Carries out an action in an election. If clients take part, the election belongs to them.
     fn command(&mut self, cx: &mut Context<'_, Self>, election: ElectionName, action: Action) {
         let name = election.hash();
         if self.broker.has_joined(name) {
@@ -380,13 +379,13 @@ impl Process for SessionEngine {
     }
 }
 
-/// The configuration of an observer, who never asks for a lease.
+/// The configuration of an observer, which never asks for a lease.
 fn observer(config: &EngineConfig) -> CandidateConfig {
     let ttl = config.candidate.ttl.min(config.longest_ttl);
     CandidateConfig { ttl, standing: false, wait_out_previous_holder: false, ..config.candidate }
 }
 
-/// What the broker drives the engine by.
+/// The handle through which the broker drives the engine.
 struct Control<'e, 'v> {
     engine: &'e mut Engine,
     participants: &'e BTreeMap<Name, Participants>,
@@ -481,14 +480,14 @@ impl LeaseControl for Control<'_, '_> {
         let Some(index) = self.engine.index_of(name) else { return };
         let Some(election) = self.engine.election(index).map(|state| state.name().clone()) else { return };
         match self.participants.contains_key(&name) {
-            // Observers observe on. An observer's configuration fits every engine.
+            // The observers stay. The configuration of an observer is valid in every engine.
             true => _ = self.observe(&election),
             false => self.leave_index(index),
         }
     }
 }
 
-/// Carries out what the engine does, and takes note of leases that begin and end, and of when the engine is due.
+/// The effects of the engine. Records which leases begin and end, and when the engine is due.
 struct EngineEffects<'e, 'v> {
     cx: &'e mut Context<'v, SessionEngine>,
     due: &'e mut Option<Time>,

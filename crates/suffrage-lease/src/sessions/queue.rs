@@ -1,6 +1,6 @@
 //! The clients of one election at one node: one holds the lease, the others wait in the order in which they came.
 //!
-//! The [module above](super) says what a client is promised, and why that holds.
+//! The [parent module](super) says what a client is promised, and why that holds.
 
 use std::collections::VecDeque;
 
@@ -12,9 +12,9 @@ use super::{
 };
 use crate::{Bug, Drift};
 
-/// The most clients that wait for one election at one node.
+/// The greatest number of clients that wait for one election at one node.
 pub const MAX_CLIENTS: usize = 1_000;
-/// The longest time after which a waiting client is answered.
+/// The longest time that a request waits for its reply.
 const LONGEST_WAIT: Span = Span::from_millis(60_000);
 
 /// The node's lease.
@@ -26,7 +26,7 @@ pub struct NodeLease {
     pub until: Time,
 }
 
-/// What the queue wants done about the node's own lease.
+/// What the caller must do about the node's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueAction {
     /// Nothing.
@@ -37,7 +37,7 @@ pub enum QueueAction {
     Release(Option<NodeId>),
 }
 
-/// A request that waits for its answer.
+/// A request that waits for its reply: a long poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Poll {
     request: RequestId,
@@ -53,7 +53,7 @@ struct Waiter {
     poll: Option<Poll>,
     /// Until when the place is kept between two requests.
     keep_until: Time,
-    /// The request whose reply told the client its session. Before that the client cannot come back.
+    /// The request whose reply told the client its session. Without that reply the client cannot come back.
     introduced_by: Option<RequestId>,
 }
 
@@ -68,9 +68,9 @@ struct Holder {
     until: Time,
     /// Until when the client may believe that it leads.
     promised: Time,
-    /// Somebody wants the lease to be handed over: to that node, if one is named.
+    /// Set if the lease is to be handed over: to that node, if one is named.
     revoked: Option<Option<NodeId>>,
-    /// The client has resigned.
+    /// Set if the client has resigned: in favour of that node, if one is named.
     resigned: Option<Option<NodeId>>,
 }
 
@@ -87,7 +87,7 @@ pub struct SessionQueue {
     stopping: bool,
 }
 
-/// How long a client waits for an answer at most: waiting must not cost it more than a quarter of a lease.
+/// The longest time that a client waits for a reply. Waiting must not cost the client more than a quarter of its lease.
 pub fn longest_wait(drift: Drift, ttl: Span) -> Span {
     match drift.fraction() {
         0.0 => LONGEST_WAIT,
@@ -167,7 +167,7 @@ impl SessionQueue {
         Ok(holder.promise(drift, received, held))
     }
 
-    /// A client has stopped to lead, or wants to lead no more.
+    /// A client has stopped leading, or does not want to lead any more.
     pub fn resign(
         &mut self,
         session: SessionId,
@@ -187,7 +187,7 @@ impl SessionQueue {
         Ok(SessionReply::Resigned)
     }
 
-    /// Somebody else wants the node to hand over: how long that takes at most; none if no client leads.
+    /// Asks the client that leads to hand over. Returns how long that takes at most; none if no client leads.
     pub fn revoke(&mut self, now: Time, to: Option<NodeId>) -> Option<Span> {
         let holder = self.holder.as_mut()?;
         holder.revoked = Some(to);
@@ -197,21 +197,21 @@ impl SessionQueue {
         Some(holder.promised.since(now))
     }
 
-    /// The node is to stop: no client comes to lead any more, and the one that leads is told to stop.
+    /// Stops the queue: no client starts to lead any more, and the client that leads is told to stop.
     pub fn stop(&mut self, now: Time, replies: &mut Vec<(RequestId, SessionOutcome)>) {
         self.stopping = true;
         self.revoke(now, None);
         self.fail_all(SessionError::Stopping, replies);
     }
 
-    /// Refuses all who wait.
+    /// Refuses all waiting clients.
     pub fn fail_all(&mut self, error: SessionError, replies: &mut Vec<(RequestId, SessionOutcome)>) {
         let polls = self.waiters.drain(..).filter_map(|waiter| waiter.poll);
         replies.extend(polls.map(|poll| (poll.request, Err(error))));
     }
 
-    /// Something has changed, or become due: says what is to be done about the lease, and answers whoever is to be
-    /// answered.
+    /// Called after every change and when due. Returns what to do about the lease, and answers requests that have
+    /// waited long enough.
     pub fn reconcile(
         &mut self,
         now: Time,
@@ -221,7 +221,7 @@ impl SessionQueue {
         self.waiters.retain(|waiter| waiter.poll.is_some() || now < waiter.keep_until);
         let offered = held.is_some() && self.holder.is_none();
         for (queue_position, waiter) in self.waiters.iter_mut().enumerate() {
-            // The first gets the lease that the node holds, however short it waits.
+            // The first client gets the lease that the node holds, however short its wait is.
             if queue_position == 0 && offered {
                 continue;
             }
@@ -248,13 +248,13 @@ impl SessionQueue {
         }
         match self.waiters.front() {
             Some(waiter) if waiter.poll.is_some() => QueueAction::Offer(waiter.lease),
-            // The client is expected back; nobody has been told of this token.
+            // The client is expected to ask again. No client has been told this token.
             Some(_) => QueueAction::None,
             None => QueueAction::Release(None),
         }
     }
 
-    /// The first client leads by this lease, which nothing but time can end before the client is told to stop.
+    /// Gives this pinned lease to the first client. Only its expiry ends it before the client is told to stop.
     pub fn grant(&mut self, now: Time, held: NodeLease, replies: &mut Vec<(RequestId, SessionOutcome)>) {
         let Some(Poll { request, received, .. }) = self.waiters.front().and_then(|waiter| waiter.poll) else {
             return;

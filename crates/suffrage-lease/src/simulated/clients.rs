@@ -1,8 +1,8 @@
 //! Members of a world that are clients of nodes.
 //!
-//! A client campaigns through any node, and switches to another when the node stops or is silent. The *clients* announce
-//! that they lead and until when, so that all invariants of leaders are checked of clients. A client that leads tells all
-//! members, so that all members know the leader in the end.
+//! A client campaigns through any node, and switches to another when the node stops or is silent. The *clients*
+//! announce that they lead and until when, so that all invariants of leaders are checked of clients. A client that
+//! leads tells all members, so that all members know the leader in the end.
 
 use suffrage_core::{Announcement, Context, NodeId, Span, Term, Time};
 

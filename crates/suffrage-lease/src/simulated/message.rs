@@ -6,8 +6,8 @@ use suffrage_core::{Attribute, Kind, Message as _};
 use crate::message::{Ask, Body, Message, Name, Reply};
 use crate::sessions::{SessionOutcome, SessionRequest};
 
-/// A message between a client and a node, or of a client to all members. In production, requests and replies are HTTP, a
-/// hang-up is a closed connection, and how a client makes its leadership known is its own business.
+/// A message between a client and a node, or of a client to all members. In production, requests and replies are HTTP,
+/// a hang-up is a closed connection, and how a client makes its leadership known is its own business.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SessionMessage {
     /// A request of a client to a node.
@@ -36,8 +36,8 @@ pub enum SessionMessage {
     },
 }
 
-/// The content of a message about one election: a [`Body`], or a [`SessionMessage`]. A [`Body`] has the same bytes and the
-/// same hash here as on the wire.
+/// The content of a message about one election: a [`Body`], or a [`SessionMessage`]. A [`Body`] has the same bytes and
+/// the same hash here as on the wire.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MemberBody {
     /// A message to a voter.

@@ -1,4 +1,4 @@
-//! A broker whose node holds what the test says.
+//! A broker whose node leads when the test says so.
 
 use super::*;
 use crate::sessions::{LeaseRequest, SessionId};
@@ -6,7 +6,7 @@ use crate::sessions::{LeaseRequest, SessionId};
 const TTL: Span = Span::from_millis(3_000);
 const LEASE: LeaseRequest = LeaseRequest { ttl: TTL, rank: 5 };
 
-/// A node without voters: the test decides when it leads. Tells what it was asked to do.
+/// A node without voters: the test decides when it leads. Records the calls of the broker.
 #[derive(Default)]
 struct Fake {
     now: Time,
@@ -160,7 +160,7 @@ fn an_election_without_clients_is_left_after_a_while_and_forgotten() {
     test.due(60_200);
     assert_eq!(test.calls().rsplit(", ").next(), Some("leave"));
     assert!(test.broker.is_empty() && test.broker.next_due().is_none());
-    // What comes to nothing leaves no trace.
+    // A refused request creates no entry.
     test.request(60_300, SessionRequest::Renew { session: SessionId(1) });
     test.request(60_300, SessionRequest::Revoke { to: None });
     assert!(test.broker.is_empty());

@@ -1,4 +1,4 @@
-//! Clients in a queue, at any times.
+//! Clients in a queue, with requests at various moments.
 
 use super::*;
 
@@ -60,8 +60,8 @@ fn reconcile(queue: &mut SessionQueue, now: u64, held: Option<NodeLease>) -> (Qu
     (queue.reconcile(at(now), held, &mut replies), replies)
 }
 
-/// The queue has settled without anything to do or to say.
-fn rests(queue: &mut SessionQueue, now: u64, held: Option<NodeLease>) {
+/// Asserts that there is nothing to do and no reply.
+fn assert_idle(queue: &mut SessionQueue, now: u64, held: Option<NodeLease>) {
     assert_eq!(reconcile(queue, now, held), (QueueAction::None, vec![]));
 }
 
@@ -76,7 +76,7 @@ fn grant(queue: &mut SessionQueue, now: u64, held: Option<NodeLease>) -> Replies
 fn led() -> SessionQueue {
     let mut queue = queue();
     enter(&mut queue, 500, 1, A, 10_000);
-    rests(&mut queue, 500, None);
+    assert_idle(&mut queue, 500, None);
     // The end is at 4,000, as seen from 500.
     let replies = grant(&mut queue, 1_000, held(7, 4_000));
     assert_eq!(replies, [(RequestId(1), leading(A, 7, valid(3_500)))]);
@@ -140,12 +140,12 @@ fn a_lease_is_renewed_from_the_moment_the_request_came() {
 fn a_session_that_is_not_renewed_ends_and_the_next_client_needs_another_lease() {
     let mut queue = led();
     enter(&mut queue, 1_500, 2, B, 60_000);
-    rests(&mut queue, 3_999, held(7, 6_000));
+    assert_idle(&mut queue, 3_999, held(7, 6_000));
     assert_eq!((queue.next_due(), queue.wanted()), (at(4_000), None));
     assert_eq!(queue.renew(at(4_000), at(3_999), A, held(7, 6_000)), Err(SessionError::Expired));
     assert_eq!(reconcile(&mut queue, 4_000, held(7, 6_000)).0, QueueAction::Release(None));
     assert_eq!(queue.wanted(), Some(LEASE), "the node campaigns again, for B");
-    rests(&mut queue, 4_001, None);
+    assert_idle(&mut queue, 4_001, None);
     assert_eq!(grant(&mut queue, 4_100, held(8, 7_000)), [(RequestId(2), leading(B, 8, valid(5_500)))]);
 }
 
@@ -174,7 +174,7 @@ fn a_promise_is_kept_when_an_operator_revokes() {
     let mut queue = led();
     assert_eq!(queue.revoke(at(1_500), Some(NodeId(3))), Some(Span::from_millis(2_500)));
     assert_eq!(queue.renew(at(2_000), at(2_000), A, held(7, 5_000)), Err(SessionError::Revoked));
-    rests(&mut queue, 3_999, held(7, 6_000));
+    assert_idle(&mut queue, 3_999, held(7, 6_000));
     let mut patient = led();
     patient.revoke(at(1_500), Some(NodeId(3)));
     let over = QueueAction::Release(Some(NodeId(3)));
@@ -192,19 +192,19 @@ fn a_place_in_the_queue_is_kept_for_a_while() {
     enter(&mut queue, 0, 2, B, 60_000);
     assert_eq!(reconcile(&mut queue, 1_000, None), (QueueAction::None, vec![(RequestId(1), waiting(A, 0))]));
     // The node leads while A is away: A is expected back.
-    rests(&mut queue, 2_000, held(5, 4_900));
+    assert_idle(&mut queue, 2_000, held(5, 4_900));
     assert_eq!(ask_again(&mut queue, 2_500, 3, A, 3_000), []);
     assert_eq!(grant(&mut queue, 2_500, held(5, 4_900))[0].0, RequestId(3));
-    // A had hung up in the meantime, and never comes back.
+    // A hung up in the meantime, and never comes back.
     queue.on_reply_undelivered(at(2_500), RequestId(3));
-    rests(&mut queue, 5_499, held(5, 7_000));
+    assert_idle(&mut queue, 5_499, held(5, 7_000));
     assert_eq!(grant(&mut queue, 5_500, held(5, 7_000))[0].0, RequestId(2), "A was never told the token");
     let again = ask_again(&mut queue, 5_600, 4, A, 3_000);
     assert_eq!(again, [(RequestId(4), Err(SessionError::Expired))]);
 }
 
 #[test]
-fn no_client_comes_to_lead_while_the_node_stops() {
+fn no_client_starts_to_lead_while_the_node_stops() {
     let mut queue = led();
     enter(&mut queue, 1_100, 2, B, 60_000);
     let mut replies = Vec::new();
@@ -218,7 +218,7 @@ fn no_client_comes_to_lead_while_the_node_stops() {
 }
 
 #[test]
-fn a_queue_has_an_end() {
+fn a_queue_has_a_limit() {
     let mut queue = queue();
     for session in 0..MAX_CLIENTS as u64 {
         enter(&mut queue, 0, session, SessionId(session.into()), 1_000);
@@ -227,19 +227,19 @@ fn a_queue_has_an_end() {
     assert_eq!(more, [(RequestId(9_999), Err(SessionError::QueueFull))]);
 }
 
-/// A lease that is over by the clock may still be renewed by an answer under way: it must not come back with the same
-/// token.
+/// A reply in flight may still renew a lease that is over by the clock. The lease must not be offered again with the
+/// same token.
 #[test]
 fn a_lease_that_has_run_out_is_released_and_not_offered_again() {
     let mut queue = led();
     enter(&mut queue, 1_100, 2, B, 60_000);
     assert_eq!(reconcile(&mut queue, 4_100, None).0, QueueAction::Release(None));
-    rests(&mut queue, 4_100, None);
+    assert_idle(&mut queue, 4_100, None);
     assert!(!queue.is_held() && queue.wanted().is_some(), "the node campaigns for B");
 }
 
 #[test]
-fn a_client_that_was_never_answered_cannot_come_back_and_has_no_place() {
+fn a_client_without_any_reply_cannot_come_back_and_loses_its_place() {
     // Its first reply does not reach it, be it that it leads or that it waits; or it hangs up before.
     for how in ["leads", "waits", "hangs up"] {
         let mut queue = queue();
@@ -267,7 +267,7 @@ fn a_client_that_was_never_answered_cannot_come_back_and_has_no_place() {
 fn a_hang_up_after_the_reply_changes_nothing() {
     let mut queue = led();
     queue.on_hang_up(at(1_001), RequestId(1));
-    rests(&mut queue, 1_001, held(7, 4_000));
+    assert_idle(&mut queue, 1_001, held(7, 4_000));
     assert!(queue.is_held_by(A));
     // Nor does a reply that was not delivered, if a later one was.
     queue.renew(at(1_100), at(1_100), A, held(7, 4_000)).unwrap();
@@ -281,7 +281,7 @@ fn a_client_that_does_not_wait_leads_if_the_node_does() {
     let mut queue = queue();
     enter(&mut queue, 0, 1, A, 0);
     assert_eq!(reconcile(&mut queue, 0, None), (QueueAction::None, vec![(RequestId(1), waiting(A, 0))]));
-    rests(&mut queue, 100, held(5, 3_000));
+    assert_idle(&mut queue, 100, held(5, 3_000));
     assert_eq!(ask_again(&mut queue, 200, 2, A, 0), []);
     assert_eq!(grant(&mut queue, 200, held(5, 3_000))[0].0, RequestId(2));
 }
