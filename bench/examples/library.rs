@@ -180,7 +180,7 @@ async fn held(count: usize) -> Result<(), Error> {
     println!(
         "voters answer in {:?}; of the memory, {} bytes each at most are a voter's, and {} the candidate's",
         after.round_trip,
-        suffrage_lease::MEMORY,
+        suffrage_lease::VOTER_MEMORY,
         suffrage_node::lease::ELECTION_MEMORY,
     );
     Ok(())

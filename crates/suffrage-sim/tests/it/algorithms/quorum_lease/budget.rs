@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use suffrage_core::{Attribute, Command, Message as _, Roster, Span, Time};
 use suffrage_lease::{
-    Ask, Body, Budget, Load, Message, Name, Options, QuorumLease, RENEWAL_BYTES, Reply, Request, Setting,
+    Ask, Body, Budget, Deployment, Load, Message, Name, Options, QuorumLease, RENEWAL_BYTES, Reply, Request,
     Timings, Token,
 };
 use suffrage_sim::measure::{Ending, Failover, FailoverTrial};
@@ -40,7 +40,7 @@ fn timings((ttl, rtt, drift): Case) -> Timings {
 }
 
 fn budget(case: Case, voters: usize) -> Budget {
-    timings(case).budget(&Setting::new(span(case.1), voters)).unwrap()
+    timings(case).budget(&Deployment::new(span(case.1), voters)).unwrap()
 }
 
 /// Messages take any time up to half of a round trip, clocks drift up to the bound.
@@ -144,7 +144,7 @@ fn two_that_wait_may_defeat_each_other_and_that_has_a_bound() {
     let mut longer = 0;
     for seed in 0..10_000 {
         let took = trial(case, (3, 3), seed).run(Ending::Crash).took.unwrap();
-        assert!(took <= budget.crash + budget.duel, "seed {seed}: {took}");
+        assert!(took <= budget.crash + budget.split_vote, "seed {seed}: {took}");
         longer += usize::from(took > budget.crash);
     }
     println!("{longer} of 10000 take longer than for one alone");
@@ -251,16 +251,16 @@ fn as_many_lost_renewals_as_computed_are_survived_and_one_more_is_not() {
     {
         let (ttl, rtt) = (span(ttl), span(rtt));
         let timings = Timings::for_round_trip(ttl, ttl.scale(1.0 / 3.0), "0%".parse().unwrap(), rtt);
-        let setting = Setting { grace: span(notice), ..Setting::new(rtt, 3) };
-        let budget = timings.budget(&setting).unwrap();
+        let deployment = Deployment { grace: span(notice), ..Deployment::new(rtt, 3) };
+        let budget = timings.budget(&deployment).unwrap();
         let at_work = budget.lost_renewals_at_work;
         assert!(0 < at_work && at_work < budget.lost_renewals);
         assert!(least_left(timings, rtt, budget.lost_renewals).is_some(), "{budget:?}");
         assert_eq!(least_left(timings, rtt, budget.lost_renewals + 1), None, "{budget:?}");
         let step = timings.round.scale(0.01);
         let left = |lost| least_left(timings, rtt, lost).unwrap() + step;
-        assert!(left(at_work) >= setting.grace, "{budget:?}");
-        assert!(left(at_work + 1) < setting.grace + step * 2, "{budget:?}");
+        assert!(left(at_work) >= deployment.grace, "{budget:?}");
+        assert!(left(at_work + 1) < deployment.grace + step * 2, "{budget:?}");
     }
 }
 
