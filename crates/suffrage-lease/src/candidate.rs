@@ -15,7 +15,7 @@ mod round;
 use std::sync::Arc;
 
 use self::round::{Attempt, Round, RttProbe, Voters};
-use super::message::{Ask, Grant, Reply, Request, Token};
+use super::message::{Ask, Boot, Grant, Reply, Request, Token};
 use super::timings::{Bug, Timings};
 use suffrage_core::{Announcement, Attribute, NodeId, Rng, Span, Time};
 
@@ -52,15 +52,6 @@ pub struct Lease {
 /// The greatest number of renewals in flight. Beyond it every other one is forgotten, but never the oldest.
 const MAX_RENEWALS_IN_FLIGHT: usize = 8;
 
-/// A lease that the same node id may have been granted before the candidate started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum PreviousLease {
-    /// There is none, or nobody relies on it: the leadership ended with the crashed process.
-    Over,
-    /// A client may still rely on one. `campaign_after`: whether to contend as soon as it is over.
-    MayBeHeld { campaign_after: bool },
-}
-
 /// The stage of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
@@ -83,12 +74,12 @@ pub enum Stage {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Candidate {
     me: NodeId,
+    boot: Boot,
     timings: Timings,
     /// Shared by all candidates of a node.
     voters: Arc<[NodeId]>,
     attribute: Attribute,
     healthy: bool,
-    previous_lease: PreviousLease,
     /// The greatest token that the candidate has heard of.
     greatest: u64,
     request: Request,
@@ -112,6 +103,8 @@ pub struct Candidate {
     claimed: bool,
     /// How often it has contended in vain after that, and not led since.
     vain_claims: u8,
+    /// The longest lease that a voter grants, if the candidate has asked for a longer one.
+    granted_at_most: Option<Span>,
     /// Since when the candidate has stood without interruption.
     stood_since: Time,
     /// Until when the candidate yields to others, after it has handed over.
@@ -122,7 +115,7 @@ pub struct Candidate {
 impl Candidate {
     /// A candidate of this rank in an election of these voters.
     pub fn new(
-        me: NodeId,
+        (me, boot): (NodeId, Boot),
         voters: impl Into<Arc<[NodeId]>>,
         timings: Timings,
         attribute: Attribute,
@@ -133,11 +126,11 @@ impl Candidate {
         assert!((1..=MAX_VOTERS).contains(&voters.len()), "there are 1 to {MAX_VOTERS} voters");
         let mut candidate = Candidate {
             me,
+            boot,
             timings,
             voters,
             attribute,
             healthy: true,
-            previous_lease: PreviousLease::Over,
             greatest: 0,
             request: Request(fx.rng().bits()),
             round: Round::None,
@@ -151,23 +144,13 @@ impl Candidate {
             defeats: 0,
             claimed: false,
             vain_claims: 0,
+            granted_at_most: None,
             stood_since: now,
             yield_until: now,
             next: now,
         };
         candidate.next = now + timings.gap.scale(fx.rng().unit());
         candidate
-    }
-
-    /// The same candidate, for a node that leads for external clients. A client may have survived an earlier process of
-    /// this id. Voters would grant the candidate its own lease again at once, so it contends only after it has heard
-    /// that no majority of voters holds a grant for its id any more. By then the clients have stopped leading.
-    #[must_use]
-    pub fn wait_out_previous_holder(self) -> Candidate {
-        match self.timings.bug {
-            Some(Bug::SkipWaitOut) => self,
-            _ => Candidate { previous_lease: PreviousLease::MayBeHeld { campaign_after: false }, ..self },
-        }
     }
 
     /// When [`on_due`](Candidate::on_due) is to be called next.
@@ -183,6 +166,11 @@ impl Candidate {
     /// The leader that the candidate follows; none if it leads itself.
     pub fn leader(&self) -> Option<Grant> {
         self.leader
+    }
+
+    /// The longest lease that a voter grants, if the candidate has asked for a longer one: it is never elected.
+    pub fn granted_at_most(&self) -> Option<Span> {
+        self.granted_at_most
     }
 
     /// The stage.
@@ -437,6 +425,33 @@ impl Candidate {
         }
     }
 
+    /// The voters have changed. Replies of two configurations never count together, so the open round ends. A leader
+    /// keeps its lease, and asks the new voters to renew it at once.
+    pub fn reconfigure(&mut self, fx: &mut impl Effects, now: Time, voters: &Arc<[NodeId]>) {
+        self.lapse(fx, now);
+        let round = match self.timings.bug {
+            Some(Bug::MixVersions) => self.round.clone(),
+            _ => std::mem::replace(&mut self.round, Round::None),
+        };
+        self.voters = Arc::clone(voters);
+        (self.won, self.rtt_probe) = (None, None);
+        match (self.lease, round) {
+            (Some(lease), _) => self.propose(fx, now, lease.token),
+            (None, Round::Proposal { token, .. }) => {
+                self.ask_all(fx, Ask::Release { token, to: None });
+                self.prepare(fx, now);
+            }
+            (None, Round::Preparation { .. }) if self.timings.bug != Some(Bug::MixVersions) => {
+                self.prepare(fx, now);
+            }
+            (None, Round::Enquiry { .. }) => self.enquire(fx, now),
+            (None, Round::None | Round::Preparation { .. }) => {}
+        }
+        if let Some(lease) = self.lease {
+            self.next = self.next.min(lease.valid_until);
+        }
+    }
+
     // Commands of the application.
 
     /// Contends now, unless the candidate leads, is unhealthy or contends already.
@@ -444,16 +459,7 @@ impl Candidate {
         self.lapse(fx, now);
         if self.lease.is_none() && self.healthy && !self.is_contending() {
             self.yield_until = now;
-            match self.previous_lease {
-                PreviousLease::Over => self.prepare(fx, now),
-                PreviousLease::MayBeHeld { .. } => {
-                    self.previous_lease = PreviousLease::MayBeHeld { campaign_after: true };
-                    // If a round is in flight, its replies are enough.
-                    if self.round == Round::None {
-                        self.enquire(fx, now);
-                    }
-                }
-            }
+            self.prepare(fx, now);
         }
     }
 
@@ -549,6 +555,10 @@ impl Candidate {
             Reply::Accepted { request, .. } => self.on_accepted(fx, now, voter, request),
             Reply::Held { request, grant, .. } => self.on_held(fx, now, voter, request, grant),
             Reply::Rejected { request, promised } => self.on_rejected(fx, now, voter, request, promised),
+            Reply::TooLong { request, longest } => {
+                self.granted_at_most = Some(longest);
+                self.on_refused(fx, now, voter, request);
+            }
             Reply::Status { request, promised, grant } => {
                 self.greatest = self.greatest.max(promised);
                 self.on_status(fx, now, voter, request, grant);
@@ -675,11 +685,8 @@ impl Candidate {
         if heard.len() > before {
             grants.extend(grant);
         }
-        let most = grants.iter().map(|grant| believers(grants, grant.holder)).max().unwrap_or(0);
-        // A majority without grants proves that the candidate's previous lease is over.
-        let campaign_after = self.previous_lease == PreviousLease::MayBeHeld { campaign_after: true };
-        let vacant = campaign_after && grants.is_empty() && heard.len() >= majority;
-        if most >= majority || heard.len() == voters || vacant {
+        let most = grants.iter().map(|grant| believers(grants, grant)).max().unwrap_or(0);
+        if most >= majority || heard.len() == voters {
             self.conclude(fx, now);
         }
     }
@@ -695,27 +702,21 @@ impl Candidate {
             self.shrink_reply_timeout(now.since(self.asked_at));
         }
         let silent = self.voters.len() - answered.len();
-        let may_still_lead = |leader: Grant| believers(&grants, leader.holder) + silent >= majority;
+        let may_still_lead = |leader: Grant| believers(&grants, &leader) + silent >= majority;
         let open = self.leader.is_some_and(may_still_lead);
-        let campaign_after = self.previous_lease == PreviousLease::MayBeHeld { campaign_after: true };
-        if believers(&grants, self.me) + silent < majority {
-            self.previous_lease = PreviousLease::Over;
-        }
-        let may_contend = self.previous_lease == PreviousLease::Over && self.stands(now);
-        let elected = grants.iter().filter(|grant| believers(&grants, grant.holder) >= majority);
+        let elected = grants.iter().filter(|grant| believers(&grants, grant) >= majority);
         let elected = elected.max_by_key(|grant| grant.token).copied();
         match elected {
-            // A lease from before a crash: the candidate gets it again at once, with a greater token.
-            Some(grant) if grant.holder == self.me && may_contend => self.prepare(fx, now),
+            // A lease that this process released or lost: voters let it have a greater token at once. A lease of an
+            // earlier process with the same id runs out first.
+            Some(grant) if (grant.holder, grant.boot) == (self.me, self.boot) && self.stands(now) => {
+                self.prepare(fx, now);
+            }
             Some(grant) if grant.holder != self.me => {
                 self.follow(fx, grant);
                 (self.defeats, self.leader_in_doubt) = (0, false);
                 self.next = now + Self::about(fx, self.timings.poll);
                 self.claim(fx, now, grant);
-            }
-            None if campaign_after && may_contend => {
-                self.forget_leader(fx);
-                self.prepare(fx, now);
             }
             _ if open && !self.leader_in_doubt => {
                 self.leader_in_doubt = true;
@@ -735,7 +736,7 @@ impl Candidate {
     fn claim(&mut self, fx: &mut impl Effects, now: Time, grant: Grant) {
         let Some(delay) = self.timings.failback else { return };
         let steady = now.since(self.stood_since) >= delay * (1 << self.vain_claims.min(MOST_DOUBLINGS));
-        if steady && self.stands(now) && self.attribute > grant.attribute {
+        if steady && self.stands(now) && self.granted_at_most.is_none() && self.attribute > grant.attribute {
             self.claimed = true;
             fx.claim(grant.holder, self.attribute);
         }
@@ -757,9 +758,9 @@ impl Candidate {
     }
 }
 
-/// How many of the grants are to this one.
-fn believers(grants: &[Grant], holder: NodeId) -> usize {
-    grants.iter().filter(|grant| grant.holder == holder).count()
+/// The number of these grants that have the same holder as this one.
+fn believers(grants: &[Grant], of: &Grant) -> usize {
+    grants.iter().filter(|grant| (grant.holder, grant.boot) == (of.holder, of.boot)).count()
 }
 
 #[cfg(test)]

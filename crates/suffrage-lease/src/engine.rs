@@ -25,6 +25,7 @@ mod command;
 mod config;
 mod effects;
 mod election;
+mod membership;
 mod timer_queue;
 
 use std::collections::BTreeMap;
@@ -33,10 +34,12 @@ use std::sync::Arc;
 
 use suffrage_core::{Announcement, Attribute, Context, NodeId, Process, Span, Start, Time};
 
-pub use self::command::{Action, Command, ElectionName};
+pub use self::command::{Action, Command, ElectionName, VoterChange};
 pub use self::config::{CandidateConfig, EngineConfig, InvalidConfig};
 use self::effects::{Loopback, NodeEffects};
 pub use self::election::{ELECTION_MEMORY, ElectionIndex, ElectionState};
+use self::membership::Membership;
+pub use self::membership::Mismatch;
 use self::timer_queue::TimerQueue;
 use crate::candidate::{Candidate, Lease, Stage};
 use crate::message::{Ask, Body, Message, Name, Reply};
@@ -106,7 +109,7 @@ impl From<InvalidConfig> for JoinError {
 pub struct Engine {
     me: NodeId,
     config: Arc<EngineConfig>,
-    voters: Arc<[NodeId]>,
+    membership: Membership,
     voter: Option<Voter>,
     names: BTreeMap<Name, ElectionIndex>,
     elections: Vec<Option<Box<ElectionState>>>,
@@ -126,7 +129,7 @@ impl Engine {
         config.check()?;
         Ok(Engine {
             me,
-            voters: config.voters.as_slice().into(),
+            membership: Membership::new(config.founding()?),
             config: Arc::new(config),
             voter: None,
             names: BTreeMap::new(),
@@ -159,7 +162,7 @@ impl Engine {
     /// Whether the node's voter replies at this moment. It does not if it has lost its disk, or is silent after a
     /// restart.
     pub fn votes(&self, now: Time) -> bool {
-        self.voter.as_ref().is_some_and(|voter| voter.votes() && now >= voter.silent_until())
+        self.may_vote() && self.voter.as_ref().is_some_and(|voter| now >= voter.silent_until())
     }
 
     /// The measured round trip to voters, smoothed.
@@ -219,7 +222,7 @@ impl Engine {
     pub fn act(&mut self, cx: &mut Context<'_, Self>, index: ElectionIndex, action: Action) {
         let now = cx.now();
         match action {
-            Action::Join(_) => {}
+            Action::Join(_) | Action::ChangeVoters(_) => {}
             Action::Leave => self.leave(cx, index),
             Action::Stand { once } => self.change_standing(cx, index, |state| {
                 if !state.standing || !once {
@@ -259,13 +262,11 @@ impl Engine {
             self.elections.push(None);
             ElectionIndex(self.elections.len() as u32 - 1)
         });
-        let (me, voters) = (self.me, Arc::clone(&self.voters));
+        let (me, voters) = ((self.me, self.membership.boot), Arc::clone(&self.membership.voters));
         let timings = config.timings(&self.config);
-        let mut fx = NodeEffects::of_candidate(cx, &mut self.loopback, index, name);
+        let mut fx =
+            NodeEffects::of_candidate(cx, &mut self.loopback, self.membership.header(), index, name);
         let mut candidate = Candidate::new(me, voters, timings, config.attribute, &mut fx, now);
-        if config.wait_out_previous_holder {
-            candidate = candidate.wait_out_previous_holder();
-        }
         if !config.standing {
             candidate.set_healthy(&mut fx, now, false);
             candidate.enquire_by(now);
@@ -349,12 +350,23 @@ impl Engine {
 
     // Messages and the timer.
 
-    fn dispatch(&mut self, cx: &mut Context<'_, Self>, from: NodeId, Message { name, body }: Message) {
+    fn dispatch(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
+        let Message { header, name, body } = message;
+        let body = match body {
+            Body::Membership(message) => return self.on_membership(cx, from, header, *message),
+            body if self.admits(cx, from, header, &body) => body,
+            _ => return,
+        };
         let now = cx.now();
         match body {
+            Body::Membership(_) => {}
             Body::Ask(ask) => {
+                if !self.may_vote() {
+                    return;
+                }
                 let Some(voter) = &mut self.voter else { return };
-                voter.on_ask(&mut NodeEffects::of_voter(cx, &mut self.loopback), now, from, name, ask);
+                let mut fx = NodeEffects::of_node(cx, &mut self.loopback, self.membership.header());
+                voter.on_ask(&mut fx, now, (from, header.boot), name, ask);
                 if from != self.me {
                     self.observe_ask(now, from, name, ask);
                 }
@@ -393,10 +405,12 @@ impl Engine {
     /// Handles the voter and up to [`MAX_DUE_PER_INPUT`] candidates that are due.
     fn on_due(&mut self, cx: &mut Context<'_, Self>) {
         let now = cx.now();
+        self.coordinate_due(cx);
         if let Some(voter) = &mut self.voter
             && voter.next_due().is_some_and(|due| due <= now)
         {
-            voter.on_due(&mut NodeEffects::of_voter(cx, &mut self.loopback), now);
+            let mut fx = NodeEffects::of_node(cx, &mut self.loopback, self.membership.header());
+            voter.on_due(&mut fx, now);
             self.drain_loopback(cx);
         }
         for _ in 0..MAX_DUE_PER_INPUT {
@@ -442,7 +456,8 @@ impl Engine {
         let Some(ttl) = self.election(index).map(|state| state.ttl) else { return };
         let window = self.yield_window(ttl);
         let Some(state) = self.elections[index.index()].as_mut() else { return };
-        let mut fx = NodeEffects::of_candidate(cx, &mut self.loopback, index, state.name);
+        let header = self.membership.header();
+        let mut fx = NodeEffects::of_candidate(cx, &mut self.loopback, header, index, state.name);
         let contended = state.is_contending();
         input(state, &mut fx);
         if contended && !state.is_contending() {
@@ -558,7 +573,7 @@ impl Engine {
     /// Sets the timer to the earliest due moment, if that has changed.
     fn arm(&mut self, cx: &mut Context<'_, Self>) {
         let voter = self.voter.as_ref().and_then(Voter::next_due);
-        let due = [self.timers.next(), voter].into_iter().flatten().min();
+        let due = [self.timers.next(), voter, self.membership.next_due()].into_iter().flatten().min();
         if self.armed != due {
             match due {
                 Some(due) => cx.set_timer(Timer, due.since(cx.now())),
@@ -577,12 +592,8 @@ impl Process for Engine {
 
     /// Starts the voter, if the node votes, with its saved state.
     fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<Saved>) {
-        let now = cx.now();
-        if self.voters.contains(&self.me) {
-            let timings = self.config.voter_timings();
-            let mut fx = NodeEffects::of_voter(cx, &mut self.loopback);
-            self.voter = Some(Voter::start(timings, &mut fx, now, start));
-        }
+        self.start_voter(cx, start);
+        self.arm(cx);
     }
 
     fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
@@ -602,6 +613,7 @@ impl Process for Engine {
 
     fn on_command(&mut self, cx: &mut Context<'_, Self>, Command { election, action }: Command) {
         match (election, action) {
+            (_, Action::ChangeVoters(change)) => self.start_change(cx, change.into()),
             (Some(election), Action::Join(config)) => self.join(cx, &election, config),
             (Some(election), action) => {
                 if let Some(index) = self.index_of(election.hash()) {

@@ -65,6 +65,7 @@
 mod budget;
 mod candidate;
 mod engine;
+pub mod membership;
 mod message;
 mod observer;
 mod queue;
@@ -78,12 +79,12 @@ pub use self::budget::{Budget, Deployment, Load, PACKET_BYTES, RENEWAL_BYTES, Tr
 pub use self::candidate::{Candidate, Effects as CandidateEffects, Lease, MAX_VOTERS, Stage};
 pub use self::engine::{
     Action, CandidateConfig, Command, ELECTION_MEMORY, ElectionIndex, ElectionName, ElectionState, Engine,
-    EngineConfig, InvalidConfig, JoinError, Timer,
+    EngineConfig, InvalidConfig, JoinError, Mismatch, Timer, VoterChange,
 };
-pub use self::message::{Ask, Body, Grant, Message, Name, Reply, Request, Token};
+pub use self::message::{Ask, Body, Boot, Grant, Header, Message, Name, Reply, Request, Token};
 pub use self::observer::{Effects as ObserverEffects, Observer};
 pub use self::queue::Queue;
-pub use self::simulated::{MemberBody, MemberMessage, Options, QuorumLease, SessionMessage, WaitOut};
+pub use self::simulated::{MemberMessage, Options, QuorumLease, SessionMessage};
 pub use self::timings::{Bug, Drift, Timings};
-pub use self::voter::{Effects as VoterEffects, Saved, TOKEN_CHUNK, VOTER_MEMORY, Voter};
+pub use self::voter::{Effects as VoterEffects, Saved, TOKEN_CHUNK, VOTER_MEMORY, Voter, VoterStart};
 pub use self::watchers::Watchers;

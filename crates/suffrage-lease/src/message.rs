@@ -8,6 +8,8 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use suffrage_core::{Attribute, NodeId, Span, Term};
 
+use crate::membership::{MembershipMessage, Stamp};
+
 /// The hash of an election's name, which stands for the election in messages. Among a trillion names the probability
 /// that two have the same hash is below 10^-14.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -15,6 +17,9 @@ use suffrage_core::{Attribute, NodeId, Span, Term};
 pub struct Name([u8; 16]);
 
 impl Name {
+    /// The name of no election.
+    pub const NONE: Name = Name([0; 16]);
+
     /// The hash of this name.
     pub fn of(text: &str) -> Name {
         Name(xxh3_128(text.as_bytes()).to_be_bytes())
@@ -57,6 +62,8 @@ pub struct Grant {
     pub token: Token,
     /// The candidate that holds the lease.
     pub holder: NodeId,
+    /// The life of the holder.
+    pub boot: Boot,
     /// The rank of the holder.
     pub attribute: Attribute,
 }
@@ -145,6 +152,13 @@ pub enum Reply {
         /// The greatest promised token.
         promised: u64,
     },
+    /// Reply to `Propose`: the voter grants no lease that is so long.
+    TooLong {
+        /// The request that this replies to.
+        request: Request,
+        /// The longest lease that the voter grants.
+        longest: Span,
+    },
     /// Reply to `Enquire`.
     Status {
         /// The request that this replies to.
@@ -185,6 +199,7 @@ impl Reply {
             | Reply::Accepted { request, .. }
             | Reply::Held { request, .. }
             | Reply::Rejected { request, .. }
+            | Reply::TooLong { request, .. }
             | Reply::Status { request, .. }
             | Reply::Watched { request, .. } => Some(request),
             Reply::Vacant { .. } | Reply::Changed { .. } => None,
@@ -192,8 +207,8 @@ impl Reply {
     }
 }
 
-/// The content of a message about one election.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// The content of a message.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Body {
     /// A message to a voter.
     Ask(Ask),
@@ -204,12 +219,32 @@ pub enum Body {
         /// The rank of the candidate.
         attribute: Attribute,
     },
+    /// A message about the configuration, and about no election. It is boxed because it is large and rare.
+    Membership(Box<MembershipMessage>),
+}
+
+/// One life of a node: a random number that a process draws when it starts. A grant belongs to a node and its boot, so
+/// that a process never takes over the lease of another one with the same id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Boot(pub u64);
+
+/// The sender of a message, besides its id, which the transport authenticates. On the wire, all messages of a datagram
+/// share one header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Header {
+    /// The life of the sender.
+    pub boot: Boot,
+    /// The configuration of the sender.
+    pub stamp: Stamp,
 }
 
 /// A message between nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Message {
-    /// The election.
+    /// The sender.
+    pub header: Header,
+    /// The election. [`Name::NONE`] for a message about the configuration.
     pub name: Name,
     /// The content.
     pub body: Body,
@@ -223,6 +258,7 @@ suffrage_core::message_kinds!(Message.body {
     Accepted = Body::Reply(Reply::Accepted { renewal: false, .. }),
     Held = Body::Reply(Reply::Held { .. }),
     Rejected = Body::Reply(Reply::Rejected { .. }),
+    TooLong = Body::Reply(Reply::TooLong { .. }),
     Release = Body::Ask(Ask::Release { .. }),
     Vacant = Body::Reply(Reply::Vacant { .. }),
     Claim = Body::Claim { .. },
@@ -233,4 +269,5 @@ suffrage_core::message_kinds!(Message.body {
     Watch: uncounted = Body::Ask(Ask::Watch { .. }),
     Watched: uncounted = Body::Reply(Reply::Watched { .. }),
     Changed: uncounted = Body::Reply(Reply::Changed { .. }),
+    Membership: uncounted = Body::Membership(_),
 });

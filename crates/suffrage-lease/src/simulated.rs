@@ -20,7 +20,7 @@ use suffrage_core::{
 };
 
 use self::clients::ClientMember;
-pub use self::message::{MemberBody, MemberMessage, SessionMessage};
+pub use self::message::{MemberMessage, SessionMessage};
 use self::server::Server;
 use crate::budget::{Deployment, Violation};
 use crate::candidate::{Lease, MAX_VOTERS};
@@ -51,8 +51,6 @@ pub struct Options {
     pub failback: Option<u64>,
     /// The number of clients: the last members, which are clients of the others.
     pub clients: usize,
-    /// The elections in which clients hold the lease. Clients survive a crash of the process.
-    pub wait_out: WaitOut,
     /// A deliberate bug.
     pub bug: Option<Bug>,
     /// Timings by the clock, which replace all times above.
@@ -71,7 +69,6 @@ impl Default for Options {
             drift,
             failback: None,
             clients: 0,
-            wait_out: WaitOut::None,
             bug: None,
             exact: None,
         }
@@ -92,31 +89,6 @@ const FAILBACKS: u64 = 8;
 const MOST_GRANTED: u64 = 2;
 /// How many times the usual lease those who do not vote ask for at most.
 const MOST_ASKED: u64 = 8;
-
-/// In which elections clients hold the lease: a process that restarts waits for its own lease to run out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum WaitOut {
-    /// In none.
-    None,
-    /// In every other one, from the second on.
-    Half,
-    /// In all.
-    All,
-}
-
-impl WaitOut {
-    const ALL: [(&'static str, WaitOut); 3] =
-        [("none", WaitOut::None), ("half", WaitOut::Half), ("all", WaitOut::All)];
-
-    /// Whether clients hold the lease of this election, counted from 0.
-    fn includes(self, election: usize) -> bool {
-        match self {
-            WaitOut::None => false,
-            WaitOut::Half => election % 2 == 1,
-            WaitOut::All => true,
-        }
-    }
-}
 
 impl Options {
     /// The timings by the clock for this bound on message delay. Without `renew` a lease is renewed three times in its
@@ -152,6 +124,7 @@ impl Options {
             longest_ttl: if self.exact.is_some() { timings.longest_ttl } else { timings.ttl * times },
             exact: exact.then_some(timings),
             bug: self.bug,
+            can_vote: true,
             ..EngineConfig::new(voters)
         }
     }
@@ -339,27 +312,13 @@ impl Algorithm for QuorumLease {
             show: |options| parameters::show_optional(options.failback),
         },
         Parameter {
-            name: "wait-out",
-            value: "none|half|all",
-            help: "In which elections clients hold the lease, who outlive a process that crashes: it waits for its \
-                   own lease to run out before it stands again",
-            set: |options, text| {
-                let found = WaitOut::ALL.iter().find(|(name, _)| *name == text);
-                let reason = || format!("`{text}` is not one of none, half and all");
-                found.map(|(_, wait_out)| options.wait_out = *wait_out).ok_or_else(reason)
-            },
-            show: |options| {
-                let name = WaitOut::ALL.iter().find(|(_, wait_out)| *wait_out == options.wait_out);
-                name.map_or("none", |(name, _)| name).to_string()
-            },
-        },
-        Parameter {
             name: "bug",
             value: "NAME|none",
             help: "A deliberate mistake, to show that the checker finds it: skip-silence, \
                    validity-from-reply, equal-tokens, forget-ceiling, bump-while-held, trust-empty-disk, \
                    ignore-pin, revive-lease, drop-wake-up, session-validity-from-reply, revoke-at-once, \
-                   shared-lease, undo-after-reply, skip-pin or skip-wait-out",
+                   shared-lease, undo-after-reply, skip-pin, ignore-boot, skip-drain, change-while-silent, drop-grants, \
+                   old-version-votes, mix-versions, forget-floor or blind-coordinator",
             set: |options, text| {
                 let bug = Bug::ALL.iter().find(|(name, _)| *name == text).map(|(_, bug)| *bug);
                 match (bug, text) {
@@ -388,7 +347,7 @@ impl Algorithm for QuorumLease {
         &[("voters", "3"), ("candidates", "4"), ("ttl", "10"), ("renew", "3")],
         &[("voters", "5"), ("candidates", "2"), ("names", "2"), ("ttl", "12"), ("renew", "4")],
         &[("voters", "3"), ("names", "3"), ("ttl", "8"), ("renew", "3")],
-        &[("voters", "3"), ("names", "2"), ("ttl", "24"), ("renew", "auto"), ("wait-out", "half")],
+        &[("voters", "3"), ("names", "2"), ("ttl", "24"), ("renew", "auto")],
         &[("voters", "5"), ("ttl", "40"), ("renew", "auto"), ("failback", "60")],
         &[("voters", "3"), ("ttl", "200"), ("renew", "auto")],
         &[("voters", "1"), ("clients", "3"), ("ttl", "12"), ("renew", "4")],
@@ -443,8 +402,8 @@ impl Algorithm for QuorumLease {
         Electorate::Voters(options.voters)
     }
 
-    fn lease_outlives_crash(options: &Options, election: usize) -> bool {
-        options.wait_out.includes(election)
+    fn lease_outlives_crash(_: &Options, _: usize) -> bool {
+        true
     }
 
     fn draw_commands(options: &Options, storm: &mut CommandStorm<'_>) -> Vec<(Time, usize, Command)> {
@@ -661,15 +620,14 @@ impl QuorumLease {
         node.engine.engine().lease(now, node.index(election)?)
     }
 
-    /// The default configuration of the member's candidate in an election.
-    fn candidate_config(&self, cx: &Context<'_, Self>, election: usize) -> CandidateConfig {
+    /// The default configuration of the member's candidates.
+    fn candidate_config(&self, cx: &Context<'_, Self>) -> CandidateConfig {
         let timings = self.options.timings(cx.delay_bound());
         CandidateConfig {
             ttl: timings.ttl,
             attribute: cx.view().my_rank().attribute,
             failback: timings.failback,
             standing: true,
-            wait_out_previous_holder: self.options.wait_out.includes(election),
         }
     }
 
@@ -686,7 +644,7 @@ impl QuorumLease {
     }
 
     fn join(&mut self, cx: &mut Context<'_, Self>, election: usize, config: Option<CandidateConfig>) {
-        let config = config.unwrap_or_else(|| self.candidate_config(cx, election));
+        let config = config.unwrap_or_else(|| self.candidate_config(cx));
         match &mut self.role {
             Role::Unstarted | Role::Server(_) | Role::Client(_) => {}
             Role::Node(node) => node.join(cx, election, config),
@@ -727,11 +685,13 @@ impl Process for QuorumLease {
     }
 
     fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: MemberMessage) {
-        let session = match message.wire() {
-            Ok(message) => return self.input(cx, |engine, cx| engine.on_message(cx, from, message)),
-            Err(session) => session,
+        let (about, session) = match message {
+            MemberMessage::Node(message) => {
+                return self.input(cx, |engine, cx| engine.on_message(cx, from, message));
+            }
+            MemberMessage::Session(name, session) => (name, *session),
         };
-        let Some(election) = (0..self.options.names).find(|&place| name(place).hash() == message.name) else {
+        let Some(election) = (0..self.options.names).find(|&place| name(place).hash() == about) else {
             return;
         };
         match &mut self.role {

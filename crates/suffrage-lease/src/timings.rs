@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use suffrage_core::Span;
 
 /// Timings, each by the clock of the process that measures it.
@@ -40,8 +42,16 @@ impl Timings {
 }
 
 /// A bound on clock drift, in millionths: in one true second a clock advances by `1 - drift` to `1 + drift` seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(transparent)]
 pub struct Drift(u32);
+
+/// Refuses a drift of one half or more, which a malformed message may contain.
+impl<'de> Deserialize<'de> for Drift {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Drift, D::Error> {
+        Drift::millionths(u32::deserialize(deserializer)?).ok_or_else(|| D::Error::custom("drift too great"))
+    }
+}
 
 impl Drift {
     const ONE: u32 = 1_000_000;
@@ -49,6 +59,11 @@ impl Drift {
     /// A drift in millionths; none if it is 500,000 or more.
     pub fn millionths(count: u32) -> Option<Drift> {
         (count < Self::ONE / 2).then_some(Drift(count))
+    }
+
+    /// The drift in millionths.
+    pub fn as_millionths(self) -> u32 {
+        self.0
     }
 
     /// The drift as a fraction.
@@ -118,13 +133,27 @@ pub enum Bug {
     UndoAfterReply,
     /// A node hands over to a better candidate although a client leads.
     SkipPin,
-    /// A candidate contends after a restart although a client of the node's previous boot may lead.
-    SkipWaitOut,
+    /// A voter grants a lease to a process while an earlier process with the same id may hold it.
+    IgnoreBoot,
+    /// A voter takes part in the next change although leases of an older version may be valid.
+    SkipDrain,
+    /// A voter that restarts takes part in the next change at once, although its grants may not have expired.
+    ChangeWhileSilent,
+    /// A voter that installs a configuration forgets its grants.
+    DropGrants,
+    /// A voter grants leases to candidates of an older version.
+    OldVersionVotes,
+    /// A candidate counts replies of two versions together.
+    MixVersions,
+    /// A coordinator forgets the tokens that voters have promised.
+    ForgetFloor,
+    /// A coordinator ignores the configuration that voters have accepted.
+    BlindCoordinator,
 }
 
 impl Bug {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Bug); 15] = [
+    pub const ALL: [(&'static str, Bug); 22] = [
         ("skip-silence", Bug::SkipSilence),
         ("validity-from-reply", Bug::ValidityFromReply),
         ("equal-tokens", Bug::EqualTokens),
@@ -139,7 +168,14 @@ impl Bug {
         ("shared-lease", Bug::SharedLease),
         ("undo-after-reply", Bug::UndoAfterReply),
         ("skip-pin", Bug::SkipPin),
-        ("skip-wait-out", Bug::SkipWaitOut),
+        ("ignore-boot", Bug::IgnoreBoot),
+        ("skip-drain", Bug::SkipDrain),
+        ("change-while-silent", Bug::ChangeWhileSilent),
+        ("drop-grants", Bug::DropGrants),
+        ("old-version-votes", Bug::OldVersionVotes),
+        ("mix-versions", Bug::MixVersions),
+        ("forget-floor", Bug::ForgetFloor),
+        ("blind-coordinator", Bug::BlindCoordinator),
     ];
 }
 

@@ -8,33 +8,63 @@
 //! expired.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::message::{Ask, Grant, Name, Reply, Request, Token};
+use super::membership::{
+    Acceptor, Ballot, ChangeRefusal, Configuration, DiskId, MembershipMessage,
+};
+use super::message::{Ask, Boot, Grant, Name, Reply, Request, Token};
 use super::queue::Queue;
 use super::timings::{Bug, Timings};
 use super::watchers::Watchers;
-use suffrage_core::{Attribute, NodeId, Span, Start, Time};
+use suffrage_core::{Attribute, NodeId, Span, Time};
 
 /// By how much the saved ceiling exceeds the token that is to be promised.
 pub const TOKEN_CHUNK: u64 = 1_000;
 
 /// The state of a voter that survives a crash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Saved {
+    /// The identity of the disk.
+    pub disk: DiskId,
+    /// The installed configuration.
+    pub configuration: Arc<Configuration>,
+    /// The state of the choice of the next configuration.
+    pub acceptor: Acceptor,
     /// No greater token has been promised, of any election.
     pub ceiling: u64,
-    /// No longer lease has been granted.
+    /// No longer lease may be valid.
     pub longest: Span,
-    /// False once the voter has lost its disk.
-    pub voter: bool,
+    /// False if the voter had lost its disk when it started at version 0, which names no disks.
+    pub trusted: bool,
+    /// Whether the configuration is that of the node's cluster. If not, it is the list that the node was started with,
+    /// which does not name the node as a voter.
+    pub certain: bool,
+}
+
+impl Saved {
+    /// The state of a voter that has promised nothing.
+    pub fn blank(disk: DiskId, configuration: Arc<Configuration>) -> Saved {
+        let (ceiling, acceptor) = (configuration.floor(), Acceptor::default());
+        Saved { disk, configuration, acceptor, ceiling, longest: Span::ZERO, trusted: true, certain: true }
+    }
+}
+
+/// The state with which a voter starts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum VoterStart {
+    /// The voter has never promised or granted anything with this disk.
+    Blank(Saved),
+    /// The voter restarts.
+    Recovered(Saved),
 }
 
 /// The effects of a voter.
 pub trait Effects {
     /// Saves the state durably, before any later effect happens.
-    fn save(&mut self, saved: Saved);
+    fn save(&mut self, saved: &Saved);
     /// Sends to a candidate.
     fn reply(&mut self, to: NodeId, name: Name, reply: Reply);
 }
@@ -72,6 +102,12 @@ pub struct Voter {
     floor: u64,
     /// The voter sends nothing before this moment.
     silent_until: Time,
+    /// The moment at which all leases have expired that were granted before the configuration was installed.
+    drained_at: Time,
+    /// The longest lease that was granted since [`period_end`](Voter::period_end) was last set.
+    recent_longest: Span,
+    /// The moment at which all leases have expired that were granted before this period.
+    period_end: Time,
     elections: BTreeMap<Name, Election>,
     /// The waiting candidates, of known elections only.
     queues: BTreeMap<Name, Queue>,
@@ -85,25 +121,32 @@ pub struct Voter {
 }
 
 impl Voter {
-    /// Starts a voter, for the first time or after a restart.
-    pub fn start(timings: Timings, fx: &mut impl Effects, now: Time, start: Start<Saved>) -> Voter {
-        let blank = Saved { ceiling: 0, longest: Span::ZERO, voter: true };
+    /// Starts a voter with the state that its disk holds: a [blank](Saved::blank) one, or what it saved before it
+    /// restarted.
+    pub fn start(timings: Timings, fx: &mut impl Effects, now: Time, start: VoterStart) -> Voter {
         let (saved, floor, silence) = match start {
-            Start::Fresh => (blank, 0, Span::ZERO),
-            Start::Recovered(Some(saved)) => (saved, saved.ceiling, saved.longest),
-            Start::Recovered(None) if timings.bug == Some(Bug::TrustEmptyDisk) => (blank, 0, Span::ZERO),
-            // The voter saved its state when it first started, so the disk was lost. Its promises and grants are
-            // unknown: under this id it must not vote again.
-            Start::Recovered(None) => (Saved { voter: false, ..blank }, 0, Span::ZERO),
+            VoterStart::Blank(saved) => {
+                let floor = saved.configuration.floor();
+                (saved, floor, Span::ZERO)
+            }
+            VoterStart::Recovered(saved) => {
+                let (ceiling, longest) = (saved.ceiling, saved.longest);
+                (saved, ceiling, longest)
+            }
         };
         let floor = if timings.bug == Some(Bug::ForgetCeiling) { 0 } else { floor };
         let silence = if timings.bug == Some(Bug::SkipSilence) { Span::ZERO } else { silence };
-        fx.save(saved);
+        let silent_until = now + silence;
+        let change_while_silent = timings.bug == Some(Bug::ChangeWhileSilent);
+        fx.save(&saved);
         Voter {
             timings,
             saved,
             floor,
-            silent_until: now + silence,
+            silent_until,
+            drained_at: if change_while_silent { now } else { silent_until },
+            recent_longest: Span::ZERO,
+            period_end: silent_until,
             elections: BTreeMap::new(),
             queues: BTreeMap::new(),
             watchers: Watchers::default(),
@@ -114,7 +157,9 @@ impl Voter {
 
     /// When [`on_due`](Voter::on_due) is to be called next.
     pub fn next_due(&self) -> Option<Time> {
-        self.timers.first().map(|&(due, _)| due)
+        let lower = (self.recent_longest < self.saved.longest).then_some(self.period_end);
+        let election = self.timers.first().map(|&(due, _)| due);
+        [election, lower].into_iter().flatten().min()
     }
 
     /// The number of known elections.
@@ -127,9 +172,23 @@ impl Voter {
         self.elections.is_empty()
     }
 
-    /// Whether the voter may vote. A voter that has lost its disk may not.
-    pub fn votes(&self) -> bool {
-        self.saved.voter
+    /// Whether the node `me` may vote with this disk. One that has lost its disk may not, nor one that the configuration
+    /// does not list.
+    pub fn may_vote(&self, me: NodeId) -> bool {
+        let Saved { disk, configuration, trusted, .. } = &self.saved;
+        let any_disk = self.timings.bug == Some(Bug::TrustEmptyDisk) && configuration.voter(me).is_some();
+        (*trusted || configuration.version() > 0) && configuration.lists(me, *disk) || any_disk
+    }
+
+    /// The saved state.
+    pub fn saved(&self) -> &Saved {
+        &self.saved
+    }
+
+    /// The moment at which all leases have expired that were granted before the configuration was installed. The voter
+    /// takes part in no change before.
+    pub fn drained_at(&self) -> Time {
+        self.drained_at
     }
 
     /// The end of the silence after a restart: until then leaders may rely on grants from before the restart.
@@ -147,22 +206,28 @@ impl Voter {
         self.queues.get(&name).into_iter().flat_map(Queue::iter)
     }
 
-    /// A message of a candidate or an observer has arrived.
-    pub fn on_ask(&mut self, fx: &mut impl Effects, now: Time, from: NodeId, name: Name, ask: Ask) {
-        if !self.saved.voter || now < self.silent_until {
+    /// A message of a candidate or an observer has arrived. The caller has checked that this node may vote, and that the
+    /// message is of the installed configuration, unless it is a release.
+    pub fn on_ask(&mut self, fx: &mut impl Effects, now: Time, from: (NodeId, Boot), name: Name, ask: Ask) {
+        if now < self.silent_until {
             return;
         }
+        self.lower_longest(fx, now);
+        let (sender, boot) = from;
         match ask {
             Ask::Prepare { request, token, attribute } => {
                 let reply = self.on_prepare(fx, now, from, name, (request, token, attribute));
-                fx.reply(from, name, reply);
+                fx.reply(sender, name, reply);
             }
+            Ask::Propose { ttl, .. } if ttl.is_zero() => {}
             // After a restart the voter would have to be silent for as long.
-            Ask::Propose { ttl, .. } if ttl.is_zero() || ttl > self.timings.longest_ttl => {}
+            Ask::Propose { request, ttl, .. } if ttl > self.timings.longest_ttl => {
+                fx.reply(sender, name, Reply::TooLong { request, longest: self.timings.longest_ttl });
+            }
             Ask::Propose { request, token, ttl, attribute, renewal } => {
-                let grant = Grant { token, holder: from, attribute };
+                let grant = Grant { token, holder: sender, boot, attribute };
                 let reply = self.on_propose(fx, now, name, (request, grant, ttl, renewal));
-                fx.reply(from, name, reply);
+                fx.reply(sender, name, reply);
             }
             Ask::Release { token, to } => self.on_release(fx, now, from, name, (token, to)),
             Ask::Enquire { request, standing } => {
@@ -170,13 +235,13 @@ impl Voter {
                     self.enqueue(now, name, from, attribute);
                 }
                 let grant = self.live_grant(now, name);
-                fx.reply(from, name, Reply::Status { request, promised: self.promised(name), grant });
+                fx.reply(sender, name, Reply::Status { request, promised: self.promised(name), grant });
             }
             Ask::Watch { request } => {
                 self.election_or_insert(name, now + self.timings.gap);
-                let number = self.watchers.subscribe(name, from, now + self.timings.stale_after);
+                let number = self.watchers.subscribe(name, sender, now + self.timings.stale_after);
                 let grant = self.live_grant(now, name);
-                fx.reply(from, name, Reply::Watched { request, number, grant });
+                fx.reply(sender, name, Reply::Watched { request, number, grant });
             }
         }
     }
@@ -200,14 +265,19 @@ impl Voter {
         &mut self,
         now: Time,
         name: Name,
-        from: NodeId,
+        from: (NodeId, Boot),
         request: Request,
         attribute: Attribute,
     ) -> Option<Reply> {
-        let grant = self.live_grant(now, name).filter(|grant| grant.holder != from)?;
+        let grant = self.live_grant(now, name).filter(|grant| !self.is_held_by(grant, from))?;
         self.enqueue(now, name, from, attribute);
         let remaining = self.elections[&name].due.since(now);
         Some(Reply::Held { request, grant, remaining })
+    }
+
+    /// Whether this life of this node holds the lease.
+    fn is_held_by(&self, grant: &Grant, (id, boot): (NodeId, Boot)) -> bool {
+        grant.holder == id && (grant.boot == boot || self.timings.bug == Some(Bug::IgnoreBoot))
     }
 
     /// The greatest token that counts as promised.
@@ -219,7 +289,7 @@ impl Voter {
         &mut self,
         fx: &mut impl Effects,
         now: Time,
-        from: NodeId,
+        from: (NodeId, Boot),
         name: Name,
         (request, token, attribute): (Request, Token, Attribute),
     ) -> Reply {
@@ -249,7 +319,7 @@ impl Voter {
                 self.notify_watchers(fx, now, name, None);
             }
         }
-        self.dequeue(name, from);
+        self.dequeue(name, from.0);
         Reply::Promised { request }
     }
 
@@ -260,7 +330,7 @@ impl Voter {
         name: Name,
         (request, grant, ttl, renewal): (Request, Grant, Span, bool),
     ) -> Reply {
-        if let Some(held) = self.held(now, name, grant.holder, request, grant.attribute) {
+        if let Some(held) = self.held(now, name, (grant.holder, grant.boot), request, grant.attribute) {
             return held;
         }
         let promised = self.promised(name);
@@ -271,19 +341,20 @@ impl Voter {
         }
         self.raise_ceiling(fx, grant.token);
         self.released.remove(&name);
+        self.recent_longest = self.recent_longest.max(ttl);
         if ttl > self.saved.longest {
             self.saved.longest = ttl;
-            fx.save(self.saved);
+            fx.save(&self.saved);
         }
         // A grant is never shortened: the holder may rely on the earlier one.
         let earlier = self.live_grant(now, name).map(|_| self.elections[&name].due);
         let expires = earlier.unwrap_or(now).max(now + ttl);
         let election = self.election_or_insert(name, expires);
         election.promised = grant.token.number();
-        let before = election.grant.replace(grant).map(|before| (before.holder, before.token));
+        let before = election.grant.replace(grant).map(|before| (before.holder, before.boot, before.token));
         self.set_due(name, expires);
         self.dequeue(name, grant.holder);
-        if before != Some((grant.holder, grant.token)) {
+        if before != Some((grant.holder, grant.boot, grant.token)) {
             self.notify_watchers(fx, now, name, Some(grant));
         }
         Reply::Accepted { request, renewal }
@@ -297,12 +368,12 @@ impl Voter {
         &mut self,
         fx: &mut impl Effects,
         now: Time,
-        from: NodeId,
+        from: (NodeId, Boot),
         name: Name,
         (token, to): (Token, Option<NodeId>),
     ) {
-        let grant = self.live_grant(now, name).map(|grant| (grant.holder, grant.token));
-        let held = grant == Some((from, token));
+        let grant = self.live_grant(now, name);
+        let held = grant.is_some_and(|grant| self.is_held_by(&grant, from) && grant.token == token);
         let known = self.elections.get(&name).is_some_and(|election| election.promised == token.number());
         // A released token stays released: a candidate that contends again uses a greater one.
         if known && (held || grant.is_none()) {
@@ -335,6 +406,7 @@ impl Voter {
 
     /// Handles every election that is due.
     pub fn on_due(&mut self, fx: &mut impl Effects, now: Time) {
+        self.lower_longest(fx, now);
         while let Some(&(due, name)) = self.timers.first()
             && due <= now
         {
@@ -375,10 +447,10 @@ impl Voter {
 
     /// Queues a candidate. If nobody holds the election, other candidates have a gap to queue too before the best one
     /// is woken.
-    fn enqueue(&mut self, now: Time, name: Name, who: NodeId, attribute: Attribute) {
-        if self.live_grant(now, name).is_none_or(|grant| grant.holder != who) {
+    fn enqueue(&mut self, now: Time, name: Name, who: (NodeId, Boot), attribute: Attribute) {
+        if self.live_grant(now, name).is_none_or(|grant| !self.is_held_by(&grant, who)) {
             self.election_or_insert(name, now + self.timings.gap);
-            self.queues.entry(name).or_default().join(who, attribute, now, self.timings.stale_after);
+            self.queues.entry(name).or_default().join(who.0, attribute, now, self.timings.stale_after);
         }
     }
 
@@ -391,11 +463,99 @@ impl Voter {
         }
     }
 
+    /// Forgets leases that have expired: the silence after a restart need not last for them. At the end of a period, all
+    /// leases have expired that were granted before it, and only those of the period count. The next period is as long
+    /// as the longest of those.
+    fn lower_longest(&mut self, fx: &mut impl Effects, now: Time) {
+        if now < self.period_end || self.recent_longest == self.saved.longest && self.recent_longest.is_zero() {
+            return;
+        }
+        let longest = std::mem::take(&mut self.recent_longest);
+        self.period_end = now + longest;
+        if longest < self.saved.longest {
+            self.saved.longest = longest;
+            fx.save(&self.saved);
+        }
+    }
+
     /// Saves a greater ceiling if needed, so that this token is not promised again after a restart.
     fn raise_ceiling(&mut self, fx: &mut impl Effects, token: Token) {
         if token.number() > self.saved.ceiling {
             self.saved.ceiling = token.number().saturating_add(TOKEN_CHUNK);
-            fx.save(self.saved);
+            fx.save(&self.saved);
+        }
+    }
+
+    // The configuration.
+
+    /// Installs a newer configuration of the same cluster, which was chosen. Grants and promises stay: the voters of
+    /// the next version may be the only ones that know of them.
+    pub fn install(&mut self, fx: &mut impl Effects, now: Time, configuration: &Arc<Configuration>) {
+        let found = !std::mem::replace(&mut self.saved.certain, true);
+        if configuration.version() <= self.saved.configuration.version() && !found {
+            return;
+        }
+        if self.timings.bug == Some(Bug::DropGrants) {
+            self.elections.values_mut().for_each(|election| election.grant = None);
+        }
+        let granted = self.elections.values().filter(|election| election.grant.is_some());
+        let last = granted.map(|election| election.due).max().unwrap_or(now);
+        self.drained_at = match self.timings.bug {
+            Some(Bug::SkipDrain) => now,
+            _ => last.max(self.silent_until).max(now),
+        };
+        let floor = configuration.floor();
+        self.saved.configuration = Arc::clone(configuration);
+        self.saved.acceptor = Acceptor::default();
+        self.saved.ceiling = self.saved.ceiling.max(floor);
+        self.floor = self.floor.max(floor);
+        for election in self.elections.values_mut() {
+            election.promised = election.promised.max(floor);
+        }
+        fx.save(&self.saved);
+    }
+
+    /// Takes part in the choice of the next configuration. The caller has checked that this node may vote, and that the
+    /// message is of the installed configuration.
+    pub fn on_change(
+        &mut self,
+        fx: &mut impl Effects,
+        now: Time,
+        message: &MembershipMessage,
+    ) -> Option<MembershipMessage> {
+        let ballot = match message {
+            MembershipMessage::Prepare(ballot) | MembershipMessage::Accept(ballot, _) => *ballot,
+            _ => return None,
+        };
+        if now < self.drained_at {
+            let refusal = ChangeRefusal::NotDrained(self.drained_at.since(now));
+            return Some(MembershipMessage::Refused(ballot, refusal));
+        }
+        Some(match self.choose(message) {
+            Ok(reply) => {
+                fx.save(&self.saved);
+                reply
+            }
+            Err(promised) => MembershipMessage::Refused(ballot, ChangeRefusal::Outbid(promised)),
+        })
+    }
+
+    fn choose(&mut self, message: &MembershipMessage) -> Result<MembershipMessage, Ballot> {
+        let Saved { acceptor, configuration, ceiling, .. } = &mut self.saved;
+        match message {
+            MembershipMessage::Prepare(ballot) => {
+                acceptor.promise(*ballot)?;
+                let accepted = acceptor.accepted().cloned();
+                Ok(MembershipMessage::Promised { ballot: *ballot, accepted, ceiling: *ceiling })
+            }
+            MembershipMessage::Accept(ballot, next) if next.can_follow(configuration) => {
+                acceptor.accept(*ballot, Arc::clone(next))?;
+                Ok(MembershipMessage::Accepted(*ballot))
+            }
+            MembershipMessage::Accept(ballot, _) => {
+                Ok(MembershipMessage::Refused(*ballot, ChangeRefusal::NotSuccessor))
+            }
+            _ => unreachable!("only questions of a coordinator reach the acceptor"),
         }
     }
 }

@@ -6,6 +6,7 @@ use suffrage_core::Announcement::{Elected, SteppedDown, Undecided};
 use suffrage_core::{Span, Term};
 
 const ME: NodeId = NodeId(9);
+const BOOT: Boot = Boot(7);
 const TTL: u64 = 30;
 
 #[derive(Debug, PartialEq)]
@@ -54,7 +55,7 @@ impl Harness {
         let mut record = Record { done: Vec::new(), rng: Rng::new(seed) };
         let voters: Vec<NodeId> = (1..=5).map(NodeId).collect();
         let timings = options.timings(Span::UNIT);
-        let candidate = Candidate::new(ME, voters, timings, 50, &mut record, Time::ZERO);
+        let candidate = Candidate::new((ME, BOOT), voters, timings, 50, &mut record, Time::ZERO);
         Harness { candidate, now: Time::ZERO, record }
     }
 
@@ -101,7 +102,7 @@ impl Harness {
             self.due();
         }
         let (request, promised) = (self.candidate.request, 5);
-        let grant = Some(Grant { token: token(5), holder: NodeId(leader), attribute: 10 });
+        let grant = Some(Grant { token: token(5), holder: NodeId(leader), boot: BOOT, attribute: 10 });
         voters.flat_map(|voter| self.receive(voter, Reply::Status { request, promised, grant })).collect()
     }
 }
@@ -119,7 +120,7 @@ fn rejected(request: Request) -> Reply {
 }
 
 fn held(request: Request) -> Reply {
-    let grant = Grant { token: token(5), holder: NodeId(3), attribute: 10 };
+    let grant = Grant { token: token(5), holder: NodeId(3), boot: BOOT, attribute: 10 };
     Reply::Held { request, grant, remaining: Span::UNIT }
 }
 
@@ -418,7 +419,7 @@ fn a_transfer_names_the_successor_and_not_itself() {
     assert_eq!(harness.input(|candidate, fx, now| candidate.transfer(fx, now, NodeId(7))), []);
 }
 
-/// "An unhealthy leader steps down, an unhealthy candidate input not run."
+/// "An unhealthy leader steps down, an unhealthy candidate does not run."
 #[test]
 fn an_unhealthy_candidate_neither_leads_nor_stands() {
     let mut harness = Harness::leading();
@@ -517,7 +518,7 @@ fn a_better_candidate_claims_the_lease_after_the_fail_back_delay() {
     harness.wait(110);
     harness.input(|candidate, _, now| candidate.set_attribute(now, 10));
     harness.wait(110);
-    assert!(!claims(&harness.enquire_and_learn(1..=3, 4)), "an equal one input not ask");
+    assert!(!claims(&harness.enquire_and_learn(1..=3, 4)), "an equal one does not ask");
     let mut harness = Harness::new();
     harness.wait(1_000);
     assert!(!claims(&harness.enquire_and_learn(1..=3, 4)), "nor where it is off");
@@ -603,72 +604,76 @@ fn asks(done: &[Effect]) -> Vec<&'static str> {
     asked
 }
 
-fn nobody(request: Request) -> Reply {
-    Reply::Status { request, promised: 5, grant: None }
-}
-
 #[test]
-fn a_candidate_that_led_for_clients_before_a_crash_waits_until_its_own_lease_is_over() {
-    // A candidate that led for itself gets its lease again at once.
-    let mut alone = Harness::new();
-    assert_eq!(asks(&alone.enquire_and_learn(1..=3, ME.0)), ["prepare"]);
+fn a_lease_of_an_earlier_process_with_the_same_id_runs_out_first() {
+    let mut harness = Harness::new();
+    assert_eq!(asks(&harness.enquire_and_learn(1..=3, ME.0)), ["prepare"], "its own: it may have it again");
 
     let mut harness = Harness::new();
-    harness.candidate = harness.candidate.wait_out_previous_holder();
-    assert_eq!(asks(&harness.input(|candidate, fx, now| candidate.contend(fx, now))), ["enquire"]);
+    harness.candidate.boot = Boot(8);
     for _ in 0..5 {
         let done = harness.enquire_and_learn(1..=3, ME.0);
-        assert_eq!(asks(&done), [""; 0], "a client may still lead by it");
-        assert!(
-            !done.iter().any(|done| matches!(done, Effect::Announced(_))),
-            "and nobody takes it for a leader"
-        );
+        assert_eq!(asks(&done), [""; 0]);
+        assert!(!done.iter().any(|done| matches!(done, Effect::Announced(_))), "it is nobody's to follow");
     }
-    // A wake-up or a command to contend input not change that.
-    assert_eq!(asks(&harness.receive(4, Reply::Vacant { promised: 5 })), ["enquire"]);
-    assert_eq!(asks(&harness.enquire_and_learn(1..=3, ME.0)), [""; 0]);
-    // A majority without grants proves that the previous lease is over. Then the candidate contends at once.
-    while !matches!(harness.candidate.round, Round::Enquiry { .. }) {
-        harness.due();
-    }
-    assert_eq!(asks(&harness.replies(1..=2, nobody)), [""; 0]);
-    assert_eq!(asks(&harness.replies(3..=3, nobody)), ["prepare"]);
-    // From then on it behaves like any other candidate.
+    harness.input(|candidate, fx, now| candidate.wake_up(fx, now));
     harness.replies(1..=3, |request| Reply::Promised { request });
     harness.replies(1..=3, accepted);
     assert_eq!(harness.candidate.lease().map(|lease| lease.token), Some(token(6)));
-    harness.wait(TTL);
-    harness.due();
-    assert_eq!(asks(&harness.enquire_and_learn(1..=3, ME.0)), ["prepare"]);
 }
 
 #[test]
-fn silent_voters_count_as_if_they_held_a_grant_for_the_candidate() {
-    let mut harness = Harness::new();
-    harness.candidate = harness.candidate.wait_out_previous_holder();
+fn a_lease_that_voters_do_not_grant_is_neither_won_nor_claimed() {
+    let mut harness = Harness::with(Options { failback: Some(1), ..Options::default() }, 7);
     harness.input(|candidate, fx, now| candidate.contend(fx, now));
-    // Two of five voters have a grant for the candidate, one has none, and two are silent.
-    harness.enquire_and_learn(1..=2, ME.0);
-    assert_eq!(asks(&harness.replies(3..=3, nobody)), [""; 0]);
-    assert_eq!(asks(&harness.due()), [""; 0], "the round is over, and all of the silent may");
-    harness.enquire_and_learn(1..=2, ME.0);
-    assert_eq!(asks(&harness.replies(3..=5, nobody)), ["prepare"], "two of five are no majority");
+    harness.replies(1..=3, |request| Reply::Promised { request });
+    let longest = Span::from_millis(5);
+    let request = harness.candidate.request;
+    let done: Vec<Effect> =
+        (1..=3).flat_map(|voter| harness.receive(voter, Reply::TooLong { request, longest })).collect();
+    assert_eq!(released(&done), Some((1, None)), "some voters may have granted it");
+    assert_eq!((harness.candidate.lease(), harness.candidate.granted_at_most()), (None, Some(longest)));
+    harness.wait(1_000);
+    assert!(!claims(&harness.enquire_and_learn(1..=3, 4)), "it would depose the leader in vain");
+}
+
+/// The voters of the next configuration.
+fn voters(ids: std::ops::RangeInclusive<u64>) -> Arc<[NodeId]> {
+    ids.map(NodeId).collect()
 }
 
 #[test]
-fn a_candidate_that_led_for_clients_before_a_crash_follows_others_and_stands_only_if_told() {
-    let mut harness = Harness::new();
-    harness.candidate = harness.candidate.wait_out_previous_holder();
-    assert_eq!(asks(&harness.enquire_and_learn(1..=3, 3)), [""; 0]);
-    assert_eq!(harness.candidate.leader().map(|grant| grant.holder), Some(NodeId(3)));
-    // A majority for another holder proves that the candidate's previous lease is over.
-    assert_eq!(asks(&harness.input(|candidate, fx, now| candidate.contend(fx, now))), ["prepare"]);
+fn a_leader_keeps_its_lease_when_the_voters_change() {
+    let mut harness = Harness::leading();
+    let lease = harness.candidate.lease();
+    let done = harness.input(|candidate, fx, now| candidate.reconfigure(fx, now, &voters(1..=6)));
+    assert_eq!(harness.candidate.lease(), lease);
+    assert!(announced(&done).is_empty());
+    assert_eq!(asked(&done), (vec![], vec![1]), "it renews at the new voters with the same token");
+    harness.replies(1..=3, accepted);
+    assert_eq!(harness.candidate.lease(), lease, "three of six are no majority");
+    harness.wait(1);
+    harness.replies(6..=6, accepted);
+    let end = |lease: Option<Lease>| lease.map(|lease| lease.valid_until);
+    assert!(end(harness.candidate.lease()) > end(lease));
+}
 
+#[test]
+fn replies_of_two_configurations_never_count_together() {
     let mut harness = Harness::new();
-    harness.candidate = harness.candidate.wait_out_previous_holder();
-    harness.input(|candidate, fx, now| {
-        candidate.contend(fx, now);
-        candidate.set_healthy(fx, now, false);
-    });
-    assert_eq!(asks(&harness.replies(1..=5, nobody)), [""; 0], "it input not harness any more");
+    harness.input(|candidate, fx, now| candidate.contend(fx, now));
+    let request = harness.candidate.request;
+    harness.receive(1, Reply::Promised { request });
+    harness.receive(2, Reply::Promised { request });
+    let done = harness.input(|candidate, fx, now| candidate.reconfigure(fx, now, &voters(1..=3)));
+    assert_eq!(asks(&done), ["prepare"], "it prepares anew");
+    assert_eq!(asks(&harness.receive(3, Reply::Promised { request })), [""; 0]);
+    // A proposal is given back, and prepared anew.
+    harness.replies(1..=2, |request| Reply::Promised { request });
+    let request = harness.candidate.request;
+    harness.receive(1, accepted(request));
+    let done = harness.input(|candidate, fx, now| candidate.reconfigure(fx, now, &voters(1..=2)));
+    assert_eq!(released(&done), Some((2, None)));
+    harness.receive(2, accepted(request));
+    assert_eq!(harness.candidate.lease(), None);
 }

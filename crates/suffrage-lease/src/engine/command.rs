@@ -3,9 +3,10 @@
 //!
 //! ```text
 //!   join                            join with the engine's default configuration
-//!   join ttl 20 rank 3 failback 50 standing wait-out
+//!   join ttl 20 rank 3 failback 50 standing
 //!   leave, stand, stand once, campaign, withdraw, resign
 //!   transfer 3, health off, rank 7, pin, unpin
+//!   voters adopt, voters add 4, voters remove 3
 //! ```
 //!
 //! A command that ends with ` in NAME` is for one election. Without it the command is for every election that the node
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use suffrage_core::{Attribute, NodeId, Span};
 
 use super::config::{CandidateConfig, InvalidConfig};
+use crate::membership::Change;
 use crate::message::Name;
 
 /// The name of an election: 1 to 255 bytes.
@@ -84,6 +86,29 @@ pub enum Action {
     /// Pin the lease that the node holds, or unpin it: claims of better candidates are refused until the lease is
     /// released or unpinned. A node without a lease ignores the command.
     Pin(bool),
+    /// Change the voters of the cluster. The node coordinates the change; the election is ignored.
+    ChangeVoters(VoterChange),
+}
+
+/// A change of the voters, by ids. Nodes that reach each other by addresses use [`Change`], which has the address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum VoterChange {
+    /// See [`Change::Adopt`].
+    Adopt,
+    /// See [`Change::Add`].
+    Add(NodeId),
+    /// See [`Change::Remove`].
+    Remove(NodeId),
+}
+
+impl From<VoterChange> for Change {
+    fn from(change: VoterChange) -> Change {
+        match change {
+            VoterChange::Adopt => Change::Adopt,
+            VoterChange::Add(id) => Change::Add(id, String::new()),
+            VoterChange::Remove(id) => Change::Remove(id),
+        }
+    }
 }
 
 impl Action {
@@ -136,8 +161,7 @@ impl fmt::Display for Action {
                 if let Some(failback) = config.failback {
                     write!(f, " failback {failback}")?;
                 }
-                f.write_str(if config.standing { " standing" } else { "" })?;
-                f.write_str(if config.wait_out_previous_holder { " wait-out" } else { "" })
+                f.write_str(if config.standing { " standing" } else { "" })
             }
             Action::Leave => f.write_str("leave"),
             Action::Stand { once: false } => f.write_str("stand"),
@@ -150,6 +174,9 @@ impl fmt::Display for Action {
             Action::Rank(attribute) => write!(f, "rank {attribute}"),
             Action::Pin(true) => f.write_str("pin"),
             Action::Pin(false) => f.write_str("unpin"),
+            Action::ChangeVoters(VoterChange::Adopt) => f.write_str("voters adopt"),
+            Action::ChangeVoters(VoterChange::Add(id)) => write!(f, "voters add {id}"),
+            Action::ChangeVoters(VoterChange::Remove(id)) => write!(f, "voters remove {id}"),
         }
     }
 }
@@ -165,7 +192,8 @@ impl FromStr for Command {
         let error = || {
             format!(
                 "`{text}` is not a command: use join, leave, stand, stand once, campaign, withdraw, resign, transfer \
-                 ID, health on|off, rank NUMBER, pin or unpin, and append ` in NAME` for one election"
+                 ID, health on|off, rank NUMBER, pin, unpin, voters adopt, voters add ID or \
+                 voters remove ID, and append ` in NAME` for one election"
             )
         };
         let action = parse_action(action).ok_or_else(error)?;
@@ -196,6 +224,16 @@ fn parse_action(text: &str) -> Option<Action> {
         "rank" => Action::Rank(words.next()?.parse().ok()?),
         "pin" => Action::Pin(true),
         "unpin" => Action::Pin(false),
+        "voters" => {
+            let verb = words.next()?;
+            let mut id = || Some(NodeId(words.next()?.parse().ok()?));
+            Action::ChangeVoters(match verb {
+                "adopt" => VoterChange::Adopt,
+                "add" => VoterChange::Add(id()?),
+                "remove" => VoterChange::Remove(id()?),
+                _ => return None,
+            })
+        }
         _ => return None,
     };
     words.next().is_none().then_some(action)
@@ -212,7 +250,6 @@ fn parse_config(words: &mut SplitWhitespace<'_>) -> Option<Option<CandidateConfi
             "rank" => config.attribute = words.next()?.parse().ok()?,
             "failback" => config.failback = Some(span()?),
             "standing" => config.standing = true,
-            "wait-out" => config.wait_out_previous_holder = true,
             _ => return None,
         }
     }
@@ -253,14 +290,13 @@ mod tests {
     }
 
     fn any_action(rng: &mut Rng) -> Action {
-        match rng.below(12) {
+        match rng.below(15) {
             0 => Action::Join(None),
             1 => Action::Join(Some(CandidateConfig {
                 ttl: Span::from_nanos(rng.below(24 * 3_600_000_000_000)),
                 attribute: rng.bits() as Attribute,
                 failback: rng.chance(0.5).then(|| Span::from_nanos(rng.below(24 * 3_600_000_000_000))),
                 standing: rng.chance(0.5),
-                wait_out_previous_holder: rng.chance(0.5),
             })),
             2 => Action::Leave,
             3 => Action::Stand { once: rng.chance(0.5) },
@@ -271,7 +307,10 @@ mod tests {
             8 => Action::Health(rng.chance(0.5)),
             9 => Action::Rank(rng.bits() as Attribute),
             10 => Action::Pin(true),
-            _ => Action::Pin(false),
+            11 => Action::Pin(false),
+            12 => Action::ChangeVoters(VoterChange::Adopt),
+            13 => Action::ChangeVoters(VoterChange::Add(NodeId(rng.bits()))),
+            _ => Action::ChangeVoters(VoterChange::Remove(NodeId(rng.bits()))),
         }
     }
 

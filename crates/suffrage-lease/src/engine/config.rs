@@ -1,17 +1,24 @@
 //! The configuration of an engine and of a candidate, and the timings that follow from it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use suffrage_core::{Attribute, DRIFT_BOUND, NodeId, Span};
 
 use crate::candidate::MAX_VOTERS;
+use crate::membership::{Configuration, InvalidConfiguration};
 use crate::timings::{Bug, Drift, Timings};
 
 /// The configuration of an engine. All nodes of a cluster should have the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EngineConfig {
-    /// The voters. All nodes must have the same list, or there can be two leaders at once.
+    /// The voters that found the cluster, or that a node asks which voters the cluster has. All founders must have the
+    /// same list.
     pub voters: Vec<NodeId>,
+    /// The addresses of voters, as other nodes reach them. A simulator needs none.
+    pub addresses: BTreeMap<NodeId, String>,
+    /// Whether the node has a disk, so that it can become a voter.
+    pub can_vote: bool,
     /// The usual upper bound on message delay. It is a first guess: rounds grow if replies take longer.
     pub delay: Span,
     /// The bound on clock drift. It must be true and the same for all nodes, or there can be two leaders at once.
@@ -32,6 +39,8 @@ impl EngineConfig {
     pub fn new(voters: impl IntoIterator<Item = NodeId>) -> EngineConfig {
         EngineConfig {
             voters: voters.into_iter().collect(),
+            addresses: BTreeMap::new(),
+            can_vote: false,
             delay: Span::from_millis(25),
             drift: Drift::millionths((DRIFT_BOUND * 1e6) as u32).expect("the default bound is below 50%"),
             longest_ttl: Span::from_millis(60_000),
@@ -61,6 +70,13 @@ impl EngineConfig {
             return Err(InvalidConfig::Drift);
         }
         Ok(())
+    }
+
+    /// Version 0 of the cluster's configuration.
+    pub(super) fn founding(&self) -> Result<Configuration, InvalidConfig> {
+        let address = |id: &NodeId| self.addresses.get(id).cloned().unwrap_or_default();
+        let voters = self.voters.iter().map(|id| (*id, address(id)));
+        Configuration::founding(voters, self.drift).map_err(InvalidConfig::Founding)
     }
 
     /// The timings of a voter.
@@ -105,9 +121,6 @@ pub struct CandidateConfig {
     /// Whether the node stands at once: it queues at the voters, and campaigns when they wake it. If not, it observes
     /// until a command makes it stand.
     pub standing: bool,
-    /// Whether an external client, not this process, holds the lease. A client can survive the process. So the node
-    /// does not campaign before the lease of an earlier process with the same id is over.
-    pub wait_out_previous_holder: bool,
 }
 
 impl Default for CandidateConfig {
@@ -117,7 +130,6 @@ impl Default for CandidateConfig {
             attribute: 0,
             failback: None,
             standing: false,
-            wait_out_previous_holder: false,
         }
     }
 }
@@ -189,6 +201,8 @@ pub enum InvalidConfig {
     VoterCount(usize),
     /// A voter is listed twice.
     DuplicateVoter(NodeId),
+    /// The founding list is malformed in another way.
+    Founding(InvalidConfiguration),
     /// The delay is zero or above a minute.
     Delay(Span),
     /// The longest lease is below 10 ms or above a day.
@@ -224,6 +238,7 @@ impl fmt::Display for InvalidConfig {
                     "{count} voters are configured: there must be 1 to {MAX_VOTERS}, and 3 or 5 are usual"
                 )
             }
+            InvalidConfig::Founding(reason) => reason.fmt(f),
             InvalidConfig::DuplicateVoter(id) => {
                 write!(f, "voter {id} is listed twice: list each voter once")
             }

@@ -7,7 +7,7 @@ use suffrage_core::{Announcement, Attribute, Context, NodeId, Rng, Time};
 use super::Engine;
 use super::election::ElectionIndex;
 use crate::candidate::Effects as CandidateEffects;
-use crate::message::{Ask, Body, Message, Name, Reply};
+use crate::message::{Ask, Body, Header, Message, Name, Reply};
 use crate::voter::{Effects as VoterEffects, Saved};
 
 /// Messages of a node to itself, in order. They are delivered within the same input.
@@ -17,6 +17,8 @@ pub(super) type Loopback = VecDeque<Message>;
 pub(super) struct NodeEffects<'e, 'v> {
     pub(super) cx: &'e mut Context<'v, Engine>,
     loopback: &'e mut Loopback,
+    /// The header of the node's messages.
+    header: Header,
     /// The election of the candidate; none for the voter, which names the election of each reply.
     election: Option<(ElectionIndex, Name)>,
     /// Whether the candidate has stepped down.
@@ -26,27 +28,33 @@ pub(super) struct NodeEffects<'e, 'v> {
 }
 
 impl<'e, 'v> NodeEffects<'e, 'v> {
-    pub(super) fn of_voter(cx: &'e mut Context<'v, Engine>, loopback: &'e mut Loopback) -> Self {
-        NodeEffects { cx, loopback, election: None, stepped_down: false, learned_leader: false }
+    pub(super) fn of_node(
+        cx: &'e mut Context<'v, Engine>,
+        loopback: &'e mut Loopback,
+        header: Header,
+    ) -> Self {
+        NodeEffects { cx, loopback, header, election: None, stepped_down: false, learned_leader: false }
     }
 
     pub(super) fn of_candidate(
         cx: &'e mut Context<'v, Engine>,
         loopback: &'e mut Loopback,
+        header: Header,
         index: ElectionIndex,
         name: Name,
     ) -> Self {
         NodeEffects {
             cx,
             loopback,
+            header,
             election: Some((index, name)),
             stepped_down: false,
             learned_leader: false,
         }
     }
 
-    fn send(&mut self, to: NodeId, name: Name, body: Body) {
-        let message = Message { name, body };
+    pub(super) fn deliver(&mut self, to: NodeId, name: Name, body: Body) {
+        let message = Message { header: self.header, name, body };
         if to == self.cx.me() {
             self.loopback.push_back(message);
         } else {
@@ -56,23 +64,23 @@ impl<'e, 'v> NodeEffects<'e, 'v> {
 }
 
 impl VoterEffects for NodeEffects<'_, '_> {
-    fn save(&mut self, saved: Saved) {
-        self.cx.save(saved);
+    fn save(&mut self, saved: &Saved) {
+        self.cx.save(saved.clone());
     }
     fn reply(&mut self, to: NodeId, name: Name, reply: Reply) {
-        self.send(to, name, Body::Reply(reply));
+        self.deliver(to, name, Body::Reply(reply));
     }
 }
 
 impl CandidateEffects for NodeEffects<'_, '_> {
     fn ask(&mut self, voter: NodeId, ask: Ask) {
         if let Some((_, name)) = self.election {
-            self.send(voter, name, Body::Ask(ask));
+            self.deliver(voter, name, Body::Ask(ask));
         }
     }
     fn claim(&mut self, leader: NodeId, attribute: Attribute) {
         if let Some((_, name)) = self.election {
-            self.send(leader, name, Body::Claim { attribute });
+            self.deliver(leader, name, Body::Claim { attribute });
         }
     }
     fn announce(&mut self, announcement: Announcement) {

@@ -1,10 +1,17 @@
 //! An observer with real voters.
 
 use super::*;
-use crate::{Name, Options, Saved, Token, Voter, VoterEffects, message::Request as Number};
-use suffrage_core::{Span, Start, Term};
+use crate::membership::{Configuration, DiskId};
+use crate::{Boot, Name, Options, Saved, Token, Voter, VoterEffects, VoterStart, message::Request as Number};
+use suffrage_core::{Span, Term};
 
 const ME: NodeId = NodeId(9);
+
+/// The state of a voter that has promised nothing.
+fn blank() -> Saved {
+    let founding = Configuration::founding([(NodeId(1), String::new())], "1%".parse().unwrap()).unwrap();
+    Saved::blank(DiskId(1), founding.into())
+}
 
 #[derive(Default)]
 struct Record {
@@ -23,7 +30,7 @@ impl Effects for Record {
 }
 
 impl VoterEffects for Record {
-    fn save(&mut self, _: Saved) {}
+    fn save(&mut self, _: &Saved) {}
     fn reply(&mut self, to: NodeId, _: Name, reply: Reply) {
         self.replied.push((to, reply));
     }
@@ -56,7 +63,7 @@ struct Cluster {
 impl Cluster {
     fn new() -> Cluster {
         let (timings, mut record) = (Options::default().timings(Span::UNIT), Record::default());
-        let voters = (1..=3).map(|_| Voter::start(timings, &mut record, time(0), Start::Fresh)).collect();
+        let voters = (1..=3).map(|_| Voter::start(timings, &mut record, time(0), VoterStart::Blank(blank()))).collect();
         let ids = (1..=3).map(NodeId).collect();
         let observer = Observer::new(ids, timings, Request(77), &mut record, time(0));
         let mut cluster =
@@ -76,7 +83,7 @@ impl Cluster {
     fn ask(&mut self, index: usize, from: NodeId, ask: Ask) {
         if !self.cut.contains(&index) {
             let mut record = Record::default();
-            self.voters[index].on_ask(&mut record, self.now, from, name(), ask);
+            self.voters[index].on_ask(&mut record, self.now, (from, Boot(1)), name(), ask);
             self.hear(index, record);
         }
     }
@@ -199,7 +206,7 @@ fn replies_of_silent_voters_expire() {
 fn notices_and_replies_that_were_overtaken_are_ignored() {
     let mut cluster = Cluster::new();
     let grant = |holder: u64, number: u64| {
-        Some(Grant { token: Token::after(number - 1), holder: NodeId(holder), attribute: 0 })
+        Some(Grant { token: Token::after(number - 1), holder: NodeId(holder), boot: Boot(1), attribute: 0 })
     };
     let request = cluster.observer.request;
     let hear = |cluster: &mut Cluster, reply| {

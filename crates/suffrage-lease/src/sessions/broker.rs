@@ -330,7 +330,6 @@ impl ElectionSessions {
                 failback: sessions.failback,
                 standing: false,
                 // A client survives a crash of the node: the node's previous boot may have promised a client the lease.
-                wait_out_previous_holder: true,
             };
             if !control.join(&self.text, config) {
                 return false;

@@ -19,6 +19,7 @@ use crate::engine::{
     Action, CandidateConfig, Command, ElectionIndex, ElectionName, Engine, EngineConfig, InvalidConfig,
     JoinError, Timer,
 };
+use crate::membership::Change;
 use crate::message::{Message, Name};
 use crate::voter::Saved;
 
@@ -254,6 +255,16 @@ impl SessionEngine {
             || self.broker.has_joined(name)
     }
 
+    /// Coordinates a change of the configuration: see [`Engine::start_change`].
+    pub fn start_change(&mut self, cx: &mut Context<'_, Self>, change: Change) {
+        self.input(cx, |engine, cx| engine.start_change(cx, change));
+    }
+
+    /// Stops coordinating: see [`Engine::stop_change`].
+    pub fn stop_change(&mut self, cx: &mut Context<'_, Self>) {
+        self.input(cx, |engine, cx| engine.stop_change(cx));
+    }
+
     // Internals.
 
     /// The broker, and the handle through which it drives the engine.
@@ -336,7 +347,8 @@ impl SessionEngine {
             | Action::Campaign
             | Action::Health(true)
             | Action::Rank(_)
-            | Action::Pin(_) => {}
+            | Action::Pin(_)
+            | Action::ChangeVoters(_) => {}
         }
     }
 }
@@ -368,6 +380,9 @@ impl Process for SessionEngine {
     }
 
     fn on_command(&mut self, cx: &mut Context<'_, Self>, Command { election, action }: Command) {
+        if let Action::ChangeVoters(change) = action {
+            return self.start_change(cx, change.into());
+        }
         match election {
             Some(election) => self.command(cx, election, action),
             None => {
@@ -382,7 +397,7 @@ impl Process for SessionEngine {
 /// The configuration of an observer, which never asks for a lease.
 fn observer(config: &EngineConfig) -> CandidateConfig {
     let ttl = config.candidate.ttl.min(config.longest_ttl);
-    CandidateConfig { ttl, standing: false, wait_out_previous_holder: false, ..config.candidate }
+    CandidateConfig { ttl, standing: false, ..config.candidate }
 }
 
 /// The handle through which the broker drives the engine.

@@ -28,8 +28,7 @@
 //! either: the node pins the lease ([`LeaseControl::pin`]) before it tells a client that it leads.
 //!
 //! **After a restart** a node knows no session, but clients may still count on promises of the node's previous
-//! boot. So the node's candidate waits until a majority of voters holds no lease for it any more
-//! ([`Candidate::wait_out_previous_holder`](crate::Candidate)) before it campaigns.
+//! boot. A grant belongs to a node and its boot, so voters do not let the node have that lease before it has expired.
 //!
 //! **A reply that nobody reads.** A reply counts as received unless the driver knows that nobody will ever read
 //! it ([`SessionBroker::on_reply_undelivered`]). A lost reply therefore costs time, never safety: the session stays

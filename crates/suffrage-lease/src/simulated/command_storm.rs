@@ -95,7 +95,7 @@ impl CommandGenerator<'_, '_> {
                 self.push(later, slot, one, Action::Campaign);
             }
             _ => {
-                let config = self.config(election, rank);
+                let config = self.config(rank);
                 self.push(at, slot, Some(election), Action::Leave);
                 self.push(later, slot, Some(election), Action::Join(Some(config)));
                 let soon = self.later(later);
@@ -105,7 +105,7 @@ impl CommandGenerator<'_, '_> {
     }
 
     /// A random configuration: a ttl that voters may not grant, another rank, and sometimes fail-back.
-    fn config(&mut self, election: usize, rank: Attribute) -> CandidateConfig {
+    fn config(&mut self, rank: Attribute) -> CandidateConfig {
         let timings = self.options.timings(self.storm.delay);
         let halves = 1 + self.below(2 * MOST_ASKED);
         CandidateConfig {
@@ -113,7 +113,6 @@ impl CommandGenerator<'_, '_> {
             attribute: rank,
             failback: self.storm.rng.chance(0.3).then_some(timings.ttl),
             standing: self.storm.rng.chance(0.5),
-            wait_out_previous_holder: self.options.wait_out.includes(election),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Members of a world: the elections that they join, their options, and the numbers of elections.
 
 use super::*;
-use crate::message::{Ask, Body, Name, Reply, Request};
+use crate::message::{Boot, Header, Ask, Body, Name, Reply, Request};
 use suffrage_core::testing::{TestProcess, elected};
 use suffrage_core::{Command as Common, Effect, Recorder};
 
@@ -24,14 +24,14 @@ fn the_only_voter_elects_itself_at_once() {
 }
 
 #[test]
-fn a_voter_saves_its_state_when_it_starts_and_other_members_save_nothing() {
+fn members_save_their_state_when_they_start_and_only_voters_answer() {
     for (me, voter) in [(5, true), (6, false)] {
         let mut subject = TestProcess::<QuorumLease>::unstarted(me, 9, &Options::default());
-        assert_eq!(!subject.start(Start::Fresh).saved().is_empty(), voter);
-        let message = Message {
-            name: Name::of("x"),
-            body: Body::Ask(Ask::Enquire { request: Request(1), standing: None }),
-        };
+        assert!(!subject.start(Start::Fresh).saved().is_empty(), "its disk has an identity");
+        let engine = subject.process.engine().unwrap();
+        let header = Header { boot: Boot(1), stamp: engine.configuration().stamp() };
+        let body = Body::Ask(Ask::Enquire { request: Request(1), standing: None });
+        let message = Message { header, name: Name::of("x"), body };
         assert_eq!(
             !subject.receive(1, message.into()).sent().is_empty(),
             voter,
@@ -44,12 +44,13 @@ fn a_voter_saves_its_state_when_it_starts_and_other_members_save_nothing() {
 fn replies_about_another_election_are_ignored() {
     let mut candidate = subject(9, 9);
     let sent = candidate.campaign().sent();
-    let MemberBody::Ask(Ask::Prepare { request, .. }) = sent[0].1.body else { panic!("it prepares") };
-    let promise = |name| MemberMessage { name, body: MemberBody::Reply(Reply::Promised { request }) };
+    let MemberMessage::Node(Message { header, name: own, body }) = sent[0].1.clone() else { panic!("no node") };
+    let Body::Ask(Ask::Prepare { request, .. }) = body else { panic!("it prepares") };
+    let promise =
+        |name| Message { header, name, body: Body::Reply(Reply::Promised { request }) }.into();
     for voter in 1..=5 {
         assert!(candidate.receive(voter, promise(Name::of("x"))).is_empty());
     }
-    let own = sent[0].1.name;
     candidate.receive(1, promise(own));
     candidate.receive(2, promise(own));
     assert_eq!(candidate.receive(3, promise(own)).sent().len(), 5, "it proposes");
