@@ -161,7 +161,7 @@ impl Engine {
 
     /// Whether the node's voter replies at this moment. It does not if it has lost its disk, or is silent after a
     /// restart.
-    pub fn votes(&self, now: Time) -> bool {
+    pub fn is_voting(&self, now: Time) -> bool {
         self.may_vote() && self.voter.as_ref().is_some_and(|voter| now >= voter.silent_until())
     }
 
@@ -373,7 +373,7 @@ impl Engine {
             }
             Body::Reply(reply) => {
                 let Some(index) = self.index_of(name) else { return };
-                let votes = self.votes(now);
+                let votes = self.is_voting(now);
                 if let Some(state) = self.elections[index.index()].as_mut() {
                     state.update_retries(&reply, votes);
                 }

@@ -386,11 +386,11 @@ impl Algorithm for QuorumLease {
         }
         let mut held = vec![false; options.names];
         for process in members.filter(|member| member.up).map(|member| member.process) {
-            for (place, held) in held.iter_mut().enumerate() {
+            for (election, held) in held.iter_mut().enumerate() {
                 *held |= match &process.role {
                     Role::Unstarted | Role::Server(_) => false,
-                    Role::Node(node) => node.lease_at(place).is_some(),
-                    Role::Client(client) => client.lease(place).is_some(),
+                    Role::Node(node) => node.lease_at(election).is_some(),
+                    Role::Client(client) => client.lease(election).is_some(),
                 };
             }
         }
