@@ -38,7 +38,7 @@ pub use self::command::{Action, Command, ElectionName, VoterChange};
 pub use self::config::{CandidateConfig, EngineConfig, InvalidConfig};
 use self::effects::{Loopback, NodeEffects};
 pub use self::election::{ELECTION_MEMORY, ElectionIndex, ElectionState};
-use self::membership::Membership;
+use self::membership::{Membership, voting};
 pub use self::membership::Mismatch;
 use self::timer_queue::TimerQueue;
 use crate::candidate::{Candidate, Lease, Stage};
@@ -156,13 +156,13 @@ impl Engine {
 
     /// The node's voter, if the node votes.
     pub fn voter(&self) -> Option<&Voter> {
-        self.voter.as_ref()
+        voting(&self.voter, self.me)
     }
 
     /// Whether the node's voter replies at this moment. It does not if it has lost its disk, or is silent after a
     /// restart.
     pub fn is_voting(&self, now: Time) -> bool {
-        self.may_vote() && self.voter.as_ref().is_some_and(|voter| now >= voter.silent_until())
+        self.voter().is_some_and(|voter| now >= voter.silent_until())
     }
 
     /// The measured round trip to voters, smoothed.
@@ -315,7 +315,7 @@ impl Engine {
         let Some(state) = self.election(index) else { return };
         // A waiting candidate enquires at every voter that it can reach, so this node's voter has queued it.
         let nobody_waits =
-            self.voter.as_ref().is_some_and(|voter| voter.waiters(state.name).next().is_none());
+            voting(&self.voter, self.me).is_some_and(|voter| voter.waiters(state.name).next().is_none());
         let window = if nobody_waits { Span::ZERO } else { self.yield_window(state.ttl) };
         self.input(cx, index, |state, fx| {
             let before = state.is_eligible();
@@ -419,7 +419,7 @@ impl Engine {
             state.armed = None;
             // A retry is pointless if the node's own voter has a live grant by now.
             let held = state.retries > 0
-                && self.voter.as_ref().is_some_and(|voter| voter.grant(now, state.name).is_some());
+                && voting(&self.voter, self.me).is_some_and(|voter| voter.grant(now, state.name).is_some());
             self.input(cx, index, |state, fx| {
                 if state.campaign_at.take_if(|when| *when <= now).is_some() {
                     match (held, std::mem::take(&mut state.woken)) {
@@ -461,7 +461,7 @@ impl Engine {
         let contended = state.is_contending();
         input(state, &mut fx);
         if contended && !state.is_contending() {
-            let first = self.voter.as_ref().is_some_and(|voter| state.has_priority(me, voter));
+            let first = voting(&self.voter, me).is_some_and(|voter| state.has_priority(me, voter));
             state.retry(now, first, window);
         }
         if fx.stepped_down {
@@ -512,7 +512,7 @@ impl Engine {
         let (me, round_trip, delay) = (self.me, self.round_trip, self.config.delay);
         let Some(ttl) = self.election(index).map(|state| state.ttl) else { return false };
         let window = self.yield_window(ttl);
-        let Some(voter) = &self.voter else { return false };
+        let Some(voter) = voting(&self.voter, me) else { return false };
         let Some(state) = self.elections[index.index()].as_mut() else { return false };
         let released = state.released_at.is_some_and(|when| now.since(when) <= delay * 2);
         let waits = matches!(state.candidate.stage(), Stage::Waiting | Stage::Enquiring);
@@ -539,7 +539,7 @@ impl Engine {
     /// campaigns can defeat each other. If the candidate contends itself, the one with priority retries first.
     fn defer_to_rival(&mut self, now: Time, name: Name, rival: NodeId, attribute: Attribute) {
         let Some(index) = self.index_of(name) else { return };
-        let promised = self.voter.as_ref().is_some_and(|voter| voter.grant(now, name).is_none());
+        let promised = voting(&self.voter, self.me).is_some_and(|voter| voter.grant(now, name).is_none());
         let Some(state) = self.elections[index.index()].as_mut() else { return };
         state.note_rival(self.me, rival, attribute);
         let pause = (self.config.delay * YIELD_ROUND_TRIPS).min(state.tenth_of_ttl());

@@ -98,6 +98,8 @@ pub struct TooLong {
 pub struct Envelope {
     bytes: Vec<u8>,
     most: usize,
+    /// The length of the envelope without messages: its header and its preamble.
+    base: usize,
 }
 
 impl Envelope {
@@ -106,7 +108,7 @@ impl Envelope {
         let mut bytes = Vec::with_capacity(most.min(256));
         bytes.push(VERSION);
         bytes.extend(protocol.0);
-        Envelope { bytes, most }
+        Envelope { bytes, most, base: HEADER }
     }
 
     /// Adds a message. Returns false if there is no room: the caller sends this envelope, and adds the message to a
@@ -129,14 +131,19 @@ impl Envelope {
         if self.bytes.len() <= self.most {
             return Ok(true);
         }
-        let length = self.bytes.len() - start + HEADER;
+        let length = self.bytes.len() - start + self.base;
         self.bytes.truncate(start);
         if length > self.most { Err(TooLong { length, most: self.most }) } else { Ok(false) }
     }
 
-    /// Returns whether the envelope has no messages.
+    /// Makes the first message a preamble, which does not count as a message.
+    fn end_preamble(&mut self) {
+        self.base = self.bytes.len();
+    }
+
+    /// Returns whether the envelope has no messages, apart from its preamble.
     pub fn is_empty(&self) -> bool {
-        self.bytes.len() <= HEADER
+        self.bytes.len() <= self.base
     }
 
     /// The bytes for a datagram.
@@ -156,21 +163,37 @@ pub struct Outbox {
     /// The last envelope for each addressee, which may have room for more messages.
     open: BTreeMap<NodeId, Envelope>,
     full: Vec<(NodeId, Envelope)>,
+    /// An envelope with the first message of every envelope, and with no other.
+    blank: Envelope,
     messages: u64,
 }
 
 impl Outbox {
     /// An empty outbox with envelopes of at most `most` bytes.
     pub fn new(protocol: Protocol, most: usize) -> Outbox {
-        Outbox { protocol, most, open: BTreeMap::new(), full: Vec::new(), messages: 0 }
+        let blank = Envelope::new(protocol, most);
+        Outbox { protocol, most, open: BTreeMap::new(), full: Vec::new(), blank, messages: 0 }
+    }
+
+    /// Sets the first message of every envelope from now on: what all messages of an envelope share.
+    pub fn set_preamble<M: Serialize>(&mut self, preamble: &M) -> Result<(), TooLong> {
+        let mut blank = Envelope::new(self.protocol, self.most);
+        blank.push(preamble)?;
+        blank.end_preamble();
+        if blank.bytes != self.blank.bytes {
+            let open = std::mem::take(&mut self.open);
+            self.full.extend(open.into_iter().filter(|(_, envelope)| !envelope.is_empty()));
+            self.blank = blank;
+        }
+        Ok(())
     }
 
     /// Adds a message. Fails if the message does not fit into an empty envelope.
     pub fn push<M: Serialize>(&mut self, to: NodeId, message: &M) -> Result<(), TooLong> {
-        let fresh = || Envelope::new(self.protocol, self.most);
-        let envelope = self.open.entry(to).or_insert_with(fresh);
+        let blank = &self.blank;
+        let envelope = self.open.entry(to).or_insert_with(|| blank.clone());
         if !envelope.push(message)? {
-            self.full.push((to, std::mem::replace(envelope, fresh())));
+            self.full.push((to, std::mem::replace(envelope, blank.clone())));
             envelope.push(message)?;
         }
         self.messages += 1;

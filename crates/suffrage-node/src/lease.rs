@@ -26,8 +26,10 @@ mod report;
 mod settings;
 mod status;
 
+pub use suffrage_lease::membership;
 pub use suffrage_lease::{
-    CandidateConfig, Drift, ELECTION_MEMORY, Grant, InvalidConfig, JoinError, Lease, Name, Saved, Token,
+    CandidateConfig, Drift, ELECTION_MEMORY, Grant, InvalidConfig, JoinError, Lease, Mismatch, Name, Saved,
+    Token,
 };
 
 pub use self::histogram::DurationHistogram;
@@ -35,4 +37,6 @@ pub use self::node::{LeaderChange, Node, NodeMetrics, NodeState};
 pub use self::node_clock::NodeClock;
 pub use self::participation::{Belief, HeldLease, Participation};
 pub use self::settings::Settings;
-pub use self::status::{ElectionCounters, HistoryEntry, Leader, Status, VoterContact, VoterStatus, Why};
+pub use self::status::{
+    ElectionCounters, HistoryEntry, Leader, MembershipStatus, Status, VoterContact, VoterStatus, Why,
+};

@@ -104,6 +104,11 @@ impl Membership {
     }
 }
 
+/// The voter of the node `me`, if it may vote. A node that may not has one for the case that it is added.
+pub(super) fn voting(voter: &Option<Voter>, me: NodeId) -> Option<&Voter> {
+    voter.as_ref().filter(|voter| voter.may_vote(me))
+}
+
 impl CoordinatorEffects for NodeEffects<'_, '_> {
     fn send(&mut self, to: NodeId, message: MembershipMessage) {
         self.deliver(to, Name::NONE, Body::Membership(Box::new(message)));
@@ -122,6 +127,11 @@ impl Engine {
     /// Whether the configuration is that of the node's cluster. If not, it is the list that the node was started with.
     pub fn is_configuration_certain(&self) -> bool {
         self.membership.certain
+    }
+
+    /// The state of the node's voter, also if the node may not vote. None if the node can never vote.
+    pub fn voter_state(&self) -> Option<&Voter> {
+        self.voter.as_ref()
     }
 
     /// The life of this node.
@@ -206,7 +216,7 @@ impl Engine {
 
     /// Whether this node may vote under the installed configuration.
     pub(super) fn may_vote(&self) -> bool {
-        self.voter.as_ref().is_some_and(|voter| voter.may_vote(self.me))
+        self.voter().is_some()
     }
 
     /// Decides whether a message of another configuration is handled all the same. If not, the sender is handed the newer

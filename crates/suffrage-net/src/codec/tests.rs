@@ -177,3 +177,30 @@ fn random_changes_never_panic_the_decoder() {
         }
     }
 }
+
+#[test]
+fn every_envelope_begins_with_the_preamble() {
+    let mut outbox = Outbox::new(protocol(), 20);
+    let decoded = |outbox: &mut Outbox| {
+        let mut all = Vec::new();
+        outbox.flush(|to, bytes| all.push((to.0, protocol().decode::<u64>(bytes).unwrap())));
+        all
+    };
+    outbox.set_preamble(&7_u64).unwrap();
+    assert!(outbox.is_empty() && decoded(&mut outbox).is_empty(), "a preamble alone is not sent");
+    for number in 100..110_u64 {
+        outbox.push(NodeId(1), &number).unwrap();
+    }
+    outbox.set_preamble(&7_u64).unwrap();
+    outbox.push(NodeId(2), &200_u64).unwrap();
+    outbox.set_preamble(&8_u64).unwrap();
+    outbox.push(NodeId(2), &201_u64).unwrap();
+    let all = decoded(&mut outbox);
+    let of = |to, preamble| -> Vec<u64> {
+        let envelopes = all.iter().filter(|(id, messages)| (*id, messages[0]) == (to, preamble));
+        envelopes.flat_map(|(_, messages)| messages[1..].to_vec()).collect()
+    };
+    assert_eq!(of(1, 7), (100..110).collect::<Vec<u64>>());
+    assert_eq!((of(2, 7), of(2, 8)), (vec![200], vec![201]), "in the order in which they were added");
+    assert!(all.len() > 3, "several envelopes to 1: {all:?}");
+}

@@ -8,7 +8,7 @@ use suffrage_lease::{Body, ElectionName, Message};
 
 use super::output::Event;
 use super::report::duration;
-use super::status::{Change, ElectionCounters, History, Leader, VoterContact};
+use super::status::{LeaderRecord, ElectionCounters, History, Leader, VoterContact};
 
 /// The counters and the history of a node.
 #[derive(Debug)]
@@ -41,6 +41,16 @@ impl Notes {
 }
 
 impl Journal {
+    /// The voters of the cluster have changed.
+    pub(super) fn set_voters(&mut self, voters: &[NodeId]) {
+        let replied = |voter: &NodeId| {
+            let index = self.voters.iter().position(|known| known == voter)?;
+            self.replied[index]
+        };
+        self.replied = voters.iter().map(replied).collect();
+        self.voters = voters.to_vec();
+    }
+
     pub(super) fn new(me: NodeId, voters: &[NodeId], history: usize) -> Journal {
         Journal {
             me,
@@ -106,14 +116,15 @@ impl Journal {
         } else if let Some(lost) = notes.leaderless_since.take() {
             self.counters.failover_seconds.record(duration(at.since(lost)));
         }
-        self.history.add(Change { election: notes.election.clone(), at, leader });
+        self.history.add(LeaderRecord { election: notes.election.clone(), at, leader });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use suffrage_lease::{Ask, Name, Reply, Request, Token};
+    use suffrage_lease::membership::Configuration;
+    use suffrage_lease::{Ask, Boot, Header, Name, Reply, Request, Token};
 
     fn at(millis: u64) -> Time {
         Time::ZERO + Span::from_millis(millis)
@@ -127,19 +138,23 @@ mod tests {
     #[test]
     fn only_replies_count_as_contact_with_a_voter() {
         let (mut journal, name) = (journal(), Name::of("x"));
-        let ask = Message { name, body: Body::Ask(Ask::Watch { request: Request(9) }) };
-        let claim = Message { name, body: Body::Claim { attribute: 0 } };
+        let founding = Configuration::founding([(NodeId(1), String::new())], "1%".parse().unwrap()).unwrap();
+        let header = Header { boot: Boot(1), stamp: founding.stamp() };
+        let ask = Message { header, name, body: Body::Ask(Ask::Watch { request: Request(9) }) };
+        let claim = Message { header, name, body: Body::Claim { attribute: 0 } };
         let ages = |journal: &Journal, now, own| -> Vec<Option<Duration>> {
             journal.contacts(now, own).iter().map(|contact| contact.reply_age).collect()
         };
-        journal.on_messages(at(0), NodeId(2), &[ask, claim]);
+        journal.on_messages(at(0), NodeId(2), &[ask.clone(), claim]);
         assert_eq!(ages(&journal, at(1), true)[1..], [None, None]);
-        let reply = Message { name, body: Body::Reply(Reply::Promised { request: Request(9) }) };
+        let reply = Message { header, name, body: Body::Reply(Reply::Promised { request: Request(9) }) };
         journal.on_messages(at(1), NodeId(2), &[reply, ask]);
         let two = Some(Duration::from_millis(2));
         assert_eq!(ages(&journal, at(3), true), [Some(Duration::ZERO), two, None]);
         assert_eq!(ages(&journal, at(3), false)[0], None);
         assert_eq!(journal.counters.messages_received, 4);
+        journal.set_voters(&[NodeId(2), NodeId(4)]);
+        assert_eq!(ages(&journal, at(3), true), [two, None], "a voter that stays keeps its time");
     }
 
     #[test]

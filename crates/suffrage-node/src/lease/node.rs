@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use suffrage_core::{NodeId, Time};
+use suffrage_lease::membership::{Change, Configuration};
 use suffrage_lease::sessions::{SessionConfig, SessionEngine};
 use suffrage_lease::{Action, CandidateConfig, ElectionName, JoinError, Lease, Name, Saved};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -19,7 +20,9 @@ use super::node_clock::NodeClock;
 use super::output::Output;
 use super::participation::{Belief, Participation};
 use super::settings::Settings;
-use super::status::{ElectionCounters, HistoryEntry, Leader, Status, VoterContact, VoterStatus};
+use super::status::{
+    ElectionCounters, HistoryEntry, Leader, MembershipStatus, Status, VoterContact, VoterStatus,
+};
 use crate::clock::Clock;
 use crate::storage::Storage;
 use suffrage_net::Transport;
@@ -132,6 +135,15 @@ enum Command {
     Metrics {
         reply: oneshot::Sender<NodeMetrics>,
     },
+    /// Begins to coordinate a change of the voters. The reply says that it has begun.
+    ChangeVoters {
+        change: Change,
+        reply: oneshot::Sender<()>,
+    },
+    StopChange,
+    Membership {
+        reply: oneshot::Sender<MembershipStatus>,
+    },
     Stop,
 }
 
@@ -164,6 +176,7 @@ struct Shared {
     settings: Settings,
     clock: NodeClock,
     state: watch::Receiver<NodeState>,
+    configuration: watch::Receiver<Arc<Configuration>>,
     stop: watch::Sender<bool>,
     /// The time of the last turn, in nanoseconds of the node's clock.
     turned: Arc<AtomicU64>,
@@ -194,7 +207,14 @@ impl Node {
         let (state_sender, state) = watch::channel(NodeState::default());
         let (stop, stopped) = watch::channel(false);
         let turned = Arc::new(AtomicU64::new(clock.now().as_nanos()));
-        let handles = Handles { commands: inbox, state: state_sender, stopped, turned: Arc::clone(&turned) };
+        let (configuration_sender, configuration) = watch::channel(Arc::clone(engine.engine().configuration()));
+        let handles = Handles {
+            commands: inbox,
+            state: state_sender,
+            configuration: configuration_sender,
+            stopped,
+            turned: Arc::clone(&turned),
+        };
         let task = Task::new(engine, out, transport, clock.clone(), disk, handles, settings.history);
         let task = tokio::spawn(task.run(start)).abort_handle();
         let shared = Shared {
@@ -202,6 +222,7 @@ impl Node {
             settings,
             clock: NodeClock::new(clock),
             state,
+            configuration,
             stop,
             turned,
             requests: AtomicU64::new(0),
@@ -234,6 +255,29 @@ impl Node {
     /// The state of the node and its changes.
     pub fn state(&self) -> watch::Receiver<NodeState> {
         self.shared.state.clone()
+    }
+
+    /// The configuration of the cluster and its changes. Until the node has heard of a voter, it is the list that the node
+    /// was started with.
+    pub fn configuration(&self) -> watch::Receiver<Arc<Configuration>> {
+        self.shared.configuration.clone()
+    }
+
+    /// Begins to coordinate a change of the voters, in place of the one that this node coordinates already. See
+    /// [`membership`](Node::membership) for its progress.
+    pub async fn change_voters(&self, change: Change) -> Result<(), Error> {
+        self.ask(|reply| Command::ChangeVoters { change, reply }).await
+    }
+
+    /// Stops coordinating. What a majority has accepted is completed by the next change.
+    pub fn stop_change(&self) {
+        // Without a task nothing is coordinated.
+        _ = self.commands.send(Command::StopChange);
+    }
+
+    /// The configuration, the change that this node coordinates, and the nodes that do not match.
+    pub async fn membership(&self) -> Result<MembershipStatus, Error> {
+        self.ask(|reply| Command::Membership { reply }).await
     }
 
     /// Joins an election as a possible candidate. A node has at most one such participation in each election.

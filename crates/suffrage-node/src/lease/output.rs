@@ -2,8 +2,10 @@
 
 use suffrage_core::{Announcement, Effects, NodeId, Rng, Span, Term, Time};
 use suffrage_lease::sessions::SessionEngine;
-use suffrage_lease::{Message, Saved, Timer, Token};
+use suffrage_lease::{Body, Header, Message, Name, Saved, Timer, Token};
 use suffrage_net::codec::{Outbox, Protocol};
+
+use serde::{Deserialize, Serialize};
 
 /// An event of one election, as this node knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,9 +52,29 @@ pub(super) struct Output {
 /// The protocol of quorum leases.
 pub(super) const PROTOCOL: &str = "quorum-lease";
 
-/// The longest envelope of one message: five bytes of the envelope's own, one of the message's length, sixteen
-/// of name, two tags, and five numbers of ten bytes at most.
-const SHORTEST_DATAGRAM: usize = 5 + 1 + 16 + 2 + 5 * 10;
+/// An item of a datagram. The first item is the header of all messages that follow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum WireItem {
+    Header(Header),
+    Message(Name, Body),
+}
+
+/// The longest envelope of one message about an election: five bytes of the envelope's own; the header, with one byte of
+/// length, a tag and four numbers; and the message, with one byte of length, sixteen of name, three tags, and six
+/// numbers. A number has ten bytes at most.
+const SHORTEST_DATAGRAM: usize = 5 + (1 + 1 + 4 * 10) + (1 + 16 + 3 + 6 * 10);
+
+/// The messages of a datagram. None if it does not begin with a header, or has another one.
+pub(super) fn messages(items: Vec<WireItem>) -> Option<Vec<Message>> {
+    let mut items = items.into_iter();
+    let Some(WireItem::Header(header)) = items.next() else { return None };
+    items
+        .map(|item| match item {
+            WireItem::Message(name, body) => Some(Message { header, name, body }),
+            WireItem::Header(_) => None,
+        })
+        .collect()
+}
 
 impl Output {
     /// An output without effects. Datagrams have at most this many bytes, but at least room for one message.
@@ -114,8 +136,14 @@ impl Effects<SessionEngine> for Turn<'_> {
     fn rng(&mut self) -> &mut Rng {
         &mut self.out.rng
     }
-    fn send(&mut self, to: NodeId, message: Message) {
-        self.out.mail.push(to, &message).expect("one message always fits");
+    fn send(&mut self, to: NodeId, Message { header, name, body }: Message) {
+        let mail = &mut self.out.mail;
+        let rare = matches!(body, Body::Membership(_));
+        let pushed = mail
+            .set_preamble(&WireItem::Header(header))
+            .and_then(|()| mail.push(to, &WireItem::Message(name, body)));
+        // A configuration can be too long: `Node::change_voters` refuses it.
+        assert!(pushed.is_ok() || rare, "one message about an election always fits");
     }
     fn multicast(&mut self, _: Message) {
         unreachable!("an engine sends to each voter by itself");
@@ -155,24 +183,45 @@ impl Effects<SessionEngine> for Turn<'_> {
 
 #[cfg(test)]
 mod tests {
-    use suffrage_lease::{Body, Grant, Name, Reply, Request};
+    use suffrage_lease::membership::{Configuration, Stamp};
+    use suffrage_lease::{Boot, Grant, Reply, Request};
 
     use super::*;
 
     #[test]
     fn the_longest_message_fits_into_the_shortest_datagram() {
         let token = Token::after(u64::MAX - 1);
-        let grant = Grant { token, holder: NodeId(u64::MAX), attribute: i64::MIN };
+        let grant = Grant { token, holder: NodeId(u64::MAX), boot: Boot(u64::MAX), attribute: i64::MIN };
         let (request, remaining) = (Request(u64::MAX), Span::from_nanos(u64::MAX));
         let reply = Reply::Held { request, grant, remaining };
-        let longest = Message { name: Name::of("x"), body: Body::Reply(reply) };
+        let founding = Configuration::founding([(NodeId(1), String::new())], "1%".parse().unwrap()).unwrap();
+        let stamp = Stamp { version: u64::MAX, digest: u64::MAX, ..founding.stamp() };
+        let header = Header { boot: Boot(u64::MAX), stamp };
+        let longest = Message { header, name: Name::of("x"), body: Body::Reply(reply) };
         let mut out = Output::new(0, 1);
         let mut turn = Turn { me: NodeId(1), now: Time::ZERO, out: &mut out };
-        turn.send(NodeId(2), longest);
-        turn.send(NodeId(2), longest);
+        turn.send(NodeId(2), longest.clone());
+        turn.send(NodeId(2), longest.clone());
         let mut lengths = Vec::new();
-        out.mail.flush(|_, datagram| lengths.push(datagram.len()));
-        assert_eq!(lengths, [SHORTEST_DATAGRAM; 2], "one to a datagram");
+        let protocol = Protocol::named(PROTOCOL);
+        out.mail.flush(|_, datagram| {
+            lengths.push(datagram.len());
+            let items = protocol.decode::<WireItem>(datagram).unwrap();
+            assert_eq!(messages(items), Some(vec![longest.clone()]));
+        });
+        // The cluster's number may be shorter.
+        assert!(lengths.iter().all(|length| (SHORTEST_DATAGRAM - 2..=SHORTEST_DATAGRAM).contains(length)));
+        assert_eq!(lengths.len(), 2, "one to a datagram");
+    }
+
+    #[test]
+    fn a_datagram_has_one_header_and_it_comes_first() {
+        let founding = Configuration::founding([(NodeId(1), String::new())], "1%".parse().unwrap()).unwrap();
+        let header = WireItem::Header(Header { boot: Boot(1), stamp: founding.stamp() });
+        let claim = WireItem::Message(Name::of("x"), Body::Claim { attribute: 1 });
+        assert_eq!(messages(vec![header.clone(), claim.clone(), claim.clone()]).map(|all| all.len()), Some(2));
+        assert_eq!(messages(vec![claim.clone()]), None);
+        assert_eq!(messages(vec![header.clone(), claim, header]), None);
     }
 
     #[test]

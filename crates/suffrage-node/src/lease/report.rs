@@ -1,12 +1,13 @@
 //! The reports of a node, from the state of its engine and its journal.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use suffrage_core::{Span, Time};
 use suffrage_lease::{ElectionState, Engine, Stage};
 
 use super::journal::{Journal, Notes};
-use super::status::{Leader, Status, VoterContact, VoterStatus, Why};
+use super::status::{Leader, MembershipStatus, Status, VoterContact, VoterStatus, Why};
 
 /// A span of the node's clock as a duration of the standard library.
 pub(super) fn duration(span: Span) -> Duration {
@@ -39,7 +40,7 @@ pub(super) fn status(
 
 fn why(now: Time, engine: &Engine, journal: &Journal, election: &ElectionState, notes: &Notes) -> Why {
     let silent = silent_voters(now, engine, journal, election.unresponsive_after());
-    let voters = engine.config().voters.len();
+    let voters = engine.configuration().voters().len();
     let majority = voters / 2 + 1;
     match (election.lease(now), election.leader(), election.stage()) {
         (Some(lease), ..) => Why::Leading { remaining: duration(lease.valid_until.since(now)) },
@@ -73,10 +74,23 @@ fn silent_voters(
 
 /// The state of the node as a voter, if it is one.
 pub(super) fn voter_status(now: Time, engine: &Engine) -> Option<VoterStatus> {
-    let voter = engine.voter()?;
+    engine.configuration().voter(engine.me())?;
+    let voter = engine.voter_state()?;
     Some(VoterStatus {
-        votes: voter.may_vote(),
+        votes: engine.voter().is_some(),
         silence_remaining: duration(voter.silent_until().since(now)),
         elections: voter.len(),
     })
+}
+
+/// The configuration of the cluster, as this node knows it.
+pub(super) fn membership(now: Time, engine: &Engine) -> MembershipStatus {
+    MembershipStatus {
+        configuration: Arc::clone(engine.configuration()),
+        certain: engine.is_configuration_certain(),
+        drained_in: engine.voter().map(|voter| duration(voter.drained_at().since(now))),
+        disk: engine.voter_state().map(|voter| voter.saved().disk),
+        change: engine.change(now).map(|(change, progress)| (change.clone(), progress)),
+        mismatches: engine.mismatches().collect(),
+    }
 }

@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use suffrage_core::{NodeId, Time};
-use suffrage_lease::{ElectionName, Name, Token};
+use suffrage_lease::membership::{Change, ChangeProgress, Configuration, DiskId};
+use suffrage_lease::{ElectionName, Mismatch, Name, Token};
 
 use super::histogram::DurationHistogram;
 
@@ -141,6 +143,25 @@ impl fmt::Display for VoterContact {
     }
 }
 
+/// The configuration of the cluster, as one node knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MembershipStatus {
+    /// The configuration.
+    pub configuration: Arc<Configuration>,
+    /// Whether it is the configuration of the cluster. If not, it is the list that the node was started with, and no voter
+    /// has answered yet.
+    pub certain: bool,
+    /// The time until this node, as a voter, takes part in the next change. None if it does not vote.
+    pub drained_in: Option<Duration>,
+    /// The identity of the node's disk. None if the node can never vote.
+    pub disk: Option<DiskId>,
+    /// The change that this node coordinates, and what it waits for.
+    pub change: Option<(Change, ChangeProgress)>,
+    /// The nodes whose messages change nothing at this node.
+    pub mismatches: Vec<(NodeId, Mismatch)>,
+}
+
 /// The state of a node as a voter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -167,7 +188,7 @@ pub struct HistoryEntry {
 
 /// A change of leader, with a time of the node's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct LeaderRecord {
     pub(super) election: ElectionName,
     pub(super) at: Time,
     pub(super) leader: Option<Leader>,
@@ -177,7 +198,7 @@ pub(super) struct Change {
 #[derive(Clone, Debug)]
 pub(super) struct History {
     capacity: usize,
-    changes: VecDeque<Change>,
+    changes: VecDeque<LeaderRecord>,
 }
 
 impl History {
@@ -185,7 +206,7 @@ impl History {
         History { capacity, changes: VecDeque::new() }
     }
 
-    pub(super) fn add(&mut self, change: Change) {
+    pub(super) fn add(&mut self, change: LeaderRecord) {
         if self.capacity == 0 {
             return;
         }
@@ -198,7 +219,7 @@ impl History {
     /// The entries of one election, or of all, the oldest first.
     pub(super) fn entries(&self, now: Time, name: Option<Name>) -> Vec<HistoryEntry> {
         let wanted = self.changes.iter().filter(|it| name.is_none_or(|name| name == it.election.hash()));
-        let entry = |it: &Change| {
+        let entry = |it: &LeaderRecord| {
             let (election, age) = (it.election.to_string(), now.since(it.at));
             HistoryEntry { election, age: Duration::from_nanos(age.as_nanos()), leader: it.leader }
         };
@@ -237,7 +258,7 @@ mod tests {
         let mut history = History::new(3);
         for at in 0..5 {
             let election = if at % 2 == 0 { x.clone() } else { y.clone() };
-            history.add(Change { election, at: Time::from_nanos(at), leader: None });
+            history.add(LeaderRecord { election, at: Time::from_nanos(at), leader: None });
         }
         let ages = |name: Option<&ElectionName>| -> Vec<u128> {
             let entries = history.entries(Time::from_nanos(10), name.map(ElectionName::hash));
@@ -247,7 +268,7 @@ mod tests {
         assert_eq!(ages(Some(&y)), [7]);
         assert_eq!(ages(None), [8, 7, 6]);
         let mut none = History::new(0);
-        none.add(Change { election: x, at: Time::ZERO, leader: None });
+        none.add(LeaderRecord { election: x, at: Time::ZERO, leader: None });
         assert_eq!(none.entries(Time::ZERO, None), []);
     }
 

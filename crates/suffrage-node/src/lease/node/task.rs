@@ -9,19 +9,20 @@ use std::task::Poll;
 use std::time::Duration;
 
 use suffrage_core::{Context, NodeId, Process as _, Roster, Span, Start, Time};
+use suffrage_lease::membership::Configuration;
 use suffrage_lease::sessions::{MembershipChange, SessionEngine};
 use suffrage_lease::{
-    Action, CandidateConfig, ElectionIndex, ElectionName, Engine, JoinError, Lease, Message, Saved, Timer,
+    Action, CandidateConfig, ElectionIndex, ElectionName, Engine, JoinError, Lease, Saved, Timer,
 };
-use suffrage_net::Transport;
 use suffrage_net::codec::Protocol;
+use suffrage_net::{Dropped, Transport};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::sessions::Sessions;
 use super::{Command, ElectionCommand, Joined, LeaderChange, NodeMetrics, NodeState};
 use crate::clock::Clock;
 use crate::lease::journal::{Journal, Notes};
-use crate::lease::output::{ElectionEvent, Event, Output, PROTOCOL, Turn};
+use crate::lease::output::{ElectionEvent, Event, Output, PROTOCOL, Turn, WireItem, messages};
 use crate::lease::participation::{Belief, HeldLease, Participation};
 use crate::lease::report;
 use crate::lease::status::{Leader, Status};
@@ -70,6 +71,7 @@ pub(super) struct Task<T, C, D> {
 pub(super) struct Handles {
     pub(super) commands: mpsc::UnboundedReceiver<Command>,
     pub(super) state: watch::Sender<NodeState>,
+    pub(super) configuration: watch::Sender<Arc<Configuration>>,
     pub(super) stopped: watch::Receiver<bool>,
     pub(super) turned: Arc<AtomicU64>,
 }
@@ -93,7 +95,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
     ) -> Task<T, C, D> {
         let me = node.engine().me();
         Task {
-            journal: Journal::new(me, &node.engine().config().voters, history),
+            journal: Journal::new(me, &node.engine().configuration().ids(), history),
             node,
             out,
             recorded: 0,
@@ -211,7 +213,8 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
     /// request was sent.
     fn on_datagram(&mut self, (from, datagram): (NodeId, Vec<u8>)) {
         let now = self.clock.now();
-        match self.protocol.decode::<Message>(&datagram) {
+        let items = self.protocol.decode::<WireItem>(&datagram);
+        match items.and_then(|items| messages(items).ok_or(Dropped::Malformed)) {
             Err(reason) => self.transport.counters().count_drop(reason),
             Ok(messages) => {
                 self.journal.on_messages(now, from, &messages);
@@ -219,6 +222,15 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                     messages.into_iter().for_each(|message| node.on_message(cx, from, message));
                 });
             }
+        }
+    }
+
+    /// Publishes the configuration if it has changed. The configuration is durable by then.
+    fn publish_configuration(&mut self) {
+        let configuration = self.node.engine().configuration();
+        if !Arc::ptr_eq(&self.handles.configuration.borrow(), configuration) {
+            self.journal.set_voters(&configuration.ids());
+            self.handles.configuration.send_replace(Arc::clone(configuration));
         }
     }
 
@@ -246,6 +258,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 break;
             }
         }
+        self.publish_configuration();
         for (reply, lease) in self.pinned.drain(..) {
             // The lease stays pinned if the caller is gone.
             _ = reply.send(lease);
@@ -255,9 +268,10 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
 
     /// Saves, and retries until it succeeds: no effect may happen before. False if the node was stopped.
     async fn save(&mut self) -> bool {
-        let Some(saved) = self.out.save.take() else { return true };
+        let Some(saved) = self.out.save.take().map(Arc::new) else { return true };
         loop {
             let Some(mut disk) = self.disk.take() else { return false };
+            let saved = Arc::clone(&saved);
             let written = tokio::task::spawn_blocking(move || {
                 // The mark follows the first saved state and precedes the first datagram.
                 let written = disk.save(&saved).and_then(|()| disk.mark_started());
@@ -378,6 +392,12 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 _ = reply.send(self.journal.history.entries(now, name));
             }
             Some(Command::Metrics { reply }) => _ = reply.send(self.metrics(now)),
+            Some(Command::ChangeVoters { change, reply }) => {
+                self.input(now, |node, cx| node.start_change(cx, change));
+                _ = reply.send(());
+            }
+            Some(Command::StopChange) => self.input(now, |node, cx| node.stop_change(cx)),
+            Some(Command::Membership { reply }) => _ = reply.send(report::membership(now, self.engine())),
             Some(Command::Stop) | None => self.leave_all(now),
         }
     }

@@ -1,7 +1,7 @@
 //! Clients of nodes under torture: drifting clocks, lost and repeated requests, nodes that crash, restart, stop and hand
 //! over under them. What is checked of leaders is checked of the clients.
 
-use suffrage_lease::{Bug, Options, QuorumLease, WaitOut};
+use suffrage_lease::{Bug, Options, QuorumLease};
 use suffrage_sim::{Outcome, TortureCase, TortureTarget};
 
 use crate::algorithms::quorum_lease::weather::seeds;
@@ -55,8 +55,8 @@ fn each_deliberate_mistake_in_the_sessions_makes_two_leaders() {
 }
 
 #[test]
-fn contending_while_clients_of_the_previous_boot_may_lead_breaks_the_promise_to_them() {
-    let found = tortured_if(|options| options.wait_out != WaitOut::None, Some(Bug::SkipWaitOut))
+fn a_second_process_with_the_same_id_must_not_get_the_lease_of_the_first() {
+    let found = tortured_if(|options| options.clients == 0, Some(Bug::IgnoreBoot))
         .take(500)
         .any(|(_, outcome)| outcome.violations.iter().any(|it| it.invariant == "lease-outlives-crash"));
     assert!(found);

@@ -1,18 +1,22 @@
 //! What happens if messages are forged: the protocol trusts the transport to say who sent them.
 
-use suffrage_core::{NodeId, Span, Start};
-use suffrage_lease::{Ask, Name, Options, Reply, Request, Saved, Token, Voter, VoterEffects};
+use suffrage_core::{NodeId, Span};
+use suffrage_lease::membership::{Configuration, DiskId};
+use suffrage_lease::{
+    Ask, Boot, Name, Options, Reply, Request, Saved, Token, Voter, VoterEffects, VoterStart,
+};
 
 use crate::algorithms::quorum_lease::weather::time;
 
 const A: NodeId = NodeId(8);
 const B: NodeId = NodeId(9);
+const BOOT: Boot = Boot(0);
 
 #[derive(Default)]
 struct Answers(Vec<Reply>);
 
 impl VoterEffects for Answers {
-    fn save(&mut self, _: Saved) {}
+    fn save(&mut self, _: &Saved) {}
     fn reply(&mut self, _: NodeId, _: Name, reply: Reply) {
         self.0.push(reply);
     }
@@ -25,16 +29,18 @@ fn grants(said: Option<(NodeId, Ask)>) -> usize {
     let propose = |token| Ask::Propose { request, token, ttl, attribute, renewal: false };
     let prepare = |token| Ask::Prepare { request, token, attribute };
     let (first, second) = (Token::after(0), Token::after(1));
+    let founding = Configuration::founding([(NodeId(1), String::new())], timings.drift).unwrap();
+    let blank = Saved::blank(DiskId(0), founding.into());
     let granted = (0..3).filter(|_| {
         let mut answers = Answers::default();
-        let mut voter = Voter::start(timings, &mut answers, time(0), Start::Fresh);
-        voter.on_ask(&mut answers, time(0), A, name, propose(first));
+        let mut voter = Voter::start(timings, &mut answers, time(0), VoterStart::Blank(blank.clone()));
+        voter.on_ask(&mut answers, time(0), (A, BOOT), name, propose(first));
         assert!(matches!(answers.0[..], [Reply::Accepted { .. }]));
         if let Some((from, ask)) = said {
-            voter.on_ask(&mut answers, time(4), from, name, ask);
+            voter.on_ask(&mut answers, time(4), (from, BOOT), name, ask);
         }
-        voter.on_ask(&mut answers, time(5), B, name, prepare(second));
-        voter.on_ask(&mut answers, time(5), B, name, propose(second));
+        voter.on_ask(&mut answers, time(5), (B, BOOT), name, prepare(second));
+        voter.on_ask(&mut answers, time(5), (B, BOOT), name, propose(second));
         matches!(answers.0.last(), Some(Reply::Accepted { .. }))
     });
     assert!(time(5) < time(0) + timings.drift.validity(ttl), "A believes to lead all the while");

@@ -2,10 +2,13 @@
 //! messages that often take no time at all or as long as they can, for the worst that can happen.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use suffrage_core::{Announcement, Attribute, NodeId, Rng, Span, Start, Time};
+use suffrage_core::{Announcement, Attribute, NodeId, Rng, Span, Time};
+use suffrage_lease::membership::{Configuration, DiskId};
 use suffrage_lease::{
-    Ask, Candidate, CandidateEffects, Name, Reply, Request, Saved, Timings, Token, Voter, VoterEffects,
+    Ask, Boot, Candidate, CandidateEffects, Name, Reply, Request, Saved, Timings, Token, Voter, VoterEffects,
+    VoterStart,
 };
 use suffrage_sim::measure::Ending;
 
@@ -25,7 +28,7 @@ struct Notes<'n> {
 }
 
 impl VoterEffects for Notes<'_> {
-    fn save(&mut self, _: Saved) {}
+    fn save(&mut self, _: &Saved) {}
     fn reply(&mut self, to: NodeId, _: Name, reply: Reply) {
         if to == WAITING {
             self.sent.push(Event::Reply { voter: self.from, reply });
@@ -90,9 +93,12 @@ impl Alone {
         let rates = (0..=count).map(|_| if rng.chance(0.5) { 1.0 - drift } else { 1.0 + drift }).collect();
         let ids: Vec<NodeId> = (0..count).map(|voter| NodeId(voter as u64)).collect();
         let notes = &mut Notes { rng: &mut rng, from: 0, sent: Vec::new() };
-        let start = |_| Voter::start(timings, notes, Time::ZERO, Start::Fresh);
+        let founding = Configuration::founding(ids.iter().map(|id| (*id, String::new())), timings.drift);
+        let founding = Arc::new(founding.expect("the list is sound"));
+        let blank = || VoterStart::Blank(Saved::blank(DiskId(0), Arc::clone(&founding)));
+        let start = |_| Voter::start(timings, notes, Time::ZERO, blank());
         let voters = (0..count).map(start).collect();
-        let candidate = Candidate::new(WAITING, ids, timings, 0, notes, Time::ZERO);
+        let candidate = Candidate::new((WAITING, Boot(0)), ids, timings, 0, notes, Time::ZERO);
         let (now, under_way) = (Time::ZERO, BTreeMap::new());
         let delay = rtt.scale(0.5);
         Alone { voters, dead: None, candidate, rates, delay, rng, now, under_way, count: 0 }
@@ -131,7 +137,7 @@ impl Alone {
         match event {
             Event::Ask { voter, .. } if self.dead == Some(voter) => {}
             Event::Ask { voter, from, ask } => {
-                self.act(voter, |voters, _, notes, now| voters[voter].on_ask(notes, now, from, name, ask));
+                self.act(voter, |voters, _, notes, now| voters[voter].on_ask(notes, now, (from, Boot(0)), name, ask));
             }
             Event::Reply { voter, reply } => {
                 let last = self.voters.len();
