@@ -383,9 +383,9 @@ impl Timings {
     /// All voters have received the release after `T`. A single voter wakes one candidate: `5T` more, as after a crash.
     ///
     /// Of several voters, each of the first may wake a candidate that then asks the others too early and gets `Held`.
-    /// This happens once for each voter of a majority but the last. Then the candidate backs off for `gap 2^(majority -
-    /// 2)` at most. The last `Held` arrives after `T`, because all voters live. Then follow `6T` and a `gap`, as after
-    /// a crash.
+    /// This happens once for each voter of a majority but the last. Then the candidate backs off for at most
+    /// `gap 2^(majority - 2)`. The last `Held` arrives after `T`, because all voters live. Then follow `6T` and a
+    /// `gap`, as after a crash.
     ///
     /// A voter rejects a renewal that arrives after the release (`Voter::on_propose`), so it costs no time.
     fn worst_release(&self, deployment: &Deployment) -> Span {
@@ -399,8 +399,8 @@ impl Timings {
     /// one.
     ///
     /// The leader renews `renew` after it noted its clock for the last successful request, and without replies again
-    /// every `round` (`Candidate::on_due`). After `k` lost renewals the next one succeeds by `renew + k round + (1 + d)
-    /// 2T` by the leader's clock.
+    /// every `round` (`Candidate::on_due`). After `k` lost renewals the next one succeeds by
+    /// `renew + k round + (1 + d) 2T` by the leader's clock.
     fn lost_renewals(&self, deployment: &Deployment, limit: Span) -> u64 {
         let left = limit - self.renew - self.fast(deployment.round_trip);
         left.as_nanos().saturating_sub(1) / self.round.as_nanos().max(1)

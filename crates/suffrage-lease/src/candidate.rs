@@ -267,12 +267,12 @@ impl Candidate {
     /// came too late: the timeout grows. Missing replies do not make it grow, since a longer wait would not help.
     fn grow_reply_timeout(&mut self, now: Time, voter: usize, request: Request) {
         let majority = self.majority();
-        let Some(rtt_probe) = self.rtt_probe.as_mut().filter(|rtt_probe| rtt_probe.request == request) else {
+        let Some(probe) = self.rtt_probe.as_mut().filter(|probe| probe.request == request) else {
             return;
         };
-        rtt_probe.answered.add(voter);
-        if rtt_probe.answered.len() >= majority {
-            let took = now.since(rtt_probe.asked);
+        probe.answered.add(voter);
+        if probe.answered.len() >= majority {
+            let took = now.since(probe.asked);
             self.rtt_probe = None;
             // A sample above the longest round means that the candidate itself was paused.
             if took > self.reply_timeout && took <= self.timings.longest_round() {
@@ -353,10 +353,10 @@ impl Candidate {
         let mut attempts = std::mem::take(earlier);
         attempts.push(Attempt { request: *request, noted: *noted, accepted: *accepted });
         if attempts.len() > MAX_RENEWALS_IN_FLIGHT {
-            let mut place = 0;
+            let mut position = 0;
             attempts.retain(|_| {
-                place += 1;
-                place % 2 == 1
+                position += 1;
+                position % 2 == 1
             });
         }
         attempts

@@ -158,8 +158,8 @@ impl Engine {
 
     /// Whether the node's voter replies at this moment. It does not if it has lost its disk, or is silent after a
     /// restart.
-    pub fn votes(&self, now: Time) -> bool {
-        self.voter.as_ref().is_some_and(|voter| voter.votes() && now >= voter.silent_until())
+    pub fn is_voting(&self, now: Time) -> bool {
+        self.voter.as_ref().is_some_and(|voter| voter.may_vote() && now >= voter.silent_until())
     }
 
     /// The measured round trip to voters, smoothed.
@@ -361,7 +361,7 @@ impl Engine {
             }
             Body::Reply(reply) => {
                 let Some(index) = self.index_of(name) else { return };
-                let votes = self.votes(now);
+                let votes = self.is_voting(now);
                 if let Some(state) = self.elections[index.index()].as_mut() {
                     state.update_retries(&reply, votes);
                 }

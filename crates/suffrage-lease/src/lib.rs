@@ -55,8 +55,9 @@
 //! - A reply quotes its request, and a candidate counts a lease from the moment of that request. An `Accepted` for an
 //!   earlier renewal does not count from the moment of a later one, and does not count towards the later one's
 //!   majority.
-//! - A delayed `Propose` may be granted again after a release or its expiry, if no greater token was promised
-//!   meanwhile. No process relies on such a grant. It delays other candidates by one ttl at most.
+//! - A delayed `Propose` may be granted after the lease has expired, or after a release that the voter has forgotten, if
+//!   no greater token was promised meanwhile. No process relies on such a grant. It delays other candidates by one ttl
+//!   at most.
 //! - A voter may reject a renewal because it restarted, or because it promised another token while the leader had no
 //!   grant there. The leader then prepares a greater token while its lease is valid, and continues to lead with it.
 //! - A process that only wants to know who leads can enquire ([`Ask::Enquire`]) or subscribe ([`Observer`]).

@@ -72,7 +72,7 @@ impl Observer {
         self.next
     }
 
-    /// Who leads, according to a majority of the voters.
+    /// The leader according to a majority of the voters.
     pub fn leader(&self) -> Option<Grant> {
         self.leader
     }

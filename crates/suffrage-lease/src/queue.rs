@@ -26,8 +26,8 @@ impl Queue {
         }
         self.leave(who);
         self.drop_stale(now, stale_after);
-        let place = self.0.partition_point(|waiter| waiter.attribute >= attribute);
-        self.0.insert(place, Waiter { who, attribute, last_heard: now });
+        let position = self.0.partition_point(|waiter| waiter.attribute >= attribute);
+        self.0.insert(position, Waiter { who, attribute, last_heard: now });
     }
 
     /// Removes a candidate. True if it was in the queue.

@@ -427,11 +427,11 @@ impl Algorithm for QuorumLease {
         }
         let mut held = vec![false; options.names];
         for process in members.filter(|member| member.up).map(|member| member.process) {
-            for (place, held) in held.iter_mut().enumerate() {
+            for (election, held) in held.iter_mut().enumerate() {
                 *held |= match &process.role {
                     Role::Unstarted | Role::Server(_) => false,
-                    Role::Node(node) => node.lease_at(place).is_some(),
-                    Role::Client(client) => client.lease(place).is_some(),
+                    Role::Node(node) => node.lease_at(election).is_some(),
+                    Role::Client(client) => client.lease(election).is_some(),
                 };
             }
         }
@@ -731,7 +731,8 @@ impl Process for QuorumLease {
             Ok(message) => return self.input(cx, |engine, cx| engine.on_message(cx, from, message)),
             Err(session) => session,
         };
-        let Some(election) = (0..self.options.names).find(|&place| name(place).hash() == message.name) else {
+        let Some(election) = (0..self.options.names).find(|&number| name(number).hash() == message.name)
+        else {
             return;
         };
         match &mut self.role {

@@ -128,7 +128,7 @@ impl Voter {
     }
 
     /// Whether the voter may vote. A voter that has lost its disk may not.
-    pub fn votes(&self) -> bool {
+    pub fn may_vote(&self) -> bool {
         self.saved.voter
     }
 

@@ -418,7 +418,7 @@ fn a_transfer_names_the_successor_and_not_itself() {
     assert_eq!(harness.input(|candidate, fx, now| candidate.transfer(fx, now, NodeId(7))), []);
 }
 
-/// "An unhealthy leader steps down, an unhealthy candidate input not run."
+/// "An unhealthy leader steps down, an unhealthy candidate does not run."
 #[test]
 fn an_unhealthy_candidate_neither_leads_nor_stands() {
     let mut harness = Harness::leading();
@@ -517,7 +517,7 @@ fn a_better_candidate_claims_the_lease_after_the_fail_back_delay() {
     harness.wait(110);
     harness.input(|candidate, _, now| candidate.set_attribute(now, 10));
     harness.wait(110);
-    assert!(!claims(&harness.enquire_and_learn(1..=3, 4)), "an equal one input not ask");
+    assert!(!claims(&harness.enquire_and_learn(1..=3, 4)), "an equal candidate does not ask");
     let mut harness = Harness::new();
     harness.wait(1_000);
     assert!(!claims(&harness.enquire_and_learn(1..=3, 4)), "nor where it is off");
@@ -624,7 +624,7 @@ fn a_candidate_that_led_for_clients_before_a_crash_waits_until_its_own_lease_is_
             "and nobody takes it for a leader"
         );
     }
-    // A wake-up or a command to contend input not change that.
+    // A wake-up or a command to contend does not change that.
     assert_eq!(asks(&harness.receive(4, Reply::Vacant { promised: 5 })), ["enquire"]);
     assert_eq!(asks(&harness.enquire_and_learn(1..=3, ME.0)), [""; 0]);
     // A majority without grants proves that the previous lease is over. Then the candidate contends at once.
@@ -670,5 +670,5 @@ fn a_candidate_that_led_for_clients_before_a_crash_follows_others_and_stands_onl
         candidate.contend(fx, now);
         candidate.set_healthy(fx, now, false);
     });
-    assert_eq!(asks(&harness.replies(1..=5, nobody)), [""; 0], "it input not harness any more");
+    assert_eq!(asks(&harness.replies(1..=5, nobody)), [""; 0], "it does not stand any more");
 }

@@ -411,7 +411,7 @@ impl Leaderless {
         Leaderless::waiting(name, false)
     }
 
-    /// Each node is first in the queue of the other's voter, as after a restart of both. Then each voter fire_timer the
+    /// Each node is first in the queue of the other's voter, as after a restart of both. Then each voter wakes the
     /// other node's candidate, and its queue has only its own.
     fn crossed(name: &str) -> Leaderless {
         Leaderless { latency: 5, ..Leaderless::waiting(name, true) }
@@ -447,29 +447,29 @@ impl Leaderless {
             for (_, to, from, message) in arrive {
                 self.nodes[to].receive(at(millis), from, [message]);
             }
-            for place in 0..2 {
-                let node = &mut self.nodes[place];
+            for index in 0..2 {
+                let node = &mut self.nodes[index];
                 if millis == Leaderless::TTL {
                     // Both nodes learn of the same greatest token, so neither has an advantage from earlier defeats.
                     let reply = Reply::Rejected { request: Request(0), promised: 50 };
                     let message = Message { name: Name::of(&self.name), body: Body::Reply(reply) };
                     node.receive(at(millis), NodeId(3), [message]);
                 }
-                while !is_late(place, millis) && node.fire_timer(at(millis)) {}
+                while !is_late(index, millis) && node.fire_timer(at(millis)) {}
                 let mut prepares = false;
                 for (to, message) in node.sent() {
                     if to != NodeId(3) {
                         prepares |= matches!(message.body, Body::Ask(Ask::Prepare { .. }));
-                        let from = NodeId(place as u64 + 1);
-                        self.in_flight.push((millis + self.latency, 1 - place, from, message));
+                        let from = NodeId(index as u64 + 1);
+                        self.in_flight.push((millis + self.latency, 1 - index, from, message));
                     }
                 }
                 if prepares && millis > Leaderless::TTL {
-                    self.prepared.push((place, millis));
+                    self.prepared.push((index, millis));
                 }
                 let me = node.engine.me();
                 if node.said().iter().any(|(_, said)| said.leader() == Some(me)) {
-                    return (place, millis);
+                    return (index, millis);
                 }
             }
         }
@@ -502,7 +502,7 @@ fn of_two_candidates_that_both_seem_to_have_priority_only_one_retries_at_once() 
     for number in 0..100 {
         let mut leaderless = Leaderless::crossed(&format!("x{number}"));
         let (leader, led) = leaderless.run(|_, _| false);
-        let rivals = leaderless.prepared.iter().filter(|(place, _)| *place != leader).count();
+        let rivals = leaderless.prepared.iter().filter(|(index, _)| *index != leader).count();
         split_votes += rivals;
         assert!(rivals <= 1, "{number}: {led} ms: {:?}", leaderless.prepared);
         assert!(led < 300, "{number}: {led} ms: {:?}", leaderless.prepared);
@@ -548,10 +548,10 @@ fn a_candidate_that_hears_of_a_rival_lets_it_finish() {
     for number in 0..100 {
         for late in 0..2 {
             let mut leaderless = Leaderless::new(&format!("x{number}"));
-            let (leader, led) = leaderless.run(|place, millis| place == late && (199..207).contains(&millis));
+            let (leader, led) = leaderless.run(|index, millis| index == late && (199..207).contains(&millis));
             assert!(led < 215, "{number}: {led} ms: {:?}", leaderless.prepared);
             let prepared = &leaderless.prepared;
-            assert!(prepared.iter().all(|(place, _)| *place == leader), "{prepared:?}");
+            assert!(prepared.iter().all(|(index, _)| *index == leader), "{prepared:?}");
         }
     }
 }

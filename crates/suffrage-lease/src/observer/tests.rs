@@ -92,10 +92,10 @@ impl Cluster {
     }
 
     /// A candidate is promised a token and granted a lease by these voters.
-    fn elect(&mut self, holder: u64, number: u64, places: std::ops::Range<usize>) {
+    fn elect(&mut self, holder: u64, number: u64, voters: std::ops::Range<usize>) {
         let (from, token, request) = (NodeId(holder), Token::after(number - 1), Number(number));
         let ttl = Span::from_millis(30);
-        for index in places {
+        for index in voters {
             self.ask(index, from, Ask::Prepare { request, token, attribute: 0 });
             let renewal = false;
             self.ask(index, from, Ask::Propose { request, token, ttl, attribute: 0, renewal });

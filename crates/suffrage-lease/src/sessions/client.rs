@@ -259,12 +259,14 @@ impl SessionClient {
             self.resigning = None;
             return;
         }
-        let Some(place) = self.in_flight.iter().position(|request| request.number == number) else { return };
+        let Some(position) = self.in_flight.iter().position(|request| request.number == number) else {
+            return;
+        };
         if outcome == Ok(SessionReply::Superseded) {
             // The answer comes to another request of the client, or to a repetition of this one.
             return;
         }
-        let InFlight { sent, .. } = self.in_flight.remove(place);
+        let InFlight { sent, .. } = self.in_flight.remove(position);
         if now.since(sent) * 4 <= self.reply_timeout {
             self.reply_timeout = Span::from_nanos(self.reply_timeout.as_nanos() / 2).max(self.config.timeout);
         }

@@ -179,8 +179,8 @@ impl SessionQueue {
             holder.resigned = Some(holder.revoked.flatten().or(to));
             return Ok(SessionReply::Resigned);
         }
-        let place = self.waiters.iter().position(|waiter| waiter.session == session);
-        let Some(waiter) = place.and_then(|place| self.waiters.remove(place)) else {
+        let position = self.waiters.iter().position(|waiter| waiter.session == session);
+        let Some(waiter) = position.and_then(|position| self.waiters.remove(position)) else {
             return Err(SessionError::Expired);
         };
         replies.extend(waiter.poll.map(|poll| (poll.request, Ok(SessionReply::Superseded))));

@@ -183,9 +183,9 @@ impl ClientMember {
         election: Option<Name>,
         input: impl Fn(&mut SessionClient, Time, &mut Vec<ClientAction>),
     ) {
-        for place in 0..self.clients.len() {
-            if election.is_none_or(|wanted| wanted == name(place).hash()) {
-                self.input(cx, place, &input);
+        for number in 0..self.clients.len() {
+            if election.is_none_or(|wanted| wanted == name(number).hash()) {
+                self.input(cx, number, &input);
             }
         }
         self.arm(cx);

@@ -101,11 +101,11 @@ const SESSION_KINDS: [Kind; 4] = [
 
 const KINDS: [Kind; WIRE_KINDS + SESSION_KINDS.len()] = {
     let mut kinds = [Kind::new(""); WIRE_KINDS + SESSION_KINDS.len()];
-    let mut place = 0;
-    while place < kinds.len() {
-        kinds[place] =
-            if place < WIRE_KINDS { Message::KINDS[place] } else { SESSION_KINDS[place - WIRE_KINDS] };
-        place += 1;
+    let mut index = 0;
+    while index < kinds.len() {
+        kinds[index] =
+            if index < WIRE_KINDS { Message::KINDS[index] } else { SESSION_KINDS[index - WIRE_KINDS] };
+        index += 1;
     }
     kinds
 };

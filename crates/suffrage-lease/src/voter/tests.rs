@@ -67,7 +67,7 @@ impl Harness {
     }
 
     fn take_replies(&mut self, record: Record) -> Vec<(NodeId, Reply)> {
-        assert!(!record.replied_before_save, "what is replied rests on what is saved");
+        assert!(!record.replied_before_save, "a reply must follow the save that it depends on");
         self.saves += record.saved.len();
         self.saved = record.saved.last().copied().unwrap_or(self.saved);
         record.replied
@@ -247,7 +247,7 @@ fn a_renewal_that_its_release_has_overtaken_is_refused() {
     // The next token is not affected, whichever candidate has it.
     assert!(promised(harness.prepare(A, 2)));
     assert!(accepted(harness.propose(A, 2)) && accepted(harness.propose(A, 2)));
-    // Nor is a greater one that the holder was promised before it released.
+    // A greater token that the holder was promised before its release is not affected either.
     assert!(promised(harness.prepare(A, 3)));
     harness.release(A, 2, None);
     assert_eq!(rejected(harness.propose(A, 2)), Some(3));
@@ -466,8 +466,8 @@ fn a_held_election_takes_less_than_200_bytes() {
 fn a_hundred_thousand_elections_share_one_timer() {
     let mut harness = Harness::new();
     let names: Vec<Name> = (0..100_000).map(|number| Name::of(&format!("shard {number}"))).collect();
-    for (place, &name) in names.iter().enumerate() {
-        harness.now = Time::from_nanos(place as u64);
+    for (index, &name) in names.iter().enumerate() {
+        harness.now = Time::from_nanos(index as u64);
         let ttl = Span::from_millis(TTL);
         let propose =
             Ask::Propose { request: Request(0), token: token(1), ttl, attribute: 0, renewal: false };

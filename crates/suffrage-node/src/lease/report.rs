@@ -66,7 +66,7 @@ fn silent_voters(
     journal: &Journal,
     unresponsive_after: Span,
 ) -> Vec<VoterContact> {
-    let mut voters = journal.contacts(now, engine.votes(now));
+    let mut voters = journal.contacts(now, engine.is_voting(now));
     voters.retain(|contact| contact.reply_age.is_none_or(|age| age > duration(unresponsive_after)));
     voters
 }
@@ -75,7 +75,7 @@ fn silent_voters(
 pub(super) fn voter_status(now: Time, engine: &Engine) -> Option<VoterStatus> {
     let voter = engine.voter()?;
     Some(VoterStatus {
-        votes: voter.votes(),
+        votes: voter.may_vote(),
         silence_remaining: duration(voter.silent_until().since(now)),
         elections: voter.len(),
     })

@@ -104,7 +104,7 @@ impl Test {
         self.broker.on_due(at(millis), &mut self.fake);
     }
 
-    /// What the node was asked to do since the last time.
+    /// The broker's calls since the last time.
     fn calls(&mut self) -> String {
         std::mem::take(&mut self.fake.calls).join(", ")
     }

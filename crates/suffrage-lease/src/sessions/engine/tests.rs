@@ -77,7 +77,7 @@ impl Test {
         self.node.take_replies().into_iter().map(|(request, outcome)| (request.0, word(outcome))).collect()
     }
 
-    /// What the node has announced since the last time.
+    /// The announcements since the last time.
     fn announced(&mut self) -> Vec<Announcement> {
         let effects = self.recorder.take();
         effects

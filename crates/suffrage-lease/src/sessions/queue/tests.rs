@@ -240,7 +240,7 @@ fn a_lease_that_has_run_out_is_released_and_not_offered_again() {
 
 #[test]
 fn a_client_without_any_reply_cannot_come_back_and_loses_its_place() {
-    // Its first reply does not reach it, be it that it leads or that it waits; or it hangs up before.
+    // The first reply, Leading or Waiting, does not reach the client; or the client hangs up before.
     for how in ["leads", "waits", "hangs up"] {
         let mut queue = queue();
         enter(&mut queue, 0, 1, A, 1_000);
@@ -262,7 +262,7 @@ fn a_client_without_any_reply_cannot_come_back_and_loses_its_place() {
     }
 }
 
-/// A client that hangs up may have read what it was told before: nobody else gets its lease.
+/// A client that hangs up may have read the reply before: no other client gets its lease.
 #[test]
 fn a_hang_up_after_the_reply_changes_nothing() {
     let mut queue = led();
