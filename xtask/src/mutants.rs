@@ -82,7 +82,7 @@ fn row(name: &str, seeds: u64, report: &Value) -> Option<Row> {
     let cases = report["cases"].as_array()?.iter();
     let cases = cases.map(|case| Some((case["seed"].as_u64()?, case["shrunk"].as_str()?.to_string())));
     let first = cases.collect::<Option<Vec<_>>>()?.into_iter().min();
-    let found = report["accused"].as_u64()?;
+    let found = report["violating_runs"].as_u64()?;
     Some(Row { name: name.to_string(), seeds, found, broken: broken.join(", "), first })
 }
 
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn the_first_run_is_that_of_the_smallest_seed() {
-        let text = r#"{"accused": 3, "broken": {"a": 2, "b": 1}, "cases": [
+        let text = r#"{"violating_runs": 3, "broken": {"a": 2, "b": 1}, "cases": [
             {"seed": 7, "shrunk": "x"}, {"seed": 5, "shrunk": "y"}]}"#;
         let row = row("z", 10, &serde_json::from_str(text).unwrap()).unwrap();
         assert_eq!((row.found, row.broken.as_str(), row.first), (3, "a 2, b 1", Some((5, "y".to_string()))));
