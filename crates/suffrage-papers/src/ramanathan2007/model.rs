@@ -103,8 +103,8 @@ impl Model {
     /// with any of them: for the k-th, `q^(k-1)`, where two sets are disjoint with probability q. The sum is below `q
     /// / (1 - q)`. In the asynchronous mode it is an estimate, since the order of arrival also matters.
     pub fn two_winners(&self) -> f64 {
-        let apart = 1.0 - intersection_probability(self.nodes, self.quorum());
-        (apart / (1.0 - apart)).min(1.0)
+        let disjoint = 1.0 - intersection_probability(self.nodes, self.quorum());
+        (disjoint / (1.0 - disjoint)).min(1.0)
     }
 
     /// The probability that a single contender does not win because mediators are dead: `1 - (1-gamma)^(sum of
@@ -140,9 +140,12 @@ mod tests {
     #[test]
     fn theorem_3_quorums_are_disjoint_about_once_in_n() {
         for nodes in [1_000, 50_000, 1_000_000] {
-            let apart = Model::new(nodes, Mode::Sync, Rounds::default()).two_winners();
-            assert!(apart < 1.0 / nodes as f64, "without putting back it is less often still: {apart}");
-            assert!(apart > 0.2 / nodes as f64, "{apart}");
+            let disjoint = Model::new(nodes, Mode::Sync, Rounds::default()).two_winners();
+            assert!(
+                disjoint < 1.0 / nodes as f64,
+                "without replacement, disjoint quorums are even rarer: {disjoint}"
+            );
+            assert!(disjoint > 0.2 / nodes as f64, "{disjoint}");
         }
     }
 
