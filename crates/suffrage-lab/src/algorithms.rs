@@ -169,7 +169,7 @@ pub(crate) fn not_promised(contract: &Contract) -> String {
         Synchrony::PartiallySynchronous | Synchrony::Asynchronous => None,
     };
     let retries =
-        (!contract.retries).then_some("a new election after a failed one, unless somebody calls it");
+        (!contract.retries).then_some("a new election after a failed one, unless it is called again");
     let parts: Vec<&str> = [leaders, quorum, timing, retries].into_iter().flatten().collect();
     parts.join("; ")
 }

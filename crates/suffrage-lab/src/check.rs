@@ -82,7 +82,7 @@ const STEP_BOUNDS: &[(&str, &str)] = &[
     ("wipes", "How often a process restarts with an empty disk"),
 ];
 
-/// One subcommand for each algorithm, since each has options of its own.
+/// One subcommand for each algorithm, because each has its own options.
 pub(crate) fn command() -> Command {
     let of = |name| checked::visit(name, MakeSubcommand).expect("a contract's name is in its catalog");
     Command::new("check")

@@ -88,7 +88,7 @@ impl DemoNodes for Members {
         false
     }
 
-    fn waits_for_a_call(&self) -> bool {
+    fn needs_campaign_command(&self) -> bool {
         self.0.contract().detection == Detection::Detector
     }
 

@@ -121,7 +121,7 @@ impl Diagram {
             BeliefChange::KeepsFollowing(..) => return,
             BeliefChange::StepsDown => ('○', format!("{who} steps down")),
             BeliefChange::LosesLeader => ('○', format!("{who} has no leader")),
-            BeliefChange::FindsNoLeader => ('○', format!("{who} finds nobody who may lead")),
+            BeliefChange::FindsNoLeader => ('○', format!("{who} finds no process that may lead")),
         };
         self.draw_expired_timer(at, who);
         let column = self.column(who);

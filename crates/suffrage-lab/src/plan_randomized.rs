@@ -136,7 +136,7 @@ impl PlanReport {
         line("success", format!("{} with the worst number of contenders", number(plan.success)));
         line("  two stop each other", number(plan.no_finalist_of_two));
         if self.fail > 0.0 {
-            line("  one meets a crash", number(plan.nobody_alone));
+            line("  one meets a crash", number(plan.single_contender_fails));
         }
         line("  two winners, at most", number(plan.two_winners));
         text += &self.check();

@@ -267,7 +267,7 @@ impl LogEntry {
                 verb("no longer has a leader", "no longer have a leader")
             }
             LogEvent::Belief(BeliefChange::FindsNoLeader) => {
-                verb("finds nobody who may lead", "find nobody who may lead")
+                verb("finds no process that may lead", "find no process that may lead")
             }
         }
     }
@@ -375,7 +375,7 @@ fn times(outcome: &Outcome) -> String {
 }
 
 fn leaderships(outcome: &Outcome) -> String {
-    let mut text = format!("{}; nobody led for {}", outcome.leaderships, text::number(outcome.leaderless));
+    let mut text = format!("{}; no leader for {}", outcome.leaderships, text::number(outcome.leaderless));
     if outcome.split > 0.0 {
         text += &format!(", more than one for {}", text::number(outcome.split));
     }

@@ -42,7 +42,7 @@ const EXAMPLES: &str = "Examples:
 Exit codes: 0 the simulation ran, 1 a promise was broken with --strict or output could not be written,
 2 the command line is wrong.";
 
-/// One subcommand for each algorithm, so that each has a help text of its own.
+/// One subcommand for each algorithm, so that each has its own help text.
 pub(crate) fn command() -> Command {
     Command::new("simulate")
         .about("Runs an algorithm in the simulator")

@@ -40,7 +40,7 @@ command line is wrong.";
 /// The most events for shrinking a case: some seconds of work.
 const SHRINK_BUDGET: u64 = 3_000_000;
 
-/// One subcommand for each algorithm, since each has options of its own, and one for all.
+/// One subcommand for each algorithm, because each has its own options, and one for all.
 pub(crate) fn command() -> Command {
     let all = flags(Command::new("all")).about("Every algorithm, one after the other");
     let of = |contract: &Contract| {

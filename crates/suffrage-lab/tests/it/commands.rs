@@ -363,7 +363,7 @@ fn a_process_without_a_candidate_is_reported_once() {
     let line = "suffrage-lab simulate candidate-ordinary --candidates 5 --crashed 5";
     for line in [line.to_string(), format!("{line} --diagram")] {
         let out = succeed(&line);
-        assert_eq!(out.matches("1 finds nobody who may lead").count(), 1, "{out}");
+        assert_eq!(out.matches("1 finds no process that may lead").count(), 1, "{out}");
     }
 }
 
@@ -396,8 +396,8 @@ fn traces_are_json_lines() {
     let file = std::env::temp_dir().join(format!("suffrage-trace-{}.jsonl", std::process::id()));
     let flags = "--crash 5@10 --partition '1|2@20..30' --detector ideal:2";
     let line = format!("suffrage-lab simulate bully {flags} --trace");
-    let told = succeed(&format!("{line} {}", file.display()));
-    assert!(told.contains("4 leads"));
+    let text = succeed(&format!("{line} {}", file.display()));
+    assert!(text.contains("4 leads"));
     let written = std::fs::read_to_string(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
     assert_eq!(succeed(&format!("{line} -")), written);

@@ -219,7 +219,7 @@ impl Failures {
                 format!(
                     "{none} at gamma {}, calculated {}",
                     point.gamma,
-                    number(self.model(mode).nobody_alone(point.gamma))
+                    number(self.model(mode).single_contender_fails(point.gamma))
                 )
             })
             .collect();
@@ -308,7 +308,7 @@ impl Failures {
         for mode in MODES {
             let model = self.model(mode);
             let name = format!("1 - (1 - gamma)^{}, {mode:?}", model.asked());
-            let computed = GAMMAS.map(|gamma| (gamma, model.nobody_alone(gamma)));
+            let computed = GAMMAS.map(|gamma| (gamma, model.single_contender_fails(gamma)));
             series.push(Series::computed(&name, Style::Curve, computed));
             for approach in APPROACHES {
                 let points = self.some(mode, approach, Field::One);

@@ -109,14 +109,14 @@ impl Model {
 
     /// The probability that a single contender does not win because mediators are dead: `1 - (1-gamma)^(sum of
     /// sigma_j)`. In the second phase replacements are asked for dead mediators.
-    pub fn nobody_alone(&self, gamma: f64) -> f64 {
+    pub fn single_contender_fails(&self, gamma: f64) -> f64 {
         1.0 - libm::pow(1.0 - gamma, self.asked() as f64)
     }
 
     /// The probability of exactly one winner at the worst number of contenders: two, or one where mediators are dead.
     pub fn success(&self, gamma: f64) -> f64 {
-        let nobody = self.no_finalist_of_two().max(self.nobody_alone(gamma));
-        (1.0 - nobody - self.two_winners()).max(0.0)
+        let no_winner = self.no_finalist_of_two().max(self.single_contender_fails(gamma));
+        (1.0 - no_winner - self.two_winners()).max(0.0)
     }
 }
 
@@ -192,8 +192,8 @@ mod tests {
     fn a_single_contender_needs_every_mediator() {
         let model = Model { nodes: 1_000, mode: Mode::Sync, rounds: 2 };
         assert_eq!(model.asked(), 3);
-        near(model.nobody_alone(0.1), 1.0 - 0.9 * 0.9 * 0.9, 1e-12);
-        assert_eq!(model.nobody_alone(0.0), 0.0);
+        near(model.single_contender_fails(0.1), 1.0 - 0.9 * 0.9 * 0.9, 1e-12);
+        assert_eq!(model.single_contender_fails(0.0), 0.0);
         assert!(model.success(0.1) < model.success(0.0));
     }
 }
