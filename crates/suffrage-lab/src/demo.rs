@@ -46,12 +46,9 @@ pub(crate) fn command() -> Command {
         .arg(Arg::new("algorithm").long("algorithm").value_name("NAME").value_parser(catalog_index))
         .arg(Arg::new("nodes").long("nodes").value_name("N").default_value("5").value_parser(nodes))
         .arg(Arg::new("seed").long("seed").value_name("SEED").default_value("0").value_parser(args::seed))
-        .arg(
-            Arg::new("once")
-                .long("once")
-                .action(ArgAction::SetTrue)
-                .help("Ends without Ctrl-C; with --simulated, after one algorithm"),
-        )
+        .arg(Arg::new("once").long("once").action(ArgAction::SetTrue).help(
+            "Ends without Ctrl-C; with --simulated, after one algorithm, as it does without a terminal",
+        ))
         .arg(
             Arg::new("simulated")
                 .long("simulated")

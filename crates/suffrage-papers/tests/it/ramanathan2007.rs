@@ -185,11 +185,12 @@ fn the_report_of_the_paper_is_complete_and_reproducible() {
 #[test]
 fn section_5_crashes_of_contenders_can_fail_the_election() {
     let paper = reproduction(Request { nodes: 5_000, most_nodes: 1_000, runs: 4_000, seed: 0 });
-    let dying = |point: &&suffrage_papers::study::Point| point.name == "Contenders die, async, all-positive";
-    let point = paper.study.points().iter().find(dying).unwrap();
+    let crashing =
+        |point: &&suffrage_papers::study::Point| point.name == "Contenders crash, async, all-positive";
+    let point = paper.study.points().iter().find(crashing).unwrap();
     assert!(point.replay.contains(" --crash 2@2 --crash 3@4 "), "{}", point.replay);
     let runs = point.runs;
-    let first: u64 = paper.study.points().iter().take_while(|at| !dying(at)).map(|at| at.runs).sum();
+    let first: u64 = paper.study.points().iter().take_while(|at| !crashing(at)).map(|at| at.runs).sum();
     let mut measured = Measured::default();
     (first..first + runs).for_each(|number| measured.add(paper.study.run(number)));
     let (none, of) = measured.counts("winners_0").unwrap();
