@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde::Serialize;
 use suffrage_check::{
-    Bounds, Clocks, Extent, Limits, Outcome, Rates, Report, SHORT_LEASES, Universe, Verdict, check,
+    Bounds, CheckReport, ClaimOutcome, Clocks, ElectionModel, Extent, Limits, Rates, SHORT_LEASES, Verdict,
+    check,
 };
 use suffrage_core::Visitor;
 use suffrage_core::{Algorithm, Electorate, Roster, Span, Synchrony};
@@ -214,7 +215,7 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
 #[derive(Serialize)]
 struct Found {
     #[serde(flatten)]
-    report: Report,
+    report: CheckReport,
     seconds: f64,
 }
 
@@ -233,8 +234,8 @@ impl Visitor for Search<'_> {
         let states = self.matches.get_one::<usize>("states").copied().unwrap_or(MOST_VISITS);
         let limits = Limits { depth: self.matches.get_one("depth").copied(), states: Some(states) };
         let mut stopwatch = Stopwatch::start(self.watched);
-        let report = check(Universe::<A>::new(options, bounds), limits, &mut |tally| {
-            stopwatch.tell(|| format!("{} states, {} steps away", tally.states, tally.depth));
+        let report = check(ElectionModel::<A>::new(options, bounds), limits, &mut |progress| {
+            stopwatch.tell(|| format!("{} states, {} steps away", progress.states, progress.depth));
         });
         Ok(Found { report, seconds: stopwatch.seconds() })
     }
@@ -322,7 +323,7 @@ impl Search<'_> {
 
 impl Found {
     fn text(&self) -> String {
-        let Report { algorithm, states, visits, depth, extent, verdicts, bounds } = &self.report;
+        let CheckReport { algorithm, states, visits, depth, extent, verdicts, bounds } = &self.report;
         let mut text = format!("{algorithm}: {}\n\n", world(bounds));
         for verdict in verdicts {
             let _ = writeln!(text, "  {:<8} {}{}", outcome(verdict.outcome), verdict.name, remark(verdict));
@@ -332,35 +333,37 @@ impl Found {
             text,
             "\n  {states} states ({visits} visits), up to {depth} steps from the beginning, in {seconds} s\n  {extent}"
         );
-        for verdict in verdicts.iter().filter(|verdict| verdict.outcome == Outcome::Broken) {
+        for verdict in verdicts.iter().filter(|verdict| verdict.outcome == ClaimOutcome::Broken) {
             let _ = writeln!(text, "\n  BROKEN: {}. The shortest schedule that does it:\n", verdict.name);
             for (number, line) in verdict.schedule.iter().enumerate() {
                 let _ = writeln!(text, "  {:>3}. {}", number + 1, text::wrap(line, 92, 7));
             }
-            let moral = verdict.moral.as_deref().unwrap_or_default();
-            let _ = writeln!(text, "\n       So {}.", text::wrap(moral, 88, 7));
+            let explanation = verdict.explanation.as_deref().unwrap_or_default();
+            let _ = writeln!(text, "\n       So {}.", text::wrap(explanation, 88, 7));
         }
         text
     }
 }
 
-fn outcome(outcome: Outcome) -> &'static str {
+fn outcome(outcome: ClaimOutcome) -> &'static str {
     match outcome {
-        Outcome::Held => "held",
-        Outcome::Broken => "BROKEN",
-        Outcome::Seen => "seen",
-        Outcome::Unseen => "not seen",
+        ClaimOutcome::Held => "held",
+        ClaimOutcome::Broken => "BROKEN",
+        ClaimOutcome::Seen => "seen",
+        ClaimOutcome::Unseen => "not seen",
     }
 }
 
 fn remark(verdict: &Verdict) -> String {
     match verdict.outcome {
-        Outcome::Broken if !verdict.promised => {
+        ClaimOutcome::Broken if !verdict.promised => {
             " (which it promises only where delays are bounded: see --synchronous)".to_string()
         }
-        Outcome::Broken | Outcome::Held => String::new(),
-        Outcome::Seen => format!(", after {}", text::count(verdict.schedule.len(), "step", "steps")),
-        Outcome::Unseen => " (this world is too small for it, or was not looked at far enough)".to_string(),
+        ClaimOutcome::Broken | ClaimOutcome::Held => String::new(),
+        ClaimOutcome::Seen => format!(", after {}", text::count(verdict.schedule.len(), "step", "steps")),
+        ClaimOutcome::Unseen => {
+            " (this world is too small for it, or was not looked at far enough)".to_string()
+        }
     }
 }
 
