@@ -283,7 +283,7 @@ pub(crate) fn result(scenario: &Scenario, outcome: &Outcome, verdict: &str, repl
         facts.push(("note", "nobody was asked to call an election".to_string()));
     }
     facts.extend([("leader", verdict.to_string()), ("messages", sent(&outcome.messages))]);
-    let apart = kinds(&outcome.messages.apart);
+    let apart = kinds(&outcome.messages.uncounted);
     if !apart.is_empty() {
         facts.push(("apart", format!("{apart}, which the source does not count")));
     }
@@ -310,8 +310,8 @@ pub(crate) fn result(scenario: &Scenario, outcome: &Outcome, verdict: &str, repl
 
 /// Whether nobody sent or led.
 fn is_idle(outcome: &Outcome) -> bool {
-    let Messages { total, apart, .. } = &outcome.messages;
-    *total == 0 && apart.iter().all(|(_, count)| *count == 0) && outcome.leaderships == 0
+    let Messages { total, uncounted, .. } = &outcome.messages;
+    *total == 0 && uncounted.iter().all(|(_, count)| *count == 0) && outcome.leaderships == 0
 }
 
 fn kinds(counts: &[(&str, u64)]) -> String {

@@ -103,7 +103,7 @@ impl Totals {
     fn take_in(&mut self, outcome: Outcome) {
         self.messages.add(outcome.messages.total as f64);
         add(&mut self.by_kind, &outcome.messages.by_kind);
-        add(&mut self.apart, &outcome.messages.apart);
+        add(&mut self.apart, &outcome.messages.uncounted);
         self.multicasts.add(outcome.messages.multicasts as f64);
         self.undelivered.add(outcome.messages.undelivered as f64);
         self.time.add(outcome.time);

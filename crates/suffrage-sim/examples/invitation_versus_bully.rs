@@ -29,7 +29,7 @@ fn main() {
         scenario.ranking = Ranking::Random;
         scenario.until = Some(Time::ZERO + Span::from_millis(1_000));
         let invitation = run::<Invitation>(&scenario);
-        let questions: u64 = invitation.messages.apart.iter().map(|(_, count)| count).sum();
+        let questions: u64 = invitation.messages.uncounted.iter().map(|(_, count)| count).sum();
         scenario.initiators = (0..nodes).collect();
         let bully = run::<Bully>(&scenario);
         let best = bully.leader.and_then(|leader| scenario.roster.slot(leader)).expect("they agree");

@@ -36,7 +36,7 @@ impl Detector {
     }
 
     /// How long a crash goes unnoticed at most, about, where nothing else goes wrong.
-    pub(crate) fn patience(self, delay_bound: Span) -> Span {
+    pub(crate) fn max_detection_time(self, delay_bound: Span) -> Span {
         match self {
             Detector::Real(options) => options.max_detection_time(delay_bound),
             _ => self.delay().unwrap_or(Span::ZERO),

@@ -8,7 +8,7 @@ use suffrage_core::{
 };
 
 use crate::facts::Status;
-use crate::observer::{Said, Why};
+use crate::observer::{TracedMessage, DropReason};
 use crate::state::WorldState;
 use crate::{Latency, Queue, TraceEvent};
 
@@ -63,22 +63,22 @@ impl<P: Process> Environment<P> {
     #[cold]
     #[inline(never)]
     pub(crate) fn observe_delivery(&mut self, from: NodeId, to: NodeId, message: P::Message) {
-        self.state.observe(TraceEvent::Delivered { from, to, message: said(&message) });
+        self.state.observe(TraceEvent::Delivered { from, to, message: traced(&message) });
     }
 
     #[cold]
     #[inline(never)]
-    fn look_at_sending(&mut self, from: NodeId, to: NodeId, message: P::Message, arrives: Time, again: bool) {
+    fn inspect_send(&mut self, from: NodeId, to: NodeId, message: P::Message, arrives: Time, duplicate: bool) {
         // What the network doubles was sent once.
-        if !again {
-            self.weigh(&message, 1);
+        if !duplicate {
+            self.count_bytes(&message, 1);
         }
-        self.state.observe(TraceEvent::Sent { from, to, message: said(&message), arrives });
+        self.state.observe(TraceEvent::Sent { from, to, message: traced(&message), arrives });
     }
 
     /// Counts the bytes of so many copies of a message, if they are to be counted.
-    fn weigh(&mut self, message: &P::Message, copies: u64) {
-        if self.state.weighs {
+    fn count_bytes(&mut self, message: &P::Message, copies: u64) {
+        if self.state.counts_bytes {
             let size = postcard::experimental::serialized_size(message).expect("messages are plain data");
             self.state.ledger.bytes += size as u64 * copies;
         }
@@ -86,19 +86,19 @@ impl<P: Process> Environment<P> {
 
     #[cold]
     #[inline(never)]
-    fn refuse(&mut self, from: NodeId, to: NodeId, message: P::Message) {
-        self.weigh(&message, 1);
-        self.state.ledger.strange += 1;
-        let message = said(&message);
-        self.state.observe(TraceEvent::Dropped { from, to, message, why: Why::Stranger });
+    fn drop_to_unknown(&mut self, from: NodeId, to: NodeId, message: P::Message) {
+        self.count_bytes(&message, 1);
+        self.state.ledger.unknown_receiver += 1;
+        let message = traced(&message);
+        self.state.observe(TraceEvent::Dropped { from, to, message, reason: DropReason::UnknownReceiver });
     }
 
     /// Drops what does not even leave.
     #[cold]
     #[inline(never)]
-    fn hold_back(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message, why: Why) {
-        self.weigh(&message, 1);
-        self.drop_message(roster, from, to, message, why);
+    fn drop_on_send(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message, reason: DropReason) {
+        self.count_bytes(&message, 1);
+        self.drop_message(roster, from, to, message, reason);
     }
 
     #[cold]
@@ -109,9 +109,9 @@ impl<P: Process> Environment<P> {
         from: usize,
         to: usize,
         message: P::Message,
-        why: Why,
+        reason: DropReason,
     ) {
-        self.state.dropped(roster, [from, to], said(&message), why);
+        self.state.record_drop(roster, [from, to], traced(&message), reason);
     }
 
     /// Keeps what reaches a paused process until it goes on.
@@ -137,7 +137,7 @@ impl<P: Process> Environment<P> {
     /// Reads ahead what the timers of the open bucket will be compared with. With very many processes
     /// that is not in the cache, and the fetches of a whole bucket overlap: worth about a tenth of W2's
     /// speed at a million (`cargo xtask bench simulator`).
-    pub(crate) fn warm_up(&self) {
+    pub(crate) fn prefetch_generations(&self) {
         if self.generations.len() < 1 << 15 {
             return;
         }
@@ -191,16 +191,16 @@ impl<P: Process> Environment<P> {
         message: P::Message,
         push: impl FnOnce(&mut Self, Time, Event<P>),
     ) {
-        if !self.state.network.is_whole() && self.state.network.is_cut(from, to) {
-            return self.hold_back(roster, from, to, message, Why::Cut);
+        if !self.state.network.has_no_cuts() && self.state.network.is_cut(from, to) {
+            return self.drop_on_send(roster, from, to, message, DropReason::Cut);
         }
-        if self.state.network.loses() {
-            return self.hold_back(roster, from, to, message, Why::Lost);
+        if self.state.network.draw_loss() {
+            return self.drop_on_send(roster, from, to, message, DropReason::Lost);
         }
-        if self.state.network.doubles() {
-            self.double(roster, from, to, message.clone());
+        if self.state.network.draw_duplicate() {
+            self.enqueue_duplicate(roster, from, to, message.clone());
         }
-        self.depart(roster, from, to, message, false, push);
+        self.enqueue(roster, from, to, message, false, push);
     }
 
     /// Sends to one of several addressees.
@@ -211,24 +211,24 @@ impl<P: Process> Environment<P> {
 
     #[cold]
     #[inline(never)]
-    fn double(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message) {
-        self.state.ledger.doubled += 1;
-        self.depart(roster, from, to, message, true, Self::push);
+    fn enqueue_duplicate(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message) {
+        self.state.ledger.duplicated += 1;
+        self.enqueue(roster, from, to, message, true, Self::push);
     }
 
     #[inline(always)]
-    fn depart(
+    fn enqueue(
         &mut self,
         roster: &Roster,
         from: usize,
         to: usize,
         message: P::Message,
-        again: bool,
+        duplicate: bool,
         push: impl FnOnce(&mut Self, Time, Event<P>),
     ) {
         let arrives = self.state.now + self.state.network.delay();
-        if self.state.looked_at {
-            self.look_at_sending(roster.id(from), roster.id(to), message.clone(), arrives, again);
+        if self.state.inspects_sends {
+            self.inspect_send(roster.id(from), roster.id(to), message.clone(), arrives, duplicate);
         }
         let kind = EventKind::Message(message);
         push(self, arrives, Event { target: to as u32, tag: from as u32, kind });
@@ -241,26 +241,26 @@ impl<P: Process> Environment<P> {
     }
 }
 
-fn said<M: suffrage_core::Message>(message: &M) -> Said<'_> {
+fn traced<M: suffrage_core::Message>(message: &M) -> TracedMessage<'_> {
     let kind = M::KINDS[message.kind()];
-    Said { kind: kind.name, counted: kind.counted, content: message }
+    TracedMessage { kind: kind.name, counted: kind.counted, content: message }
 }
 
 /// The effects of one process while it handles one input.
-pub(crate) struct Turn<'w, P: Process> {
+pub(crate) struct ProcessEffects<'w, P: Process> {
     slot: usize,
     roster: &'w Roster,
     environment: &'w mut Environment<P>,
 }
 
-impl<'w, P: Process> Turn<'w, P> {
+impl<'w, P: Process> ProcessEffects<'w, P> {
     #[inline]
     pub(crate) fn new(slot: usize, roster: &'w Roster, environment: &'w mut Environment<P>) -> Self {
-        Turn { slot, roster, environment }
+        ProcessEffects { slot, roster, environment }
     }
 }
 
-impl<P: Process> Effects<P> for Turn<'_, P> {
+impl<P: Process> Effects<P> for ProcessEffects<'_, P> {
     #[inline]
     fn rng(&mut self) -> &mut Rng {
         &mut self.environment.state.rng
@@ -278,7 +278,7 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
                 #[inline(always)]
                 |environment, arrives, event| environment.queue.push(arrives.as_nanos(), event),
             ),
-            None => self.environment.refuse(self.roster.id(self.slot), to, message),
+            None => self.environment.drop_to_unknown(self.roster.id(self.slot), to, message),
         }
     }
 
@@ -287,15 +287,15 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
         self.environment.state.ledger.multicasts[message.kind()] += 1;
         self.environment.state.ledger.copies[message.kind()] += copies;
         let from = self.roster.id(self.slot);
-        self.environment.state.observe(TraceEvent::Multicast { from, message: said(&message) });
+        self.environment.state.observe(TraceEvent::Multicast { from, message: traced(&message) });
         let loss =
             self.environment.state.network.multicast_loss.unwrap_or(self.environment.state.network.loss);
         // Cuts are met on sending too, so that what is sent into one stays lost if it heals.
         if let Some(delay) = self.environment.state.network.constant_delay()
             && self.environment.state.network.duplicate == 0.0
-            && self.environment.state.network.is_whole()
+            && self.environment.state.network.has_no_cuts()
         {
-            self.environment.weigh(&message, copies);
+            self.environment.count_bytes(&message, copies);
             let tag = (loss as f32).to_bits();
             let event = Event { target: self.slot as u32, tag, kind: EventKind::Multicast(message) };
             return self.environment.push(self.environment.state.now + delay, event);

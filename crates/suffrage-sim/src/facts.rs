@@ -103,7 +103,7 @@ impl<'a> Facts<'a> {
 
     /// Whether two processes can talk to each other, both ways.
     pub fn connected(&self, slot: usize, other: usize) -> bool {
-        self.network.is_whole() || !self.network.is_cut(slot, other) && !self.network.is_cut(other, slot)
+        self.network.has_no_cuts() || !self.network.is_cut(slot, other) && !self.network.is_cut(other, slot)
     }
 
     /// The live processes, grouped by who can reach whom, perhaps over others.
@@ -174,7 +174,7 @@ pub(crate) mod tests {
         pub(crate) fn believe(&mut self, slot: usize, leader: u64, term: u64) -> Announcement {
             let announcement = Announcement::Elected { leader: NodeId(leader), term: Term(term) };
             let who = self.roster.id(slot);
-            self.ledger.believe(slot, who, announcement, Time::ZERO, Span::ZERO);
+            self.ledger.record_announcement(slot, who, announcement, Time::ZERO, Span::ZERO);
             announcement
         }
 

@@ -32,7 +32,7 @@ pub struct LeadershipPeriod {
 
 /// A time in which all live processes believed in the same live leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Accord {
+pub struct AgreementPeriod {
     /// In whom.
     pub leader: NodeId,
     /// Since when.
@@ -62,7 +62,7 @@ impl Sub for Traffic {
 
 /// The live processes that believe in somebody.
 #[derive(Clone, Copy, Debug, Default)]
-struct Following {
+struct Followers {
     count: usize,
     /// Whether that one is among them.
     leads: bool,
@@ -86,9 +86,9 @@ pub struct Ledger {
     /// Messages to the dead.
     pub dead: u64,
     /// Messages the network doubled.
-    pub doubled: u64,
+    pub duplicated: u64,
     /// Messages to no member of the group.
-    pub strange: u64,
+    pub unknown_receiver: u64,
     /// Inputs handled: messages, timers, suspicions, commands.
     pub events: u64,
     /// Suspicions of processes that could be heard.
@@ -100,7 +100,7 @@ pub struct Ledger {
     /// Who believed itself the leader, and when.
     pub leaderships: Vec<LeadershipPeriod>,
     /// When all believed in the same live leader, and in whom.
-    pub accords: Vec<Accord>,
+    pub agreements: Vec<AgreementPeriod>,
     /// Promises that were broken, the first of each.
     pub violations: Vec<Violation>,
     count: usize,
@@ -110,7 +110,7 @@ pub struct Ledger {
     beliefs: Vec<Option<Belief>>,
     /// By slot, until when a process leads by its own clock; empty until one says so.
     leases: Vec<Option<Time>>,
-    followings: BTreeMap<NodeId, Following>,
+    followers: BTreeMap<NodeId, Followers>,
     pub(crate) fingerprint: Fingerprint,
 }
 
@@ -162,7 +162,7 @@ impl Ledger {
     }
 
     /// A process says what it believes. If it no longer leads, that has been so for `overdue`.
-    pub(crate) fn believe(
+    pub(crate) fn record_announcement(
         &mut self,
         slot: usize,
         who: NodeId,
@@ -182,62 +182,62 @@ impl Ledger {
         if self.beliefs[slot] != belief {
             self.decided = now;
         }
-        self.follow(slot, who, belief);
+        self.set_belief(slot, who, belief);
         match (led, self.leads(slot, who)) {
             (false, true) => self.leaderships.push(LeadershipPeriod { leader: who, from: now, to: None }),
             (true, false) => {
                 self.end_lease(slot);
-                self.end_reign(who, Time::from_nanos(now.as_nanos().saturating_sub(overdue.as_nanos())));
+                self.end_leadership(who, Time::from_nanos(now.as_nanos().saturating_sub(overdue.as_nanos())));
             }
             _ => {}
         }
-        self.review(now);
+        self.update_agreement(now);
     }
 
     /// Changes a belief, and who follows whom.
-    fn follow(&mut self, slot: usize, who: NodeId, belief: Option<Belief>) {
+    fn set_belief(&mut self, slot: usize, who: NodeId, belief: Option<Belief>) {
         let before = std::mem::replace(&mut self.beliefs[slot], belief).map(|belief| belief.leader);
         let after = belief.map(|belief| belief.leader);
         if before == after {
             return;
         }
         if let Some(leader) = before {
-            let following = self.followings.get_mut(&leader).expect("who is believed in has believers");
-            following.count -= 1;
-            following.leads &= leader != who;
-            if following.count == 0 {
-                self.followings.remove(&leader);
+            let group = self.followers.get_mut(&leader).expect("who is believed in has believers");
+            group.count -= 1;
+            group.leads &= leader != who;
+            if group.count == 0 {
+                self.followers.remove(&leader);
             }
         }
         if let Some(leader) = after {
-            let following = self.followings.entry(leader).or_default();
-            following.count += 1;
-            following.leads |= leader == who;
+            let group = self.followers.entry(leader).or_default();
+            group.count += 1;
+            group.leads |= leader == who;
         }
     }
 
     /// Takes note if all have come to agree, or cease to. One that leads believes in itself, so that
     /// all agree on a live leader if it is among those who do.
-    fn review(&mut self, now: Time) {
-        let all = |(_, following): &(&NodeId, &Following)| following.count == self.live && following.leads;
-        let leader = self.followings.first_key_value().filter(all).map(|(leader, _)| *leader);
-        let open = self.accords.last_mut().filter(|accord| accord.to.is_none());
-        if open.as_ref().map(|accord| accord.leader) == leader {
+    fn update_agreement(&mut self, now: Time) {
+        let all = |(_, group): &(&NodeId, &Followers)| group.count == self.live && group.leads;
+        let leader = self.followers.first_key_value().filter(all).map(|(leader, _)| *leader);
+        let open = self.agreements.last_mut().filter(|agreement| agreement.to.is_none());
+        if open.as_ref().map(|agreement| agreement.leader) == leader {
             return;
         }
-        if let Some(accord) = open {
-            accord.to = Some(now);
+        if let Some(agreement) = open {
+            agreement.to = Some(now);
         }
         if let Some(leader) = leader {
             let sent = self.traffic();
-            self.accords.push(Accord { leader, from: now, to: None, sent });
+            self.agreements.push(AgreementPeriod { leader, from: now, to: None, sent });
         }
     }
 
     /// A dead process comes back, and believes nothing yet.
-    pub(crate) fn join(&mut self, now: Time) {
+    pub(crate) fn record_recovery(&mut self, now: Time) {
         self.live += 1;
-        self.review(now);
+        self.update_agreement(now);
     }
 
     fn leads(&self, slot: usize, who: NodeId) -> bool {
@@ -245,18 +245,18 @@ impl Ledger {
     }
 
     /// A process that died believes nothing.
-    pub(crate) fn forget(&mut self, slot: usize, who: NodeId, now: Time) {
+    pub(crate) fn record_crash(&mut self, slot: usize, who: NodeId, now: Time) {
         if self.leads(slot, who) {
-            self.end_reign(who, now);
+            self.end_leadership(who, now);
         }
         self.end_lease(slot);
         if !self.beliefs.is_empty() {
-            self.follow(slot, who, None);
-            self.review(now);
+            self.set_belief(slot, who, None);
+            self.update_agreement(now);
         }
     }
 
-    fn end_reign(&mut self, who: NodeId, now: Time) {
+    fn end_leadership(&mut self, who: NodeId, now: Time) {
         let period =
             self.leaderships.iter_mut().rev().find(|period| period.leader == who && period.to.is_none());
         period.expect("who leads began to").to = Some(now);

@@ -168,7 +168,7 @@ impl Network {
     }
 
     #[inline]
-    pub(crate) fn is_whole(&self) -> bool {
+    pub(crate) fn has_no_cuts(&self) -> bool {
         self.cuts.is_empty()
     }
 
@@ -184,17 +184,17 @@ impl Network {
     }
 
     #[inline]
-    pub(crate) fn loses(&mut self) -> bool {
-        self.loses_at(self.loss)
+    pub(crate) fn draw_loss(&mut self) -> bool {
+        self.draw_loss_at(self.loss)
     }
 
     #[inline]
-    pub(crate) fn loses_at(&mut self, loss: f64) -> bool {
+    pub(crate) fn draw_loss_at(&mut self, loss: f64) -> bool {
         loss > 0.0 && self.rng.chance(loss)
     }
 
     #[inline]
-    pub(crate) fn doubles(&mut self) -> bool {
+    pub(crate) fn draw_duplicate(&mut self) -> bool {
         self.duplicate > 0.0 && self.rng.chance(self.duplicate)
     }
 
@@ -261,7 +261,7 @@ mod tests {
         assert!(network.is_cut(0, 2) && network.is_cut(3, 1));
         assert!(!network.is_cut(0, 1) && !network.is_cut(0, 4) && !network.is_cut(4, 2));
         assert!(network.heal(7) && !network.heal(7));
-        assert!(network.is_whole());
+        assert!(network.has_no_cuts());
         network.cut(8, Cut::new(5, &[vec![0], vec![1]], true));
         assert!(network.is_cut(0, 1) && !network.is_cut(1, 0));
     }

@@ -14,7 +14,7 @@ pub enum TraceEvent<'a> {
         /// The addressee.
         to: NodeId,
         /// The message.
-        message: Said<'a>,
+        message: TracedMessage<'a>,
         /// When it is due.
         arrives: Time,
     },
@@ -23,7 +23,7 @@ pub enum TraceEvent<'a> {
         /// The sender.
         from: NodeId,
         /// The message.
-        message: Said<'a>,
+        message: TracedMessage<'a>,
     },
     /// A message was handled.
     Delivered {
@@ -32,7 +32,7 @@ pub enum TraceEvent<'a> {
         /// The addressee.
         to: NodeId,
         /// The message.
-        message: Said<'a>,
+        message: TracedMessage<'a>,
     },
     /// A message came to nothing.
     Dropped {
@@ -41,9 +41,9 @@ pub enum TraceEvent<'a> {
         /// The addressee.
         to: NodeId,
         /// The message.
-        message: Said<'a>,
+        message: TracedMessage<'a>,
         /// Why.
-        why: Why,
+        reason: DropReason,
     },
     /// A timer ran out.
     Expired {
@@ -126,7 +126,7 @@ pub enum TraceEvent<'a> {
 
 /// A message, without its type.
 #[derive(Clone, Copy)]
-pub struct Said<'a> {
+pub struct TracedMessage<'a> {
     /// Its kind's name.
     pub kind: &'static str,
     /// False if it is counted apart.
@@ -137,15 +137,15 @@ pub struct Said<'a> {
 
 /// Why a message came to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum DropReason {
     /// The network lost it.
     Lost,
     /// The way was cut.
     Cut,
     /// The addressee was dead.
-    Dead,
+    ReceiverDead,
     /// There is nobody of that name.
-    Stranger,
+    UnknownReceiver,
 }
 
 /// Watches a run.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Serialize, Serializer};
 use suffrage_core::{Algorithm, Figure, Kind, Member, NodeId, Time, Value};
 
-use crate::{Accord, Facts, Ledger, Traffic, Violation, World};
+use crate::{AgreementPeriod, Facts, Ledger, Traffic, Violation, World};
 
 /// What came of a run. Times are in time units.
 #[derive(Clone, Debug, Serialize)]
@@ -52,7 +52,7 @@ pub struct Outcome {
     pub violations: Vec<Violation>,
     /// When all live processes believed in the same live leader, and in whom.
     #[serde(skip)]
-    pub accords: Vec<Accord>,
+    pub agreements: Vec<AgreementPeriod>,
     /// What was measured from [`Scenario::window`](crate::Scenario::window) on, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
@@ -77,7 +77,7 @@ pub struct Window {
     /// For how long more than one did.
     pub split: f64,
     /// For how long all live processes believed in the same live leader.
-    pub accord: f64,
+    pub agreement: f64,
     /// Suspicions of processes that could be heard.
     pub wrong_suspicions: u64,
     /// How often somebody began to lead.
@@ -87,17 +87,17 @@ pub struct Window {
 
 /// What the ledger said when a window was opened.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Before {
+pub(crate) struct WindowStart {
     from: Time,
     sent: Traffic,
     wrong_suspicions: u64,
     leaderships: usize,
 }
 
-impl Before {
+impl WindowStart {
     /// The ledger at the first moment of a window.
-    pub(crate) fn of(ledger: &Ledger, from: Time) -> Before {
-        Before {
+    pub(crate) fn of(ledger: &Ledger, from: Time) -> WindowStart {
+        WindowStart {
             from,
             sent: ledger.traffic(),
             wrong_suspicions: ledger.wrong_suspicions,
@@ -108,7 +108,7 @@ impl Before {
     pub(crate) fn window(self, ledger: &Ledger, horizon: Time) -> Window {
         let (from, to) = (self.from.as_units(), horizon.as_units());
         let leaderships = ledger.leaderships.iter().map(|period| (period.from, period.to));
-        let accords = ledger.accords.iter().map(|accord| (accord.from, accord.to));
+        let agreements = ledger.agreements.iter().map(|agreement| (agreement.from, agreement.to));
         let [leaderless, _, split] = coverage(leaderships, from, to);
         Window {
             from,
@@ -117,7 +117,7 @@ impl Before {
             sent: ledger.traffic() - self.sent,
             leaderless,
             split,
-            accord: coverage(accords, from, to)[1],
+            agreement: coverage(agreements, from, to)[1],
             wrong_suspicions: ledger.wrong_suspicions - self.wrong_suspicions,
             leaderships: ledger.leaderships.len() - self.leaderships,
         }
@@ -134,7 +134,7 @@ pub struct Messages {
     pub by_kind: Vec<(&'static str, u64)>,
     /// Messages that the source leaves out of its count, by kind. One to everybody counts once.
     #[serde(serialize_with = "as_map")]
-    pub apart: Vec<(&'static str, u64)>,
+    pub uncounted: Vec<(&'static str, u64)>,
     /// Messages to everybody that count, each once.
     pub multicasts: u64,
     /// All that was sent, to one addressee each; one to everybody counts for each of them.
@@ -149,7 +149,7 @@ pub struct Messages {
 impl Messages {
     /// How many of a kind were sent.
     pub fn of(&self, kind: &str) -> u64 {
-        self.by_kind.iter().chain(&self.apart).find(|(name, _)| *name == kind).map_or(0, |(_, count)| *count)
+        self.by_kind.iter().chain(&self.uncounted).find(|(name, _)| *name == kind).map_or(0, |(_, count)| *count)
     }
 }
 
@@ -172,7 +172,7 @@ impl Outcome {
         let kinds_of = |counted| kinds.clone().filter(move |(kind, _)| kind.counted == counted);
         let leaderships = ledger.leaderships.iter().map(|period| (period.from, period.to));
         let [leaderless, _, split] = coverage(leaderships, 0.0, horizon.as_units());
-        let settled = ledger.accords.last().filter(|accord| accord.to.is_none());
+        let settled = ledger.agreements.last().filter(|agreement| agreement.to.is_none());
         Outcome {
             algorithm,
             nodes: roster.len(),
@@ -186,13 +186,13 @@ impl Outcome {
                 bytes: weighed.then_some(ledger.bytes),
                 total: kinds_of(true).map(|(_, (sent, _))| sent).sum(),
                 by_kind: kinds_of(true).map(|(kind, (sent, _))| (kind.name, *sent)).collect(),
-                apart: kinds_of(false).map(|(kind, (sent, all))| (kind.name, sent + all)).collect(),
+                uncounted: kinds_of(false).map(|(kind, (sent, all))| (kind.name, sent + all)).collect(),
                 multicasts: kinds_of(true).map(|(_, (_, all))| all).sum(),
-                undelivered: ledger.lost + ledger.cut + ledger.dead + ledger.strange,
+                undelivered: ledger.lost + ledger.cut + ledger.dead + ledger.unknown_receiver,
             },
             time: ledger.active.as_units(),
             decided: ledger.decided.as_units(),
-            settled: settled.map(|accord| accord.from.as_units()),
+            settled: settled.map(|agreement| agreement.from.as_units()),
             quiet: false,
             leaderships: ledger.leaderships.len(),
             leaderless,
@@ -201,7 +201,7 @@ impl Outcome {
             events: ledger.events,
             trace_hash: ledger.trace_hash(),
             violations: ledger.violations.clone(),
-            accords: ledger.accords.clone(),
+            agreements: ledger.agreements.clone(),
             window: None,
             figures: Vec::new(),
         }

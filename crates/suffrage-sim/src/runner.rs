@@ -26,17 +26,17 @@ pub trait Runner: Send + Sync {
 /// # Panics
 /// If there is no such algorithm, or no such parameter.
 pub fn runner(name: &str, settings: &[(&str, &str)]) -> Result<Box<dyn Runner>, BadParameter> {
-    catalog::visit(name, Make(settings)).unwrap_or_else(|| panic!("there is no algorithm {name}"))
+    catalog::visit(name, MakeRunner(settings)).unwrap_or_else(|| panic!("there is no algorithm {name}"))
 }
 
 /// Settings whose values are owned, as [`runner`] takes them.
-pub fn borrowed<'a>(settings: &'a [(&'a str, String)]) -> Vec<(&'a str, &'a str)> {
+pub fn borrow_settings<'a>(settings: &'a [(&'a str, String)]) -> Vec<(&'a str, &'a str)> {
     settings.iter().map(|(name, value)| (*name, value.as_str())).collect()
 }
 
-struct Contestant<A: Algorithm>(A::Options);
+struct AlgorithmRunner<A: Algorithm>(A::Options);
 
-impl<A: Algorithm> Runner for Contestant<A> {
+impl<A: Algorithm> Runner for AlgorithmRunner<A> {
     fn name(&self) -> &'static str {
         A::CONTRACT.name
     }
@@ -54,9 +54,9 @@ impl<A: Algorithm> Runner for Contestant<A> {
     }
 }
 
-struct Make<'a>(&'a [(&'a str, &'a str)]);
+struct MakeRunner<'a>(&'a [(&'a str, &'a str)]);
 
-impl Visitor for Make<'_> {
+impl Visitor for MakeRunner<'_> {
     type Output = Result<Box<dyn Runner>, BadParameter>;
 
     fn visit<A: Algorithm>(self) -> Result<Box<dyn Runner>, BadParameter> {
@@ -64,7 +64,7 @@ impl Visitor for Make<'_> {
         for (name, value) in self.0 {
             A::set(&mut options, name, value)?;
         }
-        Ok(Box::new(Contestant::<A>(options)))
+        Ok(Box::new(AlgorithmRunner::<A>(options)))
     }
 }
 

@@ -10,9 +10,9 @@ use suffrage_core::{
 
 use self::grammar::Links;
 use crate::invariants::{LeaseOutlivesCrash, Stability};
-use crate::outcome::{self, Before};
+use crate::outcome::{self, WindowStart};
 use crate::schedule::ScheduledAction;
-use crate::state::{Other, WorldState};
+use crate::state::{ExtraElection, WorldState};
 use crate::{
     Contenders, Detector, End, Fault, Invariant, Latency, Ledger, Multicast, Observer, Outcome, Plan, World,
     invariants, order,
@@ -72,7 +72,7 @@ pub struct Scenario {
     /// if nobody looks at that.
     pub stable: Option<Span>,
     /// Whether the bytes of messages are counted.
-    pub weigh: bool,
+    pub count_bytes: bool,
     /// From when on the outcome's [`window`](Outcome::window) is measured.
     pub window: Option<Time>,
 }
@@ -120,7 +120,7 @@ impl Scenario {
             until: None,
             limit: None,
             stable: None,
-            weigh: false,
+            count_bytes: false,
             window: None,
         }
     }
@@ -131,7 +131,7 @@ impl Scenario {
     }
 
     /// How much later than usual messages arrive because of a fault, at most.
-    pub(crate) fn lasts(&self, fault: &Fault) -> Span {
+    pub(crate) fn max_extra_delay(&self, fault: &Fault) -> Span {
         match *fault {
             Fault::Slow(factor) => self.latency.bound().scale((factor - 1.0).max(0.0)),
             Fault::Late { most, .. } => most,
@@ -143,18 +143,18 @@ impl Scenario {
     pub fn horizon(&self) -> Time {
         let end = |(at, fault): &(Time, Fault)| match fault {
             Fault::Pause(_, until) => *until,
-            fault => *at + self.lasts(fault),
+            fault => *at + self.max_extra_delay(fault),
         };
         let commands = self.commands.iter().map(|(at, ..)| *at);
         let failed = (self.fail > 0.0).then_some(Time::ZERO + self.fail_within);
         let last = self.plan.iter().map(end).chain(commands).chain(failed).max().unwrap_or(Time::ZERO);
         let bound = self.bound();
-        let noticed = self.detector.patience(bound);
+        let noticed = self.detector.max_detection_time(bound);
         self.until.unwrap_or(last + noticed + bound * (1_000 + 20 * self.roster.len() as u64))
     }
 
     /// The group with its attributes.
-    fn ranked(&self) -> Roster {
+    fn ranked_roster(&self) -> Roster {
         let mut roster = self.roster.clone().with_name(suffrage_core::Hash::new(self.seed).word(6));
         if self.view_prob < 1.0 {
             roster = roster.with_partial_views(suffrage_core::Hash::new(self.seed).word(4), self.view_prob);
@@ -206,7 +206,7 @@ impl Scenario {
     pub fn world<A: Algorithm + 'static>(&self, options: &A::Options) -> World<A> {
         self.check_commands::<A>().unwrap_or_else(|reason| panic!("{}: {reason}", A::CONTRACT.name));
         let shared = options.clone();
-        let mut world = World::new(self.ranked(), self.seed, self.latency, move |id| A::new(id, &shared));
+        let mut world = World::new(self.ranked_roster(), self.seed, self.latency, move |id| A::new(id, &shared));
         world.set_limit(self.limit.unwrap_or(u64::MAX));
         let (contract, electorate) = (&A::CONTRACT, A::electorate(options));
         let elections = (0..A::elections(options)).map(|election| A::lease_outlives_crash(options, election));
@@ -216,7 +216,7 @@ impl Scenario {
             world.count_failures();
         }
         world.set_detector(self.detector);
-        let Course { dead, actions } = self.course();
+        let Timeline { dead, actions } = self.timeline();
         dead.into_iter().for_each(|slot| world.kill(slot));
         actions.into_iter().for_each(|(at, action)| world.schedule(at, action));
         let members = 0..self.roster.len();
@@ -228,18 +228,18 @@ impl Scenario {
     /// Sets everything that does not depend on the algorithm's messages. In each of the elections, leases outlive a
     /// crash or not.
     fn set_up(&self, state: &mut WorldState, contract: &Contract, electorate: Electorate, outlive: &[bool]) {
-        let promises = |election: usize| {
-            let mut promises = self.promises(contract, electorate);
+        let invariants_of_election = |election: usize| {
+            let mut invariants_of_election = self.invariants_of_election(contract, electorate);
             if outlive.get(election) == Some(&true) {
-                promises.push(Box::new(LeaseOutlivesCrash::default()));
+                invariants_of_election.push(Box::new(LeaseOutlivesCrash::default()));
             }
-            promises
+            invariants_of_election
         };
         for election in 1..outlive.len() {
             let ledger = Ledger::of(self.roster.len(), 0);
-            state.others.push(Other { ledger, invariants: promises(election) });
+            state.extra_elections.push(ExtraElection { ledger, invariants: invariants_of_election(election) });
         }
-        state.invariants = promises(0);
+        state.invariants = invariants_of_election(0);
         state.network.loss = self.loss;
         state.network.duplicate = self.duplicate;
         state.network.multicast_loss = match self.multicast {
@@ -248,24 +248,24 @@ impl Scenario {
         };
         state.clocks.drift = self.drift;
         state.delay_bound = self.bound();
-        state.weighs = self.weigh;
-        state.looked_at = self.weigh;
+        state.counts_bytes = self.count_bytes;
+        state.inspects_sends = self.count_bytes;
     }
 
     /// What must hold in each election.
-    fn promises(&self, contract: &Contract, electorate: Electorate) -> Vec<Box<dyn Invariant>> {
-        let mut promises = invariants::of_contract(contract, electorate);
+    fn invariants_of_election(&self, contract: &Contract, electorate: Electorate) -> Vec<Box<dyn Invariant>> {
+        let mut invariants_of_election = invariants::of_contract(contract, electorate);
         if let Some(settling) = self.stable {
             // Where a term is a token, it is to stay as well.
             let tokens = contract.safety == Safety::AtMostOne;
             let of = if tokens { Stability::of_terms_after } else { Stability::after };
-            promises.push(Box::new(of(settling)));
+            invariants_of_election.push(Box::new(of(settling)));
         }
-        promises
+        invariants_of_election
     }
 
     /// All that is to happen, with what is left to chance decided.
-    fn course(&self) -> Course {
+    fn timeline(&self) -> Timeline {
         let (failed, failures) = self.failures();
         let dead: Vec<usize> = self.crashed.iter().copied().chain(failed).collect();
         let contenders = self.contenders.map_or(Vec::new(), |contenders| {
@@ -287,7 +287,7 @@ impl Scenario {
             };
             actions.extend(commands.into_iter().map(command));
         }
-        Course { dead, actions }
+        Timeline { dead, actions }
     }
 
     /// Has chance decide who dies by itself, before the start and after it.
@@ -313,7 +313,7 @@ impl Scenario {
 
     /// Runs the scenario: the algorithm by itself, or behind the detector and the multicast it asks for.
     pub fn run<A: Algorithm + 'static>(&self, options: &A::Options) -> Outcome {
-        self.conclude::<A>(options, None)
+        self.run_stack::<A>(options, None)
     }
 
     /// Runs the scenario while somebody watches.
@@ -322,17 +322,17 @@ impl Scenario {
         options: &A::Options,
         observer: Box<dyn Observer>,
     ) -> Outcome {
-        self.conclude::<A>(options, Some(observer))
+        self.run_stack::<A>(options, Some(observer))
     }
 
-    fn conclude<A: Algorithm>(&self, options: &A::Options, observer: Option<Box<dyn Observer>>) -> Outcome {
+    fn run_stack<A: Algorithm>(&self, options: &A::Options, observer: Option<Box<dyn Observer>>) -> Outcome {
         match self.stack(options) {
-            None => self.conclude_in(self.world::<A>(options), options, observer),
-            Some(options) => self.conclude_in(self.world::<Stack<A>>(&options), &options, observer),
+            None => self.run_world(self.world::<A>(options), options, observer),
+            Some(options) => self.run_world(self.world::<Stack<A>>(&options), &options, observer),
         }
     }
 
-    fn conclude_in<A: Algorithm>(
+    fn run_world<A: Algorithm>(
         &self,
         mut world: World<A>,
         options: &A::Options,
@@ -344,7 +344,7 @@ impl Scenario {
             if let Some(last) = from.as_nanos().checked_sub(1) {
                 world.run(Time::from_nanos(last));
             }
-            Before::of(world.ledger(), from)
+            WindowStart::of(world.ledger(), from)
         });
         let end = world.run(horizon);
         match self.limit {
@@ -360,13 +360,13 @@ impl Scenario {
             quiet: end == End::Quiet,
             window: before.map(|before| before.window(world.ledger(), horizon)),
             figures: outcome::figures(&world, options),
-            ..Outcome::of(A::CONTRACT.name, A::Message::KINDS, &world.facts(), world.weighs(), horizon)
+            ..Outcome::of(A::CONTRACT.name, A::Message::KINDS, &world.facts(), world.counts_bytes(), horizon)
         }
     }
 }
 
 /// All that is to happen in a scenario.
-struct Course {
+struct Timeline {
     /// Slots that are dead from the start.
     dead: Vec<usize>,
     /// In the order in which what happens at the same time happens.

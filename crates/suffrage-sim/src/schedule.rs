@@ -5,7 +5,7 @@ use suffrage_core::{Attribute, Process, Span, Start, Time};
 use crate::environment::{Event, EventKind};
 use crate::facts::Status;
 use crate::invariants::Change;
-use crate::observer::Why;
+use crate::observer::DropReason;
 use crate::world::Input;
 use crate::{Fault, TraceEvent, World};
 
@@ -47,31 +47,31 @@ impl<P: Process> World<P> {
     fn start(&mut self) {
         for slot in 0..self.roster.len() {
             if self.environment.state.status(slot) == Status::Up {
-                self.input_apart(slot, Input::Start(Start::Fresh));
+                self.input_uninlined(slot, Input::Start(Start::Fresh));
             }
         }
     }
 
     fn apply_fault(&mut self, fault: Fault) {
-        self.environment.state.note(0, 8 << 32);
+        self.environment.state.record_input(0, 8 << 32);
         match fault {
             Fault::Crash(slot) => self.crash(slot),
             Fault::CrashLeader => {
-                self.fallen = self.environment.state.facts(&self.roster).leader();
-                self.fallen.into_iter().for_each(|slot| self.crash(slot));
+                self.crashed_leader = self.environment.state.facts(&self.roster).leader();
+                self.crashed_leader.into_iter().for_each(|slot| self.crash(slot));
             }
             Fault::Recover { slot, disk } => self.recover(slot, disk),
             Fault::RecoverLeader { disk } => {
-                self.fallen.into_iter().for_each(|slot| self.recover(slot, disk));
+                self.crashed_leader.into_iter().for_each(|slot| self.recover(slot, disk));
             }
             Fault::Pause(slot, until) => self.pause(slot, until),
-            Fault::Rank(slot, attribute) => self.prefer(slot, attribute),
+            Fault::Rank(slot, attribute) => self.set_priority(slot, attribute),
             fault => {
                 if fault == Fault::HealAll {
                     self.detector = self.detector.without_mistakes();
                 }
                 if self.environment.state.apply_fault(&self.roster, fault) {
-                    self.look_later(ScheduledAction::LookAround);
+                    self.schedule_look(ScheduledAction::LookAround);
                 }
             }
         }
@@ -79,34 +79,34 @@ impl<P: Process> World<P> {
 
     pub(crate) fn crash(&mut self, slot: usize) {
         // A crash that was planned for the return of one that is down is not to come besides.
-        self.environment.state.doomed.remove(&slot);
+        self.environment.state.pending_crashes.remove(&slot);
         if self.environment.state.status(slot) == Status::Down {
             return;
         }
         let who = self.roster.id(slot);
-        self.environment.state.note(slot as u64, 2 << 32);
+        self.environment.state.record_input(slot as u64, 2 << 32);
         let waiting = self.environment.crash(slot, who);
         self.suspicions.forget(slot);
         self.environment.state.observe(TraceEvent::Crashed { who });
         for event in waiting {
             if let EventKind::Message(message) = event.kind {
-                self.environment.drop_message(&self.roster, event.tag as usize, slot, message, Why::Dead);
+                self.environment.drop_message(&self.roster, event.tag as usize, slot, message, DropReason::ReceiverDead);
             }
         }
-        self.environment.state.changed(&self.roster, Change::Crashed(slot));
-        self.look_later(ScheduledAction::Look(slot));
+        self.environment.state.check_invariants(&self.roster, Change::Crashed(slot));
+        self.schedule_look(ScheduledAction::Look(slot));
     }
 
     fn recover(&mut self, slot: usize, disk: bool) {
         if self.environment.state.status(slot) != Status::Down {
-            self.environment.state.doomed.remove(&slot);
+            self.environment.state.pending_crashes.remove(&slot);
             return;
         }
         let who = self.roster.id(slot);
-        self.environment.state.note(slot as u64, 3 << 32);
+        self.environment.state.record_input(slot as u64, 3 << 32);
         self.processes[slot] = (self.make)(who);
         self.environment.state.observe(TraceEvent::Recovered { who });
-        self.look_later(ScheduledAction::Look(slot));
+        self.schedule_look(ScheduledAction::Look(slot));
         // Counted on its return, not on its failure, or ranks would work as a failure detector.
         if let Some(qualities) = &mut self.qualities {
             qualities[slot].failures += 1;
@@ -116,7 +116,7 @@ impl<P: Process> World<P> {
         // Up only now: the first a process hears is its start.
         self.environment.state.set_status(slot, Status::Up);
         let saved = self.environment.disk(slot, disk);
-        self.input_apart(slot, Input::Start(Start::Recovered(saved)));
+        self.input_uninlined(slot, Input::Start(Start::Recovered(saved)));
     }
 
     fn pause(&mut self, slot: usize, until: Time) {
@@ -127,13 +127,13 @@ impl<P: Process> World<P> {
             *end = until.max(*end);
             return self.schedule(until, ScheduledAction::Resume(slot));
         }
-        self.environment.state.note(slot as u64, 6 << 32);
+        self.environment.state.record_input(slot as u64, 6 << 32);
         self.environment.state.set_status(slot, Status::Paused);
         self.environment.state.pauses.insert(slot, until);
         self.environment.state.observe(TraceEvent::Paused { who: self.roster.id(slot) });
-        self.environment.state.changed(&self.roster, Change::Paused(slot));
+        self.environment.state.check_invariants(&self.roster, Change::Paused(slot));
         self.schedule(until, ScheduledAction::Resume(slot));
-        self.look_later(ScheduledAction::Look(slot));
+        self.schedule_look(ScheduledAction::Look(slot));
     }
 
     fn resume(&mut self, slot: usize) {
@@ -144,31 +144,31 @@ impl<P: Process> World<P> {
         self.environment.state.pauses.remove(&slot);
         self.environment.state.set_status(slot, Status::Up);
         self.environment.state.observe(TraceEvent::Resumed { who: self.roster.id(slot) });
-        self.environment.state.changed(&self.roster, Change::Paused(slot));
-        self.look_later(ScheduledAction::Look(slot));
+        self.environment.state.check_invariants(&self.roster, Change::Paused(slot));
+        self.schedule_look(ScheduledAction::Look(slot));
         for event in self.environment.deferred(slot) {
-            self.catch_up(slot, event);
+            self.handle_deferred(slot, event);
         }
     }
 
     /// Has a process handle what was kept for it.
     #[inline(never)]
-    fn catch_up(&mut self, slot: usize, event: Event<P>) {
+    fn handle_deferred(&mut self, slot: usize, event: Event<P>) {
         match event.kind {
             // What it has handled before may have been too much for it.
             EventKind::Message(message) if self.environment.state.status(slot) == Status::Down => {
-                self.environment.drop_message(&self.roster, event.tag as usize, slot, message, Why::Dead);
+                self.environment.drop_message(&self.roster, event.tag as usize, slot, message, DropReason::ReceiverDead);
             }
             // It has met the network as it was on its arrival.
-            EventKind::Message(message) => self.hear(event.tag as usize, slot, message),
-            EventKind::Timer(timer) => self.expire(slot, timer, event.tag),
+            EventKind::Message(message) => self.receive(event.tag as usize, slot, message),
+            EventKind::Timer(timer) => self.fire_timer(slot, timer, event.tag),
             EventKind::ScheduledAction => self.perform(self.actions[event.target as usize].clone()),
             EventKind::Multicast(_) => unreachable!("it concerns the sender, and is kept for nobody"),
         }
     }
 
     /// What the operator wishes: the attribute itself, or a part of it where failures count.
-    fn prefer(&mut self, slot: usize, attribute: Attribute) {
+    fn set_priority(&mut self, slot: usize, attribute: Attribute) {
         let Some(qualities) = &mut self.qualities else { return self.rank(slot, attribute) };
         qualities[slot].priority = attribute.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
         let attribute = qualities[slot].attribute();
@@ -177,7 +177,7 @@ impl<P: Process> World<P> {
 
     fn rank(&mut self, slot: usize, attribute: Attribute) {
         let who = self.roster.id(slot);
-        self.environment.state.note(slot as u64, 7 << 32);
+        self.environment.state.record_input(slot as u64, 7 << 32);
         self.environment.state.ledger.fingerprint.mix(attribute as u64);
         self.roster.set_attribute(who, attribute);
         self.environment.state.observe(TraceEvent::Ranked { who, attribute });
@@ -188,8 +188,8 @@ impl<P: Process> World<P> {
 
     fn deliver_view_change(&mut self, slot: usize) {
         match self.environment.state.status(slot) {
-            Status::Up => self.input_apart(slot, Input::ViewChange),
-            Status::Paused => self.wait(slot, ScheduledAction::ViewChange(slot)),
+            Status::Up => self.input_uninlined(slot, Input::ViewChange),
+            Status::Paused => self.defer_action(slot, ScheduledAction::ViewChange(slot)),
             Status::Down => {}
         }
     }
@@ -198,23 +198,23 @@ impl<P: Process> World<P> {
         match self.environment.state.status(slot) {
             Status::Up => {
                 let who = self.roster.id(slot);
-                self.environment.state.note(slot as u64, 4 << 32);
+                self.environment.state.record_input(slot as u64, 4 << 32);
                 self.environment.state.observe(TraceEvent::Commanded { who, command: &command });
                 let command = command.parse().unwrap_or_else(|error: String| panic!("{error}"));
-                self.input_apart(slot, Input::Command(command));
+                self.input_uninlined(slot, Input::Command(command));
             }
-            Status::Paused => self.wait(slot, ScheduledAction::Command(slot, command)),
+            Status::Paused => self.defer_action(slot, ScheduledAction::Command(slot, command)),
             Status::Down => {}
         }
     }
 
     /// Keeps an action on a paused process until the process resumes.
-    fn wait(&mut self, slot: usize, action: ScheduledAction) {
-        let event = self.file(action);
+    fn defer_action(&mut self, slot: usize, action: ScheduledAction) {
+        let event = self.store_action(action);
         self.environment.defer(slot, event);
     }
 
-    pub(crate) fn look_later(&mut self, look: ScheduledAction) {
+    pub(crate) fn schedule_look(&mut self, look: ScheduledAction) {
         if let Some(delay) = self.detector.delay() {
             self.schedule(self.environment.state.now + delay, look);
         }
@@ -248,9 +248,9 @@ impl<P: Process> World<P> {
             return false;
         }
         let (who, peer) = (self.roster.id(observer), self.roster.id(subject));
-        self.environment.state.note(observer as u64 | (subject as u64) << 32, 5 << 32 | u64::from(suspected));
-        self.environment.state.observe_opinion(who, peer, suspected);
-        self.input_apart(observer, if suspected { Input::Suspect(peer) } else { Input::Restore(peer) });
+        self.environment.state.record_input(observer as u64 | (subject as u64) << 32, 5 << 32 | u64::from(suspected));
+        self.environment.state.observe_suspicion(who, peer, suspected);
+        self.input_uninlined(observer, if suspected { Input::Suspect(peer) } else { Input::Restore(peer) });
         true
     }
 
@@ -266,7 +266,7 @@ impl<P: Process> World<P> {
             && self.report(observer, subject, true)
         {
             self.environment.state.ledger.wrong_suspicions += 1;
-            self.look_later(ScheduledAction::LookAt(observer, subject));
+            self.schedule_look(ScheduledAction::LookAt(observer, subject));
         }
         self.schedule_mistake();
     }
@@ -275,8 +275,8 @@ impl<P: Process> World<P> {
     pub(crate) fn schedule_mistake(&mut self) {
         let rate = self.detector.false_rate() * self.roster.len() as f64;
         if rate > 0.0 && self.roster.len() > 1 {
-            let wait = Span::from_units(self.environment.state.network.rng.exponential(1.0 / rate));
-            self.schedule(self.environment.state.now + wait, ScheduledAction::Mistake);
+            let delay = Span::from_units(self.environment.state.network.rng.exponential(1.0 / rate));
+            self.schedule(self.environment.state.now + delay, ScheduledAction::Mistake);
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use suffrage_core::{Contract, Detection, NodeId, Rng, Roster, Span, Time};
 
-use crate::{Accord, Cut, Detector, Fault, Latency, Outcome, Plan, Scenario, Traffic};
+use crate::{AgreementPeriod, Cut, Detector, Fault, Latency, Outcome, Plan, Scenario, Traffic};
 
 /// A trial that all algorithms are put to.
 #[derive(Clone, Copy, Debug)]
@@ -14,14 +14,14 @@ pub struct Trial {
     /// Its name on the command line.
     pub name: &'static str,
     /// What happens.
-    pub story: &'static str,
+    pub description: &'static str,
     /// From when the time to a new leader counts, as the end of "Time counts from …".
-    pub clock: &'static str,
+    pub clock_start: &'static str,
     /// The share of messages that is lost, all the time. Where it is not zero, algorithms are set as
     /// their contracts say for that.
     pub loss: f64,
     /// What goes wrong. The first moment is when trouble begins, the second when the clock starts.
-    trouble: fn(&mut Chance) -> (Time, Time, Plan),
+    faults: fn(&mut TrialDraw) -> (Time, Time, Plan),
 }
 
 /// One run of a trial: its scenario, and when its clock starts.
@@ -30,45 +30,45 @@ pub struct TrialRun {
     /// The scenario. Its window opens when trouble begins.
     pub scenario: Scenario,
     /// When the time to a new leader begins to count.
-    pub clock: Time,
+    pub clock_start: Time,
 }
 
 /// All trials, in the order people are shown them.
 pub const TRIALS: &[Trial] = &[
     Trial {
         name: "leader-crash",
-        story: "The leader crashes and stays dead.",
-        clock: "the crash",
+        description: "The leader crashes and stays dead.",
+        clock_start: "the crash",
         loss: 0.0,
-        trouble: leader_crash,
+        faults: leader_crash,
     },
     Trial {
         name: "cold-start",
-        story: "All start at time 0, and every one of them calls an election.",
-        clock: "the start",
+        description: "All start at time 0, and every one of them calls an election.",
+        clock_start: "the start",
         loss: 0.0,
-        trouble: |_| (Time::ZERO, Time::ZERO, Plan::new()),
+        faults: |_| (Time::ZERO, Time::ZERO, Plan::new()),
     },
     Trial {
         name: "partition-heal",
-        story: "The network is cut in two, 40% of the processes on one side, and healed later.",
-        clock: "the healing; everything else from the cut",
+        description: "The network is cut in two, 40% of the processes on one side, and healed later.",
+        clock_start: "the healing; everything else from the cut",
         loss: 0.0,
-        trouble: partition_heal,
+        faults: partition_heal,
     },
     Trial {
         name: "flapping-leader",
-        story: "Five times, whoever leads crashes, and comes back a while later with its disk.",
-        clock: "the last return; everything else from the first crash",
+        description: "Five times, whoever leads crashes, and comes back a while later with its disk.",
+        clock_start: "the last return; everything else from the first crash",
         loss: 0.0,
-        trouble: flapping_leader,
+        faults: flapping_leader,
     },
     Trial {
         name: "lossy",
-        story: "One message in five is lost, all the time; the leader crashes and stays dead.",
-        clock: "the crash",
+        description: "One message in five is lost, all the time; the leader crashes and stays dead.",
+        clock_start: "the crash",
         loss: 0.2,
-        trouble: leader_crash,
+        faults: leader_crash,
     },
 ];
 
@@ -90,9 +90,9 @@ impl Trial {
     /// If there are fewer than two processes: there would be nobody to lead.
     pub fn draw(&self, contract: &Contract, nodes: usize, seed: u64, detector: Detector) -> TrialRun {
         assert!(nodes >= 2, "a trial needs two processes");
-        let mut chance = Chance { rng: Rng::new(suffrage_core::Hash::new(seed).word(4)), nodes };
-        let roster = chance.roster();
-        let (trouble, clock, plan) = (self.trouble)(&mut chance);
+        let mut draw = TrialDraw { rng: Rng::new(suffrage_core::Hash::new(seed).word(4)), nodes };
+        let roster = draw.roster();
+        let (faults, clock_start, plan) = (self.faults)(&mut draw);
         let scenario = Scenario {
             seed,
             latency: Latency::Uniform(Span::from_nanos(Span::UNIT.as_nanos() / 2), Span::UNIT),
@@ -103,12 +103,12 @@ impl Trial {
             },
             initiators: (0..nodes).collect(),
             plan,
-            until: Some(clock + chance.long()),
-            weigh: true,
-            window: Some(trouble),
+            until: Some(clock_start + draw.settling_time()),
+            count_bytes: true,
+            window: Some(faults),
             ..Scenario::new(roster)
         };
-        TrialRun { scenario, clock }
+        TrialRun { scenario, clock_start }
     }
 }
 
@@ -116,29 +116,29 @@ impl TrialRun {
     /// The time from the start of the clock until all had settled on the leader that they agree on at
     /// the end; none if they do not agree.
     pub fn time_to_leader(&self, outcome: &Outcome) -> Option<f64> {
-        let last = outcome.accords.last().filter(|accord| accord.to.is_none())?;
-        Some(last.from.since(self.clock).as_units())
+        let last = outcome.agreements.last().filter(|agreement| agreement.to.is_none())?;
+        Some(last.from.since(self.clock_start).as_units())
     }
 
     /// The time from the start of the clock until all agreed on a live leader for the first time, be it
     /// not for long, and what was sent from the first trouble to then; none if they never did.
-    pub fn first_accord(&self, outcome: &Outcome) -> Option<(f64, Traffic)> {
-        let lasts = |accord: &&Accord| accord.to.is_none_or(|to| to > self.clock);
-        let first = outcome.accords.iter().find(lasts)?;
+    pub fn first_agreement(&self, outcome: &Outcome) -> Option<(f64, Traffic)> {
+        let lasts = |agreement: &&AgreementPeriod| agreement.to.is_none_or(|to| to > self.clock_start);
+        let first = outcome.agreements.iter().find(lasts)?;
         // Those who agreed already, and went on, needed neither time nor messages.
-        let wait = first.from.since(self.clock).as_units();
+        let wait = first.from.since(self.clock_start).as_units();
         let before = outcome.window.map_or(Traffic::default(), |window| window.before);
-        Some((wait, if first.from < self.clock { Traffic::default() } else { first.sent - before }))
+        Some((wait, if first.from < self.clock_start { Traffic::default() } else { first.sent - before }))
     }
 }
 
 /// What the seed decides about a run.
-struct Chance {
+struct TrialDraw {
     rng: Rng,
     nodes: usize,
 }
 
-impl Chance {
+impl TrialDraw {
     /// Everybody, in a random order, which is that of the ring.
     fn roster(&mut self) -> Roster {
         let mut ids: Vec<NodeId> = (1..=self.nodes as u64).map(NodeId).collect();
@@ -152,50 +152,50 @@ impl Chance {
 
     /// The end of the warm-up, in which a token of a ring goes around several times even if it is lost
     /// now and then. A few units earlier or later, so that what is periodic is met in any phase.
-    fn warm(&mut self) -> Time {
+    fn warm_up_end(&mut self) -> Time {
         Time::ZERO + self.units(100, 10) + (Span::UNIT * 20).scale(self.rng.unit())
     }
 
     /// Long enough for any algorithm to find a leader, if it ever does.
-    fn long(&self) -> Span {
+    fn settling_time(&self) -> Span {
         self.units(500, 20)
     }
 
     /// From half of the span to all of it.
-    fn some(&mut self, span: Span) -> Span {
+    fn half_to_all_of(&mut self, span: Span) -> Span {
         span.scale(0.5 + 0.5 * self.rng.unit())
     }
 }
 
-fn leader_crash(chance: &mut Chance) -> (Time, Time, Plan) {
-    let crash = chance.warm();
+fn leader_crash(draw: &mut TrialDraw) -> (Time, Time, Plan) {
+    let crash = draw.warm_up_end();
     (crash, crash, vec![(crash, Fault::CrashLeader)])
 }
 
-fn partition_heal(chance: &mut Chance) -> (Time, Time, Plan) {
-    let cut = chance.warm();
+fn partition_heal(draw: &mut TrialDraw) -> (Time, Time, Plan) {
+    let cut = draw.warm_up_end();
     // Long enough for a leader on each side.
-    let span = chance.units(50, 10);
-    let healed = cut + chance.some(span);
-    let mut slots: Vec<usize> = (0..chance.nodes).collect();
-    chance.rng.shuffle(&mut slots);
-    let fewer = (2 * chance.nodes / 5).max(1);
+    let span = draw.units(50, 10);
+    let healed = cut + draw.half_to_all_of(span);
+    let mut slots: Vec<usize> = (0..draw.nodes).collect();
+    draw.rng.shuffle(&mut slots);
+    let fewer = (2 * draw.nodes / 5).max(1);
     let sides = [slots[..fewer].to_vec(), slots[fewer..].to_vec()];
-    let plan = vec![(cut, Fault::Cut(0, Cut::new(chance.nodes, &sides, false))), (healed, Fault::Heal(0))];
+    let plan = vec![(cut, Fault::Cut(0, Cut::new(draw.nodes, &sides, false))), (healed, Fault::Heal(0))];
     (cut, healed, plan)
 }
 
-fn flapping_leader(chance: &mut Chance) -> (Time, Time, Plan) {
-    let begin = chance.warm();
+fn flapping_leader(draw: &mut TrialDraw) -> (Time, Time, Plan) {
+    let begin = draw.warm_up_end();
     let mut plan = Plan::new();
     let mut now = begin;
     for _ in 0..5 {
         plan.push((now, Fault::CrashLeader));
         // Long enough to be missed and replaced.
-        let span = chance.units(100, 4);
-        let back = now + chance.some(span);
+        let span = draw.units(100, 4);
+        let back = now + draw.half_to_all_of(span);
         plan.push((back, Fault::RecoverLeader { disk: true }));
-        now = back + chance.some(span);
+        now = back + draw.half_to_all_of(span);
     }
     let last = plan.last().expect("it comes back").0;
     (begin, last, plan)

@@ -26,7 +26,7 @@ const TENTH: u64 = Span::UNIT.as_nanos() / 10;
 /// How much longer messages take at most while they are slow, and how much too large a delay bound may be.
 const MOST_SLOW: u64 = 20;
 /// The largest group, unless another size is asked for.
-pub const MOST_MEMBERS: usize = 9;
+pub const MAX_MEMBERS: usize = 9;
 
 /// An algorithm to torture, and the settings that the seed does not decide.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ impl<A: Algorithm> TortureTarget<A> {
     /// Refuses options that do not fit every group there may be.
     pub fn check(&self) -> Result<(), BadParameter> {
         let members = self.members.or(A::members(&self.options));
-        let sizes = members.map_or(1..=MOST_MEMBERS, |members| members..=members);
+        let sizes = members.map_or(1..=MAX_MEMBERS, |members| members..=members);
         sizes.map(Roster::numbered).try_for_each(|roster| A::check(&self.options, &roster))
     }
 
@@ -96,12 +96,12 @@ impl<A: Algorithm> TortureTarget<A> {
         }
         let members = scenario.roster.len();
         round(&mut scenario);
-        scenario.plan = effective(&scenario.plan, members);
+        scenario.plan = effective_faults(&scenario.plan, members);
         scenario.commands.sort();
-        scenario.limit = Some(LIMIT * (members.max(MOST_MEMBERS) as u64).pow(2));
+        scenario.limit = Some(LIMIT * (members.max(MAX_MEMBERS) as u64).pow(2));
         // What the faults have kept back arrives after they have ended.
         let delayed =
-            scenario.plan.iter().map(|(_, fault)| scenario.lasts(fault)).max().unwrap_or(Span::ZERO);
+            scenario.plan.iter().map(|(_, fault)| scenario.max_extra_delay(fault)).max().unwrap_or(Span::ZERO);
         let healed = Time::ZERO + Span::from_millis(STORM) + delayed;
         scenario.until = Some(healed + scenario.bound() * patience);
         TortureCase { scenario, options, settings }
@@ -140,7 +140,7 @@ fn commands<A: Algorithm>(
 /// The faults of any algorithm of this contract, and whether messages are lost.
 fn general(seed: u64, contract: &Contract, members: Option<usize>) -> (Scenario, bool) {
     let rng = &mut Rng::new(suffrage_core::Hash::new(seed).word(7));
-    let members = members.unwrap_or_else(|| 1 + rng.below(MOST_MEMBERS as u64) as usize);
+    let members = members.unwrap_or_else(|| 1 + rng.below(MAX_MEMBERS as u64) as usize);
     let mut ids: Vec<NodeId> = (1..=members as u64).map(NodeId).collect();
     rng.shuffle(&mut ids);
     let mut scenario = Scenario::new(Roster::listed(ids).expect("ids are unique"));
@@ -308,7 +308,7 @@ enum Life {
 /// The plan without what would come to nothing, in order: crashes of the dead, recoveries of the living,
 /// pauses of the dead, cuts that separate nobody, the healing of what is whole. Cuts are numbered as they
 /// come.
-pub fn effective(plan: &Plan, members: usize) -> Plan {
+pub fn effective_faults(plan: &Plan, members: usize) -> Plan {
     let mut plan = plan.clone();
     order(&mut plan);
     let mut lives = vec![Life::Up; members];
@@ -458,7 +458,7 @@ fn without(scenario: &Scenario, from: usize, count: usize) -> Scenario {
     let commands = scenario.commands.iter().enumerate();
     let commands = commands.filter(|(place, (at, ..))| !left_out(faults + place) || *at == storm_end);
     Scenario {
-        plan: effective(&plan.map(|(_, fault)| fault.clone()).collect(), scenario.roster.len()),
+        plan: effective_faults(&plan.map(|(_, fault)| fault.clone()).collect(), scenario.roster.len()),
         commands: commands.map(|(_, command)| command.clone()).collect(),
         ..scenario.clone()
     }
@@ -485,7 +485,7 @@ mod tests {
             let TortureCase { scenario, settings, .. } = case(seed, None);
             assert_eq!(format!("{scenario:?}"), format!("{:?}", case(seed, None).scenario));
             assert!(scenario.plan.iter().all(|(at, _)| *at <= time(STORM)), "seed {seed}");
-            assert_eq!(scenario.plan, effective(&scenario.plan, scenario.roster.len()), "seed {seed}");
+            assert_eq!(scenario.plan, effective_faults(&scenario.plan, scenario.roster.len()), "seed {seed}");
             assert!(scenario.plan.contains(&(time(STORM), Fault::HealAll)), "seed {seed}");
             let late = scenario.plan.iter().filter(|(at, _)| *at == time(STORM));
             let last =
@@ -524,7 +524,7 @@ mod tests {
     }
 
     fn kept(plan: &Plan) -> Vec<u64> {
-        effective(plan, 3).iter().map(|(at, _)| at.as_nanos() / Span::UNIT.as_nanos()).collect()
+        effective_faults(plan, 3).iter().map(|(at, _)| at.as_nanos() / Span::UNIT.as_nanos()).collect()
     }
 
     #[test]
@@ -572,10 +572,10 @@ mod tests {
     fn shrinking_finds_the_faults_that_matter() {
         let TortureCase { mut scenario, .. } = case(1, Some(6));
         let culprits = [(time(50), Fault::Crash(4)), (time(120), Fault::Rank(2, 77))];
-        scenario.plan = effective(&scenario.plan, 6);
+        scenario.plan = effective_faults(&scenario.plan, 6);
         scenario.plan.retain(|(_, fault)| *fault != Fault::Crash(4));
         scenario.plan.extend(culprits.clone());
-        scenario.plan = effective(&scenario.plan, 6);
+        scenario.plan = effective_faults(&scenario.plan, 6);
         scenario.commands.push((time(10), 1, "leave".to_string()));
         let undo = (time(STORM), 1, "join".to_string());
         scenario.commands.push(undo.clone());

@@ -8,12 +8,12 @@ use suffrage_core::{
 };
 
 use crate::detector::Suspicions;
-use crate::environment::{Environment, Event, EventKind, Turn};
+use crate::environment::{Environment, Event, EventKind, ProcessEffects};
 use crate::facts::Status;
-use crate::midway::{Crashed, Midway};
-use crate::observer::Why;
+use crate::crashable_effects::{Crashed, CrashableEffects};
+use crate::observer::DropReason;
 use crate::schedule::ScheduledAction;
-use crate::state::Other;
+use crate::state::ExtraElection;
 use crate::{Detector, Facts, Fault, Invariant, Latency, Ledger, Observer, TraceEvent, Violation};
 
 /// A simulated world of processes of one algorithm. One seed decides everything that happens.
@@ -32,7 +32,7 @@ pub struct World<P: Process> {
     /// How many events are put up with.
     limit: u64,
     /// Who the last crash of a leader hit.
-    pub(crate) fallen: Option<usize>,
+    pub(crate) crashed_leader: Option<usize>,
     /// Every process's quality, if crashes are to count against it.
     pub(crate) qualities: Option<Vec<Quality>>,
 }
@@ -67,7 +67,7 @@ impl<P: Process> World<P> {
             detector: Detector::None,
             suspicions: Suspicions::default(),
             limit: u64::MAX,
-            fallen: None,
+            crashed_leader: None,
             qualities: None,
         };
         world.schedule(Time::ZERO, ScheduledAction::Start);
@@ -108,9 +108,9 @@ impl<P: Process> World<P> {
     }
 
     /// Counts the bytes of what is sent, in the wire format. It costs about as much again as sending.
-    pub fn weigh(&mut self) {
-        self.environment.state.weighs = true;
-        self.environment.state.looked_at = true;
+    pub fn count_bytes(&mut self) {
+        self.environment.state.counts_bytes = true;
+        self.environment.state.inspects_sends = true;
     }
 
     /// Counts every crash against the one that crashed: ranks become [`Quality`]s, with the present
@@ -142,7 +142,7 @@ impl<P: Process> World<P> {
     /// Watches the run.
     pub fn set_observer(&mut self, observer: Box<dyn Observer>) {
         self.environment.state.observer = Some(observer);
-        self.environment.state.looked_at = true;
+        self.environment.state.inspects_sends = true;
     }
 
     /// Checks an invariant during the run and at its end.
@@ -153,13 +153,13 @@ impl<P: Process> World<P> {
     /// Has processes take part in one more election, of which this must hold. Call before anything happens.
     pub fn add_election(&mut self, invariants: Vec<Box<dyn Invariant>>) {
         let ledger = Ledger::of(self.roster.len(), 0);
-        self.environment.state.others.push(Other { ledger, invariants });
+        self.environment.state.extra_elections.push(ExtraElection { ledger, invariants });
     }
 
     /// Has a process dead from the start. Call before the first [`run`](World::run).
     pub fn kill(&mut self, slot: usize) {
         self.environment.state.set_status(slot, Status::Down);
-        self.look_later(ScheduledAction::Look(slot));
+        self.schedule_look(ScheduledAction::Look(slot));
     }
 
     /// Schedules a fault. If the time is past, it happens now.
@@ -173,8 +173,8 @@ impl<P: Process> World<P> {
         self.schedule(at, ScheduledAction::Command(slot, command));
     }
 
-    pub(crate) fn weighs(&self) -> bool {
-        self.environment.state.weighs
+    pub(crate) fn counts_bytes(&self) -> bool {
+        self.environment.state.counts_bytes
     }
 
     /// True time.
@@ -210,7 +210,7 @@ impl<P: Process> World<P> {
         match election.checked_sub(1) {
             None => self.facts(),
             Some(place) => {
-                self.environment.state.facts_in(&self.roster, &self.environment.state.others[place].ledger)
+                self.environment.state.facts_in(&self.roster, &self.environment.state.extra_elections[place].ledger)
             }
         }
     }
@@ -219,11 +219,11 @@ impl<P: Process> World<P> {
     pub fn run(&mut self, until: Time) -> End {
         loop {
             self.environment.queue.open();
-            self.environment.warm_up();
+            self.environment.prefetch_generations();
             let mut idle = true;
             while let Some((time, event)) = self.environment.queue.pop_open(until.as_nanos()) {
                 self.environment.state.now = Time::from_nanos(time);
-                self.happen(event);
+                self.handle_event(event);
                 idle = false;
                 if self.environment.state.ledger.events > self.limit {
                     return End::Runaway;
@@ -251,29 +251,29 @@ impl<P: Process> World<P> {
     }
 
     pub(crate) fn schedule(&mut self, at: Time, action: ScheduledAction) {
-        let event = self.file(action);
+        let event = self.store_action(action);
         self.environment.push(at.max(self.environment.state.now), event);
     }
 
-    pub(crate) fn file(&mut self, action: ScheduledAction) -> Event<P> {
+    pub(crate) fn store_action(&mut self, action: ScheduledAction) -> Event<P> {
         let place = self.actions.len() as u32;
         self.actions.push(action);
         Event { target: place, tag: 0, kind: EventKind::ScheduledAction }
     }
 
     #[inline(always)]
-    pub(crate) fn happen(&mut self, event: Event<P>) {
+    pub(crate) fn handle_event(&mut self, event: Event<P>) {
         let slot = event.target as usize;
         match event.kind {
             EventKind::Message(message) => self.deliver(event.tag as usize, slot, message),
-            EventKind::Timer(timer) => self.expire(slot, timer, event.tag),
-            EventKind::Multicast(message) => self.fan_out(slot, f32::from_bits(event.tag), &message),
+            EventKind::Timer(timer) => self.fire_timer(slot, timer, event.tag),
+            EventKind::Multicast(message) => self.deliver_multicast(slot, f32::from_bits(event.tag), &message),
             EventKind::ScheduledAction => self.perform(self.actions[slot].clone()),
         }
     }
 
     #[inline(always)]
-    pub(crate) fn expire(&mut self, slot: usize, timer: P::Timer, generation: u32) {
+    pub(crate) fn fire_timer(&mut self, slot: usize, timer: P::Timer, generation: u32) {
         if !self.environment.is_current(slot, timer, generation) {
             return;
         }
@@ -281,7 +281,7 @@ impl<P: Process> World<P> {
             let event = Event { target: slot as u32, tag: generation, kind: EventKind::Timer(timer) };
             return self.environment.defer(slot, event);
         }
-        self.environment.state.note(slot as u64, timer.index() as u64);
+        self.environment.state.record_input(slot as u64, timer.index() as u64);
         if self.environment.state.observer.is_some() {
             let who = self.roster.id(slot);
             self.environment.state.observe(TraceEvent::Expired { who, timer: &timer });
@@ -289,11 +289,11 @@ impl<P: Process> World<P> {
         self.input(slot, Input::Timer(timer));
     }
 
-    fn fan_out(&mut self, from: usize, loss: f32, message: &P::Message) {
+    fn deliver_multicast(&mut self, from: usize, loss: f32, message: &P::Message) {
         for to in 0..self.roster.len() {
             if to != from {
-                if self.environment.state.network.loses_at(loss.into()) {
-                    self.environment.drop_message(&self.roster, from, to, message.clone(), Why::Lost);
+                if self.environment.state.network.draw_loss_at(loss.into()) {
+                    self.environment.drop_message(&self.roster, from, to, message.clone(), DropReason::Lost);
                 } else {
                     self.deliver_copy(from, to, message.clone());
                 }
@@ -305,16 +305,16 @@ impl<P: Process> World<P> {
     fn deliver(&mut self, from: usize, to: usize, message: P::Message) {
         let status = self.environment.state.status(to);
         if status == Status::Down {
-            return self.environment.drop_message(&self.roster, from, to, message, Why::Dead);
+            return self.environment.drop_message(&self.roster, from, to, message, DropReason::ReceiverDead);
         }
-        if !self.environment.state.network.is_whole() && self.environment.state.network.is_cut(from, to) {
-            return self.environment.drop_message(&self.roster, from, to, message, Why::Cut);
+        if !self.environment.state.network.has_no_cuts() && self.environment.state.network.is_cut(from, to) {
+            return self.environment.drop_message(&self.roster, from, to, message, DropReason::Cut);
         }
         if status == Status::Paused {
             let event = Event { target: to as u32, tag: from as u32, kind: EventKind::Message(message) };
             return self.environment.defer(to, event);
         }
-        self.hear(from, to, message);
+        self.receive(from, to, message);
     }
 
     /// One of several addressees: [`deliver`](Self::deliver), but not compiled into its caller.
@@ -325,9 +325,9 @@ impl<P: Process> World<P> {
 
     /// Hands over a message that has arrived.
     #[inline(always)]
-    pub(crate) fn hear(&mut self, from: usize, to: usize, message: P::Message) {
+    pub(crate) fn receive(&mut self, from: usize, to: usize, message: P::Message) {
         let kind = message.kind();
-        self.environment.state.note(to as u64 | (from as u64) << 32, 1 << 32);
+        self.environment.state.record_input(to as u64 | (from as u64) << 32, 1 << 32);
         message.hash(&mut self.environment.state.ledger.fingerprint);
         if P::Message::KINDS[kind].counted {
             self.environment.state.ledger.active = self.environment.state.now;
@@ -342,30 +342,30 @@ impl<P: Process> World<P> {
     /// Hands a process an input, on the way of every message and timer.
     #[inline(always)]
     fn input(&mut self, slot: usize, input: Input<P>) {
-        if !self.environment.state.doomed.is_empty() {
-            return self.input_apart(slot, input);
+        if !self.environment.state.pending_crashes.is_empty() {
+            return self.input_uninlined(slot, input);
         }
         let now = self.environment.state.clock(slot);
         let bound = self.environment.state.delay_bound;
-        let mut turn = Turn::new(slot, &self.roster, &mut self.environment);
-        let mut cx = Context::new(now, self.roster.view(slot), bound, &mut turn);
+        let mut effects = ProcessEffects::new(slot, &self.roster, &mut self.environment);
+        let mut cx = Context::new(now, self.roster.view(slot), bound, &mut effects);
         input.hand(&mut self.processes[slot], &mut cx);
     }
 
     /// Hands a process an input that is rare, or that it may crash in the middle of; not compiled into its callers.
     #[inline(never)]
-    pub(crate) fn input_apart(&mut self, slot: usize, input: Input<P>) {
+    pub(crate) fn input_uninlined(&mut self, slot: usize, input: Input<P>) {
         let now = self.environment.state.clock(slot);
         let bound = self.environment.state.delay_bound;
-        let point = self.environment.state.doomed.get(&slot).copied();
-        let mut turn = Turn::new(slot, &self.roster, &mut self.environment);
-        let mut midway = Midway::new(&mut turn, point);
-        let effects: &mut dyn Effects<P> = if point.is_some() { &mut midway } else { midway.effects() };
+        let point = self.environment.state.pending_crashes.get(&slot).copied();
+        let mut effects = ProcessEffects::new(slot, &self.roster, &mut self.environment);
+        let mut crashable_effects = CrashableEffects::new(&mut effects, point);
+        let effects: &mut dyn Effects<P> = if point.is_some() { &mut crashable_effects } else { crashable_effects.effects() };
         let mut cx = Context::new(now, self.roster.view(slot), bound, effects);
         input.hand(&mut self.processes[slot], &mut cx);
-        match midway.end() {
+        match crashable_effects.end() {
             Ok(None) => {}
-            Ok(Some(point)) => drop(self.environment.state.doomed.insert(slot, point)),
+            Ok(Some(point)) => drop(self.environment.state.pending_crashes.insert(slot, point)),
             Err(Crashed) => self.crash(slot),
         }
     }

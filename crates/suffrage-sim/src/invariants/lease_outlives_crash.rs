@@ -63,7 +63,7 @@ mod tests {
                 let change = Change::Announced(0, stage.believe(0, 1, 1));
                 assert_eq!(invariant.on_change(&stage.facts(), change), Ok(()));
                 let who = stage.roster.id(0);
-                stage.ledger.forget(0, who, Time::ZERO);
+                stage.ledger.record_crash(0, who, Time::ZERO);
                 stage.statuses[0] = Status::Down;
                 assert_eq!(invariant.on_change(&stage.facts(), Change::Crashed(0)), Ok(()));
                 (stage.statuses[0], stage.now) = (Status::Up, now);

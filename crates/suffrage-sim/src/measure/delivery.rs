@@ -63,7 +63,7 @@ impl DeliveryTrial {
             Multicast::Bimodal(options) => Some(options),
             Multicast::Broadcast | Multicast::Ideal(_) => None,
         };
-        let make = move |_| Bimodal::new(options, Shout { heard: None });
+        let make = move |_| Bimodal::new(options, MulticastOnCommand { received_at: None });
         let mut world = World::new(Roster::numbered(self.nodes), self.seed, self.latency, make);
         world.set_loss(self.loss);
         if let Multicast::Ideal(reached) = self.multicast {
@@ -77,13 +77,13 @@ impl DeliveryTrial {
             world.schedule_fault(Time::ZERO, Fault::Crash(0));
         }
         world.run(Time::MAX);
-        let heard = || (1..self.nodes).filter_map(|slot| world.process(slot).algorithm().heard);
-        let reached = heard().count();
+        let received_at = || (1..self.nodes).filter_map(|slot| world.process(slot).algorithm().received_at);
+        let reached = received_at().count();
         Delivery {
             reached,
             fraction: reached as f64 / (self.nodes as f64 - 1.0).max(1.0),
             messages: world.ledger().traffic().messages as f64 / self.nodes as f64,
-            last: heard().max().map(Time::as_units),
+            last: received_at().max().map(Time::as_units),
             quiet: world.now().as_units(),
         }
     }
@@ -91,25 +91,25 @@ impl DeliveryTrial {
 
 /// Multicasts on command.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Shout {
-    heard: Option<Time>,
+struct MulticastOnCommand {
+    received_at: Option<Time>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-struct Hey;
+struct Payload;
 
-suffrage_core::message_kinds!(Hey);
+suffrage_core::message_kinds!(Payload);
 
-impl Process for Shout {
-    type Message = Hey;
+impl Process for MulticastOnCommand {
+    type Message = Payload;
     type Timer = Infallible;
     type Saved = ();
     type Command = Command;
 
     fn on_start(&mut self, _: &mut Context<'_, Self>, _: Start<()>) {}
 
-    fn on_message(&mut self, cx: &mut Context<'_, Self>, _: NodeId, Hey: Hey) {
-        self.heard.get_or_insert(cx.now());
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, _: NodeId, Payload: Payload) {
+        self.received_at.get_or_insert(cx.now());
     }
 
     fn on_timer(&mut self, _: &mut Context<'_, Self>, timer: Infallible) {
@@ -117,6 +117,6 @@ impl Process for Shout {
     }
 
     fn on_command(&mut self, cx: &mut Context<'_, Self>, _: Command) {
-        cx.multicast(Hey);
+        cx.multicast(Payload);
     }
 }

@@ -37,7 +37,7 @@ pub struct DetectionTrial {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Detection {
     /// By observer.
-    pub noticed: Vec<Noticed>,
+    pub detection_times: Vec<DetectionTime>,
     /// How many wrong suspicions began while they were counted.
     pub mistakes: usize,
     /// How long each of them lasted that ended before the run did, and of the victim before the crash.
@@ -45,7 +45,7 @@ pub struct Detection {
     /// While mistakes were counted, the share of all pairs' time in which the one suspected the other,
     /// whenever that began and whether or not it ended. One minus it is the query accuracy probability
     /// of Chen, Toueg and Aguilera 2002.
-    pub wrong: f64,
+    pub suspected_share: f64,
     /// For how long they were counted.
     pub watched: f64,
     /// Messages to one addressee each, while mistakes were counted.
@@ -55,21 +55,21 @@ pub struct Detection {
 /// When an observer began to suspect the victim for good. Chen, Toueg and Aguilera 2002 call that a
 /// detection time of 0 if it was before the crash; here it is none, since luck is no speed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Noticed {
+pub enum DetectionTime {
     /// Before the crash: it erred, and did not find out in time.
-    Already,
+    BeforeCrash,
     /// So long after the crash.
     After(f64),
     /// It trusted the victim when the run was over.
-    Missed,
+    Never,
 }
 
-impl Noticed {
+impl DetectionTime {
     /// How long after the crash, if it was after it.
     pub fn time(self) -> Option<f64> {
         match self {
-            Noticed::After(time) => Some(time),
-            Noticed::Already | Noticed::Missed => None,
+            DetectionTime::After(time) => Some(time),
+            DetectionTime::BeforeCrash | DetectionTime::Never => None,
         }
     }
 }
@@ -92,15 +92,15 @@ impl DetectionTrial {
 
     /// Runs it.
     pub fn run(&self) -> Detection {
-        let chance = &mut Rng::new(Hash::new(self.seed).word(4));
+        let rng = &mut Rng::new(Hash::new(self.seed).word(4));
         let period = self.detector.period(self.latency.bound());
-        let subject = chance.below(self.nodes as u64) as usize;
+        let subject = rng.below(self.nodes as u64) as usize;
         let start = Time::ZERO + self.warm_up;
         // A period more or less, so that the crash comes at any moment between two messages.
-        let crash = start + self.watch + period.scale(chance.unit());
-        let opinions = Opinions::default();
+        let crash = start + self.watch + period.scale(rng.unit());
+        let changes = SuspicionChanges::default();
         let mut world = self.world();
-        world.set_observer(Box::new(opinions.clone()));
+        world.set_observer(Box::new(changes.clone()));
         world.schedule_fault(crash, Fault::Crash(subject));
         let sent = |world: &World<Any>| world.ledger().traffic().messages;
         world.run(start);
@@ -110,7 +110,7 @@ impl DetectionTrial {
         // What has been forgotten may come back; it has had the time when this is over.
         world.run(crash + self.detector.max_detection_time(self.latency.bound()) * 4 + period * 10);
         let victim = world.roster().id(subject);
-        opinions.summary(world.roster(), victim, start..crash, messages)
+        changes.summary(world.roster(), victim, start..crash, messages)
     }
 
     fn world(&self) -> World<Any> {
@@ -126,55 +126,55 @@ impl DetectionTrial {
 
 /// Who came to which opinion of whom, and when.
 #[derive(Clone, Default)]
-struct Opinions(Rc<RefCell<Vec<Opinion>>>);
+struct SuspicionChanges(Rc<RefCell<Vec<SuspicionChange>>>);
 
-struct Opinion {
+struct SuspicionChange {
     at: Time,
     who: NodeId,
     peer: NodeId,
     suspected: bool,
 }
 
-impl Observer for Opinions {
+impl Observer for SuspicionChanges {
     fn observe(&mut self, at: Time, event: TraceEvent<'_>) {
         let (who, peer, suspected) = match event {
             TraceEvent::Suspected { who, peer } => (who, peer, true),
             TraceEvent::Restored { who, peer } => (who, peer, false),
             _ => return,
         };
-        self.0.borrow_mut().push(Opinion { at, who, peer, suspected });
+        self.0.borrow_mut().push(SuspicionChange { at, who, peer, suspected });
     }
 }
 
-impl Opinions {
+impl SuspicionChanges {
     fn summary(&self, roster: &Roster, victim: NodeId, watch: Range<Time>, messages: u64) -> Detection {
         let mut open: BTreeMap<(NodeId, NodeId), Time> = BTreeMap::new();
-        let (mut mistakes, mut durations, mut wrong) = (0, Vec::new(), 0.0);
+        let (mut mistakes, mut durations, mut suspected_share) = (0, Vec::new(), 0.0);
         // Nobody is dead before the watch is over, so that all suspicions in it are wrong.
         let watched = |from: Time, to: Time| to.min(watch.end).since(from.max(watch.start)).as_units();
-        for &Opinion { at, who, peer, suspected } in self.0.borrow().iter() {
+        for &SuspicionChange { at, who, peer, suspected } in self.0.borrow().iter() {
             if suspected {
                 open.insert((who, peer), at);
                 mistakes += usize::from(watch.contains(&at));
             } else if let Some(began) = open.remove(&(who, peer)) {
-                wrong += watched(began, at);
+                suspected_share += watched(began, at);
                 if watch.contains(&began) && (peer != victim || at < watch.end) {
                     durations.push(at.since(began).as_units());
                 }
             }
         }
-        wrong += open.values().map(|&began| watched(began, watch.end)).sum::<f64>();
-        let noticed = |who| match open.get(&(who, victim)) {
-            None => Noticed::Missed,
-            Some(&began) if began < watch.end => Noticed::Already,
-            Some(began) => Noticed::After(began.since(watch.end).as_units()),
+        suspected_share += open.values().map(|&began| watched(began, watch.end)).sum::<f64>();
+        let detection_times = |who| match open.get(&(who, victim)) {
+            None => DetectionTime::Never,
+            Some(&began) if began < watch.end => DetectionTime::BeforeCrash,
+            Some(began) => DetectionTime::After(began.since(watch.end).as_units()),
         };
         let (nodes, watched) = (roster.len() as f64, watched(watch.start, watch.end));
         Detection {
-            noticed: roster.iter().filter(|&id| id != victim).map(noticed).collect(),
+            detection_times: roster.iter().filter(|&id| id != victim).map(detection_times).collect(),
             mistakes,
             durations,
-            wrong: wrong / (nodes * (nodes - 1.0) * watched),
+            suspected_share: suspected_share / (nodes * (nodes - 1.0) * watched),
             watched,
             messages,
         }

@@ -25,7 +25,7 @@ pub struct FailoverTrial {
 
 /// How a leader goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum FailoverCause {
     /// It dies, with its vote if it has one.
     Crash,
     /// It releases its lease.
@@ -36,26 +36,26 @@ pub enum Ending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failover {
     /// How long nobody led, in true time. None if that was longer than many leases.
-    pub took: Option<Span>,
+    pub leaderless: Option<Span>,
 }
 
 impl FailoverTrial {
     /// Runs it.
-    pub fn run(&self, ending: Ending) -> Failover {
-        let chance = &mut Rng::new(Hash::new(self.seed).word(5));
+    pub fn run(&self, cause: FailoverCause) -> Failover {
+        let rng = &mut Rng::new(Hash::new(self.seed).word(5));
         let ttl = self.timings.ttl;
         let first = if self.voters > 2 { 0 } else { self.voters };
-        let mut world = self.world(first + chance.below((self.members - first) as u64) as usize);
+        let mut world = self.world(first + rng.below((self.members - first) as u64) as usize);
         // Everybody has asked who leads by then, and waits in the queues.
-        let end = Time::ZERO + ttl * 3 + ttl.scale(chance.unit());
+        let end = Time::ZERO + ttl * 3 + ttl.scale(rng.unit());
         world.run(end);
         let leader = (0..self.members).find(|&slot| world.facts().leads(slot));
         let leader = leader.expect("nothing has gone wrong yet");
-        match ending {
-            Ending::Crash => world.schedule_fault(end, Fault::Crash(leader)),
-            Ending::Release => world.command(end, leader, Command::Resign),
+        match cause {
+            FailoverCause::Crash => world.schedule_fault(end, Fault::Crash(leader)),
+            FailoverCause::Release => world.command(end, leader, Command::Resign),
         }
-        Failover { took: self.next(&mut world).map(|next| next.since(end)) }
+        Failover { leaderless: self.next(&mut world).map(|next| next.since(end)) }
     }
 
     /// When the next one leads.

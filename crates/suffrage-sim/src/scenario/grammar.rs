@@ -15,7 +15,7 @@ mod values;
 use std::fmt;
 use std::str::FromStr;
 
-pub use commands::{Commands, Handover, Request};
+pub use commands::{Commands, Transfer, AlgorithmCommand};
 pub use faults::{Faults, Jump, Partition, Pause, Rerank};
 pub use group::{Group, Initiators, Links};
 pub use network::NetworkSpec;
@@ -39,9 +39,9 @@ pub struct Flag {
     /// The flag without which this one says nothing.
     pub requires: Option<&'static str>,
     /// Parses one value into a specification.
-    read: fn(&mut Spec, &str) -> Result<(), String>,
+    parse_value: fn(&mut Spec, &str) -> Result<(), String>,
     /// Prints the values that a specification has for this flag.
-    show: fn(&Spec) -> Vec<String>,
+    print_values: fn(&Spec) -> Vec<String>,
 }
 
 /// The number of values that a flag takes.
@@ -88,18 +88,18 @@ impl Flag {
         help: "",
         conflicts: &[],
         requires: None,
-        read: |_, _| Ok(()),
-        show: |_| Vec::new(),
+        parse_value: |_, _| Ok(()),
+        print_values: |_| Vec::new(),
     };
 
     /// Checks the syntax of one value. The error quotes the value and says what is expected.
     pub fn check(&self, value: &str) -> Result<(), String> {
-        (self.read)(&mut Spec::default(), value)
+        (self.parse_value)(&mut Spec::default(), value)
     }
 
     /// The value that holds where the flag is not given, if it is always the same.
     pub fn default_value(&self) -> Option<String> {
-        (self.show)(&Spec::default()).into_iter().next().filter(|_| self.arity == Arity::One)
+        (self.print_values)(&Spec::default()).into_iter().next().filter(|_| self.arity == Arity::One)
     }
 }
 
@@ -145,7 +145,7 @@ impl Spec {
     /// Parses one value of a flag; a switch has the empty value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), FlagError> {
         let flag = flag(name).ok_or_else(|| FlagError::new(name, "there is no such flag"))?;
-        (flag.read)(self, value).map_err(|reason| FlagError::new(name, reason))
+        (flag.parse_value)(self, value).map_err(|reason| FlagError::new(name, reason))
     }
 
     /// Parses the words of a command line: `--crash 80@12 5@20 --seed=7`.
@@ -162,25 +162,25 @@ impl Spec {
                 None => (word, None),
             };
             let flag = flag(name).ok_or_else(|| FlagError::new(name, "there is no such flag"))?;
-            let again = given.iter().any(|other| other.name == name);
-            if again && matches!(flag.arity, Arity::Switch | Arity::One) {
+            let repeated = given.iter().any(|other| other.name == name);
+            if repeated && matches!(flag.arity, Arity::Switch | Arity::One) {
                 return Err(FlagError::new(name, "stands twice"));
             }
             given.push(flag);
-            let most = match flag.arity {
+            let max_values = match flag.arity {
                 Arity::Switch => 0,
                 Arity::One => 1,
                 Arity::List | Arity::Repeat => usize::MAX,
             };
             let mut values: Vec<&str> = joined.into_iter().collect();
-            while values.len() < most
+            while values.len() < max_values
                 && let Some(value) = words.next_if(|word| !word.starts_with("--"))
             {
                 values.push(value);
             }
             spec.set_all(flag, &values)?;
         }
-        check_company(&given)?;
+        check_combinations(&given)?;
         Ok(spec)
     }
 
@@ -199,9 +199,9 @@ impl Spec {
 
     /// The flags that say it, with their values, but for those that say what holds anyway.
     pub fn given(&self) -> Vec<(&'static Flag, Vec<String>)> {
-        let usual = Spec::default();
-        let values = |flag: &'static Flag| (flag, (flag.show)(self));
-        flags().map(values).filter(|(flag, values)| *values != (flag.show)(&usual)).collect()
+        let defaults = Spec::default();
+        let values = |flag: &'static Flag| (flag, (flag.print_values)(self));
+        flags().map(values).filter(|(flag, values)| *values != (flag.print_values)(&defaults)).collect()
     }
 
     /// The scenario, if the flags fit together.
@@ -216,7 +216,7 @@ impl Spec {
         Ok(scenario)
     }
 
-    /// The flags that describe a scenario, but for what is only measured about it (`weigh` and `window`).
+    /// The flags that describe a scenario, but for what is only measured about it (`count_bytes` and `window`).
     ///
     /// # Panics
     /// If the members of the group have attributes, acquaintances or an overlay that no flag gives.
@@ -252,7 +252,7 @@ impl Spec {
 }
 
 /// Refuses flags that exclude each other, and flags without the one that they refine.
-fn check_company(given: &[&Flag]) -> Result<(), FlagError> {
+fn check_combinations(given: &[&Flag]) -> Result<(), FlagError> {
     let is_given = |name: &&&str| given.iter().any(|flag| flag.name == **name);
     for flag in given {
         if let Some(other) = flag.conflicts.iter().find(is_given) {

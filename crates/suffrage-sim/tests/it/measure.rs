@@ -13,7 +13,7 @@ mod phi;
 
 use suffrage_core::detectors::{self, Any};
 use suffrage_core::{NodeId, Roster, Span, Time};
-use suffrage_sim::measure::{Detection, DetectionTrial, Noticed};
+use suffrage_sim::measure::{Detection, DetectionTrial, DetectionTime};
 use suffrage_sim::statistics::fit_line;
 use suffrage_sim::{Fault, Latency, Observer, Plan, TraceEvent, World};
 
@@ -174,16 +174,16 @@ fn watched(results: &[Detection]) -> f64 {
 }
 
 /// When the crash was noticed, by run and observer.
-fn opinions(results: &[Detection]) -> Vec<Noticed> {
-    results.iter().flat_map(|result| result.noticed.iter().copied()).collect()
+fn opinions(results: &[Detection]) -> Vec<DetectionTime> {
+    results.iter().flat_map(|result| result.detection_times.iter().copied()).collect()
 }
 
 /// How long after the crash it was noticed, by all that did not suspect the victim already; nobody missed
 /// it.
 fn noticed(results: &[Detection]) -> Vec<f64> {
     let opinions = opinions(results);
-    assert!(!opinions.contains(&Noticed::Missed));
-    opinions.into_iter().filter_map(Noticed::time).collect()
+    assert!(!opinions.contains(&DetectionTime::Never));
+    opinions.into_iter().filter_map(DetectionTime::time).collect()
 }
 
 fn mean(values: &[f64]) -> f64 {

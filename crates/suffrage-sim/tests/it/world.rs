@@ -1,7 +1,7 @@
 //! What the simulator claims, one sentence a test: everything that is measured or checked elsewhere
 //! rests on these.
 
-mod accords;
+mod agreements;
 mod chance;
 mod crashes;
 mod cuts;

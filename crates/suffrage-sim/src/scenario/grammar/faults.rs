@@ -38,11 +38,11 @@ pub struct Faults {
     /// The changes of the probability that a message is duplicated.
     pub duplicate_from: Vec<At<Probability>>,
     /// The crashes in the middle of an input.
-    pub crash_midway: Vec<At<Midway>>,
+    pub crash_midway: Vec<At<MidwayCrash>>,
     /// The changes of the probability that a message is late.
-    pub late: Vec<At<Lateness>>,
+    pub late: Vec<At<LateMessages>>,
     /// The changes of the speed of messages.
-    pub slow: Vec<At<Slowness>>,
+    pub slow: Vec<At<SlowFactor>>,
     /// The moments at which cuts, loss, duplication and wrong suspicions end.
     pub heal_all_at: Vec<Time>,
 }
@@ -55,16 +55,16 @@ pub(super) const SECTION: Section = Section {
             value: "ID@TIME",
             arity: Arity::List,
             help: "A process dies, like 80@12; leader@12 is whoever leads then",
-            read: |spec, text| add(&mut spec.faults.crash, text),
-            show: |spec| show(&spec.faults.crash),
+            parse_value: |spec, text| add(&mut spec.faults.crash, text),
+            print_values: |spec| show(&spec.faults.crash),
             ..Flag::NEW
         },
         Flag {
             name: "fail",
             value: "PROBABILITY",
             help: "How likely each process dies by itself, at some moment up to --fail-within",
-            read: |spec, text| set(&mut spec.faults.fail, values::probability(text)),
-            show: |spec| show([&spec.faults.fail]),
+            parse_value: |spec, text| set(&mut spec.faults.fail, values::probability(text)),
+            print_values: |spec| show([&spec.faults.fail]),
             ..Flag::NEW
         },
         Flag {
@@ -72,8 +72,8 @@ pub(super) const SECTION: Section = Section {
             value: "TIME",
             help: "By when processes die that die by --fail; 0 is before the start [default: ten longest delays]",
             requires: Some("fail"),
-            read: |spec, text| set(&mut spec.faults.fail_within, text.parse::<Span>()),
-            show: |spec| show(&spec.faults.fail_within),
+            parse_value: |spec, text| set(&mut spec.faults.fail_within, text.parse::<Span>()),
+            print_values: |spec| show(&spec.faults.fail_within),
             ..Flag::NEW
         },
         Flag {
@@ -81,8 +81,8 @@ pub(super) const SECTION: Section = Section {
             value: "ID@TIME",
             arity: Arity::List,
             help: "A dead process comes back, like 80@40; leader@40 is whoever --crash leader@TIME hit last",
-            read: |spec, text| add(&mut spec.faults.recover, text),
-            show: |spec| show(&spec.faults.recover),
+            parse_value: |spec, text| add(&mut spec.faults.recover, text),
+            print_values: |spec| show(&spec.faults.recover),
             ..Flag::NEW
         },
         Flag {
@@ -90,8 +90,8 @@ pub(super) const SECTION: Section = Section {
             value: "ID@TIME",
             arity: Arity::List,
             help: "A dead process comes back without what it had saved, like 80@40",
-            read: |spec, text| add(&mut spec.faults.recover_wiped, text),
-            show: |spec| show(&spec.faults.recover_wiped),
+            parse_value: |spec, text| add(&mut spec.faults.recover_wiped, text),
+            print_values: |spec| show(&spec.faults.recover_wiped),
             ..Flag::NEW
         },
         Flag {
@@ -99,8 +99,8 @@ pub(super) const SECTION: Section = Section {
             value: "ID@FROM..TO",
             arity: Arity::List,
             help: "A process stops for a while and goes on as if nothing had happened, like 5@10..20",
-            read: |spec, text| add(&mut spec.faults.pause, text),
-            show: |spec| show(&spec.faults.pause),
+            parse_value: |spec, text| add(&mut spec.faults.pause, text),
+            print_values: |spec| show(&spec.faults.pause),
             ..Flag::NEW
         },
         Flag {
@@ -108,8 +108,8 @@ pub(super) const SECTION: Section = Section {
             value: "ID@TIME+SPAN",
             arity: Arity::List,
             help: "A process's clock jumps ahead or back, like 5@10+30 or 5@10-30",
-            read: |spec, text| add(&mut spec.faults.jump, text),
-            show: |spec| show(&spec.faults.jump),
+            parse_value: |spec, text| add(&mut spec.faults.jump, text),
+            print_values: |spec| show(&spec.faults.jump),
             ..Flag::NEW
         },
         Flag {
@@ -117,8 +117,8 @@ pub(super) const SECTION: Section = Section {
             value: "ID=ATTRIBUTE@TIME",
             arity: Arity::List,
             help: "Changes an attribute during the run, like 5=99@30",
-            read: |spec, text| add(&mut spec.faults.rerank, text),
-            show: |spec| show(&spec.faults.rerank),
+            parse_value: |spec, text| add(&mut spec.faults.rerank, text),
+            print_values: |spec| show(&spec.faults.rerank),
             ..Flag::NEW
         },
         Flag {
@@ -127,16 +127,16 @@ pub(super) const SECTION: Section = Section {
             arity: Arity::Repeat,
             help: "The network is cut into groups, like '1,2|3,4,5@10..50'; without ..50 for good; with > for |, \
                    a group is not heard by the groups after it, but hears them",
-            read: |spec, text| add(&mut spec.faults.partition, text),
-            show: |spec| show(&spec.faults.partition),
+            parse_value: |spec, text| add(&mut spec.faults.partition, text),
+            print_values: |spec| show(&spec.faults.partition),
             ..Flag::NEW
         },
         Flag {
             name: "one-way",
             arity: Arity::Switch,
             help: "All partitions cut one way only, as if written with >",
-            read: |spec, _| set(&mut spec.faults.one_way, Ok(true)),
-            show: |spec| show(spec.faults.one_way.then_some(&"")),
+            parse_value: |spec, _| set(&mut spec.faults.one_way, Ok(true)),
+            print_values: |spec| show(spec.faults.one_way.then_some(&"")),
             ..Flag::NEW
         },
         Flag {
@@ -144,8 +144,8 @@ pub(super) const SECTION: Section = Section {
             value: "PROBABILITY@TIME",
             arity: Arity::List,
             help: "Messages are lost with another probability from then on, like 0.3@50",
-            read: |spec, text| add(&mut spec.faults.loss_from, text),
-            show: |spec| show(&spec.faults.loss_from),
+            parse_value: |spec, text| add(&mut spec.faults.loss_from, text),
+            print_values: |spec| show(&spec.faults.loss_from),
             ..Flag::NEW
         },
         Flag {
@@ -153,8 +153,8 @@ pub(super) const SECTION: Section = Section {
             value: "PROBABILITY@TIME",
             arity: Arity::List,
             help: "Messages arrive twice with another probability from then on, like 0.3@50",
-            read: |spec, text| add(&mut spec.faults.duplicate_from, text),
-            show: |spec| show(&spec.faults.duplicate_from),
+            parse_value: |spec, text| add(&mut spec.faults.duplicate_from, text),
+            print_values: |spec| show(&spec.faults.duplicate_from),
             ..Flag::NEW
         },
         Flag {
@@ -163,8 +163,8 @@ pub(super) const SECTION: Section = Section {
             arity: Arity::List,
             help: "From then on a process dies in the middle of what it does: before its next save, like \
                    5:before-save@10, after it, like 5:after-save@10, or after so many effects, like 5:3@10",
-            read: |spec, text| add(&mut spec.faults.crash_midway, text),
-            show: |spec| show(&spec.faults.crash_midway),
+            parse_value: |spec, text| add(&mut spec.faults.crash_midway, text),
+            print_values: |spec| show(&spec.faults.crash_midway),
             ..Flag::NEW
         },
         Flag {
@@ -172,8 +172,8 @@ pub(super) const SECTION: Section = Section {
             value: "PROBABILITY:SPAN@TIME",
             arity: Arity::List,
             help: "From then on some messages take up to so much longer, like 0.01:36@10",
-            read: |spec, text| add(&mut spec.faults.late, text),
-            show: |spec| show(&spec.faults.late),
+            parse_value: |spec, text| add(&mut spec.faults.late, text),
+            print_values: |spec| show(&spec.faults.late),
             ..Flag::NEW
         },
         Flag {
@@ -182,8 +182,8 @@ pub(super) const SECTION: Section = Section {
             arity: Arity::List,
             help: "From then on messages take so many times as long, like 20@10; processes still expect the usual \
                    delay",
-            read: |spec, text| add(&mut spec.faults.slow, text),
-            show: |spec| show(&spec.faults.slow),
+            parse_value: |spec, text| add(&mut spec.faults.slow, text),
+            print_values: |spec| show(&spec.faults.slow),
             ..Flag::NEW
         },
         Flag {
@@ -191,8 +191,8 @@ pub(super) const SECTION: Section = Section {
             value: "TIME",
             arity: Arity::List,
             help: "From then on nothing goes wrong any more: no loss, duplication, delay, partition or wrong suspicion",
-            read: |spec, text| add(&mut spec.faults.heal_all_at, text),
-            show: |spec| show(&spec.faults.heal_all_at),
+            parse_value: |spec, text| add(&mut spec.faults.heal_all_at, text),
+            print_values: |spec| show(&spec.faults.heal_all_at),
             ..Flag::NEW
         },
     ],
@@ -234,15 +234,15 @@ impl Faults {
         scenario.fail = self.fail;
         scenario.fail_within = match self.fail {
             0.0 => Span::ZERO,
-            _ => self.fail_within.unwrap_or(usual_fail_within(scenario)),
+            _ => self.fail_within.unwrap_or(default_fail_within(scenario)),
         };
         Ok(())
     }
 
     fn plan(&self, roster: &Roster) -> Result<Plan, FlagError> {
         let mut plan = Plan::new();
-        for &At { what, at } in &self.crash {
-            let fault = match what {
+        for &At { value, at } in &self.crash {
+            let fault = match value {
                 Target::Member(id) => Fault::Crash(slot("crash", roster, id)?),
                 Target::Leader => Fault::CrashLeader,
             };
@@ -250,8 +250,8 @@ impl Faults {
         }
         let recoveries = [("recover", &self.recover, true), ("recover-wiped", &self.recover_wiped, false)];
         for (flag, targets, disk) in recoveries {
-            for &At { what, at } in targets {
-                let fault = match what {
+            for &At { value, at } in targets {
+                let fault = match value {
                     Target::Member(id) => Fault::Recover { slot: slot(flag, roster, id)?, disk },
                     Target::Leader => Fault::RecoverLeader { disk },
                 };
@@ -264,7 +264,7 @@ impl Faults {
         for &Pause { id, from, to } in &self.pause {
             plan.push((from, Fault::Pause(slot("pause", roster, id)?, to)));
         }
-        for &At { what: Rerank { id, attribute }, at } in &self.rerank {
+        for &At { value: Rerank { id, attribute }, at } in &self.rerank {
             plan.push((at, Fault::Rank(slot("rerank", roster, id)?, attribute)));
         }
         for (name, partition) in self.partition.iter().enumerate() {
@@ -274,17 +274,17 @@ impl Faults {
             plan.push((partition.from, Fault::Cut(name, cut)));
             plan.extend(partition.to.map(|to| (to, Fault::Heal(name))));
         }
-        plan.extend(self.loss_from.iter().map(|loss| (loss.at, Fault::Loss(loss.what.0))));
-        plan.extend(self.duplicate_from.iter().map(|again| (again.at, Fault::Duplicate(again.what.0))));
-        for &At { what: Midway { id, point }, at } in &self.crash_midway {
+        plan.extend(self.loss_from.iter().map(|loss| (loss.at, Fault::Loss(loss.value.0))));
+        plan.extend(self.duplicate_from.iter().map(|again| (again.at, Fault::Duplicate(again.value.0))));
+        for &At { value: MidwayCrash { id, point }, at } in &self.crash_midway {
             plan.push((at, Fault::CrashMidway { slot: slot("crash-midway", roster, id)?, point }));
         }
-        let late = |late: &At<Lateness>| {
-            let Lateness { probability, most } = late.what;
+        let late = |late: &At<LateMessages>| {
+            let LateMessages { probability, most } = late.value;
             (late.at, Fault::Late { probability, most })
         };
         plan.extend(self.late.iter().map(late));
-        plan.extend(self.slow.iter().map(|slow| (slow.at, Fault::Slow(slow.what.0))));
+        plan.extend(self.slow.iter().map(|slow| (slow.at, Fault::Slow(slow.value.0))));
         plan.extend(self.heal_all_at.iter().map(|&at| (at, Fault::HealAll)));
         order(&mut plan);
         Ok(plan)
@@ -293,37 +293,37 @@ impl Faults {
     /// Refuses the crash of a dead process, the recovery of a live one and the pause of a dead one: an id or a
     /// time is mistaken.
     fn check_order(&self, crashed: &[NodeId]) -> Result<(), FlagError> {
-        let members = |targets: &[At<Target>], step: Step| {
-            let member = move |&At { what, at }: &At<Target>| match what {
-                Target::Member(id) => Some((id, at, step)),
+        let members = |targets: &[At<Target>], change: ProcessChange| {
+            let member = move |&At { value, at }: &At<Target>| match value {
+                Target::Member(id) => Some((id, at, change)),
                 Target::Leader => None,
             };
             targets.iter().filter_map(member).collect::<Vec<_>>()
         };
-        let mut steps = members(&self.crash, Step::Crash);
-        steps.extend(members(&self.recover, Step::Recover("recover")));
-        steps.extend(members(&self.recover_wiped, Step::Recover("recover-wiped")));
-        steps.extend(self.pause.iter().map(|pause| (pause.id, pause.from, Step::Pause)));
+        let mut changes = members(&self.crash, ProcessChange::Crash);
+        changes.extend(members(&self.recover, ProcessChange::Recover("recover")));
+        changes.extend(members(&self.recover_wiped, ProcessChange::Recover("recover-wiped")));
+        changes.extend(self.pause.iter().map(|pause| (pause.id, pause.from, ProcessChange::Pause)));
         // Whether and when a crash in the middle of an input happens turns out during the run.
-        steps.retain(|(id, ..)| self.crash_midway.iter().all(|midway| midway.what.id != *id));
-        steps.sort_by_key(|&(_, at, step)| (at, step));
+        changes.retain(|(id, ..)| self.crash_midway.iter().all(|midway| midway.value.id != *id));
+        changes.sort_by_key(|&(_, at, change)| (at, change));
         let mut dead: BTreeMap<NodeId, bool> = crashed.iter().map(|&id| (id, true)).collect();
-        for (id, at, step) in steps {
+        for (id, at, change) in changes {
             let dead = dead.entry(id).or_default();
-            match (step, *dead) {
-                (Step::Crash, true) => {
+            match (change, *dead) {
+                (ProcessChange::Crash, true) => {
                     return Err(FlagError::new("crash", format!("process {id} is already dead at {at}")));
                 }
-                (Step::Recover(flag), false) => {
+                (ProcessChange::Recover(flag), false) => {
                     let advice = format!("crash it before, with --crashed {id} or --crash {id}@TIME");
                     return Err(FlagError::new(flag, format!("process {id} is not dead at {at}; {advice}")));
                 }
-                (Step::Pause, true) => {
+                (ProcessChange::Pause, true) => {
                     return Err(FlagError::new("pause", format!("process {id} is dead at {at}")));
                 }
-                (Step::Crash, false) => *dead = true,
-                (Step::Recover(_), true) => *dead = false,
-                (Step::Pause, false) => {}
+                (ProcessChange::Crash, false) => *dead = true,
+                (ProcessChange::Recover(_), true) => *dead = false,
+                (ProcessChange::Pause, false) => {}
             }
         }
         Ok(())
@@ -332,7 +332,7 @@ impl Faults {
     /// Refuses the recovery of a leader before any leader has crashed. Who the leader is turns out during the
     /// run, so the crash of a leader says nothing about a process of a known id.
     fn check_leaders(&self) -> Result<(), FlagError> {
-        let leader = |target: &&At<Target>| target.what == Target::Leader;
+        let leader = |target: &&At<Target>| target.value == Target::Leader;
         let first = self.crash.iter().filter(leader).map(|crash| crash.at).min();
         for (flag, recoveries) in [("recover", &self.recover), ("recover-wiped", &self.recover_wiped)] {
             let too_early = |target: &&At<Target>| first.is_none_or(|first| target.at < first);
@@ -348,23 +348,23 @@ impl Faults {
         let id = |slot: usize| scenario.roster.id(slot);
         let member = |slot: usize| Target::Member(id(slot));
         let mut faults = Faults { fail: scenario.fail, ..Faults::default() };
-        if scenario.fail > 0.0 && scenario.fail_within != usual_fail_within(scenario) {
+        if scenario.fail > 0.0 && scenario.fail_within != default_fail_within(scenario) {
             faults.fail_within = Some(scenario.fail_within);
         }
         let mut plan = scenario.plan.clone();
         order(&mut plan);
         for (place, &(at, ref fault)) in plan.iter().enumerate() {
             match fault {
-                Fault::Crash(slot) => faults.crash.push(At { what: member(*slot), at }),
-                Fault::CrashLeader => faults.crash.push(At { what: Target::Leader, at }),
-                Fault::Recover { slot, disk } => faults.back(*disk).push(At { what: member(*slot), at }),
-                Fault::RecoverLeader { disk } => faults.back(*disk).push(At { what: Target::Leader, at }),
+                Fault::Crash(slot) => faults.crash.push(At { value: member(*slot), at }),
+                Fault::CrashLeader => faults.crash.push(At { value: Target::Leader, at }),
+                Fault::Recover { slot, disk } => faults.recoveries(*disk).push(At { value: member(*slot), at }),
+                Fault::RecoverLeader { disk } => faults.recoveries(*disk).push(At { value: Target::Leader, at }),
                 Fault::Pause(slot, to) => faults.pause.push(Pause { id: id(*slot), from: at, to: *to }),
                 Fault::Jump { slot, by, back } => {
                     faults.jump.push(Jump { id: id(*slot), at, by: *by, back: *back });
                 }
                 Fault::Rank(slot, attribute) => {
-                    faults.rerank.push(At { what: Rerank { id: id(*slot), attribute: *attribute }, at });
+                    faults.rerank.push(At { value: Rerank { id: id(*slot), attribute: *attribute }, at });
                 }
                 Fault::Cut(name, cut) => {
                     let (sides, one_way) = cut.groups();
@@ -376,33 +376,33 @@ impl Faults {
                 }
                 // Printed with its cut.
                 Fault::Heal(_) => {}
-                Fault::Loss(loss) => faults.loss_from.push(At { what: Probability(*loss), at }),
-                Fault::Duplicate(again) => faults.duplicate_from.push(At { what: Probability(*again), at }),
+                Fault::Loss(loss) => faults.loss_from.push(At { value: Probability(*loss), at }),
+                Fault::Duplicate(again) => faults.duplicate_from.push(At { value: Probability(*again), at }),
                 Fault::CrashMidway { slot, point } => {
-                    faults.crash_midway.push(At { what: Midway { id: id(*slot), point: *point }, at });
+                    faults.crash_midway.push(At { value: MidwayCrash { id: id(*slot), point: *point }, at });
                 }
                 Fault::Late { probability, most } => {
-                    faults.late.push(At { what: Lateness { probability: *probability, most: *most }, at });
+                    faults.late.push(At { value: LateMessages { probability: *probability, most: *most }, at });
                 }
-                Fault::Slow(factor) => faults.slow.push(At { what: Slowness(*factor), at }),
+                Fault::Slow(factor) => faults.slow.push(At { value: SlowFactor(*factor), at }),
                 Fault::HealAll => faults.heal_all_at.push(at),
             }
         }
         faults
     }
 
-    fn back(&mut self, disk: bool) -> &mut Vec<At<Target>> {
+    fn recoveries(&mut self, disk: bool) -> &mut Vec<At<Target>> {
         if disk { &mut self.recover } else { &mut self.recover_wiped }
     }
 }
 
-fn usual_fail_within(scenario: &Scenario) -> Span {
+fn default_fail_within(scenario: &Scenario) -> Span {
     scenario.delay_bound.unwrap_or(scenario.latency.bound()) * 10
 }
 
 /// A change of one process. At equal times a process crashes before it recovers, and recovers before it pauses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
+enum ProcessChange {
     Crash,
     /// By the flag of this name.
     Recover(&'static str),
@@ -457,7 +457,7 @@ impl FromStr for Jump {
     fn from_str(text: &str) -> Result<Jump, String> {
         let form = || format!("`{text}` has not the form 5@10+30 or 5@10-30");
         let sign = text.find(['+', '-']).ok_or_else(form)?;
-        let At { what: id, at } = text[..sign].parse()?;
+        let At { value: id, at } = text[..sign].parse()?;
         Ok(Jump { id, at, by: text[sign + 1..].parse()?, back: text[sign..].starts_with('-') })
     }
 }
@@ -500,28 +500,28 @@ impl fmt::Display for Rerank {
 
 /// A crash in the middle of an input: `5:before-save`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Midway {
+pub struct MidwayCrash {
     /// The process.
     pub id: NodeId,
     /// The point at which it dies.
     pub point: CrashPoint,
 }
 
-impl Timed for Midway {
+impl Timed for MidwayCrash {
     const EXAMPLE: &'static str = "5:before-save";
 }
 
-impl FromStr for Midway {
+impl FromStr for MidwayCrash {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Midway, String> {
+    fn from_str(text: &str) -> Result<MidwayCrash, String> {
         let form = || format!("`{text}` has not the form 5:before-save, 5:after-save or 5:3");
         let (id, point) = text.split_once(':').ok_or_else(form)?;
-        Ok(Midway { id: id.parse()?, point: point.parse()? })
+        Ok(MidwayCrash { id: id.parse()?, point: point.parse()? })
     }
 }
 
-impl fmt::Display for Midway {
+impl fmt::Display for MidwayCrash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.id, self.point)
     }
@@ -529,28 +529,28 @@ impl fmt::Display for Midway {
 
 /// A probability of being late, and by how much at most: `0.01:36`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Lateness {
+pub struct LateMessages {
     /// The probability.
     pub probability: f64,
     /// The longest additional delay.
     pub most: Span,
 }
 
-impl Timed for Lateness {
+impl Timed for LateMessages {
     const EXAMPLE: &'static str = "0.01:36";
 }
 
-impl FromStr for Lateness {
+impl FromStr for LateMessages {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Lateness, String> {
+    fn from_str(text: &str) -> Result<LateMessages, String> {
         let form = || format!("`{text}` has not the form 0.01:36");
         let (probability, most) = text.split_once(':').ok_or_else(form)?;
-        Ok(Lateness { probability: values::probability(probability)?, most: most.parse()? })
+        Ok(LateMessages { probability: values::probability(probability)?, most: most.parse()? })
     }
 }
 
-impl fmt::Display for Lateness {
+impl fmt::Display for LateMessages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.probability, self.most)
     }
@@ -558,24 +558,24 @@ impl fmt::Display for Lateness {
 
 /// A factor by which messages are slower: `20`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Slowness(pub f64);
+pub struct SlowFactor(pub f64);
 
-impl Timed for Slowness {
+impl Timed for SlowFactor {
     const EXAMPLE: &'static str = "20";
 }
 
-impl FromStr for Slowness {
+impl FromStr for SlowFactor {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Slowness, String> {
+    fn from_str(text: &str) -> Result<SlowFactor, String> {
         match text.parse() {
-            Ok(factor) if (0.001..=1000.0).contains(&factor) => Ok(Slowness(factor)),
+            Ok(factor) if (0.001..=1000.0).contains(&factor) => Ok(SlowFactor(factor)),
             _ => Err(format!("`{text}` is not a factor from 0.001 to 1000")),
         }
     }
 }
 
-impl fmt::Display for Slowness {
+impl fmt::Display for SlowFactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -640,8 +640,8 @@ mod tests {
         units.to_string().parse().unwrap()
     }
 
-    fn at<T>(what: T, units: u64) -> At<T> {
-        At { what, at: time(units) }
+    fn at<T>(value: T, units: u64) -> At<T> {
+        At { value, at: time(units) }
     }
 
     #[test]
@@ -675,9 +675,9 @@ mod tests {
         check::<Pause>(&["5@10..20"]);
         check::<Jump>(&["5@10+30", "5@10-0.5"]);
         check::<At<Rerank>>(&["5=-9@3"]);
-        check::<At<Midway>>(&["5:before-save@10", "5:after-save@10", "5:3@10"]);
-        check::<At<Lateness>>(&["0.25:36@10"]);
-        check::<At<Slowness>>(&["2.5@10"]);
+        check::<At<MidwayCrash>>(&["5:before-save@10", "5:after-save@10", "5:3@10"]);
+        check::<At<LateMessages>>(&["0.25:36@10"]);
+        check::<At<SlowFactor>>(&["2.5@10"]);
         check::<Partition>(&["1,2|3@10..50", "1|2|3", "1>2,3@7", "1|2@0..3"]);
         assert_eq!("1|2@0".parse::<Partition>().unwrap().to_string(), "1|2");
     }
@@ -701,13 +701,13 @@ mod tests {
             assert!(text.parse::<At<Rerank>>().is_err(), "{text}");
         }
         for text in ["5@10", "5:save@10", "5:-1@10", ":3@10", "5:3"] {
-            assert!(text.parse::<At<Midway>>().is_err(), "{text}");
+            assert!(text.parse::<At<MidwayCrash>>().is_err(), "{text}");
         }
         for text in ["0.1@10", "2:3@10", "0.1:3", "0.1:x@10", "NaN:1@10"] {
-            assert!(text.parse::<At<Lateness>>().is_err(), "{text}");
+            assert!(text.parse::<At<LateMessages>>().is_err(), "{text}");
         }
         for text in ["20", "0@10", "x@10", "NaN@10"] {
-            assert!(text.parse::<At<Slowness>>().is_err(), "{text}");
+            assert!(text.parse::<At<SlowFactor>>().is_err(), "{text}");
         }
         let refusal = |text: &str| text.parse::<Pause>().unwrap_err();
         assert_eq!(refusal("5@10..5"), "`5@10..5` ends before it begins");

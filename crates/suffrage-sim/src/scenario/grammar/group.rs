@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use suffrage_core::{NodeId, Overlay, Roster};
 
-use super::values::{self, set, show, slots, stands_twice};
+use super::values::{self, set, show, slots, named_twice};
 use super::{Arity, Faults, Flag, FlagError, Section};
 use crate::{Contenders, Ranking, Scenario};
 
 /// More processes than this are a typing slip, or want a machine larger than most.
-const MOST_NODES: usize = 10_000_000;
+const MAX_NODES: usize = 10_000_000;
 /// The number of processes if no flag says it.
-const NODES: usize = 5;
+const DEFAULT_NODES: usize = 5;
 
 /// What the flags say about the processes.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,8 +58,8 @@ pub(super) const SECTION: Section = Section {
             name: "nodes",
             value: "N",
             help: "How many processes; their ids are 1 to N [default: 5]",
-            read: |spec, text| set(&mut spec.group.nodes, values::number(text, "processes", 1, MOST_NODES)),
-            show: |spec| show(&spec.group.nodes),
+            parse_value: |spec, text| set(&mut spec.group.nodes, values::number(text, "processes", 1, MAX_NODES)),
+            print_values: |spec| show(&spec.group.nodes),
             ..Flag::NEW
         },
         Flag {
@@ -68,8 +68,8 @@ pub(super) const SECTION: Section = Section {
             arity: Arity::List,
             help: "The processes by id, in ring order, like 3,32,5,80,6,12",
             conflicts: &["nodes"],
-            read: |spec, text| values::member(text).map(|id| spec.group.ids.push(id)),
-            show: |spec| show(&spec.group.ids),
+            parse_value: |spec, text| values::member(text).map(|id| spec.group.ids.push(id)),
+            print_values: |spec| show(&spec.group.ids),
             ..Flag::NEW
         },
         Flag {
@@ -77,24 +77,24 @@ pub(super) const SECTION: Section = Section {
             value: "RANKING",
             help: "Who ranks above whom: id, lowest-id, random, quality (fewer crashes first, then id), or the \
                    attributes of some, like 5=90,6=1",
-            read: |spec, text| set(&mut spec.group.rank, text.parse::<Ranking>()),
-            show: |spec| show([&spec.group.rank]),
+            parse_value: |spec, text| set(&mut spec.group.rank, text.parse::<Ranking>()),
+            print_values: |spec| show([&spec.group.rank]),
             ..Flag::NEW
         },
         Flag {
             name: "view-prob",
             value: "PROBABILITY",
             help: "How likely each process knows each other one; 1 is everybody",
-            read: |spec, text| set(&mut spec.group.view_prob, values::probability(text)),
-            show: |spec| show([&spec.group.view_prob]),
+            parse_value: |spec, text| set(&mut spec.group.view_prob, values::probability(text)),
+            print_values: |spec| show([&spec.group.view_prob]),
             ..Flag::NEW
         },
         Flag {
             name: "initiator",
             value: "ID,..|all|none",
             help: "Who calls an election at time 0: ids, all, or none [default: the first live process]",
-            read: |spec, text| set(&mut spec.group.initiator, text.parse::<Initiators>()),
-            show: |spec| show(&spec.group.initiator),
+            parse_value: |spec, text| set(&mut spec.group.initiator, text.parse::<Initiators>()),
+            print_values: |spec| show(&spec.group.initiator),
             ..Flag::NEW
         },
         Flag {
@@ -102,8 +102,8 @@ pub(super) const SECTION: Section = Section {
             value: "SHARE|N",
             help: "How many others call an election at time 0, drawn at random: a share like 0.01 or a number \
                    like 500; then nobody else does, unless --initiator says so",
-            read: |spec, text| set(&mut spec.group.contenders, text.parse::<Contenders>()),
-            show: |spec| show(&spec.group.contenders),
+            parse_value: |spec, text| set(&mut spec.group.contenders, text.parse::<Contenders>()),
+            print_values: |spec| show(&spec.group.contenders),
             ..Flag::NEW
         },
         Flag {
@@ -112,8 +112,8 @@ pub(super) const SECTION: Section = Section {
             help: "Who can find whom, for algorithms that look for others at random: complete, or \
                    power-law:ALPHA, a random network in which degree falls with rank as rank^-ALPHA; the same \
                    in all runs",
-            read: |spec, text| set(&mut spec.group.topology, text.parse::<Links>()),
-            show: |spec| show([&spec.group.topology]),
+            parse_value: |spec, text| set(&mut spec.group.topology, text.parse::<Links>()),
+            print_values: |spec| show([&spec.group.topology]),
             ..Flag::NEW
         },
         Flag {
@@ -121,8 +121,8 @@ pub(super) const SECTION: Section = Section {
             value: "ID,..",
             arity: Arity::List,
             help: "Who is dead from the start",
-            read: |spec, text| values::member(text).map(|id| spec.group.crashed.push(id)),
-            show: |spec| show(&spec.group.crashed),
+            parse_value: |spec, text| values::member(text).map(|id| spec.group.crashed.push(id)),
+            print_values: |spec| show(&spec.group.crashed),
             ..Flag::NEW
         },
     ],
@@ -131,13 +131,13 @@ pub(super) const SECTION: Section = Section {
 impl Group {
     /// The number of processes.
     pub fn size(&self) -> usize {
-        if self.ids.is_empty() { self.nodes.unwrap_or(NODES) } else { self.ids.len() }
+        if self.ids.is_empty() { self.nodes.unwrap_or(DEFAULT_NODES) } else { self.ids.len() }
     }
 
     pub(super) fn roster(&self) -> Result<Roster, FlagError> {
         let roster = match self.ids.is_empty() {
             true => Roster::numbered(self.size()),
-            false => Roster::listed(self.ids.clone()).map_err(|twice| stands_twice("ids", twice))?,
+            false => Roster::listed(self.ids.clone()).map_err(|twice| named_twice("ids", twice))?,
         };
         Ok(match self.topology {
             Links::Complete => roster,

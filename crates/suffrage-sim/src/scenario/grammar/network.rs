@@ -56,24 +56,24 @@ pub(super) const SECTION: Section = Section {
             value: "LATENCY",
             help: "How long messages take, in time units: const:1, uniform:0.5,1.5, exp:1 (mean) or \
                    lognormal:1,0.5 (median, spread)",
-            read: |spec, text| set(&mut spec.network.latency, text.parse::<Latency>()),
-            show: |spec| show([&spec.network.latency]),
+            parse_value: |spec, text| set(&mut spec.network.latency, text.parse::<Latency>()),
+            print_values: |spec| show([&spec.network.latency]),
             ..Flag::NEW
         },
         Flag {
             name: "delay-bound",
             value: "TIME",
             help: "What processes take to be the longest delay [default: what 999 of 1000 messages keep to]",
-            read: |spec, text| set(&mut spec.network.delay_bound, text.parse::<Span>()),
-            show: |spec| show(&spec.network.delay_bound),
+            parse_value: |spec, text| set(&mut spec.network.delay_bound, text.parse::<Span>()),
+            print_values: |spec| show(&spec.network.delay_bound),
             ..Flag::NEW
         },
         Flag {
             name: "loss",
             value: "PROBABILITY",
             help: "How likely a message is lost",
-            read: |spec, text| set(&mut spec.network.loss, values::probability(text)),
-            show: |spec| show([&spec.network.loss]),
+            parse_value: |spec, text| set(&mut spec.network.loss, values::probability(text)),
+            print_values: |spec| show([&spec.network.loss]),
             ..Flag::NEW
         },
         Flag {
@@ -81,32 +81,32 @@ pub(super) const SECTION: Section = Section {
             value: "PROBABILITY",
             help: "How likely a message to a single process is lost, if not as likely as --loss says",
             conflicts: &["loss"],
-            read: |spec, text| set(&mut spec.network.ucast_loss, values::probability(text)),
-            show: |spec| show(&spec.network.ucast_loss),
+            parse_value: |spec, text| set(&mut spec.network.ucast_loss, values::probability(text)),
+            print_values: |spec| show(&spec.network.ucast_loss),
             ..Flag::NEW
         },
         Flag {
             name: "mcast-loss",
             value: "PROBABILITY",
             help: "How likely an addressee misses a multicast, if not as likely as --loss says",
-            read: |spec, text| set(&mut spec.network.mcast_loss, values::probability(text)),
-            show: |spec| show(&spec.network.mcast_loss),
+            parse_value: |spec, text| set(&mut spec.network.mcast_loss, values::probability(text)),
+            print_values: |spec| show(&spec.network.mcast_loss),
             ..Flag::NEW
         },
         Flag {
             name: "duplicate",
             value: "PROBABILITY",
             help: "How likely a message arrives twice",
-            read: |spec, text| set(&mut spec.network.duplicate, values::probability(text)),
-            show: |spec| show([&spec.network.duplicate]),
+            parse_value: |spec, text| set(&mut spec.network.duplicate, values::probability(text)),
+            print_values: |spec| show([&spec.network.duplicate]),
             ..Flag::NEW
         },
         Flag {
             name: "drift",
             value: "FRACTION",
             help: "How much clocks run fast or slow, as a fraction",
-            read: |spec, text| set(&mut spec.network.drift, values::drift(text)),
-            show: |spec| show([&spec.network.drift]),
+            parse_value: |spec, text| set(&mut spec.network.drift, values::drift(text)),
+            print_values: |spec| show([&spec.network.drift]),
             ..Flag::NEW
         },
         Flag {
@@ -117,8 +117,8 @@ pub(super) const SECTION: Section = Section {
                    err: heartbeat:PERIOD,TIMEOUT, phi:THRESHOLD[,PERIOD] (8 errs in one silence of 10^8; \
                    without PERIOD there is one heartbeat per longest delay) or gossip:PERIOD,T_FAIL; \
                    `suffrage-lab simulate-detector` measures those",
-            read: |spec, text| set(&mut spec.network.detector, text.parse::<Detector>()),
-            show: |spec| show([&spec.network.detector]),
+            parse_value: |spec, text| set(&mut spec.network.detector, text.parse::<Detector>()),
+            print_values: |spec| show([&spec.network.detector]),
             ..Flag::NEW
         },
         Flag {
@@ -129,8 +129,8 @@ pub(super) const SECTION: Section = Section {
                    heartbeats too; alone, `ideal` is ideal:1, less what --mcast-loss says), or \
                    bimodal:FANOUT,ROUNDS (a broadcast repaired by gossip); `suffrage-lab simulate-multicast` \
                    measures them",
-            read: |spec, text| set(&mut spec.network.multicast, text.parse::<Multicast>()),
-            show: |spec| show([&spec.network.multicast]),
+            parse_value: |spec, text| set(&mut spec.network.multicast, text.parse::<Multicast>()),
+            print_values: |spec| show([&spec.network.multicast]),
             ..Flag::NEW
         },
     ],

@@ -26,16 +26,16 @@ pub(super) const SECTION: Section = Section {
             name: "until",
             value: "TIME",
             help: "When a run is over at the latest [default: long after the last fault]",
-            read: |spec, text| set(&mut spec.run.until, text.parse::<Time>()),
-            show: |spec| show(&spec.run.until),
+            parse_value: |spec, text| set(&mut spec.run.until, text.parse::<Time>()),
+            print_values: |spec| show(&spec.run.until),
             ..Flag::NEW
         },
         Flag {
             name: "limit",
             value: "EVENTS",
             help: "Ends a run that has more events than this, and takes that for a broken promise [default: none]",
-            read: |spec, text| set(&mut spec.run.limit, limit(text)),
-            show: |spec| show(&spec.run.limit),
+            parse_value: |spec, text| set(&mut spec.run.limit, limit(text)),
+            print_values: |spec| show(&spec.run.limit),
             ..Flag::NEW
         },
         Flag {
@@ -44,16 +44,16 @@ pub(super) const SECTION: Section = Section {
             help: "Takes it for a broken promise if a leader that all have believed in for this long, and that is \
                    well and cut from nobody, is replaced or gets another token; for networks that lose nothing \
                    [default: nobody looks]",
-            read: |spec, text| set(&mut spec.run.stable, text.parse::<Span>()),
-            show: |spec| show(&spec.run.stable),
+            parse_value: |spec, text| set(&mut spec.run.stable, text.parse::<Span>()),
+            print_values: |spec| show(&spec.run.stable),
             ..Flag::NEW
         },
         Flag {
             name: "seed",
             value: "SEED",
             help: "Decides everything that is left to chance [default: 0]",
-            read: |spec, text| set(&mut spec.run.seed, values::seed(text)),
-            show: |spec| show(&spec.run.seed),
+            parse_value: |spec, text| set(&mut spec.run.seed, values::seed(text)),
+            print_values: |spec| show(&spec.run.seed),
             ..Flag::NEW
         },
     ],

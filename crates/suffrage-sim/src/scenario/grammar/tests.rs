@@ -41,7 +41,7 @@ impl Visitor for RoundTrip {
             let few = shrink(&case.scenario, |scenario| scenario.plan.len() + scenario.commands.len() > 3);
             assert_eq!(again(&few).1, few, "{line}");
             if seed % 4 == 0 {
-                let runner = runner(A::CONTRACT.name, &crate::borrowed(&case.settings))
+                let runner = runner(A::CONTRACT.name, &crate::borrow_settings(&case.settings))
                     .expect("the case has set them");
                 let (before, after) = (runner.run(&case.scenario), runner.run(&parsed));
                 assert_eq!(before.trace_hash, after.trace_hash, "{line}");
@@ -64,7 +64,7 @@ fn trials_are_parsed_as_they_are_printed() {
     {
         for seed in 0..20 {
             let mut scenario = trial.draw(contract, 2 + seed as usize, seed, detector).scenario;
-            (scenario.weigh, scenario.window) = (false, None);
+            (scenario.count_bytes, scenario.window) = (false, None);
             let (line, parsed) = again(&scenario);
             assert_eq!(parsed, scenario, "{line}");
         }

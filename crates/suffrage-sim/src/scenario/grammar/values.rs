@@ -12,7 +12,7 @@ use super::FlagError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At<T> {
     /// The process that it happens to, or more than that.
-    pub what: T,
+    pub value: T,
     /// The moment.
     pub at: Time,
 }
@@ -30,13 +30,13 @@ impl<T: Timed> FromStr for At<T> {
         let (what, at) = text
             .split_once('@')
             .ok_or_else(|| format!("`{text}` lacks a time; it has the form {}@12", T::EXAMPLE))?;
-        Ok(At { what: what.parse()?, at: at.parse()? })
+        Ok(At { value: what.parse()?, at: at.parse()? })
     }
 }
 
 impl<T: Display> Display for At<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}", self.what, self.at)
+        write!(f, "{}@{}", self.value, self.at)
     }
 }
 
@@ -170,8 +170,8 @@ pub(super) fn show<'a, T: Display + 'a>(values: impl IntoIterator<Item = &'a T>)
 
 /// The slot of a member.
 pub(super) fn slot(flag: &str, roster: &Roster, id: NodeId) -> Result<usize, FlagError> {
-    let stranger = || format!("there is no process {id}; the group is {}", compact_ids(roster.iter()));
-    roster.slot(id).ok_or_else(|| FlagError::new(flag, stranger()))
+    let unknown = || format!("there is no process {id}; the group is {}", compact_ids(roster.iter()));
+    roster.slot(id).ok_or_else(|| FlagError::new(flag, unknown()))
 }
 
 /// The slots of members, each named once.
@@ -180,11 +180,11 @@ pub(super) fn slots(flag: &str, roster: &Roster, ids: &[NodeId]) -> Result<Vec<u
     let mut sorted = slots.clone();
     sorted.sort_unstable();
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(stands_twice(flag, roster.id(pair[0]))),
+        Some(pair) => Err(named_twice(flag, roster.id(pair[0]))),
         None => Ok(slots),
     }
 }
 
-pub(super) fn stands_twice(flag: &str, id: NodeId) -> FlagError {
+pub(super) fn named_twice(flag: &str, id: NodeId) -> FlagError {
     FlagError::new(flag, format!("process {id} stands twice"))
 }

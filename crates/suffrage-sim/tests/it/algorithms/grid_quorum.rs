@@ -136,11 +136,11 @@ fn contested(seed: u64, forget_locks: bool) -> (usize, bool) {
     loop {
         let world = battered(seed, forget_locks, &unheard);
         let ledger = world.ledger();
-        let doubled = ledger.violations.iter().any(|it| it.invariant == "one-leader-per-term");
+        let duplicated = ledger.violations.iter().any(|it| it.invariant == "one-leader-per-term");
         let next = ledger.leaderships.iter().map(|period| period.from).find(|from| !unheard.contains(from));
         match next {
-            Some(next) if !doubled && unheard.len() < 2 => unheard.push(next),
-            _ => return (ledger.leaderships.len(), doubled),
+            Some(next) if !duplicated && unheard.len() < 2 => unheard.push(next),
+            _ => return (ledger.leaderships.len(), duplicated),
         }
     }
 }
@@ -150,9 +150,9 @@ fn contested(seed: u64, forget_locks: bool) -> (usize, bool) {
 fn never_two_leaders_in_a_term_however_late_and_doubled_messages_are() {
     let (mut leaderships, mut failures) = (0, Vec::new());
     for seed in 0..5 * seeds() {
-        let (led, doubled) = contested(seed, false);
+        let (led, duplicated) = contested(seed, false);
         leaderships += led as u64;
-        failures.extend(doubled.then_some(seed));
+        failures.extend(duplicated.then_some(seed));
     }
     assert!(failures.is_empty(), "{} of them: {:?}", failures.len(), &failures[..failures.len().min(10)]);
     assert!(leaderships > 7 * seeds(), "leaders change: {leaderships}");

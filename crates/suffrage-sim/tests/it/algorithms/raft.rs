@@ -85,11 +85,11 @@ fn never_two_leaders_in_a_term_and_one_in_the_end() {
 #[test]
 fn forgotten_votes_elect_two_leaders_in_a_term() {
     let options = Options { forget_votes: true, ..Options::default() };
-    let doubled = |seed: &u64| {
+    let duplicated = |seed: &u64| {
         let outcome = stormy(*seed).run::<Raft>(&options);
         outcome.violations.iter().any(|violation| violation.invariant == "one-leader-per-term")
     };
-    let found: Vec<u64> = (0..200).filter(doubled).collect();
+    let found: Vec<u64> = (0..200).filter(duplicated).collect();
     assert!(found.len() >= 10, "only seeds {found:?}");
 }
 

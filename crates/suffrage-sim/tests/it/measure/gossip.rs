@@ -104,7 +104,7 @@ fn detection_takes_longer_with_the_logarithm_of_the_group() {
         let results = run(&trial, 40);
         assert_eq!(mistakes(&results), 0.0);
         let last = results.iter().map(|result| {
-            result.noticed.iter().map(|it| it.time().expect("everybody notices")).fold(0.0, f64::max)
+            result.detection_times.iter().map(|it| it.time().expect("everybody notices")).fold(0.0, f64::max)
         });
         mean(&last.collect::<Vec<_>>()) - 40.0
     };

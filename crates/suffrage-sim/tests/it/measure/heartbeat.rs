@@ -1,7 +1,7 @@
 //! The heartbeat detector against the bounds that its file derives.
 
 use crate::measure::{mean, mistakes, noticed, opinions, run, trial, units, watched};
-use suffrage_sim::measure::{Detection, DetectionTrial, Noticed};
+use suffrage_sim::measure::{Detection, DetectionTrial, DetectionTime};
 
 /// "noticed after `timeout - period + d` at the earliest and `timeout + D` at the latest", and no
 /// mistake while `timeout` is more than `period + D - d`.
@@ -57,7 +57,7 @@ fn each_period_costs_a_message_to_everybody() {
 
 /// The share of all pairs' time that was spent in error.
 fn wrong(results: &[Detection]) -> f64 {
-    results.iter().map(|result| result.wrong * result.watched).sum::<f64>() / watched(results)
+    results.iter().map(|result| result.suspected_share * result.watched).sum::<f64>() / watched(results)
 }
 
 /// Where nothing arrives, everybody suspects everybody from the first time-out on, and is never right.
@@ -67,15 +67,15 @@ fn a_detector_that_hears_nothing_is_wrong_all_the_time() {
     let settled = run(&deaf, 3);
     for result in &settled {
         assert_eq!((result.mistakes, result.durations.len()), (0, 0), "they began before the watch");
-        assert_eq!(result.noticed, [Noticed::Already; 4]);
-        assert!((result.wrong - 1.0).abs() < 1e-9, "{}", result.wrong);
+        assert_eq!(result.detection_times, [DetectionTime::BeforeCrash; 4]);
+        assert!((result.suspected_share - 1.0).abs() < 1e-9, "{}", result.suspected_share);
     }
     // Mistakes that begin during the watch and never end count until its end.
     for result in run(&DetectionTrial { warm_up: units(0.0), ..deaf }, 3) {
         assert_eq!((result.mistakes, result.durations.len()), (20, 0));
-        assert_eq!(result.noticed, [Noticed::Already; 4]);
+        assert_eq!(result.detection_times, [DetectionTime::BeforeCrash; 4]);
         let expected = 1.0 - 3.5 / result.watched;
-        assert!((result.wrong - expected).abs() < 1e-9, "{} {expected}", result.wrong);
+        assert!((result.suspected_share - expected).abs() < 1e-9, "{} {expected}", result.suspected_share);
     }
 }
 
@@ -113,7 +113,7 @@ fn who_errs_at_the_crash_has_no_detection_time() {
     let expected = p * (1.0 + p) / 2.0;
     assert!((found - expected).abs() < 0.003, "{found} {expected}");
     let opinions = opinions(&results);
-    let errs = opinions.iter().filter(|&&it| it == Noticed::Already).count() as f64 / opinions.len() as f64;
+    let errs = opinions.iter().filter(|&&it| it == DetectionTime::BeforeCrash).count() as f64 / opinions.len() as f64;
     let expected = p * p * (1.0 + p) / 2.0;
     assert!((errs - expected).abs() < 0.0125, "{errs} {expected}");
     let found = mean(&noticed(&results));

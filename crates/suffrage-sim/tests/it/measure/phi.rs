@@ -1,7 +1,7 @@
 //! The phi accrual detector against Hayashibara et al. 2004.
 
 use crate::measure::{mean, mistakes, noticed, opinions, run, trial, units, watched};
-use suffrage_sim::measure::{DetectionTrial, Noticed};
+use suffrage_sim::measure::{DetectionTrial, DetectionTime};
 
 /// "the likeliness that the monitor will make a mistake [...] is about 10% for phi = 1, 1% for phi = 2,
 /// 0.1% for phi = 3, and so on" (section 3.2): per silence between two heartbeats, where those are
@@ -33,13 +33,13 @@ fn detection_takes_longer_the_higher_the_threshold() {
     let (mut low, mut middle, mut high) = (Vec::new(), Vec::new(), Vec::new());
     for ((least, more), most) in run(1).into_iter().zip(run(3)).zip(run(8)) {
         match (least, more, most) {
-            (Noticed::After(least), Noticed::After(more), Noticed::After(most)) => {
+            (DetectionTime::After(least), DetectionTime::After(more), DetectionTime::After(most)) => {
                 assert!(least <= more && more < most, "{least} {more} {most}");
                 low.push(least);
                 middle.push(more);
                 high.push(most);
             }
-            (Noticed::Already, Noticed::Already | Noticed::After(_), Noticed::After(_)) => {}
+            (DetectionTime::BeforeCrash, DetectionTime::BeforeCrash | DetectionTime::After(_), DetectionTime::After(_)) => {}
             other => panic!("{other:?}"),
         }
     }

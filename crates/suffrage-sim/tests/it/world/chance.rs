@@ -43,10 +43,10 @@ fn messages_are_doubled_as_often_as_asked_and_counted() {
         let mut stage = Stage::new(2);
         stage.world.set_duplicate(probability);
         chatter(&mut stage);
-        let doubled = stage.counts()[3];
-        assert!(likely(WORDS, probability, doubled), "{doubled} at {probability}");
-        assert_eq!(stage.diary(2).len() as u64, WORDS + doubled);
-        assert_eq!(stage.counts(), [0, 0, 0, doubled, 0]);
+        let duplicated = stage.counts()[3];
+        assert!(likely(WORDS, probability, duplicated), "{duplicated} at {probability}");
+        assert_eq!(stage.diary(2).len() as u64, WORDS + duplicated);
+        assert_eq!(stage.counts(), [0, 0, 0, duplicated, 0]);
         let mut words = stage.diary(2).to_vec();
         words.dedup();
         assert_eq!(words.len() as u64, WORDS, "nothing came three times");
@@ -59,10 +59,10 @@ fn what_is_lost_is_not_doubled() {
     stage.world.set_loss(0.3);
     stage.world.set_duplicate(0.2);
     chatter(&mut stage);
-    let [lost, _, _, doubled, _] = stage.counts();
+    let [lost, _, _, duplicated, _] = stage.counts();
     assert!(likely(WORDS, 0.3, lost), "{lost}");
-    assert!(likely(WORDS - lost, 0.2, doubled), "{doubled}");
-    assert_eq!(stage.diary(2).len() as u64, WORDS - lost + doubled);
+    assert!(likely(WORDS - lost, 0.2, duplicated), "{duplicated}");
+    assert_eq!(stage.diary(2).len() as u64, WORDS - lost + duplicated);
 }
 
 #[test]

@@ -15,8 +15,8 @@ fn a_cut_drops_what_is_sent_and_what_is_under_way_and_lets_pass_what_comes_later
     assert_eq!(stage.diary(2), ["9.5 heard 1 from 1", "21.5 heard 5 from 1"]);
     assert_eq!(stage.counts(), [0, 3, 0, 0, 0]);
     let dropped: Vec<String> = seen.borrow().iter().filter(|line| line.contains(": Cut")).cloned().collect();
-    let whys = ["10.5 1 to 2: Cut", "10.5 1 to 2: Cut", "18.5 1 to 2: Cut"];
-    assert_eq!(dropped, whys, "one on arrival, two on sending");
+    let reasons = ["10.5 1 to 2: Cut", "10.5 1 to 2: Cut", "18.5 1 to 2: Cut"];
+    assert_eq!(dropped, reasons, "one on arrival, two on sending");
 }
 
 #[test]

@@ -92,9 +92,9 @@ fn a_multicast_is_lost_and_doubled_for_each_addressee_on_its_own() {
             let heard = |times: usize| {
                 (1..2_001).filter(|&slot| stage.world.process(slot).diary.len() == times).count() as f64
             };
-            let [lost, cut, dead, doubled, strange] = stage.counts();
-            assert_eq!((cut, dead, strange), (0, 0, 0));
-            assert_eq!((heard(0), heard(2)), (lost as f64, doubled as f64), "{latency} {doubling}");
+            let [lost, cut, dead, duplicated, unknown_receiver] = stage.counts();
+            assert_eq!((cut, dead, unknown_receiver), (0, 0, 0));
+            assert_eq!((heard(0), heard(2)), (lost as f64, duplicated as f64), "{latency} {doubling}");
             assert_eq!(heard(0) + heard(1) + heard(2), addressees);
             let near = |count: f64, share: f64| {
                 let deviation = (addressees * share * (1.0 - share)).sqrt();

@@ -54,11 +54,11 @@ impl Act {
 /// Words probes exchange.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Word {
-    Said(u64),
+    TracedMessage(u64),
     Whispered(u64),
 }
 
-suffrage_core::message_kinds!(Word { Said, Whispered: uncounted });
+suffrage_core::message_kinds!(Word { TracedMessage, Whispered: uncounted });
 
 /// Even alarms share one timer, odd ones the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -112,7 +112,7 @@ impl Process for Probe {
 
     fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Word) {
         match message {
-            Word::Said(word) => self.write(cx, format!("heard {word} from {from}")),
+            Word::TracedMessage(word) => self.write(cx, format!("heard {word} from {from}")),
             Word::Whispered(word) => self.write(cx, format!("overheard {word} from {from}")),
         }
     }
@@ -138,16 +138,16 @@ impl Process for Probe {
         let Command::Transfer(NodeId(act)) = command else {
             self.write(cx, format!("is told {command:?}"));
             if let Some(word) = self.slogan {
-                cx.multicast(Word::Said(word));
+                cx.multicast(Word::TracedMessage(word));
             }
             return;
         };
         let (first, second) = (act >> FIRST & ((1 << (OPERATION - FIRST)) - 1), act & ((1 << FIRST) - 1));
         let alarm = Alarm(first as u8);
         match act >> OPERATION {
-            1 => cx.send(NodeId(first), Word::Said(second)),
+            1 => cx.send(NodeId(first), Word::TracedMessage(second)),
             2 => cx.send(NodeId(first), Word::Whispered(second)),
-            3 => cx.multicast(Word::Said(second)),
+            3 => cx.multicast(Word::TracedMessage(second)),
             4 => cx.set_timer(alarm, Span::from_nanos(second)),
             5 => cx.cancel_timer(alarm),
             6 => cx.save(second),
@@ -155,9 +155,9 @@ impl Process for Probe {
             8 => cx.announce(Announcement::SteppedDown),
             9 => cx.announce(Announcement::Undecided),
             10 => {
-                cx.send(NodeId(first), Word::Said(second));
+                cx.send(NodeId(first), Word::TracedMessage(second));
                 cx.save(second);
-                cx.send(NodeId(first), Word::Said(second + 1));
+                cx.send(NodeId(first), Word::TracedMessage(second + 1));
             }
             other => panic!("no act has the number {other}"),
         }

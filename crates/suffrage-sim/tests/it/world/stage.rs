@@ -107,7 +107,7 @@ impl Stage {
     /// Lost, cut, dead, doubled, strange.
     pub(crate) fn counts(&self) -> [u64; 5] {
         let ledger = self.world.ledger();
-        [ledger.lost, ledger.cut, ledger.dead, ledger.doubled, ledger.strange]
+        [ledger.lost, ledger.cut, ledger.dead, ledger.duplicated, ledger.unknown_receiver]
     }
 
     /// Has somebody watch; what is seen can be read afterwards.
@@ -126,7 +126,7 @@ impl Observer for Watcher {
             TraceEvent::Sent { from, to, arrives, .. } => format!("{from} to {to}, due {arrives}"),
             TraceEvent::Multicast { from, .. } => format!("{from} to all"),
             TraceEvent::Delivered { from, to, .. } => format!("{to} hears {from}"),
-            TraceEvent::Dropped { from, to, why, .. } => format!("{from} to {to}: {why:?}"),
+            TraceEvent::Dropped { from, to, reason, .. } => format!("{from} to {to}: {reason:?}"),
             TraceEvent::Expired { who, timer } => format!("{who}: {timer:?}"),
             TraceEvent::Announced { who, announcement } => format!("{who}: {announcement:?}"),
             TraceEvent::Commanded { who, .. } => format!("{who} commanded"),

@@ -31,8 +31,8 @@ fn fates(seen: &[String], fate: &str) -> Vec<NodeId> {
 
 /// Whom all believed in just before a moment.
 fn leader_before(outcome: &Outcome, at: Time) -> Option<NodeId> {
-    let holds = |accord: &&suffrage_sim::Accord| accord.from < at && accord.to.is_none_or(|to| to >= at);
-    outcome.accords.iter().find(holds).map(|accord| accord.leader)
+    let holds = |agreement: &&suffrage_sim::AgreementPeriod| agreement.from < at && agreement.to.is_none_or(|to| to >= at);
+    outcome.agreements.iter().find(holds).map(|agreement| agreement.leader)
 }
 
 #[test]
@@ -42,12 +42,12 @@ fn a_course_is_decided_by_its_seed_and_its_window_opens_with_the_trouble() {
         for seed in 0..20 {
             let one = draw::<Bully>(trial.name, 9, seed);
             let same = draw::<Bully>(trial.name, 9, seed);
-            assert_eq!((&one.scenario.plan, one.clock), (&same.scenario.plan, same.clock));
+            assert_eq!((&one.scenario.plan, one.clock_start), (&same.scenario.plan, same.clock_start));
             assert!(one.scenario.roster.iter().eq(same.scenario.roster.iter()));
             let first = one.scenario.plan.first().map_or(Time::ZERO, |(at, _)| *at);
             assert_eq!(one.scenario.window, Some(first), "{}", trial.name);
             let last = one.scenario.plan.last().map_or(Time::ZERO, |(at, _)| *at);
-            assert_eq!((one.clock, one.scenario.horizon()), (last, last + span(680.0)));
+            assert_eq!((one.clock_start, one.scenario.horizon()), (last, last + span(680.0)));
             let order: Vec<NodeId> = one.scenario.roster.iter().collect();
             runs.insert((trial.name, order, first));
         }
@@ -60,7 +60,7 @@ fn the_leader_that_all_believe_in_crashes_and_somebody_else_leads_then() {
     fn check<A: Algorithm>(seed: u64) {
         let run = draw::<A>("leader-crash", 9, seed);
         let (seen, outcome) = watch::<A>(&run);
-        let leader = leader_before(&outcome, run.clock);
+        let leader = leader_before(&outcome, run.clock_start);
         assert_eq!(leader, Some(NodeId(9)), "seed {seed}");
         assert_eq!(fates(&seen, " crashed"), [NodeId(9)], "seed {seed}");
         assert_eq!(outcome.leader, Some(NodeId(8)), "seed {seed}");
@@ -69,7 +69,7 @@ fn the_leader_that_all_believe_in_crashes_and_somebody_else_leads_then() {
         // Nobody misses it before the detector does, and nobody leads before somebody misses it.
         assert!(window.leaderless >= 3.0 && wait >= window.leaderless, "{wait} {window:?}");
         assert_eq!((window.leaderships, outcome.leaderships), (1, 2), "seed {seed}");
-        assert_eq!(run.first_accord(&outcome).expect("they agree").0, wait);
+        assert_eq!(run.first_agreement(&outcome).expect("they agree").0, wait);
     }
     (0..20).for_each(check::<Bully>);
     (0..20).for_each(check::<ChangRoberts>);
@@ -124,9 +124,9 @@ fn a_fifth_of_the_messages_is_lost() {
 #[test]
 fn those_that_agreed_before_the_clock_and_go_on_needed_no_time() {
     let mut run = draw::<Bully>("cold-start", 5, 1);
-    run.clock = time(50.0);
+    run.clock_start = time(50.0);
     let outcome = watch::<Bully>(&run).1;
     assert_eq!(run.time_to_leader(&outcome), Some(0.0));
-    let (first, sent) = run.first_accord(&outcome).expect("they agree");
+    let (first, sent) = run.first_agreement(&outcome).expect("they agree");
     assert_eq!((first, sent.messages), (0.0, 0));
 }

@@ -22,7 +22,7 @@ const BYTES: u64 = 2 + 3 + 2 + 3 * 4;
 fn every_copy_is_weighed_in_the_wire_format() {
     for latency in [ONE, CHANCE_ONE] {
         let mut stage = Stage::with(Roster::numbered(4), 1, latency);
-        stage.world.weigh();
+        stage.world.count_bytes();
         talk(&mut stage);
         stage.run_out();
         let traffic = stage.world.ledger().traffic();
@@ -33,13 +33,13 @@ fn every_copy_is_weighed_in_the_wire_format() {
 #[test]
 fn what_is_lost_or_cut_was_sent_and_what_the_network_doubles_was_not() {
     let mut stage = Stage::new(4);
-    stage.world.weigh();
+    stage.world.count_bytes();
     stage.world.set_loss(1.0);
     talk(&mut stage);
     stage.run_out();
     assert_eq!(stage.world.ledger().traffic().bytes, BYTES);
     let mut stage = Stage::new(4);
-    stage.world.weigh();
+    stage.world.count_bytes();
     stage.world.set_duplicate(1.0);
     stage.cut(0.0, 90.0, &[&[1], &[2]]);
     talk(&mut stage);
@@ -49,10 +49,10 @@ fn what_is_lost_or_cut_was_sent_and_what_the_network_doubles_was_not() {
 
 #[test]
 fn weighing_changes_nothing_else() {
-    let [weighed, unweighed] = [true, false].map(|weigh| {
+    let [weighed, unweighed] = [true, false].map(|count_bytes| {
         let mut stage = Stage::with(Roster::numbered(4), 1, CHANCE_ONE);
-        if weigh {
-            stage.world.weigh();
+        if count_bytes {
+            stage.world.count_bytes();
         }
         talk(&mut stage);
         stage.run_out();
@@ -67,7 +67,7 @@ fn an_outcome_has_bytes_if_asked_for_and_addressees_always() {
         let scenario = Scenario { initiators: vec![0], ..Scenario::new(roster) };
         let light = scenario.run::<Probe>(&Some(7)).messages;
         assert_eq!((light.multicasts, light.sent, light.bytes), (1, copies, None));
-        let heavy = Scenario { weigh: true, ..scenario }.run::<Probe>(&Some(7)).messages;
+        let heavy = Scenario { count_bytes: true, ..scenario }.run::<Probe>(&Some(7)).messages;
         assert_eq!((heavy.sent, heavy.bytes), (copies, Some(2 * copies)));
     }
 }
@@ -87,6 +87,6 @@ fn a_window_counts_from_its_first_moment_on_and_changes_nothing() {
         let window = outcome.window.expect("asked for");
         assert_eq!(outcome.trace_hash, whole.trace_hash);
         assert_eq!((window.sent.messages, window.before.messages), (messages, 2 - messages), "{from}");
-        assert_eq!((window.leaderless, window.split, window.accord), (10.0 - from, 0.0, 0.0), "{from}");
+        assert_eq!((window.leaderless, window.split, window.agreement), (10.0 - from, 0.0, 0.0), "{from}");
     }
 }

@@ -10,7 +10,7 @@ use suffrage_lease::{
     Ask, Body, Budget, Load, Message, Name, Options, QuorumLease, RENEWAL_BYTES, Reply, Request, Setting,
     Timings, Token,
 };
-use suffrage_sim::measure::{Ending, Failover, FailoverTrial};
+use suffrage_sim::measure::{FailoverCause, Failover, FailoverTrial};
 use suffrage_sim::{Cut, Fault, Latency, Scenario, World};
 
 use crate::algorithms::quorum_lease::weather::seeds;
@@ -59,22 +59,22 @@ struct Measured {
 impl Measured {
     /// The longest that nobody led, in milliseconds.
     fn longest(&self) -> f64 {
-        let took = |failover: &Failover| failover.took.expect("somebody leads in the end").as_units();
+        let took = |failover: &Failover| failover.leaderless.expect("somebody leads in the end").as_units();
         self.failovers.iter().map(took).fold(0.0, f64::max)
     }
 }
 
-fn measure(ending: Ending) -> Vec<Measured> {
+fn measure(cause: FailoverCause) -> Vec<Measured> {
     let all = CASES.into_iter().flat_map(|case| GROUPS.map(|group| (case, group)));
     let measured = all.map(|(case, group)| {
-        let runs = (0..1_000).map(|seed| trial(case, group, seed).run(ending));
+        let runs = (0..1_000).map(|seed| trial(case, group, seed).run(cause));
         Measured { case, voters: group.0, failovers: runs.collect() }
     });
     measured.collect()
 }
 
-static CRASHES: LazyLock<Vec<Measured>> = LazyLock::new(|| measure(Ending::Crash));
-static RELEASES: LazyLock<Vec<Measured>> = LazyLock::new(|| measure(Ending::Release));
+static CRASHES: LazyLock<Vec<Measured>> = LazyLock::new(|| measure(FailoverCause::Crash));
+static RELEASES: LazyLock<Vec<Measured>> = LazyLock::new(|| measure(FailoverCause::Release));
 
 /// In how many of the cases some run took longer than this says.
 fn refuted(measured: &[Measured], formula: impl Fn(&Measured) -> Span) -> usize {
@@ -143,7 +143,7 @@ fn two_that_wait_may_defeat_each_other_and_that_has_a_bound() {
     let budget = budget(case, 3);
     let mut longer = 0;
     for seed in 0..10_000 {
-        let took = trial(case, (3, 3), seed).run(Ending::Crash).took.unwrap();
+        let took = trial(case, (3, 3), seed).run(FailoverCause::Crash).leaderless.unwrap();
         assert!(took <= budget.crash + budget.duel, "seed {seed}: {took}");
         longer += usize::from(took > budget.crash);
     }
@@ -152,14 +152,14 @@ fn two_that_wait_may_defeat_each_other_and_that_has_a_bound() {
 }
 
 /// The longest of these runs with one candidate that waits and messages at their worst, as a share of the bound.
-fn alone(case: Case, voters: usize, ending: Ending) -> f64 {
+fn alone(case: Case, voters: usize, cause: FailoverCause) -> f64 {
     let budget = budget(case, voters);
     // After a release the worst takes several messages that come just in time.
-    let (bound, runs) = match ending {
-        Ending::Crash => (budget.crash, seeds() / 4),
-        Ending::Release => (budget.release, seeds() * 5),
+    let (bound, runs) = match cause {
+        FailoverCause::Crash => (budget.crash, seeds() / 4),
+        FailoverCause::Release => (budget.release, seeds() * 5),
     };
-    let took = (0..runs).map(|seed| alone::failover(timings(case), span(case.1), voters, seed, ending));
+    let took = (0..runs).map(|seed| alone::failover(timings(case), span(case.1), voters, seed, cause));
     took.max().unwrap().as_units() / bound.as_units()
 }
 
@@ -168,10 +168,10 @@ fn alone(case: Case, voters: usize, ending: Ending) -> f64 {
 fn the_only_one_that_waits_leads_within_the_bounds_and_not_far_from_them() {
     for case in CASES {
         for voters in [1, 3, 5] {
-            for ending in [Ending::Crash, Ending::Release] {
-                let share = alone(case, voters, ending);
-                println!("{case:?}, {voters} voters, {ending:?}: at most {:.0}% of the bound", 100.0 * share);
-                assert!((0.5..=1.0).contains(&share), "{case:?} {voters} {ending:?} {share}");
+            for cause in [FailoverCause::Crash, FailoverCause::Release] {
+                let share = alone(case, voters, cause);
+                println!("{case:?}, {voters} voters, {cause:?}: at most {:.0}% of the bound", 100.0 * share);
+                assert!((0.5..=1.0).contains(&share), "{case:?} {voters} {cause:?} {share}");
             }
         }
     }

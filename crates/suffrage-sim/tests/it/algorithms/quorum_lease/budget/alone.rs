@@ -7,7 +7,7 @@ use suffrage_core::{Announcement, Attribute, NodeId, Rng, Span, Start, Time};
 use suffrage_lease::{
     Ask, Candidate, CandidateEffects, Name, Reply, Request, Saved, Timings, Token, Voter, VoterEffects,
 };
-use suffrage_sim::measure::Ending;
+use suffrage_sim::measure::FailoverCause;
 
 const LEADER: NodeId = NodeId(98);
 const WAITING: NodeId = NodeId(99);
@@ -61,7 +61,7 @@ struct Alone {
 }
 
 /// How long nobody leads after the leader's end, in true time, if one candidate waits.
-pub(crate) fn failover(timings: Timings, rtt: Span, voters: usize, seed: u64, ending: Ending) -> Span {
+pub(crate) fn failover(timings: Timings, rtt: Span, voters: usize, seed: u64, cause: FailoverCause) -> Span {
     let mut world = Alone::new(timings, rtt, voters, seed);
     let (token, ttl, request) = (Token::after(0), timings.ttl, Request(0));
     let propose = Ask::Propose { request, token, ttl, attribute: 0, renewal: false };
@@ -70,11 +70,11 @@ pub(crate) fn failover(timings: Timings, rtt: Span, voters: usize, seed: u64, en
     let settled = timings.gap * 2 + rtt * 2;
     let end = Time::ZERO + settled + (ttl.scale(0.4) - settled).scale(world.rng.unit());
     world.run(end);
-    let last_words = match ending {
-        Ending::Crash => propose,
-        Ending::Release => Ask::Release { token, to: None },
+    let last_words = match cause {
+        FailoverCause::Crash => propose,
+        FailoverCause::Release => Ask::Release { token, to: None },
     };
-    if ending == Ending::Crash && voters > 2 && world.rng.chance(0.5) {
+    if cause == FailoverCause::Crash && voters > 2 && world.rng.chance(0.5) {
         world.dead = Some(world.rng.below(voters as u64) as usize);
     }
     (0..voters).for_each(|voter| world.send(Event::Ask { voter, from: LEADER, ask: last_words }));

@@ -7,12 +7,12 @@ use crate::world::probe::Act::{Doubt, Follow, Say};
 use crate::world::stage::Stage;
 
 /// The accords: the leader, from when, and until when.
-fn accords(stage: &Stage) -> Vec<(u64, f64, Option<f64>)> {
-    let accords = stage.world.ledger().accords.iter();
-    let units = |accord: &suffrage_sim::Accord| {
-        (accord.leader.0, accord.from.as_units(), accord.to.map(|to| to.as_units()))
+fn agreements(stage: &Stage) -> Vec<(u64, f64, Option<f64>)> {
+    let agreements = stage.world.ledger().agreements.iter();
+    let units = |agreement: &suffrage_sim::AgreementPeriod| {
+        (agreement.leader.0, agreement.from.as_units(), agreement.to.map(|to| to.as_units()))
     };
-    accords.map(units).collect()
+    agreements.map(units).collect()
 }
 
 /// Everybody believes in the leader from a moment on.
@@ -29,7 +29,7 @@ fn an_accord_begins_with_the_last_to_believe_and_ends_with_the_first_to_cease() 
     stage.at(7.0, 1, Doubt);
     stage.at(8.0, 1, Follow(3, 1));
     stage.run_out();
-    assert_eq!(accords(&stage), [(3, 3.0, Some(7.0)), (3, 8.0, None)]);
+    assert_eq!(agreements(&stage), [(3, 3.0, Some(7.0)), (3, 8.0, None)]);
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_new_term_of_the_same_leader_changes_the_decision_but_not_the_accord() {
     follow(&mut stage, 1.0, &[1, 2], 2, 1);
     follow(&mut stage, 5.0, &[1, 2], 2, 7);
     stage.run_out();
-    assert_eq!(accords(&stage), [(2, 1.0, None)]);
+    assert_eq!(agreements(&stage), [(2, 1.0, None)]);
     assert_eq!(stage.world.ledger().decided.as_units(), 5.0);
 }
 
@@ -48,7 +48,7 @@ fn all_believing_in_one_that_does_not_believe_in_itself_or_is_a_stranger_is_no_a
     follow(&mut stage, 1.0, &[1, 2], 3, 1);
     follow(&mut stage, 2.0, &[1, 2, 3], 9, 1);
     stage.run_out();
-    assert_eq!(accords(&stage), []);
+    assert_eq!(agreements(&stage), []);
 }
 
 #[test]
@@ -57,12 +57,12 @@ fn the_crash_of_the_leader_ends_an_accord_though_all_the_living_agree() {
     follow(&mut stage, 1.0, &[1, 2, 3], 3, 1);
     stage.crash(4.0, 3);
     stage.run_out();
-    assert_eq!(accords(&stage), [(3, 1.0, Some(4.0))]);
+    assert_eq!(agreements(&stage), [(3, 1.0, Some(4.0))]);
     // It comes back, and has forgotten that it led; it leads again only when it says so.
     stage.recover(6.0, 3, true);
     stage.at(9.0, 3, Follow(3, 1));
     stage.run_out();
-    assert_eq!(accords(&stage), [(3, 1.0, Some(4.0)), (3, 9.0, None)]);
+    assert_eq!(agreements(&stage), [(3, 1.0, Some(4.0)), (3, 9.0, None)]);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn the_crash_of_a_follower_leaves_the_accord_and_its_return_breaks_it() {
     stage.recover(6.0, 1, true);
     stage.at(8.0, 1, Follow(3, 1));
     stage.run_out();
-    assert_eq!(accords(&stage), [(3, 1.0, Some(6.0)), (3, 8.0, None)]);
+    assert_eq!(agreements(&stage), [(3, 1.0, Some(6.0)), (3, 8.0, None)]);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn the_crash_of_the_only_one_who_disagrees_makes_an_accord() {
     stage.at(1.0, 1, Follow(1, 1));
     stage.crash(5.0, 1);
     stage.run_out();
-    assert_eq!(accords(&stage), [(3, 5.0, None)]);
+    assert_eq!(agreements(&stage), [(3, 5.0, None)]);
     assert_eq!(stage.world.ledger().decided.as_units(), 1.0, "nobody decided anything then");
 }
 
@@ -94,18 +94,18 @@ fn the_dead_from_the_start_are_not_asked_and_the_paused_are() {
     stage.pause(0.5, 5.0, 2);
     follow(&mut stage, 1.0, &[2, 3], 3, 1);
     stage.run_out();
-    assert_eq!(accords(&stage), [(3, 5.0, None)]);
+    assert_eq!(agreements(&stage), [(3, 5.0, None)]);
 }
 
 #[test]
 fn an_accord_knows_what_was_sent_before() {
     let mut stage = Stage::new(2);
-    stage.world.weigh();
+    stage.world.count_bytes();
     stage.at(1.0, 1, Say(2, 7));
     follow(&mut stage, 2.0, &[1, 2], 2, 1);
     stage.at(3.0, 1, Say(2, 7));
     stage.run_out();
-    let sent = stage.world.ledger().accords[0].sent;
+    let sent = stage.world.ledger().agreements[0].sent;
     assert_eq!((sent.messages, sent.bytes), (1, 2));
     assert_eq!(stage.world.ledger().traffic().messages, 2);
 }

@@ -6,7 +6,7 @@ use crate::CrashPoint;
 
 /// The effects of an input of a process that may crash at a point in them. What comes after that point does not
 /// happen; the process, which cannot know, finishes the input and is lost.
-pub(crate) struct Midway<'e, P: Process> {
+pub(crate) struct CrashableEffects<'e, P: Process> {
     effects: &'e mut (dyn Effects<P> + 'e),
     point: Option<CrashPoint>,
     crashed: bool,
@@ -15,9 +15,9 @@ pub(crate) struct Midway<'e, P: Process> {
 /// The process has crashed.
 pub(crate) struct Crashed;
 
-impl<'e, P: Process> Midway<'e, P> {
+impl<'e, P: Process> CrashableEffects<'e, P> {
     pub(crate) fn new(effects: &'e mut (dyn Effects<P> + 'e), point: Option<CrashPoint>) -> Self {
-        Midway { effects, point, crashed: false }
+        CrashableEffects { effects, point, crashed: false }
     }
 
     /// Where effects go that nothing interrupts.
@@ -41,7 +41,7 @@ impl<'e, P: Process> Midway<'e, P> {
     }
 }
 
-impl<P: Process> Effects<P> for Midway<'_, P> {
+impl<P: Process> Effects<P> for CrashableEffects<'_, P> {
     fn rng(&mut self) -> &mut Rng {
         self.effects.rng()
     }
