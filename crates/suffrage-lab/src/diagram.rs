@@ -1,7 +1,7 @@
 //! The space-time diagram: a lifeline for each process, time downwards, an arrow for each message.
 
 use suffrage_core::{NodeId, Time};
-use suffrage_sim::{Observer, TracedMessage, Scenario, TraceEvent, DropReason};
+use suffrage_sim::{DropReason, Observer, Scenario, TraceEvent, TracedMessage};
 
 use crate::belief::{Beliefs, News};
 use crate::diagram::canvas::{Canvas, Life, Shape};
@@ -95,7 +95,14 @@ impl Diagram {
         self.row(at, Shape::Marks(vec![(column, mark)]), topic, None);
     }
 
-    fn arrow(&mut self, at: Time, from: NodeId, to: NodeId, message: TracedMessage<'_>, why: Option<DropReason>) {
+    fn arrow(
+        &mut self,
+        at: Time,
+        from: NodeId,
+        to: NodeId,
+        message: TracedMessage<'_>,
+        why: Option<DropReason>,
+    ) {
         let note = match why {
             None => message.kind.to_string(),
             Some(DropReason::Lost) => format!("{}, lost", message.kind),

@@ -5,7 +5,7 @@ use std::str::FromStr as _;
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
 use serde::Serialize;
 use suffrage_core::{Span, detectors};
-use suffrage_sim::measure::{Detection, DetectionTrial, DetectionTime};
+use suffrage_sim::measure::{Detection, DetectionTime, DetectionTrial};
 use suffrage_sim::{Estimate, Latency, mean, quantiles};
 
 use crate::args::{check_seeds, drift, help, jobs, kept_runs, probability, seed, several_nodes};

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use suffrage_core::{Announcement, NodeId, Term, Time};
-use suffrage_sim::{Observer, TracedMessage, Scenario, TraceEvent, DropReason};
+use suffrage_sim::{DropReason, Observer, Scenario, TraceEvent, TracedMessage};
 
 use crate::watch::Cuts;
 

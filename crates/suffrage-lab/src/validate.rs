@@ -5,7 +5,7 @@ use suffrage_cli::validate::{self, Arguments, Percentiles, Simulated};
 use suffrage_cli::{Console, Error};
 use suffrage_core::Span;
 use suffrage_lease::Budget;
-use suffrage_sim::measure::{FailoverCause, Failover, FailoverTrial};
+use suffrage_sim::measure::{Failover, FailoverCause, FailoverTrial};
 use suffrage_sim::{Latency, quantiles};
 
 use crate::args::{MOST_TALKATIVE, check_seeds, jobs, kept_runs, seed};

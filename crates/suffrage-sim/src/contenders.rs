@@ -20,9 +20,9 @@ impl Contenders {
         };
         let mut rng = Rng::new(Hash::new(seed).word(6));
         let count = count.min(live.len());
-        for place in 0..count {
-            let other = place + rng.below((live.len() - place) as u64) as usize;
-            live.swap(place, other);
+        for index in 0..count {
+            let other = index + rng.below((live.len() - index) as u64) as usize;
+            live.swap(index, other);
         }
         live.truncate(count);
         live

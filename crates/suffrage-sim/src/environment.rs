@@ -8,7 +8,7 @@ use suffrage_core::{
 };
 
 use crate::facts::Status;
-use crate::observer::{TracedMessage, DropReason};
+use crate::observer::{DropReason, TracedMessage};
 use crate::state::WorldState;
 use crate::{Latency, Queue, TraceEvent};
 
@@ -68,7 +68,14 @@ impl<P: Process> Environment<P> {
 
     #[cold]
     #[inline(never)]
-    fn inspect_send(&mut self, from: NodeId, to: NodeId, message: P::Message, arrives: Time, duplicate: bool) {
+    fn inspect_send(
+        &mut self,
+        from: NodeId,
+        to: NodeId,
+        message: P::Message,
+        arrives: Time,
+        duplicate: bool,
+    ) {
         // What the network doubles was sent once.
         if !duplicate {
             self.count_bytes(&message, 1);
@@ -96,7 +103,14 @@ impl<P: Process> Environment<P> {
     /// Drops what does not even leave.
     #[cold]
     #[inline(never)]
-    fn drop_on_send(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message, reason: DropReason) {
+    fn drop_on_send(
+        &mut self,
+        roster: &Roster,
+        from: usize,
+        to: usize,
+        message: P::Message,
+        reason: DropReason,
+    ) {
         self.count_bytes(&message, 1);
         self.drop_message(roster, from, to, message, reason);
     }

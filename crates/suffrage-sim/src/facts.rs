@@ -141,7 +141,7 @@ pub(crate) mod tests {
     use suffrage_core::{Announcement, Span, Term};
 
     /// A world made up for tests of the onlookers.
-    pub(crate) struct Stage {
+    pub(crate) struct TestWorld {
         pub(crate) now: Time,
         pub(crate) roster: Roster,
         pub(crate) statuses: Vec<Status>,
@@ -151,9 +151,9 @@ pub(crate) mod tests {
         pub(crate) ineligible: BTreeSet<usize>,
     }
 
-    impl Stage {
-        pub(crate) fn new(count: usize) -> Stage {
-            Stage {
+    impl TestWorld {
+        pub(crate) fn new(count: usize) -> TestWorld {
+            TestWorld {
                 now: Time::ZERO,
                 roster: Roster::numbered(count),
                 statuses: vec![Status::Up; count],
@@ -193,35 +193,35 @@ pub(crate) mod tests {
 
     #[test]
     fn components_follow_the_cuts_and_the_dead() {
-        let mut stage = Stage::new(5);
-        assert_eq!(stage.facts().components(), [vec![0, 1, 2, 3, 4]]);
-        stage.cut(2);
-        stage.statuses[3] = Status::Down;
-        assert_eq!(stage.facts().components(), [vec![0, 1], vec![2, 4]]);
-        assert_eq!(stage.facts().best(&[2, 4]), Some(NodeId(5)));
-        stage.ineligible.insert(4);
-        assert_eq!(stage.facts().best(&[2, 4]), Some(NodeId(3)));
+        let mut world = TestWorld::new(5);
+        assert_eq!(world.facts().components(), [vec![0, 1, 2, 3, 4]]);
+        world.cut(2);
+        world.statuses[3] = Status::Down;
+        assert_eq!(world.facts().components(), [vec![0, 1], vec![2, 4]]);
+        assert_eq!(world.facts().best(&[2, 4]), Some(NodeId(5)));
+        world.ineligible.insert(4);
+        assert_eq!(world.facts().best(&[2, 4]), Some(NodeId(3)));
     }
 
     #[test]
     fn the_leader_lives_and_has_the_most_believers() {
-        let mut stage = Stage::new(5);
-        assert_eq!(stage.facts().leader(), None);
+        let mut world = TestWorld::new(5);
+        assert_eq!(world.facts().leader(), None);
         for (slot, leader) in [(0, 5), (1, 5), (2, 5), (3, 4), (4, 2)] {
-            stage.believe(slot, leader, 1);
+            world.believe(slot, leader, 1);
         }
-        assert_eq!(stage.facts().leader(), Some(4), "even if it does not know");
-        stage.statuses[4] = Status::Down;
-        assert_eq!(stage.facts().leader(), Some(3), "the dead neither lead nor believe");
-        stage.believe(0, 9, 2);
-        stage.believe(1, 2, 2);
-        assert_eq!(stage.facts().leader(), Some(1), "the lower id of two; a stranger does not lead");
+        assert_eq!(world.facts().leader(), Some(4), "even if it does not know");
+        world.statuses[4] = Status::Down;
+        assert_eq!(world.facts().leader(), Some(3), "the dead neither lead nor believe");
+        world.believe(0, 9, 2);
+        world.believe(1, 2, 2);
+        assert_eq!(world.facts().leader(), Some(1), "the lower id of two; a stranger does not lead");
     }
 
     #[test]
     fn one_that_is_on_no_side_joins_the_sides() {
-        let mut stage = Stage::new(3);
-        stage.network.cut(0, Cut::new(3, &[vec![0], vec![2]], false));
-        assert_eq!(stage.facts().components(), [vec![0, 1, 2]]);
+        let mut world = TestWorld::new(3);
+        world.network.cut(0, Cut::new(3, &[vec![0], vec![2]], false));
+        assert_eq!(world.facts().components(), [vec![0, 1, 2]]);
     }
 }

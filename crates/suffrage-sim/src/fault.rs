@@ -51,7 +51,7 @@ pub enum Fault {
         /// How likely a message is late.
         probability: f64,
         /// How much longer it takes at most.
-        most: Span,
+        max_delay: Span,
     },
     /// Messages take so many times as long as usual from now on; 1 ends it. Processes go on expecting them within
     /// the usual bound.
@@ -112,7 +112,7 @@ pub type Plan = Vec<(Time, Fault)>;
 
 /// Puts a plan in the order in which it happens. At equal times the kinds have an order of their own, so
 /// that a plan is the same however it was put together: what ends comes before what begins.
-pub fn order(plan: &mut Plan) {
+pub fn sort_plan(plan: &mut Plan) {
     plan.sort_by_key(|(at, fault)| (*at, fault.precedence()));
 }
 
@@ -157,7 +157,7 @@ mod tests {
             (time(5), Fault::HealAll),
             (time(1), Fault::Heal(0)),
         ];
-        order(&mut plan);
+        sort_plan(&mut plan);
         let faults: Vec<Fault> = plan.into_iter().map(|(_, fault)| fault).collect();
         assert_eq!(
             faults,

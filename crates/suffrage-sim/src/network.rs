@@ -21,9 +21,7 @@ impl Latency {
     pub(crate) fn sample(self, rng: &mut Rng) -> Span {
         match self {
             Latency::Const(span) => span,
-            Latency::Uniform(least, most) => {
-                least + Span::from_nanos(rng.below((most - least).as_nanos() + 1))
-            }
+            Latency::Uniform(min, max) => min + Span::from_nanos(rng.below((max - min).as_nanos() + 1)),
             Latency::Exponential(mean) => Span::from_nanos(rng.exponential(mean.as_nanos() as f64) as u64),
             Latency::LogNormal(median, sigma) => median.scale(libm::exp(sigma * rng.normal())),
         }
@@ -55,7 +53,7 @@ pub(crate) struct Network {
     /// How likely a message is late besides, and by how much at most.
     late: (f64, Span),
     /// Whether messages take longer than the latency says, for either reason: one question on the way of each.
-    stretched: bool,
+    has_extra_delay: bool,
     cuts: Vec<(usize, Cut)>,
     pub(crate) rng: Rng,
 }
@@ -126,7 +124,7 @@ impl Network {
             duplicate: 0.0,
             factor: 1.0,
             late: (0.0, Span::ZERO),
-            stretched: false,
+            has_extra_delay: false,
             cuts: Vec::new(),
             rng: Rng::new(seed),
         }
@@ -145,24 +143,24 @@ impl Network {
 
     pub(crate) fn heal_all(&mut self) {
         (self.loss, self.multicast_loss, self.duplicate) = (0.0, None, 0.0);
-        (self.factor, self.late, self.stretched) = (1.0, (0.0, Span::ZERO), false);
+        (self.factor, self.late, self.has_extra_delay) = (1.0, (0.0, Span::ZERO), false);
         self.cuts.clear();
     }
 
     pub(crate) fn set_factor(&mut self, factor: f64) {
         self.factor = factor;
-        self.stretched = self.factor != 1.0 || self.late.0 > 0.0;
+        self.has_extra_delay = self.factor != 1.0 || self.late.0 > 0.0;
     }
 
-    pub(crate) fn set_late(&mut self, probability: f64, most: Span) {
-        self.late = (probability, most);
-        self.stretched = self.factor != 1.0 || self.late.0 > 0.0;
+    pub(crate) fn set_late(&mut self, probability: f64, max: Span) {
+        self.late = (probability, max);
+        self.has_extra_delay = self.factor != 1.0 || self.late.0 > 0.0;
     }
 
     /// How long every message takes, if all take equally long.
     pub(crate) fn constant_delay(&self) -> Option<Span> {
         match self.latency {
-            Latency::Const(delay) if !self.stretched => Some(delay),
+            Latency::Const(delay) if !self.has_extra_delay => Some(delay),
             _ => None,
         }
     }
@@ -200,17 +198,17 @@ impl Network {
 
     #[inline]
     pub(crate) fn delay(&mut self) -> Span {
-        let usual = self.latency.sample(&mut self.rng);
-        if self.stretched { self.stretch(usual) } else { usual }
+        let latency = self.latency.sample(&mut self.rng);
+        if self.has_extra_delay { self.add_extra_delay(latency) } else { latency }
     }
 
     #[cold]
     #[inline(never)]
-    fn stretch(&mut self, usual: Span) -> Span {
-        let delay = if self.factor == 1.0 { usual } else { usual.scale(self.factor) };
-        let (probability, most) = self.late;
+    fn add_extra_delay(&mut self, latency: Span) -> Span {
+        let delay = if self.factor == 1.0 { latency } else { latency.scale(self.factor) };
+        let (probability, max) = self.late;
         if probability > 0.0 && self.rng.chance(probability) {
-            return delay + Span::from_nanos(self.rng.below(most.as_nanos().saturating_add(1)));
+            return delay + Span::from_nanos(self.rng.below(max.as_nanos().saturating_add(1)));
         }
         delay
     }
@@ -244,10 +242,10 @@ mod tests {
         let delays: Vec<Span> = (0..10_000).map(|_| network.delay()).collect();
         let late = delays.iter().filter(|&&delay| delay > Span::from_millis(3)).count();
         assert!((820..=1180).contains(&late), "{late}");
-        let most = delays.iter().max().copied();
-        assert!(most > Some(Span::from_millis(52)) && most <= Some(Span::from_millis(53)), "{most:?}");
+        let max = delays.iter().max().copied();
+        assert!(max > Some(Span::from_millis(52)) && max <= Some(Span::from_millis(53)), "{max:?}");
         network.set_factor(1.0);
-        assert!(network.stretched, "they are still late");
+        assert!(network.has_extra_delay, "they are still late");
         network.heal_all();
         let before = network.rng.clone();
         assert_eq!((network.delay(), network.constant_delay()), (Span::UNIT, Some(Span::UNIT)));

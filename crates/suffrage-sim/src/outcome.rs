@@ -149,7 +149,11 @@ pub struct Messages {
 impl Messages {
     /// How many of a kind were sent.
     pub fn of(&self, kind: &str) -> u64 {
-        self.by_kind.iter().chain(&self.uncounted).find(|(name, _)| *name == kind).map_or(0, |(_, count)| *count)
+        self.by_kind
+            .iter()
+            .chain(&self.uncounted)
+            .find(|(name, _)| *name == kind)
+            .map_or(0, |(_, count)| *count)
     }
 }
 

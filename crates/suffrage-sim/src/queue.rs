@@ -21,18 +21,18 @@ const WORDS: usize = BUCKETS / 64;
 /// bucket above, its index below.
 const INDEX_BITS: u32 = 28;
 const INDEX: u64 = (1 << INDEX_BITS) - 1;
-const WIDEST: u32 = 64 - INDEX_BITS;
+const MAX_WIDTH: u32 = 64 - INDEX_BITS;
 /// How many events a year should hold, and what is put up with: some dozens or a thousand in a bucket
 /// cost about the same, one because buckets are opened and the other because they are sorted.
-const YEARLY: u64 = 64 * BUCKETS as u64;
-const FEW: u64 = YEARLY / 4;
-const MANY: u64 = 8192 * BUCKETS as u64;
+const EVENTS_PER_YEAR: u64 = 64 * BUCKETS as u64;
+const TOO_FEW: u64 = EVENTS_PER_YEAR / 4;
+const TOO_MANY: u64 = 8192 * BUCKETS as u64;
 /// How often each waiting event could have been moved for what squeezing others in has cost, before it
 /// is worth sorting everything anew.
-const PATIENCE: u64 = 8;
+const MAX_SHIFTS_PER_EVENT: u64 = 8;
 /// From how many events in the open bucket on those that had their turn are no longer kept beside a
 /// smaller number that wait.
-const ROOM: usize = 1 << 16;
+const MAX_OPEN_EVENTS: usize = 1 << 16;
 
 /// A queue of events by time.
 #[derive(Debug)]
@@ -55,20 +55,20 @@ pub struct Queue<E> {
     events: Vec<Event<E>>,
     /// Their order, and how many had their turn.
     order: Vec<u64>,
-    turns: usize,
+    popped: usize,
 
     next_year: Vec<Event<E>>,
     /// Where the events of each later year are: a map that all queues have in common is compiled once.
     later_years: BTreeMap<u64, usize>,
     years: Vec<Vec<Event<E>>>,
     /// Places among the years that are free.
-    vacant: Vec<usize>,
+    free_years: Vec<usize>,
     len: usize,
     /// Events that had their turn this year, and events put off to the year after next or later.
-    served: u64,
-    postponed: u64,
+    popped_this_year: u64,
+    pushed_far: u64,
     /// How many places in the order have been moved this year to squeeze events in.
-    shoved: u64,
+    shifted: u64,
     /// The time of the last event that had its turn.
     now: u64,
 }
@@ -76,7 +76,7 @@ pub struct Queue<E> {
 #[derive(Debug)]
 struct Event<E> {
     time: u64,
-    what: Option<E>,
+    payload: Option<E>,
 }
 
 impl<E> Default for Queue<E> {
@@ -92,15 +92,15 @@ impl<E> Default for Queue<E> {
             start: 0,
             events: Vec::new(),
             order: Vec::new(),
-            turns: 0,
+            popped: 0,
             next_year: Vec::new(),
             later_years: BTreeMap::new(),
             years: Vec::new(),
-            vacant: Vec::new(),
+            free_years: Vec::new(),
             len: 0,
-            served: 0,
-            postponed: 0,
-            shoved: 0,
+            popped_this_year: 0,
+            pushed_far: 0,
+            shifted: 0,
             now: 0,
         }
     }
@@ -119,22 +119,22 @@ impl<E> Queue<E> {
 
     /// Schedules an event. A time before the last event's counts as that event's.
     #[inline(always)] // Otherwise the event is written to the stack first, and every write stalls.
-    pub fn push(&mut self, time: u64, what: E) {
+    pub fn push(&mut self, time: u64, payload: E) {
         let time = time.max(self.now);
-        let event = Event { time, what: Some(what) };
+        let event = Event { time, payload: Some(payload) };
         self.len += 1;
         let bucket = time >> self.width;
         if bucket >= self.opened {
-            if bucket >> BUCKET_BITS == self.year { self.fill(bucket, event) } else { self.put_off(event) }
+            if bucket >> BUCKET_BITS == self.year { self.fill(bucket, event) } else { self.push_later(event) }
         } else if time >= self.start
-            && self.events.len() < ROOM
+            && self.events.len() < MAX_OPEN_EVENTS
             && self.order.last().is_none_or(|&last| last < self.key(time))
         {
             // The usual case in the open bucket: later than everything in it.
             self.order.push(self.key(time));
             self.events.push(event);
         } else {
-            self.squeeze_in(event);
+            self.insert_in_order(event);
         }
     }
 
@@ -158,26 +158,26 @@ impl<E> Queue<E> {
     }
 
     /// Adds to the open bucket, before others, or to a bucket that was passed by.
-    fn squeeze_in(&mut self, event: Event<E>) {
+    fn insert_in_order(&mut self, event: Event<E>) {
         if event.time < self.start {
             // Somebody looked ahead and then scheduled something sooner.
             self.rebuild(self.width, self.now);
             return self.place(event);
         }
         // A bucket that is too wide for what has come since it was opened would grow without end.
-        if self.events.len() >= ROOM && self.turns > self.events.len() / 2 {
+        if self.events.len() >= MAX_OPEN_EVENTS && self.popped > self.events.len() / 2 {
             self.rebuild(self.width.saturating_sub(6), self.now);
             return self.place(event);
         }
         assert!((self.events.len() as u64) < INDEX, "more than 2^{INDEX_BITS} events at about the same time");
         let key = self.key(event.time);
-        let place = self.turns + self.order[self.turns..].partition_point(|&other| other < key);
-        self.shoved += (self.order.len() - place) as u64;
-        if self.shoved > PATIENCE * (self.len + BUCKETS) as u64 {
+        let index = self.popped + self.order[self.popped..].partition_point(|&other| other < key);
+        self.shifted += (self.order.len() - index) as u64;
+        if self.shifted > MAX_SHIFTS_PER_EVENT * (self.len + BUCKETS) as u64 {
             self.rebuild(self.width.saturating_sub(6), self.now);
             return self.place(event);
         }
-        self.order.insert(place, key);
+        self.order.insert(index, key);
         self.events.push(event);
     }
 
@@ -185,44 +185,44 @@ impl<E> Queue<E> {
     #[inline]
     fn place(&mut self, event: Event<E>) {
         let bucket = event.time >> self.width;
-        if bucket >> BUCKET_BITS == self.year { self.fill(bucket, event) } else { self.put_off(event) }
+        if bucket >> BUCKET_BITS == self.year { self.fill(bucket, event) } else { self.push_later(event) }
     }
 
     /// Adds to a later year.
     #[inline(always)]
-    fn put_off(&mut self, event: Event<E>) {
+    fn push_later(&mut self, event: Event<E>) {
         let year = event.time >> self.width >> BUCKET_BITS;
         if year == self.year + 1 {
             self.next_year.push(event);
         } else {
-            self.postpone(year, event);
+            self.push_far(year, event);
         }
     }
 
     /// Adds to the year after next or later.
     #[inline(never)]
-    fn postpone(&mut self, year: u64, event: Event<E>) {
-        let next = self.vacant.last().copied().unwrap_or(self.years.len());
-        let place = *self.later_years.entry(year).or_insert(next);
-        if place == next {
-            self.vacant.pop();
-            if place == self.years.len() {
+    fn push_far(&mut self, year: u64, event: Event<E>) {
+        let next = self.free_years.last().copied().unwrap_or(self.years.len());
+        let index = *self.later_years.entry(year).or_insert(next);
+        if index == next {
+            self.free_years.pop();
+            if index == self.years.len() {
                 self.years.push(Vec::new());
             }
         }
-        self.years[place].push(event);
-        self.postponed += 1;
+        self.years[index].push(event);
+        self.pushed_far += 1;
     }
 
     /// Empties a place among the years.
-    fn vacate(&mut self, place: usize) -> Vec<Event<E>> {
-        self.vacant.push(place);
-        std::mem::take(&mut self.years[place])
+    fn take_year(&mut self, index: usize) -> Vec<Event<E>> {
+        self.free_years.push(index);
+        std::mem::take(&mut self.years[index])
     }
 
     /// The next event, if it happens no later than `limit`.
     pub fn pop(&mut self, limit: u64) -> Option<(u64, E)> {
-        if self.turns == self.order.len() {
+        if self.popped == self.order.len() {
             self.open();
         }
         self.pop_open(limit)
@@ -232,32 +232,32 @@ impl<E> Queue<E> {
     /// that there is nothing in other buckets.
     #[inline]
     pub(crate) fn pop_open(&mut self, limit: u64) -> Option<(u64, E)> {
-        let key = *self.order.get(self.turns)?;
+        let key = *self.order.get(self.popped)?;
         let event = &mut self.events[(key & INDEX) as usize];
         if event.time > limit {
             return None;
         }
-        let what = event.what.take().expect("an event has its turn once");
+        let payload = event.payload.take().expect("an event has its turn once");
         self.now = event.time;
-        self.turns += 1;
+        self.popped += 1;
         self.len -= 1;
-        self.served += 1;
-        if self.turns == self.order.len() {
+        self.popped_this_year += 1;
+        if self.popped == self.order.len() {
             self.events.clear();
             self.order.clear();
-            self.turns = 0;
+            self.popped = 0;
         }
-        Some((self.now, what))
+        Some((self.now, payload))
     }
 
     /// What is in the open bucket.
     pub(crate) fn opened(&self) -> impl Iterator<Item = &E> {
-        self.events.iter().filter_map(|event| event.what.as_ref())
+        self.events.iter().filter_map(|event| event.payload.as_ref())
     }
 
     /// Opens the bucket of the next event, if there is any, and none is open that has one.
     pub(crate) fn open(&mut self) {
-        if self.turns < self.order.len() || self.len == 0 {
+        if self.popped < self.order.len() || self.len == 0 {
             return;
         }
         if self.filled_words == 0 {
@@ -290,11 +290,11 @@ impl<E> Queue<E> {
         let mut events = std::mem::take(&mut self.next_year);
         self.year += 1;
         if events.is_empty() {
-            let (year, place) = self.later_years.pop_first().expect("the events are somewhere");
-            (self.year, events) = (year, self.vacate(place));
+            let (year, index) = self.later_years.pop_first().expect("the events are somewhere");
+            (self.year, events) = (year, self.take_year(index));
         }
         let next = self.later_years.remove(&(self.year + 1));
-        self.next_year = next.map_or(Vec::new(), |place| self.vacate(place));
+        self.next_year = next.map_or(Vec::new(), |index| self.take_year(index));
         for event in events.drain(..) {
             self.place(event);
         }
@@ -305,15 +305,17 @@ impl<E> Queue<E> {
 
     /// Makes the buckets as wide as would have suited the year that is over.
     fn fit_width(&mut self) {
-        let served = self.served.max(1);
-        let width = match served {
-            ..FEW => (self.width + (YEARLY / served).ilog2()).min(WIDEST),
-            MANY.. => self.width.saturating_sub((served / MANY).ilog2() + 1),
+        let popped_this_year = self.popped_this_year.max(1);
+        let width = match popped_this_year {
+            ..TOO_FEW => (self.width + (EVENTS_PER_YEAR / popped_this_year).ilog2()).min(MAX_WIDTH),
+            TOO_MANY.. => self.width.saturating_sub((popped_this_year / TOO_MANY).ilog2() + 1),
             // Most events were handled twice: a longer year would have saved that.
-            _ if self.postponed > served / 2 && served < MANY / 8 => (self.width + 2).min(WIDEST),
+            _ if self.pushed_far > popped_this_year / 2 && popped_this_year < TOO_MANY / 8 => {
+                (self.width + 2).min(MAX_WIDTH)
+            }
             _ => self.width,
         };
-        (self.served, self.postponed, self.shoved) = (0, 0, 0);
+        (self.popped_this_year, self.pushed_far, self.shifted) = (0, 0, 0);
         if width != self.width {
             self.rebuild(width, self.now);
         }
@@ -323,16 +325,16 @@ impl<E> Queue<E> {
     fn rebuild(&mut self, width: u32, from: u64) {
         // In order of time, so that events of equal time stay in the order they came.
         let mut pending = std::mem::take(&mut self.events);
-        pending.retain(|event| event.what.is_some());
+        pending.retain(|event| event.payload.is_some());
         for bucket in &mut self.buckets {
             pending.append(bucket);
         }
         pending.append(&mut self.next_year);
-        for (_, place) in std::mem::take(&mut self.later_years) {
-            pending.append(&mut self.vacate(place));
+        for (_, index) in std::mem::take(&mut self.later_years) {
+            pending.append(&mut self.take_year(index));
         }
         self.order.clear();
-        self.turns = 0;
+        self.popped = 0;
         self.filled = [0; WORDS];
         self.filled_words = 0;
         self.width = width;
@@ -341,7 +343,7 @@ impl<E> Queue<E> {
         for event in pending {
             self.place(event);
         }
-        (self.served, self.postponed, self.shoved) = (0, 0, 0);
+        (self.popped_this_year, self.pushed_far, self.shifted) = (0, 0, 0);
     }
 }
 
@@ -359,8 +361,8 @@ mod tests {
             if rng.chance(0.52) || list.is_empty() {
                 let time = now + delay(&mut rng, number);
                 queue.push(time, number);
-                let place = list.partition_point(|&(other, _)| other <= time);
-                list.insert(place, (time, number));
+                let index = list.partition_point(|&(other, _)| other <= time);
+                list.insert(index, (time, number));
             } else {
                 let limit = if rng.chance(0.1) { now + rng.below(1000) } else { u64::MAX };
                 let expected = (list[0].0 <= limit).then(|| list.remove(0));
@@ -422,17 +424,17 @@ mod tests {
             queue.push(number << 40, 0);
             queue.pop(u64::MAX);
         }
-        assert_eq!(queue.width, WIDEST);
+        assert_eq!(queue.width, MAX_WIDTH);
         let start = 100 << 40;
         queue.push(start, 0);
         queue.push(start + 5, 0);
-        for number in 1..20 * ROOM as u64 {
+        for number in 1..20 * MAX_OPEN_EVENTS as u64 {
             let (time, _) = queue.pop(u64::MAX).unwrap();
             assert_eq!(time, start + 5 * (number - 1));
             queue.push(time + 10, number);
-            assert!(queue.events.len() <= ROOM, "{number}");
+            assert!(queue.events.len() <= MAX_OPEN_EVENTS, "{number}");
         }
-        assert!(queue.width < WIDEST);
+        assert!(queue.width < MAX_WIDTH);
     }
 
     #[test]
@@ -443,7 +445,7 @@ mod tests {
         queue.push(20, 'a');
         queue.push(1 << 45, 'd');
         queue.push(30, 'b');
-        let order: Vec<_> = std::iter::from_fn(|| queue.pop(u64::MAX)).map(|(_, what)| what).collect();
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop(u64::MAX)).map(|(_, payload)| payload).collect();
         assert_eq!(order, ['a', 'b', 'c', 'd']);
     }
 }

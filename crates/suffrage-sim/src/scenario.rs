@@ -15,7 +15,7 @@ use crate::schedule::ScheduledAction;
 use crate::state::{ExtraElection, WorldState};
 use crate::{
     Contenders, Detector, End, Fault, Invariant, Latency, Ledger, Multicast, Observer, Outcome, Plan, World,
-    invariants, order,
+    invariants, sort_plan,
 };
 
 /// A run described as data. The algorithm and its options come separately, so that the same scenario
@@ -134,7 +134,7 @@ impl Scenario {
     pub(crate) fn max_extra_delay(&self, fault: &Fault) -> Span {
         match *fault {
             Fault::Slow(factor) => self.latency.bound().scale((factor - 1.0).max(0.0)),
-            Fault::Late { most, .. } => most,
+            Fault::Late { max_delay, .. } => max_delay,
             _ => Span::ZERO,
         }
     }
@@ -206,7 +206,8 @@ impl Scenario {
     pub fn world<A: Algorithm + 'static>(&self, options: &A::Options) -> World<A> {
         self.check_commands::<A>().unwrap_or_else(|reason| panic!("{}: {reason}", A::CONTRACT.name));
         let shared = options.clone();
-        let mut world = World::new(self.ranked_roster(), self.seed, self.latency, move |id| A::new(id, &shared));
+        let mut world =
+            World::new(self.ranked_roster(), self.seed, self.latency, move |id| A::new(id, &shared));
         world.set_limit(self.limit.unwrap_or(u64::MAX));
         let (contract, electorate) = (&A::CONTRACT, A::electorate(options));
         let elections = (0..A::elections(options)).map(|election| A::lease_outlives_crash(options, election));
@@ -237,7 +238,9 @@ impl Scenario {
         };
         for election in 1..outlive.len() {
             let ledger = Ledger::of(self.roster.len(), 0);
-            state.extra_elections.push(ExtraElection { ledger, invariants: invariants_of_election(election) });
+            state
+                .extra_elections
+                .push(ExtraElection { ledger, invariants: invariants_of_election(election) });
         }
         state.invariants = invariants_of_election(0);
         state.network.loss = self.loss;
@@ -276,7 +279,7 @@ impl Scenario {
         let callers = self.initiators.iter().chain(&contenders);
         let callers = callers.map(|&slot| (Time::ZERO, slot, Command::Campaign.to_string())).collect();
         let (mut plan, mut commands) = (self.plan.clone(), self.commands.clone());
-        order(&mut plan);
+        sort_plan(&mut plan);
         commands.sort();
         let mut actions = Vec::new();
         for (faults, commands) in [(failures, callers), (plan, commands)] {

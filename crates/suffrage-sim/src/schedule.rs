@@ -90,7 +90,13 @@ impl<P: Process> World<P> {
         self.environment.state.observe(TraceEvent::Crashed { who });
         for event in waiting {
             if let EventKind::Message(message) = event.kind {
-                self.environment.drop_message(&self.roster, event.tag as usize, slot, message, DropReason::ReceiverDead);
+                self.environment.drop_message(
+                    &self.roster,
+                    event.tag as usize,
+                    slot,
+                    message,
+                    DropReason::ReceiverDead,
+                );
             }
         }
         self.environment.state.check_invariants(&self.roster, Change::Crashed(slot));
@@ -157,7 +163,13 @@ impl<P: Process> World<P> {
         match event.kind {
             // What it has handled before may have been too much for it.
             EventKind::Message(message) if self.environment.state.status(slot) == Status::Down => {
-                self.environment.drop_message(&self.roster, event.tag as usize, slot, message, DropReason::ReceiverDead);
+                self.environment.drop_message(
+                    &self.roster,
+                    event.tag as usize,
+                    slot,
+                    message,
+                    DropReason::ReceiverDead,
+                );
             }
             // It has met the network as it was on its arrival.
             EventKind::Message(message) => self.receive(event.tag as usize, slot, message),
@@ -248,7 +260,9 @@ impl<P: Process> World<P> {
             return false;
         }
         let (who, peer) = (self.roster.id(observer), self.roster.id(subject));
-        self.environment.state.record_input(observer as u64 | (subject as u64) << 32, 5 << 32 | u64::from(suspected));
+        self.environment
+            .state
+            .record_input(observer as u64 | (subject as u64) << 32, 5 << 32 | u64::from(suspected));
         self.environment.state.observe_suspicion(who, peer, suspected);
         self.input_uninlined(observer, if suspected { Input::Suspect(peer) } else { Input::Restore(peer) });
         true

@@ -12,7 +12,7 @@ use crate::clocks::Clocks;
 use crate::facts::Status;
 use crate::invariants::Change;
 use crate::network::Network;
-use crate::observer::{TracedMessage, DropReason};
+use crate::observer::{DropReason, TracedMessage};
 use crate::{CrashPoint, Facts, Fault, Invariant, Latency, Ledger, Observer, TraceEvent, Violation};
 
 /// An election besides the first: who believes what in it, and what must hold.
@@ -163,7 +163,7 @@ impl WorldState {
             }
         };
         self.observe(event);
-        self.check_invariants(roster, Change::Rewired);
+        self.check_invariants(roster, Change::Reconnected);
         true
     }
 
@@ -173,13 +173,13 @@ impl WorldState {
             Fault::Loss(probability) => self.network.loss = probability,
             Fault::Duplicate(probability) => self.network.duplicate = probability,
             Fault::Slow(factor) => self.network.set_factor(factor),
-            Fault::Late { probability, most } => self.network.set_late(probability, most),
+            Fault::Late { probability, max_delay } => self.network.set_late(probability, max_delay),
             Fault::CrashMidway { slot, point } => drop(self.pending_crashes.insert(slot, point)),
             Fault::Jump { slot, by, back } => {
                 self.record_input(slot as u64, 9 << 32);
                 self.jump(slot, by, back);
                 self.observe(TraceEvent::Jumped { who: roster.id(slot), by, back });
-                self.check_invariants(roster, Change::Clocked(slot));
+                self.check_invariants(roster, Change::LeaseOrClock(slot));
             }
             Fault::Heal(_) => {}
             Fault::Cut(..) | Fault::HealAll => unreachable!("they change who is within reach"),
@@ -193,7 +193,13 @@ impl WorldState {
     }
 
     /// A message has gone astray.
-    pub(crate) fn record_drop(&mut self, roster: &Roster, [from, to]: [usize; 2], message: TracedMessage<'_>, reason: DropReason) {
+    pub(crate) fn record_drop(
+        &mut self,
+        roster: &Roster,
+        [from, to]: [usize; 2],
+        message: TracedMessage<'_>,
+        reason: DropReason,
+    ) {
         match reason {
             DropReason::Lost => self.ledger.lost += 1,
             DropReason::Cut => self.ledger.cut += 1,
@@ -219,16 +225,18 @@ impl WorldState {
         self.check_first_election(roster, &|invariant, facts| invariant.on_change(facts, change));
         // What somebody says concerns one election; a fault concerns all.
         if !matches!(change, Change::Announced(..)) {
-            for place in 0..self.extra_elections.len() {
-                self.check_extra_election(roster, place, &|invariant, facts| invariant.on_change(facts, change));
+            for index in 0..self.extra_elections.len() {
+                self.check_extra_election(roster, index, &|invariant, facts| {
+                    invariant.on_change(facts, change)
+                });
             }
         }
     }
 
     pub(crate) fn at_end(&mut self, roster: &Roster) {
         self.check_first_election(roster, &|invariant, facts| invariant.at_end(facts));
-        for place in 0..self.extra_elections.len() {
-            self.check_extra_election(roster, place, &|invariant, facts| invariant.at_end(facts));
+        for index in 0..self.extra_elections.len() {
+            self.check_extra_election(roster, index, &|invariant, facts| invariant.at_end(facts));
         }
     }
 
@@ -249,17 +257,17 @@ impl WorldState {
     fn check_extra_election(
         &mut self,
         roster: &Roster,
-        place: usize,
+        index: usize,
         check: &dyn Fn(&mut dyn Invariant, &Facts<'_>) -> Result<(), String>,
     ) {
-        let mut invariants = std::mem::take(&mut self.extra_elections[place].invariants);
+        let mut invariants = std::mem::take(&mut self.extra_elections[index].invariants);
         for invariant in &mut invariants {
-            let facts = self.facts_in(roster, &self.extra_elections[place].ledger);
+            let facts = self.facts_in(roster, &self.extra_elections[index].ledger);
             if let Err(detail) = check(invariant.as_mut(), &facts) {
-                self.record_violation(invariant.name(), format!("in election {}: {detail}", place + 2));
+                self.record_violation(invariant.name(), format!("in election {}: {detail}", index + 2));
             }
         }
-        self.extra_elections[place].invariants = invariants;
+        self.extra_elections[index].invariants = invariants;
     }
 
     /// Writes a broken promise down, the first of its kind.
@@ -295,7 +303,7 @@ impl WorldState {
 
     pub(crate) fn lead_until(&mut self, roster: &Roster, slot: usize, end: Time) {
         self.ledger.lease_until(slot, end);
-        self.check_invariants(roster, Change::Clocked(slot));
+        self.check_invariants(roster, Change::LeaseOrClock(slot));
     }
 
     pub(crate) fn announce_in(
@@ -305,19 +313,25 @@ impl WorldState {
         election: usize,
         announcement: Announcement,
     ) {
-        let Some(place) = election.checked_sub(1) else { return self.announce(roster, slot, announcement) };
+        let Some(index) = election.checked_sub(1) else { return self.announce(roster, slot, announcement) };
         announcement.hash(&mut self.ledger.fingerprint);
         self.ledger.active = self.now;
-        let overdue = self.overdue(slot, &self.extra_elections[place].ledger);
-        self.extra_elections[place].ledger.record_announcement(slot, roster.id(slot), announcement, self.now, overdue);
+        let overdue = self.overdue(slot, &self.extra_elections[index].ledger);
+        self.extra_elections[index].ledger.record_announcement(
+            slot,
+            roster.id(slot),
+            announcement,
+            self.now,
+            overdue,
+        );
         let change = Change::Announced(slot, announcement);
-        self.check_extra_election(roster, place, &|invariant, facts| invariant.on_change(facts, change));
+        self.check_extra_election(roster, index, &|invariant, facts| invariant.on_change(facts, change));
     }
 
     pub(crate) fn lead_until_in(&mut self, roster: &Roster, slot: usize, election: usize, end: Time) {
-        let Some(place) = election.checked_sub(1) else { return self.lead_until(roster, slot, end) };
-        self.extra_elections[place].ledger.lease_until(slot, end);
-        let change = Change::Clocked(slot);
-        self.check_extra_election(roster, place, &|invariant, facts| invariant.on_change(facts, change));
+        let Some(index) = election.checked_sub(1) else { return self.lead_until(roster, slot, end) };
+        self.extra_elections[index].ledger.lease_until(slot, end);
+        let change = Change::LeaseOrClock(slot);
+        self.check_extra_election(roster, index, &|invariant, facts| invariant.on_change(facts, change));
     }
 }

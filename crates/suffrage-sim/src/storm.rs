@@ -94,20 +94,20 @@ mod tests {
 
     #[test]
     fn a_storm_is_decided_by_its_seed_and_ends_in_time() {
-        let weather = Storm {
+        let config = Storm {
             members: 6,
             from: "10".parse().unwrap(),
             to: "90".parse().unwrap(),
             lossy: true,
             shortest_cut: Span::from_millis(4),
         };
-        assert_eq!(storm(1, weather), storm(1, weather));
-        assert_ne!(storm(1, weather), storm(2, weather));
+        assert_eq!(storm(1, config), storm(1, config));
+        assert_ne!(storm(1, config), storm(2, config));
         for seed in 0..200 {
-            let plan = storm(seed, weather);
+            let plan = storm(seed, config);
             assert!(plan.is_sorted_by_key(|(at, _)| *at));
-            assert!(plan.iter().all(|(at, _)| (weather.from..=weather.to).contains(at)));
-            assert!(plan.contains(&(weather.to, Fault::HealAll)), "seed {seed}");
+            assert!(plan.iter().all(|(at, _)| (config.from..=config.to).contains(at)));
+            assert!(plan.contains(&(config.to, Fault::HealAll)), "seed {seed}");
         }
     }
 }

@@ -11,20 +11,22 @@ use suffrage_core::{
     Settings, Span, Time, Topology,
 };
 
-use crate::{Detector, Fault, Latency, Multicast, Plan, Ranking, Scenario, Storm, keep_disks, order, storm};
+use crate::{
+    Detector, Fault, Latency, Multicast, Plan, Ranking, Scenario, Storm, keep_disks, sort_plan, storm,
+};
 
 /// When the faults stop, in time units.
-const STORM: u64 = 300;
+const STORM_END: u64 = 300;
 /// For how many delay bounds after that the run goes on, unless an algorithm claims to need fewer: within
 /// that time promises that hold "in the end" must have come true.
-const PATIENCE: u64 = 1_000;
+const RECOVERY_BOUNDS: u64 = 1_000;
 /// How many events are put up with for each pair of processes: several times what any run should take, as
 /// detectors have everybody send to everybody. Small groups are allowed as many as nine.
-const LIMIT: u64 = 2_000;
+const EVENTS_PER_PAIR: u64 = 2_000;
 /// Moments are in tenths of a time unit.
 const TENTH: u64 = Span::UNIT.as_nanos() / 10;
 /// How much longer messages take at most while they are slow, and how much too large a delay bound may be.
-const MOST_SLOW: u64 = 20;
+const MAX_SLOW_FACTOR: u64 = 20;
 /// The largest group, unless another size is asked for.
 pub const MAX_MEMBERS: usize = 9;
 
@@ -76,18 +78,24 @@ impl<A: Algorithm> TortureTarget<A> {
             A::VARIANTS.iter().copied().filter(|variant| self.fits(variant)).collect();
         let variant = own.pick(&variants).copied().unwrap_or(&[]);
         let members = self.members.or(A::members(&self.set(variant).0));
-        let (mut scenario, lossy) = general(seed, &A::CONTRACT, members);
+        let (mut scenario, lossy) = draw_scenario(seed, &A::CONTRACT, members);
         let needed = if lossy { A::CONTRACT.under_loss } else { &[] };
         let (options, settings) = self.set(&[needed, variant].concat());
-        let patience = match A::leases(&options) {
-            None => PATIENCE,
+        let recovery_bounds = match A::leases(&options) {
+            None => RECOVERY_BOUNDS,
             Some(leases) => {
                 let members = 0..scenario.roster.len();
                 let roles = leases::Roles {
                     voters: A::electorate(&options).voters(members.len()),
                     candidates: members.filter(|&slot| A::slot_may_lead(&options, slot)).collect(),
                 };
-                leases::strain(own, &mut scenario, &leases, roles, self.drift.unwrap_or(leases.drift));
+                leases::add_lease_faults(
+                    own,
+                    &mut scenario,
+                    &leases,
+                    roles,
+                    self.drift.unwrap_or(leases.drift),
+                );
                 leases.recovery
             }
         };
@@ -98,12 +106,16 @@ impl<A: Algorithm> TortureTarget<A> {
         round(&mut scenario);
         scenario.plan = effective_faults(&scenario.plan, members);
         scenario.commands.sort();
-        scenario.limit = Some(LIMIT * (members.max(MAX_MEMBERS) as u64).pow(2));
+        scenario.limit = Some(EVENTS_PER_PAIR * (members.max(MAX_MEMBERS) as u64).pow(2));
         // What the faults have kept back arrives after they have ended.
-        let delayed =
-            scenario.plan.iter().map(|(_, fault)| scenario.max_extra_delay(fault)).max().unwrap_or(Span::ZERO);
-        let healed = Time::ZERO + Span::from_millis(STORM) + delayed;
-        scenario.until = Some(healed + scenario.bound() * patience);
+        let delayed = scenario
+            .plan
+            .iter()
+            .map(|(_, fault)| scenario.max_extra_delay(fault))
+            .max()
+            .unwrap_or(Span::ZERO);
+        let healed = Time::ZERO + Span::from_millis(STORM_END) + delayed;
+        scenario.until = Some(healed + scenario.bound() * recovery_bounds);
         TortureCase { scenario, options, settings }
     }
 
@@ -132,13 +144,14 @@ fn commands<A: Algorithm>(
     options: &A::Options,
 ) -> Vec<(Time, usize, String)> {
     let rng = &mut Rng::new(suffrage_core::Hash::new(seed).word(10));
-    let (roster, delay, end) = (&scenario.roster, scenario.bound(), Time::ZERO + Span::from_millis(STORM));
+    let (roster, delay, end) =
+        (&scenario.roster, scenario.bound(), Time::ZERO + Span::from_millis(STORM_END));
     let drawn = A::draw_commands(options, &mut CommandStorm { rng, roster, delay, end });
     drawn.into_iter().map(|(at, slot, command)| (at, slot, command.to_string())).collect()
 }
 
 /// The faults of any algorithm of this contract, and whether messages are lost.
-fn general(seed: u64, contract: &Contract, members: Option<usize>) -> (Scenario, bool) {
+fn draw_scenario(seed: u64, contract: &Contract, members: Option<usize>) -> (Scenario, bool) {
     let rng = &mut Rng::new(suffrage_core::Hash::new(seed).word(7));
     let members = members.unwrap_or_else(|| 1 + rng.below(MAX_MEMBERS as u64) as usize);
     let mut ids: Vec<NodeId> = (1..=members as u64).map(NodeId).collect();
@@ -158,9 +171,9 @@ fn general(seed: u64, contract: &Contract, members: Option<usize>) -> (Scenario,
 
     // One that lives through loss by itself is never spared it; one that must be set up for it is, in
     // half of the cases, put through those of a network that loses nothing.
-    let alone = contract.detection == Detection::Timeout;
-    let lossy = alone || !contract.under_loss.is_empty() && rng.chance(0.5);
-    scenario.detector = detector(rng, scenario.bound(), alone || lossy);
+    let tolerates_loss = contract.detection == Detection::Timeout;
+    let lossy = tolerates_loss || !contract.under_loss.is_empty() && rng.chance(0.5);
+    scenario.detector = detector(rng, scenario.bound(), tolerates_loss || lossy);
     if contract.topology == Topology::Multicast {
         scenario.multicast = multicast(rng);
     }
@@ -168,23 +181,23 @@ fn general(seed: u64, contract: &Contract, members: Option<usize>) -> (Scenario,
         scenario.loss = thousandths(rng, 0.5);
         scenario.duplicate = thousandths(rng, 0.3);
     }
-    let unnoticed = scenario.detector.delay().unwrap_or(Span::ZERO) + scenario.latency.bound();
-    let weather = Storm {
+    let shortest_noticed = scenario.detector.delay().unwrap_or(Span::ZERO) + scenario.latency.bound();
+    let storm_config = Storm {
         members,
         from: Time::ZERO,
-        to: Time::ZERO + Span::from_millis(STORM),
+        to: Time::ZERO + Span::from_millis(STORM_END),
         lossy: false,
-        shortest_cut: if lossy { Span::ZERO } else { unnoticed },
+        shortest_cut: if lossy { Span::ZERO } else { shortest_noticed },
     };
-    scenario.plan = storm(rng.bits(), weather);
+    scenario.plan = storm(rng.bits(), storm_config);
     scenario.plan.extend(jumps(rng, members));
     scenario.plan.extend(reranks(rng, members));
-    scenario.commands = requests(rng, &scenario.roster);
+    scenario.commands = draw_commands(rng, &scenario.roster);
     scenario.plan.extend(timing::crashes(timing, members));
     if lossy {
         // One that lives through loss takes what comes too late for lost.
         scenario.plan.extend(timing::slow_messages(timing));
-        scenario.plan.extend(timing::late_messages(timing, scenario.bound() * timing::LATEST));
+        scenario.plan.extend(timing::late_messages(timing, scenario.bound() * timing::MAX_LATE_BOUNDS));
     }
     if contract.needs_disk {
         keep_disks(&mut scenario.plan);
@@ -202,11 +215,11 @@ fn latency(rng: &mut Rng) -> Latency {
 }
 
 /// A detector: one that knows the truth and, where an algorithm can do without that, a real one or none.
-fn detector(rng: &mut Rng, bound: Span, dispensable: bool) -> Detector {
+fn detector(rng: &mut Rng, bound: Span, optional: bool) -> Detector {
     let delay = Span::from_millis(2 + rng.below(5));
     // What is heard within the delay bound is heard in time, by clocks that drift as much as they do here.
     let period = Span::from_millis(1) + bound * (3 + rng.below(4));
-    match rng.below(if dispensable { 6 } else { 2 }) {
+    match rng.below(if optional { 6 } else { 2 }) {
         0 => Detector::Ideal { delay },
         1 => Detector::Parametric { delay, false_rate: thousandths(rng, 0.02) },
         2 => {
@@ -236,7 +249,7 @@ fn multicast(rng: &mut Rng) -> Multicast {
 fn jumps(rng: &mut Rng, members: usize) -> Plan {
     let count = if rng.chance(0.5) { 0 } else { rng.below(4) };
     let jump = |_| {
-        let at = Time::ZERO + Span::from_millis(rng.below(STORM));
+        let at = Time::ZERO + Span::from_millis(rng.below(STORM_END));
         let slot = rng.below(members as u64) as usize;
         (at, Fault::Jump { slot, by: Span::from_millis(1 + rng.below(200)), back: rng.chance(0.5) })
     };
@@ -246,7 +259,7 @@ fn jumps(rng: &mut Rng, members: usize) -> Plan {
 fn reranks(rng: &mut Rng, members: usize) -> Plan {
     let count = if rng.chance(0.7) { 0 } else { 1 + rng.below(3) };
     let rerank = |_| {
-        let at = Time::ZERO + Span::from_millis(rng.below(STORM));
+        let at = Time::ZERO + Span::from_millis(rng.below(STORM_END));
         let attribute = rng.below(2 * members as u64 + 2) as Attribute - members as Attribute;
         (at, Fault::Rank(rng.below(members as u64) as usize, attribute))
     };
@@ -254,11 +267,11 @@ fn reranks(rng: &mut Rng, members: usize) -> Plan {
 }
 
 /// What the application asks: for elections, and of those who happen to lead to let go.
-fn requests(rng: &mut Rng, roster: &Roster) -> Vec<(Time, usize, String)> {
+fn draw_commands(rng: &mut Rng, roster: &Roster) -> Vec<(Time, usize, String)> {
     let count = rng.below(6);
     let members = roster.len() as u64;
-    let request = |_| {
-        let at = Time::ZERO + Span::from_millis(rng.below(STORM));
+    let draw = |_| {
+        let at = Time::ZERO + Span::from_millis(rng.below(STORM_END));
         let command = match rng.below(4) {
             0 => Command::Resign,
             1 => Command::Transfer(roster.id(rng.below(members) as usize)),
@@ -266,7 +279,7 @@ fn requests(rng: &mut Rng, roster: &Roster) -> Vec<(Time, usize, String)> {
         };
         (at, rng.below(members) as usize, command.to_string())
     };
-    (0..count).map(request).collect()
+    (0..count).map(draw).collect()
 }
 
 /// A random number up to this, with three decimals: readers will meet it on a command line.
@@ -294,15 +307,15 @@ fn round(scenario: &mut Scenario) {
 
 /// What a plan lets one know about a process.
 #[derive(Clone, Copy, PartialEq)]
-enum Life {
+enum LifeState {
     Up,
     Down,
     /// Is to crash in the middle of an input, and may have done so.
-    Doomed,
+    CrashPending,
     /// Is down, and is to crash again after its return.
-    DownDoomed,
+    DownCrashPending,
     /// The one or the other.
-    DoomedAgain,
+    MaybeDownCrashPending,
 }
 
 /// The plan without what would come to nothing, in order: crashes of the dead, recoveries of the living,
@@ -310,31 +323,33 @@ enum Life {
 /// come.
 pub fn effective_faults(plan: &Plan, members: usize) -> Plan {
     let mut plan = plan.clone();
-    order(&mut plan);
-    let mut lives = vec![Life::Up; members];
+    sort_plan(&mut plan);
+    let mut states = vec![LifeState::Up; members];
     let mut cuts = Vec::new();
     let mut names = 0..;
     let (mut slow, mut late) = (1.0, (0.0, Span::ZERO));
     plan.retain_mut(|(_, fault)| match fault {
         // That of one that is down and doomed calls the other crash off.
-        Fault::Crash(slot) => std::mem::replace(&mut lives[*slot], Life::Down) != Life::Down,
+        Fault::Crash(slot) => std::mem::replace(&mut states[*slot], LifeState::Down) != LifeState::Down,
         Fault::CrashMidway { slot, .. } => {
-            lives[*slot] = match lives[*slot] {
-                Life::Up => Life::Doomed,
-                Life::Down | Life::DownDoomed => Life::DownDoomed,
-                Life::Doomed | Life::DoomedAgain => Life::DoomedAgain,
+            states[*slot] = match states[*slot] {
+                LifeState::Up => LifeState::CrashPending,
+                LifeState::Down | LifeState::DownCrashPending => LifeState::DownCrashPending,
+                LifeState::CrashPending | LifeState::MaybeDownCrashPending => {
+                    LifeState::MaybeDownCrashPending
+                }
             };
             true
         }
         Fault::Recover { slot, .. } => {
-            let before = lives[*slot];
-            lives[*slot] = match before {
-                Life::Up | Life::Down | Life::Doomed => Life::Up,
-                Life::DownDoomed | Life::DoomedAgain => Life::Doomed,
+            let before = states[*slot];
+            states[*slot] = match before {
+                LifeState::Up | LifeState::Down | LifeState::CrashPending => LifeState::Up,
+                LifeState::DownCrashPending | LifeState::MaybeDownCrashPending => LifeState::CrashPending,
             };
-            before != Life::Up
+            before != LifeState::Up
         }
-        Fault::Pause(slot, _) => !matches!(lives[*slot], Life::Down | Life::DownDoomed),
+        Fault::Pause(slot, _) => !matches!(states[*slot], LifeState::Down | LifeState::DownCrashPending),
         Fault::Cut(name, cut) => {
             cut.drop_empty_sides();
             if cut.groups().0.len() < 2 {
@@ -345,25 +360,25 @@ pub fn effective_faults(plan: &Plan, members: usize) -> Plan {
             true
         }
         Fault::Heal(name) => match cuts.iter().position(|(old, _)| old == name) {
-            Some(place) => {
-                *name = cuts.remove(place).1;
+            Some(index) => {
+                *name = cuts.remove(index).1;
                 true
             }
             None => false,
         },
         Fault::Slow(factor) => std::mem::replace(&mut slow, *factor) != *factor,
-        Fault::Late { probability, most } => {
-            let new = if *probability > 0.0 { (*probability, *most) } else { (0.0, Span::ZERO) };
+        Fault::Late { probability, max_delay } => {
+            let new = if *probability > 0.0 { (*probability, *max_delay) } else { (0.0, Span::ZERO) };
             std::mem::replace(&mut late, new) != new
         }
         Fault::HealAll => {
             cuts.clear();
             (slow, late) = (1.0, (0.0, Span::ZERO));
-            for life in &mut lives {
-                *life = match *life {
-                    Life::DownDoomed => Life::Down,
-                    Life::DoomedAgain => Life::Doomed,
-                    life => life,
+            for state in &mut states {
+                *state = match *state {
+                    LifeState::DownCrashPending => LifeState::Down,
+                    LifeState::MaybeDownCrashPending => LifeState::CrashPending,
+                    state => state,
                 };
             }
             true
@@ -372,16 +387,16 @@ pub fn effective_faults(plan: &Plan, members: usize) -> Plan {
         Fault::Jump { .. } | Fault::Rank(..) | Fault::Loss(_) | Fault::Duplicate(_) => true,
     });
     // Cuts have new numbers.
-    order(&mut plan);
+    sort_plan(&mut plan);
     plan
 }
 
 /// A smaller case that still does it: faults, commands and flaws of the network are left out, more and
-/// then less of them at a time, for as long as `does_it` says so (delta debugging: Zeller 1999).
-pub fn shrink(scenario: &Scenario, mut does_it: impl FnMut(&Scenario) -> bool) -> Scenario {
+/// then less of them at a time, for as long as `reproduces` says so (delta debugging: Zeller 1999).
+pub fn shrink(scenario: &Scenario, mut reproduces: impl FnMut(&Scenario) -> bool) -> Scenario {
     let mut shrunk = scenario.clone();
-    let mut ask = |candidate: Scenario, shrunk: &mut Scenario| {
-        let better = does_it(&candidate);
+    let mut try_candidate = |candidate: Scenario, shrunk: &mut Scenario| {
+        let better = reproduces(&candidate);
         if better {
             *shrunk = candidate;
         }
@@ -390,16 +405,16 @@ pub fn shrink(scenario: &Scenario, mut does_it: impl FnMut(&Scenario) -> bool) -
     let mut count = len(&shrunk);
     loop {
         let before = size(&shrunk);
-        for flaw in [no_loss, no_doubling, no_drift, no_chance, no_large_bound] {
-            let candidate = flaw(&shrunk);
+        for remove in [no_loss, no_duplication, no_drift, no_random_latency, no_large_bound] {
+            let candidate = remove(&shrunk);
             if size(&candidate) < size(&shrunk) {
-                ask(candidate, &mut shrunk);
+                try_candidate(candidate, &mut shrunk);
             }
         }
         let mut from = 0;
         while from < len(&shrunk) {
             let candidate = without(&shrunk, from, count.max(1));
-            if len(&candidate) == len(&shrunk) || !ask(candidate, &mut shrunk) {
+            if len(&candidate) == len(&shrunk) || !try_candidate(candidate, &mut shrunk) {
                 from += count.max(1);
             }
         }
@@ -417,21 +432,21 @@ fn len(scenario: &Scenario) -> usize {
 
 /// How much goes wrong: faults, commands, and flaws of the network.
 fn size(scenario: &Scenario) -> usize {
-    let flaws = [
+    let network_faults = [
         scenario.loss > 0.0,
         scenario.duplicate > 0.0,
         scenario.drift > 0.0,
         scenario.latency != Latency::Const(Span::UNIT),
         scenario.delay_bound.is_some(),
     ];
-    len(scenario) + flaws.iter().filter(|&&flaw| flaw).count()
+    len(scenario) + network_faults.iter().filter(|&&remove| remove).count()
 }
 
 fn no_loss(scenario: &Scenario) -> Scenario {
     Scenario { loss: 0.0, ..scenario.clone() }
 }
 
-fn no_doubling(scenario: &Scenario) -> Scenario {
+fn no_duplication(scenario: &Scenario) -> Scenario {
     Scenario { duplicate: 0.0, ..scenario.clone() }
 }
 
@@ -439,7 +454,7 @@ fn no_drift(scenario: &Scenario) -> Scenario {
     Scenario { drift: 0.0, ..scenario.clone() }
 }
 
-fn no_chance(scenario: &Scenario) -> Scenario {
+fn no_random_latency(scenario: &Scenario) -> Scenario {
     Scenario { latency: Latency::Const(Span::UNIT), ..scenario.clone() }
 }
 
@@ -450,13 +465,13 @@ fn no_large_bound(scenario: &Scenario) -> Scenario {
 /// The scenario without `count` of its faults and commands, from the given place on. [`Fault::HealAll`] stays, since it
 /// ends faults; so do commands at the end of the storm, which undo earlier ones.
 fn without(scenario: &Scenario, from: usize, count: usize) -> Scenario {
-    let left_out = |place: usize| (from..from + count).contains(&place);
+    let is_removed = |index: usize| (from..from + count).contains(&index);
     let faults = scenario.plan.len();
     let plan = scenario.plan.iter().enumerate();
-    let plan = plan.filter(|(place, (_, fault))| !left_out(*place) || *fault == Fault::HealAll);
-    let storm_end = Time::ZERO + Span::from_millis(STORM);
+    let plan = plan.filter(|(index, (_, fault))| !is_removed(*index) || *fault == Fault::HealAll);
+    let storm_end = Time::ZERO + Span::from_millis(STORM_END);
     let commands = scenario.commands.iter().enumerate();
-    let commands = commands.filter(|(place, (at, ..))| !left_out(faults + place) || *at == storm_end);
+    let commands = commands.filter(|(index, (at, ..))| !is_removed(faults + index) || *at == storm_end);
     Scenario {
         plan: effective_faults(&plan.map(|(_, fault)| fault.clone()).collect(), scenario.roster.len()),
         commands: commands.map(|(_, command)| command.clone()).collect(),
@@ -484,10 +499,10 @@ mod tests {
         for seed in 0..500 {
             let TortureCase { scenario, settings, .. } = case(seed, None);
             assert_eq!(format!("{scenario:?}"), format!("{:?}", case(seed, None).scenario));
-            assert!(scenario.plan.iter().all(|(at, _)| *at <= time(STORM)), "seed {seed}");
+            assert!(scenario.plan.iter().all(|(at, _)| *at <= time(STORM_END)), "seed {seed}");
             assert_eq!(scenario.plan, effective_faults(&scenario.plan, scenario.roster.len()), "seed {seed}");
-            assert!(scenario.plan.contains(&(time(STORM), Fault::HealAll)), "seed {seed}");
-            let late = scenario.plan.iter().filter(|(at, _)| *at == time(STORM));
+            assert!(scenario.plan.contains(&(time(STORM_END), Fault::HealAll)), "seed {seed}");
+            let late = scenario.plan.iter().filter(|(at, _)| *at == time(STORM_END));
             let last =
                 |fault: &Fault| matches!(fault, Fault::HealAll | Fault::Recover { .. } | Fault::Cut(..));
             assert!(late.clone().all(|(_, fault)| last(fault)), "seed {seed}");
@@ -530,21 +545,21 @@ mod tests {
     #[test]
     fn whether_a_doomed_process_is_dead_is_not_known_beforehand() {
         let recover = |slot| Fault::Recover { slot, disk: true };
-        let doom = |slot| Fault::CrashMidway { slot, point: crate::CrashPoint::BeforeSave };
+        let crash_midway = |slot| Fault::CrashMidway { slot, point: crate::CrashPoint::BeforeSave };
         let plan = vec![
-            (time(1), doom(0)),
+            (time(1), crash_midway(0)),
             (time(2), Fault::Pause(0, time(9))),
             (time(3), recover(0)),
             (time(4), recover(0)),
-            (time(5), doom(0)),
+            (time(5), crash_midway(0)),
             (time(6), Fault::Crash(0)),
-            (time(7), doom(0)),
+            (time(7), crash_midway(0)),
             (time(8), Fault::Crash(0)),
             (time(9), recover(0)),
             (time(10), recover(0)),
             (time(11), recover(0)),
-            (time(12), doom(0)),
-            (time(13), doom(0)),
+            (time(12), crash_midway(0)),
+            (time(13), crash_midway(0)),
             (time(14), recover(0)),
             (time(15), recover(0)),
             (time(16), recover(0)),
@@ -554,7 +569,7 @@ mod tests {
 
     #[test]
     fn slow_and_late_messages_are_ended_once() {
-        let late = |probability, units| Fault::Late { probability, most: Span::from_millis(units) };
+        let late = |probability, units| Fault::Late { probability, max_delay: Span::from_millis(units) };
         let plan = vec![
             (time(1), Fault::Slow(1.0)),
             (time(2), Fault::Slow(3.0)),
@@ -577,7 +592,7 @@ mod tests {
         scenario.plan.extend(culprits.clone());
         scenario.plan = effective_faults(&scenario.plan, 6);
         scenario.commands.push((time(10), 1, "leave".to_string()));
-        let undo = (time(STORM), 1, "join".to_string());
+        let undo = (time(STORM_END), 1, "join".to_string());
         scenario.commands.push(undo.clone());
         let before = scenario.plan.len();
         let shrunk =

@@ -7,10 +7,10 @@ use suffrage_core::{
     Context, Effects, Message as _, NodeId, Process, Quality, Roster, Span, Start, Time, Timer as _,
 };
 
+use crate::crashable_effects::{CrashableEffects, Crashed};
 use crate::detector::Suspicions;
 use crate::environment::{Environment, Event, EventKind, ProcessEffects};
 use crate::facts::Status;
-use crate::crashable_effects::{Crashed, CrashableEffects};
 use crate::observer::DropReason;
 use crate::schedule::ScheduledAction;
 use crate::state::ExtraElection;
@@ -209,9 +209,10 @@ impl<P: Process> World<P> {
     pub fn facts_in(&self, election: usize) -> Facts<'_> {
         match election.checked_sub(1) {
             None => self.facts(),
-            Some(place) => {
-                self.environment.state.facts_in(&self.roster, &self.environment.state.extra_elections[place].ledger)
-            }
+            Some(index) => self
+                .environment
+                .state
+                .facts_in(&self.roster, &self.environment.state.extra_elections[index].ledger),
         }
     }
 
@@ -256,9 +257,9 @@ impl<P: Process> World<P> {
     }
 
     pub(crate) fn store_action(&mut self, action: ScheduledAction) -> Event<P> {
-        let place = self.actions.len() as u32;
+        let index = self.actions.len() as u32;
         self.actions.push(action);
-        Event { target: place, tag: 0, kind: EventKind::ScheduledAction }
+        Event { target: index, tag: 0, kind: EventKind::ScheduledAction }
     }
 
     #[inline(always)]
@@ -267,7 +268,9 @@ impl<P: Process> World<P> {
         match event.kind {
             EventKind::Message(message) => self.deliver(event.tag as usize, slot, message),
             EventKind::Timer(timer) => self.fire_timer(slot, timer, event.tag),
-            EventKind::Multicast(message) => self.deliver_multicast(slot, f32::from_bits(event.tag), &message),
+            EventKind::Multicast(message) => {
+                self.deliver_multicast(slot, f32::from_bits(event.tag), &message)
+            }
             EventKind::ScheduledAction => self.perform(self.actions[slot].clone()),
         }
     }
@@ -360,7 +363,8 @@ impl<P: Process> World<P> {
         let point = self.environment.state.pending_crashes.get(&slot).copied();
         let mut effects = ProcessEffects::new(slot, &self.roster, &mut self.environment);
         let mut crashable_effects = CrashableEffects::new(&mut effects, point);
-        let effects: &mut dyn Effects<P> = if point.is_some() { &mut crashable_effects } else { crashable_effects.effects() };
+        let effects: &mut dyn Effects<P> =
+            if point.is_some() { &mut crashable_effects } else { crashable_effects.effects() };
         let mut cx = Context::new(now, self.roster.view(slot), bound, effects);
         input.hand(&mut self.processes[slot], &mut cx);
         match crashable_effects.end() {

@@ -16,18 +16,18 @@ pub struct FencedRegister {
     /// The greatest token it has seen.
     seen: Term,
     /// Whose writes are on their way.
-    late: Vec<(NodeId, Term)>,
+    delayed: Vec<(NodeId, Term)>,
 }
 
 impl FencedRegister {
     /// A register that refuses a write with a smaller token than it has seen.
-    pub fn checking() -> FencedRegister {
-        FencedRegister { checks: true, seen: Term::default(), late: Vec::new() }
+    pub fn fenced() -> FencedRegister {
+        FencedRegister { checks: true, seen: Term::default(), delayed: Vec::new() }
     }
 
     /// A register that takes every write, to show what comes of that.
-    pub fn trusting() -> FencedRegister {
-        FencedRegister { checks: false, ..FencedRegister::checking() }
+    pub fn unfenced() -> FencedRegister {
+        FencedRegister { checks: false, ..FencedRegister::fenced() }
     }
 
     /// Whether a write is taken.
@@ -40,7 +40,7 @@ impl FencedRegister {
 
 impl Invariant for FencedRegister {
     fn name(&self) -> &'static str {
-        if self.checks { "fenced-register" } else { "trusting-register" }
+        if self.checks { "fenced-register" } else { "unfenced-register" }
     }
 
     fn on_change(&mut self, facts: &Facts<'_>, change: Change) -> Result<(), String> {
@@ -48,15 +48,15 @@ impl Invariant for FencedRegister {
         if !self.write(term) {
             return Err(format!("{leader} leads, and its write with {term} is refused"));
         }
-        for place in 0..self.late.len() {
-            let (deposed, token) = self.late[place];
-            if deposed != leader && self.write(token) {
-                return Err(format!("{leader} leads, and a write of {deposed} with {token} is taken"));
+        for index in 0..self.delayed.len() {
+            let (predecessor, token) = self.delayed[index];
+            if predecessor != leader && self.write(token) {
+                return Err(format!("{leader} leads, and a write of {predecessor} with {token} is taken"));
             }
         }
         // Of one leader's writes the latest is the hardest to refuse.
-        self.late.retain(|&(earlier, _)| earlier != leader);
-        self.late.push((leader, term));
+        self.delayed.retain(|&(earlier, _)| earlier != leader);
+        self.delayed.push((leader, term));
         Ok(())
     }
 }
@@ -64,25 +64,25 @@ impl Invariant for FencedRegister {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::tests::Stage;
+    use crate::facts::tests::TestWorld;
 
     fn successions(mut register: FencedRegister, leaders: &[(usize, u64)]) -> Result<(), String> {
-        let mut stage = Stage::new(3);
+        let mut world = TestWorld::new(3);
         leaders.iter().try_for_each(|&(slot, term)| {
-            let change = Change::Announced(slot, stage.believe(slot, slot as u64 + 1, term));
-            register.on_change(&stage.facts(), change)
+            let change = Change::Announced(slot, world.believe(slot, slot as u64 + 1, term));
+            register.on_change(&world.facts(), change)
         })
     }
 
     #[test]
     fn fires_on_late_writes_where_tokens_are_not_looked_at_or_do_not_increase() {
         let increasing = [(0, 1), (1, 2), (1, 3), (0, 4)];
-        assert_eq!(successions(FencedRegister::checking(), &increasing), Ok(()));
-        let error = successions(FencedRegister::trusting(), &increasing).unwrap_err();
+        assert_eq!(successions(FencedRegister::fenced(), &increasing), Ok(()));
+        let error = successions(FencedRegister::unfenced(), &increasing).unwrap_err();
         assert_eq!(error, "2 leads, and a write of 1 with 1 is taken");
-        let error = successions(FencedRegister::checking(), &[(0, 2), (1, 2)]).unwrap_err();
+        let error = successions(FencedRegister::fenced(), &[(0, 2), (1, 2)]).unwrap_err();
         assert_eq!(error, "2 leads, and a write of 1 with 2 is taken");
-        let error = successions(FencedRegister::checking(), &[(0, 2), (1, 1)]).unwrap_err();
+        let error = successions(FencedRegister::fenced(), &[(0, 2), (1, 1)]).unwrap_err();
         assert_eq!(error, "2 leads, and its write with 1 is refused");
     }
 }

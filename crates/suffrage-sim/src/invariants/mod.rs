@@ -53,9 +53,9 @@ pub enum Change {
     /// The process in this slot stopped for a while, or goes on.
     Paused(usize),
     /// The process in this slot said until when it leads, or its clock has jumped.
-    Clocked(usize),
+    LeaseOrClock(usize),
     /// Who can reach whom.
-    Rewired,
+    Reconnected,
 }
 
 impl Change {
@@ -103,7 +103,7 @@ pub fn of_contract(contract: &Contract, electorate: Electorate) -> Vec<Box<dyn I
         Safety::AtMostOne => {
             invariants.push(Box::new(AtMostOneLeader::anywhere()));
             invariants.push(Box::new(TokenIncreases::default()));
-            invariants.push(Box::new(FencedRegister::checking()));
+            invariants.push(Box::new(FencedRegister::fenced()));
         }
         Safety::AtMostOnePerComponent => invariants.push(Box::new(AtMostOneLeader::per_component())),
         Safety::AtMostOnePerTerm => invariants.push(Box::new(OneLeaderPerTerm::default())),

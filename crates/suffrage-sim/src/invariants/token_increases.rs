@@ -32,11 +32,11 @@ impl Invariant for TokenIncreases {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::tests::Stage;
+    use crate::facts::tests::TestWorld;
 
     #[test]
     fn fires_on_an_equal_and_on_a_smaller_token_of_a_leader() {
-        let mut stage = Stage::new(3);
+        let mut world = TestWorld::new(3);
         let mut invariant = TokenIncreases::default();
         for (slot, leader, term, fine) in [
             (0, 1, 5, true),
@@ -47,8 +47,8 @@ mod tests {
             (0, 1, 6, true),
             (2, 3, 8, true),
         ] {
-            let change = Change::Announced(slot, stage.believe(slot, leader, term));
-            assert_eq!(invariant.on_change(&stage.facts(), change).is_ok(), fine, "{change:?}");
+            let change = Change::Announced(slot, world.believe(slot, leader, term));
+            assert_eq!(invariant.on_change(&world.facts(), change).is_ok(), fine, "{change:?}");
         }
     }
 }

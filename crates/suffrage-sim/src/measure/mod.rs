@@ -5,5 +5,5 @@ mod detection;
 mod failover;
 
 pub use delivery::{Delivery, DeliveryTrial};
-pub use detection::{Detection, DetectionTrial, DetectionTime};
-pub use failover::{FailoverCause, Failover, FailoverTrial};
+pub use detection::{Detection, DetectionTime, DetectionTrial};
+pub use failover::{Failover, FailoverCause, FailoverTrial};

@@ -15,7 +15,7 @@ mod values;
 use std::fmt;
 use std::str::FromStr;
 
-pub use commands::{Commands, Transfer, AlgorithmCommand};
+pub use commands::{AlgorithmCommand, Commands, Transfer};
 pub use faults::{Faults, Jump, Partition, Pause, Rerank};
 pub use group::{Group, Initiators, Links};
 pub use network::NetworkSpec;

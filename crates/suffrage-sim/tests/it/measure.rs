@@ -13,7 +13,7 @@ mod phi;
 
 use suffrage_core::detectors::{self, Any};
 use suffrage_core::{NodeId, Roster, Span, Time};
-use suffrage_sim::measure::{Detection, DetectionTrial, DetectionTime};
+use suffrage_sim::measure::{Detection, DetectionTime, DetectionTrial};
 use suffrage_sim::statistics::fit_line;
 use suffrage_sim::{Fault, Latency, Observer, Plan, TraceEvent, World};
 

@@ -106,7 +106,9 @@ impl Commands {
                 Ok(Command::Transfer(to)) => {
                     commands.transfer.push(At { value: Transfer { from: id, to }, at });
                 }
-                Err(_) => commands.command.push(At { value: AlgorithmCommand { to: id, text: text.clone() }, at }),
+                Err(_) => {
+                    commands.command.push(At { value: AlgorithmCommand { to: id, text: text.clone() }, at })
+                }
             }
         }
         commands

@@ -8,7 +8,7 @@ use suffrage_core::{Attribute, NodeId, Roster, Span, Time};
 
 use super::values::{self, Probability, Timed, add, set, show, slot, slots};
 use super::{Arity, At, Flag, FlagError, Section, Target};
-use crate::{CrashPoint, Cut, Fault, Plan, Scenario, order};
+use crate::{CrashPoint, Cut, Fault, Plan, Scenario, sort_plan};
 
 /// What the flags say about faults.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -280,13 +280,13 @@ impl Faults {
             plan.push((at, Fault::CrashMidway { slot: slot("crash-midway", roster, id)?, point }));
         }
         let late = |late: &At<LateMessages>| {
-            let LateMessages { probability, most } = late.value;
-            (late.at, Fault::Late { probability, most })
+            let LateMessages { probability, max_delay } = late.value;
+            (late.at, Fault::Late { probability, max_delay })
         };
         plan.extend(self.late.iter().map(late));
         plan.extend(self.slow.iter().map(|slow| (slow.at, Fault::Slow(slow.value.0))));
         plan.extend(self.heal_all_at.iter().map(|&at| (at, Fault::HealAll)));
-        order(&mut plan);
+        sort_plan(&mut plan);
         Ok(plan)
     }
 
@@ -352,13 +352,17 @@ impl Faults {
             faults.fail_within = Some(scenario.fail_within);
         }
         let mut plan = scenario.plan.clone();
-        order(&mut plan);
-        for (place, &(at, ref fault)) in plan.iter().enumerate() {
+        sort_plan(&mut plan);
+        for (index, &(at, ref fault)) in plan.iter().enumerate() {
             match fault {
                 Fault::Crash(slot) => faults.crash.push(At { value: member(*slot), at }),
                 Fault::CrashLeader => faults.crash.push(At { value: Target::Leader, at }),
-                Fault::Recover { slot, disk } => faults.recoveries(*disk).push(At { value: member(*slot), at }),
-                Fault::RecoverLeader { disk } => faults.recoveries(*disk).push(At { value: Target::Leader, at }),
+                Fault::Recover { slot, disk } => {
+                    faults.recoveries(*disk).push(At { value: member(*slot), at })
+                }
+                Fault::RecoverLeader { disk } => {
+                    faults.recoveries(*disk).push(At { value: Target::Leader, at })
+                }
                 Fault::Pause(slot, to) => faults.pause.push(Pause { id: id(*slot), from: at, to: *to }),
                 Fault::Jump { slot, by, back } => {
                     faults.jump.push(Jump { id: id(*slot), at, by: *by, back: *back });
@@ -370,7 +374,7 @@ impl Faults {
                     let (sides, one_way) = cut.groups();
                     let groups =
                         sides.iter().map(|side| side.iter().map(|&slot| id(slot)).collect()).collect();
-                    let healed = plan[place..].iter().find(|(_, fault)| *fault == Fault::Heal(*name));
+                    let healed = plan[index..].iter().find(|(_, fault)| *fault == Fault::Heal(*name));
                     let to = healed.map(|(to, _)| *to);
                     faults.partition.push(Partition { groups, one_way, from: at, to });
                 }
@@ -381,8 +385,11 @@ impl Faults {
                 Fault::CrashMidway { slot, point } => {
                     faults.crash_midway.push(At { value: MidwayCrash { id: id(*slot), point: *point }, at });
                 }
-                Fault::Late { probability, most } => {
-                    faults.late.push(At { value: LateMessages { probability: *probability, most: *most }, at });
+                Fault::Late { probability, max_delay } => {
+                    faults.late.push(At {
+                        value: LateMessages { probability: *probability, max_delay: *max_delay },
+                        at,
+                    });
                 }
                 Fault::Slow(factor) => faults.slow.push(At { value: SlowFactor(*factor), at }),
                 Fault::HealAll => faults.heal_all_at.push(at),
@@ -527,13 +534,13 @@ impl fmt::Display for MidwayCrash {
     }
 }
 
-/// A probability of being late, and by how much at most: `0.01:36`.
+/// A probability of being late, and by how much at max_delay: `0.01:36`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LateMessages {
     /// The probability.
     pub probability: f64,
     /// The longest additional delay.
-    pub most: Span,
+    pub max_delay: Span,
 }
 
 impl Timed for LateMessages {
@@ -545,14 +552,14 @@ impl FromStr for LateMessages {
 
     fn from_str(text: &str) -> Result<LateMessages, String> {
         let form = || format!("`{text}` has not the form 0.01:36");
-        let (probability, most) = text.split_once(':').ok_or_else(form)?;
-        Ok(LateMessages { probability: values::probability(probability)?, most: most.parse()? })
+        let (probability, max_delay) = text.split_once(':').ok_or_else(form)?;
+        Ok(LateMessages { probability: values::probability(probability)?, max_delay: max_delay.parse()? })
     }
 }
 
 impl fmt::Display for LateMessages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.probability, self.most)
+        write!(f, "{}:{}", self.probability, self.max_delay)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use suffrage_core::{NodeId, Overlay, Roster};
 
-use super::values::{self, set, show, slots, named_twice};
+use super::values::{self, named_twice, set, show, slots};
 use super::{Arity, Faults, Flag, FlagError, Section};
 use crate::{Contenders, Ranking, Scenario};
 
@@ -58,7 +58,9 @@ pub(super) const SECTION: Section = Section {
             name: "nodes",
             value: "N",
             help: "How many processes; their ids are 1 to N [default: 5]",
-            parse_value: |spec, text| set(&mut spec.group.nodes, values::number(text, "processes", 1, MAX_NODES)),
+            parse_value: |spec, text| {
+                set(&mut spec.group.nodes, values::number(text, "processes", 1, MAX_NODES))
+            },
             print_values: |spec| show(&spec.group.nodes),
             ..Flag::NEW
         },

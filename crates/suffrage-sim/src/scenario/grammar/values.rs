@@ -158,8 +158,8 @@ pub(super) fn add<T: FromStr<Err = String>>(values: &mut Vec<T>, text: &str) -> 
 }
 
 /// Puts a value in its place if it could be parsed.
-pub(super) fn set<T, U: Into<T>>(place: &mut T, value: Result<U, String>) -> Result<(), String> {
-    *place = value?.into();
+pub(super) fn set<T, U: Into<T>>(target: &mut T, value: Result<U, String>) -> Result<(), String> {
+    *target = value?.into();
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! The heartbeat detector against the bounds that its file derives.
 
 use crate::measure::{mean, mistakes, noticed, opinions, run, trial, units, watched};
-use suffrage_sim::measure::{Detection, DetectionTrial, DetectionTime};
+use suffrage_sim::measure::{Detection, DetectionTime, DetectionTrial};
 
 /// "noticed after `timeout - period + d` at the earliest and `timeout + D` at the latest", and no
 /// mistake while `timeout` is more than `period + D - d`.
@@ -113,7 +113,8 @@ fn who_errs_at_the_crash_has_no_detection_time() {
     let expected = p * (1.0 + p) / 2.0;
     assert!((found - expected).abs() < 0.003, "{found} {expected}");
     let opinions = opinions(&results);
-    let errs = opinions.iter().filter(|&&it| it == DetectionTime::BeforeCrash).count() as f64 / opinions.len() as f64;
+    let errs = opinions.iter().filter(|&&it| it == DetectionTime::BeforeCrash).count() as f64
+        / opinions.len() as f64;
     let expected = p * p * (1.0 + p) / 2.0;
     assert!((errs - expected).abs() < 0.0125, "{errs} {expected}");
     let found = mean(&noticed(&results));

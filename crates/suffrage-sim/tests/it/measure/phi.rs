@@ -1,7 +1,7 @@
 //! The phi accrual detector against Hayashibara et al. 2004.
 
 use crate::measure::{mean, mistakes, noticed, opinions, run, trial, units, watched};
-use suffrage_sim::measure::{DetectionTrial, DetectionTime};
+use suffrage_sim::measure::{DetectionTime, DetectionTrial};
 
 /// "the likeliness that the monitor will make a mistake [...] is about 10% for phi = 1, 1% for phi = 2,
 /// 0.1% for phi = 3, and so on" (section 3.2): per silence between two heartbeats, where those are
@@ -39,7 +39,11 @@ fn detection_takes_longer_the_higher_the_threshold() {
                 middle.push(more);
                 high.push(most);
             }
-            (DetectionTime::BeforeCrash, DetectionTime::BeforeCrash | DetectionTime::After(_), DetectionTime::After(_)) => {}
+            (
+                DetectionTime::BeforeCrash,
+                DetectionTime::BeforeCrash | DetectionTime::After(_),
+                DetectionTime::After(_),
+            ) => {}
             other => panic!("{other:?}"),
         }
     }

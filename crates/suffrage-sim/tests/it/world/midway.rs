@@ -146,7 +146,7 @@ fn slow_messages_take_so_many_times_as_long_until_it_ends() {
 #[test]
 fn late_messages_take_up_to_so_much_longer_until_all_heals() {
     let mut stage = Stage::with(Roster::numbered(2), 1, Latency::Const(span(1.0)));
-    stage.schedule_fault(1.0, Fault::Late { probability: 1.0, most: span(100.0) });
+    stage.schedule_fault(1.0, Fault::Late { probability: 1.0, max_delay: span(100.0) });
     stage.schedule_fault(50.0, Fault::HealAll);
     (2..42).for_each(|at| stage.at(f64::from(at), 1, Say(2, at as u64)));
     stage.at(60.0, 1, Say(2, 60));

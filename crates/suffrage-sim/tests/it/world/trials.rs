@@ -31,7 +31,9 @@ fn fates(seen: &[String], fate: &str) -> Vec<NodeId> {
 
 /// Whom all believed in just before a moment.
 fn leader_before(outcome: &Outcome, at: Time) -> Option<NodeId> {
-    let holds = |agreement: &&suffrage_sim::AgreementPeriod| agreement.from < at && agreement.to.is_none_or(|to| to >= at);
+    let holds = |agreement: &&suffrage_sim::AgreementPeriod| {
+        agreement.from < at && agreement.to.is_none_or(|to| to >= at)
+    };
     outcome.agreements.iter().find(holds).map(|agreement| agreement.leader)
 }
 

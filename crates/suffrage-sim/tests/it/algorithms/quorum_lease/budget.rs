@@ -10,7 +10,7 @@ use suffrage_lease::{
     Ask, Body, Budget, Load, Message, Name, Options, QuorumLease, RENEWAL_BYTES, Reply, Request, Setting,
     Timings, Token,
 };
-use suffrage_sim::measure::{FailoverCause, Failover, FailoverTrial};
+use suffrage_sim::measure::{Failover, FailoverCause, FailoverTrial};
 use suffrage_sim::{Cut, Fault, Latency, Scenario, World};
 
 use crate::algorithms::quorum_lease::weather::seeds;

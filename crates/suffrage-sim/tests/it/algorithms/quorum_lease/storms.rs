@@ -47,11 +47,11 @@ fn a_register_that_does_not_look_at_tokens_takes_late_writes() {
     for seed in 0..200 {
         let (scenario, options) = stormy(seed);
         let mut world = scenario.world::<QuorumLease>(&options);
-        world.check(Box::new(FencedRegister::trusting()));
+        world.check(Box::new(FencedRegister::unfenced()));
         world.run(scenario.horizon());
         let violations = &world.ledger().violations;
         assert!(
-            violations.iter().all(|it| it.invariant == "trusting-register"),
+            violations.iter().all(|it| it.invariant == "unfenced-register"),
             "seed {seed}: {violations:?}"
         );
         taken += usize::from(!violations.is_empty());
