@@ -163,7 +163,7 @@ impl WorldState {
             }
         };
         self.observe(event);
-        self.check_invariants(roster, Change::Reconnected);
+        self.check_invariants(roster, Change::Connectivity);
         true
     }
 

@@ -78,7 +78,7 @@ mod tests {
             assert_eq!(local.on_change(&world.facts(), change), Ok(()));
         }
         world.network.heal(0);
-        assert!(local.on_change(&world.facts(), Change::Reconnected).is_err());
+        assert!(local.on_change(&world.facts(), Change::Connectivity).is_err());
     }
 
     /// A leader that is paused cannot say that it stepped down; what counts is whether it may believe that

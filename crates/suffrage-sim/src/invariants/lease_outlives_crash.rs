@@ -33,7 +33,7 @@ impl Invariant for LeaseOutlivesCrash {
             Change::Crashed(slot) => {
                 self.outliving.extend(self.leading.remove(&slot).map(|end| (slot, end)));
             }
-            Change::Paused(_) | Change::Reconnected => {}
+            Change::Paused(_) | Change::Connectivity => {}
         }
         self.outliving.retain(|&(slot, end)| facts.clock(slot) < end);
         let leader = self.leading.keys().copied().find(|&slot| facts.leads(slot));

@@ -55,7 +55,7 @@ pub enum Change {
     /// The process in this slot said until when it leads, or its clock has jumped.
     LeaseOrClock(usize),
     /// Who can reach whom.
-    Reconnected,
+    Connectivity,
 }
 
 impl Change {

@@ -128,7 +128,7 @@ mod tests {
         world.statuses[0] = Status::Paused;
         assert_eq!(invariant.on_change(&world.facts(), Change::Paused(0)), Ok(()));
         world.network.cut(0, crate::Cut::new(3, &[vec![0], vec![2]], false));
-        assert_eq!(invariant.on_change(&world.facts(), Change::Reconnected), Ok(()));
+        assert_eq!(invariant.on_change(&world.facts(), Change::Connectivity), Ok(()));
         let change = Change::Announced(0, world.believe(0, 1, 2));
         assert!(invariant.on_change(&world.facts(), change).is_err(), "2 is still healthy");
     }
@@ -139,7 +139,7 @@ mod tests {
         let faults: [(Change, ApplyFault); 3] = [
             (Change::Crashed(1), |world| world.statuses[1] = Status::Down),
             (Change::Paused(1), |world| world.statuses[1] = Status::Paused),
-            (Change::Reconnected, |world| world.cut(1)),
+            (Change::Connectivity, |world| world.cut(1)),
         ];
         for (fault, apply) in faults {
             let (mut world, mut invariant) = settled();

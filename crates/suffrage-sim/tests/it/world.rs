@@ -2,21 +2,21 @@
 //! rests on these.
 
 mod agreements;
-mod chance;
+mod bytes;
 mod crashes;
+mod crashes_midway;
 mod cuts;
 mod detectors;
 mod determinism;
 mod ledger;
 mod messages;
-mod midway;
 mod multicast;
 mod pauses;
 mod probe;
+mod probes;
+mod randomness;
 mod ranks;
 mod scale;
 mod scenario;
-mod stage;
 mod timers;
 mod trials;
-mod weight;

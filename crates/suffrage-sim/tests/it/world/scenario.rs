@@ -6,7 +6,7 @@ use suffrage_core::{Figure, NodeId, Roster, Time};
 use suffrage_sim::{Cut, Detector, Fault, Outcome, Ranking, Scenario};
 
 use crate::world::probe::Probe;
-use crate::world::stage::{span, time};
+use crate::world::probes::{span, time};
 
 fn bully(scenario: &Scenario) -> Outcome {
     scenario.run::<Bully>(&Default::default())
@@ -51,7 +51,7 @@ fn the_crashed_are_dead_from_the_start() {
     let world = Scenario { crashed: vec![1], detector, ..Scenario::new(Roster::numbered(2)) };
     let mut world = world.world::<Probe>(&None);
     world.run(Time::MAX);
-    assert_eq!(world.process(0).diary, ["3 suspects 2"]);
+    assert_eq!(world.process(0).log, ["3 suspects 2"]);
 }
 
 #[test]
@@ -59,12 +59,9 @@ fn the_initiators_call_at_time_zero_and_nobody_else_does() {
     let scenario = Scenario { initiators: vec![2, 0], ..Scenario::new(Roster::numbered(3)) };
     let mut world = scenario.world::<Probe>(&None);
     world.run(Time::MAX);
-    let diary = |slot: usize| world.process(slot).diary.as_slice();
-    assert_eq!(
-        (diary(0), diary(2)),
-        (&["0 is told Campaign".into()][..], &["0 is told Campaign".into()][..])
-    );
-    assert_eq!(diary(1), [""; 0]);
+    let log = |slot: usize| world.process(slot).log.as_slice();
+    assert_eq!((log(0), log(2)), (&["0 is told Campaign".into()][..], &["0 is told Campaign".into()][..]));
+    assert_eq!(log(1), [""; 0]);
     let nobody = Scenario::new(Roster::numbered(3));
     let outcome = bully(&nobody);
     assert_eq!((outcome.leader, outcome.undecided, outcome.messages.total), (None, 3, 0));
@@ -166,7 +163,7 @@ fn multicasts_and_other_messages_are_lost_each_at_their_own_rate() {
         let scenario = Scenario { loss, multicast_loss, ..all.clone() };
         scenario.run::<Probe>(&Some(7)).messages.undelivered
     };
-    assert_eq!(undelivered(0.0, Some(1.0)), 90, "a slogan is a multicast");
+    assert_eq!(undelivered(0.0, Some(1.0)), 90, "a campaign_message is a multicast");
     assert_eq!(undelivered(1.0, Some(0.0)), 0);
     assert_eq!(undelivered(1.0, None), 90);
 }
@@ -214,13 +211,14 @@ fn views_are_as_partial_as_is_said_and_differ_by_seed() {
 fn an_algorithm_is_measured_by_its_own_figures_alone_or_behind_layers() {
     let mut scenario = Scenario { crashed: vec![1, 2], ..called(4) };
     let figures = |scenario: &Scenario| scenario.run::<Probe>(&Some(7)).figures;
-    let expected =
-        |lines| [Figure::share("slogan", true), Figure::amount("lines", lines), Figure::amount("dead", 5.0)];
+    let expected = |lines| {
+        [Figure::share("campaign_message", true), Figure::amount("lines", lines), Figure::amount("dead", 5.0)]
+    };
     assert_eq!(figures(&scenario), expected(2.0), "the call, and what the only other live one heard");
     scenario.detector = "heartbeat:1,3".parse().unwrap();
     scenario.until = Some(time(10.0));
     assert_eq!(figures(&scenario), expected(6.0), "and two suspicions of two");
     let json = serde_json::to_value(scenario.run::<Probe>(&None)).unwrap();
-    assert_eq!(json["figures"]["slogan"], false);
+    assert_eq!(json["figures"]["campaign_message"], false);
     assert_eq!(json["figures"]["dead"], 5.0);
 }

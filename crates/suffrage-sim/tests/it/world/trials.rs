@@ -7,7 +7,7 @@ use suffrage_algorithms::chang_roberts::ChangRoberts;
 use suffrage_core::{Algorithm, NodeId, Time};
 use suffrage_sim::{Detector, Fault, Outcome, TRIALS, Trial, TrialRun};
 
-use crate::world::stage::{span, time};
+use crate::world::probes::{span, time};
 
 fn draw<A: Algorithm>(name: &str, nodes: usize, seed: u64) -> TrialRun {
     let trial = Trial::named(name).expect("there is such a trial");
@@ -17,14 +17,14 @@ fn draw<A: Algorithm>(name: &str, nodes: usize, seed: u64) -> TrialRun {
 /// Runs the trial; what happened, a line each, and what came of it.
 fn watch<A: Algorithm>(run: &TrialRun) -> (Vec<String>, Outcome) {
     let seen = std::rc::Rc::default();
-    let watcher = crate::world::stage::Watcher(std::rc::Rc::clone(&seen));
+    let watcher = crate::world::probes::Watcher(std::rc::Rc::clone(&seen));
     let outcome = run.scenario.run_observed::<A>(&A::Options::default(), Box::new(watcher));
     let seen = seen.borrow().clone();
     (seen, outcome)
 }
 
 /// Who crashed or recovered, in order.
-fn fates(seen: &[String], fate: &str) -> Vec<NodeId> {
+fn events_of(seen: &[String], fate: &str) -> Vec<NodeId> {
     let who = |line: &String| line.strip_suffix(fate)?.split(' ').nth(1)?.parse().ok();
     seen.iter().filter_map(who).collect()
 }
@@ -64,7 +64,7 @@ fn the_leader_that_all_believe_in_crashes_and_somebody_else_leads_then() {
         let (seen, outcome) = watch::<A>(&run);
         let leader = leader_before(&outcome, run.clock_start);
         assert_eq!(leader, Some(NodeId(9)), "seed {seed}");
-        assert_eq!(fates(&seen, " crashed"), [NodeId(9)], "seed {seed}");
+        assert_eq!(events_of(&seen, " crashed"), [NodeId(9)], "seed {seed}");
         assert_eq!(outcome.leader, Some(NodeId(8)), "seed {seed}");
         let window = outcome.window.expect("a trial has one");
         let wait = run.time_to_leader(&outcome).expect("they agree");
@@ -100,8 +100,8 @@ fn whoever_leads_falls_and_returns_five_times() {
     for seed in 0..20 {
         let run = draw::<Bully>("flapping-leader", 9, seed);
         let (seen, outcome) = watch::<Bully>(&run);
-        assert_eq!(fates(&seen, " crashed"), [NodeId(9); 5], "seed {seed}");
-        assert_eq!(fates(&seen, " recovered"), [NodeId(9); 5], "seed {seed}");
+        assert_eq!(events_of(&seen, " crashed"), [NodeId(9); 5], "seed {seed}");
+        assert_eq!(events_of(&seen, " recovered"), [NodeId(9); 5], "seed {seed}");
         assert_eq!(outcome.leader, Some(NodeId(9)));
         assert!(outcome.window.expect("a trial has one").leaderships >= 10, "each time 8, and 9 again");
     }

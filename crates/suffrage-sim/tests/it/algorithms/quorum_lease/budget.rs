@@ -13,7 +13,7 @@ use suffrage_lease::{
 use suffrage_sim::measure::{Failover, FailoverCause, FailoverTrial};
 use suffrage_sim::{Cut, Fault, Latency, Scenario, World};
 
-use crate::algorithms::quorum_lease::weather::seeds;
+use crate::algorithms::quorum_lease::storm_scenarios::seeds;
 
 fn span(text: &str) -> Span {
     Span::parse_duration(text).unwrap()

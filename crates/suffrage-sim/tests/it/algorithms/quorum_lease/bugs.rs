@@ -5,14 +5,14 @@ use suffrage_lease::{Bug, Options, QuorumLease};
 use suffrage_sim::invariants::Stability;
 use suffrage_sim::{Fault, Scenario};
 
-use crate::algorithms::quorum_lease::weather::{seeds, stormy, time};
+use crate::algorithms::quorum_lease::storm_scenarios::{seeds, storm_scenario, time};
 
 /// How many of 2,000 storms break a promise, and which.
 fn found(bug: Bug) -> (usize, Vec<&'static str>) {
     let mut broken = Vec::new();
     let mut count = 0;
     for seed in 0..2_000 {
-        let (scenario, options) = stormy(seed);
+        let (scenario, options) = storm_scenario(seed);
         let outcome = scenario.run::<QuorumLease>(&Options { bug: Some(bug), ..options });
         let safety = |name: &&str| !["agreement", "termination"].contains(name);
         let names: Vec<_> = outcome.violations.iter().map(|it| it.invariant).filter(safety).collect();
@@ -53,7 +53,7 @@ fn forgetting_the_ceiling_lets_tokens_go_backwards() {
 /// The same storms, but some disks are lost. That may cost the group its majority of voters for good, and so
 /// nothing is asked about the end; but what must never happen does not.
 fn with_lost_disks(seed: u64, bug: Option<Bug>) -> Vec<&'static str> {
-    let (mut scenario, options) = stormy(seed);
+    let (mut scenario, options) = storm_scenario(seed);
     let rng = &mut Rng::new(!seed);
     for (_, fault) in &mut scenario.plan {
         if let Fault::Recover { disk, .. } = fault {
@@ -83,7 +83,7 @@ fn a_voter_that_comes_back_without_its_disk_lets_tokens_go_backwards_and_makes_t
 }
 
 /// A leader that is well, and others that want its place at any time and come and go, but are no voters.
-fn envied(seed: u64) -> Scenario {
+fn contended_leader(seed: u64) -> Scenario {
     let rng = &mut Rng::new(seed);
     let mut scenario = Scenario::new(Roster::numbered(6));
     scenario.seed = seed;
@@ -106,7 +106,7 @@ fn envied(seed: u64) -> Scenario {
 }
 
 fn disturbed(seed: u64, bug: Option<Bug>) -> bool {
-    let scenario = envied(seed);
+    let scenario = contended_leader(seed);
     let mut world = scenario.world::<QuorumLease>(&Options { voters: 3, bug, ..Options::default() });
     world.check(Box::new(Stability::of_terms_after(Span::from_millis(5))));
     world.run(scenario.horizon());

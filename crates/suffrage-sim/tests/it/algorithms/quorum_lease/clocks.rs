@@ -5,7 +5,7 @@ use suffrage_core::{Command, NodeId, Roster, Span};
 use suffrage_lease::{Options, QuorumLease};
 use suffrage_sim::{Cut, Fault, Outcome, Scenario};
 
-use crate::algorithms::quorum_lease::weather::{drift, seeds, stormy, time};
+use crate::algorithms::quorum_lease::storm_scenarios::{drift, seeds, storm_scenario, time};
 
 fn two_at_once(outcome: &Outcome) -> bool {
     outcome.violations.iter().any(|violation| violation.invariant == "at-most-one-leader")
@@ -84,7 +84,7 @@ fn clocks_that_jump_break_it_forward_at_voters_and_backward_at_leaders() {
 #[test]
 fn forward_jumps_of_candidates_are_safe() {
     for seed in 0..seeds() {
-        let (mut scenario, options) = stormy(seed);
+        let (mut scenario, options) = storm_scenario(seed);
         let members = scenario.roster.len();
         let candidates = options.voters.min(members)..members;
         for (place, slot) in candidates.enumerate() {

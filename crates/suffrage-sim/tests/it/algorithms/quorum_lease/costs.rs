@@ -4,7 +4,7 @@ use suffrage_core::{Algorithm, Attribute, Command, Message as _, NodeId, Process
 use suffrage_lease::{Options, QuorumLease};
 use suffrage_sim::{Fault, Ranking, Scenario, World};
 
-use crate::algorithms::quorum_lease::weather::{leaders, seeds, time};
+use crate::algorithms::quorum_lease::storm_scenarios::{leaders, seeds, time};
 
 /// How many messages of this kind were sent.
 fn sent(world: &World<QuorumLease>, kind: &str) -> u64 {

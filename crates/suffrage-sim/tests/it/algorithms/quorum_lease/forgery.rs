@@ -3,7 +3,7 @@
 use suffrage_core::{NodeId, Span, Start};
 use suffrage_lease::{Ask, Name, Options, Reply, Request, Saved, Token, Voter, VoterEffects};
 
-use crate::algorithms::quorum_lease::weather::time;
+use crate::algorithms::quorum_lease::storm_scenarios::time;
 
 const A: NodeId = NodeId(8);
 const B: NodeId = NodeId(9);

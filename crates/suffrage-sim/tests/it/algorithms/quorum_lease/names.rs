@@ -4,7 +4,7 @@ use suffrage_core::{Command, Roster};
 use suffrage_lease::{Bug, Options, QuorumLease};
 use suffrage_sim::{Fault, Scenario, TortureTarget, World};
 
-use crate::algorithms::quorum_lease::weather::time;
+use crate::algorithms::quorum_lease::storm_scenarios::time;
 
 /// Who leads an election, by slot.
 fn leaders_in(world: &World<QuorumLease>, election: usize) -> Vec<usize> {

@@ -3,7 +3,9 @@
 use suffrage_lease::QuorumLease;
 use suffrage_sim::invariants::FencedRegister;
 
-use crate::algorithms::quorum_lease::weather::{STORM, electable, leaders, reranked, seeds, stormy, time};
+use crate::algorithms::quorum_lease::storm_scenarios::{
+    STORM_END, electable, leaders, reranked, seeds, storm_scenario, time,
+};
 
 /// Within how many delay bounds after the last fault somebody leads: a lease and a restart's silence run out
 /// at the same time (`ttl`); whoever lost its place in the queue, or has just been defeated, comes back
@@ -15,17 +17,17 @@ const HEALED: u64 = 200;
 fn never_two_leaders_tokens_increase_and_there_is_a_leader_soon_after() {
     let (mut leaderships, mut slowest) = (0, 0.0_f64);
     for seed in 0..seeds() {
-        let (mut scenario, options) = stormy(seed);
+        let (mut scenario, options) = storm_scenario(seed);
         if seed % 3 == 0 {
             reranked(&mut scenario);
         }
         let mut world = scenario.world::<QuorumLease>(&options);
-        world.run(time(STORM));
+        world.run(time(STORM_END));
         let mut waited = 0;
         while electable(&world, &options) && leaders(&world).is_empty() {
             waited += 1;
             assert!(waited <= HEALED, "seed {seed}: nobody leads");
-            world.run(time(STORM) + scenario.latency.bound() * waited);
+            world.run(time(STORM_END) + scenario.latency.bound() * waited);
         }
         slowest = slowest.max(waited as f64);
         world.run(scenario.horizon());
@@ -45,7 +47,7 @@ fn never_two_leaders_tokens_increase_and_there_is_a_leader_soon_after() {
 fn a_register_that_does_not_look_at_tokens_takes_late_writes() {
     let mut taken = 0;
     for seed in 0..200 {
-        let (scenario, options) = stormy(seed);
+        let (scenario, options) = storm_scenario(seed);
         let mut world = scenario.world::<QuorumLease>(&options);
         world.check(Box::new(FencedRegister::unfenced()));
         world.run(scenario.horizon());

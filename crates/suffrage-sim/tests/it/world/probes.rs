@@ -6,7 +6,7 @@ use std::rc::Rc;
 use suffrage_core::{NodeId, Roster, Span, Time};
 use suffrage_sim::{Cut, Detector, End, Fault, Latency, Observer, TraceEvent, World};
 
-use crate::world::probe::{Act, Probe};
+use crate::world::probe::{Action, Probe};
 
 /// So many units after the start.
 pub(crate) fn time(units: f64) -> Time {
@@ -23,24 +23,24 @@ pub(crate) const ONE: Latency = Latency::Const(Span::UNIT);
 pub(crate) const CHANCE_ONE: Latency = Latency::Uniform(Span::UNIT, Span::UNIT);
 
 /// A world of probes.
-pub(crate) struct Stage {
+pub(crate) struct ProbeWorld {
     pub(crate) world: World<Probe>,
 }
 
-impl Stage {
+impl ProbeWorld {
     /// So many processes, each message taking one unit.
-    pub(crate) fn new(count: usize) -> Stage {
-        Stage::with(Roster::numbered(count), 1, ONE)
+    pub(crate) fn new(count: usize) -> ProbeWorld {
+        ProbeWorld::with(Roster::numbered(count), 1, ONE)
     }
 
-    pub(crate) fn with(roster: Roster, seed: u64, latency: Latency) -> Stage {
-        Stage { world: World::new(roster, seed, latency, |_| Probe::default()) }
+    pub(crate) fn with(roster: Roster, seed: u64, latency: Latency) -> ProbeWorld {
+        ProbeWorld { world: World::new(roster, seed, latency, |_| Probe::default()) }
     }
 
-    pub(crate) fn detected(count: usize, detector: Detector) -> Stage {
-        let mut stage = Stage::new(count);
-        stage.world.set_detector(detector);
-        stage
+    pub(crate) fn detected(count: usize, detector: Detector) -> ProbeWorld {
+        let mut probes = ProbeWorld::new(count);
+        probes.world.set_detector(detector);
+        probes
     }
 
     fn slot(&self, id: u64) -> usize {
@@ -48,8 +48,8 @@ impl Stage {
     }
 
     /// Has a process do something then.
-    pub(crate) fn at(&mut self, at: f64, id: u64, act: Act) {
-        self.world.command(time(at), self.slot(id), act.command());
+    pub(crate) fn at(&mut self, at: f64, id: u64, action: Action) {
+        self.world.command(time(at), self.slot(id), action.command());
     }
 
     pub(crate) fn schedule_fault(&mut self, at: f64, fault: Fault) {
@@ -95,13 +95,13 @@ impl Stage {
     }
 
     /// What a process has written down since it last started.
-    pub(crate) fn diary(&self, id: u64) -> &[String] {
-        &self.world.process(self.slot(id)).diary
+    pub(crate) fn log(&self, id: u64) -> &[String] {
+        &self.world.process(self.slot(id)).log
     }
 
     /// Everybody's diary.
-    pub(crate) fn diaries(&self) -> Vec<&[String]> {
-        self.world.roster().iter().map(|id| self.diary(id.0)).collect()
+    pub(crate) fn logs(&self) -> Vec<&[String]> {
+        self.world.roster().iter().map(|id| self.log(id.0)).collect()
     }
 
     /// Lost, cut, dead, doubled, strange.

@@ -5,7 +5,7 @@ use suffrage_lease::{Drift, Options, QuorumLease};
 use suffrage_sim::{Cut, Fault, Latency, Scenario, Storm, World, storm};
 
 /// When the faults stop.
-pub(crate) const STORM: u64 = 300;
+pub(crate) const STORM_END: u64 = 300;
 
 pub(crate) fn time(units: u64) -> Time {
     Time::ZERO + Span::from_millis(units)
@@ -20,7 +20,7 @@ pub(crate) fn seeds() -> u64 {
 /// All that can go wrong within the model: loss, doubling, late messages, cuts of all kinds, crashes with the
 /// disk kept, some of them short, pauses longer than a lease, clocks that drift up to the bound, new ranks,
 /// commands at any time.
-pub(crate) fn stormy(seed: u64) -> (Scenario, Options) {
+pub(crate) fn storm_scenario(seed: u64) -> (Scenario, Options) {
     let rng = &mut Rng::new(seed);
     let members = 1 + rng.below(8) as usize;
     let mut scenario = Scenario::new(Roster::numbered(members));
@@ -31,9 +31,9 @@ pub(crate) fn stormy(seed: u64) -> (Scenario, Options) {
         1 => Latency::Uniform(Span::ZERO, Span::UNIT),
         _ => Latency::Exponential(Span::from_units(0.5)),
     };
-    let (from, to) = (Time::ZERO, time(STORM));
-    let weather = Storm { members, from, to, lossy: rng.chance(0.7), shortest_cut: Span::ZERO };
-    scenario.plan = storm(rng.bits(), weather);
+    let (from, to) = (Time::ZERO, time(STORM_END));
+    let storm_scenarios = Storm { members, from, to, lossy: rng.chance(0.7), shortest_cut: Span::ZERO };
+    scenario.plan = storm(rng.bits(), storm_scenarios);
     for _ in 0..rng.below(1 + 5 * members as u64) {
         scenario.plan.extend(flap(rng, members));
     }
@@ -62,7 +62,7 @@ pub(crate) fn stormy(seed: u64) -> (Scenario, Options) {
 }
 
 fn moment(rng: &mut Rng) -> Time {
-    time(rng.below(STORM - 20))
+    time(rng.below(STORM_END - 20))
 }
 
 /// A crash so short that a voter is back before a lease is over, or a pause so long that one is.
@@ -70,7 +70,7 @@ fn flap(rng: &mut Rng, members: usize) -> Vec<(Time, Fault)> {
     let (slot, at) = (rng.below(members as u64) as usize, moment(rng));
     if rng.chance(0.5) {
         let until = at + Span::from_units(20.0 + rng.unit() * 60.0);
-        return vec![(at, Fault::Pause(slot, until.min(time(STORM))))];
+        return vec![(at, Fault::Pause(slot, until.min(time(STORM_END))))];
     }
     let up = at + Span::from_units(rng.unit() * 20.0);
     vec![(at, Fault::Crash(slot)), (up, Fault::Recover { slot, disk: true })]
@@ -81,7 +81,7 @@ fn partial_cuts(rng: &mut Rng, members: usize) -> Vec<(Time, Fault)> {
     let mut slots: Vec<usize> = (0..members).collect();
     rng.shuffle(&mut slots);
     let at = moment(rng);
-    let healed = (at + Span::from_units(30.0 + rng.unit() * 100.0)).min(time(STORM));
+    let healed = (at + Span::from_units(30.0 + rng.unit() * 100.0)).min(time(STORM_END));
     let mut cuts = match rng.below(3) {
         0 => vec![Cut::chained(members, slots[0], slots[1])],
         1 => vec![Cut::hub(members, slots[0])],

@@ -3,16 +3,16 @@
 use suffrage_core::Roster;
 use suffrage_sim::Scenario;
 
-use crate::world::probe::Act::{Say, Shout, Whisper};
+use crate::world::probe::Action::{Multicast, Send, SendUncounted};
 use crate::world::probe::Probe;
-use crate::world::stage::{CHANCE_ONE, ONE, Stage, time};
+use crate::world::probes::{CHANCE_ONE, ONE, ProbeWorld, time};
 
 /// Sends words to others, to strangers and to all.
-fn talk(stage: &mut Stage) {
-    stage.at(1.0, 1, Say(2, 7));
-    stage.at(2.0, 1, Whisper(2, 200));
-    stage.at(3.0, 1, Say(9, 7));
-    stage.at(4.0, 1, Shout(20_000));
+fn send_all_kinds(probes: &mut ProbeWorld) {
+    probes.at(1.0, 1, Send(2, 7));
+    probes.at(2.0, 1, SendUncounted(2, 200));
+    probes.at(3.0, 1, Send(9, 7));
+    probes.at(4.0, 1, Multicast(20_000));
 }
 
 /// Postcard takes a byte for the kind of word, and one for every seven bits of what is said.
@@ -21,42 +21,42 @@ const BYTES: u64 = 2 + 3 + 2 + 3 * 4;
 #[test]
 fn every_copy_is_weighed_in_the_wire_format() {
     for latency in [ONE, CHANCE_ONE] {
-        let mut stage = Stage::with(Roster::numbered(4), 1, latency);
-        stage.world.count_bytes();
-        talk(&mut stage);
-        stage.run_out();
-        let traffic = stage.world.ledger().traffic();
+        let mut probes = ProbeWorld::with(Roster::numbered(4), 1, latency);
+        probes.world.count_bytes();
+        send_all_kinds(&mut probes);
+        probes.run_out();
+        let traffic = probes.world.ledger().traffic();
         assert_eq!((traffic.messages, traffic.bytes), (3 + 3, BYTES));
     }
 }
 
 #[test]
 fn what_is_lost_or_cut_was_sent_and_what_the_network_doubles_was_not() {
-    let mut stage = Stage::new(4);
-    stage.world.count_bytes();
-    stage.world.set_loss(1.0);
-    talk(&mut stage);
-    stage.run_out();
-    assert_eq!(stage.world.ledger().traffic().bytes, BYTES);
-    let mut stage = Stage::new(4);
-    stage.world.count_bytes();
-    stage.world.set_duplicate(1.0);
-    stage.cut(0.0, 90.0, &[&[1], &[2]]);
-    talk(&mut stage);
-    stage.run_out();
-    assert_eq!(stage.world.ledger().traffic().bytes, BYTES);
+    let mut probes = ProbeWorld::new(4);
+    probes.world.count_bytes();
+    probes.world.set_loss(1.0);
+    send_all_kinds(&mut probes);
+    probes.run_out();
+    assert_eq!(probes.world.ledger().traffic().bytes, BYTES);
+    let mut probes = ProbeWorld::new(4);
+    probes.world.count_bytes();
+    probes.world.set_duplicate(1.0);
+    probes.cut(0.0, 90.0, &[&[1], &[2]]);
+    send_all_kinds(&mut probes);
+    probes.run_out();
+    assert_eq!(probes.world.ledger().traffic().bytes, BYTES);
 }
 
 #[test]
 fn weighing_changes_nothing_else() {
     let [weighed, unweighed] = [true, false].map(|count_bytes| {
-        let mut stage = Stage::with(Roster::numbered(4), 1, CHANCE_ONE);
+        let mut probes = ProbeWorld::with(Roster::numbered(4), 1, CHANCE_ONE);
         if count_bytes {
-            stage.world.count_bytes();
+            probes.world.count_bytes();
         }
-        talk(&mut stage);
-        stage.run_out();
-        (stage.world.ledger().trace_hash(), stage.world.ledger().bytes)
+        send_all_kinds(&mut probes);
+        probes.run_out();
+        (probes.world.ledger().trace_hash(), probes.world.ledger().bytes)
     });
     assert_eq!((weighed.0, weighed.1, unweighed.1), (unweighed.0, BYTES, 0));
 }
