@@ -1,6 +1,6 @@
-//! The environment of the processes: the network, disks and timers that their effects go to.
+//! The environment of the processes: the network, disks and timers.
 //!
-//! This is compiled for every algorithm. What does not depend on its messages and timers is in
+//! This module is compiled for every algorithm. Everything that does not depend on messages and timers is in
 //! [`state`](crate::state).
 
 use suffrage_core::{
@@ -15,21 +15,20 @@ use crate::{Latency, Queue, TraceEvent};
 /// An entry of the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Event<P: Process> {
-    /// The slot of the process that handles the event; of a scheduled action, its place in the list.
+    /// The slot of the process that handles the event; of a scheduled action, its index in the list.
     pub(crate) target: u32,
-    /// The sender of a message; the generation of a timer; the loss a multicast was sent into, as bits.
+    /// The sender of a message; the generation of a timer; the loss at the sending of a multicast, as bits.
     pub(crate) tag: u32,
     pub(crate) kind: EventKind<P>,
 }
 
-/// The kind of an event, with its content. Kept apart from the target so that a message keeps its place in
-/// memory from the sender's hands to the receiver's; as fields of one enum they would be shuffled on every
-/// copy.
+/// The kind of an event, with its content. Separate from the target, so that a message keeps its memory layout from
+/// sender to receiver. As fields of one enum, target and message would be rearranged on every copy.
 #[derive(Clone, Debug)]
 pub(crate) enum EventKind<P: Process> {
     Message(P::Message),
     Timer(P::Timer),
-    /// One entry for all addressees, where all are reached at the same time; it concerns the sender.
+    /// One entry for all addressees, where all are reached at the same time. The target is the sender.
     Multicast(P::Message),
     ScheduledAction,
 }
@@ -37,12 +36,12 @@ pub(crate) enum EventKind<P: Process> {
 pub(crate) struct Environment<P: Process> {
     pub(crate) state: WorldState,
     pub(crate) queue: Queue<Event<P>>,
-    /// For each process and timer, how often it was set or cancelled: an event in the queue with an
-    /// older number is stale.
+    /// For each process and timer, the number of times it was set or cancelled. An event in the queue with an older
+    /// number is stale.
     generations: Vec<u32>,
-    /// What has reached paused processes meanwhile, in order, with the slot.
+    /// The events for paused processes, in order, with the slot.
     deferred: Vec<(usize, Event<P>)>,
-    /// Empty until somebody saves something.
+    /// The saved states, by slot. Empty until the first save.
     disks: Vec<Option<P::Saved>>,
 }
 
@@ -57,8 +56,8 @@ impl<P: Process> Environment<P> {
         }
     }
 
-    // What seldom happens to a message gets it by value: a reference would keep the message in memory
-    // on the way where nothing happens to it, too, and have it copied there.
+    // The rare paths take a message by value: a reference would force the message into memory, and cause a copy, on
+    // the hot path too.
 
     #[cold]
     #[inline(never)]
@@ -76,14 +75,14 @@ impl<P: Process> Environment<P> {
         arrives: Time,
         duplicate: bool,
     ) {
-        // What the network doubles was sent once.
+        // A message that the network duplicates was sent once.
         if !duplicate {
             self.count_bytes(&message, 1);
         }
         self.state.observe(TraceEvent::Sent { from, to, message: traced(&message), arrives });
     }
 
-    /// Counts the bytes of so many copies of a message, if they are to be counted.
+    /// Counts the bytes of `copies` copies of a message, if bytes are counted.
     fn count_bytes(&mut self, message: &P::Message, copies: u64) {
         if self.state.counts_bytes {
             let size = postcard::experimental::serialized_size(message).expect("messages are plain data");
@@ -100,7 +99,7 @@ impl<P: Process> Environment<P> {
         self.state.observe(TraceEvent::Dropped { from, to, message, reason: DropReason::UnknownReceiver });
     }
 
-    /// Drops what does not even leave.
+    /// Drops a message at its sender.
     #[cold]
     #[inline(never)]
     fn drop_on_send(
@@ -128,14 +127,14 @@ impl<P: Process> Environment<P> {
         self.state.record_drop(roster, [from, to], traced(&message), reason);
     }
 
-    /// Keeps what reaches a paused process until it goes on.
+    /// Keeps an event for a paused process until it resumes.
     #[cold]
     #[inline(never)]
     pub(crate) fn defer(&mut self, slot: usize, event: Event<P>) {
         self.deferred.push((slot, event));
     }
 
-    /// What has been kept for a process.
+    /// Takes the events that were kept for a process.
     pub(crate) fn deferred(&mut self, slot: usize) -> Vec<Event<P>> {
         let mut events = Vec::new();
         for (owner, event) in std::mem::take(&mut self.deferred) {
@@ -148,9 +147,9 @@ impl<P: Process> Environment<P> {
         events
     }
 
-    /// Reads ahead what the timers of the open bucket will be compared with. With very many processes
-    /// that is not in the cache, and the fetches of a whole bucket overlap: worth about a tenth of W2's
-    /// speed at a million (`cargo xtask bench simulator`).
+    /// Reads the generations of the timers in the open bucket into the cache. With very many processes they are not in
+    /// the cache, and the fetches of a whole bucket overlap: this is worth about a tenth of W2's speed at a million
+    /// processes (`cargo xtask bench simulator`).
     pub(crate) fn prefetch_generations(&self) {
         if self.generations.len() < 1 << 15 {
             return;
@@ -176,7 +175,7 @@ impl<P: Process> Environment<P> {
         *generation
     }
 
-    /// Has a process die, with its timers. What was waiting for it is returned.
+    /// Crashes a process and cancels its timers. Returns the events that were kept for it.
     pub(crate) fn crash(&mut self, slot: usize, who: NodeId) -> Vec<Event<P>> {
         let paused = self.state.status(slot) == Status::Paused;
         self.state.crash(slot, who);
@@ -186,7 +185,7 @@ impl<P: Process> Environment<P> {
         if paused { self.deferred(slot) } else { Vec::new() }
     }
 
-    /// What a process finds on its disk when it comes back. One that did not survive is empty.
+    /// The saved state of a process that recovers. Erases the disk first unless it `survived`.
     pub(crate) fn disk(&mut self, slot: usize, survived: bool) -> Option<P::Saved> {
         let disk = self.disks.get_mut(slot)?;
         if !survived {
@@ -195,7 +194,7 @@ impl<P: Process> Environment<P> {
         disk.clone()
     }
 
-    /// Sends a message into the network; what gets through is handed to `push`.
+    /// Sends a message into the network. `push` gets the messages that are not lost.
     #[inline(always)]
     fn transmit(
         &mut self,
@@ -248,7 +247,7 @@ impl<P: Process> Environment<P> {
         push(self, arrives, Event { target: to as u32, tag: from as u32, kind });
     }
 
-    /// Schedules what is not scheduled often: [`Queue::push`], but not compiled into its caller.
+    /// [`Queue::push`] for rare events; not inlined.
     #[inline(never)]
     pub(crate) fn push(&mut self, at: Time, event: Event<P>) {
         self.queue.push(at.as_nanos(), event);
@@ -304,7 +303,7 @@ impl<P: Process> Effects<P> for ProcessEffects<'_, P> {
         self.environment.state.observe(TraceEvent::Multicast { from, message: traced(&message) });
         let loss =
             self.environment.state.network.multicast_loss.unwrap_or(self.environment.state.network.loss);
-        // Cuts are met on sending too, so that what is sent into one stays lost if it heals.
+        // Cuts are checked on sending too, so that a message sent into a cut stays lost if the cut heals.
         if let Some(delay) = self.environment.state.network.constant_delay()
             && self.environment.state.network.duplicate == 0.0
             && self.environment.state.network.has_no_cuts()
@@ -314,7 +313,7 @@ impl<P: Process> Effects<P> for ProcessEffects<'_, P> {
             let event = Event { target: self.slot as u32, tag, kind: EventKind::Multicast(message) };
             return self.environment.push(self.environment.state.now + delay, event);
         }
-        // The loss is put in place for the while, so that the way of every other message need not know.
+        // The multicast loss replaces the usual loss for these messages, so that the hot path needs no other test.
         let usual = std::mem::replace(&mut self.environment.state.network.loss, loss);
         for to in (0..self.roster.len()).filter(|&to| to != self.slot) {
             self.environment.transmit_copy(self.roster, self.slot, to, message.clone());

@@ -7,8 +7,8 @@
 //!   an algorithm that is given by name.
 //! - [`World`]: the event loop. `queue.rs` is the event queue, `environment.rs` holds network, clocks, disks and timers,
 //!   and `schedule.rs` applies faults and commands.
-//! - [`Facts`], [`invariants`]: the truth that no process sees, and what must hold in it, one invariant a file.
-//! - [`Ledger`], [`Outcome`]: what is counted during a run, and its result. `statistics.rs` computes means and shares
+//! - [`Facts`], [`invariants`]: the true state, which no process sees, and the invariants on it, one a file.
+//! - [`Ledger`], [`Outcome`]: the counts of a run, and its result. `statistics.rs` computes means and shares
 //!   with their intervals.
 //! - [`TortureCase`], [`Storm`]: scenarios that a seed decides, and smaller scenarios that break the same promise.
 //! - [`Trial`]: the scenarios in which all algorithms are compared.

@@ -1,11 +1,11 @@
-//! What happens to a message between two processes.
+//! The network between the processes: delay, loss, duplication, cuts.
 
 use suffrage_core::{Rng, Span};
 
-/// How long messages take.
+/// The distribution of message delays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Latency {
-    /// Always the same.
+    /// A constant delay.
     Const(Span),
     /// Uniform between two bounds.
     Uniform(Span, Span),
@@ -16,7 +16,7 @@ pub enum Latency {
 }
 
 impl Latency {
-    /// How long one message takes.
+    /// Draws the delay of one message.
     #[inline]
     pub(crate) fn sample(self, rng: &mut Rng) -> Span {
         match self {
@@ -27,8 +27,7 @@ impl Latency {
         }
     }
 
-    /// What processes are told to expect at most: the upper bound where there is one, and where
-    /// there is none, what 999 of 1,000 messages stay below.
+    /// The delay bound that processes assume: the upper bound, or the 0.999 quantile of an unbounded distribution.
     pub fn bound(self) -> Span {
         /// The 0.999 quantile of the standard normal distribution.
         const Z: f64 = 3.090_232_306_167_814;
@@ -45,20 +44,20 @@ impl Latency {
 pub(crate) struct Network {
     pub(crate) latency: Latency,
     pub(crate) loss: f64,
-    /// How likely an addressee misses a multicast, if that differs.
+    /// The probability that an addressee misses a multicast, if it differs.
     pub(crate) multicast_loss: Option<f64>,
     pub(crate) duplicate: f64,
-    /// How many times as long as usual messages take.
+    /// The factor by which all delays are multiplied.
     factor: f64,
-    /// How likely a message is late besides, and by how much at most.
+    /// The probability that a message is late, and the longest additional delay.
     late: (f64, Span),
-    /// Whether messages take longer than the latency says, for either reason: one question on the way of each.
+    /// True if `factor` or `late` changes delays: one test on the hot path for both.
     has_extra_delay: bool,
     cuts: Vec<(usize, Cut)>,
     pub(crate) rng: Rng,
 }
 
-/// A partition: who is on which side. Sides are numbered from 1; 0 is on no side and reaches all.
+/// A partition: the side of each slot. Sides are numbered from 1. A slot with 0 is on no side and reaches all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     sides: Vec<u16>,
@@ -66,8 +65,8 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// Separates the groups of slots from each other. One way means that a group is no longer heard
-    /// by the groups after it, and still hears them.
+    /// Separates the groups of slots from each other. In a one-way cut, messages of a group do not reach the groups
+    /// after it; messages in the other direction pass.
     pub fn new(members: usize, groups: &[Vec<usize>], one_way: bool) -> Cut {
         let mut sides = vec![0; members];
         for (side, group) in (1..).zip(groups) {
@@ -78,31 +77,31 @@ impl Cut {
         Cut { sides, one_way }
     }
 
-    /// Two that cannot reach each other, and all others both: the chained scenario of the OmniPaxos paper
+    /// Two processes cannot reach each other, and all others reach both: the chained scenario of the OmniPaxos paper
     /// (Ng, Haridi, Carbone 2023, section 2).
     pub fn chained(members: usize, one: usize, other: usize) -> Cut {
         Cut::new(members, &[vec![one], vec![other]], false)
     }
 
-    /// Only one can reach more than itself and that one: the quorum-loss scenario of the same paper.
+    /// The hub reaches all processes, and all others reach only the hub: the quorum-loss scenario of the same paper.
     pub fn hub(members: usize, hub: usize) -> Cut {
         let others: Vec<_> = (0..members).filter(|&slot| slot != hub).map(|slot| vec![slot]).collect();
         Cut::new(members, &others, false)
     }
 
-    /// One that reaches nobody: with a hub besides, the constrained-election scenario.
+    /// One process reaches nobody. Together with a hub, this is the constrained-election scenario.
     pub fn isolating(members: usize, slot: usize) -> Cut {
         Cut::new(members, &[vec![slot], (0..members).filter(|&other| other != slot).collect()], false)
     }
 
-    /// The groups that are separated, by slot, and whether one way only.
+    /// The groups that are separated, by slot, and true if the cut is one-way.
     pub fn groups(&self) -> (Vec<Vec<usize>>, bool) {
         let sides = self.sides.iter().copied().max().unwrap_or(0);
         let on = |side| (0..self.sides.len()).filter(|&slot| self.sides[slot] == side).collect();
         ((1..=sides).map(on).collect(), self.one_way)
     }
 
-    /// Renumbers the sides so that each has somebody on it.
+    /// Renumbers the sides so that none is empty.
     pub(crate) fn drop_empty_sides(&mut self) {
         let mut groups = self.groups().0;
         groups.retain(|group| !group.is_empty());
@@ -134,7 +133,7 @@ impl Network {
         self.cuts.push((name, cut));
     }
 
-    /// Ends the cuts of that name. False if there is none.
+    /// Heals the cuts of that name. False if there is none.
     pub(crate) fn heal(&mut self, name: usize) -> bool {
         let before = self.cuts.len();
         self.cuts.retain(|(other, _)| *other != name);
@@ -157,7 +156,7 @@ impl Network {
         self.has_extra_delay = self.factor != 1.0 || self.late.0 > 0.0;
     }
 
-    /// How long every message takes, if all take equally long.
+    /// The delay of every message, if all delays are equal.
     pub(crate) fn constant_delay(&self) -> Option<Span> {
         match self.latency {
             Latency::Const(delay) if !self.has_extra_delay => Some(delay),
@@ -170,13 +169,13 @@ impl Network {
         self.cuts.is_empty()
     }
 
-    /// Whether a message from one to the other cannot pass.
+    /// True if a cut separates the two.
     #[inline]
     pub(crate) fn is_cut(&self, from: usize, to: usize) -> bool {
         self.cuts.iter().any(|(_, cut)| cut.separates(from, to))
     }
 
-    /// On which sides a slot is: processes of equal sides can reach the same others.
+    /// The sides of a slot in all cuts. Processes with equal sides can reach the same others.
     pub(crate) fn sides(&self, slot: usize) -> Vec<u16> {
         self.cuts.iter().map(|(_, cut)| cut.sides[slot]).collect()
     }
@@ -218,8 +217,8 @@ impl Network {
 mod tests {
     use super::*;
 
-    /// The bound is exceeded by one message in a thousand where it is not absolute: of 100,000, by
-    /// 100 with a standard deviation of 10. Six of those, on a fixed seed.
+    /// Where the bound is a quantile, one message in a thousand exceeds it: 100 of 100,000, with a standard deviation
+    /// of 10. The test allows six standard deviations, on a fixed seed.
     #[test]
     fn the_bound_holds_for_999_of_1000() {
         let mut rng = Rng::new(1);
@@ -232,7 +231,8 @@ mod tests {
         }
     }
 
-    /// Of 10,000 messages, a tenth is late with a standard deviation of 30; six of those, on a fixed seed.
+    /// Of 10,000 messages, a tenth is late, with a standard deviation of 30. The test allows six standard deviations, on
+    /// a fixed seed.
     #[test]
     fn slow_and_late_messages_end_when_all_heals() {
         let mut network = Network::new(Latency::Const(Span::UNIT), 1);
@@ -245,11 +245,11 @@ mod tests {
         let max = delays.iter().max().copied();
         assert!(max > Some(Span::from_millis(52)) && max <= Some(Span::from_millis(53)), "{max:?}");
         network.set_factor(1.0);
-        assert!(network.has_extra_delay, "they are still late");
+        assert!(network.has_extra_delay, "late messages go on");
         network.heal_all();
         let before = network.rng.clone();
         assert_eq!((network.delay(), network.constant_delay()), (Span::UNIT, Some(Span::UNIT)));
-        assert_eq!(network.rng, before, "no chance is used up where nothing is wrong");
+        assert_eq!(network.rng, before, "a network without faults draws no random numbers");
     }
 
     #[test]

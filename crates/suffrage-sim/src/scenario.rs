@@ -1,4 +1,4 @@
-//! A run described as data: who takes part, which faults happen, and when it is over.
+//! A run described as data: the processes, the faults, and the end of the run.
 
 pub mod grammar;
 
@@ -18,66 +18,65 @@ use crate::{
     invariants, sort_plan,
 };
 
-/// A run described as data. The algorithm and its options come separately, so that the same scenario
-/// can be put to all of them.
+/// A run described as data. The algorithm and its options are separate, so that one scenario can run with every
+/// algorithm.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     /// The group, in ring order.
     pub roster: Roster,
-    /// The network in which its members find each other, as far as a flag gave it to `roster`.
+    /// The overlay that a flag gave to `roster`.
     pub links: Links,
-    /// How good a leader each would be.
+    /// The origin of the attributes by which processes rank.
     pub ranking: Ranking,
-    /// How likely one process knows another.
+    /// The probability that one process knows another.
     pub view_prob: f64,
-    /// Decides everything that is left to chance.
+    /// The seed of every random decision.
     pub seed: u64,
-    /// How long messages take.
+    /// The delay of messages.
     pub latency: Latency,
-    /// How likely a message is lost.
+    /// The probability that a message is lost.
     pub loss: f64,
-    /// How likely an addressee misses a multicast, if that differs.
+    /// The probability that an addressee misses a multicast, if it differs.
     pub multicast_loss: Option<f64>,
-    /// How likely a message is doubled.
+    /// The probability that a message is duplicated.
     pub duplicate: f64,
-    /// How much clocks run fast or slow, as a fraction.
+    /// The greatest deviation of a clock's rate, as a fraction.
     pub drift: f64,
-    /// What processes take to be the longest delay; otherwise, the latency's bound.
+    /// The delay bound that processes assume; if none, the latency's bound.
     pub delay_bound: Option<Span>,
-    /// How processes learn of failures.
+    /// The failure detector.
     pub detector: Detector,
-    /// How multicasts reach them.
+    /// The multicast service.
     pub multicast: Multicast,
     /// Slots that are dead from the start.
     pub crashed: Vec<usize>,
-    /// How likely each of the others dies by itself.
+    /// The probability that each of the other processes crashes by itself.
     pub fail: f64,
-    /// By when it does, at a moment left to chance; if that is zero, before the start.
+    /// The latest time of such a crash; the time is random. Zero means before the start.
     pub fail_within: Span,
     /// Slots that call an election at time zero.
     pub initiators: Vec<usize>,
-    /// How many others do, whom chance chooses.
+    /// The number of other processes that do, chosen at random.
     pub contenders: Option<Contenders>,
-    /// What goes wrong, and when.
+    /// The faults, with their times.
     pub plan: Plan,
-    /// What the application asks of whom, by slot, and when.
-    /// Each is in the text form of the algorithm's commands, so that a scenario can be put to all algorithms that
-    /// know them: [`check_commands`](Scenario::check_commands).
+    /// The commands of the application: time, slot, and the text form of the command. The text form lets one scenario
+    /// run with every algorithm that knows the commands: [`check_commands`](Scenario::check_commands).
     pub commands: Vec<(Time, usize, String)>,
-    /// When the run is over, if it does not fall quiet before.
+    /// The end of the run, if the world does not fall quiet before.
     pub until: Option<Time>,
-    /// How many events are put up with; more of them are a broken promise.
+    /// The greatest number of events. More events are a violation.
     pub limit: Option<u64>,
-    /// For how long all must have believed in a leader before it must not be replaced while it is well; none
-    /// if nobody looks at that.
+    /// The time for which all processes must have believed in a leader before a replacement of that leader, while it is
+    /// healthy, is a violation. None if stability is not checked.
     pub stable: Option<Span>,
-    /// Whether the bytes of messages are counted.
+    /// True if the bytes of messages are counted.
     pub count_bytes: bool,
-    /// From when on the outcome's [`window`](Outcome::window) is measured.
+    /// The start of the outcome's [`window`](Outcome::window).
     pub window: Option<Time>,
 }
 
-/// Where attributes come from.
+/// The origin of attributes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Ranking {
     /// The highest id is the best.
@@ -85,16 +84,16 @@ pub enum Ranking {
     Id,
     /// The lowest id is the best.
     LowestId,
-    /// Chance decides, by the seed of the run.
+    /// Attributes are random, by the seed of the run.
     Random,
     /// The highest id is the best until it crashes: fewer crashes come first.
     Quality,
-    /// Some are given attributes; those of the others are their ids.
+    /// Some processes have these attributes; those of the others are their ids.
     Listed(Vec<(NodeId, Attribute)>),
 }
 
 impl Scenario {
-    /// A group in a flawless network with one time unit per message, nobody calling yet.
+    /// A group in a network without faults, with one time unit per message and without initiators.
     pub fn new(roster: Roster) -> Scenario {
         Scenario {
             roster,
@@ -125,12 +124,12 @@ impl Scenario {
         }
     }
 
-    /// What processes take to be the longest delay.
+    /// The delay bound that processes assume.
     pub fn bound(&self) -> Span {
         self.delay_bound.unwrap_or(self.latency.bound())
     }
 
-    /// How much later than usual messages arrive because of a fault, at most.
+    /// The longest delay that a fault adds to messages.
     pub(crate) fn max_extra_delay(&self, fault: &Fault) -> Span {
         match *fault {
             Fault::Slow(factor) => self.latency.bound().scale((factor - 1.0).max(0.0)),
@@ -139,7 +138,7 @@ impl Scenario {
         }
     }
 
-    /// When the run is over at the latest: as set, or long after the last fault.
+    /// The latest end of the run: as set, or long after the last fault.
     pub fn horizon(&self) -> Time {
         let end = |(at, fault): &(Time, Fault)| match fault {
             Fault::Pause(_, until) => *until,
@@ -175,7 +174,7 @@ impl Scenario {
         roster
     }
 
-    /// What stands in front of the algorithm in this scenario; none if nothing does.
+    /// The options of the layers around the algorithm: a real detector, a bimodal multicast. None if there are none.
     pub fn stack<O: Clone>(&self, options: &O) -> Option<layers::Options<O>> {
         let detector = match self.detector {
             Detector::Real(detector) => Some(detector),
@@ -192,14 +191,13 @@ impl Scenario {
         })
     }
 
-    /// Refuses commands that the algorithm does not know, with a reason.
+    /// Refuses commands that the algorithm does not know. The error names the command.
     pub fn check_commands<A: Algorithm>(&self) -> Result<(), String> {
         self.commands.iter().try_for_each(|(_, _, command)| command.parse::<A::Command>().map(drop))
     }
 
-    /// The world of this scenario, before anything has happened, with the algorithm's promises as
-    /// invariants. The processes are the algorithm's: for what [`stack`](Scenario::stack) puts in front
-    /// of it, make the world of a [`Stack`].
+    /// The world of this scenario before the first event, with the contract's promises as invariants. The processes run
+    /// the bare algorithm. With layers of [`stack`](Scenario::stack), use the world of a [`Stack`].
     ///
     /// # Panics
     /// If the algorithm does not know one of the commands: [`check_commands`](Scenario::check_commands).
@@ -226,8 +224,8 @@ impl Scenario {
         world
     }
 
-    /// Sets everything that does not depend on the algorithm's messages. In each of the elections, leases outlive a
-    /// crash or not.
+    /// Sets everything that does not depend on the algorithm's messages. `outlive` says for each election whether
+    /// leases outlive a crash.
     fn set_up(&self, state: &mut WorldState, contract: &Contract, electorate: Electorate, outlive: &[bool]) {
         let invariants_of_election = |election: usize| {
             let mut invariants_of_election = self.invariants_of_election(contract, electorate);
@@ -255,11 +253,11 @@ impl Scenario {
         state.inspects_sends = self.count_bytes;
     }
 
-    /// What must hold in each election.
+    /// The invariants of one election.
     fn invariants_of_election(&self, contract: &Contract, electorate: Electorate) -> Vec<Box<dyn Invariant>> {
         let mut invariants_of_election = invariants::of_contract(contract, electorate);
         if let Some(settling) = self.stable {
-            // Where a term is a token, it is to stay as well.
+            // Where a term is a fencing token, the term must stay as well.
             let tokens = contract.safety == Safety::AtMostOne;
             let of = if tokens { Stability::of_terms_after } else { Stability::after };
             invariants_of_election.push(Box::new(of(settling)));
@@ -267,7 +265,7 @@ impl Scenario {
         invariants_of_election
     }
 
-    /// All that is to happen, with what is left to chance decided.
+    /// Everything that is scheduled, with all random decisions made.
     fn timeline(&self) -> Timeline {
         let (failed, failures) = self.failures();
         let dead: Vec<usize> = self.crashed.iter().copied().chain(failed).collect();
@@ -293,7 +291,7 @@ impl Scenario {
         Timeline { dead, actions }
     }
 
-    /// Has chance decide who dies by itself, before the start and after it.
+    /// Draws the processes that crash by themselves, before the start and after it.
     fn failures(&self) -> (Vec<usize>, Plan) {
         let (mut dead, mut faults) = (Vec::new(), Plan::new());
         if self.fail == 0.0 {
@@ -314,12 +312,12 @@ impl Scenario {
         (dead, faults)
     }
 
-    /// Runs the scenario: the algorithm by itself, or behind the detector and the multicast it asks for.
+    /// Runs the scenario: the bare algorithm, or the algorithm with the scenario's detector and multicast.
     pub fn run<A: Algorithm + 'static>(&self, options: &A::Options) -> Outcome {
         self.run_stack::<A>(options, None)
     }
 
-    /// Runs the scenario while somebody watches.
+    /// Runs the scenario with an observer.
     pub fn run_observed<A: Algorithm + 'static>(
         &self,
         options: &A::Options,
@@ -353,7 +351,7 @@ impl Scenario {
         match self.limit {
             Some(limit) if end == End::Runaway => {
                 let left = world.environment.queue.len();
-                let detail = format!("more than {limit} events by then, and {left} still to come");
+                let detail = format!("more than {limit} events by then, and {left} still in the queue");
                 world.record_violation("bounded-work", detail);
             }
             _ => world.finish(),
@@ -368,11 +366,11 @@ impl Scenario {
     }
 }
 
-/// All that is to happen in a scenario.
+/// Everything that a scenario schedules.
 struct Timeline {
     /// Slots that are dead from the start.
     dead: Vec<usize>,
-    /// In the order in which what happens at the same time happens.
+    /// Faults and commands. Actions of equal times happen in this order.
     actions: Vec<(Time, ScheduledAction)>,
 }
 
@@ -389,7 +387,11 @@ mod tests {
         for (detector, horizon) in [("ideal:9", "1259"), ("heartbeat:10,30", "1281"), ("gossip:5,50", "1350")]
         {
             scenario.detector = detector.parse().unwrap();
-            assert_eq!(scenario.horizon(), horizon.parse().unwrap(), "it waits for {detector}");
+            assert_eq!(
+                scenario.horizon(),
+                horizon.parse().unwrap(),
+                "the horizon includes the detection time of {detector}"
+            );
         }
         scenario.until = Some("7".parse().unwrap());
         assert_eq!(scenario.horizon(), "7".parse().unwrap());

@@ -1,4 +1,4 @@
-//! Scheduled actions: faults, commands, and the looks of the simulated failure detector.
+//! Scheduled actions: faults, commands, and the checks of the simulated failure detector.
 
 use suffrage_core::{Attribute, Process, Span, Start, Time};
 
@@ -9,23 +9,23 @@ use crate::observer::DropReason;
 use crate::world::Input;
 use crate::{Fault, TraceEvent, World};
 
-/// Something scheduled that is neither a message nor a timer.
+/// A scheduled event that is neither a message nor a timer.
 #[derive(Clone, Debug)]
 pub(crate) enum ScheduledAction {
     Start,
     Fault(Fault),
     Resume(usize),
-    /// In the text form: the same for all algorithms.
+    /// A command in its text form, which is the same for all algorithms.
     Command(usize, Box<str>),
-    /// A process that was paused at the time learns that ranks have changed.
+    /// A change of ranks that reaches a process after its pause.
     ViewChange(usize),
-    /// The detector looks at everything that involves this process.
-    Look(usize),
-    /// The detector looks at one pair.
-    LookAt(usize, usize),
-    /// The detector looks at everybody.
-    LookAround,
-    /// Somebody suspects somebody wrongly.
+    /// The detector checks all pairs with this process.
+    CheckProcess(usize),
+    /// The detector checks one pair: observer and subject.
+    CheckPair(usize, usize),
+    /// The detector checks all pairs.
+    CheckAll,
+    /// A random process suspects another wrongly.
     Mistake,
 }
 
@@ -37,9 +37,9 @@ impl<P: Process> World<P> {
             ScheduledAction::Resume(slot) => self.resume(slot),
             ScheduledAction::Command(slot, command) => self.deliver_command(slot, command),
             ScheduledAction::ViewChange(slot) => self.deliver_view_change(slot),
-            ScheduledAction::Look(slot) => self.look(slot),
-            ScheduledAction::LookAt(observer, subject) => self.look_at(observer, subject),
-            ScheduledAction::LookAround => self.look_around(),
+            ScheduledAction::CheckProcess(slot) => self.check_process(slot),
+            ScheduledAction::CheckPair(observer, subject) => self.check_pair(observer, subject),
+            ScheduledAction::CheckAll => self.check_all_pairs(),
             ScheduledAction::Mistake => self.mistake(),
         }
     }
@@ -71,14 +71,14 @@ impl<P: Process> World<P> {
                     self.detector = self.detector.without_mistakes();
                 }
                 if self.environment.state.apply_fault(&self.roster, fault) {
-                    self.schedule_look(ScheduledAction::LookAround);
+                    self.schedule_check(ScheduledAction::CheckAll);
                 }
             }
         }
     }
 
     pub(crate) fn crash(&mut self, slot: usize) {
-        // A crash that was planned for the return of one that is down is not to come besides.
+        // A crash also cancels a crash that is pending for the recovery of a process that is down.
         self.environment.state.pending_crashes.remove(&slot);
         if self.environment.state.status(slot) == Status::Down {
             return;
@@ -100,7 +100,7 @@ impl<P: Process> World<P> {
             }
         }
         self.environment.state.check_invariants(&self.roster, Change::Crashed(slot));
-        self.schedule_look(ScheduledAction::Look(slot));
+        self.schedule_check(ScheduledAction::CheckProcess(slot));
     }
 
     fn recover(&mut self, slot: usize, disk: bool) {
@@ -112,7 +112,7 @@ impl<P: Process> World<P> {
         self.environment.state.record_input(slot as u64, 3 << 32);
         self.processes[slot] = (self.make)(who);
         self.environment.state.observe(TraceEvent::Recovered { who });
-        self.schedule_look(ScheduledAction::Look(slot));
+        self.schedule_check(ScheduledAction::CheckProcess(slot));
         // Counted on its return, not on its failure, or ranks would work as a failure detector.
         if let Some(qualities) = &mut self.qualities {
             qualities[slot].failures += 1;
@@ -139,11 +139,11 @@ impl<P: Process> World<P> {
         self.environment.state.observe(TraceEvent::Paused { who: self.roster.id(slot) });
         self.environment.state.check_invariants(&self.roster, Change::Paused(slot));
         self.schedule(until, ScheduledAction::Resume(slot));
-        self.schedule_look(ScheduledAction::Look(slot));
+        self.schedule_check(ScheduledAction::CheckProcess(slot));
     }
 
     fn resume(&mut self, slot: usize) {
-        // It may have been paused for longer meanwhile, or have crashed, recovered and been paused again.
+        // The pause may have been extended, or the process crashed, recovered and was paused again.
         if self.environment.state.pauses.get(&slot).is_none_or(|&until| until > self.environment.state.now) {
             return;
         }
@@ -151,17 +151,17 @@ impl<P: Process> World<P> {
         self.environment.state.set_status(slot, Status::Up);
         self.environment.state.observe(TraceEvent::Resumed { who: self.roster.id(slot) });
         self.environment.state.check_invariants(&self.roster, Change::Paused(slot));
-        self.schedule_look(ScheduledAction::Look(slot));
+        self.schedule_check(ScheduledAction::CheckProcess(slot));
         for event in self.environment.deferred(slot) {
             self.handle_deferred(slot, event);
         }
     }
 
-    /// Has a process handle what was kept for it.
+    /// Handles an event that was kept for a paused process.
     #[inline(never)]
     fn handle_deferred(&mut self, slot: usize, event: Event<P>) {
         match event.kind {
-            // What it has handled before may have been too much for it.
+            // The process may have crashed on an event that was kept before this one.
             EventKind::Message(message) if self.environment.state.status(slot) == Status::Down => {
                 self.environment.drop_message(
                     &self.roster,
@@ -171,15 +171,17 @@ impl<P: Process> World<P> {
                     DropReason::ReceiverDead,
                 );
             }
-            // It has met the network as it was on its arrival.
+            // The message has passed the network when it arrived.
             EventKind::Message(message) => self.receive(event.tag as usize, slot, message),
             EventKind::Timer(timer) => self.fire_timer(slot, timer, event.tag),
             EventKind::ScheduledAction => self.perform(self.actions[event.target as usize].clone()),
-            EventKind::Multicast(_) => unreachable!("it concerns the sender, and is kept for nobody"),
+            EventKind::Multicast(_) => {
+                unreachable!("the target of a multicast is its sender, which does not handle it")
+            }
         }
     }
 
-    /// What the operator wishes: the attribute itself, or a part of it where failures count.
+    /// Sets the operator's preference: the attribute itself, or the priority if failures lower the rank.
     fn set_priority(&mut self, slot: usize, attribute: Attribute) {
         let Some(qualities) = &mut self.qualities else { return self.rank(slot, attribute) };
         qualities[slot].priority = attribute.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
@@ -226,35 +228,35 @@ impl<P: Process> World<P> {
         self.environment.defer(slot, event);
     }
 
-    pub(crate) fn schedule_look(&mut self, look: ScheduledAction) {
+    pub(crate) fn schedule_check(&mut self, check: ScheduledAction) {
         if let Some(delay) = self.detector.delay() {
-            self.schedule(self.environment.state.now + delay, look);
+            self.schedule(self.environment.state.now + delay, check);
         }
     }
 
-    fn look(&mut self, slot: usize) {
+    fn check_process(&mut self, slot: usize) {
         for other in 0..self.roster.len() {
-            self.look_at(other, slot);
-            self.look_at(slot, other);
+            self.check_pair(other, slot);
+            self.check_pair(slot, other);
         }
     }
 
-    fn look_around(&mut self) {
+    fn check_all_pairs(&mut self) {
         for observer in 0..self.roster.len() {
             for subject in 0..self.roster.len() {
-                self.look_at(observer, subject);
+                self.check_pair(observer, subject);
             }
         }
     }
 
-    fn look_at(&mut self, observer: usize, subject: usize) {
-        // One that does not run sees nothing; it is looked at again when it does.
+    fn check_pair(&mut self, observer: usize, subject: usize) {
+        // A process that is not up observes nothing. It is checked again after it resumes or recovers.
         if observer != subject && self.environment.state.status(observer) == Status::Up {
             self.report(observer, subject, self.environment.state.is_silent(observer, subject));
         }
     }
 
-    /// Tells the observer what to believe. True if that is news to it.
+    /// Tells the observer whether to suspect the subject. True if this is a change.
     fn report(&mut self, observer: usize, subject: usize, suspected: bool) -> bool {
         if !self.suspicions.set(observer, subject, suspected) {
             return false;
@@ -280,12 +282,12 @@ impl<P: Process> World<P> {
             && self.report(observer, subject, true)
         {
             self.environment.state.ledger.wrong_suspicions += 1;
-            self.schedule_look(ScheduledAction::LookAt(observer, subject));
+            self.schedule_check(ScheduledAction::CheckPair(observer, subject));
         }
         self.schedule_mistake();
     }
 
-    /// Mistakes of all processes together come as a Poisson process.
+    /// Schedules the next mistake. The mistakes of all processes are a Poisson process.
     pub(crate) fn schedule_mistake(&mut self) {
         let rate = self.detector.false_rate() * self.roster.len() as f64;
         if rate > 0.0 && self.roster.len() > 1 {

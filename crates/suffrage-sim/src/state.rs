@@ -1,7 +1,7 @@
-//! The state of a world that does not depend on the algorithm: who is up, the network, clocks, counts, promises.
+//! The state of a world that does not depend on the algorithm: statuses, network, clocks, counts, invariants.
 //!
-//! Everything here is compiled once. What handles messages and timers, which every algorithm has its own of, is in
-//! [`environment`](crate::environment) and compiled for each.
+//! This module is compiled once. The handling of messages and timers depends on the algorithm: it is in
+//! [`environment`](crate::environment), which is compiled for each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash as _;
@@ -15,7 +15,7 @@ use crate::network::Network;
 use crate::observer::{DropReason, TracedMessage};
 use crate::{CrashPoint, Facts, Fault, Invariant, Latency, Ledger, Observer, TraceEvent, Violation};
 
-/// An election besides the first: who believes what in it, and what must hold.
+/// An election besides the first: its ledger and its invariants.
 pub(crate) struct ExtraElection {
     pub(crate) ledger: Ledger,
     pub(crate) invariants: Vec<Box<dyn Invariant>>,
@@ -26,19 +26,19 @@ pub(crate) struct WorldState {
     pub(crate) now: Time,
     pub(crate) network: Network,
     statuses: Vec<Status>,
-    /// How many are not up: while it is nobody, nobody's status need be looked at.
+    /// The number of processes that are not up. If it is zero, [`status`](WorldState::status) reads nothing else.
     impaired: usize,
-    /// The processes that do not run for a while, and until when.
+    /// The paused processes, each with the end of its pause.
     pub(crate) pauses: BTreeMap<usize, Time>,
-    /// Those that are to crash in the middle of an input, and where.
+    /// The processes that are to crash in the middle of an input, each with the point.
     pub(crate) pending_crashes: BTreeMap<usize, CrashPoint>,
-    /// The processes' chance; the network has its own.
+    /// The random numbers of the processes; the network has its own.
     pub(crate) rng: Rng,
     pub(crate) clocks: Clocks,
     pub(crate) delay_bound: Span,
-    /// Whether the bytes of messages are counted.
+    /// True if the bytes of messages are counted.
     pub(crate) counts_bytes: bool,
-    /// Whether anybody looks at what is sent, an observer or the scales: one question for both.
+    /// True if there is an observer, or bytes are counted: one test on the hot path for both.
     pub(crate) inspects_sends: bool,
     pub(crate) ledger: Ledger,
     pub(crate) observer: Option<Box<dyn Observer>>,
@@ -49,7 +49,7 @@ pub(crate) struct WorldState {
 }
 
 impl WorldState {
-    /// So many processes, that send so many kinds of messages.
+    /// The state of `count` processes that send `kinds` kinds of messages.
     pub(crate) fn new(count: usize, kinds: usize, seed: u64, latency: Latency) -> Self {
         let seeds = Hash::new(seed);
         WorldState {
@@ -76,7 +76,7 @@ impl WorldState {
         self.facts_in(roster, &self.ledger)
     }
 
-    /// The same about the election of this ledger.
+    /// The true state of the election of this ledger.
     pub(crate) fn facts_in<'a>(&'a self, roster: &'a Roster, ledger: &'a Ledger) -> Facts<'a> {
         Facts {
             now: self.now,
@@ -108,7 +108,7 @@ impl WorldState {
         }
     }
 
-    /// What a process's clock shows.
+    /// The reading of a process's clock.
     #[inline]
     pub(crate) fn clock(&self, slot: usize) -> Time {
         self.clocks.show(slot, self.now)
@@ -118,7 +118,7 @@ impl WorldState {
         self.clocks.jump(self.statuses.len(), slot, self.now, by, back);
     }
 
-    /// Writes an input down in the fingerprint of the run.
+    /// Counts an input, and adds it to the fingerprint of the run.
     #[inline]
     pub(crate) fn record_input(&mut self, who: u64, what: u64) {
         self.ledger.events += 1;
@@ -139,12 +139,12 @@ impl WorldState {
         });
     }
 
-    /// Whether the observer hears nothing of the subject.
+    /// True if no message of the subject can reach the observer.
     pub(crate) fn is_silent(&self, observer: usize, subject: usize) -> bool {
         self.status(subject) != Status::Up || self.network.is_cut(subject, observer)
     }
 
-    /// Does what a fault does but to the processes themselves. True if others can be reached now than before.
+    /// Applies a fault of the network or the clocks. True if the connectivity changes.
     pub(crate) fn apply_fault(&mut self, roster: &Roster, fault: Fault) -> bool {
         let event = match fault {
             Fault::Cut(name, cut) => {
@@ -158,7 +158,7 @@ impl WorldState {
                 TraceEvent::HealedAll
             }
             fault => {
-                self.apply_lasting(roster, fault);
+                self.apply_without_reconnection(roster, fault);
                 return false;
             }
         };
@@ -167,8 +167,8 @@ impl WorldState {
         true
     }
 
-    /// Does what a fault does that leaves everybody within the same reach.
-    fn apply_lasting(&mut self, roster: &Roster, fault: Fault) {
+    /// Applies a fault that does not change the connectivity.
+    fn apply_without_reconnection(&mut self, roster: &Roster, fault: Fault) {
         match fault {
             Fault::Loss(probability) => self.network.loss = probability,
             Fault::Duplicate(probability) => self.network.duplicate = probability,
@@ -182,17 +182,17 @@ impl WorldState {
                 self.check_invariants(roster, Change::LeaseOrClock(slot));
             }
             Fault::Heal(_) => {}
-            Fault::Cut(..) | Fault::HealAll => unreachable!("they change who is within reach"),
+            Fault::Cut(..) | Fault::HealAll => unreachable!("these faults change the connectivity"),
             Fault::Crash(_)
             | Fault::CrashLeader
             | Fault::Recover { .. }
             | Fault::RecoverLeader { .. }
             | Fault::Pause(..)
-            | Fault::Rank(..) => unreachable!("they happen to processes"),
+            | Fault::Rank(..) => unreachable!("these faults concern processes"),
         }
     }
 
-    /// A message has gone astray.
+    /// Counts and observes a message that is not delivered.
     pub(crate) fn record_drop(
         &mut self,
         roster: &Roster,
@@ -209,7 +209,7 @@ impl WorldState {
         self.observe(TraceEvent::Dropped { from: roster.id(from), to: roster.id(to), message, reason });
     }
 
-    /// What is lost when a process dies: its belief, and its place among the paused.
+    /// Marks a process as down, and ends its pause and its belief.
     pub(crate) fn crash(&mut self, slot: usize, who: NodeId) {
         self.set_status(slot, Status::Down);
         self.pauses.remove(&slot);
@@ -217,13 +217,13 @@ impl WorldState {
         self.extra_elections.iter_mut().for_each(|extra| extra.ledger.record_crash(slot, who, self.now));
     }
 
-    /// Shows the invariants what has changed.
+    /// Checks the invariants after a change.
     pub(crate) fn check_invariants(&mut self, roster: &Roster, change: Change) {
         if self.invariants.is_empty() {
             return;
         }
         self.check_first_election(roster, &|invariant, facts| invariant.on_change(facts, change));
-        // What somebody says concerns one election; a fault concerns all.
+        // An announcement concerns one election; a fault concerns all.
         if !matches!(change, Change::Announced(..)) {
             for index in 0..self.extra_elections.len() {
                 self.check_extra_election(roster, index, &|invariant, facts| {
@@ -270,14 +270,14 @@ impl WorldState {
         self.extra_elections[index].invariants = invariants;
     }
 
-    /// Writes a broken promise down, the first of its kind.
+    /// Records the first violation of each invariant.
     fn record_violation(&mut self, invariant: &'static str, detail: String) {
         if !self.ledger.violations.iter().any(|violation| violation.invariant == invariant) {
             self.ledger.violations.push(Violation { invariant, at: self.now, detail });
         }
     }
 
-    /// A failure detector that is a process of its own says what it takes a peer for.
+    /// Observes a suspicion that a real failure detector reports, and counts it if it is wrong.
     pub(crate) fn report_suspicion(&mut self, roster: &Roster, slot: usize, peer: NodeId, suspected: bool) {
         let Some(subject) = roster.slot(peer) else { return };
         let wrong = suspected && !self.is_silent(slot, subject);
@@ -294,8 +294,8 @@ impl WorldState {
         self.check_invariants(roster, Change::Announced(slot, announcement));
     }
 
-    /// How long ago the lease of one that says now that it no longer leads was over: one that was paused says so
-    /// late, and has not led since.
+    /// The time since the end of a process's lease. A process that was paused announces late that it stepped down: its
+    /// leadership ended with the lease.
     fn overdue(&self, slot: usize, ledger: &Ledger) -> Span {
         let overdue = |end| self.clocks.true_span(slot, self.clock(slot).since(end));
         ledger.lease(slot).map_or(Span::ZERO, overdue)

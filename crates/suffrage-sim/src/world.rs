@@ -1,4 +1,4 @@
-//! The world: processes, the network between them, and the faults of both.
+//! The world: processes, the network between them, and faults.
 
 use std::collections::BTreeSet;
 use std::hash::Hash as _;
@@ -18,38 +18,38 @@ use crate::{Detector, Facts, Fault, Invariant, Latency, Ledger, Observer, TraceE
 
 /// A simulated world of processes of one algorithm. One seed decides everything that happens.
 ///
-/// Make one with [`new`](World::new), set what is to be unusual about it, schedule faults and
-/// commands, then [`run`](World::run) it and read the [`ledger`](World::ledger).
+/// Call [`new`](World::new), then the setters, then schedule faults and commands. Then [`run`](World::run) the world
+/// and read the [`ledger`](World::ledger).
 pub struct World<P: Process> {
     pub(crate) roster: Roster,
     pub(crate) processes: Vec<P>,
     pub(crate) make: Box<dyn Fn(NodeId) -> P>,
     pub(crate) environment: Environment<P>,
-    /// The scheduled actions; the queue holds the places in this list.
+    /// The scheduled actions; the queue holds indices into this list.
     pub(crate) actions: Vec<ScheduledAction>,
     pub(crate) detector: Detector,
     pub(crate) suspicions: Suspicions,
-    /// How many events are put up with.
+    /// The greatest number of events.
     limit: u64,
-    /// Who the last crash of a leader hit.
+    /// The leader that the last [`Fault::CrashLeader`] crashed.
     pub(crate) crashed_leader: Option<usize>,
-    /// Every process's quality, if crashes are to count against it.
+    /// The quality of each process, if crashes lower the rank.
     pub(crate) qualities: Option<Vec<Quality>>,
 }
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Nothing was left to happen.
+    /// The queue is empty.
     Quiet,
-    /// Time was up.
+    /// The time limit is reached.
     TimeUp,
-    /// More happened than was to be put up with.
+    /// The limit of events is exceeded.
     Runaway,
 }
 
 impl<P: Process> World<P> {
-    /// A world in which every member of the group starts at time zero, `make` making their processes.
+    /// A world in which every member of the group starts at time zero. `make` makes the processes.
     pub fn new(
         roster: Roster,
         seed: u64,
@@ -74,47 +74,46 @@ impl<P: Process> World<P> {
         world
     }
 
-    /// Has messages lost with this probability.
+    /// Sets the probability that a message is lost.
     pub fn set_loss(&mut self, probability: f64) {
         self.environment.state.network.loss = probability;
     }
 
-    /// Has each addressee of a multicast miss it with this probability, whatever the loss of other
-    /// messages.
+    /// Sets the probability that an addressee misses a multicast, independent of the loss of other messages.
     pub fn set_multicast_loss(&mut self, probability: f64) {
         self.environment.state.network.multicast_loss = Some(probability);
     }
 
-    /// Has messages doubled with this probability.
+    /// Sets the probability that a message is duplicated.
     pub fn set_duplicate(&mut self, probability: f64) {
         self.environment.state.network.duplicate = probability;
     }
 
-    /// Lets every clock run at a constant rate of its own, up to this fraction fast or slow.
+    /// Sets the clock drift: every clock runs at a constant rate of its own, up to this fraction fast or slow.
     pub fn set_drift(&mut self, drift: f64) {
         self.environment.state.clocks.drift = drift;
     }
 
-    /// Tells processes to expect messages to take at most this long, instead of the latency's bound.
+    /// Sets the delay bound that processes assume, instead of the latency's bound.
     pub fn set_delay_bound(&mut self, bound: Span) {
         self.environment.state.delay_bound = bound;
     }
 
-    /// Chooses how processes learn of failures. Once, and before any process is killed. A real detector
-    /// is a part of the processes: all the world has to do about it is nothing.
+    /// Sets the failure detector. Call this once, before any process is killed. A real detector is a layer of the
+    /// processes, and the world has nothing to do for it.
     pub fn set_detector(&mut self, detector: Detector) {
         self.detector = detector;
         self.schedule_mistake();
     }
 
-    /// Counts the bytes of what is sent, in the wire format. It costs about as much again as sending.
+    /// Counts the bytes of messages in the wire format. This doubles the cost of sending in the simulator.
     pub fn count_bytes(&mut self) {
         self.environment.state.counts_bytes = true;
         self.environment.state.inspects_sends = true;
     }
 
-    /// Counts every crash against the one that crashed: ranks become [`Quality`]s, with the present
-    /// attribute as priority.
+    /// Lowers the rank of a process with each crash: ranks become [`Quality`]s, with the present attribute as
+    /// priority.
     pub fn count_failures(&mut self) {
         let quality = |id: NodeId| {
             let attribute = self.roster.rank(id).expect("a member ranks").attribute;
@@ -128,18 +127,17 @@ impl<P: Process> World<P> {
         self.qualities = Some(qualities);
     }
 
-    /// Ends a run after so many events, whatever the time: for processes that may multiply their
-    /// messages without end.
+    /// Limits the number of events of a run: for processes that may multiply their messages without end.
     pub fn set_limit(&mut self, events: u64) {
         self.limit = events;
     }
 
-    /// Names processes that may not lead, for the invariants.
+    /// Sets the processes that may not lead, for the invariants.
     pub fn set_ineligible(&mut self, slots: BTreeSet<usize>) {
         self.environment.state.ineligible = slots;
     }
 
-    /// Watches the run.
+    /// Sets the observer of the run.
     pub fn set_observer(&mut self, observer: Box<dyn Observer>) {
         self.environment.state.observer = Some(observer);
         self.environment.state.inspects_sends = true;
@@ -150,24 +148,24 @@ impl<P: Process> World<P> {
         self.environment.state.invariants.push(invariant);
     }
 
-    /// Has processes take part in one more election, of which this must hold. Call before anything happens.
+    /// Adds an election with its invariants. Call this before the first [`run`](World::run).
     pub fn add_election(&mut self, invariants: Vec<Box<dyn Invariant>>) {
         let ledger = Ledger::of(self.roster.len(), 0);
         self.environment.state.extra_elections.push(ExtraElection { ledger, invariants });
     }
 
-    /// Has a process dead from the start. Call before the first [`run`](World::run).
+    /// Makes a process dead from the start. Call this before the first [`run`](World::run).
     pub fn kill(&mut self, slot: usize) {
         self.environment.state.set_status(slot, Status::Down);
-        self.schedule_look(ScheduledAction::Look(slot));
+        self.schedule_check(ScheduledAction::CheckProcess(slot));
     }
 
-    /// Schedules a fault. If the time is past, it happens now.
+    /// Schedules a fault. A fault in the past happens now.
     pub fn schedule_fault(&mut self, at: Time, fault: Fault) {
         self.schedule(at, ScheduledAction::Fault(fault));
     }
 
-    /// Schedules a command. If the time is past, it is given now.
+    /// Schedules a command. A command in the past is given now.
     pub fn command(&mut self, at: Time, slot: usize, command: impl Into<P::Command>) {
         let command = command.into().to_string().into_boxed_str();
         self.schedule(at, ScheduledAction::Command(slot, command));
@@ -192,20 +190,20 @@ impl<P: Process> World<P> {
         &self.processes[slot]
     }
 
-    /// What has been counted so far.
+    /// The counts so far.
     pub fn ledger(&self) -> &Ledger {
         &self.environment.state.ledger
     }
 
-    /// The truth at this moment.
+    /// The true state of the first election.
     pub fn facts(&self) -> Facts<'_> {
         self.environment.state.facts(&self.roster)
     }
 
-    /// The truth at this moment about one of several elections, which are counted from 0.
+    /// The true state of one of several elections, numbered from 0.
     ///
     /// # Panics
-    /// If there are not that many.
+    /// If there is no such election.
     pub fn facts_in(&self, election: usize) -> Facts<'_> {
         match election.checked_sub(1) {
             None => self.facts(),
@@ -216,7 +214,7 @@ impl<P: Process> World<P> {
         }
     }
 
-    /// Lets time pass, up to and including the given moment.
+    /// Handles all events up to and including this time.
     pub fn run(&mut self, until: Time) -> End {
         loop {
             self.environment.queue.open();
@@ -240,12 +238,12 @@ impl<P: Process> World<P> {
         }
     }
 
-    /// Checks what must hold at the end.
+    /// Checks the invariants that hold at the end of a run.
     pub fn finish(&mut self) {
         self.environment.state.at_end(&self.roster);
     }
 
-    /// Writes a broken promise down.
+    /// Records a violation.
     pub(crate) fn record_violation(&mut self, invariant: &'static str, detail: String) {
         let at = self.environment.state.now;
         self.environment.state.ledger.violations.push(Violation { invariant, at, detail });
@@ -320,13 +318,13 @@ impl<P: Process> World<P> {
         self.receive(from, to, message);
     }
 
-    /// One of several addressees: [`deliver`](Self::deliver), but not compiled into its caller.
+    /// [`deliver`](Self::deliver) for one of several addressees; not inlined.
     #[inline(never)]
     fn deliver_copy(&mut self, from: usize, to: usize, message: P::Message) {
         self.deliver(from, to, message);
     }
 
-    /// Hands over a message that has arrived.
+    /// Gives a process a message that has arrived.
     #[inline(always)]
     pub(crate) fn receive(&mut self, from: usize, to: usize, message: P::Message) {
         let kind = message.kind();
@@ -342,7 +340,7 @@ impl<P: Process> World<P> {
         self.input(to, Input::Message(sender, message));
     }
 
-    /// Hands a process an input, on the way of every message and timer.
+    /// Gives a process an input: the hot path of messages and timers.
     #[inline(always)]
     fn input(&mut self, slot: usize, input: Input<P>) {
         if !self.environment.state.pending_crashes.is_empty() {
@@ -352,10 +350,10 @@ impl<P: Process> World<P> {
         let bound = self.environment.state.delay_bound;
         let mut effects = ProcessEffects::new(slot, &self.roster, &mut self.environment);
         let mut cx = Context::new(now, self.roster.view(slot), bound, &mut effects);
-        input.hand(&mut self.processes[slot], &mut cx);
+        input.apply_to(&mut self.processes[slot], &mut cx);
     }
 
-    /// Hands a process an input that is rare, or that it may crash in the middle of; not compiled into its callers.
+    /// Gives a process an input that is rare, or in the middle of which the process may crash; not inlined.
     #[inline(never)]
     pub(crate) fn input_uninlined(&mut self, slot: usize, input: Input<P>) {
         let now = self.environment.state.clock(slot);
@@ -366,7 +364,7 @@ impl<P: Process> World<P> {
         let effects: &mut dyn Effects<P> =
             if point.is_some() { &mut crashable_effects } else { crashable_effects.effects() };
         let mut cx = Context::new(now, self.roster.view(slot), bound, effects);
-        input.hand(&mut self.processes[slot], &mut cx);
+        input.apply_to(&mut self.processes[slot], &mut cx);
         match crashable_effects.end() {
             Ok(None) => {}
             Ok(Some(point)) => drop(self.environment.state.pending_crashes.insert(slot, point)),
@@ -388,7 +386,7 @@ pub(crate) enum Input<P: Process> {
 
 impl<P: Process> Input<P> {
     #[inline(always)]
-    fn hand(self, process: &mut P, cx: &mut Context<'_, P>) {
+    fn apply_to(self, process: &mut P, cx: &mut Context<'_, P>) {
         match self {
             Input::Start(start) => process.on_start(cx, start),
             Input::Message(from, message) => process.on_message(cx, from, message),
