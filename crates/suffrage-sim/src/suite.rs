@@ -1,39 +1,39 @@
-//! The trials that all algorithms are put to, so that they can be compared.
+//! The trials in which all algorithms are compared.
 //!
-//! A trial is data: what happens, and from when on time counts. A run of it is decided by the number of
-//! processes and a seed, and not by the algorithm, but for whom a crash of the leader hits. So that
-//! algorithms have a leader before it is taken from them, trouble comes only after a while.
+//! A trial is data: the faults, and the start of the clock. The number of processes and a seed decide a run of it. The
+//! algorithm decides only which process a crash of the leader hits. Faults begin after a warm-up, in which algorithms
+//! elect a leader.
 
 use suffrage_core::{Contract, Detection, NodeId, Rng, Roster, Span, Time};
 
 use crate::{AgreementPeriod, Cut, Detector, Fault, Latency, Outcome, Plan, Scenario, Traffic};
 
-/// A trial that all algorithms are put to.
+/// A trial that runs with every algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What happens.
+    /// The faults, as a sentence.
     pub description: &'static str,
-    /// From when the time to a new leader counts, as the end of "Time counts from …".
+    /// The start of the time to a new leader, as the end of "Time counts from …".
     pub clock_start: &'static str,
-    /// The share of messages that is lost, all the time. Where it is not zero, algorithms are set as
-    /// their contracts say for that.
+    /// The share of messages that is lost, all the time. If it is not zero, algorithms have the settings that their
+    /// contracts name for loss.
     pub loss: f64,
-    /// What goes wrong. The first moment is when trouble begins, the second when the clock starts.
+    /// Draws the faults. The first time is that of the first fault, the second the start of the clock.
     faults: fn(&mut TrialDraw) -> (Time, Time, Plan),
 }
 
-/// One run of a trial: its scenario, and when its clock starts.
+/// One run of a trial: its scenario, and the start of its clock.
 #[derive(Clone, Debug)]
 pub struct TrialRun {
-    /// The scenario. Its window opens when trouble begins.
+    /// The scenario. Its window begins with the first fault.
     pub scenario: Scenario,
-    /// When the time to a new leader begins to count.
+    /// The start of the time to a new leader.
     pub clock_start: Time,
 }
 
-/// All trials, in the order people are shown them.
+/// All trials, in the order of reports.
 pub const TRIALS: &[Trial] = &[
     Trial {
         name: "leader-crash",
@@ -44,7 +44,7 @@ pub const TRIALS: &[Trial] = &[
     },
     Trial {
         name: "cold-start",
-        description: "All start at time 0, and every one of them calls an election.",
+        description: "All processes start at time 0, and each calls an election.",
         clock_start: "the start",
         loss: 0.0,
         faults: |_| (Time::ZERO, Time::ZERO, Plan::new()),
@@ -58,8 +58,8 @@ pub const TRIALS: &[Trial] = &[
     },
     Trial {
         name: "flapping-leader",
-        description: "Five times, whoever leads crashes, and comes back a while later with its disk.",
-        clock_start: "the last return; everything else from the first crash",
+        description: "Five times, the leader of the moment crashes, and recovers later with its disk.",
+        clock_start: "the last recovery; everything else from the first crash",
         loss: 0.0,
         faults: flapping_leader,
     },
@@ -78,16 +78,16 @@ impl Trial {
         TRIALS.iter().find(|trial| trial.name == name)
     }
 
-    /// What is to be set about an algorithm in this trial: parameters and their values.
+    /// The settings of an algorithm in this trial: parameters and their values.
     pub fn settings(&self, contract: &Contract) -> &'static [(&'static str, &'static str)] {
         if self.loss > 0.0 { contract.under_loss } else { &[] }
     }
 
-    /// Draws the trial's run of this seed. The detector is for those algorithms that do
-    /// not find out by themselves that the leader has failed.
+    /// Draws the trial's run of this seed. The detector is for algorithms that do not detect the failure of a leader
+    /// themselves.
     ///
     /// # Panics
-    /// If there are fewer than two processes: there would be nobody to lead.
+    /// If there are fewer than two processes.
     pub fn draw(&self, contract: &Contract, nodes: usize, seed: u64, detector: Detector) -> TrialRun {
         assert!(nodes >= 2, "a trial needs two processes");
         let mut draw = TrialDraw { rng: Rng::new(suffrage_core::Hash::new(seed).word(4)), nodes };
@@ -113,33 +113,33 @@ impl Trial {
 }
 
 impl TrialRun {
-    /// The time from the start of the clock until all had settled on the leader that they agree on at
-    /// the end; none if they do not agree.
+    /// The time from the start of the clock to the agreement that lasts to the end of the run; none if the run ends
+    /// without agreement.
     pub fn time_to_leader(&self, outcome: &Outcome) -> Option<f64> {
         let last = outcome.agreements.last().filter(|agreement| agreement.to.is_none())?;
         Some(last.from.since(self.clock_start).as_units())
     }
 
-    /// The time from the start of the clock until all agreed on a live leader for the first time, be it
-    /// not for long, and what was sent from the first trouble to then; none if they never did.
+    /// The time from the start of the clock to the first agreement on a live leader, and the traffic from the first
+    /// fault to that moment; none if there was no agreement.
     pub fn first_agreement(&self, outcome: &Outcome) -> Option<(f64, Traffic)> {
         let lasts = |agreement: &&AgreementPeriod| agreement.to.is_none_or(|to| to > self.clock_start);
         let first = outcome.agreements.iter().find(lasts)?;
-        // Those who agreed already, and went on, needed neither time nor messages.
+        // An agreement from before the clock start that goes on takes neither time nor messages.
         let wait = first.from.since(self.clock_start).as_units();
         let before = outcome.window.map_or(Traffic::default(), |window| window.before);
         Some((wait, if first.from < self.clock_start { Traffic::default() } else { first.sent - before }))
     }
 }
 
-/// What the seed decides about a run.
+/// The random decisions of a run.
 struct TrialDraw {
     rng: Rng,
     nodes: usize,
 }
 
 impl TrialDraw {
-    /// Everybody, in a random order, which is that of the ring.
+    /// All processes, in a random ring order.
     fn roster(&mut self) -> Roster {
         let mut ids: Vec<NodeId> = (1..=self.nodes as u64).map(NodeId).collect();
         self.rng.shuffle(&mut ids);
@@ -150,8 +150,8 @@ impl TrialDraw {
         Span::UNIT * (fixed + per_process * self.nodes as u64)
     }
 
-    /// The end of the warm-up, in which a token of a ring goes around several times even if it is lost
-    /// now and then. A few units earlier or later, so that what is periodic is met in any phase.
+    /// The end of the warm-up, in which a token goes around a ring several times even if it is lost now and then. The
+    /// end varies by up to 20 time units, so that faults hit periodic behaviour in any phase.
     fn warm_up_end(&mut self) -> Time {
         Time::ZERO + self.units(100, 10) + (Span::UNIT * 20).scale(self.rng.unit())
     }
@@ -161,7 +161,7 @@ impl TrialDraw {
         self.units(500, 20)
     }
 
-    /// From half of the span to all of it.
+    /// A random span from half of `span` to all of it.
     fn half_to_all_of(&mut self, span: Span) -> Span {
         span.scale(0.5 + 0.5 * self.rng.unit())
     }
@@ -191,12 +191,12 @@ fn flapping_leader(draw: &mut TrialDraw) -> (Time, Time, Plan) {
     let mut now = begin;
     for _ in 0..5 {
         plan.push((now, Fault::CrashLeader));
-        // Long enough to be missed and replaced.
+        // Long enough for detection and a new election.
         let span = draw.units(100, 4);
         let back = now + draw.half_to_all_of(span);
         plan.push((back, Fault::RecoverLeader { disk: true }));
         now = back + draw.half_to_all_of(span);
     }
-    let last = plan.last().expect("it comes back").0;
+    let last = plan.last().expect("the last fault is a recovery").0;
     (begin, last, plan)
 }

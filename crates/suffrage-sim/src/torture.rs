@@ -1,5 +1,5 @@
-//! Torture: a whole scenario decided by a seed, with everything that can go wrong going wrong, then
-//! healing, and then time enough for an algorithm to keep its promises.
+//! Torture: a seed decides a whole scenario with faults of all kinds. Then the network heals, and the run goes on until
+//! the algorithm must have kept its promises.
 
 mod leases;
 mod timing;
@@ -15,31 +15,31 @@ use crate::{
     Detector, Fault, Latency, Multicast, Plan, Ranking, Scenario, Storm, keep_disks, sort_plan, storm,
 };
 
-/// When the faults stop, in time units.
+/// The end of the faults, in time units.
 const STORM_END: u64 = 300;
-/// For how many delay bounds after that the run goes on, unless an algorithm claims to need fewer: within
-/// that time promises that hold "in the end" must have come true.
+/// The number of delay bounds for which the run goes on after that, unless an algorithm claims to need fewer. Within
+/// that time promises that hold "in the end" must hold.
 const RECOVERY_BOUNDS: u64 = 1_000;
-/// How many events are put up with for each pair of processes: several times what any run should take, as
-/// detectors have everybody send to everybody. Small groups are allowed as many as nine.
+/// The greatest number of events for each pair of processes: several times the need of any run, since detectors send
+/// from every process to every other. Small groups may have as many events as a group of nine.
 const EVENTS_PER_PAIR: u64 = 2_000;
-/// Moments are in tenths of a time unit.
+/// Times are multiples of a tenth of a time unit.
 const TENTH: u64 = Span::UNIT.as_nanos() / 10;
-/// How much longer messages take at most while they are slow, and how much too large a delay bound may be.
+/// The greatest factor of slow messages, and of a delay bound that is too large.
 const MAX_SLOW_FACTOR: u64 = 20;
-/// The largest group, unless another size is asked for.
+/// The largest group, unless another size is given.
 pub const MAX_MEMBERS: usize = 9;
 
 /// An algorithm to torture, and the settings that the seed does not decide.
 #[derive(Clone, Debug)]
 pub struct TortureTarget<A: Algorithm> {
-    /// Its options.
+    /// The algorithm's options.
     pub options: A::Options,
-    /// Those that were asked for, by name: they are never set otherwise.
+    /// The options that the caller has set, by name. The seed does not change them.
     pub given: Vec<(&'static str, String)>,
-    /// How many processes there are.
+    /// The number of processes.
     pub members: Option<usize>,
-    /// How much clocks drift at most, instead of what the algorithm claims to live through.
+    /// The greatest clock drift, instead of the drift that the algorithm tolerates.
     pub drift: Option<f64>,
 }
 
@@ -50,7 +50,7 @@ pub struct TortureCase<A: Algorithm> {
     pub scenario: Scenario,
     /// The algorithm's options.
     pub options: A::Options,
-    /// What is set about them, by name.
+    /// The options that are set, by name.
     pub settings: Vec<(&'static str, String)>,
 }
 
@@ -61,17 +61,17 @@ impl<A: Algorithm> Default for TortureTarget<A> {
 }
 
 impl<A: Algorithm> TortureTarget<A> {
-    /// Refuses options that do not fit every group there may be.
+    /// Refuses options that do not fit every possible group.
     pub fn check(&self) -> Result<(), BadParameter> {
         let members = self.members.or(A::members(&self.options));
         let sizes = members.map_or(1..=MAX_MEMBERS, |members| members..=members);
         sizes.map(Roster::numbered).try_for_each(|roster| A::check(&self.options, &roster))
     }
 
-    /// The case of this seed: loss, doubling, reordering, crashes, also in the middle of an input, recoveries,
+    /// The case of this seed: loss, duplication, reordering, crashes, also in the middle of an input, recoveries,
     /// pauses, cuts of all kinds, late and slow messages, delay bounds that are too large, drifting and jumping
-    /// clocks, changing ranks, wrong suspicions, commands at any time. What the algorithm does not claim to live
-    /// through is left out.
+    /// clocks, changing ranks, wrong suspicions, commands at any time. Faults that the algorithm does not claim to
+    /// tolerate are left out.
     pub fn case(&self, seed: u64) -> TortureCase<A> {
         let own = &mut Rng::new(suffrage_core::Hash::new(seed).word(8));
         let variants: Vec<Settings> =
@@ -107,7 +107,7 @@ impl<A: Algorithm> TortureTarget<A> {
         scenario.plan = effective_faults(&scenario.plan, members);
         scenario.commands.sort();
         scenario.limit = Some(EVENTS_PER_PAIR * (members.max(MAX_MEMBERS) as u64).pow(2));
-        // What the faults have kept back arrives after they have ended.
+        // Messages that faults have delayed arrive after the end of the faults.
         let delayed = scenario
             .plan
             .iter()
@@ -119,25 +119,25 @@ impl<A: Algorithm> TortureTarget<A> {
         TortureCase { scenario, options, settings }
     }
 
-    /// The options with these besides what was asked for.
+    /// The options with these settings, unless the caller has set them.
     fn set(&self, wanted: &[(&'static str, &'static str)]) -> (A::Options, Vec<(&'static str, String)>) {
         let (mut options, mut settings) = (self.options.clone(), self.given.clone());
         for (name, value) in wanted {
             if !self.given.iter().any(|(given, _)| given == name) {
-                A::set(&mut options, name, value).expect("an algorithm names values that it takes");
+                A::set(&mut options, name, value).expect("an algorithm accepts its own values");
                 settings.push((*name, value.to_string()));
             }
         }
         (options, settings)
     }
 
-    /// Whether a variant goes together with what was asked for.
+    /// True if a variant is valid together with the caller's options.
     fn fits(&self, variant: Settings) -> bool {
         TortureTarget::<A> { options: self.set(variant).0, ..self.clone() }.check().is_ok()
     }
 }
 
-/// What applications do that only this algorithm knows: of its own chance, so that it leaves the faults as they are.
+/// Draws commands that only this algorithm knows. Their random numbers are separate, so that the faults do not change.
 fn commands<A: Algorithm>(
     seed: u64,
     scenario: &Scenario,
@@ -150,7 +150,7 @@ fn commands<A: Algorithm>(
     drawn.into_iter().map(|(at, slot, command)| (at, slot, command.to_string())).collect()
 }
 
-/// The faults of any algorithm of this contract, and whether messages are lost.
+/// Draws a scenario for algorithms of this contract. True if messages are lost.
 fn draw_scenario(seed: u64, contract: &Contract, members: Option<usize>) -> (Scenario, bool) {
     let rng = &mut Rng::new(suffrage_core::Hash::new(seed).word(7));
     let members = members.unwrap_or_else(|| 1 + rng.below(MAX_MEMBERS as u64) as usize);
@@ -163,14 +163,14 @@ fn draw_scenario(seed: u64, contract: &Contract, members: Option<usize>) -> (Sce
         .cloned()
         .expect("there are some");
     scenario.latency = latency(rng);
-    // Of its own, so that these faults leave the others as they are.
+    // Separate random numbers, so that these faults do not change the others.
     let timing = &mut Rng::new(suffrage_core::Hash::new(seed).word(9));
     scenario.delay_bound = timing::large_bound(timing, scenario.latency.bound());
     scenario.drift = if rng.chance(0.5) { 0.0 } else { thousandths(rng, 0.05) };
     scenario.initiators = (0..members).collect();
 
-    // One that lives through loss by itself is never spared it; one that must be set up for it is, in
-    // half of the cases, put through those of a network that loses nothing.
+    // An algorithm that tolerates loss by itself always gets loss. One that needs settings for loss gets it in half of
+    // the cases.
     let tolerates_loss = contract.detection == Detection::Timeout;
     let lossy = tolerates_loss || !contract.under_loss.is_empty() && rng.chance(0.5);
     scenario.detector = detector(rng, scenario.bound(), tolerates_loss || lossy);
@@ -195,7 +195,7 @@ fn draw_scenario(seed: u64, contract: &Contract, members: Option<usize>) -> (Sce
     scenario.commands = draw_commands(rng, &scenario.roster);
     scenario.plan.extend(timing::crashes(timing, members));
     if lossy {
-        // One that lives through loss takes what comes too late for lost.
+        // An algorithm that tolerates loss treats late messages as lost.
         scenario.plan.extend(timing::slow_messages(timing));
         scenario.plan.extend(timing::late_messages(timing, scenario.bound() * timing::MAX_LATE_BOUNDS));
     }
@@ -214,10 +214,10 @@ fn latency(rng: &mut Rng) -> Latency {
     }
 }
 
-/// A detector: one that knows the truth and, where an algorithm can do without that, a real one or none.
+/// Draws a detector: a simulated one or, where an algorithm does not need it, a real one or none.
 fn detector(rng: &mut Rng, bound: Span, optional: bool) -> Detector {
     let delay = Span::from_millis(2 + rng.below(5));
-    // What is heard within the delay bound is heard in time, by clocks that drift as much as they do here.
+    // Messages within the delay bound arrive in time, with the drift of these scenarios.
     let period = Span::from_millis(1) + bound * (3 + rng.below(4));
     match rng.below(if optional { 6 } else { 2 }) {
         0 => Detector::Ideal { delay },
@@ -234,7 +234,7 @@ fn detector(rng: &mut Rng, bound: Span, optional: bool) -> Detector {
     }
 }
 
-/// How multicasts go, where there are any.
+/// Draws the multicast service.
 fn multicast(rng: &mut Rng) -> Multicast {
     match rng.below(3) {
         0 => Multicast::Broadcast,
@@ -266,7 +266,7 @@ fn reranks(rng: &mut Rng, members: usize) -> Plan {
     (0..count).map(rerank).collect()
 }
 
-/// What the application asks: for elections, and of those who happen to lead to let go.
+/// Draws commands of the application: campaigns, resignations and transfers.
 fn draw_commands(rng: &mut Rng, roster: &Roster) -> Vec<(Time, usize, String)> {
     let count = rng.below(6);
     let members = roster.len() as u64;
@@ -282,13 +282,13 @@ fn draw_commands(rng: &mut Rng, roster: &Roster) -> Vec<(Time, usize, String)> {
     (0..count).map(draw).collect()
 }
 
-/// A random number up to this, with three decimals: readers will meet it on a command line.
+/// A random number up to `most` with three decimals, to be readable on a command line.
 fn thousandths(rng: &mut Rng, most: f64) -> f64 {
     (rng.unit() * most * 1000.0).round() / 1000.0
 }
 
-/// Moves faults to tenths of a time unit, for the same reason. A fault begins a little earlier and ends a little
-/// later, so that no fault gets shorter, and all faults begin before [`Fault::HealAll`], but for those that are
+/// Rounds the times of faults to tenths of a time unit, to be readable on a command line. Beginnings are rounded down
+/// and ends up, so that no fault gets shorter. All faults still begin before [`Fault::HealAll`], but for those that are
 /// planned for that very moment.
 fn round(scenario: &mut Scenario) {
     let down = |at: Time| Time::from_nanos(at.as_nanos() / TENTH * TENTH);
@@ -305,22 +305,21 @@ fn round(scenario: &mut Scenario) {
     }
 }
 
-/// What a plan lets one know about a process.
+/// The state of a process as far as the plan determines it.
 #[derive(Clone, Copy, PartialEq)]
 enum LifeState {
     Up,
     Down,
-    /// Is to crash in the middle of an input, and may have done so.
+    /// A crash in the middle of an input is pending, or has happened.
     CrashPending,
-    /// Is down, and is to crash again after its return.
+    /// Down, with a crash pending after the recovery.
     DownCrashPending,
-    /// The one or the other.
+    /// `CrashPending` or `DownCrashPending`.
     MaybeDownCrashPending,
 }
 
-/// The plan without what would come to nothing, in order: crashes of the dead, recoveries of the living,
-/// pauses of the dead, cuts that separate nobody, the healing of what is whole. Cuts are numbered as they
-/// come.
+/// The plan, sorted and without faults that have no effect: crashes and pauses of dead processes, recoveries of live
+/// ones, cuts that separate nobody, healing without a cut. Cuts are numbered in order.
 pub fn effective_faults(plan: &Plan, members: usize) -> Plan {
     let mut plan = plan.clone();
     sort_plan(&mut plan);
@@ -329,7 +328,7 @@ pub fn effective_faults(plan: &Plan, members: usize) -> Plan {
     let mut names = 0..;
     let (mut slow, mut late) = (1.0, (0.0, Span::ZERO));
     plan.retain_mut(|(_, fault)| match fault {
-        // That of one that is down and doomed calls the other crash off.
+        // The crash of a process that is down cancels its pending crash.
         Fault::Crash(slot) => std::mem::replace(&mut states[*slot], LifeState::Down) != LifeState::Down,
         Fault::CrashMidway { slot, .. } => {
             states[*slot] = match states[*slot] {
@@ -391,8 +390,8 @@ pub fn effective_faults(plan: &Plan, members: usize) -> Plan {
     plan
 }
 
-/// A smaller case that still does it: faults, commands and flaws of the network are left out, more and
-/// then less of them at a time, for as long as `reproduces` says so (delta debugging: Zeller 1999).
+/// A smaller scenario that still reproduces a violation. Removes faults, commands and flaws of the network, many and
+/// then fewer at a time, as long as `reproduces` holds (delta debugging: Zeller 1999).
 pub fn shrink(scenario: &Scenario, mut reproduces: impl FnMut(&Scenario) -> bool) -> Scenario {
     let mut shrunk = scenario.clone();
     let mut try_candidate = |candidate: Scenario, shrunk: &mut Scenario| {
@@ -418,7 +417,7 @@ pub fn shrink(scenario: &Scenario, mut reproduces: impl FnMut(&Scenario) -> bool
                 from += count.max(1);
             }
         }
-        // One at a time until nothing changes any more.
+        // Removes one at a time until nothing changes.
         if count <= 1 && size(&shrunk) == before {
             return shrunk;
         }
@@ -430,7 +429,7 @@ fn len(scenario: &Scenario) -> usize {
     scenario.plan.len() + scenario.commands.len()
 }
 
-/// How much goes wrong: faults, commands, and flaws of the network.
+/// The number of faults, commands, and flaws of the network.
 fn size(scenario: &Scenario) -> usize {
     let network_faults = [
         scenario.loss > 0.0,
@@ -462,8 +461,8 @@ fn no_large_bound(scenario: &Scenario) -> Scenario {
     Scenario { delay_bound: None, ..scenario.clone() }
 }
 
-/// The scenario without `count` of its faults and commands, from the given place on. [`Fault::HealAll`] stays, since it
-/// ends faults; so do commands at the end of the storm, which undo earlier ones.
+/// The scenario without `count` of its faults and commands, from the given index on. [`Fault::HealAll`] stays, since it
+/// ends faults. Commands at the end of the storm stay, since they undo earlier ones.
 fn without(scenario: &Scenario, from: usize, count: usize) -> Scenario {
     let is_removed = |index: usize| (from..from + count).contains(&index);
     let faults = scenario.plan.len();
@@ -494,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_is_decided_by_its_seed_ends_healed_and_holds_nothing_idle() {
+    fn a_case_is_decided_by_its_seed_ends_healed_and_has_no_fault_without_effect() {
         let mut kinds = std::collections::BTreeSet::new();
         for seed in 0..500 {
             let TortureCase { scenario, settings, .. } = case(seed, None);
@@ -516,11 +515,11 @@ mod tests {
                     .map(|d| format!("{d:?}")),
             );
         }
-        assert_eq!(kinds.len(), 11, "every kind of fault but loss and doubling, which are not planned");
+        assert_eq!(kinds.len(), 11, "every kind of fault but loss and duplication, which are not planned");
     }
 
     #[test]
-    fn what_comes_to_nothing_is_left_out() {
+    fn faults_without_effect_are_left_out() {
         let cut = |sides: [Vec<usize>; 2]| Cut::new(3, &sides, false);
         let recover = |slot| Fault::Recover { slot, disk: true };
         let plan = vec![
@@ -543,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_a_doomed_process_is_dead_is_not_known_beforehand() {
+    fn a_pending_crash_may_or_may_not_have_happened() {
         let recover = |slot| Fault::Recover { slot, disk: true };
         let crash_midway = |slot| Fault::CrashMidway { slot, point: crate::CrashPoint::BeforeSave };
         let plan = vec![
@@ -601,9 +600,9 @@ mod tests {
         faults.retain(|(_, fault)| *fault != Fault::HealAll);
         assert!(before > 5, "{before}");
         assert_eq!(faults, culprits);
-        assert_eq!(shrunk.commands, [undo], "what undoes earlier commands stays");
+        assert_eq!(shrunk.commands, [undo], "commands that undo earlier ones stay");
         assert!(shrunk.loss == 0.0 && shrunk.drift == 0.0);
         let unshrunk = shrink(&scenario, |_| false);
-        assert_eq!(unshrunk.plan, scenario.plan, "if nothing smaller does it, nothing is left out");
+        assert_eq!(unshrunk.plan, scenario.plan, "nothing is left out if no smaller scenario reproduces");
     }
 }

@@ -1,10 +1,10 @@
-//! At the end, all that can reach each other believe in the same leader, and it is one of them.
+//! At the end, all processes of a component believe in the same leader, which is one of them.
 
 use super::Invariant;
 use crate::Facts;
 
 /// At the end, the processes of a component that believe in a leader believe in the same one, which
-/// lives and is in that component.
+/// is live and in that component.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Agreement;
 

@@ -1,9 +1,9 @@
-//! At the end, the best leads.
+//! At the end, the best process leads.
 
 use super::Invariant;
 use crate::Facts;
 
-/// At the end, whoever is believed in is the best live process of its component that may lead
+/// At the end, every leader that a process believes in is the best live process of its component that may lead
 /// (cs425: "a particular non-faulty process with the best attribute value").
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BestLeads;
@@ -20,7 +20,7 @@ impl Invariant for BestLeads {
                 |slot: &&usize| facts.belief(**slot).is_some_and(|belief| Some(belief.leader) != best);
             if let Some(&slot) = component.iter().find(wrong) {
                 let who = facts.roster().id(slot);
-                let leader = facts.belief(slot).expect("it believes").leader;
+                let leader = facts.belief(slot).expect("the process has a belief").leader;
                 let better = best.map_or("nobody may lead".to_string(), |best| format!("{best} is the best"));
                 return Err(format!("{who} believes in {leader}, but {better}"));
             }
@@ -35,7 +35,7 @@ mod tests {
     use crate::facts::tests::TestWorld;
 
     #[test]
-    fn fires_when_a_worse_one_leads() {
+    fn fires_when_a_worse_process_leads() {
         let mut world = TestWorld::new(3);
         world.believe(0, 2, 1);
         assert!(BestLeads.at_end(&world.facts()).unwrap_err().contains("1 believes in 2, but 3 is the best"));

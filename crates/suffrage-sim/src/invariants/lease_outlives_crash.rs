@@ -1,4 +1,4 @@
-//! Nobody leads while clients of a crashed leader may count on its lease.
+//! Nobody leads while clients of a crashed leader may rely on its lease.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use suffrage_core::Time;
 use super::{Change, Invariant};
 use crate::Facts;
 
-/// Where clients act for a leader, they may live on when it crashes: until the lease is over by the clock of the
-/// machine it was on, nobody leads, not even the same process after a restart.
+/// Clients that act for a leader may survive its crash. Until the lease ends by the clock of the leader's machine,
+/// nobody leads, not even the same process after a restart.
 #[derive(Clone, Debug, Default)]
 pub struct LeaseOutlivesCrash {
-    /// Until when each leader leads, by its own clock.
+    /// The end of each leader's lease, by its own clock.
     leading: BTreeMap<usize, Time>,
     /// The leases of leaders that have crashed.
     outliving: Vec<(usize, Time)>,
@@ -40,7 +40,9 @@ impl Invariant for LeaseOutlivesCrash {
         match (self.outliving.first(), leader) {
             (Some(&(crashed, _)), Some(leader)) => {
                 let (crashed, leader) = (facts.roster().id(crashed), facts.roster().id(leader));
-                Err(format!("{leader} leads while clients of {crashed}, which has crashed, may believe to"))
+                Err(format!(
+                    "{leader} leads while clients of {crashed}, which has crashed, may believe that they lead"
+                ))
             }
             _ => Ok(()),
         }
@@ -53,7 +55,7 @@ mod tests {
     use crate::facts::{Status, tests::TestWorld};
 
     #[test]
-    fn fires_on_anybody_that_leads_before_the_lease_of_a_crashed_leader_is_over() {
+    fn fires_on_a_leader_before_the_lease_of_a_crashed_leader_ends() {
         let (one, two) = (Time::from_nanos(1), Time::from_nanos(2));
         for next in 0..2 {
             for (now, fine) in [(one, false), (two, true)] {
@@ -75,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_has_stepped_down_leaves_nothing_behind() {
+    fn a_leader_that_stepped_down_leaves_no_lease_behind() {
         let mut world = TestWorld::new(2);
         let mut invariant = LeaseOutlivesCrash::default();
         world.ledger.lease_until(0, Time::from_nanos(9));

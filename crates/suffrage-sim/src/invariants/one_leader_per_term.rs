@@ -7,7 +7,7 @@ use suffrage_core::{NodeId, Term};
 use super::{Change, Invariant};
 use crate::Facts;
 
-/// Nobody believes itself the leader of a term in which another one did.
+/// No two processes ever believe themselves the leader of the same term.
 #[derive(Clone, Debug, Default)]
 pub struct OneLeaderPerTerm {
     leaders: BTreeMap<Term, NodeId>,
@@ -33,7 +33,7 @@ mod tests {
     use crate::facts::tests::TestWorld;
 
     #[test]
-    fn fires_on_a_second_leader_of_the_term_however_late() {
+    fn fires_on_a_second_leader_of_a_term_at_any_later_time() {
         let mut world = TestWorld::new(3);
         let mut invariant = OneLeaderPerTerm::default();
         for (slot, leader, term, fine) in

@@ -1,12 +1,12 @@
-//! At the end, everybody knows a leader.
+//! At the end, every process knows a leader.
 
 use suffrage_core::Electorate;
 
 use super::Invariant;
 use crate::Facts;
 
-/// At the end, every live process believes in some leader, unless nobody it can reach may lead or those
-/// it can reach are too few to elect one.
+/// At the end, every live process believes in some leader, unless its component has no process that may lead, or no
+/// quorum.
 #[derive(Clone, Copy, Debug)]
 pub struct Termination {
     electorate: Electorate,
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_to_elect_is_no_failure() {
+    fn a_component_without_candidates_needs_no_leader() {
         let mut world = TestWorld::new(2);
         world.ineligible.extend([0, 1]);
         assert_eq!({ ANYBODY }.at_end(&world.facts()), Ok(()));
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_to_elect_are_no_failure() {
+    fn a_component_without_a_quorum_needs_no_leader() {
         let mut world = TestWorld::new(5);
         world.cut(2);
         for slot in 2..5 {

@@ -1,12 +1,12 @@
-//! Whoever begins to lead has a greater token than everybody before.
+//! Each new leader has a greater token than all leaders before.
 
 use suffrage_core::{NodeId, Term};
 
 use super::{Change, Invariant};
 use crate::Facts;
 
-/// A process that announces itself the leader does so in a greater term than anybody has before, itself
-/// included: terms are fencing tokens, which tell an earlier leader from a later one.
+/// A process that announces itself the leader has a greater term than all leaders before, itself included: terms are
+/// fencing tokens, which order leaders.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokenIncreases {
     greatest: Option<(Term, NodeId)>,

@@ -1,4 +1,4 @@
-//! Measuring parts by themselves: detectors, multicasts, and how soon a lease finds its next holder.
+//! Measures parts by themselves: detectors, multicasts, and the fail-over of a lease.
 
 mod delivery;
 mod detection;

@@ -36,7 +36,7 @@ pub struct Flag {
     pub help: &'static str,
     /// Flags that cannot be given together with this one.
     pub conflicts: &'static [&'static str],
-    /// The flag without which this one says nothing.
+    /// The flag that this one requires.
     pub requires: Option<&'static str>,
     /// Parses one value into a specification.
     parse_value: fn(&mut Spec, &str) -> Result<(), String>,
@@ -49,7 +49,7 @@ pub struct Flag {
 pub enum Arity {
     /// None: the flag is a switch.
     Switch,
-    /// One, and the flag stands once.
+    /// One, and the flag is given once.
     One,
     /// Several, separated by commas or spaces; the flag may be repeated.
     List,
@@ -57,7 +57,7 @@ pub enum Arity {
     Repeat,
 }
 
-/// Flags that stand together in a help text.
+/// Flags under one heading of a help text.
 pub struct Section {
     /// The heading.
     pub heading: &'static str,
@@ -97,13 +97,13 @@ impl Flag {
         (self.parse_value)(&mut Spec::default(), value)
     }
 
-    /// The value that holds where the flag is not given, if it is always the same.
+    /// The default value, if it is always the same.
     pub fn default_value(&self) -> Option<String> {
         (self.print_values)(&Spec::default()).into_iter().next().filter(|_| self.arity == Arity::One)
     }
 }
 
-/// A flag that does not fit: its name, and what is wrong with which value.
+/// An error of a flag: its name, and what is wrong with which value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlagError {
     /// The name, without its dashes.
@@ -126,7 +126,7 @@ impl fmt::Display for FlagError {
 
 impl std::error::Error for FlagError {}
 
-/// A scenario as flags say it: typed values, not yet checked against each other.
+/// The typed values of the flags of a scenario, not yet checked against each other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spec {
     /// The processes.
@@ -155,7 +155,7 @@ impl Spec {
         let mut words = words.iter().map(AsRef::as_ref).peekable();
         while let Some(word) = words.next() {
             let Some(word) = word.strip_prefix("--") else {
-                return Err(FlagError::new(word, "is not a flag"));
+                return Err(FlagError::new(word, format!("`{word}` is not a flag; a flag begins with --")));
             };
             let (name, joined) = match word.split_once('=') {
                 Some((name, value)) => (name, Some(value)),
@@ -164,7 +164,7 @@ impl Spec {
             let flag = flag(name).ok_or_else(|| FlagError::new(name, "there is no such flag"))?;
             let repeated = given.iter().any(|other| other.name == name);
             if repeated && matches!(flag.arity, Arity::Switch | Arity::One) {
-                return Err(FlagError::new(name, "stands twice"));
+                return Err(FlagError::new(name, "is given twice; give it once"));
             }
             given.push(flag);
             let max_values = match flag.arity {
@@ -187,8 +187,8 @@ impl Spec {
     fn set_all(&mut self, flag: &Flag, values: &[&str]) -> Result<(), FlagError> {
         match (flag.arity, values) {
             (Arity::Switch, []) => self.set(flag.name, ""),
-            (Arity::Switch, _) => Err(FlagError::new(flag.name, "takes no value")),
-            (_, []) => Err(FlagError::new(flag.name, "a value is missing")),
+            (Arity::Switch, _) => Err(FlagError::new(flag.name, "takes no value; remove it")),
+            (_, []) => Err(FlagError::new(flag.name, format!("a value is missing; give {}", flag.value))),
             (Arity::List, values) => values
                 .iter()
                 .flat_map(|value| value.split(','))
@@ -197,7 +197,7 @@ impl Spec {
         }
     }
 
-    /// The flags that say it, with their values, but for those that say what holds anyway.
+    /// The flags that differ from their defaults, with their values.
     pub fn given(&self) -> Vec<(&'static Flag, Vec<String>)> {
         let defaults = Spec::default();
         let values = |flag: &'static Flag| (flag, (flag.print_values)(self));
@@ -236,7 +236,7 @@ impl Spec {
         if let Some(healed) = self.faults.heal_all_at.iter().max()
             && let Some((flag, at)) = faults.iter().find(|(flag, at)| at > healed && *flag != "rerank")
         {
-            let reason = format!("nothing goes wrong after {healed}, but --{flag} comes at {at}");
+            let reason = format!("all faults end at {healed}, but --{flag} begins at {at}; move one of them");
             return Err(FlagError::new("heal-all-at", reason));
         }
         let healed = self.faults.heal_all_at.iter().map(|&at| ("heal-all-at", at));
@@ -244,14 +244,14 @@ impl Spec {
         if let Some(until) = self.run.until
             && let Some((flag, at)) = times.find(|(_, at)| *at > until)
         {
-            let reason = format!("the run is over at {until}, but --{flag} comes at {at}");
+            let reason = format!("the run ends at {until}, but --{flag} is at {at}; move one of them");
             return Err(FlagError::new("until", reason));
         }
         Ok(())
     }
 }
 
-/// Refuses flags that exclude each other, and flags without the one that they refine.
+/// Refuses flags that exclude each other, and flags without the one that they require.
 fn check_combinations(given: &[&Flag]) -> Result<(), FlagError> {
     let is_given = |name: &&&str| given.iter().any(|flag| flag.name == **name);
     for flag in given {
@@ -259,7 +259,7 @@ fn check_combinations(given: &[&Flag]) -> Result<(), FlagError> {
             return Err(FlagError::new(flag.name, format!("cannot be combined with --{other}")));
         }
         if let Some(other) = flag.requires.iter().find(|name| !is_given(name)) {
-            return Err(FlagError::new(flag.name, format!("says nothing without --{other}")));
+            return Err(FlagError::new(flag.name, format!("requires --{other}")));
         }
     }
     Ok(())
@@ -268,8 +268,8 @@ fn check_combinations(given: &[&Flag]) -> Result<(), FlagError> {
 impl FromStr for Spec {
     type Err = FlagError;
 
-    /// Parses what `Display` prints, and what a shell would make the same words of; of a shell's quotes only
-    /// the single ones are understood.
+    /// Parses the output of `Display`, and other lines with the same words. Of a shell's quotes only single quotes and
+    /// backslashes are understood.
     fn from_str(line: &str) -> Result<Spec, FlagError> {
         Spec::parse(&unquoted(line))
     }

@@ -1,26 +1,26 @@
-//! What is hard on leases: to lose touch for about as long as one lasts, and somebody who is waiting for that.
+//! Faults that are hard on leases: a holder loses contact for about as long as its lease lasts, while a rival waits.
 //!
-//! Everything here is within what such algorithms claim to live through: disks are kept, but for those of a
-//! minority of the voters in cases of their own; clocks drift up to the bound; the clock of one that nobody
-//! relies on may jump ahead, which only makes it believe in less.
+//! All faults are within the claims of such algorithms. Disks are kept; only in separate cases a minority of the voters
+//! loses them. Clocks drift up to the bound. The clock of a process on which nobody relies may jump ahead, which only
+//! shortens its own lease.
 
 use suffrage_core::{Command, Leases, Rng, Span, Time};
 
 use super::{MAX_SLOW_FACTOR, STORM_END, TENTH, timing};
 use crate::{Cut, Detector, Fault, Latency, Plan, Scenario};
 
-/// How many leases late a message is at most.
+/// The greatest additional delay of a message, in leases.
 const MAX_LATE_LEASES: u64 = 12;
 
-/// Who does what, by slot.
+/// The roles, by slot.
 pub(super) struct Roles {
-    /// The first so many vote.
+    /// The number of voters: the first slots.
     pub(super) voters: usize,
-    /// These may lead.
+    /// The slots that may lead.
     pub(super) candidates: Vec<usize>,
 }
 
-/// Makes a scenario hard on leases.
+/// Adds faults that are hard on leases to a scenario.
 pub(super) fn add_lease_faults(
     rng: &mut Rng,
     scenario: &mut Scenario,
@@ -28,15 +28,15 @@ pub(super) fn add_lease_faults(
     roles: Roles,
     drift: f64,
 ) {
-    // It learns of failures by its clocks alone.
+    // Lease algorithms detect failures by their clocks alone.
     scenario.detector = Detector::None;
     scenario.drift = *rng.pick(&[0.0, drift / 2.0, drift, drift]).expect("there are some");
-    // In a network that loses every other message nobody ever holds a lease.
+    // In a network that loses every other message nobody ever holds a lease, so high loss is not always drawn.
     let max = *rng.pick(&[0.0, 0.1, 0.5]).expect("there are some");
     scenario.loss = super::thousandths(rng, max);
     scenario.plan.retain(|(_, fault)| !matches!(fault, Fault::Jump { .. }));
     let kind = rng.below(6);
-    // Of its own, so that it leaves the others as they are.
+    // Separate random numbers, so that the other faults do not change.
     let bound_rng = &mut Rng::new(suffrage_core::Hash::new(scenario.seed).word(11));
     if let Some(bound) = timing::small_bound(bound_rng, scenario.latency.bound(), leases.round_trip) {
         scenario.delay_bound = Some(bound);
@@ -73,22 +73,22 @@ struct LeaseFaults<'r> {
     members: usize,
     voters: usize,
     candidates: Vec<usize>,
-    /// How long a message takes at most.
+    /// The delay bound of the network.
     delay: Span,
     lease: Span,
     plan: Plan,
     commands: Vec<(Time, usize, String)>,
-    /// How many cuts there are so far.
+    /// The number of cuts so far.
     cuts: usize,
 }
 
 impl LeaseFaults<'_> {
-    /// Somewhere in the storm, with a while left for what comes of it.
+    /// A random time in the storm, at least 20 time units before its end.
     fn moment(&mut self) -> Time {
         Time::ZERO + Span::from_units(self.rng.unit() * (STORM_END - 20) as f64)
     }
 
-    /// So many times this span after that moment, from the first number to the second; not after the storm.
+    /// The time `at` plus a random multiple of `span` from `min` to `max`; not after the storm.
     fn moment_after(&mut self, at: Time, span: Span, min: f64, max: f64) -> Time {
         let factor = min + self.rng.unit() * (max - min);
         (at + span.scale(factor)).min(Time::ZERO + Span::from_millis(STORM_END))
@@ -98,24 +98,24 @@ impl LeaseFaults<'_> {
         self.rng.below(self.members as u64) as usize
     }
 
-    /// One that may lead and does not vote, if there is one: nobody relies on its clock. A node that does not vote and
-    /// leads for clients may not lead itself, and they rely on its clock.
+    /// A random candidate that does not vote, if there is one: nobody relies on its clock. A node that leads for clients
+    /// is not a candidate itself, and its clients rely on its clock.
     fn random_non_voter(&mut self) -> Option<usize> {
         let non_voters: Vec<usize> =
             self.candidates.iter().copied().filter(|&slot| slot >= self.voters).collect();
         if non_voters.is_empty() { None } else { self.rng.pick(&non_voters).copied() }
     }
 
-    /// Somebody wants to lead: this one, or if it may not, another.
+    /// Has a process campaign: this one, or if it may not lead, a random candidate.
     fn campaign(&mut self, at: Time, slot: usize) {
         let may_lead = self.candidates.contains(&slot);
         let slot = if may_lead { slot } else { *self.rng.pick(&self.candidates).expect("somebody may lead") };
-        // To a tenth: readers will meet it on a command line.
+        // Rounded to a tenth, to be readable on a command line.
         let at = Time::from_nanos(at.as_nanos() / TENTH * TENTH);
         self.commands.push((at, slot, Command::Campaign.to_string()));
     }
 
-    /// A cut for one to a few leases.
+    /// Cuts that last for one to a few leases.
     fn cut(&mut self, at: Time, cuts: impl IntoIterator<Item = Cut>) -> Time {
         let healed = self.moment_after(at, self.lease, 0.7, 4.0);
         cuts.into_iter().for_each(|cut| self.cut_until(at, healed, cut));
@@ -126,7 +126,7 @@ impl LeaseFaults<'_> {
         if at >= Time::ZERO + Span::from_millis(STORM_END) {
             return;
         }
-        // Away from the numbers of the cuts that are there already.
+        // The scenario's own cuts have smaller numbers.
         let name = 1_000 + self.cuts;
         self.cuts += 1;
         self.plan.push((at, Fault::Cut(name, cut)));
@@ -135,9 +135,9 @@ impl LeaseFaults<'_> {
         }
     }
 
-    /// All that goes wrong, one after the other or at once.
+    /// Faults of all kinds, one after the other or at once.
     fn storm(&mut self, scenario: &mut Scenario) {
-        // What lasts for half of the storm leaves too few to be hard on anybody; so, not always.
+        // Long faults leave too few processes to contend for leases; so they are removed in most cases.
         if self.rng.chance(0.6) {
             let end = Time::ZERO + Span::from_millis(STORM_END);
             scenario.plan.retain(|(at, fault)| *at == end || matches!(fault, Fault::Rank(..)));
@@ -168,7 +168,7 @@ impl LeaseFaults<'_> {
         }
     }
 
-    /// A crash so short that what was granted before is not over yet.
+    /// A crash that is shorter than the leases granted before it.
     fn flap(&mut self) {
         let (slot, at) = (self.random_member(), self.moment());
         let back = self.moment_after(at, self.lease, 0.0, 0.8);
@@ -179,8 +179,8 @@ impl LeaseFaults<'_> {
         }
     }
 
-    /// A crash in the middle of an input, most often a voter's, while somebody wants to lead; perhaps another on
-    /// the return, which is soon.
+    /// A crash in the middle of an input, most often of a voter, while a candidate campaigns; perhaps another crash after
+    /// the recovery, which is soon.
     fn crash_midway(&mut self) {
         let at = if self.rng.chance(0.3) { Time::ZERO } else { self.moment() };
         let among = if self.rng.chance(0.7) { self.voters } else { self.members };
@@ -190,7 +190,7 @@ impl LeaseFaults<'_> {
         self.campaign(at, rival);
         let mut back = self.moment_after(at, self.lease, 0.0, 0.8);
         let down = self.moment_after(at, self.lease, 0.0, 0.5);
-        // After the storm nobody is to crash any more.
+        // No process crashes after the storm.
         if self.rng.chance(0.3) && down < Time::ZERO + Span::from_millis(STORM_END) {
             self.plan.push((down, Fault::Crash(slot)));
             self.plan.push((down, Fault::CrashMidway { slot, point: timing::crash_point(self.rng) }));
@@ -201,7 +201,7 @@ impl LeaseFaults<'_> {
         self.plan.push((back, Fault::Recover { slot, disk: true }));
     }
 
-    /// Messages that arrive when the leases they are about are long over.
+    /// Messages that arrive long after the end of the leases that they concern.
     fn late_messages(&mut self) {
         let (at, max) = (self.moment(), *self.rng.pick(&[20, 100, 300]).expect("there are some"));
         let end = self.moment_after(at, self.lease, 0.5, 8.0);
@@ -209,7 +209,7 @@ impl LeaseFaults<'_> {
         self.plan.push((end, Fault::Late { probability: 0.0, max_delay: Span::ZERO }));
     }
 
-    /// A spell in which messages take many times as long as everybody expects.
+    /// A period in which messages take many times the assumed delay bound.
     fn slow_messages(&mut self) {
         let at = self.moment();
         let end = self.moment_after(at, self.lease, 0.3, 4.0);
@@ -224,7 +224,7 @@ impl LeaseFaults<'_> {
         self.plan.push((at, Fault::Pause(slot, until)));
     }
 
-    /// A pause in the middle of a contest: what was granted meanwhile is old when it is heard of.
+    /// A pause in the middle of a campaign: grants are old when the candidate handles them.
     fn pause_during_campaign(&mut self) {
         let (slot, at) = (self.random_member(), self.moment());
         let from = self.moment_after(at, self.delay, 0.5, 4.0);
@@ -233,8 +233,8 @@ impl LeaseFaults<'_> {
         self.campaign(at, slot);
     }
 
-    /// Two begin, with the same token. One is paused when it is about to ask for a lease; the other leads and
-    /// lets go, and just then the first goes on.
+    /// Two candidates begin with the same token. One is paused before its proposal; the other leads and resigns, and just
+    /// then the first resumes.
     fn pause_first_proposal(&mut self, scenario: &mut Scenario) {
         let [one, other] = [(); 2].map(|()| *self.rng.pick(&self.candidates).expect("somebody may lead"));
         scenario.initiators.retain(|&slot| slot == one || slot == other);
@@ -249,7 +249,7 @@ impl LeaseFaults<'_> {
         ));
     }
 
-    /// Power fails for most of the voters, and comes back soon; somebody sees a chance.
+    /// Most of the voters crash at once and recover soon, and a rival campaigns.
     fn power_failure(&mut self) {
         let at = self.moment();
         let back = self.moment_after(at, self.lease, 0.0, 0.5);
@@ -264,7 +264,7 @@ impl LeaseFaults<'_> {
         self.campaign(soon, rival);
     }
 
-    /// Several want to lead at the same moment.
+    /// Several candidates campaign at the same moment.
     fn concurrent_campaigns(&mut self) {
         let at = self.moment();
         for _ in 0..2 + self.rng.below(3) {
@@ -273,8 +273,8 @@ impl LeaseFaults<'_> {
         }
     }
 
-    /// Somebody, who may lead, is alone for a while, and another wants to lead from the first moment on at
-    /// which that can be.
+    /// A process, perhaps the leader, is isolated for a while, and a rival campaigns several times, from the earliest
+    /// moment at which it can win.
     fn isolate_and_campaign(&mut self) {
         let (slot, at) = (self.random_member(), self.moment());
         let healed = self.cut(at, [Cut::isolating(self.members, slot)]);
@@ -287,8 +287,8 @@ impl LeaseFaults<'_> {
         }
     }
 
-    /// The partial partitions of the OmniPaxos paper (Ng, Haridi, Carbone 2023, section 2), and one that is
-    /// heard but hears nobody, or the other way round.
+    /// The partial partitions of the OmniPaxos paper (Ng, Haridi, Carbone 2023, section 2), and one-way cuts of a single
+    /// process in either direction.
     fn partial_partition(&mut self) {
         let members = self.members;
         let mut slots: Vec<usize> = (0..members).collect();
@@ -308,7 +308,7 @@ impl LeaseFaults<'_> {
         self.cut(at, cuts);
     }
 
-    /// The clock of one that does not vote jumps ahead: it takes its lease for shorter than it is.
+    /// The clock of a process that does not vote jumps ahead: the process takes its lease for shorter than it is.
     fn jump_ahead(&mut self) {
         let at = self.moment();
         if let Some(slot) = self.random_non_voter() {
@@ -317,20 +317,20 @@ impl LeaseFaults<'_> {
         }
     }
 
-    /// Nothing goes wrong with voters and messages; but others come and go, and all want to lead. Whoever
-    /// leads and is well must not notice.
+    /// Voters and messages are healthy, but other processes come and go, and all campaign. A healthy leader must not be
+    /// affected.
     fn challenge_stable_leader(&mut self, scenario: &mut Scenario) {
         let end = Time::ZERO + Span::from_millis(STORM_END);
         scenario.plan = vec![(end, Fault::HealAll)];
         scenario.commands.clear();
         scenario.loss = 0.0;
-        // In time for sure; and so slow a renewal as to be missed is nobody's.
+        // With an absolute bound, no renewal is so late that a healthy leader loses its lease.
         if !matches!(scenario.latency, Latency::Const(_) | Latency::Uniform(..)) {
             scenario.latency = Latency::Uniform(Span::ZERO, Span::UNIT);
         }
-        // By then whoever leads has renewed its lease, and if a voter that could not hear it has promised
-        // another meanwhile, has prepared again: a renewal, its rejection, a preparation and a proposal, which
-        // may be longer than a short lease.
+        // By then a leader has renewed its lease. If an unreachable voter has made a promise to a rival, the leader has
+        // prepared again: a renewal, its rejection, a preparation and a proposal, which can take longer than a short
+        // lease.
         scenario.stable = Some(self.lease * 2);
         for _ in 0..10 + self.rng.below(20) {
             let (slot, at) = (self.random_member(), self.moment());
@@ -354,7 +354,7 @@ impl LeaseFaults<'_> {
         }
     }
 
-    /// Whoever leads is told to stay, soon after it has begun to and again and again, though others become better.
+    /// All processes get `pin` commands again and again, so that the leader stays although others become better.
     fn pin_all(&mut self, pin: &str, after: Span) {
         for rank in 0..4 {
             let (slot, at) = (self.random_member(), self.moment());
@@ -368,8 +368,8 @@ impl LeaseFaults<'_> {
         }
     }
 
-    /// A storm in which some of the voters, though fewer than half, lose their disks with every crash. All
-    /// the others are there in the end, and reach each other: they are a majority.
+    /// A storm in which a minority of the voters loses the disk with every crash. In the end all other voters are up and
+    /// connected: they are a majority.
     fn lose_disks(&mut self, scenario: &mut Scenario) {
         self.storm(scenario);
         let lost: Vec<usize> = {
@@ -383,7 +383,7 @@ impl LeaseFaults<'_> {
             self.lose_disks_at_takeover(&lost);
         }
         self.plan.extend((0..self.voters).map(|slot| (end, Fault::Recover { slot, disk: true })));
-        // A crash in the middle of an input comes at any time later, and there may be no recovery after it.
+        // A crash in the middle of an input can come at any later time, perhaps after the last recovery.
         let stays = |(_, fault): &(Time, Fault)| !matches!(fault, Fault::CrashMidway { slot, .. } if *slot < self.voters && !lost.contains(slot));
         scenario.plan.retain(stays);
         self.plan.retain(stays);
@@ -394,9 +394,9 @@ impl LeaseFaults<'_> {
         }
     }
 
-    /// Voters lose their disks at the moment when it matters most: some others have been away, and know nothing
-    /// of the latest leader; now they are back, those who do know are cut off with it, and somebody wants to
-    /// lead. With those who forgot, the others would be a majority.
+    /// Voters lose their disks at the worst moment. Some other voters were cut off and do not know the latest leader. Then
+    /// they are back, the voters that know the leader are cut off together with it, and rivals campaign. With the voters
+    /// that lost their disks, the uninformed voters would be a majority.
     fn lose_disks_at_takeover(&mut self, lost: &[usize]) {
         let mut kept: Vec<usize> = (0..self.voters).filter(|slot| !lost.contains(slot)).collect();
         self.rng.shuffle(&mut kept);
@@ -407,7 +407,7 @@ impl LeaseFaults<'_> {
         let members = self.members;
         let rest = |side: &[usize]| (0..members).filter(|slot| !side.contains(slot)).collect();
         let before = Cut::new(members, &[absent.to_vec(), rest(absent)], false);
-        // The leader may be any of those who do not vote.
+        // The leader may be any process that does not vote.
         let mut leader_side = informed.to_vec();
         leader_side.extend((self.voters..self.members).filter(|_| self.rng.chance(0.5)));
         let after = Cut::new(members, &[leader_side.clone(), rest(&leader_side)], false);
@@ -419,7 +419,7 @@ impl LeaseFaults<'_> {
         }
         let rivals: Vec<usize> = rest(&leader_side);
         for _ in 0..3 {
-            let rival = *self.rng.pick(&rivals).expect("those who forgot are among them");
+            let rival = *self.rng.pick(&rivals).expect("the voters that lost their disks are among them");
             let soon = self.moment_after(back, self.delay, 0.0, 6.0);
             self.campaign(soon, rival);
         }
@@ -434,7 +434,7 @@ mod tests {
     use suffrage_core::Algorithm;
     use suffrage_lease::QuorumLease;
 
-    /// Nothing is asked of leases that they do not claim: the rules of the module's text, for every case.
+    /// The rules of the module's text hold for every case.
     #[test]
     fn faults_stay_within_what_leases_claim() {
         let (mut stable, mut disks_lost, mut jumped, mut several) = (0, 0, 0, 0);
@@ -465,7 +465,7 @@ mod tests {
                     Fault::Late { probability, max_delay } => {
                         assert!(scenario.stable.is_none(), "seed {seed}");
                         let lease = scenario.bound() * options.ttl;
-                        // Drawn before a delay bound that is too small.
+                        // The lateness is drawn before a delay bound that is too small.
                         let bound = scenario.bound().max(scenario.latency.bound() * MAX_SLOW_FACTOR);
                         let longest = (lease * MAX_LATE_LEASES).max(bound * timing::MAX_LATE_BOUNDS);
                         assert!(*max_delay <= longest + Span::UNIT, "seed {seed}");
@@ -511,7 +511,7 @@ mod tests {
         assert!(small > 5, "{small}");
     }
 
-    /// Clocks that drift beyond the bound are used only if somebody asks for it.
+    /// Clocks drift beyond the bound only if the caller sets it.
     #[test]
     fn drift_is_as_asked() {
         let target = TortureTarget::<QuorumLease> { drift: Some(0.3), ..TortureTarget::default() };

@@ -1,5 +1,4 @@
-//! What the application asks of processes: to campaign, to resign, to transfer leadership, or what else an algorithm
-//! knows.
+//! Commands of the application: campaign, resign, transfer, and the commands of single algorithms.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +9,7 @@ use super::values::{Timed, add, show, slot};
 use super::{Arity, At, Flag, FlagError, Section};
 use crate::Scenario;
 
-/// What the flags say about commands.
+/// The values of the flags of commands.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Commands {
     /// The calls for an election.
@@ -19,7 +18,7 @@ pub struct Commands {
     pub resign: Vec<At<NodeId>>,
     /// The transfers of leadership.
     pub transfer: Vec<At<Transfer>>,
-    /// What only some algorithms know, in their words.
+    /// Commands that only some algorithms know, in their text form.
     pub command: Vec<At<AlgorithmCommand>>,
 }
 
@@ -39,7 +38,7 @@ pub(super) const SECTION: Section = Section {
             name: "resign",
             value: "ID@TIME",
             arity: Arity::List,
-            help: "A process is told to lead no longer, like 5@10",
+            help: "A process is told to resign, like 5@10",
             parse_value: |spec, text| add(&mut spec.commands.resign, text),
             print_values: |spec| show(&spec.commands.resign),
             ..Flag::NEW
@@ -57,7 +56,7 @@ pub(super) const SECTION: Section = Section {
             name: "command",
             value: "ID:COMMAND@TIME",
             arity: Arity::Repeat,
-            help: "A process is told something that its algorithm knows, like '5:health off@10' or '3:leave in 2@7'",
+            help: "A process gets a command of its own algorithm, like '5:health off@10' or '3:leave in 2@7'",
             parse_value: |spec, text| add(&mut spec.commands.command, text),
             print_values: |spec| show(&spec.commands.command),
             ..Flag::NEW
@@ -132,7 +131,8 @@ impl FromStr for Transfer {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Transfer, String> {
-        let (from, to) = text.split_once('>').ok_or_else(|| format!("`{text}` has not the form 5>3"))?;
+        let (from, to) =
+            text.split_once('>').ok_or_else(|| format!("`{text}` does not have the form 5>3"))?;
         Ok(Transfer { from: from.parse()?, to: to.parse()? })
     }
 }
@@ -148,7 +148,7 @@ impl fmt::Display for Transfer {
 pub struct AlgorithmCommand {
     /// The process.
     pub to: NodeId,
-    /// The command, in the algorithm's words.
+    /// The command in its text form.
     pub text: String,
 }
 
@@ -161,7 +161,7 @@ impl FromStr for AlgorithmCommand {
 
     fn from_str(text: &str) -> Result<AlgorithmCommand, String> {
         let (to, command) =
-            text.split_once(':').ok_or_else(|| format!("`{text}` has not the form 5:health off"))?;
+            text.split_once(':').ok_or_else(|| format!("`{text}` does not have the form 5:health off"))?;
         Ok(AlgorithmCommand { to: to.parse()?, text: command.to_string() })
     }
 }

@@ -10,18 +10,18 @@ use super::values::{self, Probability, Timed, add, set, show, slot, slots};
 use super::{Arity, At, Flag, FlagError, Section, Target};
 use crate::{CrashPoint, Cut, Fault, Plan, Scenario, sort_plan};
 
-/// What the flags say about faults.
+/// The values of the flags of faults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
     /// The crashes.
     pub crash: Vec<At<Target>>,
     /// The probability with which each process crashes by itself.
     pub fail: f64,
-    /// The time by which it does.
+    /// The latest time of such a crash.
     pub fail_within: Option<Span>,
-    /// The recoveries of processes that find what they have saved.
+    /// The recoveries with the disk.
     pub recover: Vec<At<Target>>,
-    /// The recoveries of processes that find nothing.
+    /// The recoveries without the disk.
     pub recover_wiped: Vec<At<Target>>,
     /// The pauses.
     pub pause: Vec<Pause>,
@@ -31,7 +31,7 @@ pub struct Faults {
     pub rerank: Vec<At<Rerank>>,
     /// The partitions of the network.
     pub partition: Vec<Partition>,
-    /// True if all partitions cut one way only.
+    /// True if all partitions are one-way.
     pub one_way: bool,
     /// The changes of the probability that a message is lost.
     pub loss_from: Vec<At<Probability>>,
@@ -54,7 +54,7 @@ pub(super) const SECTION: Section = Section {
             name: "crash",
             value: "ID@TIME",
             arity: Arity::List,
-            help: "A process dies, like 80@12; leader@12 is whoever leads then",
+            help: "A process crashes, like 80@12; leader@12 is the leader at that time",
             parse_value: |spec, text| add(&mut spec.faults.crash, text),
             print_values: |spec| show(&spec.faults.crash),
             ..Flag::NEW
@@ -62,7 +62,7 @@ pub(super) const SECTION: Section = Section {
         Flag {
             name: "fail",
             value: "PROBABILITY",
-            help: "How likely each process dies by itself, at some moment up to --fail-within",
+            help: "The probability that each process crashes by itself, at a random time up to --fail-within",
             parse_value: |spec, text| set(&mut spec.faults.fail, values::probability(text)),
             print_values: |spec| show([&spec.faults.fail]),
             ..Flag::NEW
@@ -70,7 +70,7 @@ pub(super) const SECTION: Section = Section {
         Flag {
             name: "fail-within",
             value: "TIME",
-            help: "By when processes die that die by --fail; 0 is before the start [default: ten longest delays]",
+            help: "The latest time of crashes by --fail; 0 is before the start [default: ten delay bounds]",
             requires: Some("fail"),
             parse_value: |spec, text| set(&mut spec.faults.fail_within, text.parse::<Span>()),
             print_values: |spec| show(&spec.faults.fail_within),
@@ -80,7 +80,7 @@ pub(super) const SECTION: Section = Section {
             name: "recover",
             value: "ID@TIME",
             arity: Arity::List,
-            help: "A dead process comes back, like 80@40; leader@40 is whoever --crash leader@TIME hit last",
+            help: "A dead process recovers with its disk, like 80@40; leader@40 is the process that --crash leader@TIME hit last",
             parse_value: |spec, text| add(&mut spec.faults.recover, text),
             print_values: |spec| show(&spec.faults.recover),
             ..Flag::NEW
@@ -89,7 +89,7 @@ pub(super) const SECTION: Section = Section {
             name: "recover-wiped",
             value: "ID@TIME",
             arity: Arity::List,
-            help: "A dead process comes back without what it had saved, like 80@40",
+            help: "A dead process recovers without its disk, like 80@40",
             parse_value: |spec, text| add(&mut spec.faults.recover_wiped, text),
             print_values: |spec| show(&spec.faults.recover_wiped),
             ..Flag::NEW
@@ -98,7 +98,7 @@ pub(super) const SECTION: Section = Section {
             name: "pause",
             value: "ID@FROM..TO",
             arity: Arity::List,
-            help: "A process stops for a while and goes on as if nothing had happened, like 5@10..20",
+            help: "A process is paused, and keeps its state, like 5@10..20",
             parse_value: |spec, text| add(&mut spec.faults.pause, text),
             print_values: |spec| show(&spec.faults.pause),
             ..Flag::NEW
@@ -126,7 +126,7 @@ pub(super) const SECTION: Section = Section {
             value: "GROUPS@FROM..TO",
             arity: Arity::Repeat,
             help: "The network is cut into groups, like '1,2|3,4,5@10..50'; without ..50 for good; with > for |, \
-                   a group is not heard by the groups after it, but hears them",
+                   messages of a group do not reach the groups after it, but theirs reach it",
             parse_value: |spec, text| add(&mut spec.faults.partition, text),
             print_values: |spec| show(&spec.faults.partition),
             ..Flag::NEW
@@ -134,7 +134,7 @@ pub(super) const SECTION: Section = Section {
         Flag {
             name: "one-way",
             arity: Arity::Switch,
-            help: "All partitions cut one way only, as if written with >",
+            help: "All partitions are one-way, as if written with >",
             parse_value: |spec, _| set(&mut spec.faults.one_way, Ok(true)),
             print_values: |spec| show(spec.faults.one_way.then_some(&"")),
             ..Flag::NEW
@@ -143,7 +143,7 @@ pub(super) const SECTION: Section = Section {
             name: "loss-from",
             value: "PROBABILITY@TIME",
             arity: Arity::List,
-            help: "Messages are lost with another probability from then on, like 0.3@50",
+            help: "Messages are lost with this probability from then on, like 0.3@50",
             parse_value: |spec, text| add(&mut spec.faults.loss_from, text),
             print_values: |spec| show(&spec.faults.loss_from),
             ..Flag::NEW
@@ -152,7 +152,7 @@ pub(super) const SECTION: Section = Section {
             name: "duplicate-from",
             value: "PROBABILITY@TIME",
             arity: Arity::List,
-            help: "Messages arrive twice with another probability from then on, like 0.3@50",
+            help: "Messages arrive twice with this probability from then on, like 0.3@50",
             parse_value: |spec, text| add(&mut spec.faults.duplicate_from, text),
             print_values: |spec| show(&spec.faults.duplicate_from),
             ..Flag::NEW
@@ -161,8 +161,8 @@ pub(super) const SECTION: Section = Section {
             name: "crash-midway",
             value: "ID:POINT@TIME",
             arity: Arity::List,
-            help: "From then on a process dies in the middle of what it does: before its next save, like \
-                   5:before-save@10, after it, like 5:after-save@10, or after so many effects, like 5:3@10",
+            help: "From then on a process crashes in the middle of its effects: before its next save, like \
+                   5:before-save@10, after it, like 5:after-save@10, or after a number of effects, like 5:3@10",
             parse_value: |spec, text| add(&mut spec.faults.crash_midway, text),
             print_values: |spec| show(&spec.faults.crash_midway),
             ..Flag::NEW
@@ -171,7 +171,7 @@ pub(super) const SECTION: Section = Section {
             name: "late",
             value: "PROBABILITY:SPAN@TIME",
             arity: Arity::List,
-            help: "From then on some messages take up to so much longer, like 0.01:36@10",
+            help: "From then on this share of messages has an additional delay of up to SPAN, like 0.01:36@10",
             parse_value: |spec, text| add(&mut spec.faults.late, text),
             print_values: |spec| show(&spec.faults.late),
             ..Flag::NEW
@@ -180,8 +180,8 @@ pub(super) const SECTION: Section = Section {
             name: "slow",
             value: "FACTOR@TIME",
             arity: Arity::List,
-            help: "From then on messages take so many times as long, like 20@10; processes still expect the usual \
-                   delay",
+            help: "From then on the delay of messages is multiplied, like 20@10; the delay bound that processes assume \
+                   stays",
             parse_value: |spec, text| add(&mut spec.faults.slow, text),
             print_values: |spec| show(&spec.faults.slow),
             ..Flag::NEW
@@ -190,7 +190,7 @@ pub(super) const SECTION: Section = Section {
             name: "heal-all-at",
             value: "TIME",
             arity: Arity::List,
-            help: "From then on nothing goes wrong any more: no loss, duplication, delay, partition or wrong suspicion",
+            help: "From then on there is no loss, duplication, additional delay, partition or wrong suspicion",
             parse_value: |spec, text| add(&mut spec.faults.heal_all_at, text),
             print_values: |spec| show(&spec.faults.heal_all_at),
             ..Flag::NEW
@@ -199,7 +199,7 @@ pub(super) const SECTION: Section = Section {
 };
 
 impl Faults {
-    /// True if any process comes back.
+    /// True if any process recovers.
     pub(super) fn recovers(&self) -> bool {
         !self.recover.is_empty() || !self.recover_wiped.is_empty()
     }
@@ -228,7 +228,7 @@ impl Faults {
         self.check_leaders()?;
         self.check_order(crashed)?;
         if self.one_way && self.partition.is_empty() {
-            return Err(FlagError::new("one-way", "there is no --partition that could be one way"));
+            return Err(FlagError::new("one-way", "there is no --partition to be one-way; add one"));
         }
         scenario.plan = self.plan(&scenario.roster)?;
         scenario.fail = self.fail;
@@ -290,8 +290,8 @@ impl Faults {
         Ok(plan)
     }
 
-    /// Refuses the crash of a dead process, the recovery of a live one and the pause of a dead one: an id or a
-    /// time is mistaken.
+    /// Refuses the crash of a dead process, the recovery of a live one and the pause of a dead one: the id or the time
+    /// is wrong.
     fn check_order(&self, crashed: &[NodeId]) -> Result<(), FlagError> {
         let members = |targets: &[At<Target>], change: ProcessChange| {
             let member = move |&At { value, at }: &At<Target>| match value {
@@ -304,7 +304,7 @@ impl Faults {
         changes.extend(members(&self.recover, ProcessChange::Recover("recover")));
         changes.extend(members(&self.recover_wiped, ProcessChange::Recover("recover-wiped")));
         changes.extend(self.pause.iter().map(|pause| (pause.id, pause.from, ProcessChange::Pause)));
-        // Whether and when a crash in the middle of an input happens turns out during the run.
+        // The run decides whether and when a crash in the middle of an input happens.
         changes.retain(|(id, ..)| self.crash_midway.iter().all(|midway| midway.value.id != *id));
         changes.sort_by_key(|&(_, at, change)| (at, change));
         let mut dead: BTreeMap<NodeId, bool> = crashed.iter().map(|&id| (id, true)).collect();
@@ -312,14 +312,22 @@ impl Faults {
             let dead = dead.entry(id).or_default();
             match (change, *dead) {
                 (ProcessChange::Crash, true) => {
-                    return Err(FlagError::new("crash", format!("process {id} is already dead at {at}")));
+                    return Err(FlagError::new(
+                        "crash",
+                        format!(
+                            "process {id} is already dead at {at}; remove this crash or --recover it before"
+                        ),
+                    ));
                 }
                 (ProcessChange::Recover(flag), false) => {
                     let advice = format!("crash it before, with --crashed {id} or --crash {id}@TIME");
                     return Err(FlagError::new(flag, format!("process {id} is not dead at {at}; {advice}")));
                 }
                 (ProcessChange::Pause, true) => {
-                    return Err(FlagError::new("pause", format!("process {id} is dead at {at}")));
+                    return Err(FlagError::new(
+                        "pause",
+                        format!("process {id} is dead at {at}; pause a live process"),
+                    ));
                 }
                 (ProcessChange::Crash, false) => *dead = true,
                 (ProcessChange::Recover(_), true) => *dead = false,
@@ -329,8 +337,8 @@ impl Faults {
         Ok(())
     }
 
-    /// Refuses the recovery of a leader before any leader has crashed. Who the leader is turns out during the
-    /// run, so the crash of a leader says nothing about a process of a known id.
+    /// Refuses the recovery of a leader before any leader has crashed. The run decides which process is the leader, so
+    /// the crash of a leader says nothing about a process of a known id.
     fn check_leaders(&self) -> Result<(), FlagError> {
         let leader = |target: &&At<Target>| target.value == Target::Leader;
         let first = self.crash.iter().filter(leader).map(|crash| crash.at).min();
@@ -431,7 +439,7 @@ impl FromStr for Pause {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Pause, String> {
-        let form = || format!("`{text}` has not the form 5@10..20");
+        let form = || format!("`{text}` does not have the form 5@10..20");
         let (id, when) = text.split_once('@').ok_or_else(form)?;
         let (from, to) = when.split_once("..").ok_or_else(form)?;
         let (from, to) = values::times(text, from, to)?;
@@ -462,7 +470,7 @@ impl FromStr for Jump {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Jump, String> {
-        let form = || format!("`{text}` has not the form 5@10+30 or 5@10-30");
+        let form = || format!("`{text}` does not have the form 5@10+30 or 5@10-30");
         let sign = text.find(['+', '-']).ok_or_else(form)?;
         let At { value: id, at } = text[..sign].parse()?;
         Ok(Jump { id, at, by: text[sign + 1..].parse()?, back: text[sign..].starts_with('-') })
@@ -493,7 +501,7 @@ impl FromStr for Rerank {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Rerank, String> {
-        let form = || format!("`{text}` has not the form 5=99");
+        let form = || format!("`{text}` does not have the form 5=99");
         let (id, attribute) = text.split_once('=').ok_or_else(form)?;
         Ok(Rerank { id: id.parse()?, attribute: attribute.parse().map_err(|_| form())? })
     }
@@ -522,7 +530,7 @@ impl FromStr for MidwayCrash {
     type Err = String;
 
     fn from_str(text: &str) -> Result<MidwayCrash, String> {
-        let form = || format!("`{text}` has not the form 5:before-save, 5:after-save or 5:3");
+        let form = || format!("`{text}` does not have the form 5:before-save, 5:after-save or 5:3");
         let (id, point) = text.split_once(':').ok_or_else(form)?;
         Ok(MidwayCrash { id: id.parse()?, point: point.parse()? })
     }
@@ -534,7 +542,7 @@ impl fmt::Display for MidwayCrash {
     }
 }
 
-/// A probability of being late, and by how much at max_delay: `0.01:36`.
+/// The probability that a message is late, and the longest additional delay: `0.01:36`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LateMessages {
     /// The probability.
@@ -551,7 +559,7 @@ impl FromStr for LateMessages {
     type Err = String;
 
     fn from_str(text: &str) -> Result<LateMessages, String> {
-        let form = || format!("`{text}` has not the form 0.01:36");
+        let form = || format!("`{text}` does not have the form 0.01:36");
         let (probability, max_delay) = text.split_once(':').ok_or_else(form)?;
         Ok(LateMessages { probability: values::probability(probability)?, max_delay: max_delay.parse()? })
     }
@@ -593,7 +601,7 @@ impl fmt::Display for SlowFactor {
 pub struct Partition {
     /// The groups that are separated.
     pub groups: Vec<Vec<NodeId>>,
-    /// True if a group is no longer heard by the groups after it, and still hears them.
+    /// True if messages of a group do not reach the groups after it, but theirs reach the group.
     pub one_way: bool,
     /// The beginning.
     pub from: Time,
@@ -616,12 +624,12 @@ impl FromStr for Partition {
         let groups: Vec<_> =
             groups.split(if one_way { '>' } else { '|' }).map(group).collect::<Result<_, _>>()?;
         if groups.len() < 2 {
-            return Err(format!("`{text}` has not the form 1,2|3,4,5@10..50: there is nothing to separate"));
+            return Err(format!("`{text}` does not have the form 1,2|3,4,5@10..50: name two groups or more"));
         }
         let mut named: Vec<NodeId> = groups.concat();
         named.sort_unstable();
         match named.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(format!("{} stands on two sides", pair[0])),
+            Some(pair) => Err(format!("process {} is in two groups; name it once", pair[0])),
             None => Ok(Partition { groups, one_way, from, to }),
         }
     }
@@ -690,7 +698,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_values_are_refused() {
         for text in ["80", "80@", "@3", "x@3", "80@-1"] {
             assert!(text.parse::<At<NodeId>>().is_err() && text.parse::<At<Target>>().is_err(), "{text}");
         }
@@ -717,9 +725,12 @@ mod tests {
             assert!(text.parse::<At<SlowFactor>>().is_err(), "{text}");
         }
         let refusal = |text: &str| text.parse::<Pause>().unwrap_err();
-        assert_eq!(refusal("5@10..5"), "`5@10..5` ends before it begins");
-        assert_eq!(refusal("5@10..10"), "`5@10..10` ends as it begins");
+        assert_eq!(refusal("5@10..5"), "`5@10..5` ends before it begins; swap the two times");
+        assert_eq!(refusal("5@10..10"), "`5@10..10` ends when it begins; the end must be later");
         assert_eq!(refusal("5@10..1e30"), "1e30".parse::<Time>().unwrap_err());
-        assert_eq!("1|2@5..2".parse::<Partition>().unwrap_err(), "`1|2@5..2` ends before it begins");
+        assert_eq!(
+            "1|2@5..2".parse::<Partition>().unwrap_err(),
+            "`1|2@5..2` ends before it begins; swap the two times"
+        );
     }
 }
