@@ -35,14 +35,14 @@ fn one_that_was_paused_does_not_blame_the_others() {
 
 /// What process 1 thinks.
 #[derive(Clone, Default)]
-struct Opinion {
+struct SuspicionRecord {
     /// When it suspected 3, if it did not take that back.
     of_3: Rc<Cell<Option<f64>>>,
     /// How often it suspected 2.
     of_2: Rc<Cell<usize>>,
 }
 
-impl Observer for Opinion {
+impl Observer for SuspicionRecord {
     fn observe(&mut self, at: Time, event: TraceEvent<'_>) {
         match event {
             TraceEvent::Suspected { who: NodeId(1), peer: NodeId(2) } => self.of_2.set(self.of_2.get() + 1),
@@ -55,15 +55,15 @@ impl Observer for Opinion {
 
 /// Of three processes, with a delay of 1: when the first suspected the last for good, and how often it
 /// suspected the second.
-fn opinion(detector: &str, plan: Plan, until: f64) -> (Option<f64>, usize) {
+fn suspicions(detector: &str, plan: Plan, until: f64) -> (Option<f64>, usize) {
     let options: detectors::Options = detector.parse().unwrap();
     let latency = Latency::Const(Span::UNIT);
     let mut world = World::new(Roster::numbered(3), 1, latency, move |_| Any::new(Some(options)));
-    let opinion = Opinion::default();
-    world.set_observer(Box::new(opinion.clone()));
+    let suspicions = SuspicionRecord::default();
+    world.set_observer(Box::new(suspicions.clone()));
     plan.into_iter().for_each(|(at, fault)| world.schedule_fault(at, fault));
     world.run(at(until));
-    (opinion.of_3.get(), opinion.of_2.get())
+    (suspicions.of_3.get(), suspicions.of_2.get())
 }
 
 fn at(units: f64) -> Time {
@@ -77,7 +77,7 @@ fn phi_learns_nothing_from_its_own_pause() {
     for detector in ["phi:1,1", "phi:3,1", "phi:8,1"] {
         for pause in [1.2, 2.0, 5.5, 15.0, 19.0, 21.3, 50.0, 200.0, 1300.0, 2000.0] {
             let plan = vec![(at(20.0), Fault::Pause(0, at(20.0 + pause)))];
-            let (_, wrong) = opinion(detector, plan.clone(), 120.0 + pause);
+            let (_, wrong) = suspicions(detector, plan.clone(), 120.0 + pause);
             assert_eq!(wrong, 0, "{detector}, paused for {pause}");
             // Nor is it more patient than before, unless the pause cannot be told from a late heartbeat.
             if pause < 3.0 {
@@ -85,9 +85,10 @@ fn phi_learns_nothing_from_its_own_pause() {
             }
             let crash = 60.0 + pause;
             let crashed = [plan, vec![(at(crash + 0.5), Fault::Crash(2))]].concat();
-            let (suspected, wrong) = opinion(detector, crashed, 200.0 + pause);
-            let usual = opinion(detector, vec![(at(crash + 0.5), Fault::Crash(2))], 200.0 + pause).0;
-            let (suspected, usual) = (suspected.expect("noticed"), usual.expect("noticed"));
+            let (suspected, wrong) = suspicions(detector, crashed, 200.0 + pause);
+            let usual = suspicions(detector, vec![(at(crash + 0.5), Fault::Crash(2))], 200.0 + pause).0;
+            let (suspected, usual) =
+                (suspected.expect("times_after_crash"), usual.expect("times_after_crash"));
             assert!((suspected - usual).abs() < 0.1, "{detector}, {pause}: {suspected} {usual}");
             assert_eq!(wrong, 0);
         }
@@ -101,7 +102,11 @@ fn phi_learns_nothing_from_doubles() {
         let once = trial(detector, 4, "const:1");
         let twice = DetectionTrial { duplicate: 1.0, ..once.clone() };
         let (once, twice) = (run(&once, 5), run(&twice, 5));
-        assert_eq!((noticed(&once), mistakes(&once)), (noticed(&twice), 0.0), "{detector}");
+        assert_eq!(
+            (times_after_crash(&once), mistakes(&once)),
+            (times_after_crash(&twice), 0.0),
+            "{detector}"
+        );
         assert_eq!(mistakes(&twice), 0.0, "{detector}");
     }
 }
@@ -115,7 +120,7 @@ fn a_death_during_a_pause_is_noticed_soon_after_it() {
             let pause = 20.0 + f64::from(half) / 2.0;
             for crash in [19.1, 20.6, 21.1, 21.6, 22.1, 22.6, 23.1, 100.0] {
                 let plan = vec![(at(pause), Fault::Pause(0, at(320.0))), (at(crash), Fault::Crash(2))];
-                let (suspected, wrong) = opinion(detector, plan, 1000.0);
+                let (suspected, wrong) = suspicions(detector, plan, 1000.0);
                 let case = format!("{detector}, pause {pause}, crash {crash}: {suspected:?}");
                 assert!(suspected.is_some_and(|at| at <= 320.0 + patience + 1.0), "{case}");
                 assert_eq!(wrong, 0, "{case}");
@@ -136,7 +141,7 @@ fn a_clock_that_jumps_blinds_nobody() {
                 let jump = Fault::Jump { slot: 0, by: Span::from_units(by), back };
                 let when = 318.0 + f64::from(tenth) / 10.0;
                 let plan = vec![(at(when), jump.clone()), (at(319.05), Fault::Crash(2))];
-                let (suspected, wrong) = opinion("heartbeat:1,3.5", plan, 1000.0);
+                let (suspected, wrong) = suspicions("heartbeat:1,3.5", plan, 1000.0);
                 let case = format!("jump at {when} by {by}, back: {back}: {suspected:?}");
                 let more = if back { 1.0 } else { 1.0 + f64::max(1.0, by.min(timeout + 1.0)) };
                 let window = 319.05 + timeout - 1.0..=320.05 + timeout + more;
@@ -147,7 +152,7 @@ fn a_clock_that_jumps_blinds_nobody() {
                 let more = if by < timeout { f64::max(more, by) } else { more };
                 let alone =
                     vec![(at(when), jump), (at(250.05), Fault::Crash(1)), (at(317.05), Fault::Crash(2))];
-                let (suspected, _) = opinion("heartbeat:1,3.5", alone, 1000.0);
+                let (suspected, _) = suspicions("heartbeat:1,3.5", alone, 1000.0);
                 let window = 317.05 + timeout - 1.0..=318.05 + timeout + more;
                 assert!(suspected.is_some_and(|at| window.contains(&at)), "{case}, alone: {suspected:?}");
             }
@@ -174,16 +179,16 @@ fn watched(results: &[Detection]) -> f64 {
 }
 
 /// When the crash was noticed, by run and observer.
-fn opinions(results: &[Detection]) -> Vec<DetectionTime> {
+fn detection_times(results: &[Detection]) -> Vec<DetectionTime> {
     results.iter().flat_map(|result| result.detection_times.iter().copied()).collect()
 }
 
 /// How long after the crash it was noticed, by all that did not suspect the victim already; nobody missed
 /// it.
-fn noticed(results: &[Detection]) -> Vec<f64> {
-    let opinions = opinions(results);
-    assert!(!opinions.contains(&DetectionTime::Never));
-    opinions.into_iter().filter_map(DetectionTime::time).collect()
+fn times_after_crash(results: &[Detection]) -> Vec<f64> {
+    let detection_times = detection_times(results);
+    assert!(!detection_times.contains(&DetectionTime::Never));
+    detection_times.into_iter().filter_map(DetectionTime::time).collect()
 }
 
 fn mean(values: &[f64]) -> f64 {

@@ -1,5 +1,4 @@
-//! What the simulator claims, one sentence a test: everything that is measured or checked elsewhere
-//! rests on these.
+//! The claims of the simulator, one a test. All measurements and checks elsewhere rest on them.
 
 mod agreements;
 mod bytes;

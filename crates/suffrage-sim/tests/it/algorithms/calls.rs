@@ -9,7 +9,7 @@ use suffrage_core::{Algorithm, Attribute, Command, NodeId, Rng, Roster, Span, Ti
 use suffrage_sim::{Detector, Fault, Latency, Scenario, Storm, storm};
 
 const SEEDS: u64 = 2_000;
-const STORM: u64 = 300;
+const STORM_END: u64 = 300;
 
 /// A storm for each seed, and commands and new ranks at any moment of it.
 fn survive<A: Algorithm>(options: &A::Options) {
@@ -27,9 +27,9 @@ fn survive<A: Algorithm>(options: &A::Options) {
         let detectors =
             [Detector::None, Detector::Parametric { delay: Span::from_millis(3), false_rate: 0.02 }];
         scenario.detector = *rng.pick(&detectors).expect("there are two");
-        let (from, to) = (Time::ZERO, Time::ZERO + Span::from_millis(STORM));
+        let (from, to) = (Time::ZERO, Time::ZERO + Span::from_millis(STORM_END));
         scenario.plan = storm(seed, Storm { members, from, to, lossy: true, shortest_cut: Span::ZERO });
-        let moment = |rng: &mut Rng| from + Span::from_millis(STORM).scale(rng.unit());
+        let moment = |rng: &mut Rng| from + Span::from_millis(STORM_END).scale(rng.unit());
         for _ in 0..4 {
             let rank = Fault::Rank(rng.below(members as u64) as usize, rng.below(20) as Attribute);
             scenario.plan.push((moment(rng), rank));

@@ -77,12 +77,12 @@ fn a_scenario_chooses_the_layers_by_itself() {
     }
 }
 
-struct Weather {
+struct RunScenario {
     scenario: Scenario,
     settings: &'static [(&'static str, &'static str)],
 }
 
-impl Visitor for Weather {
+impl Visitor for RunScenario {
     type Output = Outcome;
     fn visit<A: Algorithm>(self) -> Outcome {
         let mut options = A::Options::default();
@@ -127,8 +127,8 @@ fn storms_noticed_by_real_detectors_end_well() {
             scenario.latency = Latency::Uniform(Span::ZERO, Span::UNIT);
             // A cut that no detector notices is a lost message, which is not for a detector to mend.
             let shortest_cut = Span::from_millis(60);
-            let weather = Storm { members, from: time(0), to: time(300), lossy: false, shortest_cut };
-            scenario.plan = storm(seed, weather);
+            let run = Storm { members, from: time(0), to: time(300), lossy: false, shortest_cut };
+            scenario.plan = storm(seed, run);
             if contract.needs_disk {
                 keep_disks(&mut scenario.plan);
             }
@@ -139,7 +139,7 @@ fn storms_noticed_by_real_detectors_end_well() {
                 let run = Disagreement(scenario.clone());
                 disagreements += usize::from(catalog::visit(contract.name, run).unwrap());
             }
-            let outcome = catalog::visit(contract.name, Weather { scenario, settings }).unwrap();
+            let outcome = catalog::visit(contract.name, RunScenario { scenario, settings }).unwrap();
             if let Some(violation) = outcome.violations.first() {
                 failures.push(format!("{} {detector} seed {seed}: {violation:?}", contract.name));
             }
@@ -154,17 +154,17 @@ fn storms_noticed_by_real_detectors_end_well() {
 
 type Pair = Watched<Any, Bully>;
 
-struct Bench {
+struct Harness {
     pair: Pair,
     recorder: Recorder<Pair>,
     roster: Roster,
 }
 
-impl Bench {
-    fn new(detector: &str) -> Bench {
+impl Harness {
+    fn new(detector: &str) -> Harness {
         let detector: detectors::Options = detector.parse().unwrap();
         let pair = Watched::new(Any::new(Some(detector)), Bully::new(NodeId(3), &Default::default()));
-        Bench { pair, recorder: Recorder::new(1), roster: Roster::numbered(4) }
+        Harness { pair, recorder: Recorder::new(1), roster: Roster::numbered(4) }
     }
 
     fn input(
@@ -180,16 +180,16 @@ impl Bench {
 /// The algorithm learns of a suspicion before the detector's next effect, and the world sees it first.
 #[test]
 fn an_opinion_reaches_the_world_and_then_the_algorithm_at_once() {
-    let mut bench = Bench::new("heartbeat:1,3");
-    bench.input(0, |pair, cx| pair.on_start(cx, Start::Fresh));
+    let mut harness = Harness::new("heartbeat:1,3");
+    harness.input(0, |pair, cx| pair.on_start(cx, Start::Fresh));
     let coordinator = Layered::Algorithm(bully::Message::Coordinator { term: Term(1) });
-    bench.input(1, |pair, cx| pair.on_message(cx, NodeId(4), coordinator));
+    harness.input(1, |pair, cx| pair.on_message(cx, NodeId(4), coordinator));
     for peer in [1, 2] {
         let beat = Layered::Detector(detectors::Message::Heartbeat);
-        assert_eq!(bench.input(1, |pair, cx| pair.on_message(cx, NodeId(peer), beat)), []);
+        assert_eq!(harness.input(1, |pair, cx| pair.on_message(cx, NodeId(peer), beat)), []);
     }
     let overdue = LayeredTimer::Detector(detectors::Timer::Overdue);
-    let effects = bench.input(3, |pair, cx| pair.on_timer(cx, overdue));
+    let effects = harness.input(3, |pair, cx| pair.on_timer(cx, overdue));
     let leads = Announcement::Elected { leader: NodeId(3), term: Term(2) };
     assert_eq!(effects[0], Effect::Suspect(NodeId(4)), "a word of the algorithm is no sign of life");
     assert!(effects.contains(&Effect::Announce(leads)), "{effects:?}");
@@ -214,12 +214,12 @@ fn kinds_and_timers_of_the_parts_stand_side_by_side() {
 /// What one part saves does not erase what the other has saved.
 #[test]
 fn parts_save_side_by_side_and_are_given_their_own_back() {
-    let mut bench = Bench::new("gossip:1,9");
-    let effects = bench.input(0, |pair, cx| pair.on_start(cx, Start::Fresh));
+    let mut harness = Harness::new("gossip:1,9");
+    let effects = harness.input(0, |pair, cx| pair.on_start(cx, Start::Fresh));
     let saved = SavedParts { detector: Some(1), algorithm: None };
     assert!(effects.contains(&Effect::Save(saved)), "{effects:?}");
     let disk = SavedParts { detector: Some(7), algorithm: Some(()) };
-    let effects = bench.input(0, |pair, cx| pair.on_start(cx, Start::Recovered(Some(disk))));
+    let effects = harness.input(0, |pair, cx| pair.on_start(cx, Start::Recovered(Some(disk))));
     let saved = SavedParts { detector: Some(8), algorithm: Some(()) };
     assert!(effects.contains(&Effect::Save(saved)), "{effects:?}");
 }

@@ -10,7 +10,7 @@ use suffrage_sim::{Detector, Fault, Latency, Outcome, Ranking, Scenario, Storm, 
 
 /// How processes are to get through a storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Means {
+enum Setup {
     /// A failure detector reports every silence that can cost a message, and its end.
     Detector,
     /// The same, and the detector errs now and then while the storm lasts.
@@ -22,9 +22,9 @@ enum Means {
     Both,
 }
 
-const STORM: u64 = 300;
+const STORM_END: u64 = 300;
 
-fn stormy(seed: u64, means: Means) -> Scenario {
+fn storm_scenario(seed: u64, setup: Setup) -> Scenario {
     let members = 2 + (seed % 7) as usize;
     let mut order: Vec<NodeId> = (1..=members as u64).map(NodeId).collect();
     let chance = &mut Rng::new(seed);
@@ -41,13 +41,13 @@ fn stormy(seed: u64, means: Means) -> Scenario {
     // Everybody calls: one that never had a leader and is not told to call has nothing to miss.
     scenario.initiators = (0..members).collect();
     let delay = Span::from_units(2.0 + (seed % 5) as f64);
-    scenario.detector = match means {
-        Means::Reaffirm => Detector::None,
-        Means::Detector => Detector::Ideal { delay },
-        Means::ErringDetector | Means::Both => Detector::Parametric { delay, false_rate: 0.01 },
+    scenario.detector = match setup {
+        Setup::Reaffirm => Detector::None,
+        Setup::Detector => Detector::Ideal { delay },
+        Setup::ErringDetector | Setup::Both => Detector::Parametric { delay, false_rate: 0.01 },
     };
-    let (from, to) = (Time::ZERO, Time::ZERO + Span::from_millis(STORM));
-    let lossy = matches!(means, Means::Reaffirm | Means::Both);
+    let (from, to) = (Time::ZERO, Time::ZERO + Span::from_millis(STORM_END));
+    let lossy = matches!(setup, Setup::Reaffirm | Setup::Both);
     // What no detector notices is a lost message, and those are for reaffirmation to mend.
     let shortest_cut = if lossy { Span::ZERO } else { delay + Span::UNIT };
     scenario.plan = storm(seed, Storm { members, from, to, lossy, shortest_cut });
@@ -61,29 +61,29 @@ fn stormy(seed: u64, means: Means) -> Scenario {
 
 /// The same as far as the contract is meant for it: where safety rests on what was saved, disks are
 /// kept; and one that never falls quiet is not watched for longer than it needs.
-fn stormy_for(contract: &Contract, seed: u64, means: Means) -> Scenario {
-    let mut scenario = stormy(seed, means);
+fn storm_scenario_for(contract: &Contract, seed: u64, setup: Setup) -> Scenario {
+    let mut scenario = storm_scenario(seed, setup);
     if contract.needs_disk {
         keep_disks(&mut scenario.plan);
     }
     if contract.detection == Detection::Timeout {
-        return ending(scenario, 1_000);
+        return running_for(scenario, 1_000);
     }
     scenario
 }
 
 /// The same, over so many message delays after the storm.
-fn ending(scenario: Scenario, delays: u64) -> Scenario {
+fn running_for(scenario: Scenario, delays: u64) -> Scenario {
     let after = scenario.latency.bound() * delays;
-    Scenario { until: Some(Time::ZERO + Span::from_millis(STORM) + after), ..scenario }
+    Scenario { until: Some(Time::ZERO + Span::from_millis(STORM_END) + after), ..scenario }
 }
 
-struct Weather {
+struct RunScenario {
     scenario: Scenario,
     settings: &'static [(&'static str, &'static str)],
 }
 
-impl Visitor for Weather {
+impl Visitor for RunScenario {
     type Output = Outcome;
 
     fn visit<A: Algorithm>(self) -> Outcome {
@@ -113,13 +113,13 @@ impl Visitor for Disagreement {
     }
 }
 
-fn outcome(contract: &Contract, seed: u64, means: Means) -> Outcome {
-    let settings = match means {
-        Means::Detector | Means::ErringDetector => &[],
-        Means::Reaffirm | Means::Both => contract.under_loss,
+fn outcome(contract: &Contract, seed: u64, setup: Setup) -> Outcome {
+    let settings = match setup {
+        Setup::Detector | Setup::ErringDetector => &[],
+        Setup::Reaffirm | Setup::Both => contract.under_loss,
     };
-    let weather = Weather { scenario: stormy_for(contract, seed, means), settings };
-    catalog::visit(contract.name, weather).expect("it is in the catalog")
+    let run = RunScenario { scenario: storm_scenario_for(contract, seed, setup), settings };
+    catalog::visit(contract.name, run).expect("it is in the catalog")
 }
 
 /// How many storms each algorithm goes through: `SUFFRAGE_SEEDS`, or enough for every day.
@@ -130,38 +130,38 @@ fn seeds() -> u64 {
 
 /// Whether these means are any to this algorithm: one that rests on a detector, and whose contract names
 /// nothing that makes up for it, never learns that its leader is dead.
-fn helps(means: Means, contract: &Contract) -> bool {
+fn applies(setup: Setup, contract: &Contract) -> bool {
     let blind = contract.detection == Detection::Detector && contract.under_loss.is_empty();
-    means != Means::Reaffirm || !blind
+    setup != Setup::Reaffirm || !blind
 }
 
 /// How many storms in a hundred may end without one leader where that is promised with a probability only,
 /// and not for storms: a word that is lost need not be said again.
-fn pardoned(means: Means) -> u64 {
-    if means == Means::Both { 5 } else { 1 }
+fn allowed_percent(setup: Setup) -> u64 {
+    if setup == Setup::Both { 5 } else { 1 }
 }
 
-fn survive(means: Means) {
+fn survive(setup: Setup) {
     let seeds = seeds();
     let mut failures = Vec::new();
-    let (mut stirred, mut runs) = (0, 0);
-    for contract in CONTRACTS.iter().filter(|contract| helps(means, contract)) {
+    let (mut leader_changes, mut runs) = (0, 0);
+    for contract in CONTRACTS.iter().filter(|contract| applies(setup, contract)) {
         let probable = !contract.is_certain() && contract.retries;
         let mut disagreements = 0;
         for seed in 0..seeds {
-            let outcome = outcome(contract, seed, means);
-            stirred += usize::from(contract.retries && outcome.leaderships > 1);
+            let outcome = outcome(contract, seed, setup);
+            leader_changes += usize::from(contract.retries && outcome.leaderships > 1);
             runs += usize::from(contract.retries);
             if probable {
-                let run = Disagreement(stormy_for(contract, seed, means));
+                let run = Disagreement(storm_scenario_for(contract, seed, setup));
                 disagreements += u64::from(catalog::visit(contract.name, run).expect("it is there"));
             }
             if let Some(violation) = outcome.violations.first() {
-                failures.push(format!("{} {means:?} seed {seed}: {violation:?}", contract.name));
+                failures.push(format!("{} {setup:?} seed {seed}: {violation:?}", contract.name));
             }
         }
-        if disagreements > (seeds * pardoned(means)).div_ceil(100) {
-            failures.push(format!("{} {means:?}: {disagreements} of {seeds} disagree", contract.name));
+        if disagreements > (seeds * allowed_percent(setup)).div_ceil(100) {
+            failures.push(format!("{} {setup:?}: {disagreements} of {seeds} disagree", contract.name));
         }
     }
     assert!(
@@ -171,27 +171,27 @@ fn survive(means: Means) {
         failures[..failures.len().min(20)].join("\n")
     );
     // The storms are not empty: in most of them leadership changes, where somebody sees to it.
-    assert!(stirred * 2 > runs, "only {stirred} of {runs} runs were stirred");
+    assert!(leader_changes * 2 > runs, "only {leader_changes} of {runs} runs were leader_changes");
 }
 
 #[test]
 fn with_a_detector_and_no_loss_the_best_of_each_component_leads() {
-    survive(Means::Detector);
+    survive(Setup::Detector);
 }
 
 #[test]
 fn with_a_detector_that_errs_the_best_of_each_component_leads() {
-    survive(Means::ErringDetector);
+    survive(Setup::ErringDetector);
 }
 
 #[test]
 fn with_loss_and_reaffirmation_the_best_of_each_component_leads() {
-    survive(Means::Reaffirm);
+    survive(Setup::Reaffirm);
 }
 
 #[test]
 fn with_everything_at_once_the_best_of_each_component_leads() {
-    survive(Means::Both);
+    survive(Setup::Both);
 }
 
 /// Those that promise a leader only with some probability promise none in a storm; but they come to rest,
@@ -200,9 +200,9 @@ fn with_everything_at_once_the_best_of_each_component_leads() {
 fn where_nothing_is_certain_storms_end_in_silence() {
     for contract in CONTRACTS.iter().filter(|contract| !contract.is_certain()) {
         for seed in 0..seeds().min(300) {
-            for means in [Means::Detector, Means::Reaffirm] {
-                let outcome = outcome(contract, seed, means);
-                assert!(outcome.quiet, "{} {means:?} seed {seed}", contract.name);
+            for setup in [Setup::Detector, Setup::Reaffirm] {
+                let outcome = outcome(contract, seed, setup);
+                assert!(outcome.quiet, "{} {setup:?} seed {seed}", contract.name);
             }
         }
     }
@@ -214,9 +214,9 @@ fn soft_state_and_stable_leaders_settle_within_250_delays() {
     for contract in CONTRACTS.iter().filter(|it| ["stable-leader", "announce", "suppress"].contains(&it.name))
     {
         for seed in 0..seeds() {
-            let scenario = ending(stormy(seed, Means::Reaffirm), 250);
-            let weather = Weather { scenario, settings: contract.under_loss };
-            let outcome = catalog::visit(contract.name, weather).expect("it is there");
+            let scenario = running_for(storm_scenario(seed, Setup::Reaffirm), 250);
+            let run = RunScenario { scenario, settings: contract.under_loss };
+            let outcome = catalog::visit(contract.name, run).expect("it is there");
             assert_eq!(outcome.violations, [], "{} seed {seed}", contract.name);
         }
     }
@@ -226,9 +226,9 @@ fn soft_state_and_stable_leaders_settle_within_250_delays() {
 #[test]
 fn suppression_by_rank_ends_with_the_best_of_each_component() {
     for seed in 0..seeds() {
-        let scenario = ending(stormy(seed, Means::Both), 250);
-        let weather = Weather { scenario, settings: &[("wake", "rank")] };
-        let outcome = catalog::visit("suppress", weather).expect("it is there");
+        let scenario = running_for(storm_scenario(seed, Setup::Both), 250);
+        let run = RunScenario { scenario, settings: &[("wake", "rank")] };
+        let outcome = catalog::visit("suppress", run).expect("it is there");
         assert_eq!(outcome.violations, [], "seed {seed}");
     }
 }
@@ -239,8 +239,9 @@ fn suppression_by_rank_ends_with_the_best_of_each_component() {
 fn without_reaffirmation_lost_messages_leave_some_without_the_right_leader() {
     for contract in CONTRACTS.iter().filter(|contract| !contract.under_loss.is_empty()) {
         let fails = |seed: &u64| {
-            let weather = Weather { scenario: stormy_for(contract, *seed, Means::Reaffirm), settings: &[] };
-            !catalog::visit(contract.name, weather).expect("it is there").violations.is_empty()
+            let run =
+                RunScenario { scenario: storm_scenario_for(contract, *seed, Setup::Reaffirm), settings: &[] };
+            !catalog::visit(contract.name, run).expect("it is there").violations.is_empty()
         };
         assert!((0..50).any(|seed| fails(&seed)), "{}", contract.name);
     }
@@ -263,8 +264,8 @@ fn without_repair_a_ring_whose_best_member_or_initiator_dies_loops() {
         [("chang-roberts", 6, "7"), ("collecting-ring", 1, "3"), ("maximum-ring", 1, "3")]
     {
         let run = |settings| {
-            let weather = Weather { scenario: ring_that_loses(victim, at), settings };
-            catalog::visit(name, weather).expect("it is in the catalog")
+            let run = RunScenario { scenario: ring_that_loses(victim, at), settings };
+            catalog::visit(name, run).expect("it is in the catalog")
         };
         let looping = run(&[("repair", "none")]);
         assert!(!looping.quiet && looping.leader.is_none(), "{name}");
@@ -291,7 +292,7 @@ fn each_repair_of_the_slides_mends_the_ring_on_its_own() {
         ] {
             let mut scenario = ring_that_loses(victim, at);
             scenario.detector = detector;
-            let outcome = catalog::visit(name, Weather { scenario, settings }).expect("it is there");
+            let outcome = catalog::visit(name, RunScenario { scenario, settings }).expect("it is there");
             assert_eq!(outcome.violations, [], "{name} {settings:?}");
             assert!(outcome.quiet, "{name} {settings:?}");
         }
@@ -314,7 +315,7 @@ fn an_unstable_favourite_is_re_elected_for_ever_unless_quality_counts() {
         }
         let run = |ranking| {
             let scenario = Scenario { ranking, ..scenario.clone() };
-            catalog::visit(contract.name, Weather { scenario, settings: &[] }).expect("it is there")
+            catalog::visit(contract.name, RunScenario { scenario, settings: &[] }).expect("it is there")
         };
         let plain = run(Ranking::Id);
         assert_eq!(plain.leader.map(|leader| leader.0), Some(5), "{}", contract.name);

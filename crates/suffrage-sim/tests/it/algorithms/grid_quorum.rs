@@ -37,10 +37,10 @@ fn staggered(members: usize, seed: u64) -> (World<GridQuorum>, f64) {
     scenario.initiators.clear();
     scenario.latency = if seed.is_multiple_of(2) { Latency::Const(Span::UNIT) } else { late() };
     let mut world = scenario.world::<GridQuorum>(&Options::default());
-    let chance = &mut Rng::new(!seed);
+    let rng = &mut Rng::new(!seed);
     let mut last = 0.0f64;
     for slot in 0..members {
-        let at = 2.0 * chance.unit();
+        let at = 2.0 * rng.unit();
         world.command(Time::ZERO + Span::from_units(at), slot, Command::Campaign);
         last = last.max(at);
     }
@@ -92,24 +92,24 @@ fn all_that_contend_at_once_elect_one_in_the_first_term_within_seven_messages_a_
 /// between a lock and the next, with the disk kept; a detector that errs all the time, and so little patience
 /// with voters that rows and columns are changed, and locks released, again and again. Whatever is said at
 /// the moments in `unheard` is lost.
-fn battered(seed: u64, forget_locks: bool, unheard: &[Time]) -> World<GridQuorum> {
+fn faulty_run(seed: u64, forget_locks: bool, unheard: &[Time]) -> World<GridQuorum> {
     let members = [4, 6, 9, 12][seed as usize % 4];
-    let chance = &mut Rng::new(!seed);
-    let moment = |chance: &mut Rng| Time::ZERO + BATTERING.scale(chance.unit());
+    let rng = &mut Rng::new(!seed);
+    let moment = |rng: &mut Rng| Time::ZERO + BATTERING.scale(rng.unit());
     let mut scenario = Scenario::new(Roster::numbered(members));
     scenario.seed = seed;
-    scenario.latency = Latency::Exponential(Span::from_units(0.5 + 6.0 * chance.unit()));
+    scenario.latency = Latency::Exponential(Span::from_units(0.5 + 6.0 * rng.unit()));
     scenario.delay_bound = Some(Span::UNIT);
     scenario.duplicate = 1.0;
-    if chance.chance(0.5) {
+    if rng.chance(0.5) {
         scenario.detector = Detector::Parametric { delay: Span::from_millis(3), false_rate: 0.2 };
     }
     for _ in 0..6 * members {
-        let (slot, down) = (chance.below(members as u64) as usize, moment(chance));
-        let up = down + Span::from_units(chance.unit());
+        let (slot, down) = (rng.below(members as u64) as usize, moment(rng));
+        let up = down + Span::from_units(rng.unit());
         scenario.plan.extend([(down, Fault::Crash(slot)), (up, Fault::Recover { slot, disk: true })]);
-        if chance.chance(0.2) {
-            scenario.plan.push((down, Fault::Rank(slot, chance.bits() as Attribute)));
+        if rng.chance(0.2) {
+            scenario.plan.push((down, Fault::Rank(slot, rng.bits() as Attribute)));
         }
     }
     for &at in unheard {
@@ -121,7 +121,7 @@ fn battered(seed: u64, forget_locks: bool, unheard: &[Time]) -> World<GridQuorum
     let options = Options { retry: 1, patience: 1_000, reaffirm: None, forget_locks };
     let mut world = scenario.world::<GridQuorum>(&options);
     for _ in 0..3 * members {
-        world.command(moment(chance), chance.below(members as u64) as usize, Command::Campaign);
+        world.command(moment(rng), rng.below(members as u64) as usize, Command::Campaign);
     }
     world.run(Time::ZERO + BATTERING);
     world
@@ -134,7 +134,7 @@ const BATTERING: Span = Span::from_millis(60);
 fn contested(seed: u64, forget_locks: bool) -> (usize, bool) {
     let mut unheard = Vec::new();
     loop {
-        let world = battered(seed, forget_locks, &unheard);
+        let world = faulty_run(seed, forget_locks, &unheard);
         let ledger = world.ledger();
         let duplicated = ledger.violations.iter().any(|it| it.invariant == "one-leader-per-term");
         let next = ledger.leaderships.iter().map(|period| period.from).find(|from| !unheard.contains(from));
@@ -235,18 +235,18 @@ fn leadership_is_transferred_and_resigned() {
 }
 
 /// Crashes and recoveries with disks kept, cuts, pauses, loss, doubling, wrong suspicions, commands.
-fn stormy(seed: u64) -> (Scenario, Options) {
+fn storm_scenario(seed: u64) -> (Scenario, Options) {
     let members = 1 + (seed % 9) as usize;
-    let chance = &mut Rng::new(!seed);
+    let rng = &mut Rng::new(!seed);
     let mut scenario = Scenario::new(Roster::numbered(members));
     scenario.seed = seed;
     scenario.latency = latency(seed);
-    scenario.drift = if chance.chance(0.5) { 0.0 } else { 0.05 };
-    scenario.ranking = if chance.chance(0.5) { Ranking::Id } else { Ranking::Random };
+    scenario.drift = if rng.chance(0.5) { 0.0 } else { 0.05 };
+    scenario.ranking = if rng.chance(0.5) { Ranking::Id } else { Ranking::Random };
     scenario.initiators = (0..members).collect();
-    let delay = Span::from_units(2.0 + chance.unit() * 5.0);
-    let lossy = chance.chance(0.6);
-    scenario.detector = match lossy && chance.chance(0.5) {
+    let delay = Span::from_units(2.0 + rng.unit() * 5.0);
+    let lossy = rng.chance(0.6);
+    scenario.detector = match lossy && rng.chance(0.5) {
         true => Detector::None,
         false => Detector::Parametric { delay, false_rate: 0.01 },
     };
@@ -255,9 +255,9 @@ fn stormy(seed: u64) -> (Scenario, Options) {
     scenario.plan = storm(seed, Storm { members, from, to, lossy, shortest_cut });
     // Beside the storm's, crashes so short that they fall between a lock and the next.
     for _ in 0..3 * members {
-        let (slot, down) = (chance.below(members as u64) as usize, time(chance.below(280)));
+        let (slot, down) = (rng.below(members as u64) as usize, time(rng.below(280)));
         scenario.plan.push((down, Fault::Crash(slot)));
-        let up = down + Span::from_units(chance.unit() * 20.0);
+        let up = down + Span::from_units(rng.unit() * 20.0);
         scenario.plan.push((up, Fault::Recover { slot, disk: true }));
     }
     scenario.plan.sort_by_key(|(at, _)| *at);
@@ -277,14 +277,13 @@ fn never_two_leaders_in_a_term_and_one_in_the_end() {
     let mut failures = Vec::new();
     let mut leaderships = 0;
     for seed in 0..seeds() {
-        let (scenario, options) = stormy(seed);
+        let (scenario, options) = storm_scenario(seed);
         let mut world = scenario.world::<GridQuorum>(&options);
-        let chance = &mut Rng::new(seed);
-        for _ in 0..chance.below(6) {
-            let (at, slot) = (time(chance.below(300)), chance.below(scenario.roster.len() as u64) as usize);
-            let to = NodeId(1 + chance.below(scenario.roster.len() as u64));
-            let command =
-                [Command::Campaign, Command::Resign, Command::Transfer(to)][chance.below(3) as usize];
+        let rng = &mut Rng::new(seed);
+        for _ in 0..rng.below(6) {
+            let (at, slot) = (time(rng.below(300)), rng.below(scenario.roster.len() as u64) as usize);
+            let to = NodeId(1 + rng.below(scenario.roster.len() as u64));
+            let command = [Command::Campaign, Command::Resign, Command::Transfer(to)][rng.below(3) as usize];
             world.command(at, slot, command);
         }
         world.run(scenario.horizon());

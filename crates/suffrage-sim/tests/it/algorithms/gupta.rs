@@ -40,7 +40,7 @@ fn figure(outcome: &Outcome, name: &str) -> f64 {
     }
 }
 
-fn tally(world: &World<Gupta>) -> RunSummary {
+fn summary(world: &World<Gupta>) -> RunSummary {
     let facts = world.facts();
     let mut members = (0..world.roster().len()).map(|slot| Member {
         id: world.roster().id(slot),
@@ -117,7 +117,7 @@ fn several_initiators_at_once_hold_one_election() {
             let mut world = scenario.world::<Gupta>(&Arc::default());
             world.run(scenario.horizon());
             let relays: Vec<usize> = (0..200).filter(|&slot| world.process(slot).relayed_in(1)).collect();
-            (scenario.run::<Gupta>(&Arc::default()), tally(&world), relays)
+            (scenario.run::<Gupta>(&Arc::default()), summary(&world), relays)
         });
         assert_eq!(several.0.leader, one.0.leader, "seed {seed}");
         assert_eq!((several.1.ending, several.2), (Ending::Success, one.2), "seed {seed}");
@@ -230,7 +230,7 @@ fn silence_in_each_reading() {
         let scenario = flawless(300, seed);
         let mut world = scenario.world::<Gupta>(&options);
         world.run(scenario.horizon());
-        (tally(&world), scenario.run::<Gupta>(&options).messages.multicasts)
+        (summary(&world), scenario.run::<Gupta>(&options).messages.multicasts)
     };
     let silent: Vec<u64> =
         (0..60).filter(|&seed| run(OnSilence::Never, seed).0.first_relay_members == 0).collect();
@@ -276,9 +276,9 @@ fn a_run_can_be_read_from_its_processes() {
     world.run(scenario.horizon());
     let relays: Vec<&Gupta> =
         (0..500).map(|slot| world.process(slot)).filter(|process| process.relayed_in(1)).collect();
-    let tally = tally(&world);
-    assert_eq!((tally.ending, tally.rounds, tally.weak), (Ending::Success, 1, 1.0));
-    assert_eq!(relays.len() as u64, tally.first_relay_members);
+    let summary = summary(&world);
+    assert_eq!((summary.ending, summary.rounds, summary.weak), (Ending::Success, 1, 1.0));
+    assert_eq!(relays.len() as u64, summary.first_relay_members);
     assert!(relays.iter().all(|relay| relay.sent_choice_in(1) && relay.phase() == Phase::Elected));
     let leader = world.process(0).leader();
     assert!(leader.is_some() && relays.iter().all(|relay| relay.preference() == leader));

@@ -38,9 +38,9 @@ type Sent = (Time, &'static str, u64, u64);
 
 /// Takes down what was sent.
 #[derive(Clone, Default)]
-struct Post(Rc<RefCell<Vec<Sent>>>);
+struct SentMessages(Rc<RefCell<Vec<Sent>>>);
 
-impl Post {
+impl SentMessages {
     /// Who sent messages of this kind to whom, from that time on.
     fn of(&self, kind: &str, from: Time) -> Vec<(u64, u64)> {
         let sent = self.0.borrow();
@@ -53,7 +53,7 @@ impl Post {
     }
 }
 
-impl Observer for Post {
+impl Observer for SentMessages {
     fn observe(&mut self, at: Time, event: TraceEvent<'_>) {
         if let TraceEvent::Sent { from, to, message, .. } = event
             && message.counted
@@ -64,9 +64,13 @@ impl Observer for Post {
 }
 
 /// Runs a scenario in which commands are given, and returns whom all follow in the end.
-fn command(scenario: &Scenario, options: &Options, commands: &[(Time, usize, Command)]) -> (u64, Post) {
+fn command(
+    scenario: &Scenario,
+    options: &Options,
+    commands: &[(Time, usize, Command)],
+) -> (u64, SentMessages) {
     let mut world = scenario.world::<Invitation>(options);
-    let post = Post::default();
+    let post = SentMessages::default();
     world.set_observer(Box::new(post.clone()));
     commands.iter().for_each(|&(when, slot, command)| world.command(when, slot, command));
     world.run(scenario.horizon());
@@ -229,15 +233,15 @@ const STORM: u64 = 300;
 const CALM: u64 = 200;
 
 /// A storm in which everything goes wrong that can, and commands come at any time.
-fn stormy(seed: u64) -> (Scenario, Vec<(Time, usize, Command)>) {
+fn storm_scenario(seed: u64) -> (Scenario, Vec<(Time, usize, Command)>) {
     let members = 2 + (seed % 8) as usize;
-    let chance = &mut Rng::new(seed);
+    let rng = &mut Rng::new(seed);
     let mut order: Vec<NodeId> = (1..=members as u64).map(NodeId).collect();
-    chance.shuffle(&mut order);
+    rng.shuffle(&mut order);
     let mut scenario = Scenario::new(Roster::listed(order).expect("ids are unique"));
     scenario.seed = seed;
-    scenario.ranking = if chance.chance(0.5) { Ranking::Id } else { Ranking::Random };
-    scenario.drift = if chance.chance(0.5) { 0.0 } else { 0.05 };
+    scenario.ranking = if rng.chance(0.5) { Ranking::Id } else { Ranking::Random };
+    scenario.drift = if rng.chance(0.5) { 0.0 } else { 0.05 };
     scenario.latency = match seed % 3 {
         0 => Latency::Const(Span::UNIT),
         1 => Latency::Uniform(Span::ZERO, Span::UNIT),
@@ -245,29 +249,29 @@ fn stormy(seed: u64) -> (Scenario, Vec<(Time, usize, Command)>) {
     };
     // Whatever the distribution says: what takes longer is late.
     scenario.delay_bound = Some(Span::UNIT);
-    scenario.detector = match chance.below(3) {
+    scenario.detector = match rng.below(3) {
         0 => Detector::None,
         1 => Detector::Ideal { delay: Span::from_millis(3) },
         _ => Detector::Parametric { delay: Span::from_millis(3), false_rate: 0.01 },
     };
-    let lossy = chance.chance(0.7);
-    let weather = Storm { members, from: at(0), to: at(STORM), lossy, shortest_cut: Span::ZERO };
-    scenario.plan = storm(seed, weather);
-    for _ in 0..chance.below(3) {
-        let rank = Fault::Rank(chance.below(members as u64) as usize, chance.bits() as i64);
-        scenario.plan.push((at(chance.below(STORM)), rank));
+    let lossy = rng.chance(0.7);
+    let config = Storm { members, from: at(0), to: at(STORM), lossy, shortest_cut: Span::ZERO };
+    scenario.plan = storm(seed, config);
+    for _ in 0..rng.below(3) {
+        let rank = Fault::Rank(rng.below(members as u64) as usize, rng.bits() as i64);
+        scenario.plan.push((at(rng.below(STORM)), rank));
     }
     scenario.until = Some(at(STORM + CALM));
-    let command = |chance: &mut Rng| {
-        let (when, slot) = (at(chance.below(STORM)), chance.below(members as u64) as usize);
-        let command = match chance.below(4) {
+    let command = |rng: &mut Rng| {
+        let (when, slot) = (at(rng.below(STORM)), rng.below(members as u64) as usize);
+        let command = match rng.below(4) {
             0 => Command::Resign,
-            1 => Command::Transfer(NodeId(1 + chance.below(members as u64))),
+            1 => Command::Transfer(NodeId(1 + rng.below(members as u64))),
             _ => Command::Campaign,
         };
         (when, slot, command)
     };
-    let commands = (0..chance.below(8)).map(|_| command(chance)).collect();
+    let commands = (0..rng.below(8)).map(|_| command(rng)).collect();
     (scenario, commands)
 }
 
@@ -282,7 +286,7 @@ fn seeds() -> u64 {
 fn after_any_storm_each_component_is_one_group() {
     let (mut failures, mut longest) = (Vec::new(), 0.0_f64);
     for seed in 0..seeds() {
-        let (scenario, commands) = stormy(seed);
+        let (scenario, commands) = storm_scenario(seed);
         let mut world = scenario.world::<Invitation>(&Options::default());
         commands.into_iter().for_each(|(when, slot, command)| world.command(when, slot, command));
         world.run(scenario.horizon());

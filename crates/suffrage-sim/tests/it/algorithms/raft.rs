@@ -30,7 +30,7 @@ fn leaderships(world: &World<Raft>) -> Vec<(NodeId, Time)> {
 }
 
 /// A storm of crashes, recoveries, pauses, cuts, loss, doubling and late messages; disks are kept.
-fn stormy(seed: u64) -> Scenario {
+fn storm_scenario(seed: u64) -> Scenario {
     let members = 2 + (seed % 7) as usize;
     let mut scenario = Scenario::new(Roster::numbered(members));
     scenario.seed = seed;
@@ -41,14 +41,14 @@ fn stormy(seed: u64) -> Scenario {
         _ => Latency::Exponential(Span::from_units(0.5)),
     };
     let (from, to) = (Time::ZERO, time(300));
-    let weather = Storm { members, from, to, lossy: !seed.is_multiple_of(4), shortest_cut: Span::ZERO };
-    scenario.plan = storm(seed, weather);
+    let config = Storm { members, from, to, lossy: !seed.is_multiple_of(4), shortest_cut: Span::ZERO };
+    scenario.plan = storm(seed, config);
     // Beside the storm's, crashes so short that they fall between a vote and the next.
-    let chance = &mut Rng::new(!seed);
+    let rng = &mut Rng::new(!seed);
     for _ in 0..4 * members {
-        let (slot, down) = (chance.below(members as u64) as usize, time(chance.below(280)));
+        let (slot, down) = (rng.below(members as u64) as usize, time(rng.below(280)));
         scenario.plan.push((down, Fault::Crash(slot)));
-        let up = down + Span::from_units(chance.unit() * 20.0);
+        let up = down + Span::from_units(rng.unit() * 20.0);
         scenario.plan.push((up, Fault::Recover { slot, disk: true }));
     }
     scenario.plan.sort_by_key(|(at, _)| *at);
@@ -69,7 +69,7 @@ fn never_two_leaders_in_a_term_and_one_in_the_end() {
     let mut leaderships = 0;
     for seed in 0..seeds() {
         let options = Options { pre_vote: seed % 5 != 1, check_quorum: seed % 5 != 2, ..Options::default() };
-        let mut scenario = stormy(seed);
+        let mut scenario = storm_scenario(seed);
         // Without check-quorum a leader that stays cut off believes in itself for good: it says so.
         if !options.check_quorum {
             scenario.plan.retain(|(at, fault)| !(*at == time(300) && matches!(fault, Fault::Cut(..))));
@@ -86,7 +86,7 @@ fn never_two_leaders_in_a_term_and_one_in_the_end() {
 fn forgotten_votes_elect_two_leaders_in_a_term() {
     let options = Options { forget_votes: true, ..Options::default() };
     let duplicated = |seed: &u64| {
-        let outcome = stormy(*seed).run::<Raft>(&options);
+        let outcome = storm_scenario(*seed).run::<Raft>(&options);
         outcome.violations.iter().any(|violation| violation.invariant == "one-leader-per-term")
     };
     let found: Vec<u64> = (0..200).filter(duplicated).collect();

@@ -21,7 +21,7 @@ const SETTLING: u64 = 20;
 
 /// A group that is to go through anything, and then to be left in peace. Its members, delays, ranks and
 /// faults are decided by the seed.
-fn troubled(seed: u64) -> Scenario {
+fn storm_scenario(seed: u64) -> Scenario {
     let members = 2 + (seed % 7) as usize;
     let mut scenario = Scenario::new(Roster::numbered(members));
     scenario.seed = seed;
@@ -46,7 +46,7 @@ fn troubled(seed: u64) -> Scenario {
 /// Everything that can happen to others than the leader, in the given span: crashes, recoveries with and
 /// without the disk, pauses, cuts between them, doubled messages, new ranks, calls for elections. Wrong
 /// suspicions come on top.
-fn harass<A: Algorithm>(world: &mut World<A>, rng: &mut Rng, leader: usize, length: Span) {
+fn fault_followers<A: Algorithm>(world: &mut World<A>, rng: &mut Rng, leader: usize, length: Span) {
     let members = world.roster().len();
     let others: Vec<usize> = (0..members).filter(|&slot| slot != leader).collect();
     let begin = world.now();
@@ -82,7 +82,7 @@ fn harass<A: Algorithm>(world: &mut World<A>, rng: &mut Rng, leader: usize, leng
 /// A group that has gone through a storm and settled, and its leader. None if nobody lives, or if they do
 /// not agree.
 fn settled<A: Algorithm>(seed: u64) -> Option<(World<A>, usize)> {
-    let scenario = troubled(seed);
+    let scenario = storm_scenario(seed);
     let bound = scenario.latency.bound();
     let mut world = scenario.world::<A>(&A::Options::default());
     world.run(Time::ZERO + Span::from_millis(300) + bound * 400);
@@ -99,9 +99,9 @@ fn settled<A: Algorithm>(seed: u64) -> Option<(World<A>, usize)> {
 }
 
 /// Harasses all but the leader of a settled group, and leaves it in peace again.
-fn harassed<A: Algorithm>(seed: u64, (mut world, leader): (World<A>, usize)) -> World<A> {
-    let bound = troubled(seed).latency.bound();
-    harass(&mut world, &mut Rng::new(seed ^ 0x5eed), leader, bound * 400);
+fn run_with_faulty_followers<A: Algorithm>(seed: u64, (mut world, leader): (World<A>, usize)) -> World<A> {
+    let bound = storm_scenario(seed).latency.bound();
+    fault_followers(&mut world, &mut Rng::new(seed ^ 0x5eed), leader, bound * 400);
     world.run(world.now() + bound * 700);
     world.finish();
     world
@@ -114,13 +114,13 @@ fn a_healthy_leader_survives_whatever_befalls_the_others() {
     let mut tried = 0;
     for seed in 0..SEEDS {
         let Some((world, leader)) = settled::<StableLeader>(seed) else {
-            let mut world = troubled(seed).world::<StableLeader>(&Options::default());
+            let mut world = storm_scenario(seed).world::<StableLeader>(&Options::default());
             world.run(Time::ZERO + Span::from_millis(301));
             assert_eq!(world.facts().up().count(), 0, "seed {seed}: nobody was elected");
             continue;
         };
         let before = world.now();
-        let world = harassed(seed, (world, leader));
+        let world = run_with_faulty_followers(seed, (world, leader));
         assert_eq!(world.ledger().violations, [], "seed {seed}");
         let later = world.ledger().leaderships.iter().filter(|period| period.to.is_none_or(|to| to > before));
         let leaders: Vec<NodeId> = later.map(|period| period.leader).collect();
@@ -136,7 +136,7 @@ fn a_healthy_leader_survives_whatever_befalls_the_others() {
 fn a_healthy_leader_of_the_bully_algorithm_does_not() {
     let unstable = (0..200).filter(|&seed| {
         let Some(group) = settled::<Bully>(seed) else { return false };
-        let world = harassed(seed, group);
+        let world = run_with_faulty_followers(seed, group);
         world.ledger().violations.iter().any(|violation| violation.invariant == "stability")
     });
     let unstable = unstable.count();
@@ -163,7 +163,7 @@ impl Observer for Links {
 #[test]
 fn after_stabilisation_only_the_links_from_the_leader_carry_messages() {
     for seed in 0..SEEDS {
-        let mut scenario = troubled(seed);
+        let mut scenario = storm_scenario(seed);
         let since = Time::ZERO + Span::from_millis(300) + scenario.latency.bound() * 400;
         scenario.until = Some(since + scenario.latency.bound() * 100);
         let seen = Rc::new(RefCell::new(BTreeSet::new()));

@@ -1,6 +1,6 @@
 //! The heartbeat detector against the bounds that its file derives.
 
-use crate::measure::{mean, mistakes, noticed, opinions, run, trial, units, watched};
+use crate::measure::{detection_times, mean, mistakes, run, times_after_crash, trial, units, watched};
 use suffrage_sim::measure::{Detection, DetectionTime, DetectionTrial};
 
 /// "noticed after `timeout - period + d` at the earliest and `timeout + D` at the latest", and no
@@ -8,7 +8,7 @@ use suffrage_sim::measure::{Detection, DetectionTime, DetectionTrial};
 #[test]
 fn detection_keeps_to_its_bounds_and_comes_close_to_them() {
     let results = run(&trial("heartbeat:2,7", 6, "uniform:0.5,1.5"), 200);
-    let times = noticed(&results);
+    let times = times_after_crash(&results);
     let (least, most) =
         (times.iter().copied().fold(f64::MAX, f64::min), times.iter().copied().fold(0.0, f64::max));
     assert!((5.5..5.9).contains(&least), "{least}");
@@ -25,7 +25,7 @@ fn clocks_within_bounds_cause_no_mistakes() {
     let drifting = DetectionTrial { drift: 0.1, ..trial("heartbeat:2,7", 6, "uniform:0.5,1.5") };
     let results = run(&drifting, 100);
     assert_eq!(mistakes(&results), 0.0);
-    for time in noticed(&results) {
+    for time in times_after_crash(&results) {
         assert!((7.0 / 1.1 - 2.0 / 0.9 + 0.5..=7.0 / 0.9 + 1.5).contains(&time), "{time}");
     }
 }
@@ -112,12 +112,12 @@ fn who_errs_at_the_crash_has_no_detection_time() {
     let found = wrong(&results);
     let expected = p * (1.0 + p) / 2.0;
     assert!((found - expected).abs() < 0.003, "{found} {expected}");
-    let opinions = opinions(&results);
-    let errs = opinions.iter().filter(|&&it| it == DetectionTime::BeforeCrash).count() as f64
-        / opinions.len() as f64;
+    let detection_times = detection_times(&results);
+    let errs = detection_times.iter().filter(|&&it| it == DetectionTime::BeforeCrash).count() as f64
+        / detection_times.len() as f64;
     let expected = p * p * (1.0 + p) / 2.0;
     assert!((errs - expected).abs() < 0.0125, "{errs} {expected}");
-    let found = mean(&noticed(&results));
+    let found = mean(&times_after_crash(&results));
     let expected = (1.0 - p) * (2.0 + p + p * p / 8.0) / (1.0 - expected);
     assert!((found - expected).abs() < 0.055, "{found} {expected}");
 }

@@ -1,4 +1,4 @@
-//! When all live processes believe in the same live leader: what the time to a new leader is taken from.
+//! Periods of agreement: all live processes believe in the same live leader. The time to a new leader is derived from them.
 
 use suffrage_core::NodeId;
 use suffrage_sim::Fault;
@@ -6,7 +6,7 @@ use suffrage_sim::Fault;
 use crate::world::probe::Action::{Follow, Send, Undecide};
 use crate::world::probes::ProbeWorld;
 
-/// The accords: the leader, from when, and until when.
+/// The periods of agreement: leader, beginning, end.
 fn agreements(probes: &ProbeWorld) -> Vec<(u64, f64, Option<f64>)> {
     let agreements = probes.world.ledger().agreements.iter();
     let units = |agreement: &suffrage_sim::AgreementPeriod| {
@@ -15,13 +15,13 @@ fn agreements(probes: &ProbeWorld) -> Vec<(u64, f64, Option<f64>)> {
     agreements.map(units).collect()
 }
 
-/// Everybody believes in the leader from a moment on.
+/// Makes these processes believe in the leader from a moment on.
 fn follow(probes: &mut ProbeWorld, at: f64, who: &[u64], leader: u64, term: u64) {
     who.iter().for_each(|&id| probes.at(at, id, Follow(leader, term)));
 }
 
 #[test]
-fn an_accord_begins_with_the_last_to_believe_and_ends_with_the_first_to_cease() {
+fn an_agreement_begins_with_the_last_belief_and_ends_with_the_first_change() {
     let mut probes = ProbeWorld::new(3);
     probes.at(1.0, 3, Follow(3, 1));
     probes.at(2.0, 1, Follow(3, 1));
@@ -33,7 +33,7 @@ fn an_accord_begins_with_the_last_to_believe_and_ends_with_the_first_to_cease() 
 }
 
 #[test]
-fn a_new_term_of_the_same_leader_changes_the_decision_but_not_the_accord() {
+fn a_new_term_of_the_same_leader_is_a_decision_in_the_same_agreement() {
     let mut probes = ProbeWorld::new(2);
     follow(&mut probes, 1.0, &[1, 2], 2, 1);
     follow(&mut probes, 5.0, &[1, 2], 2, 7);
@@ -43,7 +43,7 @@ fn a_new_term_of_the_same_leader_changes_the_decision_but_not_the_accord() {
 }
 
 #[test]
-fn all_believing_in_one_that_does_not_believe_in_itself_or_is_a_stranger_is_no_accord() {
+fn a_leader_without_belief_in_itself_or_outside_of_the_group_makes_no_agreement() {
     let mut probes = ProbeWorld::new(3);
     follow(&mut probes, 1.0, &[1, 2], 3, 1);
     follow(&mut probes, 2.0, &[1, 2, 3], 9, 1);
@@ -52,13 +52,13 @@ fn all_believing_in_one_that_does_not_believe_in_itself_or_is_a_stranger_is_no_a
 }
 
 #[test]
-fn the_crash_of_the_leader_ends_an_accord_though_all_the_living_agree() {
+fn the_crash_of_the_leader_ends_an_agreement() {
     let mut probes = ProbeWorld::new(3);
     follow(&mut probes, 1.0, &[1, 2, 3], 3, 1);
     probes.crash(4.0, 3);
     probes.run_out();
     assert_eq!(agreements(&probes), [(3, 1.0, Some(4.0))]);
-    // It comes back, and has forgotten that it led; it leads again only when it says so.
+    // The recovered process has no belief. It leads again after its next announcement.
     probes.recover(6.0, 3, true);
     probes.at(9.0, 3, Follow(3, 1));
     probes.run_out();
@@ -66,7 +66,7 @@ fn the_crash_of_the_leader_ends_an_accord_though_all_the_living_agree() {
 }
 
 #[test]
-fn the_crash_of_a_follower_leaves_the_accord_and_its_return_breaks_it() {
+fn the_crash_of_a_follower_keeps_an_agreement_and_its_recovery_ends_it() {
     let mut probes = ProbeWorld::new(3);
     follow(&mut probes, 1.0, &[1, 2, 3], 3, 1);
     probes.crash(4.0, 1);
@@ -77,18 +77,18 @@ fn the_crash_of_a_follower_leaves_the_accord_and_its_return_breaks_it() {
 }
 
 #[test]
-fn the_crash_of_the_only_one_who_disagrees_makes_an_accord() {
+fn the_crash_of_the_only_process_that_disagrees_begins_an_agreement() {
     let mut probes = ProbeWorld::new(3);
     follow(&mut probes, 1.0, &[2, 3], 3, 1);
     probes.at(1.0, 1, Follow(1, 1));
     probes.crash(5.0, 1);
     probes.run_out();
     assert_eq!(agreements(&probes), [(3, 5.0, None)]);
-    assert_eq!(probes.world.ledger().decided.as_units(), 1.0, "nobody decided anything then");
+    assert_eq!(probes.world.ledger().decided.as_units(), 1.0, "a crash is no decision");
 }
 
 #[test]
-fn the_dead_from_the_start_are_not_asked_and_the_paused_are() {
+fn processes_dead_from_the_start_do_not_count_and_paused_ones_do() {
     let mut probes = ProbeWorld::new(3);
     probes.world.kill(0);
     probes.pause(0.5, 5.0, 2);
@@ -98,7 +98,7 @@ fn the_dead_from_the_start_are_not_asked_and_the_paused_are() {
 }
 
 #[test]
-fn an_accord_knows_what_was_sent_before() {
+fn an_agreement_has_the_traffic_before_it() {
     let mut probes = ProbeWorld::new(2);
     probes.world.count_bytes();
     probes.at(1.0, 1, Send(2, 7));
@@ -111,7 +111,7 @@ fn an_accord_knows_what_was_sent_before() {
 }
 
 #[test]
-fn the_leader_that_crashes_is_the_one_that_most_believe_in_at_that_moment() {
+fn crash_leader_crashes_the_process_that_most_believe_in() {
     let mut probes = ProbeWorld::new(4);
     probes.schedule_fault(0.5, Fault::CrashLeader);
     follow(&mut probes, 1.0, &[1, 2, 4], 4, 1);
@@ -123,14 +123,14 @@ fn the_leader_that_crashes_is_the_one_that_most_believe_in_at_that_moment() {
     let seen = probes.watch();
     probes.run_out();
     let events_of: Vec<String> = seen.borrow().iter().filter(|line| line.ends_with("ed")).cloned().collect();
-    // At 7 the living believe in the dead 4 or in nobody, so nothing happens, nor at 8.
+    // At 7 the live processes believe in 4, which is dead, or in nobody, so nothing happens at 7 and 8.
     assert_eq!(events_of[events_of.len() - 2..], ["5 4 crashed", "6 3 crashed"]);
     assert_eq!(events_of.iter().filter(|fate| fate.contains("crashed")).count(), 2);
     assert_eq!(probes.world.facts().leader(), None);
 }
 
 #[test]
-fn the_leader_that_crashed_last_is_the_one_that_comes_back() {
+fn recover_leader_recovers_the_leader_that_crashed_last() {
     let mut probes = ProbeWorld::new(3);
     follow(&mut probes, 1.0, &[1, 2, 3], 3, 1);
     probes.at(1.0, 3, crate::world::probe::Action::Save(5));

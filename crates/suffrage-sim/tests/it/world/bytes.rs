@@ -1,4 +1,4 @@
-//! The bytes of what is sent.
+//! The bytes of messages.
 
 use suffrage_core::Roster;
 use suffrage_sim::Scenario;
@@ -7,7 +7,7 @@ use crate::world::probe::Action::{Multicast, Send, SendUncounted};
 use crate::world::probe::Probe;
 use crate::world::probes::{CHANCE_ONE, ONE, ProbeWorld, time};
 
-/// Sends words to others, to strangers and to all.
+/// Sends messages to another process, to an unknown receiver and to all.
 fn send_all_kinds(probes: &mut ProbeWorld) {
     probes.at(1.0, 1, Send(2, 7));
     probes.at(2.0, 1, SendUncounted(2, 200));
@@ -15,11 +15,11 @@ fn send_all_kinds(probes: &mut ProbeWorld) {
     probes.at(4.0, 1, Multicast(20_000));
 }
 
-/// Postcard takes a byte for the kind of word, and one for every seven bits of what is said.
+/// Postcard takes a byte for the kind of message, and one for every seven bits of the number.
 const BYTES: u64 = 2 + 3 + 2 + 3 * 4;
 
 #[test]
-fn every_copy_is_weighed_in_the_wire_format() {
+fn the_bytes_of_every_copy_are_counted_in_the_wire_format() {
     for latency in [ONE, CHANCE_ONE] {
         let mut probes = ProbeWorld::with(Roster::numbered(4), 1, latency);
         probes.world.count_bytes();
@@ -31,7 +31,7 @@ fn every_copy_is_weighed_in_the_wire_format() {
 }
 
 #[test]
-fn what_is_lost_or_cut_was_sent_and_what_the_network_doubles_was_not() {
+fn lost_and_cut_messages_count_and_duplicates_of_the_network_do_not() {
     let mut probes = ProbeWorld::new(4);
     probes.world.count_bytes();
     probes.world.set_loss(1.0);
@@ -48,7 +48,7 @@ fn what_is_lost_or_cut_was_sent_and_what_the_network_doubles_was_not() {
 }
 
 #[test]
-fn weighing_changes_nothing_else() {
+fn counting_bytes_changes_nothing_else() {
     let [weighed, unweighed] = [true, false].map(|count_bytes| {
         let mut probes = ProbeWorld::with(Roster::numbered(4), 1, CHANCE_ONE);
         if count_bytes {
@@ -62,7 +62,7 @@ fn weighing_changes_nothing_else() {
 }
 
 #[test]
-fn an_outcome_has_bytes_if_asked_for_and_addressees_always() {
+fn an_outcome_has_bytes_only_if_they_are_counted() {
     for (roster, copies) in [(Roster::numbered(3), 2), (Roster::numbered(1), 0)] {
         let scenario = Scenario { initiators: vec![0], ..Scenario::new(roster) };
         let light = scenario.run::<Probe>(&Some(7)).messages;
@@ -73,7 +73,7 @@ fn an_outcome_has_bytes_if_asked_for_and_addressees_always() {
 }
 
 #[test]
-fn a_window_counts_from_its_first_moment_on_and_changes_nothing() {
+fn a_window_counts_from_its_beginning_and_changes_nothing() {
     let scenario = Scenario {
         initiators: vec![0],
         plan: vec![(time(5.0), suffrage_sim::Fault::Crash(2))],

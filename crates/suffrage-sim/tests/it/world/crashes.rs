@@ -1,10 +1,10 @@
-//! Crashes, recoveries, and what outlives them.
+//! Crashes, recoveries, and the state that survives them.
 
 use crate::world::probe::Action::{Save, Send};
 use crate::world::probes::ProbeWorld;
 
 #[test]
-fn a_process_that_crashed_has_lost_its_memory_and_keeps_what_it_saved_last() {
+fn a_crash_loses_memory_and_keeps_the_last_save() {
     let mut probes = ProbeWorld::new(2);
     probes.at(1.0, 1, Send(2, 7));
     probes.at(1.0, 2, Save(41));
@@ -18,7 +18,7 @@ fn a_process_that_crashed_has_lost_its_memory_and_keeps_what_it_saved_last() {
 }
 
 #[test]
-fn without_its_disk_it_has_nothing() {
+fn a_recovery_without_the_disk_has_no_saved_state() {
     let mut probes = ProbeWorld::new(1);
     probes.at(1.0, 1, Save(42));
     probes.crash(4.0, 1);
@@ -79,12 +79,13 @@ fn messages_to_the_dead_are_dropped_and_counted() {
     probes.run_out();
     assert_eq!(probes.log(2), ["8 recovered with nothing, ranks 2"]);
     assert_eq!(probes.counts(), [0, 0, 2, 0, 0]);
-    let dropped: Vec<String> = seen.borrow().iter().filter(|line| line.contains("Dead")).cloned().collect();
-    assert_eq!(dropped, ["4.5 1 to 2: Dead", "6 1 to 2: Dead"]);
+    let dropped: Vec<String> =
+        seen.borrow().iter().filter(|line| line.contains("ReceiverDead")).cloned().collect();
+    assert_eq!(dropped, ["4.5 1 to 2: ReceiverDead", "6 1 to 2: ReceiverDead"]);
 }
 
 #[test]
-fn a_message_reaches_one_that_recovers_before_it_arrives() {
+fn a_message_reaches_a_process_that_recovers_before_its_arrival() {
     let mut probes = ProbeWorld::new(2);
     probes.crash(4.0, 2);
     probes.at(5.0, 1, Send(2, 2));
@@ -104,7 +105,7 @@ fn a_message_outlives_its_sender() {
 }
 
 #[test]
-fn the_dead_obey_nobody() {
+fn a_dead_process_gets_no_commands() {
     let mut probes = ProbeWorld::new(2);
     probes.crash(1.0, 1);
     probes.at(2.0, 1, Send(2, 7));
@@ -113,7 +114,7 @@ fn the_dead_obey_nobody() {
 }
 
 #[test]
-fn one_that_is_dead_from_the_start_never_starts_and_can_recover() {
+fn a_process_dead_from_the_start_never_starts_and_can_recover() {
     let mut probes = ProbeWorld::new(2);
     probes.world.kill(1);
     probes.at(1.0, 1, Send(2, 7));

@@ -11,7 +11,7 @@ fn crash_midway(probes: &mut ProbeWorld, at: f64, slot: usize, point: CrashPoint
     probes.schedule_fault(at, Fault::CrashMidway { slot, point });
 }
 
-/// What 2 hears of a vow of 1, and what 1 finds on its disk, if 1 crashes at this point.
+/// Process 1 sends, saves and sends, and crashes at this point. Returns the logs of 2 and of the recovered 1.
 fn send_save_send(point: CrashPoint) -> (Vec<String>, Vec<String>) {
     let mut probes = ProbeWorld::new(2);
     let seen = probes.watch();
@@ -52,9 +52,9 @@ fn effects_are_counted_over_several_inputs_and_saves_are_waited_for() {
     }
 }
 
-/// A process that only listens has no effects to be interrupted in.
+/// A process without effects does not reach its crash point.
 #[test]
-fn a_crash_that_never_comes_is_called_off() {
+fn a_pending_crash_is_cancelled() {
     let live = |call_off: Option<Fault>| {
         let mut probes = ProbeWorld::new(2);
         crash_midway(&mut probes, 1.0, 0, BeforeSave);
@@ -73,11 +73,11 @@ fn a_crash_that_never_comes_is_called_off() {
     probes.recover(3.0, 1, true);
     probes.at(4.0, 1, Save(3));
     probes.run_out();
-    assert!(probes.world.facts().is_up(0), "it has crashed already");
+    assert!(probes.world.facts().is_up(0), "the crash at 2 cancels the pending one");
 }
 
 #[test]
-fn the_dead_can_be_doomed_and_others_are_spared() {
+fn a_crash_can_be_pending_for_a_dead_process() {
     let mut probes = ProbeWorld::new(3);
     probes.crash(1.0, 1);
     crash_midway(&mut probes, 2.0, 0, BeforeSave);
@@ -91,7 +91,7 @@ fn the_dead_can_be_doomed_and_others_are_spared() {
 }
 
 #[test]
-fn a_crash_of_the_dead_calls_the_next_one_off() {
+fn a_crash_of_a_dead_process_cancels_its_pending_crash() {
     let mut probes = ProbeWorld::new(1);
     probes.crash(1.0, 1);
     crash_midway(&mut probes, 2.0, 0, BeforeSave);
@@ -103,7 +103,7 @@ fn a_crash_of_the_dead_calls_the_next_one_off() {
 }
 
 #[test]
-fn what_waited_for_a_paused_process_is_lost_when_it_crashes_over_it() {
+fn deferred_events_are_lost_when_a_process_crashes_while_handling_them() {
     let mut probes = ProbeWorld::new(2);
     probes.pause(1.0, 10.0, 1);
     crash_midway(&mut probes, 1.0, 0, BeforeSave);
@@ -114,7 +114,7 @@ fn what_waited_for_a_paused_process_is_lost_when_it_crashes_over_it() {
     assert_eq!(probes.counts(), [0; 5]);
     probes.recover(12.0, 1, true);
     probes.run_out();
-    assert_eq!(probes.counts(), [0, 0, 1, 0, 0], "the second one");
+    assert_eq!(probes.counts(), [0, 0, 1, 0, 0], "the second message");
     assert_eq!(probes.log(1), ["12 recovered with nothing, ranks 1"]);
 }
 
@@ -128,7 +128,7 @@ fn a_crash_in_the_middle_is_detected_like_any_other() {
 }
 
 #[test]
-fn slow_messages_take_so_many_times_as_long_until_it_ends() {
+fn slow_messages_take_the_factor_as_long_until_it_ends() {
     for latency in [Latency::Const(span(1.0)), CHANCE_ONE] {
         let mut probes = ProbeWorld::with(Roster::numbered(3), 1, latency);
         probes.schedule_fault(2.0, Fault::Slow(20.0));
@@ -139,12 +139,12 @@ fn slow_messages_take_so_many_times_as_long_until_it_ends() {
         probes.run_out();
         assert_eq!(probes.log(2), ["2 heard 1 from 1", "6 heard 3 from 1", "23 heard 2 from 1"]);
         assert_eq!(probes.log(3), ["23 heard 2 from 1"]);
-        assert_eq!(probes.world.process(0).delay_bound, span(1.0), "as everybody expects");
+        assert_eq!(probes.world.process(0).delay_bound, span(1.0), "the assumed delay bound stays");
     }
 }
 
 #[test]
-fn late_messages_take_up_to_so_much_longer_until_all_heals() {
+fn late_messages_have_an_additional_delay_until_heal_all() {
     let mut probes = ProbeWorld::with(Roster::numbered(2), 1, Latency::Const(span(1.0)));
     probes.schedule_fault(1.0, Fault::Late { probability: 1.0, max_delay: span(100.0) });
     probes.schedule_fault(50.0, Fault::HealAll);
@@ -152,7 +152,7 @@ fn late_messages_take_up_to_so_much_longer_until_all_heals() {
     probes.at(60.0, 1, Send(2, 60));
     probes.run_out();
     let times = &probes.world.process(1).times;
-    assert_eq!(times.len(), 41, "late is not lost");
+    assert_eq!(times.len(), 41, "late messages are not lost");
     assert!(times.contains(&time(61.0)) && times.iter().all(|&at| at <= time(41.0 + 101.0)));
-    assert!(times.iter().filter(|&&at| at > time(50.0)).count() > 10, "what is on its way stays late");
+    assert!(times.iter().filter(|&&at| at > time(50.0)).count() > 10, "messages in flight stay late");
 }

@@ -4,7 +4,7 @@ use crate::world::probe::Action::Send;
 use crate::world::probes::ProbeWorld;
 
 #[test]
-fn a_cut_drops_what_is_sent_and_what_is_under_way_and_lets_pass_what_comes_later() {
+fn a_cut_drops_messages_on_sending_and_on_arrival_until_it_heals() {
     let mut probes = ProbeWorld::new(2);
     let seen = probes.watch();
     for (at, word) in [(8.5, 1), (9.5, 2), (10.5, 3), (18.5, 4), (20.5, 5)] {
@@ -20,7 +20,7 @@ fn a_cut_drops_what_is_sent_and_what_is_under_way_and_lets_pass_what_comes_later
 }
 
 #[test]
-fn what_is_sent_into_a_cut_is_gone_even_if_it_heals_before_it_would_arrive() {
+fn a_message_sent_into_a_cut_is_lost_even_if_the_cut_heals_before_its_arrival() {
     let mut probes = ProbeWorld::new(2);
     probes.cut(10.0, 10.6, &[&[1], &[2]]);
     probes.at(10.5, 1, Send(2, 7));
@@ -30,7 +30,7 @@ fn what_is_sent_into_a_cut_is_gone_even_if_it_heals_before_it_would_arrive() {
 }
 
 #[test]
-fn what_is_under_way_outlives_a_cut_that_heals_before_it_arrives() {
+fn a_message_in_flight_passes_a_cut_that_heals_before_its_arrival() {
     let mut probes = ProbeWorld::new(2);
     probes.at(10.0, 1, Send(2, 7));
     probes.cut(10.1, 10.9, &[&[1], &[2]]);
@@ -38,7 +38,8 @@ fn what_is_under_way_outlives_a_cut_that_heals_before_it_arrives() {
     assert_eq!(probes.log(2), ["11 heard 7 from 1"]);
 }
 
-/// Everybody greets everybody at 5, while the network is cut as given; who heard whom.
+/// Every process sends to every other at 5, while the network is cut as given. Returns the senders that each received
+/// from.
 fn greetings(cut: impl Fn(&mut ProbeWorld)) -> Vec<Vec<u64>> {
     let mut probes = ProbeWorld::new(5);
     cut(&mut probes);
@@ -51,7 +52,7 @@ fn greetings(cut: impl Fn(&mut ProbeWorld)) -> Vec<Vec<u64>> {
 }
 
 #[test]
-fn a_cut_separates_its_sides_and_those_on_no_side_reach_all() {
+fn a_cut_separates_its_sides_and_processes_on_no_side_reach_all() {
     let heard = greetings(|probes| probes.cut(1.0, 9.0, &[&[1, 2], &[3, 4]]));
     let both_ways = [vec![2, 5], vec![1, 5], vec![4, 5], vec![3, 5], vec![1, 2, 3, 4]];
     assert_eq!(heard, both_ways);

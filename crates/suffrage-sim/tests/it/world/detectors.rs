@@ -1,4 +1,4 @@
-//! The failure detectors that the simulator plays.
+//! The simulated failure detectors.
 
 use suffrage_core::Roster;
 use suffrage_sim::{Cut, Detector, Fault};
@@ -24,7 +24,7 @@ fn a_crash_is_suspected_exactly_after_the_delay_and_so_is_the_recovery() {
 }
 
 #[test]
-fn a_pause_is_suspected_like_a_crash_and_the_paused_suspects_nobody() {
+fn a_pause_is_suspected_like_a_crash_and_a_paused_process_suspects_nobody() {
     let mut probes = ideal(3);
     probes.pause(10.0, 20.0, 3);
     probes.run_out();
@@ -46,7 +46,7 @@ fn a_cut_makes_its_sides_suspect_each_other() {
 }
 
 #[test]
-fn after_a_one_way_cut_only_those_suspect_who_no_longer_hear() {
+fn after_a_one_way_cut_only_the_side_without_messages_suspects() {
     let mut probes = ideal(2);
     probes.cut_one_way(10.0, 20.0, &[&[1], &[2]]);
     probes.run_out();
@@ -66,7 +66,7 @@ fn a_silence_shorter_than_the_delay_goes_unnoticed() {
 }
 
 #[test]
-fn a_voice_that_lasts_shorter_than_the_delay_goes_unnoticed() {
+fn a_recovery_shorter_than_the_delay_goes_unnoticed() {
     let mut probes = ideal(2);
     probes.crash(10.0, 2);
     probes.recover(20.0, 2, true);
@@ -76,7 +76,7 @@ fn a_voice_that_lasts_shorter_than_the_delay_goes_unnoticed() {
 }
 
 #[test]
-fn a_silence_that_has_two_reasons_is_reported_once_and_ends_with_the_second() {
+fn a_silence_with_two_causes_is_reported_once_and_ends_with_the_second() {
     let mut probes = ideal(2);
     probes.crash(10.0, 2);
     probes.cut(11.0, 30.0, &[&[1], &[2]]);
@@ -98,7 +98,7 @@ fn an_observer_that_recovers_learns_anew_who_is_silent() {
 }
 
 #[test]
-fn an_observer_that_slept_through_it_learns_after_it_wakes() {
+fn an_observer_that_was_paused_during_a_crash_suspects_after_it_resumes() {
     let mut probes = ideal(3);
     probes.pause(5.0, 20.0, 1);
     probes.crash(10.0, 3);
@@ -107,7 +107,7 @@ fn an_observer_that_slept_through_it_learns_after_it_wakes() {
 }
 
 #[test]
-fn the_dead_from_the_start_are_suspected_after_the_delay() {
+fn processes_dead_from_the_start_are_suspected_after_the_delay() {
     let mut probes = ideal(2);
     probes.world.kill(1);
     probes.run_out();
@@ -124,7 +124,7 @@ fn without_a_detector_nobody_is_told_anything() {
     assert_eq!(probes.log(1), [""; 0]);
 }
 
-/// The lines of everybody's diary as time, verb and object.
+/// The lines of a process's log as time, verb and object.
 fn suspicion_log(probes: &ProbeWorld, id: u64) -> Vec<(f64, &str, u64)> {
     let entry = |line: &'_ String| {
         let mut words = line.split(' ').map(str::to_owned);
@@ -135,11 +135,11 @@ fn suspicion_log(probes: &ProbeWorld, id: u64) -> Vec<(f64, &str, u64)> {
     probes.log(id).iter().map(entry).collect()
 }
 
-/// Each process errs 250 times in 25,000 units on average. Counts of a Poisson process: six standard
-/// deviations of all of them together, about two seeds in a thousand million would fail. One mistake
-/// in 200 falls on a suspicion that stands and is none, a small part of the bound.
+/// Each process makes 250 mistakes in 25,000 units on average: counts of a Poisson process. The bounds are six standard
+/// deviations; about two seeds in a thousand million fail. One mistake in 200 falls into an existing suspicion and does
+/// not count, which is a small part of the bound.
 #[test]
-fn every_process_suspects_wrongly_at_the_given_rate_and_is_put_right_after_the_delay() {
+fn every_process_suspects_wrongly_at_the_given_rate_and_corrects_it_after_the_delay() {
     for count in [2, 5] {
         let delay = 0.5;
         let detector = Detector::Parametric { delay: span(delay), false_rate: 0.01 };
@@ -175,7 +175,7 @@ fn every_process_suspects_wrongly_at_the_given_rate_and_is_put_right_after_the_d
 }
 
 #[test]
-fn only_new_suspicions_of_those_who_can_be_heard_count_as_wrong() {
+fn only_new_suspicions_of_reachable_processes_count_as_wrong() {
     let mut probes = ProbeWorld::detected(2, Detector::Parametric { delay: span(10.0), false_rate: 0.5 });
     probes.run(1_000.0);
     let suspicions = |probes: &ProbeWorld| {
@@ -192,14 +192,14 @@ fn only_new_suspicions_of_those_who_can_be_heard_count_as_wrong() {
 }
 
 #[test]
-fn one_that_is_alone_has_nobody_to_suspect() {
+fn a_single_process_suspects_nobody() {
     let mut probes = ProbeWorld::detected(1, Detector::Parametric { delay: span(1.0), false_rate: 1.0 });
     probes.run(1_000.0);
     assert_eq!(probes.log(1), [""; 0]);
 }
 
 #[test]
-fn a_detector_that_errs_still_reports_silence() {
+fn a_parametric_detector_reports_crashes() {
     let detector = Detector::Parametric { delay: span(2.0), false_rate: 0.0 };
     let mut probes = ProbeWorld::detected(2, detector);
     probes.crash(10.0, 2);
@@ -208,7 +208,7 @@ fn a_detector_that_errs_still_reports_silence() {
 }
 
 #[test]
-fn suspicion_is_no_obstacle_to_messages() {
+fn a_suspicion_does_not_stop_messages() {
     let mut probes = ProbeWorld::with(Roster::numbered(2), 1, ONE);
     probes.world.set_detector(Detector::Ideal { delay: span(2.0) });
     probes.pause(10.0, 20.0, 2);

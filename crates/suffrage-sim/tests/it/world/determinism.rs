@@ -1,4 +1,4 @@
-//! One seed decides everything, and nothing else does.
+//! The seed alone decides a run.
 
 use std::rc::Rc;
 
@@ -19,7 +19,7 @@ const STORM: Storm = Storm {
     shortest_cut: Span::ZERO,
 };
 
-/// A scenario in which everything that can happen does.
+/// A scenario with faults of all kinds.
 fn everything_goes_wrong(seed: u64) -> Scenario {
     Scenario {
         seed,
@@ -34,7 +34,7 @@ fn everything_goes_wrong(seed: u64) -> Scenario {
     }
 }
 
-/// Everything a run leaves behind.
+/// The complete state after a run, as text.
 fn full_state<A: Algorithm>(world: &World<A>) -> String {
     let processes: Vec<_> = (0..world.roster().len()).map(|slot| world.process(slot)).collect();
     format!("{} {:?} {:?}", world.now(), world.ledger(), processes)
@@ -56,7 +56,7 @@ fn the_same_seed_gives_the_same_run_and_another_seed_another() {
 }
 
 #[test]
-fn the_seed_matters_even_if_only_the_latency_is_left_to_chance() {
+fn the_seed_matters_even_if_only_the_latency_is_random() {
     let hash = |seed| {
         let latency = Latency::Uniform(span(0.1), span(1.5));
         let scenario = Scenario { seed, latency, initiators: vec![0], ..Scenario::new(Roster::numbered(4)) };
@@ -67,7 +67,7 @@ fn the_seed_matters_even_if_only_the_latency_is_left_to_chance() {
 }
 
 #[test]
-fn an_onlooker_changes_nothing() {
+fn an_observer_changes_nothing() {
     for seed in 0..20 {
         let seen = Rc::default();
         let watcher = Box::new(Watcher(Rc::clone(&seen)));
@@ -96,7 +96,7 @@ fn a_run_in_slices_is_the_run_at_once() {
 }
 
 #[test]
-fn what_is_scheduled_on_the_way_happens_as_if_it_had_been_scheduled_before() {
+fn faults_scheduled_during_a_run_happen_like_faults_scheduled_before_it() {
     for seed in 0..20 {
         let mut scenario = everything_goes_wrong(seed);
         let plan = std::mem::take(&mut scenario.plan);
@@ -105,8 +105,8 @@ fn what_is_scheduled_on_the_way_happens_as_if_it_had_been_scheduled_before() {
         before.run(time(1_000.0));
         let mut after = scenario.world::<Bully>(&Default::default());
         for (at, fault) in plan {
-            // To the last moment before it; then it is the last to be scheduled for its moment, as
-            // it would have been the first: with random latency nothing else happens then.
+            // Runs to the last moment before the fault. The fault is then the last event scheduled for its moment
+            // instead of the first; with random latency there is no other event at that moment.
             after.run(Time::from_nanos(at.as_nanos().saturating_sub(1)));
             after.schedule_fault(at, fault);
         }
@@ -116,7 +116,7 @@ fn what_is_scheduled_on_the_way_happens_as_if_it_had_been_scheduled_before() {
 }
 
 #[test]
-fn what_is_scheduled_sooner_than_what_the_world_waits_for_comes_sooner() {
+fn an_event_scheduled_before_the_next_event_comes_first() {
     let mut probes = ProbeWorld::new(2);
     probes.at(1.0, 2, Set(Alarm(0), 1e6));
     probes.run(10.0);
@@ -128,7 +128,7 @@ fn what_is_scheduled_sooner_than_what_the_world_waits_for_comes_sooner() {
 }
 
 #[test]
-fn what_is_scheduled_for_the_past_happens_now() {
+fn an_event_scheduled_in_the_past_happens_now() {
     let mut probes = ProbeWorld::new(2);
     probes.at(100.0, 2, Set(Alarm(0), 1.0));
     probes.run(50.0);

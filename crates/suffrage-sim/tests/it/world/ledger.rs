@@ -1,4 +1,4 @@
-//! What is counted and remembered of a run.
+//! The counts and beliefs of a run.
 
 use suffrage_core::{NodeId, Term, Time};
 use suffrage_sim::{Belief, End, LeadershipPeriod};
@@ -16,7 +16,7 @@ fn period(leader: u64, from: f64, to: Option<f64>) -> LeadershipPeriod {
 }
 
 #[test]
-fn the_latest_announcement_is_what_a_process_believes() {
+fn the_latest_announcement_is_the_belief_of_a_process() {
     let mut probes = ProbeWorld::new(3);
     probes.run(0.5);
     assert_eq!(probes.world.ledger().belief(0), None);
@@ -34,7 +34,7 @@ fn the_latest_announcement_is_what_a_process_believes() {
 }
 
 #[test]
-fn a_reign_begins_with_the_belief_in_oneself_and_ends_with_it() {
+fn a_leadership_lasts_while_a_process_believes_in_itself() {
     let mut probes = ProbeWorld::new(4);
     probes.at(1.0, 1, Follow(1, 1));
     probes.at(2.0, 1, Follow(1, 1));
@@ -57,7 +57,7 @@ fn a_reign_begins_with_the_belief_in_oneself_and_ends_with_it() {
 }
 
 #[test]
-fn a_crash_ends_the_reign_and_the_belief_and_a_recovery_does_not_bring_them_back() {
+fn a_crash_ends_leadership_and_belief_and_a_recovery_does_not_restore_them() {
     let mut probes = ProbeWorld::new(2);
     probes.at(1.0, 1, Follow(1, 1));
     probes.at(1.0, 2, Follow(1, 1));
@@ -68,7 +68,7 @@ fn a_crash_ends_the_reign_and_the_belief_and_a_recovery_does_not_bring_them_back
     let ledger = probes.world.ledger();
     assert_eq!(ledger.leaderships, [period(1, 1.0, Some(5.0))]);
     assert_eq!((ledger.belief(0), ledger.belief(1)), (None, None));
-    assert_eq!(ledger.decided, time(1.0), "dying is no decision");
+    assert_eq!(ledger.decided, time(1.0), "a crash is no decision");
     probes.at(20.0, 1, Follow(1, 2));
     probes.run_out();
     assert_eq!(probes.world.ledger().leaderships[1..], [period(1, 20.0, None)]);
@@ -95,7 +95,7 @@ fn decided_is_when_a_belief_last_changed_and_active_when_one_was_last_announced(
 }
 
 #[test]
-fn messages_that_count_keep_a_run_active_and_those_counted_apart_and_timers_do_not() {
+fn counted_messages_keep_a_run_active_and_uncounted_ones_and_timers_do_not() {
     let mut probes = ProbeWorld::new(2);
     probes.at(1.0, 1, Send(2, 7));
     probes.at(5.0, 1, SendUncounted(2, 7));
@@ -103,7 +103,7 @@ fn messages_that_count_keep_a_run_active_and_those_counted_apart_and_timers_do_n
     probes.at(20.0, 1, Send(3, 7));
     probes.run_out();
     assert_eq!(probes.log(2), ["2 heard 7 from 1", "6 overheard 7 from 1", "10 alarm 0"]);
-    assert_eq!(probes.world.ledger().active, time(2.0), "nor do those nobody handles");
+    assert_eq!(probes.world.ledger().active, time(2.0), "messages to unknown receivers do not either");
     assert_eq!(probes.world.ledger().decided, Time::ZERO);
 }
 
@@ -119,7 +119,7 @@ fn every_input_counts_as_an_event() {
 }
 
 #[test]
-fn a_run_ends_quiet_when_nothing_is_left_and_otherwise_when_time_is_up() {
+fn a_run_ends_quiet_without_events_and_otherwise_at_the_time_limit() {
     let mut probes = ProbeWorld::new(2);
     probes.at(5.0, 1, Send(2, 7));
     assert_eq!(probes.run(5.5), End::TimeUp);

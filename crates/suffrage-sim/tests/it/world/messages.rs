@@ -1,4 +1,4 @@
-//! Messages between processes that are well.
+//! Messages without faults.
 
 use suffrage_core::{Roster, Span};
 use suffrage_sim::Latency;
@@ -17,7 +17,7 @@ fn a_message_arrives_after_the_latency() {
 }
 
 #[test]
-fn a_message_to_oneself_takes_its_time_too() {
+fn a_message_to_the_sender_itself_has_a_delay_too() {
     let mut probes = ProbeWorld::new(1);
     probes.at(5.0, 1, Send(1, 7));
     probes.run_out();
@@ -25,7 +25,7 @@ fn a_message_to_oneself_takes_its_time_too() {
 }
 
 #[test]
-fn at_equal_times_who_was_first_stays_first() {
+fn messages_of_equal_arrival_keep_the_order_of_sending() {
     let mut probes = ProbeWorld::new(4);
     for (from, word) in [(3, 1), (1, 2), (2, 3), (1, 4), (3, 5)] {
         probes.at(5.0, from, Send(4, word));
@@ -37,7 +37,7 @@ fn at_equal_times_who_was_first_stays_first() {
 }
 
 #[test]
-fn messages_and_timers_due_together_come_in_the_order_they_were_caused() {
+fn messages_and_timers_of_equal_time_come_in_the_order_of_scheduling() {
     let mut probes = ProbeWorld::new(2);
     probes.at(5.0, 1, Send(2, 1));
     probes.at(5.25, 2, Set(Alarm(0), 0.75));
@@ -47,7 +47,7 @@ fn messages_and_timers_due_together_come_in_the_order_they_were_caused() {
 }
 
 #[test]
-fn without_latency_a_message_arrives_at_once_but_after_what_is_due_already() {
+fn without_latency_a_message_arrives_at_once_but_after_earlier_events() {
     let mut probes = ProbeWorld::with(Roster::numbered(2), 1, Latency::Const(Span::ZERO));
     probes.at(5.0, 1, Send(2, 1));
     probes.at(5.0, 2, Send(2, 2));
@@ -67,7 +67,7 @@ fn with_random_latency_messages_overtake_each_other_and_arrive_when_they_are_due
     let heard = &probes.world.process(1).times;
     assert!(heard.is_sorted() && heard.len() == 200);
     let (first, last) = (heard[0].as_units(), heard[199].as_units());
-    // That none of 200 falls into one of the outer tenths has a probability below 10^-8.
+    // The probability that none of 200 falls into one of the outer tenths is below 10^-8.
     assert!((12.0..12.3).contains(&first) && (14.7..=15.0).contains(&last), "{first} to {last}");
     let words = probes.log(2).iter().map(|line| line.split(' ').nth(2).unwrap().parse::<u64>().unwrap());
     assert!(!words.is_sorted());
@@ -79,7 +79,7 @@ fn with_random_latency_messages_overtake_each_other_and_arrive_when_they_are_due
 }
 
 #[test]
-fn a_message_to_a_stranger_reaches_nobody_and_is_counted() {
+fn a_message_to_an_unknown_receiver_is_dropped_and_counted() {
     let mut probes = ProbeWorld::new(2);
     let seen = probes.watch();
     probes.at(1.0, 1, Send(3, 7));
@@ -88,11 +88,11 @@ fn a_message_to_a_stranger_reaches_nobody_and_is_counted() {
     assert_eq!(probes.logs(), [[""; 0]; 2]);
     assert_eq!(probes.counts(), [0, 0, 0, 0, 2]);
     let seen = seen.borrow();
-    assert_eq!(seen[1], "1 1 to 3: Stranger");
+    assert_eq!(seen[1], "1 1 to 3: UnknownReceiver");
 }
 
 #[test]
-fn processes_are_told_the_bound_of_the_latency_or_the_one_that_is_set() {
+fn the_delay_bound_is_that_of_the_latency_or_the_one_that_is_set() {
     let bound = |probes: &mut ProbeWorld| {
         probes.run_out();
         probes.world.process(0).delay_bound

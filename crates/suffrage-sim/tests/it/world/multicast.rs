@@ -1,5 +1,5 @@
-//! Messages to everybody: the network has a shorter way of carrying them when all arrive at once,
-//! which must not show.
+//! Multicasts. The network has a fast path for multicasts that reach all addressees at once, which must not change the
+//! behaviour.
 
 use suffrage_core::{NodeId, Roster, Span};
 use suffrage_sim::{Fault, Latency, Scenario};
@@ -8,8 +8,8 @@ use crate::world::probe::Action::{Multicast, Send};
 use crate::world::probe::Probe;
 use crate::world::probes::{CHANCE_ONE, ONE, ProbeWorld, span};
 
-/// Plays the same scene with a constant latency and with a random one that happens to be constant;
-/// both must come to the same. The stage of the first.
+/// Runs the same script with a constant latency and with a uniform one of zero width. Both runs must be equal. Returns
+/// the world of the first.
 fn with_both_latencies(roster: &Roster, script: impl Fn(&mut ProbeWorld)) -> ProbeWorld {
     let [constant, random] = [ONE, CHANCE_ONE].map(|latency| {
         let mut probes = ProbeWorld::with(roster.clone(), 1, latency);
@@ -24,14 +24,14 @@ fn with_both_latencies(roster: &Roster, script: impl Fn(&mut ProbeWorld)) -> Pro
 }
 
 #[test]
-fn a_multicast_reaches_everybody_but_its_sender() {
+fn a_multicast_reaches_all_but_its_sender() {
     let probes = with_both_latencies(&Roster::numbered(4), |probes| probes.at(5.0, 2, Multicast(7)));
     let heard: &[String] = &["6 heard 7 from 2".into()];
     assert_eq!(probes.logs(), [heard, &[], heard, heard]);
 }
 
 #[test]
-fn a_multicast_reaches_the_whole_group_whomever_its_sender_knows() {
+fn a_multicast_reaches_the_whole_group_whatever_the_view_of_its_sender() {
     let roster = Roster::numbered(40).with_partial_views(3, 0.4);
     let probes = with_both_latencies(&roster, |probes| probes.at(5.0, 2, Multicast(7)));
     let missed = roster.iter().filter(|id| probes.log(id.0).is_empty());
@@ -53,7 +53,7 @@ fn a_multicast_keeps_its_place_among_other_messages() {
 }
 
 #[test]
-fn a_multicast_misses_the_dead_and_waits_for_the_paused() {
+fn a_multicast_misses_dead_processes_and_waits_for_paused_ones() {
     let probes = with_both_latencies(&Roster::numbered(5), |probes| {
         probes.crash(1.0, 2);
         probes.crash(5.5, 3);
@@ -66,7 +66,7 @@ fn a_multicast_misses_the_dead_and_waits_for_the_paused() {
 }
 
 #[test]
-fn a_multicast_meets_cuts_on_sending_and_on_the_way_like_any_message() {
+fn cuts_stop_a_multicast_on_sending_and_on_arrival_like_any_message() {
     let probes = with_both_latencies(&Roster::numbered(5), |probes| {
         probes.cut(4.0, 5.5, &[&[1], &[2]]);
         probes.cut(5.4, 9.0, &[&[1], &[3]]);
@@ -78,9 +78,9 @@ fn a_multicast_meets_cuts_on_sending_and_on_the_way_like_any_message() {
     assert_eq!(probes.counts(), [0, 2, 0, 0, 0]);
 }
 
-/// 2,000 addressees: six standard deviations, two seeds in a thousand million would fail.
+/// 2,000 addressees. The bounds are six standard deviations; two seeds in a thousand million fail.
 #[test]
-fn a_multicast_is_lost_and_doubled_for_each_addressee_on_its_own() {
+fn a_multicast_is_lost_and_duplicated_for_each_addressee_independently() {
     let (addressees, loss, duplicate) = (2_000.0, 0.3, 0.4);
     for latency in [ONE, CHANCE_ONE, Latency::Uniform(Span::ZERO, span(2.0))] {
         for doubling in [0.0, duplicate] {
@@ -105,9 +105,9 @@ fn a_multicast_is_lost_and_doubled_for_each_addressee_on_its_own() {
     }
 }
 
-/// As for every message, what counts is the moment of sending. A doubled one is sent one by one.
+/// The moment of sending decides, as for every message.
 #[test]
-fn doubling_that_begins_while_a_multicast_is_under_way_does_not_touch_it() {
+fn duplication_that_begins_while_a_multicast_is_in_flight_does_not_affect_it() {
     let probes = with_both_latencies(&Roster::numbered(3), |probes| {
         probes.at(5.0, 1, Multicast(7));
         probes.schedule_fault(5.5, Fault::Duplicate(1.0));
@@ -117,7 +117,7 @@ fn doubling_that_begins_while_a_multicast_is_under_way_does_not_touch_it() {
 }
 
 #[test]
-fn a_multicast_counts_once_whatever_becomes_of_it() {
+fn a_multicast_counts_once_even_if_it_is_lost() {
     let mut scenario = Scenario::new(Roster::numbered(10));
     scenario.initiators = vec![0, 4];
     scenario.crashed = vec![7, 8];
@@ -132,14 +132,14 @@ fn a_multicast_counts_once_whatever_becomes_of_it() {
 }
 
 #[test]
-fn a_multicast_of_one_that_is_alone_reaches_nobody() {
+fn a_multicast_of_a_single_process_reaches_nobody() {
     let probes = with_both_latencies(&Roster::numbered(1), |probes| probes.at(5.0, 1, Multicast(7)));
     assert_eq!(probes.log(1), [""; 0]);
 }
 
 /// Loss belongs to the moment of sending, whether the multicast is one entry in the queue or many.
 #[test]
-fn loss_that_sets_in_while_a_multicast_is_under_way_does_not_touch_it() {
+fn loss_that_begins_while_a_multicast_is_in_flight_does_not_affect_it() {
     let probes = with_both_latencies(&Roster::numbered(3), |probes| {
         probes.at(5.0, 2, Multicast(7));
         probes.schedule_fault(5.5, Fault::Loss(1.0));

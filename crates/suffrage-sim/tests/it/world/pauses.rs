@@ -1,4 +1,4 @@
-//! Pauses: what reaches a process that does not run waits until it does.
+//! Pauses: events for a paused process wait until it resumes.
 
 use suffrage_core::{Command, Roster};
 use suffrage_sim::{Fault, Latency};
@@ -21,7 +21,7 @@ fn messages_and_timers_wait_for_the_end_of_the_pause_and_keep_their_order() {
 }
 
 #[test]
-fn before_and_after_a_pause_everything_is_as_usual() {
+fn before_and_after_a_pause_messages_arrive_as_usual() {
     let mut probes = ProbeWorld::new(2);
     probes.at(8.5, 1, Send(2, 1));
     probes.pause(10.0, 20.0, 2);
@@ -30,9 +30,9 @@ fn before_and_after_a_pause_everything_is_as_usual() {
     assert_eq!(probes.log(2), ["9.5 heard 1 from 1", "20.5 heard 2 from 1"]);
 }
 
-/// With a latency of 5, what comes at 20 is sent while what comes at 18 is still under way.
+/// With a latency of 5, the messages that arrive at 20 are sent while the one that arrives at 18 is in flight.
 #[test]
-fn what_comes_just_when_the_pause_ends_comes_after_what_came_during_it() {
+fn events_at_the_end_of_a_pause_come_after_events_during_it() {
     let mut probes = ProbeWorld::with(Roster::numbered(2), 1, Latency::Const(span(5.0)));
     probes.at(9.0, 2, Set(Alarm(0), 11.0));
     probes.pause(10.0, 20.0, 2);
@@ -45,7 +45,7 @@ fn what_comes_just_when_the_pause_ends_comes_after_what_came_during_it() {
 }
 
 #[test]
-fn a_timer_that_ran_out_in_the_pause_can_still_be_replaced_by_what_came_before_it() {
+fn a_timer_that_fired_in_the_pause_can_still_be_cancelled_by_an_earlier_event() {
     let mut probes = ProbeWorld::new(1);
     probes.at(5.0, 1, Set(Alarm(0), 10.0));
     probes.pause(10.0, 20.0, 1);
@@ -55,7 +55,7 @@ fn a_timer_that_ran_out_in_the_pause_can_still_be_replaced_by_what_came_before_i
 }
 
 #[test]
-fn a_process_that_crashes_in_a_pause_leaves_nothing_to_its_successor() {
+fn events_deferred_in_a_pause_are_lost_in_a_crash() {
     let mut probes = ProbeWorld::new(2);
     probes.at(9.0, 2, Set(Alarm(0), 2.0));
     probes.pause(10.0, 20.0, 2);
@@ -65,11 +65,11 @@ fn a_process_that_crashes_in_a_pause_leaves_nothing_to_its_successor() {
     probes.at(17.0, 1, Send(2, 2));
     probes.run_out();
     assert_eq!(probes.log(2), ["16 recovered with nothing, ranks 2", "18 heard 2 from 1"]);
-    assert_eq!(probes.counts(), [0, 0, 1, 0, 0], "what waited died with it");
+    assert_eq!(probes.counts(), [0, 0, 1, 0, 0], "the deferred message is dropped");
 }
 
 #[test]
-fn the_end_of_a_pause_that_a_crash_cut_short_does_not_end_the_next_one() {
+fn the_end_of_a_pause_before_a_crash_does_not_end_the_next_pause() {
     let mut probes = ProbeWorld::new(2);
     probes.pause(10.0, 20.0, 2);
     probes.crash(12.0, 2);
@@ -82,7 +82,7 @@ fn the_end_of_a_pause_that_a_crash_cut_short_does_not_end_the_next_one() {
 }
 
 #[test]
-fn of_two_pauses_at_once_the_longer_one_counts() {
+fn of_two_overlapping_pauses_the_later_end_counts() {
     for (first, second) in [((10.0, 20.0), (15.0, 30.0)), ((10.0, 30.0), (15.0, 20.0))] {
         let mut probes = ProbeWorld::new(2);
         let seen = probes.watch();
@@ -98,7 +98,7 @@ fn of_two_pauses_at_once_the_longer_one_counts() {
 }
 
 #[test]
-fn what_meets_a_cut_is_gone_and_what_has_arrived_stays_though_the_addressee_pauses() {
+fn cuts_stop_messages_on_arrival_at_a_paused_process_but_not_deferred_ones() {
     let mut probes = ProbeWorld::new(2);
     probes.pause(10.0, 20.0, 2);
     probes.at(10.5, 1, Send(2, 1));
@@ -112,7 +112,7 @@ fn what_meets_a_cut_is_gone_and_what_has_arrived_stays_though_the_addressee_paus
 }
 
 #[test]
-fn commands_and_changes_of_rank_wait_too() {
+fn commands_and_changes_of_rank_are_deferred_too() {
     let mut probes = ProbeWorld::new(3);
     probes.pause(10.0, 20.0, 2);
     probes.schedule_fault(12.0, Fault::Rank(0, 99));
@@ -125,7 +125,7 @@ fn commands_and_changes_of_rank_wait_too() {
 }
 
 #[test]
-fn a_paused_process_lives_and_leads_on() {
+fn a_paused_process_is_live_and_still_leads() {
     let mut probes = ProbeWorld::new(1);
     probes.at(1.0, 1, Follow(1, 1));
     probes.pause(10.0, 20.0, 1);
@@ -137,7 +137,7 @@ fn a_paused_process_lives_and_leads_on() {
 }
 
 #[test]
-fn the_dead_cannot_pause() {
+fn a_dead_process_is_not_paused() {
     let mut probes = ProbeWorld::new(2);
     probes.crash(5.0, 2);
     probes.pause(10.0, 20.0, 2);

@@ -1,4 +1,4 @@
-//! A process that does what it is told and writes down what it is told of.
+//! A process that executes commands and logs its inputs.
 
 use serde::{Deserialize, Serialize};
 use suffrage_core::{
@@ -6,20 +6,20 @@ use suffrage_core::{
     Formula, Member, NodeId, Parameter, Process, Safety, Span, Start, Synchrony, Term, Time, Timer, Topology,
 };
 
-/// Something a probe can be told to do. Processes are named by id.
+/// An action of a probe. Processes are named by id.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
-    /// Sends a word.
+    /// Sends a message.
     Send(u64, u64),
-    /// Sends a word that is counted apart.
+    /// Sends a message that is not counted.
     SendUncounted(u64, u64),
-    /// Sends a word to everybody.
+    /// Multicasts a message.
     Multicast(u64),
-    /// Sets an alarm, so many units from now.
+    /// Sets an alarm, this number of units from now.
     Set(Alarm, f64),
     Cancel(Alarm),
     Save(u64),
-    /// Sends a word, saves it, and sends the word after it.
+    /// Sends a number, saves it, and sends the next number.
     SendSaveSend(u64, u64),
     /// Believes in a leader, in a term.
     Follow(u64, u64),
@@ -31,7 +31,7 @@ const OPERATION: u32 = 60;
 const FIRST: u32 = 40;
 
 impl Action {
-    /// The act as a command: a world passes on nothing else, so it travels as a number.
+    /// The action encoded as a command, since a world delivers only commands.
     pub(crate) fn command(self) -> Command {
         let nanos = |units| Span::from_units(units).as_nanos();
         let (operation, first, second): (u64, u64, u64) = match self {
@@ -51,7 +51,7 @@ impl Action {
     }
 }
 
-/// Words probes exchange.
+/// Messages of probes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum ProbeMessage {
     TracedMessage(u64),
@@ -72,16 +72,16 @@ impl Timer for Alarm {
     }
 }
 
-/// A process that does what it is told and writes down what it is told of, with the time its own
-/// clock shows. It insists on being started once and before all else.
+/// A process that executes commands and logs its inputs with the time of its own clock. It asserts that it is started
+/// once, before all other inputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Probe {
     started: bool,
     pub(crate) log: Vec<String>,
-    /// When, by its own clock, each line was written.
+    /// The time of each line, by its own clock.
     pub(crate) times: Vec<Time>,
     pub(crate) delay_bound: Span,
-    /// What it says to everybody when told to campaign.
+    /// The multicast on a `campaign` command.
     campaign_message: Option<u64>,
 }
 
@@ -130,7 +130,11 @@ impl Process for Probe {
     }
 
     fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
-        let best = cx.view().iter().max_by_key(|&id| cx.view().rank(id)).expect("itself at least");
+        let best = cx
+            .view()
+            .iter()
+            .max_by_key(|&id| cx.view().rank(id))
+            .expect("a view contains the process itself");
         self.write(cx, format!("sees {best} as the best"));
     }
 
@@ -189,7 +193,7 @@ impl Algorithm for Probe {
         upkeep: &[],
     };
 
-    /// The slogan.
+    /// The multicast on a `campaign` command.
     type Options = Option<u64>;
 
     const PARAMETERS: &'static [Parameter<Option<u64>>] = &[];

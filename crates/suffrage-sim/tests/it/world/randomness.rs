@@ -1,4 +1,4 @@
-//! What is left to chance: loss, doubling, drift. Seeds are fixed.
+//! Random behaviour: loss, duplication, drift. Seeds are fixed.
 
 use suffrage_core::Roster;
 use suffrage_sim::{Detector, End, Fault};
@@ -9,7 +9,7 @@ use crate::world::probes::{ONE, ProbeWorld, span};
 
 const MESSAGES: u64 = 20_000;
 
-/// One process says very many words to another, a few at a time.
+/// One process sends very many messages to another, 100 in each time unit.
 fn send_many(probes: &mut ProbeWorld) {
     for word in 0..MESSAGES {
         probes.at((word / 100) as f64 + 10.0, 1, Send(2, word));
@@ -17,15 +17,14 @@ fn send_many(probes: &mut ProbeWorld) {
     probes.run_out();
 }
 
-/// Six standard deviations of a binomial count: of all seeds, two in a thousand million would fall
-/// outside.
+/// True within six standard deviations of a binomial count: two seeds in a thousand million fall outside.
 fn likely(trials: u64, probability: f64, count: u64) -> bool {
     let expected = trials as f64 * probability;
     (count as f64 - expected).abs() < 6.0 * (expected * (1.0 - probability)).sqrt()
 }
 
 #[test]
-fn messages_are_lost_as_often_as_asked_and_counted() {
+fn messages_are_lost_with_the_given_probability_and_counted() {
     for probability in [0.01, 0.3, 0.9] {
         let mut probes = ProbeWorld::new(2);
         probes.world.set_loss(probability);
@@ -38,7 +37,7 @@ fn messages_are_lost_as_often_as_asked_and_counted() {
 }
 
 #[test]
-fn messages_are_doubled_as_often_as_asked_and_counted() {
+fn messages_are_duplicated_with_the_given_probability_and_counted() {
     for probability in [0.01, 0.3, 0.9] {
         let mut probes = ProbeWorld::new(2);
         probes.world.set_duplicate(probability);
@@ -49,12 +48,12 @@ fn messages_are_doubled_as_often_as_asked_and_counted() {
         assert_eq!(probes.counts(), [0, 0, 0, duplicated, 0]);
         let mut words = probes.log(2).to_vec();
         words.dedup();
-        assert_eq!(words.len() as u64, MESSAGES, "nothing came three times");
+        assert_eq!(words.len() as u64, MESSAGES, "no message arrives three times");
     }
 }
 
 #[test]
-fn what_is_lost_is_not_doubled() {
+fn a_lost_message_is_not_duplicated() {
     let mut probes = ProbeWorld::new(2);
     probes.world.set_loss(0.3);
     probes.world.set_duplicate(0.2);
@@ -66,7 +65,7 @@ fn what_is_lost_is_not_doubled() {
 }
 
 #[test]
-fn loss_and_doubling_can_begin_and_end_during_a_run() {
+fn loss_and_duplication_can_begin_and_end_during_a_run() {
     let mut probes = ProbeWorld::new(2);
     probes.schedule_fault(2.0, Fault::Loss(1.0));
     probes.schedule_fault(4.0, Fault::Loss(0.0));
@@ -88,7 +87,7 @@ fn loss_and_doubling_can_begin_and_end_during_a_run() {
 }
 
 #[test]
-fn calm_ends_all_that_is_wrong_but_death() {
+fn heal_all_ends_all_faults_but_crashes() {
     let mut probes = ProbeWorld::detected(4, Detector::Parametric { delay: span(2.0), false_rate: 1.0 });
     probes.world.set_loss(1.0);
     probes.world.set_duplicate(1.0);
@@ -102,7 +101,7 @@ fn calm_ends_all_that_is_wrong_but_death() {
     probes.at(60.0, 1, Send(2, 1));
     probes.at(60.0, 2, Send(3, 2));
     probes.at(60.0, 3, Multicast(3));
-    assert_eq!(probes.run(500.0), End::TimeUp, "the cuts are yet to be healed");
+    assert_eq!(probes.run(500.0), End::TimeUp, "the ends of the cuts are still in the queue");
     let since = |id: u64| {
         let log = probes.log(id).iter();
         let late = log.filter(|line| line.split(' ').next().unwrap().parse::<f64>().unwrap() > 52.0);
@@ -118,13 +117,13 @@ fn calm_ends_all_that_is_wrong_but_death() {
             let last = probes.log(id).iter().rfind(|line| line.ends_with(&format!("s {peer}")));
             last.is_some_and(|line| line.contains("suspects"))
         };
-        assert!((1..=3).all(|peer| !suspects(peer)) && suspects(4), "{id} suspects the dead alone");
+        assert!((1..=3).all(|peer| !suspects(peer)) && suspects(4), "{id} suspects only the dead process");
     }
 }
 
 const DRIFT: f64 = 0.1;
 
-/// 200 processes whose clocks drift, each told to set an alarm and to speak to itself.
+/// 200 processes whose clocks drift. Each sets an alarm and sends messages to itself.
 fn drifting(seed: u64) -> ProbeWorld {
     let mut probes = ProbeWorld::with(Roster::numbered(200), seed, ONE);
     probes.world.set_drift(DRIFT);
@@ -138,7 +137,7 @@ fn drifting(seed: u64) -> ProbeWorld {
 
 /// A rate outside the outer tenths among 200 is missing with a probability below 10^-8.
 #[test]
-fn clocks_run_fast_or_slow_within_the_bound_each_at_a_rate_of_its_own() {
+fn each_clock_has_a_constant_rate_within_the_drift_bound() {
     let mut probes = drifting(1);
     probes.run_out();
     let rates: Vec<f64> =
@@ -152,7 +151,7 @@ fn clocks_run_fast_or_slow_within_the_bound_each_at_a_rate_of_its_own() {
 }
 
 #[test]
-fn timers_go_by_the_clock_of_their_process() {
+fn timers_use_the_clock_of_their_process() {
     let mut probes = drifting(1);
     let seen = probes.watch();
     probes.run_out();
@@ -170,7 +169,7 @@ fn timers_go_by_the_clock_of_their_process() {
 }
 
 #[test]
-fn a_clock_keeps_its_rate_through_a_crash_and_has_another_for_another_seed() {
+fn the_rate_of_a_clock_depends_on_the_seed_and_survives_a_crash() {
     let reading = |seed, crash| {
         let mut probes = drifting(seed);
         if crash {

@@ -6,7 +6,7 @@ use suffrage_sim::Fault;
 use crate::world::probes::{ProbeWorld, time};
 
 #[test]
-fn a_change_of_rank_reaches_everybody_at_once() {
+fn a_change_of_rank_reaches_all_processes_at_once() {
     let mut probes = ProbeWorld::new(3);
     let seen = probes.watch();
     probes.schedule_fault(5.0, Fault::Rank(0, 99));
@@ -18,7 +18,7 @@ fn a_change_of_rank_reaches_everybody_at_once() {
 }
 
 #[test]
-fn one_that_was_dead_finds_the_rank_changed_when_it_recovers() {
+fn a_recovered_process_sees_a_rank_that_changed_while_it_was_dead() {
     let mut probes = ProbeWorld::new(2);
     probes.crash(4.0, 1);
     probes.schedule_fault(5.0, Fault::Rank(0, 99));
@@ -28,7 +28,7 @@ fn one_that_was_dead_finds_the_rank_changed_when_it_recovers() {
 }
 
 #[test]
-fn when_failures_count_each_recovery_lowers_the_rank_and_the_crash_itself_tells_nothing() {
+fn if_failures_count_each_recovery_lowers_the_rank_and_a_crash_does_not() {
     let mut probes = ProbeWorld::new(3);
     probes.world.count_failures();
     for crash in [10.0, 20.0] {
@@ -45,14 +45,14 @@ fn when_failures_count_each_recovery_lowers_the_rank_and_the_crash_itself_tells_
     assert_eq!(rank(&probes, 3), quality(3, 1));
     assert_eq!(probes.log(1), ["15 sees 2 as the best"]);
     let recovered = format!("15 recovered with nothing, ranks {}", quality(3, 1));
-    assert_eq!(probes.log(3), [recovered], "its start is the first it hears");
+    assert_eq!(probes.log(3), [recovered], "the start is its first input");
     probes.run_out();
     assert_eq!(rank(&probes, 3), quality(3, 2));
     assert_eq!((rank(&probes, 1), rank(&probes, 2)), (quality(1, 0), quality(2, 0)));
 }
 
 #[test]
-fn when_failures_do_not_count_a_recovery_leaves_the_rank_as_it_was() {
+fn if_failures_do_not_count_a_recovery_keeps_the_rank() {
     let mut probes = ProbeWorld::new(2);
     probes.crash(10.0, 2);
     probes.recover(15.0, 2, true);
@@ -62,7 +62,7 @@ fn when_failures_do_not_count_a_recovery_leaves_the_rank_as_it_was() {
 }
 
 #[test]
-fn a_command_reaches_the_one_it_is_meant_for_at_its_time() {
+fn a_command_reaches_its_process_at_its_time() {
     let mut probes = ProbeWorld::new(2);
     let seen = probes.watch();
     probes.world.command(time(5.0), 1, Command::Campaign);

@@ -1,4 +1,4 @@
-//! A world of a million.
+//! A world of a million processes.
 
 use serde::{Deserialize, Serialize};
 use suffrage_core::Term;
@@ -7,7 +7,7 @@ use suffrage_sim::{End, World};
 
 use crate::world::probes::{ONE, time};
 
-/// Greets its successor and waits; told to, greets everybody.
+/// Sends to its successor and sets a timer. On command, multicasts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Greeter {
     greetings: u32,
@@ -52,7 +52,7 @@ impl Process for Greeter {
 const MILLION: usize = 1_000_000;
 
 #[test]
-fn a_million_processes_are_built_and_greet_each_other_in_no_time() {
+fn a_million_processes_exchange_messages() {
     let mut world = World::new(Roster::numbered(MILLION), 1, ONE, |_| Greeter { greetings: 0 });
     world.command(time(3.0), 0, Command::Campaign);
     assert_eq!(world.run(time(10.0)), End::Quiet);

@@ -8,7 +8,7 @@ use crate::world::probe::Alarm;
 use crate::world::probes::ProbeWorld;
 
 #[test]
-fn a_timer_runs_out_once_after_its_time() {
+fn a_timer_fires_once_after_its_time() {
     let mut probes = ProbeWorld::new(2);
     probes.at(5.0, 1, Set(Alarm(0), 2.5));
     probes.run_out();
@@ -17,7 +17,7 @@ fn a_timer_runs_out_once_after_its_time() {
 }
 
 #[test]
-fn a_timer_that_is_set_again_replaces_the_pending_one_be_it_sooner_or_later() {
+fn a_timer_that_is_set_again_replaces_the_pending_one() {
     for after in [1.0, 4.0, 9.0] {
         let mut probes = ProbeWorld::new(1);
         probes.at(5.0, 1, Set(Alarm(0), 5.0));
@@ -28,7 +28,7 @@ fn a_timer_that_is_set_again_replaces_the_pending_one_be_it_sooner_or_later() {
 }
 
 #[test]
-fn timers_of_different_indices_and_of_different_processes_do_not_touch_each_other() {
+fn timers_of_different_indices_and_processes_are_independent() {
     let mut probes = ProbeWorld::new(2);
     probes.at(5.0, 1, Set(Alarm(0), 5.0));
     probes.at(6.0, 1, Set(Alarm(1), 1.0));
@@ -40,7 +40,7 @@ fn timers_of_different_indices_and_of_different_processes_do_not_touch_each_othe
 }
 
 #[test]
-fn a_cancelled_timer_never_runs_out() {
+fn a_cancelled_timer_never_fires() {
     let mut probes = ProbeWorld::new(1);
     probes.at(5.0, 1, Set(Alarm(0), 5.0));
     probes.at(9.0, 1, Cancel(Alarm(2)));
@@ -52,7 +52,7 @@ fn a_cancelled_timer_never_runs_out() {
 }
 
 #[test]
-fn cancelling_what_is_not_set_changes_nothing() {
+fn cancelling_a_timer_that_is_not_set_has_no_effect() {
     let mut probes = ProbeWorld::new(1);
     probes.at(1.0, 1, Cancel(Alarm(0)));
     probes.at(2.0, 1, Set(Alarm(0), 1.0));
@@ -62,7 +62,7 @@ fn cancelling_what_is_not_set_changes_nothing() {
 }
 
 #[test]
-fn timers_die_with_their_process() {
+fn a_crash_cancels_timers() {
     let mut probes = ProbeWorld::new(1);
     probes.at(5.0, 1, Set(Alarm(0), 5.0));
     probes.at(5.0, 1, Set(Alarm(1), 5.0));
@@ -73,7 +73,7 @@ fn timers_die_with_their_process() {
 }
 
 #[test]
-fn a_recovered_process_gets_its_own_timers_and_none_of_its_former_life() {
+fn a_recovered_process_gets_only_timers_set_after_the_recovery() {
     let mut probes = ProbeWorld::new(1);
     probes.at(5.0, 1, Set(Alarm(0), 5.0));
     probes.crash(6.0, 1);
@@ -84,7 +84,7 @@ fn a_recovered_process_gets_its_own_timers_and_none_of_its_former_life() {
 }
 
 #[test]
-fn a_jump_moves_what_the_clock_shows_and_no_timer() {
+fn a_jump_changes_the_clock_and_no_timer() {
     let mut probes = ProbeWorld::new(2);
     let seen = probes.watch();
     let jump = |units: f64, back| Fault::Jump { slot: 0, by: Span::from_units(units), back };
@@ -97,7 +97,7 @@ fn a_jump_moves_what_the_clock_shows_and_no_timer() {
         probes.at(7.75, id, Set(Alarm(alarm), 3.0));
     }
     probes.run_out();
-    assert_eq!(probes.log(1), ["34 alarm 0", "6 alarm 0", "2.75 alarm 0"], "not to before its start");
+    assert_eq!(probes.log(1), ["34 alarm 0", "6 alarm 0", "2.75 alarm 0"], "a clock does not go below zero");
     assert_eq!(probes.log(2), ["4 alarm 0", "7.5 alarm 0", "10.75 alarm 0"]);
     assert!(seen.borrow().iter().any(|line| line == "6 1 jumps -31.5"));
 }

@@ -6,7 +6,7 @@ use suffrage_algorithms::randomized::rounds::sigma;
 use suffrage_core::{Rng, Roster, Span, Time};
 use suffrage_sim::{Fault, Latency, Scenario};
 
-use crate::algorithms::randomized::synchronous::{end, tally};
+use crate::algorithms::randomized::synchronous::{end, summary};
 
 /// A group in which each but the first is dead from the start with this probability, and the first so many
 /// that live contend.
@@ -30,7 +30,7 @@ fn one_contender_fails_with_its_mediators() {
     let due = 1.0 - libm::pow(1.0 - gamma, asked);
     for mode in [Mode::Sync, Mode::Async] {
         let options = Options { mode, rounds: Rounds::Fixed(rounds), ..Options::default() };
-        let fails = |seed: &u64| tally(&end(&failing(nodes, gamma, 1, *seed), &options)).winners == 0;
+        let fails = |seed: &u64| summary(&end(&failing(nodes, gamma, 1, *seed), &options)).winners == 0;
         let share = (0..runs).filter(fails).count() as f64 / runs as f64;
         let error = 5.0 * (due * (1.0 - due) / runs as f64).sqrt();
         println!("{mode:?}: {share}, due {due} +- {error}");
@@ -47,7 +47,7 @@ fn the_second_phase_asks_others_in_the_place_of_the_dead() {
             let options = Options { mode, on_failure, rounds: Rounds::Fixed(0), ..Options::default() };
             for seed in 0..20 {
                 let world = end(&failing(300, 0.2, 30, seed), &options);
-                assert_eq!(tally(&world).winners, 1, "{mode:?} {on_failure:?} seed {seed}");
+                assert_eq!(summary(&world).winners, 1, "{mode:?} {on_failure:?} seed {seed}");
             }
         }
     }
@@ -59,7 +59,7 @@ fn the_approaches_differ_as_the_paper_says() {
     for mode in [Mode::Sync, Mode::Async] {
         let finalists = |gamma, on_failure| -> usize {
             let options = Options { mode, on_failure, rounds: Rounds::Fixed(5), ..Options::default() };
-            let run = |seed| tally(&end(&failing(1_000, gamma, 800, seed), &options)).finalists;
+            let run = |seed| summary(&end(&failing(1_000, gamma, 800, seed), &options)).finalists;
             (0..10).map(run).sum()
         };
         let sound = finalists(0.0, OnFailure::AllPositive);
@@ -87,7 +87,7 @@ fn whatever_fails_there_are_never_two_where_quorums_meet() {
                 scenario.plan.push((at, Fault::Crash(slot)));
             }
         }
-        let won = tally(&end(&scenario, &options)).winners;
+        let won = summary(&end(&scenario, &options)).winners;
         assert!(won <= 1, "seed {seed}");
         winners += won;
     }

@@ -7,7 +7,7 @@ use suffrage_algorithms::randomized::options::Walk;
 use suffrage_core::{Overlay, Rng, Roster};
 use suffrage_sim::{Contenders, Scenario};
 
-use crate::algorithms::randomized::synchronous::{end, tally};
+use crate::algorithms::randomized::synchronous::{end, summary};
 
 const NODES: usize = 500;
 const WALKS: usize = 50_000;
@@ -70,10 +70,10 @@ fn elections_over_an_overlay() {
     for seed in 0..5 {
         scenario.seed = seed;
         for (walk, finalists) in [Walk::Metropolis, Walk::Naive].into_iter().zip(&mut finalists) {
-            let tally = tally(&end(&scenario, &Options { walk, ..Options::default() }));
-            assert!(tally.hops > 0);
-            assert!(walk == Walk::Naive || tally.winners == 1, "seed {seed}");
-            *finalists += tally.finalists;
+            let summary = summary(&end(&scenario, &Options { walk, ..Options::default() }));
+            assert!(summary.hops > 0);
+            assert!(walk == Walk::Naive || summary.winners == 1, "seed {seed}");
+            *finalists += summary.finalists;
         }
     }
     println!("finalists: {finalists:?}");

@@ -4,7 +4,7 @@
 use suffrage_algorithms::randomized::options::Tables;
 use suffrage_core::Rng;
 
-use crate::algorithms::randomized::stage::{Delay, Stage, second_phase};
+use crate::algorithms::randomized::group::{Delay, ScriptedGroup, second_phase};
 
 #[derive(Clone, Copy, Debug)]
 enum Shape {
@@ -16,16 +16,17 @@ enum Shape {
 const SHAPES: [Shape; 3] = [Shape::Uniform, Shape::HeavyTailed, Shape::Bimodal];
 const SPREADS: [f64; 3] = [0.0, 5.0, 20.0];
 
-/// A delay up to `most` tau.
-fn draw(shape: Shape, rng: &mut Rng, most: f64) -> f64 {
+/// A delay up to `max_delay` tau.
+fn draw(shape: Shape, rng: &mut Rng, max_delay: f64) -> f64 {
     let unit = rng.unit();
-    most * match shape {
-        Shape::Uniform => unit,
-        // Pareto, cut off: half of the messages take less than a thirtieth, one in sixty the whole.
-        Shape::HeavyTailed => (0.014 / (1.0 - unit)).min(1.0),
-        Shape::Bimodal if unit < 0.7 => 0.02,
-        Shape::Bimodal => 1.0,
-    }
+    max_delay
+        * match shape {
+            Shape::Uniform => unit,
+            // Pareto, cut off: half of the messages take less than a thirtieth, one in sixty the whole.
+            Shape::HeavyTailed => (0.014 / (1.0 - unit)).min(1.0),
+            Shape::Bimodal if unit < 0.7 => 0.02,
+            Shape::Bimodal => 1.0,
+        }
 }
 
 /// What came of many runs.
@@ -39,33 +40,33 @@ struct Result {
 
 /// Runs of the second phase in a group of so many, of whom a random number contends.
 fn search(
-    players: usize,
+    processes: usize,
     tables: Tables,
     shape: Shape,
     spread: f64,
-    (most, loss): (f64, f64),
+    (max_delay, loss): (f64, f64),
     runs: u64,
 ) -> Result {
     let mut result = Result::default();
     for seed in 0..runs {
         let mut rng = Rng::new(seed ^ 0x5eed);
-        let contenders = 2 + rng.below(players as u64 - 1);
+        let contenders = 2 + rng.below(processes as u64 - 1);
         let mut network = Rng::new(seed);
         let delay: Delay = Box::new(move |_, _, _| match network.chance(loss) {
             true => f64::INFINITY,
-            false => draw(shape, &mut network, most),
+            false => draw(shape, &mut network, max_delay),
         });
-        let mut stage = Stage::new(players, second_phase(tables), seed, delay);
-        let mut ids: Vec<u64> = (1..=players as u64).collect();
+        let mut group = ScriptedGroup::new(processes, second_phase(tables), seed, delay);
+        let mut ids: Vec<u64> = (1..=processes as u64).collect();
         rng.shuffle(&mut ids);
-        ids[..contenders as usize].iter().for_each(|&id| stage.begin(id, spread * rng.unit()));
-        stage.play();
-        match stage.winners().len() {
+        ids[..contenders as usize].iter().for_each(|&id| group.begin(id, spread * rng.unit()));
+        group.run_until_quiet();
+        match group.winners().len() {
             0 => result.nobody += 1,
             1 => {}
             _ => result.several += 1,
         }
-        match stage.longest() {
+        match group.longest() {
             Some(longest) => result.longest = result.longest.max(longest),
             None => result.stuck += 1,
         }
@@ -121,10 +122,10 @@ fn the_printed_tables_often_leave_nobody() {
 #[test]
 fn beyond_tau_and_under_loss_there_are_never_two() {
     for shape in SHAPES {
-        for (most, loss) in [(3.0, 0.0), (20.0, 0.0), (1.0, 0.1), (5.0, 0.05)] {
-            let result = search(9, Tables::Repaired, shape, 5.0, (most, loss), 150);
-            println!("{shape:?} up to {most} tau, {loss} lost: {result:?}");
-            assert_eq!(result.several, 0, "{shape:?} {most} {loss}");
+        for (max_delay, loss) in [(3.0, 0.0), (20.0, 0.0), (1.0, 0.1), (5.0, 0.05)] {
+            let result = search(9, Tables::Repaired, shape, 5.0, (max_delay, loss), 150);
+            println!("{shape:?} up to {max_delay} tau, {loss} lost: {result:?}");
+            assert_eq!(result.several, 0, "{shape:?} {max_delay} {loss}");
         }
     }
 }

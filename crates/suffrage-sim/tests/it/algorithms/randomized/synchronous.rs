@@ -23,7 +23,7 @@ pub(crate) fn end(scenario: &Scenario, options: &Options) -> World<Randomized> {
     world
 }
 
-pub(crate) fn tally(world: &World<Randomized>) -> RunSummary {
+pub(crate) fn summary(world: &World<Randomized>) -> RunSummary {
     RunSummary::of((0..world.roster().len()).map(|slot| world.process(slot).member()))
 }
 
@@ -91,8 +91,8 @@ fn contenders_fall_as_the_mean_field_says() {
         let runs = 20;
         let mut means = [0.0; 8];
         for seed in 0..runs {
-            let tally = tally(&elect(4_000, Contenders::Share(1.0), seed, &options));
-            let counts = tally.contenders.iter().chain([&tally.finalists]);
+            let summary = summary(&elect(4_000, Contenders::Share(1.0), seed, &options));
+            let counts = summary.contenders.iter().chain([&summary.finalists]);
             counts.zip(&mut means).for_each(|(&count, mean)| *mean += count as f64 / runs as f64);
         }
         for round in 1..=7u8 {
@@ -114,7 +114,7 @@ fn two_contenders_destroy_each_other_as_often_as_calculated() {
     let runs = 4_000;
     for (mode, rounds) in [(Mode::Sync, 4), (Mode::Sync, 6), (Mode::Async, 6)] {
         let options = Options { mode, rounds: Rounds::Fixed(rounds), ..Options::default() };
-        let nobody = |seed: &u64| tally(&elect(200, Contenders::Count(2), *seed, &options)).finalists == 0;
+        let nobody = |seed: &u64| summary(&elect(200, Contenders::Count(2), *seed, &options)).finalists == 0;
         let share = (0..runs).filter(nobody).count() as f64 / runs as f64;
         let due = no_finalist_of_two(200, mode, rounds);
         let error = 5.0 * (due * (1.0 - due) / runs as f64).sqrt();
@@ -132,7 +132,7 @@ fn messages_are_linear_in_the_number_of_processes() {
         let options = Options { mode, ..Options::default() };
         let cost = |nodes: usize| {
             let world = elect(nodes, Contenders::Share(1.0), 1, &options);
-            assert_eq!(tally(&world).winners, 1, "{mode:?} {nodes}");
+            assert_eq!(summary(&world).winners, 1, "{mode:?} {nodes}");
             world.ledger().traffic().messages as f64 / nodes as f64 - 1.0
         };
         let [few, many] = [1_000, 16_000].map(cost);

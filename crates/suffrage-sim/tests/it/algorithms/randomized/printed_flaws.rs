@@ -4,35 +4,35 @@
 use suffrage_algorithms::randomized::options::Tables;
 use suffrage_algorithms::randomized::{Message, Options};
 
-use crate::algorithms::randomized::stage::{Stage, second_phase};
+use crate::algorithms::randomized::group::{ScriptedGroup, second_phase};
 
 /// Contenders know of so few processes that they ask this many mediators.
-fn small_world(players: u32, mediators: u32, tables: Tables) -> Options {
+fn few_mediators(processes: u32, mediators: u32, tables: Tables) -> Options {
     // One mediator for an n of 1, two for 2.
-    let estimate = 1_000 * mediators / players;
+    let estimate = 1_000 * mediators / processes;
     Options { estimate: (estimate, estimate), ..second_phase(tables) }
 }
 
 /// Contenders 2, 3 and 4 with rising numbers, one mediator, 1. The script of ALGORITHMS.md: "REQ C1; REQ C0
 /// is NAKed; POTW C1; REQ C2 waits; C0's DEC arrives".
-fn dethroned(tables: Tables) -> (Vec<u64>, String) {
+fn loser_declines(tables: Tables) -> (Vec<u64>, String) {
     let delay = |_: u64, to: u64, message: &Message| match message {
         Message::Nak { .. } if to == 2 => 0.5,
         _ => 0.1,
     };
-    let mut stage = Stage::new(4, small_world(4, 1, tables), 0, Box::new(delay));
+    let mut group = ScriptedGroup::new(4, few_mediators(4, 1, tables), 0, Box::new(delay));
     for (id, number, at) in [(3, 1, 0.0), (2, 0, 0.1), (4, 1, 0.5)] {
-        stage.cast(id, &[1], number);
-        stage.begin(id, at);
+        group.force_request(id, &[1], number);
+        group.begin(id, at);
     }
-    stage.play();
-    (stage.winners(), stage.script)
+    group.run_until_quiet();
+    (group.winners(), group.log)
 }
 
 #[test]
 fn a_losers_dec_dethrones_a_potential_winner_and_two_win() {
-    let (winners, script) = dethroned(Tables::Printed);
-    assert_eq!(winners, [3, 4], "{script}");
+    let (winners, log) = loser_declines(Tables::Printed);
+    assert_eq!(winners, [3, 4], "{log}");
     let exchange = "
    0.1  3 REQ 1
    0.2  2 REQ 1
@@ -46,13 +46,13 @@ fn a_losers_dec_dethrones_a_potential_winner_and_two_win() {
    2.2  3 leads
    2.9  4 leads
 ";
-    assert_eq!(script, exchange[1..]);
+    assert_eq!(log, exchange[1..]);
 }
 
 #[test]
 fn a_losers_dec_is_ignored_as_repaired() {
-    let (winners, script) = dethroned(Tables::Repaired);
-    assert_eq!(winners, [3], "{script}");
+    let (winners, log) = loser_declines(Tables::Repaired);
+    assert_eq!(winners, [3], "{log}");
     let exchange = "
    0.1  3 REQ 1
    0.2  2 REQ 1
@@ -64,7 +64,7 @@ fn a_losers_dec_is_ignored_as_repaired() {
    0.7  1 NAK 2
    3.4  1 NAK 4
 ";
-    assert_eq!(script, exchange[1..]);
+    assert_eq!(log, exchange[1..]);
 }
 
 /// Mediators 1 and 2, contenders 3 and 4, of which 4 has the greater number. 3 has both yeses when its time
@@ -76,19 +76,19 @@ fn both_refused(tables: Tables) -> (Vec<u64>, String) {
         (1, 4, Message::Nak { .. }) => 1.0,
         _ => 0.1,
     };
-    let mut stage = Stage::new(4, small_world(4, 2, tables), 0, Box::new(delay));
+    let mut group = ScriptedGroup::new(4, few_mediators(4, 2, tables), 0, Box::new(delay));
     for (id, number, at) in [(3, 5, 0.0), (4, 9, 1.2)] {
-        stage.cast(id, &[1, 2], number);
-        stage.begin(id, at);
+        group.force_request(id, &[1, 2], number);
+        group.begin(id, at);
     }
-    stage.play();
-    (stage.winners(), stage.script)
+    group.run_until_quiet();
+    (group.winners(), group.log)
 }
 
 #[test]
 fn a_waiter_that_is_refused_on_potw_leaves_nobody() {
-    let (winners, script) = both_refused(Tables::Printed);
-    assert_eq!(winners, [0u64; 0], "{script}");
+    let (winners, log) = both_refused(Tables::Printed);
+    assert_eq!(winners, [0u64; 0], "{log}");
     let exchange = "
      0  3 REQ 2
    0.1  2 ACK 3
@@ -107,25 +107,25 @@ fn a_waiter_that_is_refused_on_potw_leaves_nobody() {
    3.2  3 DEC 1
    3.2  3 DEC 2
 ";
-    assert_eq!(script, exchange[1..]);
+    assert_eq!(log, exchange[1..]);
 }
 
 #[test]
 fn a_waiter_that_is_kept_wins_when_the_other_loses() {
-    let (winners, script) = both_refused(Tables::Repaired);
-    assert_eq!(winners, [4], "{script}");
-    assert!(!script.contains("NAK 4") && script.contains("1 POTW-ACK 3\n"), "{script}");
+    let (winners, log) = both_refused(Tables::Repaired);
+    assert_eq!(winners, [4], "{log}");
+    assert!(!log.contains("NAK 4") && log.contains("1 POTW-ACK 3\n"), "{log}");
 }
 
 /// Row 1 letter by letter: "init" without an ACK. One contender, one mediator, no chance.
 #[test]
 fn literally_nobody_ever_wins() {
     for (tables, winners) in [(Tables::Literal, 0), (Tables::Printed, 1), (Tables::Repaired, 1)] {
-        let mut stage = Stage::new(4, small_world(4, 1, tables), 0, Box::new(|_, _, _| 0.5));
-        stage.cast(2, &[1], 1);
-        stage.begin(2, 0.0);
-        stage.play();
-        assert_eq!(stage.winners().len(), winners, "{:?}: {}", stage.options().tables, stage.script);
+        let mut group = ScriptedGroup::new(4, few_mediators(4, 1, tables), 0, Box::new(|_, _, _| 0.5));
+        group.force_request(2, &[1], 1);
+        group.begin(2, 0.0);
+        group.run_until_quiet();
+        assert_eq!(group.winners().len(), winners, "{:?}: {}", group.options().tables, group.log);
     }
 }
 
@@ -134,16 +134,16 @@ fn literally_nobody_ever_wins() {
 #[test]
 fn late_contenders_are_left_waiting_as_printed_and_refused_as_repaired() {
     for (tables, told) in [(Tables::Printed, false), (Tables::Repaired, true)] {
-        let mut stage = Stage::new(4, small_world(4, 1, tables), 0, Box::new(|_, _, _| 0.5));
+        let mut group = ScriptedGroup::new(4, few_mediators(4, 1, tables), 0, Box::new(|_, _, _| 0.5));
         for (id, number, at) in [(2, 0, 0.0), (3, 1, 2.5), (4, 1, 20.0)] {
-            stage.cast(id, &[1], number);
-            stage.begin(id, at);
+            group.force_request(id, &[1], number);
+            group.begin(id, at);
         }
-        stage.play();
-        assert_eq!(stage.winners(), [2]);
+        group.run_until_quiet();
+        assert_eq!(group.winners(), [2]);
         for late in ["1 NAK 3", "1 NAK 4"] {
-            assert_eq!(stage.script.contains(late), told, "{tables:?} {late}\n{}", stage.script);
+            assert_eq!(group.log.contains(late), told, "{tables:?} {late}\n{}", group.log);
         }
-        assert_eq!(stage.longest().is_some(), told, "nobody is left waiting");
+        assert_eq!(group.longest().is_some(), told, "nobody is left waiting");
     }
 }

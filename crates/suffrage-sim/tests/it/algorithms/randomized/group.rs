@@ -15,14 +15,14 @@ pub(crate) type Delay<'s> = Box<dyn FnMut(u64, u64, &Message) -> f64 + 's>;
 
 enum Event {
     Begin(usize),
-    Hear { to: usize, from: NodeId, message: Message },
-    Expire { who: usize, timer: Timer, generation: u64 },
+    Deliver { to: usize, from: NodeId, message: Message },
+    Timeout { who: usize, timer: Timer, generation: u64 },
 }
 
-pub(crate) struct Stage<'s> {
+pub(crate) struct ScriptedGroup<'s> {
     roster: Roster,
     options: Options,
-    players: Vec<Randomized>,
+    processes: Vec<Randomized>,
     recorders: Vec<Recorder<Randomized>>,
     generations: Vec<[u64; Timer::COUNT]>,
     /// By time, then first come first served.
@@ -31,7 +31,7 @@ pub(crate) struct Stage<'s> {
     delay: Delay<'s>,
     pub(crate) now: Time,
     /// The exchange, a line for each message that arrived.
-    pub(crate) script: String,
+    pub(crate) log: String,
 }
 
 /// The asynchronous second phase alone, by these tables.
@@ -39,19 +39,19 @@ pub(crate) fn second_phase(tables: Tables) -> Options {
     Options { rounds: Rounds::Fixed(0), tables, ..Options::default() }
 }
 
-impl<'s> Stage<'s> {
-    pub(crate) fn new(players: usize, options: Options, seed: u64, delay: Delay<'s>) -> Stage<'s> {
-        Stage {
-            roster: Roster::numbered(players),
+impl<'s> ScriptedGroup<'s> {
+    pub(crate) fn new(processes: usize, options: Options, seed: u64, delay: Delay<'s>) -> ScriptedGroup<'s> {
+        ScriptedGroup {
+            roster: Roster::numbered(processes),
             options,
-            players: (1..=players as u64).map(|id| Randomized::new(NodeId(id), &options)).collect(),
-            recorders: (0..players as u64).map(|slot| Recorder::new(seed * 1_000_003 + slot)).collect(),
-            generations: vec![[0; Timer::COUNT]; players],
+            processes: (1..=processes as u64).map(|id| Randomized::new(NodeId(id), &options)).collect(),
+            recorders: (0..processes as u64).map(|slot| Recorder::new(seed * 1_000_003 + slot)).collect(),
+            generations: vec![[0; Timer::COUNT]; processes],
             events: BTreeMap::new(),
             count: 0,
             delay,
             now: Time::ZERO,
-            script: String::new(),
+            log: String::new(),
         }
     }
 
@@ -61,23 +61,23 @@ impl<'s> Stage<'s> {
     }
 
     /// Chooses a player's luck so that it asks these mediators with this number in the second phase.
-    pub(crate) fn cast(&mut self, id: u64, mediators: &[u64], number: u64) {
-        let luck = self.luck(id, mediators, number);
-        self.recast(id, luck);
+    pub(crate) fn force_request(&mut self, id: u64, mediators: &[u64], number: u64) {
+        let seed_for_request = self.seed_for_request(id, mediators, number);
+        self.set_seed(id, seed_for_request);
     }
 
-    /// Gives a player the luck that another [`cast`](Stage::cast) has found.
-    pub(crate) fn recast(&mut self, id: u64, luck: u64) {
-        self.recorders[id as usize - 1] = Recorder::new(luck);
+    /// Gives a player the luck that another [`force_request`](Stage::force_request) has found.
+    pub(crate) fn set_seed(&mut self, id: u64, seed_for_request: u64) {
+        self.recorders[id as usize - 1] = Recorder::new(seed_for_request);
     }
 
     /// The seed with which a player asks these mediators with this number.
-    pub(crate) fn luck(&self, id: u64, mediators: &[u64], number: u64) -> u64 {
+    pub(crate) fn seed_for_request(&self, id: u64, mediators: &[u64], number: u64) -> u64 {
         let slot = id as usize - 1;
         let view = self.roster.view(slot);
         let fits = |seed: &u64| {
-            let (mut player, mut recorder) = (self.players[slot].clone(), Recorder::new(*seed));
-            player.on_command(&mut recorder.context(Time::ZERO, view, Span::UNIT), Command::Campaign);
+            let (mut process, mut recorder) = (self.processes[slot].clone(), Recorder::new(*seed));
+            process.on_command(&mut recorder.context(Time::ZERO, view, Span::UNIT), Command::Campaign);
             let mut asked = Vec::new();
             for effect in recorder.take() {
                 if let Effect::Send { to, message: Message::Req { number: drawn, .. } } = effect
@@ -97,13 +97,13 @@ impl<'s> Stage<'s> {
     }
 
     /// Plays until nothing is left to happen.
-    pub(crate) fn play(&mut self) {
+    pub(crate) fn run_until_quiet(&mut self) {
         while let Some(((at, _), event)) = self.events.pop_first() {
             self.now = at;
             let slot = match &event {
                 Event::Begin(slot) => *slot,
-                Event::Hear { to, .. } => *to,
-                Event::Expire { who, timer, generation } => {
+                Event::Deliver { to, .. } => *to,
+                Event::Timeout { who, timer, generation } => {
                     if self.generations[*who][timer.index()] != *generation {
                         continue;
                     }
@@ -112,21 +112,21 @@ impl<'s> Stage<'s> {
             };
             let view = self.roster.view(slot);
             let mut cx = self.recorders[slot].context(at, view, Span::UNIT);
-            let player = &mut self.players[slot];
+            let process = &mut self.processes[slot];
             match event {
-                Event::Begin(_) => player.on_command(&mut cx, Command::Campaign),
-                Event::Hear { to, from, message } => {
+                Event::Begin(_) => process.on_command(&mut cx, Command::Campaign),
+                Event::Deliver { to, from, message } => {
                     let kind = Message::KINDS[message.kind()].name;
-                    let _ = writeln!(self.script, "{at:>6}  {from} {kind} {}", to + 1);
-                    player.on_message(&mut cx, from, message);
+                    let _ = writeln!(self.log, "{at:>6}  {from} {kind} {}", to + 1);
+                    process.on_message(&mut cx, from, message);
                 }
-                Event::Expire { timer, .. } => player.on_timer(&mut cx, timer),
+                Event::Timeout { timer, .. } => process.on_timer(&mut cx, timer),
             }
-            self.carry_out(slot);
+            self.apply_effects(slot);
         }
     }
 
-    fn carry_out(&mut self, slot: usize) {
+    fn apply_effects(&mut self, slot: usize) {
         let from = self.roster.id(slot);
         for effect in self.recorders[slot].take() {
             match effect {
@@ -139,18 +139,18 @@ impl<'s> Stage<'s> {
                         continue;
                     }
                     let span = Span::from_units(delay);
-                    self.schedule(self.now + span, Event::Hear { to: to_slot, from, message });
+                    self.schedule(self.now + span, Event::Deliver { to: to_slot, from, message });
                 }
                 Effect::SetTimer { timer, after } => {
                     self.generations[slot][timer.index()] += 1;
                     let generation = self.generations[slot][timer.index()];
-                    self.schedule(self.now + after, Event::Expire { who: slot, timer, generation });
+                    self.schedule(self.now + after, Event::Timeout { who: slot, timer, generation });
                 }
                 Effect::CancelTimer { timer } => self.generations[slot][timer.index()] += 1,
                 // Nobody hears of the winner, so that late contenders find out by the protocol.
                 Effect::Multicast { .. } => {}
                 Effect::Announce(_) => {
-                    let _ = writeln!(self.script, "{:>6}  {from} leads", self.now);
+                    let _ = writeln!(self.log, "{:>6}  {from} leads", self.now);
                 }
                 other => panic!("nobody does this: {other:?}"),
             }
@@ -159,21 +159,21 @@ impl<'s> Stage<'s> {
 
     /// Who has won.
     pub(crate) fn winners(&self) -> Vec<u64> {
-        let won = |player: &&Randomized| player.member().record().is_some_and(|record| record.won);
-        let place = |player: &Randomized| {
-            self.players.iter().position(|other| std::ptr::eq(other, player)).expect("it plays") as u64 + 1
+        let won = |process: &&Randomized| process.member().record().is_some_and(|record| record.won);
+        let index = |process: &Randomized| {
+            self.processes.iter().position(|other| std::ptr::eq(other, process)).expect("it plays") as u64 + 1
         };
-        self.players.iter().filter(won).map(place).collect()
+        self.processes.iter().filter(won).map(index).collect()
     }
 
     /// How long anybody was in the second phase, in tau; none if somebody still is.
     pub(crate) fn longest(&self) -> Option<f64> {
         let mut longest = 0;
-        for player in &self.players {
-            if player.member().contender().is_some() {
+        for process in &self.processes {
+            if process.member().contender().is_some() {
                 return None;
             }
-            longest = longest.max(player.member().record().map_or(0, |record| record.second_phase));
+            longest = longest.max(process.member().record().map_or(0, |record| record.second_phase));
         }
         Some(f64::from(longest) / 1e3)
     }
