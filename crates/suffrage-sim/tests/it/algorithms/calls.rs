@@ -1,5 +1,4 @@
-//! Commands and new ranks at any moment of a storm, put to the algorithms with time-outs of their own: they
-//! settle all the same.
+//! Commands and new ranks at any moment of a storm, for algorithms with time-outs: they agree on a leader after it.
 
 use suffrage_algorithms::announce::Announce;
 use suffrage_algorithms::soft_state::AnnouncementTiming;
@@ -61,13 +60,13 @@ fn announced_leaders_settle() {
 }
 
 #[test]
-fn leaders_that_others_were_silent_for_settle() {
+fn suppressing_leaders_settle() {
     for wake in [Wake::Random, Wake::Rank] {
         survive::<Suppress>(&suppress::Options { wake, ..Default::default() });
     }
 }
 
-/// A stable leader goes when it is told to, and nobody else can make it.
+/// A stable leader resigns on command. Commands to followers do not affect it.
 #[test]
 fn a_stable_leader_resigns_and_hands_over() {
     let mut scenario = Scenario::new(Roster::numbered(5));

@@ -1,6 +1,5 @@
-//! Failures during an election: whatever happens, once it stops every component that can elect a leader
-//! ends with exactly one, its best live member if the contract says so; and what a contract promises of
-//! the time before that holds all along.
+//! Failures during an election. After the end of the faults every component that can elect a leader ends with exactly
+//! one, its best live member if the contract promises it. Promises about the time before that hold all along.
 
 use suffrage_algorithms::catalog::{self, CONTRACTS};
 use suffrage_core::Visitor;
@@ -8,15 +7,15 @@ use suffrage_core::{Algorithm, Attribute, Choice, Contract, Detection, NodeId, R
 use suffrage_sim::invariants::{Agreement, Termination};
 use suffrage_sim::{Detector, Fault, Latency, Outcome, Ranking, Scenario, Storm, keep_disks, storm};
 
-/// How processes are to get through a storm.
+/// The support that processes have in a storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Setup {
     /// A failure detector reports every silence that can cost a message, and its end.
     Detector,
-    /// The same, and the detector errs now and then while the storm lasts.
+    /// The same, and the detector makes mistakes while the storm lasts.
     ErringDetector,
-    /// Messages are lost and doubled, there is no detector, and what the contract asks for under loss is
-    /// set: leaders reaffirm themselves.
+    /// Messages are lost and duplicated, there is no detector, and the contract's settings for loss are used: leaders
+    /// reaffirm themselves.
     Reaffirm,
     /// All of it at once.
     Both,
@@ -38,7 +37,7 @@ fn storm_scenario(seed: u64, setup: Setup) -> Scenario {
         1 => Latency::Uniform(Span::ZERO, Span::UNIT),
         _ => Latency::Exponential(Span::from_units(0.3)),
     };
-    // Everybody calls: one that never had a leader and is not told to call has nothing to miss.
+    // All processes call an election: one that never had a leader and gets no command does not start one.
     scenario.initiators = (0..members).collect();
     let delay = Span::from_units(2.0 + (seed % 5) as f64);
     scenario.detector = match setup {
@@ -48,7 +47,7 @@ fn storm_scenario(seed: u64, setup: Setup) -> Scenario {
     };
     let (from, to) = (Time::ZERO, Time::ZERO + Span::from_millis(STORM_END));
     let lossy = matches!(setup, Setup::Reaffirm | Setup::Both);
-    // What no detector notices is a lost message, and those are for reaffirmation to mend.
+    // A cut that no detector notices is a lost message, which only reaffirmation repairs.
     let shortest_cut = if lossy { Span::ZERO } else { delay + Span::UNIT };
     scenario.plan = storm(seed, Storm { members, from, to, lossy, shortest_cut });
     if chance.chance(0.3) {
@@ -59,8 +58,8 @@ fn storm_scenario(seed: u64, setup: Setup) -> Scenario {
     scenario
 }
 
-/// The same as far as the contract is meant for it: where safety rests on what was saved, disks are
-/// kept; and one that never falls quiet is not watched for longer than it needs.
+/// The storm scenario within the claims of a contract: disks are kept if safety depends on them. Algorithms that never
+/// fall quiet run for 1,000 delays after the storm.
 fn storm_scenario_for(contract: &Contract, seed: u64, setup: Setup) -> Scenario {
     let mut scenario = storm_scenario(seed, setup);
     if contract.needs_disk {
@@ -72,7 +71,7 @@ fn storm_scenario_for(contract: &Contract, seed: u64, setup: Setup) -> Scenario 
     scenario
 }
 
-/// The same, over so many message delays after the storm.
+/// The same scenario, ending this number of message delays after the storm.
 fn running_for(scenario: Scenario, delays: u64) -> Scenario {
     let after = scenario.latency.bound() * delays;
     Scenario { until: Some(Time::ZERO + Span::from_millis(STORM_END) + after), ..scenario }
@@ -95,8 +94,8 @@ impl Visitor for RunScenario {
     }
 }
 
-/// Whether a run ends with a component that has not one leader: of what is promised with a probability, that
-/// is the part which can be seen in a single run, and which it alone does not break.
+/// True if a run ends with a component without exactly one leader. A promise with a probability allows this in a single
+/// run.
 struct Disagreement(Scenario);
 
 impl Visitor for Disagreement {
@@ -122,21 +121,21 @@ fn outcome(contract: &Contract, seed: u64, setup: Setup) -> Outcome {
     catalog::visit(contract.name, run).expect("it is in the catalog")
 }
 
-/// How many storms each algorithm goes through: `SUFFRAGE_SEEDS`, or enough for every day.
+/// The number of storms for each algorithm: `SUFFRAGE_SEEDS`, or 2,000.
 #[allow(clippy::disallowed_methods, reason = "a longer watch is asked for from outside")]
 fn seeds() -> u64 {
     std::env::var("SUFFRAGE_SEEDS").map_or(2_000, |seeds| seeds.parse().expect("SUFFRAGE_SEEDS is a number"))
 }
 
-/// Whether these means are any to this algorithm: one that rests on a detector, and whose contract names
-/// nothing that makes up for it, never learns that its leader is dead.
+/// True if the algorithm can work with this setup. An algorithm that relies on a detector, and whose contract names no
+/// settings for loss, never learns without a detector that its leader is dead.
 fn applies(setup: Setup, contract: &Contract) -> bool {
     let blind = contract.detection == Detection::Detector && contract.under_loss.is_empty();
     setup != Setup::Reaffirm || !blind
 }
 
-/// How many storms in a hundred may end without one leader where that is promised with a probability only,
-/// and not for storms: a word that is lost need not be said again.
+/// The percentage of storms that may end without exactly one leader, for promises with a probability. They do not hold
+/// for storms, since lost messages are not retransmitted.
 fn allowed_percent(setup: Setup) -> u64 {
     if setup == Setup::Both { 5 } else { 1 }
 }
@@ -170,8 +169,8 @@ fn survive(setup: Setup) {
         failures.len(),
         failures[..failures.len().min(20)].join("\n")
     );
-    // The storms are not empty: in most of them leadership changes, where somebody sees to it.
-    assert!(leader_changes * 2 > runs, "only {leader_changes} of {runs} runs were leader_changes");
+    // The storms have an effect: in most of them leadership changes.
+    assert!(leader_changes * 2 > runs, "only {leader_changes} of {runs} runs had a change of leadership");
 }
 
 #[test]
@@ -194,10 +193,10 @@ fn with_everything_at_once_the_best_of_each_component_leads() {
     survive(Setup::Both);
 }
 
-/// Those that promise a leader only with some probability promise none in a storm; but they come to rest,
-/// with a leader or without.
+/// Algorithms that promise a leader only with a probability promise none in a storm. But they fall quiet, with a leader
+/// or without.
 #[test]
-fn where_nothing_is_certain_storms_end_in_silence() {
+fn probabilistic_algorithms_fall_quiet_after_storms() {
     for contract in CONTRACTS.iter().filter(|contract| !contract.is_certain()) {
         for seed in 0..seeds().min(300) {
             for setup in [Setup::Detector, Setup::Reaffirm] {
@@ -208,7 +207,7 @@ fn where_nothing_is_certain_storms_end_in_silence() {
     }
 }
 
-/// It does not take these long: each of seven dead leaders in a row costs a time-out at most.
+/// Each of seven dead leaders in a row costs these algorithms one time-out at most.
 #[test]
 fn soft_state_and_stable_leaders_settle_within_250_delays() {
     for contract in CONTRACTS.iter().filter(|it| ["stable-leader", "announce", "suppress"].contains(&it.name))
@@ -222,7 +221,7 @@ fn soft_state_and_stable_leaders_settle_within_250_delays() {
     }
 }
 
-/// LE-S lives through everything where ranks decide who speaks, too.
+/// LE-S keeps its promises also if ranks decide which process announces itself.
 #[test]
 fn suppression_by_rank_ends_with_the_best_of_each_component() {
     for seed in 0..seeds() {
@@ -233,8 +232,7 @@ fn suppression_by_rank_ends_with_the_best_of_each_component() {
     }
 }
 
-/// The bully and ring families assume that messages are not lost. Without reaffirmation that assumption is
-/// needed.
+/// The bully and ring families assume that messages are not lost. Without reaffirmation they need that assumption.
 #[test]
 fn without_reaffirmation_lost_messages_leave_some_without_the_right_leader() {
     for contract in CONTRACTS.iter().filter(|contract| !contract.under_loss.is_empty()) {
@@ -247,7 +245,7 @@ fn without_reaffirmation_lost_messages_leave_some_without_the_right_leader() {
     }
 }
 
-/// Six processes in a ring; one dies on the way of the election that 1 has called.
+/// Six processes in a ring; one crashes during the election that 1 has called.
 fn ring_that_loses(id: u64, at: &str) -> Scenario {
     let mut scenario = Scenario::new(Roster::numbered(6));
     scenario.initiators = vec![0];
@@ -257,9 +255,9 @@ fn ring_that_loses(id: u64, at: &str) -> Scenario {
 }
 
 /// cs425 slide 28: "Election: 80 will circulate around the ring forever => Liveness violated". For the
-/// rings that end at their initiator, it is the initiator's death that does it.
+/// rings that end at their initiator, the crash of the initiator has the same effect.
 #[test]
-fn without_repair_a_ring_whose_best_member_or_initiator_dies_loops() {
+fn without_repair_a_ring_whose_best_member_or_initiator_crashes_loops() {
     for (name, victim, at) in
         [("chang-roberts", 6, "7"), ("collecting-ring", 1, "3"), ("maximum-ring", 1, "3")]
     {
@@ -280,7 +278,7 @@ fn without_repair_a_ring_whose_best_member_or_initiator_dies_loops() {
 
 /// cs425 slides 29 and 30: each of the two repairs is enough on its own.
 #[test]
-fn each_repair_of_the_slides_mends_the_ring_on_its_own() {
+fn each_repair_of_the_slides_is_enough_on_its_own() {
     for (name, victim, at) in
         [("chang-roberts", 6, "7"), ("collecting-ring", 1, "3"), ("maximum-ring", 1, "3")]
     {
@@ -327,7 +325,7 @@ fn an_unstable_favourite_is_re_elected_for_ever_unless_quality_counts() {
         );
         let wiser = run(Ranking::Quality);
         assert_eq!(wiser.leader.map(|leader| leader.0), Some(4), "{}", contract.name);
-        assert_eq!(wiser.leaderships, 2, "{}: the favourite, then a steady one", contract.name);
+        assert_eq!(wiser.leaderships, 2, "{}: first the favourite, then a stable process", contract.name);
         assert_eq!((plain.violations, wiser.violations), (vec![], vec![]), "{}", contract.name);
     }
 }

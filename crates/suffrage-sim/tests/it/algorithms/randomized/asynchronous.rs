@@ -7,14 +7,14 @@ use suffrage_sim::Contenders;
 use crate::algorithms::randomized::group::{ScriptedGroup, second_phase};
 use crate::algorithms::randomized::synchronous::{elect, summary};
 
-/// Mediators M1 = 1, M2 = 2 and M3 = 6; contenders C1 = 3, C2 = 4, C3 = 5 and C4 = 7, who ask two each.
+/// Mediators M1 = 1, M2 = 2 and M3 = 6; contenders C1 = 3, C2 = 4, C3 = 5 and C4 = 7, each of which asks two mediators.
 fn example<'s>(tables: Tables, delay: impl FnMut(u64, u64, &Message) -> f64 + 's) -> ScriptedGroup<'s> {
     let options = Options { estimate: (286, 286), ..second_phase(tables) };
     ScriptedGroup::new(7, options, 0, Box::new(delay))
 }
 
-/// Figure 6: M1 has said yes to C3, and C1 waits there; C2, whose number is smaller, is refused by M2; C3 is
-/// refused elsewhere and declines; C1 wins, and C4 with a larger number comes too late.
+/// Figure 6: M1 has accepted C3, and C1 waits there. M2 refuses C2, whose number is smaller. C3 is refused elsewhere and
+/// declines. C1 wins, and C4 with a larger number is too late.
 #[test]
 fn figure_6() {
     let mut group = example(Tables::Repaired, |from, to, message| match (from, to, message) {
@@ -59,8 +59,8 @@ fn figure_6() {
     assert_eq!(group.log, exchange[1..]);
 }
 
-/// Figure 7: C1 has a yes of both, but that of M1 is slow, and before its POTW M2 is post-safe. C2, whose
-/// number is larger, takes its place there; C1 declines at M1, where C2 waits.
+/// Figure 7: both mediators accept C1, but the ACK of M1 is slow, and M2 is post-safe before the POTW of C1. C2, whose
+/// number is larger, replaces C1 at M2. C1 declines at M1, where C2 waits.
 #[test]
 fn figure_7() {
     let mut group = example(Tables::Repaired, |from, to, message| match (from, to, message) {
@@ -96,7 +96,7 @@ fn figure_7() {
 }
 
 /// Figure 8: C1, whose number is the largest, waits at M1, where C3's POTW arrives in time; so C1 is
-/// refused, and declines at M2, which has refused C2. As repaired it is refused when close-safe is over.
+/// refused, and declines at M2, which has refused C2. In the repaired tables C1 is refused when close-safe ends.
 #[test]
 fn figure_8() {
     for (tables, refused) in [(Tables::Printed, "   0.8  1 NAK 3\n"), (Tables::Repaired, "   3.8  1 NAK 3\n")]
@@ -118,8 +118,8 @@ fn figure_8() {
 }
 
 /// "The increased number of contenders proceeding to later rounds as compared to the synchronous phase": the
-/// mean field `(n / s^2)(1 - exp(-s^2 X / n))` is for requests that arrive in random order; those that
-/// survive are the early ones, and it holds within a fifth.
+/// mean field `(n / s^2)(1 - exp(-s^2 X / n))` is for requests in random order. The early requests survive, and the
+/// formula holds within a fifth.
 #[test]
 fn contenders_fall_as_the_mean_field_says() {
     use suffrage_algorithms::randomized::rounds::{sigma, survivors};
@@ -134,8 +134,8 @@ fn contenders_fall_as_the_mean_field_says() {
     }
 }
 
-/// Section 7.2 in small: a unique leader in every one of many elections, with both rules for mediators, and
-/// with mediators used again; which costs fewer messages.
+/// Section 7.2 at a small scale: all of many elections have a unique leader, with both rules for mediators, and with
+/// re-use of mediators, which costs fewer messages.
 #[test]
 fn every_rule_elects_one() {
     let mut costs = Vec::new();
@@ -160,9 +160,9 @@ fn every_rule_elects_one() {
     assert!(costs[3] < costs[2], "re-use saves messages: {costs:?}");
 }
 
-/// The size of the group is known only within a factor of two, to each contender in its own way.
+/// Each contender has its own estimate of the group size, within a factor of two.
 #[test]
-fn an_estimate_within_a_factor_of_two_will_do() {
+fn an_estimate_within_a_factor_of_two_is_enough() {
     for mode in [Mode::Sync, Mode::Async] {
         let options = Options { mode, estimate: (500, 2_000), ..Options::default() };
         let one = |seed: &u64| summary(&elect(1_000, Contenders::Share(0.1), *seed, &options)).winners == 1;

@@ -1,5 +1,5 @@
-//! Every schedule of a small world: each of the first messages takes no time or all of tau, and contenders
-//! begin at any of three moments. As repaired, exactly one wins; as printed, not so.
+//! Every schedule of a small group: each of the first messages takes no time or all of tau, and contenders begin at any
+//! of three moments. With the repaired tables exactly one contender wins; with the printed ones not.
 
 use std::cell::RefCell;
 
@@ -8,20 +8,20 @@ use suffrage_algorithms::randomized::options::Tables;
 
 use crate::algorithms::randomized::group::{ScriptedGroup, second_phase};
 
-/// What came of all schedules.
+/// The results of all schedules.
 #[derive(Debug, Default)]
 struct SearchResult {
     schedules: usize,
     nobody: usize,
     several: usize,
-    /// How long anybody was in the second phase at most, in tau.
+    /// The longest time of a contender in the second phase, in tau.
     longest: f64,
-    /// Somebody was left without an answer.
+    /// The number of schedules with a contender that never gets an answer.
     stuck: usize,
 }
 
-/// Contenders `mediators + 1..`, three of them with numbers rising or falling by id, all of whom ask
-/// mediators 1, or 1 and 2.
+/// Three contenders, with ids from `mediators + 1` on and numbers rising or falling by id. All ask mediator 1, or
+/// mediators 1 and 2.
 fn search(tables: Tables, mediators: u32, rising: bool, depth: usize, starts: &[f64]) -> SearchResult {
     let processes = mediators as usize + 3;
     let estimate = (1_000.0 * f64::from(mediators) / processes as f64).round() as u32;
@@ -61,7 +61,7 @@ fn search(tables: Tables, mediators: u32, rising: bool, depth: usize, starts: &[
             let mut group = ScriptedGroup::new(processes, options, 0, Box::new(delay));
             for (index, (&id, &seed_for_request)) in ids.iter().zip(&seeds).enumerate() {
                 group.set_seed(id, seed_for_request);
-                // A little apart, so that no two begin at the same moment.
+                // Offset by 0.01, so that no two begin at the same moment.
                 let at = starts[begin / moments.pow(index as u32) % moments];
                 group.begin(id, at + 0.01 * index as f64);
             }
@@ -77,7 +77,7 @@ fn search(tables: Tables, mediators: u32, rising: bool, depth: usize, starts: &[
                 None => search.stuck += 1,
             }
             drop(group);
-            // The next schedule: the last choice that can be otherwise is.
+            // The next schedule: flips the last choice that is not flipped yet.
             let mut choices = choices.borrow_mut();
             choices.truncate(*taken.borrow());
             while choices.last() == Some(&true) {
@@ -112,7 +112,7 @@ fn two_mediators_and_three_contenders_always_have_one_winner() {
     }
 }
 
-/// The search finds what is to be found: the same with the printed tables.
+/// The same search finds the flaws of the printed tables.
 #[test]
 fn the_printed_tables_leave_nobody_or_several() {
     let search = search(Tables::Printed, 2, true, 11, &[0.0, 1.5, 3.0]);

@@ -1,5 +1,5 @@
-//! A stage on which processes play to a script: who asks whom with which number, when each begins, and how
-//! long every message takes.
+//! A group of processes with a scripted schedule: the mediators and the number of each contender, the time at which it
+//! begins, and the delay of every message.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use suffrage_core::{
     Algorithm, Command, Effect, Message as _, NodeId, Process, Recorder, Roster, Span, Time, Timer as _,
 };
 
-/// How long a message takes, as a multiple of tau.
+/// The delay of a message, as a multiple of tau.
 pub(crate) type Delay<'s> = Box<dyn FnMut(u64, u64, &Message) -> f64 + 's>;
 
 enum Event {
@@ -25,12 +25,12 @@ pub(crate) struct ScriptedGroup<'s> {
     processes: Vec<Randomized>,
     recorders: Vec<Recorder<Randomized>>,
     generations: Vec<[u64; Timer::COUNT]>,
-    /// By time, then first come first served.
+    /// The events by time, first-in first-out at equal times.
     events: BTreeMap<(Time, u64), Event>,
     count: u64,
     delay: Delay<'s>,
     pub(crate) now: Time,
-    /// The exchange, a line for each message that arrived.
+    /// The log: a line for each message that arrived, and for each winner.
     pub(crate) log: String,
 }
 
@@ -55,23 +55,23 @@ impl<'s> ScriptedGroup<'s> {
         }
     }
 
-    /// Has a player contend at this moment, in tau.
+    /// Schedules the campaign of a process at this time, in tau.
     pub(crate) fn begin(&mut self, id: u64, at: f64) {
         self.schedule(Time::ZERO + Span::from_units(at), Event::Begin(id as usize - 1));
     }
 
-    /// Chooses a player's luck so that it asks these mediators with this number in the second phase.
+    /// Chooses the seed of a process so that it asks these mediators with this number in the second phase.
     pub(crate) fn force_request(&mut self, id: u64, mediators: &[u64], number: u64) {
         let seed_for_request = self.seed_for_request(id, mediators, number);
         self.set_seed(id, seed_for_request);
     }
 
-    /// Gives a player the luck that another [`force_request`](Stage::force_request) has found.
+    /// Sets the seed of a process.
     pub(crate) fn set_seed(&mut self, id: u64, seed_for_request: u64) {
         self.recorders[id as usize - 1] = Recorder::new(seed_for_request);
     }
 
-    /// The seed with which a player asks these mediators with this number.
+    /// The seed with which a process asks these mediators with this number.
     pub(crate) fn seed_for_request(&self, id: u64, mediators: &[u64], number: u64) -> u64 {
         let slot = id as usize - 1;
         let view = self.roster.view(slot);
@@ -88,7 +88,7 @@ impl<'s> ScriptedGroup<'s> {
             }
             asked == mediators
         };
-        (0..1_000_000).find(fits).expect("chance can be as kind as that")
+        (0..1_000_000).find(fits).expect("one of a million seeds fits")
     }
 
     fn schedule(&mut self, at: Time, event: Event) {
@@ -96,7 +96,7 @@ impl<'s> ScriptedGroup<'s> {
         self.events.insert((at, self.count), event);
     }
 
-    /// Plays until nothing is left to happen.
+    /// Handles all events.
     pub(crate) fn run_until_quiet(&mut self) {
         while let Some(((at, _), event)) = self.events.pop_first() {
             self.now = at;
@@ -131,10 +131,10 @@ impl<'s> ScriptedGroup<'s> {
         for effect in self.recorders[slot].take() {
             match effect {
                 Effect::Send { to, message } => {
-                    // A stranger is never reached.
+                    // The receiver is not in the group.
                     let Some(to_slot) = self.roster.slot(to) else { continue };
                     let delay = (self.delay)(from.0, to.0, &message);
-                    // What takes for ever is lost.
+                    // An infinite delay is a loss.
                     if delay.is_infinite() {
                         continue;
                     }
@@ -147,26 +147,30 @@ impl<'s> ScriptedGroup<'s> {
                     self.schedule(self.now + after, Event::Timeout { who: slot, timer, generation });
                 }
                 Effect::CancelTimer { timer } => self.generations[slot][timer.index()] += 1,
-                // Nobody hears of the winner, so that late contenders find out by the protocol.
+                // The winner's multicast is dropped, so that late contenders depend on the mediators alone.
                 Effect::Multicast { .. } => {}
                 Effect::Announce(_) => {
                     let _ = writeln!(self.log, "{:>6}  {from} leads", self.now);
                 }
-                other => panic!("nobody does this: {other:?}"),
+                other => panic!("unexpected effect: {other:?}"),
             }
         }
     }
 
-    /// Who has won.
+    /// The winners.
     pub(crate) fn winners(&self) -> Vec<u64> {
         let won = |process: &&Randomized| process.member().record().is_some_and(|record| record.won);
         let index = |process: &Randomized| {
-            self.processes.iter().position(|other| std::ptr::eq(other, process)).expect("it plays") as u64 + 1
+            self.processes
+                .iter()
+                .position(|other| std::ptr::eq(other, process))
+                .expect("the process is in the group") as u64
+                + 1
         };
         self.processes.iter().filter(won).map(index).collect()
     }
 
-    /// How long anybody was in the second phase, in tau; none if somebody still is.
+    /// The longest time of a contender in the second phase, in tau; none if a contender is still in it.
     pub(crate) fn longest(&self) -> Option<f64> {
         let mut longest = 0;
         for process in &self.processes {

@@ -1,14 +1,14 @@
-//! The flaws of the printed protocol that take a schedule to show, each with its repair. No message takes
-//! longer than tau. What shows in a single mediator is in `algorithms/randomized/mediator/tests.rs`.
+//! The flaws of the printed protocol that need a schedule, each with its repair. No message takes longer than tau. Flaws
+//! of a single mediator are in `algorithms/randomized/mediator/tests.rs`.
 
 use suffrage_algorithms::randomized::options::Tables;
 use suffrage_algorithms::randomized::{Message, Options};
 
 use crate::algorithms::randomized::group::{ScriptedGroup, second_phase};
 
-/// Contenders know of so few processes that they ask this many mediators.
+/// Options with an estimate of the group size for which contenders ask `mediators` mediators.
 fn few_mediators(processes: u32, mediators: u32, tables: Tables) -> Options {
-    // One mediator for an n of 1, two for 2.
+    // One mediator for n = 1, two for n = 2.
     let estimate = 1_000 * mediators / processes;
     Options { estimate: (estimate, estimate), ..second_phase(tables) }
 }
@@ -67,8 +67,8 @@ fn a_losers_dec_is_ignored_as_repaired() {
     assert_eq!(log, exchange[1..]);
 }
 
-/// Mediators 1 and 2, contenders 3 and 4, of which 4 has the greater number. 3 has both yeses when its time
-/// at 2 is up, where 4 waits; its POTW is in time at 1, where 4 waits, too.
+/// Mediators 1 and 2, contenders 3 and 4, of which 4 has the greater number. 3 has both ACKs when its time at 2 expires,
+/// where 4 waits. The POTW of 3 is in time at 1, where 4 waits too.
 fn both_refused(tables: Tables) -> (Vec<u64>, String) {
     let delay = |from: u64, to: u64, message: &Message| match (from, to, message) {
         (3, 2, Message::Req { .. }) => 0.0,
@@ -117,9 +117,9 @@ fn a_waiter_that_is_kept_wins_when_the_other_loses() {
     assert!(!log.contains("NAK 4") && log.contains("1 POTW-ACK 3\n"), "{log}");
 }
 
-/// Row 1 letter by letter: "init" without an ACK. One contender, one mediator, no chance.
+/// Row 1 read literally: "init" without an ACK. One contender and one mediator have no winner.
 #[test]
-fn literally_nobody_ever_wins() {
+fn with_the_literal_tables_nobody_ever_wins() {
     for (tables, winners) in [(Tables::Literal, 0), (Tables::Printed, 1), (Tables::Repaired, 1)] {
         let mut group = ScriptedGroup::new(4, few_mediators(4, 1, tables), 0, Box::new(|_, _, _| 0.5));
         group.force_request(2, &[1], 1);
@@ -129,8 +129,8 @@ fn literally_nobody_ever_wins() {
     }
 }
 
-/// Final mediators are silent as printed: one that comes late waits for ever, and so does one that waits
-/// when the winner becomes final.
+/// In the printed tables final mediators do not answer: a late contender waits for ever, and so does a contender that
+/// waits when the winner becomes final.
 #[test]
 fn late_contenders_are_left_waiting_as_printed_and_refused_as_repaired() {
     for (tables, told) in [(Tables::Printed, false), (Tables::Repaired, true)] {

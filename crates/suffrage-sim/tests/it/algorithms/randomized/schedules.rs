@@ -1,5 +1,5 @@
-//! Random schedules: delays of several shapes up to tau and beyond it, contenders that begin all at once or
-//! spread over many tau. Nobody hears of the winner but by the protocol. Seeds are fixed.
+//! Random schedules: delays of several distributions up to tau and beyond it, contenders that begin all at once or
+//! spread over many tau. The announcement of the winner is not delivered. Seeds are fixed.
 
 use suffrage_algorithms::randomized::options::Tables;
 use suffrage_core::Rng;
@@ -22,14 +22,14 @@ fn draw(shape: Shape, rng: &mut Rng, max_delay: f64) -> f64 {
     max_delay
         * match shape {
             Shape::Uniform => unit,
-            // Pareto, cut off: half of the messages take less than a thirtieth, one in sixty the whole.
+            // A truncated Pareto distribution: half of the delays are below a thirtieth, one in sixty is the maximum.
             Shape::HeavyTailed => (0.014 / (1.0 - unit)).min(1.0),
             Shape::Bimodal if unit < 0.7 => 0.02,
             Shape::Bimodal => 1.0,
         }
 }
 
-/// What came of many runs.
+/// The results of many runs.
 #[derive(Debug, Default)]
 struct Result {
     nobody: usize,
@@ -38,7 +38,7 @@ struct Result {
     longest: f64,
 }
 
-/// Runs of the second phase in a group of so many, of whom a random number contends.
+/// Runs the second phase in a group of this size, with a random number of contenders.
 fn search(
     processes: usize,
     tables: Tables,
@@ -74,8 +74,8 @@ fn search(
     result
 }
 
-/// Nine processes ask five mediators each, so that any two have one in common: there must be one winner, in
-/// every run, and everybody must know its fate within ten tau.
+/// Nine processes ask five mediators each, so any two have a mediator in common. Every run must have one winner, and
+/// every contender must know its result within ten tau.
 #[test]
 fn where_mediators_are_shared_there_is_always_one_winner_within_ten_tau() {
     for shape in SHAPES {
@@ -89,9 +89,9 @@ fn where_mediators_are_shared_there_is_always_one_winner_within_ten_tau() {
 }
 
 /// The same with dozens of finalists: sixty processes ask sixteen mediators each. Two sets are disjoint with
-/// probability 0.2%, so that several winners are possible; but somebody always wins.
+/// probability 0.2%, so several winners are possible; but there is always a winner.
 #[test]
-fn with_dozens_of_finalists_somebody_always_wins() {
+fn with_dozens_of_finalists_there_is_always_a_winner() {
     for shape in SHAPES {
         for spread in SPREADS {
             let result = search(60, Tables::Repaired, shape, spread, (1.0, 0.0), 40);
@@ -102,7 +102,7 @@ fn with_dozens_of_finalists_somebody_always_wins() {
     }
 }
 
-/// As printed, a large share of the elections has no winner, and some have two.
+/// With the printed tables, a large share of the elections has no winner, and some have two.
 #[test]
 fn the_printed_tables_often_leave_nobody() {
     let (mut nobody, mut several) = (0, 0);
@@ -117,8 +117,8 @@ fn the_printed_tables_often_leave_nobody() {
     assert!(nobody > 0 && several > 0, "nobody {nobody}, several {several}");
 }
 
-/// Delays beyond tau, and lost messages: nobody may win, but never two, since a mediator that has said yes
-/// to a POTW says yes to no other before that contender has declined.
+/// With delays beyond tau, or lost messages, there may be no winner, but never two: a mediator that has accepted a POTW
+/// accepts no other contender before that one has declined.
 #[test]
 fn beyond_tau_and_under_loss_there_are_never_two() {
     for shape in SHAPES {
