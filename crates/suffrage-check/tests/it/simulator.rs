@@ -55,7 +55,7 @@ fn compare<A: Algorithm>() {
         let scenario = Scenario { initiators: vec![0], ..Scenario::new(Roster::numbered(nodes)) };
         let outcome = runner(A::CONTRACT.name, &[]).expect("there are no settings to refuse").run(&scenario);
         let (counts, beliefs) = run_in_model::<A>(nodes);
-        let simulated = outcome.messages.by_kind.into_iter().chain(outcome.messages.apart);
+        let simulated = outcome.messages.by_kind.into_iter().chain(outcome.messages.uncounted);
         let simulated: BTreeMap<_, _> = simulated.filter(|&(_, count)| count > 0).collect();
         assert_eq!(counts, simulated, "{} of {nodes}", A::CONTRACT.name);
         assert!(outcome.agreed && beliefs.iter().all(|&leader| leader == outcome.leader), "{beliefs:?}");
