@@ -72,7 +72,7 @@ pub struct Verdict {
     pub promised: bool,
     /// The shortest schedule to a state that shows or violates the claim, one step a line.
     pub schedule: Vec<String>,
-    /// What is wrong in the state that violates the claim.
+    /// The reason why the state violates the claim.
     pub explanation: Option<String>,
 }
 

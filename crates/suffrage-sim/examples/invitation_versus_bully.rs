@@ -1,12 +1,12 @@
-//! How many messages it takes until a group whose members start alone, all at once, has one leader: the
-//! invitation algorithm beside bully.
+//! Prints the number of messages until a group whose members all start alone has one leader: the invitation algorithm
+//! compared with bully.
 
 use suffrage_algorithms::bully::Bully;
 use suffrage_algorithms::invitation::Invitation;
 use suffrage_core::{Algorithm, Roster, Span, Time};
 use suffrage_sim::{Outcome, Ranking, Scenario};
 
-/// The run until beliefs have settled, not beyond.
+/// Runs a scenario until beliefs have settled.
 fn run<A: Algorithm>(scenario: &Scenario) -> Outcome {
     let settled = scenario.run::<A>(&A::Options::default()).decided;
     let until = Some(Time::ZERO + Span::from_units(settled));

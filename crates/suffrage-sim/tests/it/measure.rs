@@ -1,7 +1,7 @@
-//! Detectors and multicasts by themselves, measured against what their sources say of them.
+//! Detectors and multicasts by themselves, measured against the claims of their sources.
 //!
-//! Bounds on what is left to chance are at least four standard errors wide, so that over all seeds
-//! fewer than one in ten thousand would fail; the seeds are fixed.
+//! Statistical bounds are at least four standard errors wide, so that fewer than one seed in ten thousand fails; the
+//! seeds are fixed.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -17,10 +17,9 @@ use suffrage_sim::measure::{Detection, DetectionTime, DetectionTrial};
 use suffrage_sim::statistics::fit_line;
 use suffrage_sim::{Fault, Latency, Observer, Plan, TraceEvent, World};
 
-/// A process that was paused finds what the others have sent meanwhile, and suspects nobody; the others
-/// are right to suspect it.
+/// A process that was paused gets the messages of the pause, and suspects nobody; the others suspect it rightly.
 #[test]
-fn one_that_was_paused_does_not_blame_the_others() {
+fn a_process_that_was_paused_does_not_suspect_the_others() {
     for detector in ["heartbeat:1,3.5", "phi:8,1", "gossip:1,12"] {
         let options: detectors::Options = detector.parse().unwrap();
         let make = move |_| Any::new(Some(options));
@@ -33,12 +32,12 @@ fn one_that_was_paused_does_not_blame_the_others() {
     }
 }
 
-/// What process 1 thinks.
+/// The suspicions of process 1.
 #[derive(Clone, Default)]
 struct SuspicionRecord {
-    /// When it suspected 3, if it did not take that back.
+    /// The time at which it suspected 3 for good.
     of_3: Rc<Cell<Option<f64>>>,
-    /// How often it suspected 2.
+    /// The number of suspicions of 2.
     of_2: Rc<Cell<usize>>,
 }
 
@@ -53,8 +52,8 @@ impl Observer for SuspicionRecord {
     }
 }
 
-/// Of three processes, with a delay of 1: when the first suspected the last for good, and how often it
-/// suspected the second.
+/// Runs three processes with a delay of 1. Returns the time at which the first suspected the last for good, and the
+/// number of its suspicions of the second.
 fn suspicions(detector: &str, plan: Plan, until: f64) -> (Option<f64>, usize) {
     let options: detectors::Options = detector.parse().unwrap();
     let latency = Latency::Const(Span::UNIT);
@@ -70,8 +69,8 @@ fn at(units: f64) -> Time {
     Time::ZERO + Span::from_units(units)
 }
 
-/// What was sent during a pause comes all at once when it is over. Heartbeats are like clockwork here, so
-/// that none is ever late but by the pause.
+/// The messages of a pause arrive all at once at its end. Heartbeats are regular here, so only the pause makes them
+/// late.
 #[test]
 fn phi_learns_nothing_from_its_own_pause() {
     for detector in ["phi:1,1", "phi:3,1", "phi:8,1"] {
@@ -79,7 +78,7 @@ fn phi_learns_nothing_from_its_own_pause() {
             let plan = vec![(at(20.0), Fault::Pause(0, at(20.0 + pause)))];
             let (_, wrong) = suspicions(detector, plan.clone(), 120.0 + pause);
             assert_eq!(wrong, 0, "{detector}, paused for {pause}");
-            // Nor is it more patient than before, unless the pause cannot be told from a late heartbeat.
+            // The detection time does not grow either, unless the pause looks like a late heartbeat.
             if pause < 3.0 {
                 continue;
             }
@@ -95,9 +94,9 @@ fn phi_learns_nothing_from_its_own_pause() {
     }
 }
 
-/// On one seed everything but the doubles is the same.
+/// On one seed the two runs differ only by the duplicates.
 #[test]
-fn phi_learns_nothing_from_doubles() {
+fn phi_learns_nothing_from_duplicates() {
     for detector in ["phi:1,1", "phi:3,1", "phi:8,1"] {
         let once = trial(detector, 4, "const:1");
         let twice = DetectionTrial { duplicate: 1.0, ..once.clone() };
@@ -111,10 +110,10 @@ fn phi_learns_nothing_from_doubles() {
     }
 }
 
-/// A peer dies just before or while the process is paused: it is missed a time-out after the pause, and
-/// a delay of grace, whether or not its last heartbeats were waiting.
+/// A peer crashes just before or during a pause of the process. It is suspected a time-out and a delay of grace after the
+/// pause, whether or not its last heartbeats were deferred.
 #[test]
-fn a_death_during_a_pause_is_noticed_soon_after_it() {
+fn a_crash_during_a_pause_is_detected_soon_after_it() {
     for (detector, patience) in [("heartbeat:1,3.5", 3.5), ("phi:8,1", 2.5), ("gossip:1,15", 15.0)] {
         for half in 0..7 {
             let pause = 20.0 + f64::from(half) / 2.0;
@@ -133,7 +132,7 @@ fn a_death_during_a_pause_is_noticed_soon_after_it() {
 /// most if somebody else lives, is counted anew, or the jump, if it is shorter. Ahead: so is that, or the jump, if it is shorter than the time-out and a delay, and
 /// a delay of grace.
 #[test]
-fn a_clock_that_jumps_blinds_nobody() {
+fn a_clock_jump_does_not_disable_detection() {
     let timeout = 3.5;
     for by in [0.3, 0.7, 1.5, 3.0, 4.4, 10.0, 300.0] {
         for tenth in 0..30 {
@@ -178,13 +177,12 @@ fn watched(results: &[Detection]) -> f64 {
     results.iter().map(|result| result.watched).sum()
 }
 
-/// When the crash was noticed, by run and observer.
+/// The detection times, by run and observer.
 fn detection_times(results: &[Detection]) -> Vec<DetectionTime> {
     results.iter().flat_map(|result| result.detection_times.iter().copied()).collect()
 }
 
-/// How long after the crash it was noticed, by all that did not suspect the victim already; nobody missed
-/// it.
+/// The detection times after the crash, without observers that suspected the victim before. No observer missed the crash.
 fn times_after_crash(results: &[Detection]) -> Vec<f64> {
     let detection_times = detection_times(results);
     assert!(!detection_times.contains(&DetectionTime::Never));

@@ -19,7 +19,7 @@ fn latency(seed: u64) -> Latency {
     }
 }
 
-/// Everybody contends at once.
+/// All processes contend at once.
 fn contended(members: usize, seed: u64) -> Scenario {
     let mut scenario = Scenario::new(Roster::numbered(members));
     scenario.seed = seed;
@@ -30,8 +30,8 @@ fn contended(members: usize, seed: u64) -> Scenario {
     scenario
 }
 
-/// Everybody contends within two delays of each other, before anybody can have heard of a leader; and when
-/// the last has stood.
+/// All processes contend within two delays of each other, before any of them can know a leader. Returns also the time of
+/// the last campaign.
 fn staggered(members: usize, seed: u64) -> (World<GridQuorum>, f64) {
     let mut scenario = contended(members, seed);
     scenario.initiators.clear();
@@ -52,8 +52,8 @@ fn late() -> Latency {
 }
 
 /// Maekawa 1985, sections 4 and 5: no deadlock, and 3 to 7 messages for each member of a quorum when
-/// requests collide. It is his rules that end the contention, not anybody's patience: the term is the first.
-/// Where no message takes longer than its bound, everybody follows five delays after the last has stood.
+/// requests collide. Maekawa's rules end the contention, not a time-out: the term is the first.
+/// If no message takes longer than its bound, all follow five delays after the last campaign.
 #[test]
 fn all_that_contend_at_once_elect_one_in_the_first_term_within_seven_messages_a_lock() {
     let (mut most, mut slowest, mut relinquished) = (0.0f64, 0.0f64, 0);
@@ -129,8 +129,8 @@ fn faulty_run(seed: u64, forget_locks: bool, unheard: &[Time]) -> World<GridQuor
 
 const BATTERING: Span = Span::from_millis(60);
 
-/// How many led, and whether two of them in one term: all that is promised while faults last. The first two
-/// that are elected are not heard, so that others go on to contend for a term that is won.
+/// The number of leaderships, and true if two of them share a term. Messages of the first two leaders are lost, so that
+/// others go on to contend for a term that is won.
 fn contested(seed: u64, forget_locks: bool) -> (usize, bool) {
     let mut unheard = Vec::new();
     loop {
@@ -145,7 +145,7 @@ fn contested(seed: u64, forget_locks: bool) -> (usize, bool) {
     }
 }
 
-/// What is said of an earlier grant is not taken for the present, nor is what was granted forgotten.
+/// Messages about an earlier grant do not affect the present one, and grants are not forgotten.
 #[test]
 fn never_two_leaders_in_a_term_however_late_and_doubled_messages_are() {
     let (mut leaderships, mut failures) = (0, Vec::new());
@@ -158,7 +158,7 @@ fn never_two_leaders_in_a_term_however_late_and_doubled_messages_are() {
     assert!(leaderships > 7 * seeds(), "leaders change: {leaderships}");
 }
 
-/// The checker has teeth: the same with terms and locks not saved.
+/// The checker finds the bug: the same runs with terms and locks not saved.
 #[test]
 fn forgotten_locks_elect_two_leaders_in_a_term() {
     let found: Vec<u64> = (0..1_000).filter(|&seed| contested(seed, true).1).collect();
@@ -179,9 +179,9 @@ fn messages_grow_as_n_sqrt_n() {
     assert!(large / small < 100.0);
 }
 
-/// One that contends alone: its quorum asked and locked, everybody told.
+/// A single contender: its quorum is asked and locked, and all are told.
 #[test]
-fn one_alone_takes_two_messages_a_voter_and_the_announcement() {
+fn a_single_contender_takes_two_messages_a_voter_and_the_announcement() {
     for members in 1..=60usize {
         let grid = Grid::of(members);
         for caller in 0..members {
@@ -253,7 +253,7 @@ fn storm_scenario(seed: u64) -> (Scenario, Options) {
     let shortest_cut = if lossy { Span::ZERO } else { delay + Span::UNIT };
     let (from, to) = (Time::ZERO, time(300));
     scenario.plan = storm(seed, Storm { members, from, to, lossy, shortest_cut });
-    // Beside the storm's, crashes so short that they fall between a lock and the next.
+    // Additional crashes that are so short that they fall between two locks.
     for _ in 0..3 * members {
         let (slot, down) = (rng.below(members as u64) as usize, time(rng.below(280)));
         scenario.plan.push((down, Fault::Crash(slot)));
@@ -266,8 +266,8 @@ fn storm_scenario(seed: u64) -> (Scenario, Options) {
     (scenario, Options { reaffirm: lossy.then_some(10), ..Options::default() })
 }
 
-/// How many storms: `SUFFRAGE_SEEDS`, or enough for every day.
-#[allow(clippy::disallowed_methods, reason = "a longer watch is asked for from outside")]
+/// The number of storms: `SUFFRAGE_SEEDS`, or the default.
+#[allow(clippy::disallowed_methods, reason = "the environment sets the number of seeds")]
 fn seeds() -> u64 {
     std::env::var("SUFFRAGE_SEEDS").map_or(2_000, |seeds| seeds.parse().expect("SUFFRAGE_SEEDS is a number"))
 }

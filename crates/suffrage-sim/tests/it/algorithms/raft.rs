@@ -57,7 +57,7 @@ fn storm_scenario(seed: u64) -> Scenario {
 }
 
 /// The number of storms: `SUFFRAGE_SEEDS`, or 2,000.
-#[allow(clippy::disallowed_methods, reason = "a longer watch is asked for from outside")]
+#[allow(clippy::disallowed_methods, reason = "the environment sets the number of seeds")]
 fn seeds() -> u64 {
     std::env::var("SUFFRAGE_SEEDS").map_or(2_000, |seeds| seeds.parse().expect("SUFFRAGE_SEEDS is a number"))
 }

@@ -14,7 +14,7 @@ fn detection_keeps_to_its_bounds_and_comes_close_to_them() {
     assert!((5.5..5.9).contains(&least), "{least}");
     assert!((8.1..=8.5).contains(&most), "{most}");
     assert_eq!(mistakes(&results), 0.0);
-    // One that watches only just long enough does not err either, and one that does not, does.
+    // A time-out just above the limit makes no mistakes either, and one below it does.
     assert_eq!(mistakes(&run(&trial("heartbeat:2,3.001", 6, "uniform:0.5,1.5"), 50)), 0.0);
     assert!(mistakes(&run(&trial("heartbeat:2,2.9", 6, "uniform:0.5,1.5"), 50)) > 0.0);
 }
@@ -55,12 +55,12 @@ fn each_period_costs_a_message_to_everybody() {
     }
 }
 
-/// The share of all pairs' time that was spent in error.
+/// The share of all pairs' time with a wrong suspicion.
 fn wrong(results: &[Detection]) -> f64 {
     results.iter().map(|result| result.suspected_share * result.watched).sum::<f64>() / watched(results)
 }
 
-/// Where nothing arrives, everybody suspects everybody from the first time-out on, and is never right.
+/// If nothing arrives, all processes suspect all others from the first time-out on, always wrongly.
 #[test]
 fn a_detector_that_hears_nothing_is_wrong_all_the_time() {
     let deaf = DetectionTrial { loss: 1.0, ..trial("heartbeat:1,3.5", 5, "const:1") };
@@ -104,7 +104,7 @@ fn a_time_out_below_period_and_delay_is_wrong_as_often_as_it_must_be() {
 ///
 /// 2000 runs of 5 observers and 30 pairs: standard errors of 0.0006, 0.0025 and 0.011.
 #[test]
-fn who_errs_at_the_crash_has_no_detection_time() {
+fn an_observer_with_a_mistake_at_the_crash_has_no_detection_time() {
     let p = 0.3;
     let (warm_up, watch) = (units(20.0), units(20.0));
     let results =

@@ -1,4 +1,4 @@
-//! Storms, and what holds all along and after them.
+//! Storms, and the promises during and after them.
 
 use suffrage_lease::QuorumLease;
 use suffrage_sim::invariants::FencedRegister;
@@ -7,12 +7,12 @@ use crate::algorithms::quorum_lease::storm_scenarios::{
     STORM_END, electable, leaders, reranked, seeds, storm_scenario, time,
 };
 
-/// Within how many delay bounds after the last fault somebody leads: a lease and a restart's silence run out
-/// at the same time (`ttl`); whoever lost its place in the queue, or has just been defeated, comes back
-/// (another `ttl`); the dead in the queue each cost a `gap`; and there may be a few duels.
+/// The number of delay bounds after the last fault within which a process leads. A lease and the silence after a restart
+/// end at the same time (`ttl`). A candidate that lost its place in the queue, or was defeated, returns (another `ttl`).
+/// Each dead process in the queue costs a `gap`, and there may be a few duels.
 const HEALED: u64 = 200;
 
-/// In true time, with everybody's own clock: the invariants are those of the contract.
+/// The invariants of the contract hold in true time, with drifting clocks.
 #[test]
 fn never_two_leaders_tokens_increase_and_there_is_a_leader_soon_after() {
     let (mut leaderships, mut slowest) = (0, 0.0_f64);
@@ -42,9 +42,9 @@ fn never_two_leaders_tokens_increase_and_there_is_a_leader_soon_after() {
     assert!(leaderships > 2 * seeds(), "the storms change leaders: {leaderships}");
 }
 
-/// The same storms: what does not look at tokens takes writes of leaders of the past.
+/// In the same storms a register that does not check tokens accepts writes of former leaders.
 #[test]
-fn a_register_that_does_not_look_at_tokens_takes_late_writes() {
+fn a_register_without_fencing_accepts_delayed_writes() {
     let mut taken = 0;
     for seed in 0..200 {
         let (scenario, options) = storm_scenario(seed);

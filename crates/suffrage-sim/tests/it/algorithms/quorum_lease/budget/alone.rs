@@ -1,5 +1,5 @@
-//! One candidate that waits, and nobody else: voters and a candidate without the rest of the world, and with
-//! messages that often take no time at all or as long as they can, for the worst that can happen.
+//! A single waiting candidate: voters and a candidate without a world. Messages often take no time or the longest time,
+//! to find the worst case.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ enum Event {
     Reply { voter: usize, reply: Reply },
 }
 
-/// Takes note of what is sent.
+/// Records the messages that are sent.
 struct SentEvents<'n> {
     rng: &'n mut Rng,
     from: usize,
@@ -47,20 +47,20 @@ impl CandidateEffects for SentEvents<'_> {
 
 struct SingleCandidate {
     voters: Vec<Voter>,
-    /// One that says nothing any more.
+    /// A dead voter.
     dead: Option<usize>,
     candidate: Candidate,
-    /// Of the voters' clocks and of the candidate's, which comes last.
+    /// The rates of the voters' clocks, and last of the candidate's.
     rates: Vec<f64>,
     delay: Span,
     rng: Rng,
     now: Time,
-    /// What is under way, by when it arrives.
+    /// The messages in flight, by arrival.
     in_flight: BTreeMap<(Time, usize), Event>,
     count: usize,
 }
 
-/// How long nobody leads after the leader's end, in true time, if one candidate waits.
+/// The leaderless time after the leader's end, in true time, with one waiting candidate.
 pub(crate) fn failover(timings: Timings, rtt: Span, voters: usize, seed: u64, cause: FailoverCause) -> Span {
     let mut world = SingleCandidate::new(timings, rtt, voters, seed);
     let (token, ttl, request) = (Token::after(0), timings.ttl, Request(0));
@@ -86,7 +86,7 @@ impl SingleCandidate {
     fn new(timings: Timings, rtt: Span, count: usize, seed: u64) -> SingleCandidate {
         let mut rng = Rng::new(seed);
         let drift = timings.drift.fraction();
-        // As slow or as fast as they may be: the worst are among those.
+        // The slowest or the fastest rates within the bound: the worst case is among them.
         let rates = (0..=count).map(|_| if rng.chance(0.5) { 1.0 - drift } else { 1.0 + drift }).collect();
         let ids: Vec<NodeId> = (0..count).map(|voter| NodeId(voter as u64)).collect();
         let sent_events = &mut SentEvents { rng: &mut rng, from: 0, sent: Vec::new() };
@@ -102,7 +102,7 @@ impl SingleCandidate {
         Time::ZERO + self.now.since(Time::ZERO).scale(self.rates[who])
     }
 
-    /// When a clock shows this, or just after.
+    /// The true time at which a clock shows this, or just after.
     fn moment(&self, who: usize, shown: Time) -> Time {
         let span = shown.since(Time::ZERO).scale(1.0 / self.rates[who]);
         (Time::ZERO + span + Span::from_nanos(1)).max(self.now)
@@ -118,7 +118,7 @@ impl SingleCandidate {
         self.in_flight.insert((self.now + delay, self.count), event);
     }
 
-    /// Lets one of them do something, and sends what it has to say.
+    /// Runs one step of a process, and sends its messages.
     fn step(
         &mut self,
         from: usize,
@@ -149,7 +149,7 @@ impl SingleCandidate {
         }
     }
 
-    /// Goes on until then, or until the candidate leads.
+    /// Runs until this time, or until the candidate leads.
     fn run(&mut self, until: Time) {
         let last = self.voters.len();
         while self.candidate.lease().is_none() {
