@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde::Serialize;
 use suffrage_check::{
-    Bounds, Clocks, Extent, Limits, Outcome, Rates, Report, SHORT_LEASES, Universe, Verdict, check,
+    Bounds, CheckReport, ClaimOutcome, Clocks, ElectionModel, Extent, Limits, Rates, SHORT_LEASES, Verdict,
+    check,
 };
 use suffrage_core::Visitor;
 use suffrage_core::{Algorithm, Electorate, Roster, Span, Synchrony};
@@ -213,7 +214,7 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
 #[derive(Serialize)]
 struct SearchResult {
     #[serde(flatten)]
-    report: Report,
+    report: CheckReport,
     seconds: f64,
 }
 
@@ -232,7 +233,7 @@ impl Visitor for Search<'_> {
         let states = self.matches.get_one::<usize>("states").copied().unwrap_or(MAX_VISITS);
         let limits = Limits { depth: self.matches.get_one("depth").copied(), states: Some(states) };
         let mut stopwatch = Stopwatch::start(self.show_progress);
-        let report = check(Universe::<A>::new(options, bounds), limits, &mut |progress| {
+        let report = check(ElectionModel::<A>::new(options, bounds), limits, &mut |progress| {
             stopwatch.update(|| format!("{} states, {} steps away", progress.states, progress.depth));
         });
         Ok(SearchResult { report, seconds: stopwatch.seconds() })
@@ -321,7 +322,7 @@ impl Search<'_> {
 
 impl SearchResult {
     fn text(&self) -> String {
-        let Report { algorithm, states, visits, depth, extent, verdicts, bounds } = &self.report;
+        let CheckReport { algorithm, states, visits, depth, extent, verdicts, bounds } = &self.report;
         let mut text = format!("{algorithm}: {}\n\n", describe_bounds(bounds));
         for verdict in verdicts {
             let _ = writeln!(text, "  {:<8} {}{}", outcome(verdict.outcome), verdict.name, remark(verdict));
@@ -331,35 +332,35 @@ impl SearchResult {
             text,
             "\n  {states} states ({visits} visits), up to {depth} steps from the start, in {seconds} s\n  {extent}"
         );
-        for verdict in verdicts.iter().filter(|verdict| verdict.outcome == Outcome::Broken) {
+        for verdict in verdicts.iter().filter(|verdict| verdict.outcome == ClaimOutcome::Broken) {
             let _ = writeln!(text, "\n  BROKEN: {}. The shortest schedule:\n", verdict.name);
             for (number, line) in verdict.schedule.iter().enumerate() {
                 let _ = writeln!(text, "  {:>3}. {}", number + 1, text::wrap(line, 92, 7));
             }
-            let moral = verdict.moral.as_deref().unwrap_or_default();
-            let _ = writeln!(text, "\n       So {}.", text::wrap(moral, 88, 7));
+            let explanation = verdict.explanation.as_deref().unwrap_or_default();
+            let _ = writeln!(text, "\n       So {}.", text::wrap(explanation, 88, 7));
         }
         text
     }
 }
 
-fn outcome(outcome: Outcome) -> &'static str {
+fn outcome(outcome: ClaimOutcome) -> &'static str {
     match outcome {
-        Outcome::Held => "held",
-        Outcome::Broken => "BROKEN",
-        Outcome::Seen => "seen",
-        Outcome::Unseen => "not seen",
+        ClaimOutcome::Held => "held",
+        ClaimOutcome::Broken => "BROKEN",
+        ClaimOutcome::Seen => "seen",
+        ClaimOutcome::Unseen => "not seen",
     }
 }
 
 fn remark(verdict: &Verdict) -> String {
     match verdict.outcome {
-        Outcome::Broken if !verdict.promised => {
+        ClaimOutcome::Broken if !verdict.promised => {
             " (promised only with bounded delays: see --synchronous)".to_string()
         }
-        Outcome::Broken | Outcome::Held => String::new(),
-        Outcome::Seen => format!(", after {}", text::count(verdict.schedule.len(), "step", "steps")),
-        Outcome::Unseen => " (this world is too small, or was not explored far enough)".to_string(),
+        ClaimOutcome::Broken | ClaimOutcome::Held => String::new(),
+        ClaimOutcome::Seen => format!(", after {}", text::count(verdict.schedule.len(), "step", "steps")),
+        ClaimOutcome::Unseen => " (this world is too small, or was not explored far enough)".to_string(),
     }
 }
 

@@ -198,10 +198,10 @@ fn compare(flags: &Flags, show_progress: bool) -> Result<Comparison, Error> {
         );
         Table {
             name: trial.name,
-            story: trial.story,
-            clock: trial.clock,
+            story: trial.description,
+            clock: trial.clock_start,
             loss: trial.loss,
-            lasts: run.scenario.horizon().since(run.clock).as_units(),
+            lasts: run.scenario.horizon().since(run.clock_start).as_units(),
             replay,
             algorithms: rows.by_ref().take(contracts.len()).collect(),
         }

@@ -1,7 +1,7 @@
 //! The space-time diagram: a lifeline for each process, time downwards, an arrow for each message.
 
 use suffrage_core::{NodeId, Time};
-use suffrage_sim::{Observer, Said, Scenario, TraceEvent, Why};
+use suffrage_sim::{DropReason, Observer, Scenario, TraceEvent, TracedMessage};
 
 use crate::belief::{BeliefChange, Beliefs};
 use crate::diagram::canvas::{Canvas, Life, Shape};
@@ -98,13 +98,20 @@ impl Diagram {
         self.row(at, Shape::Marks(vec![(column, mark)]), topic, None);
     }
 
-    fn arrow(&mut self, at: Time, from: NodeId, to: NodeId, message: Said<'_>, why: Option<Why>) {
+    fn arrow(
+        &mut self,
+        at: Time,
+        from: NodeId,
+        to: NodeId,
+        message: TracedMessage<'_>,
+        why: Option<DropReason>,
+    ) {
         let note = match why {
             None => message.kind.to_string(),
-            Some(Why::Lost) => format!("{}, lost", message.kind),
-            Some(Why::Cut) => format!("{}, cut off", message.kind),
-            Some(Why::Dead) => format!("{}, but {to} has crashed", message.kind),
-            Some(Why::Stranger) => {
+            Some(DropReason::Lost) => format!("{}, lost", message.kind),
+            Some(DropReason::Cut) => format!("{}, cut off", message.kind),
+            Some(DropReason::ReceiverDead) => format!("{}, but {to} has crashed", message.kind),
+            Some(DropReason::UnknownReceiver) => {
                 return self.local_event(at, from, '?', format!("{} to an unknown process", message.kind));
             }
         };
@@ -201,7 +208,7 @@ impl Observer for Diagram {
                 self.draw_expired_timer(at, from)
             }
             TraceEvent::Delivered { from, to, message } => self.arrow(at, from, to, message, None),
-            TraceEvent::Dropped { from, to, message, why } => {
+            TraceEvent::Dropped { from, to, message, reason: why } => {
                 self.draw_expired_timer(at, from);
                 self.arrow(at, from, to, message, Some(why));
             }

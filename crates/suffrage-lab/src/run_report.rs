@@ -297,7 +297,7 @@ pub(crate) fn result(scenario: &Scenario, outcome: &Outcome, leader: &str, repla
         facts.push(("note", "no process was told to call an election".to_string()));
     }
     facts.extend([("leader", leader.to_string()), ("messages", sent(&outcome.messages))]);
-    let uncounted = kinds(&outcome.messages.apart);
+    let uncounted = kinds(&outcome.messages.uncounted);
     if !uncounted.is_empty() {
         facts.push(("uncounted", format!("{uncounted}, which the source does not count")));
     }
@@ -324,8 +324,8 @@ pub(crate) fn result(scenario: &Scenario, outcome: &Outcome, leader: &str, repla
 
 /// Whether no process sent a message or led.
 fn is_idle(outcome: &Outcome) -> bool {
-    let Messages { total, apart, .. } = &outcome.messages;
-    *total == 0 && apart.iter().all(|(_, count)| *count == 0) && outcome.leaderships == 0
+    let Messages { total, uncounted, .. } = &outcome.messages;
+    *total == 0 && uncounted.iter().all(|(_, count)| *count == 0) && outcome.leaderships == 0
 }
 
 fn kinds(counts: &[(&str, u64)]) -> String {

@@ -9,7 +9,7 @@ use suffrage_algorithms::catalog::{self, CONTRACTS};
 use suffrage_core::Visitor;
 use suffrage_core::{Algorithm, Contract, Detection, Topology};
 use suffrage_sim::grammar::Spec;
-use suffrage_sim::{Observer, Outcome, Runner, Scenario, borrowed, runner};
+use suffrage_sim::{Observer, Outcome, Runner, Scenario, borrow_settings, runner};
 
 use crate::args::{Common, OutputArgs};
 use crate::diagram::{self, Diagram};
@@ -134,10 +134,10 @@ impl Visitor for Simulate<'_, '_> {
         if spec.group.initiator.is_none() && spec.group.contenders.is_none() {
             scenario.initiators = first_candidate::<A>(&options, &scenario);
         }
-        // Weighing messages takes time, and only JSON shows the result.
-        scenario.weigh = common.output.json && common.runs.runs.is_none();
+        // Counting bytes takes time, and only JSON shows the result.
+        scenario.count_bytes = common.output.json && common.runs.runs.is_none();
         let settings = options::given::<A>(self.matches);
-        let runner = runner(A::CONTRACT.name, &borrowed(&settings))?;
+        let runner = runner(A::CONTRACT.name, &borrow_settings(&settings))?;
         let replay = |seed| {
             let mut spec = given.clone();
             spec.run.seed = Some(seed);

@@ -5,7 +5,7 @@ use std::str::FromStr as _;
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
 use serde::Serialize;
 use suffrage_core::{Span, detectors};
-use suffrage_sim::measure::{Detection, DetectionTrial, Noticed};
+use suffrage_sim::measure::{Detection, DetectionTime, DetectionTrial};
 use suffrage_sim::{Estimate, Latency, mean, quantiles};
 
 use crate::args::{check_seeds, drift, help, jobs, probability, seed, stored_runs, two_or_more_nodes};
@@ -162,12 +162,12 @@ impl Arguments {
 
     fn summarise(&self, detector: detectors::Options, results: &[Detection]) -> Figures {
         let noticed = |result: &Detection| -> Vec<f64> {
-            result.noticed.iter().copied().filter_map(Noticed::time).collect()
+            result.detection_times.iter().copied().filter_map(DetectionTime::time).collect()
         };
         let times: Vec<Vec<f64>> = results.iter().map(noticed).filter(|times| !times.is_empty()).collect();
         let means = times.iter().map(|times| times.iter().sum::<f64>() / times.len() as f64);
         let means: Vec<f64> = means.collect();
-        let observers = || results.iter().flat_map(|result| &result.noticed);
+        let observers = || results.iter().flat_map(|result| &result.detection_times);
         let count = |wanted| observers().filter(|&&noticed| noticed == wanted).count();
         let of = |value: &dyn Fn(&Detection) -> f64| mean(&results.iter().map(value).collect::<Vec<_>>());
         let exposure = |result: &Detection| result.watched * self.nodes as f64;
@@ -180,12 +180,12 @@ impl Arguments {
             detection: Times::of(&times.concat()),
             mean_detection: (!means.is_empty()).then(|| mean(&means)),
             observers: observers().count(),
-            already: count(Noticed::Already),
-            missed: count(Noticed::Missed),
+            already: count(DetectionTime::BeforeCrash),
+            missed: count(DetectionTime::Never),
             mistake_rate: of(&|result| result.mistakes as f64 / exposure(result)),
             mistakes: results.iter().map(|result| result.mistakes).sum(),
             mistake_duration: Times::of(&durations),
-            wrong: of(&|result| result.wrong).clamp(0.0, 1.0),
+            wrong: of(&|result| result.suspected_share).clamp(0.0, 1.0),
             messages: of(&|result| result.messages as f64 / exposure(result)),
         }
     }

@@ -103,7 +103,7 @@ impl Totals {
     fn add(&mut self, outcome: Outcome) {
         self.messages.add(outcome.messages.total as f64);
         add_counts(&mut self.by_kind, &outcome.messages.by_kind);
-        add_counts(&mut self.uncounted, &outcome.messages.apart);
+        add_counts(&mut self.uncounted, &outcome.messages.uncounted);
         self.multicasts.add(outcome.messages.multicasts as f64);
         self.undelivered.add(outcome.messages.undelivered as f64);
         self.time.add(outcome.time);

@@ -9,7 +9,7 @@ use serde::Serialize;
 use suffrage_algorithms::catalog::{self, CONTRACTS};
 use suffrage_core::Visitor;
 use suffrage_core::{Algorithm, BadParameter, Contract};
-use suffrage_sim::{Fault, Scenario, TortureTarget, Violation, borrowed, runner, shrink};
+use suffrage_sim::{Fault, Scenario, TortureTarget, Violation, borrow_settings, runner, shrink};
 
 use crate::parallel::{self, Progress};
 use crate::{args, options, replay};
@@ -226,7 +226,8 @@ impl Visitor for TortureRun<'_> {
         self.progress.set_name(A::CONTRACT.name);
         let run = |seed| {
             let case = target.case(seed);
-            let runner = runner(A::CONTRACT.name, &borrowed(&case.settings)).expect(SETTINGS_ARE_VALID);
+            let runner =
+                runner(A::CONTRACT.name, &borrow_settings(&case.settings)).expect(SETTINGS_ARE_VALID);
             case.run(&case.scenario, |scenario| runner.run(scenario))
         };
         parallel::for_each(seeds.clone(), *jobs, self.progress, run, |seed, outcome| {
@@ -260,7 +261,7 @@ fn check<A: Algorithm>(target: &TortureTarget<A>) -> Result<(), Error> {
 
 fn case<A: Algorithm>(target: &TortureTarget<A>, seed: u64, violation: Violation) -> Case {
     let case = target.case(seed);
-    let runner = runner(A::CONTRACT.name, &borrowed(&case.settings)).expect(SETTINGS_ARE_VALID);
+    let runner = runner(A::CONTRACT.name, &borrow_settings(&case.settings)).expect(SETTINGS_ARE_VALID);
     let mut events = 0;
     let breaks = |scenario: &Scenario| {
         if events > SHRINK_BUDGET {

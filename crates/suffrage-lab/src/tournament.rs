@@ -80,7 +80,7 @@ pub(crate) fn of_run(outcome: &Outcome) -> WithTournament<'_, Outcome, f64> {
         Figure { value: Value::Share(held), .. } => Some(u64::from(*held)),
         Figure { value: Value::Amount(_), .. } => None,
     };
-    let messages = outcome.messages.by_kind.iter().chain(&outcome.messages.apart);
+    let messages = outcome.messages.by_kind.iter().chain(&outcome.messages.uncounted);
     let messages = messages.map(|&(kind, count)| (kind, count as f64));
     WithTournament { result: outcome, tournament: Tournament::of(amount, runs_with, messages) }
 }

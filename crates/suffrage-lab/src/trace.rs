@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use suffrage_core::{Announcement, NodeId, Term, Time};
-use suffrage_sim::{Observer, Said, Scenario, TraceEvent, Why};
+use suffrage_sim::{DropReason, Observer, Scenario, TraceEvent, TracedMessage};
 
 use crate::observers::CutNames;
 
@@ -104,7 +104,7 @@ impl<W> Trace<W> {
                 Line { to: None, ..between("multicast", from, from, message) }
             }
             TraceEvent::Delivered { from, to, message } => between("delivered", from, to, message),
-            TraceEvent::Dropped { from, to, message, why } => {
+            TraceEvent::Dropped { from, to, message, reason: why } => {
                 Line { reason: Some(reason(why)), ..between("dropped", from, to, message) }
             }
             TraceEvent::Expired { who, timer } => {
@@ -139,7 +139,7 @@ fn of(event: &'static str, node: NodeId) -> Line {
     Line { event, node: Some(node), ..Line::default() }
 }
 
-fn between(event: &'static str, from: NodeId, to: NodeId, message: Said<'_>) -> Line {
+fn between(event: &'static str, from: NodeId, to: NodeId, message: TracedMessage<'_>) -> Line {
     let content = Some(format!("{:?}", message.content));
     Line { event, from: Some(from), to: Some(to), kind: Some(message.kind), content, ..Line::default() }
 }
@@ -154,11 +154,11 @@ fn announced(node: NodeId, announcement: Announcement) -> Line {
     }
 }
 
-fn reason(why: Why) -> &'static str {
+fn reason(why: DropReason) -> &'static str {
     match why {
-        Why::Lost => "lost",
-        Why::Cut => "cut",
-        Why::Dead => "dead",
-        Why::Stranger => "stranger",
+        DropReason::Lost => "lost",
+        DropReason::Cut => "cut",
+        DropReason::ReceiverDead => "dead",
+        DropReason::UnknownReceiver => "stranger",
     }
 }

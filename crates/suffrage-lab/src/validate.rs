@@ -5,7 +5,7 @@ use suffrage_cli::validate::{self, Arguments, Percentiles, Simulated};
 use suffrage_cli::{Console, Error};
 use suffrage_core::Span;
 use suffrage_lease::Budget;
-use suffrage_sim::measure::{Ending, Failover, FailoverTrial};
+use suffrage_sim::measure::{Failover, FailoverCause, FailoverTrial};
 use suffrage_sim::{Latency, quantiles};
 
 use crate::args::{MAX_ALL_TO_ALL_NODES, check_seeds, jobs, seed, stored_runs};
@@ -67,7 +67,7 @@ fn seconds(span: Span) -> f64 {
 }
 
 fn percentiles(failovers: &[Failover]) -> Percentiles {
-    let times: Vec<f64> = failovers.iter().filter_map(|failover| failover.took).map(seconds).collect();
+    let times: Vec<f64> = failovers.iter().filter_map(|failover| failover.leaderless).map(seconds).collect();
     let of = quantiles(&times, [0.5, 0.9, 0.99, 1.0]);
     let [p50, p90, p99, max] = of.map_or([None; 4], |of| of.map(Some));
     Percentiles { runs: times.len(), p50, p90, p99, max }
@@ -100,12 +100,12 @@ impl SimulationArguments {
             seed: 0,
         };
         let seeds = self.seed..self.seed + self.runs;
-        let [crashes, releases] = [Ending::Crash, Ending::Release].map(|ending| {
+        let [crashes, releases] = [FailoverCause::Crash, FailoverCause::Release].map(|ending| {
             let run = |seed| FailoverTrial { seed, ..trial.clone() }.run(ending);
             parallel::map(seeds.clone(), self.jobs, &progress, run)
         });
         let beyond = |failovers: &[Failover], bound: Span| {
-            failovers.iter().filter(|failover| failover.took.is_none_or(|took| took > bound)).count()
+            failovers.iter().filter(|failover| failover.leaderless.is_none_or(|took| took > bound)).count()
         };
         let all = || crashes.iter().chain(&releases);
         Simulated {
@@ -115,7 +115,7 @@ impl SimulationArguments {
             crash: percentiles(&crashes),
             release: percentiles(&releases),
             beyond: beyond(&crashes, budget.crash) + beyond(&releases, budget.release),
-            leaderless: all().filter(|failover| failover.took.is_none()).count(),
+            leaderless: all().filter(|failover| failover.leaderless.is_none()).count(),
         }
     }
 }

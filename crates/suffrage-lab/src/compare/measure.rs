@@ -54,7 +54,7 @@ impl Cell {
         let run = self.draw(seed);
         let outcome = runner.expect("a contract names valid values").run(&run.scenario);
         let time_to_leader = run.time_to_leader(&outcome);
-        let first_accord = run.first_accord(&outcome);
+        let first_accord = run.first_agreement(&outcome);
         RunResult { outcome, time_to_leader, first_accord }
     }
 
@@ -170,7 +170,7 @@ impl Totals {
             self.messages_to_first.add(sent.messages as f64);
             self.bytes_to_first.add(sent.bytes as f64);
         }
-        self.accord.add(window.accord / (window.to - window.from));
+        self.accord.add(window.agreement / (window.to - window.from));
         self.leaderless.add(window.leaderless);
         self.split.add(window.split);
         self.leaderships.add(window.leaderships as f64);

@@ -9,7 +9,7 @@ fn the_split_brain_of_bully_is_found_and_shown_as_a_schedule() {
     for part in [
         "BROKEN   never two leaders at once (promised only with bounded delays",
         "  1. 2 is told to call an election; it sends Election to 3",
-        "  3. the timer Answer of 2 runs out; it LEADS in term 1",
+        "  3. the timer Answer of 2 fires; it LEADS in term 1",
         "So 2 and 3 believe at the same time that they lead.",
     ] {
         assert!(ran.out.contains(part), "{part}\n{}", ran.out);
@@ -47,7 +47,7 @@ fn a_bug_of_quorum_lease_is_found() {
         "suffrage-lab check quorum-lease --nodes 3 --voters 1 --resigns 0 --transfers 0 --ticks 1 --bug skip-silence --expect-violation",
     );
     assert!(
-        out.contains("1 crashes and comes back with its disk") && out.contains("So 2 and 3 believe"),
+        out.contains("1 crashes and restarts with its disk") && out.contains("So 2 and 3 believe"),
         "{out}"
     );
 }

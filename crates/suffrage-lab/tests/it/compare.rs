@@ -15,7 +15,7 @@ fn every_table_has_a_row_for_every_contract() {
     for trial in TRIALS {
         let table = text.split(&format!("\n{}\n", trial.name)).nth(1).expect("a table for every scenario");
         let table = table.split("\n  replay ").next().unwrap();
-        assert!(table.contains(&trial.story[..30]) && table.contains("Time counts from"), "{table}");
+        assert!(table.contains(&trial.description[..30]) && table.contains("Time counts from"), "{table}");
         let names = table.lines().skip_while(|line| !line.starts_with("  ALGORITHM")).skip(1);
         let names: Vec<&str> = names.map(|line| line.split_whitespace().next().unwrap()).collect();
         assert!(CONTRACTS.iter().map(|contract| contract.name).eq(names), "{table}");
