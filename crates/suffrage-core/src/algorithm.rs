@@ -120,6 +120,8 @@ pub struct Leases {
     /// The longest duration of a hand-over to a better-ranked candidate, in message delays. Zero if no leader hands
     /// over on its own.
     pub handover: u64,
+    /// True if a torture changes the voters: then every process is up at the end and has its disk, and no clock jumps.
+    pub changes_voters: bool,
     /// True if a healthy leader keeps its leadership, even if a better-ranked candidate appears.
     pub stable: bool,
     /// The command, as text, that makes a leader keep its leadership even if `stable` is false.

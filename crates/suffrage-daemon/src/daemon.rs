@@ -111,14 +111,16 @@ impl Daemon {
         wire.peers = addresses;
         wire.peers.remove(&config.id);
         let transport: Arc<Udp> = Arc::new(Sealed::new(socket, wire)?);
-        let node = match folder.as_ref().filter(|_| config.votes()) {
+        let mut settings = settings(config);
+        settings.can_vote = folder.is_some();
+        let node = match &folder {
             Some(folder) => {
                 let disk = folder.file::<Saved>("voter");
-                Node::start(Arc::clone(&transport), BootClock, disk, settings(config))?
+                Node::start(Arc::clone(&transport), BootClock, disk, settings)?
             }
             None => {
                 let disk = MemoryDisk::<Saved>::default();
-                Node::start(Arc::clone(&transport), BootClock, disk, settings(config))?
+                Node::start(Arc::clone(&transport), BootClock, disk, settings)?
             }
         };
         tokio::spawn(poll_voters(node.clone()));

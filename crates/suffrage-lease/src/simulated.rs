@@ -51,6 +51,8 @@ pub struct Options {
     pub failback: Option<u64>,
     /// The number of clients: the last members, which are clients of the others.
     pub clients: usize,
+    /// Whether a torture changes the voters.
+    pub changes: bool,
     /// A deliberate bug.
     pub bug: Option<Bug>,
     /// Timings by the clock, which replace all times above.
@@ -69,6 +71,7 @@ impl Default for Options {
             drift,
             failback: None,
             clients: 0,
+            changes: false,
             bug: None,
             exact: None,
         }
@@ -312,6 +315,19 @@ impl Algorithm for QuorumLease {
             show: |options| parameters::show_optional(options.failback),
         },
         Parameter {
+            name: "changes",
+            value: "on|off",
+            help: "Whether a torture changes the voters: it adds and removes members, also two at a time",
+            set: |options, text| match text {
+                "on" | "off" => {
+                    options.changes = text == "on";
+                    Ok(())
+                }
+                _ => Err(format!("`{text}` is neither on nor off")),
+            },
+            show: |options| if options.changes { "on" } else { "off" }.to_string(),
+        },
+        Parameter {
             name: "bug",
             value: "NAME|none",
             help: "A deliberate mistake, to show that the checker finds it: skip-silence, \
@@ -354,6 +370,11 @@ impl Algorithm for QuorumLease {
         &[("voters", "3"), ("clients", "3"), ("ttl", "16"), ("renew", "4"), ("drift-bound", "10%")],
         &[("voters", "3"), ("candidates", "1"), ("clients", "4"), ("ttl", "24"), ("renew", "auto")],
         &[("voters", "3"), ("clients", "4"), ("names", "2"), ("ttl", "30"), ("failback", "20")],
+        &[("voters", "1"), ("changes", "on"), ("ttl", "8"), ("renew", "3")],
+        &[("voters", "2"), ("changes", "on"), ("ttl", "12"), ("renew", "4"), ("drift-bound", "10%")],
+        &[("voters", "3"), ("changes", "on"), ("ttl", "10"), ("renew", "3")],
+        &[("voters", "3"), ("names", "2"), ("changes", "on"), ("ttl", "24"), ("renew", "auto")],
+        &[("voters", "3"), ("candidates", "2"), ("clients", "3"), ("changes", "on"), ("ttl", "16"), ("renew", "4")],
     ];
 
     fn new(_: NodeId, options: &Options) -> QuorumLease {
@@ -424,16 +445,19 @@ impl Algorithm for QuorumLease {
             0 => 8 * options.ttl + 30 * GAP,
             clients => (20 + 4 * clients as u64) * options.ttl + 60 * GAP,
         };
-        let delays = elected + FAILBACKS * options.failback.map_or(0, |delay| delay + GAP);
+        // A change that was begun in the storm waits for leases and for a while after each attempt.
+        let changes = if options.changes { 10 * options.ttl + 40 * GAP } else { 0 };
+        let delays = elected + changes + FAILBACKS * options.failback.map_or(0, |delay| delay + GAP);
         let by_slow_clock = |delays: u64| (delays as f64 / (1.0 - drift)) as u64;
         let recovery = by_slow_clock(delays);
         let handover = options.failback.map_or(0, |_| by_slow_clock(elected));
-        let stable = options.failback.is_none() && options.clients == 0;
+        let changes_voters = options.changes;
+        let stable = options.failback.is_none() && options.clients == 0 && !changes_voters;
         // The longest round, by a fast clock. A client has a round trip to its node besides.
         let rounds = if options.clients > 0 { 8.0 } else { 4.0 };
         let round_trip = (options.ttl as f64 / rounds / (1.0 + drift)) as u64;
-        let pin = (options.clients == 0).then_some("pin");
-        Some(Leases { length: options.ttl, drift, round_trip, recovery, handover, stable, pin })
+        let pin = (options.clients == 0 && !changes_voters).then_some("pin");
+        Some(Leases { length: options.ttl, drift, round_trip, recovery, handover, changes_voters, stable, pin })
     }
 
     fn check(options: &Options, roster: &Roster) -> Result<(), BadParameter> {

@@ -9,6 +9,25 @@ use suffrage_core::NodeId;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// The data folder belongs to a voter of another list of voters.
+    #[error(
+        "the data folder is that of a voter of a cluster with the voters {stored}, and the configuration has {given}: \
+         correct `voters`"
+    )]
+    OtherVoters {
+        /// The stored voters.
+        stored: String,
+        /// The configured voters.
+        given: String,
+    },
+    /// The data folder belongs to a cluster with another bound on drift.
+    #[error("the cluster has a drift of {stored}, and the configuration has {given}: correct `drift`")]
+    OtherDrift {
+        /// The stored bound.
+        stored: suffrage_lease::Drift,
+        /// The configured bound.
+        given: suffrage_lease::Drift,
+    },
     /// The transport or the keyring failed.
     #[error(transparent)]
     Net(#[from] suffrage_net::Error),

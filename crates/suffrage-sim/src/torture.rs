@@ -125,6 +125,9 @@ impl<A: Algorithm> TortureTarget<A> {
         if scenario.stable.is_none() {
             scenario.commands.extend(commands::<A>(seed, &scenario, &options));
         }
+        if A::leases(&options).is_some_and(|leases| leases.changes_voters) {
+            keep_voters(&mut scenario);
+        }
         let members = scenario.roster.len();
         round(&mut scenario);
         scenario.plan = effective_faults(&scenario.plan, members);
@@ -172,6 +175,17 @@ fn commands<A: Algorithm>(
         (&scenario.roster, scenario.bound(), Time::ZERO + Span::from_millis(STORM_END));
     let drawn = A::draw_commands(options, &mut CommandStorm { rng, roster, delay, end });
     drawn.into_iter().map(|(at, slot, command)| (at, slot, command.to_string())).collect()
+}
+
+/// Removes the faults after which the processes that vote at the end might not elect a leader, or whose clocks nobody may
+/// rely on: any process may be a voter.
+fn keep_voters(scenario: &mut Scenario) {
+    let end = Time::ZERO + Span::from_millis(STORM_END);
+    keep_disks(&mut scenario.plan);
+    let lasts = |at: Time, fault: &Fault| at == end && matches!(fault, Fault::Cut(..));
+    scenario.plan.retain(|(at, fault)| !lasts(*at, fault) && !matches!(fault, Fault::Jump { .. }));
+    let recover = |slot| (end, Fault::Recover { slot, disk: true });
+    scenario.plan.extend((0..scenario.roster.len()).map(recover));
 }
 
 /// Draws a scenario for algorithms of this contract. True if messages are lost.

@@ -338,6 +338,8 @@ impl NodeBuilder {
         let address = socket.local_address();
         let transport: Arc<Udp> = Arc::new(Sealed::new(socket, wire).map_err(Error::network)?);
         settings.datagram = transport.max_payload();
+        settings.can_vote = folder.is_some() || matches!(self.storage, StorageConfig::Memory(_));
+        settings.addresses = members.iter().map(|(id, address)| (*id, address.to_string())).collect();
         let handle = Arc::downgrade(&transport);
         let started = match (self.storage, folder) {
             (_, Some(folder)) => {

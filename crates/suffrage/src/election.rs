@@ -59,12 +59,6 @@ impl ElectionBuilder {
         self
     }
 
-    /// Use when a process that may outlive this program acts as the leader until the lease ends.
-    pub(crate) fn wait_out_previous_holder(mut self) -> ElectionBuilder {
-        self.config.wait_out_previous_holder = true;
-        self
-    }
-
     /// Joins the election.
     pub async fn join(self) -> Result<Election, Error> {
         let node = &self.node;

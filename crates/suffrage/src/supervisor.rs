@@ -212,8 +212,6 @@ impl Supervisor {
             .ttl(self.ttl)
             .rank(self.rank)
             .stop_margin(self.margin())
-            // If this process is killed, the guard still gives the command its grace.
-            .wait_out_previous_holder()
             .join()
             .await?;
         let mut backoff = FIRST_BACKOFF;

@@ -73,7 +73,7 @@ impl EngineConfig {
     }
 
     /// Version 0 of the cluster's configuration.
-    pub(super) fn founding(&self) -> Result<Configuration, InvalidConfig> {
+    pub fn founding(&self) -> Result<Configuration, InvalidConfig> {
         let address = |id: &NodeId| self.addresses.get(id).cloned().unwrap_or_default();
         let voters = self.voters.iter().map(|id| (*id, address(id)));
         Configuration::founding(voters, self.drift).map_err(InvalidConfig::Founding)

@@ -3,7 +3,7 @@
 use suffrage_core::{Attribute, CommandStorm, Span, Time};
 
 use super::{MOST_ASKED, Options, name};
-use crate::engine::{Action, CandidateConfig, Command};
+use crate::engine::{Action, CandidateConfig, Command, VoterChange};
 
 /// Moments are in tenths of a time unit, so that they are short on a command line.
 const TENTH: u64 = Span::UNIT.as_nanos() / 10;
@@ -17,6 +17,11 @@ pub(super) fn commands(options: &Options, storm: &mut CommandStorm<'_>) -> Vec<(
             generator.draw_command();
         }
         generator.rejoin_all();
+    }
+    if options.changes && generator.storm.rng.chance(0.4) {
+        generator.draw_changes();
+    } else if options.changes {
+        generator.migrate();
     }
     generator.commands
 }
@@ -100,6 +105,46 @@ impl CommandGenerator<'_, '_> {
                 self.push(later, slot, Some(election), Action::Join(Some(config)));
                 let soon = self.later(later);
                 self.push(soon, slot, Some(election), Action::Stand { once: false });
+            }
+        }
+    }
+
+    /// Replaces all voters by other members, one after the other and as quickly as it goes. Each change has a coordinator
+    /// of its own, so that no change replaces the one before.
+    fn migrate(&mut self) {
+        let members = self.storm.roster.len();
+        let nodes = self.options.nodes(members);
+        let voters = self.options.voters.min(nodes);
+        let mut others: Vec<usize> = (voters..nodes).collect();
+        self.storm.rng.shuffle(&mut others);
+        let mut at = self.moment();
+        let delays = 1 + self.below(2 * self.options.ttl);
+        for (old, new) in (0..voters).zip(others) {
+            for (slot, added) in [(new, true), (old, false)] {
+                let id = self.storm.roster.id(slot);
+                let change = if added { VoterChange::Add(id) } else { VoterChange::Remove(id) };
+                let coordinator = self.below(nodes as u64) as usize;
+                self.push(at, coordinator, None, Action::ChangeVoters(change));
+                let pause = Span::from_nanos((self.storm.delay * self.below(delays)).as_nanos() / TENTH * TENTH);
+                at = (at + pause).min(self.storm.end);
+            }
+        }
+    }
+
+    /// Changes of the voters by random coordinators, often by two at the same time.
+    fn draw_changes(&mut self) {
+        for _ in 0..1 + self.below(6) {
+            let (mut at, target) = (self.moment(), self.slot());
+            for _ in 0..1 + self.below(2) {
+                let coordinator = self.slot();
+                let id = self.storm.roster.id(target);
+                let change = match self.below(8) {
+                    0 => VoterChange::Adopt,
+                    1..=4 => VoterChange::Add(id),
+                    _ => VoterChange::Remove(id),
+                };
+                self.push(at, coordinator, None, Action::ChangeVoters(change));
+                at = self.later(at);
             }
         }
     }

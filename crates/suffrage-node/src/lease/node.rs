@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use suffrage_core::{NodeId, Time};
-use suffrage_lease::membership::{Change, Configuration};
+use suffrage_core::{NodeId, Start, Time};
+use suffrage_lease::membership::{Change, Configuration, VoterEntry};
 use suffrage_lease::sessions::{SessionConfig, SessionEngine};
 use suffrage_lease::{Action, CandidateConfig, ElectionName, JoinError, Lease, Name, Saved};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -187,6 +187,23 @@ struct Shared {
     task: AbortHandle,
 }
 
+/// Refuses settings that contradict the stored configuration: a voter that forgets its configuration could make two
+/// leaders.
+fn check_saved(saved: &Saved, settings: &Settings) -> Result<(), Error> {
+    let ids = |voters: &[VoterEntry]| {
+        let ids: Vec<String> = voters.iter().map(|voter| voter.id.to_string()).collect();
+        ids.join(", ")
+    };
+    let (stored, given) = (&saved.configuration, settings.founding()?);
+    if saved.certain && stored.version() == 0 && stored.stamp() != given.stamp() && stored.drift() == given.drift() {
+        return Err(Error::OtherVoters { stored: ids(stored.voters()), given: ids(given.voters()) });
+    }
+    if saved.certain && stored.drift() != given.drift() {
+        return Err(Error::OtherDrift { stored: stored.drift(), given: given.drift() });
+    }
+    Ok(())
+}
+
 impl Node {
     /// Starts a node in the current tokio runtime. A node that does not vote saves nothing: a
     /// [`MemoryDisk`](crate::storage::MemoryDisk) is enough for it.
@@ -203,6 +220,9 @@ impl Node {
         let out = Output::new(settings.datagram, seed);
         let engine = SessionEngine::new(me, settings.engine(), SessionConfig::new(settings.drift))?;
         let start = disk.start()?;
+        if let Start::Recovered(Some(saved)) = &start {
+            check_saved(saved, &settings)?;
+        }
         let (commands, inbox) = mpsc::unbounded_channel();
         let (state_sender, state) = watch::channel(NodeState::default());
         let (stop, stopped) = watch::channel(false);

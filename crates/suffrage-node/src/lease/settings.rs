@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use suffrage_core::{NodeId, Span};
+use suffrage_lease::membership::Configuration;
 use suffrage_lease::{CandidateConfig, Drift, EngineConfig, InvalidConfig};
 use suffrage_net::transport::MAX_PAYLOAD;
 
@@ -59,6 +60,11 @@ impl Settings {
             can_vote: *can_vote,
             ..EngineConfig::new(voters.iter().copied())
         }
+    }
+
+    /// Version 0 of the cluster's configuration, which its founding voters have.
+    pub fn founding(&self) -> Result<Configuration, InvalidConfig> {
+        self.engine().founding()
     }
 
     /// Checks the settings.

@@ -205,34 +205,27 @@ async fn a_voter_with_a_full_disk_sends_nothing_until_it_can_save() {
     node.stop().await;
 }
 
-/// A node whose clients may still hold its old lease waits until that lease has ended. A node that leads itself does not.
+/// A grant belongs to a node and its boot: a second process with the same id waits until the lease of the first one has
+/// ended.
 #[tokio::test(start_paused = true)]
-async fn a_restarted_node_leads_at_once_unless_its_clients_may_hold_the_lease() {
-    for wait_out_previous_holder in [false, true] {
-        let (network, clock) = (Network::new(4), TokioClock::new());
-        let node = |id, disk| Node::start(network.join(NodeId(id)), clock, disk, settings()).unwrap();
-        let disk = MemoryDisk::<Saved>::default();
-        let (crashes, _two, _three) =
-            (node(1, disk.clone()), node(2, MemoryDisk::default()), node(3, MemoryDisk::default()));
-        let config = CandidateConfig { wait_out_previous_holder, ..config() };
-        let first = crashes.join("x", config).await.unwrap();
-        let old = leads(&first).await;
-        after(Span::from_millis(100)).await;
-        crashes.abort();
-        network.remove(NodeId(1));
-        after(Span::from_millis(10)).await;
-        let back = node(1, disk);
-        let second = back.join("x", config).await.unwrap();
-        let new = tokio::time::timeout(Duration::from_secs(10), leads(&second)).await.unwrap();
-        assert!(new.token() > old.token());
-        let until = old.valid_until();
-        assert_eq!(
-            clock.now() >= until,
-            wait_out_previous_holder,
-            "at {:?}, and the first until {until:?}",
-            clock.now()
-        );
-    }
+async fn a_restarted_node_waits_until_its_old_lease_has_ended() {
+    let (network, clock) = (Network::new(4), TokioClock::new());
+    let node = |id, disk| Node::start(network.join(NodeId(id)), clock, disk, settings()).unwrap();
+    let disk = MemoryDisk::<Saved>::default();
+    let (crashes, _two, _three) =
+        (node(1, disk.clone()), node(2, MemoryDisk::default()), node(3, MemoryDisk::default()));
+    let first = crashes.join("x", config()).await.unwrap();
+    let old = leads(&first).await;
+    after(Span::from_millis(100)).await;
+    crashes.abort();
+    network.remove(NodeId(1));
+    after(Span::from_millis(10)).await;
+    let back = node(1, disk);
+    let second = back.join("x", config()).await.unwrap();
+    let new = tokio::time::timeout(Duration::from_secs(10), leads(&second)).await.unwrap();
+    assert!(new.token() > old.token());
+    let until = old.valid_until();
+    assert!(clock.now() >= until, "at {:?}, and the first until {until:?}", clock.now());
 }
 
 /// A node that is suspended because its disk is full, with a candidate, and with a cancelled join of `y`.

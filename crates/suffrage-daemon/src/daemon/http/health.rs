@@ -167,6 +167,7 @@ pub(super) mod tests {
     use suffrage_node::Error;
     use suffrage_node::clock::ManualClock;
     use suffrage_node::lease::{Saved, Settings};
+    use suffrage_lease::membership::DiskId;
     use suffrage_node::storage::Storage;
 
     pub(crate) enum Disk {
@@ -181,7 +182,9 @@ pub(super) mod tests {
         fn start(&mut self) -> Result<Start<Saved>, Error> {
             match self {
                 Disk::Used(longest) => {
-                    Ok(Start::Recovered(Some(Saved { ceiling: 9, longest: *longest, voter: true })))
+                    let founding = Settings::new([NodeId(1)]).founding().expect("one voter");
+                    let blank = Saved::blank(DiskId(1), Arc::new(founding));
+                    Ok(Start::Recovered(Some(Saved { ceiling: 9, longest: *longest, ..blank })))
                 }
                 _ => Ok(Start::Fresh),
             }
