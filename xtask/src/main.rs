@@ -1,4 +1,5 @@
-//! The project's own chores: `cargo xtask test`, `tidy`, `facade`, `docs`, `bench`, `mutants-protocol`.
+//! The project's own chores: `cargo xtask test`, `tidy`, `facade`, `docs`, `prove`, `bench`,
+//! `mutants-protocol`.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -13,6 +14,7 @@ mod docs;
 mod facade;
 mod mutants;
 mod programs;
+mod prove;
 mod symbols;
 mod test;
 mod tidy;
@@ -40,6 +42,9 @@ usage: cargo xtask <chore>
   mutants-protocol [--quick]
                             whether the torture of quorum leases finds every deliberate mistake in them, in
                             how many seeds, and accuses nobody else
+  prove [--only STEP] [--bugs] [--json] [--help]
+                            whether the safety argument of quorum leases holds: an invariant, checked by a solver for
+                            any number of voters and candidates; and whether each deliberate bug breaks a named step
   bench build [--json]      a fresh build of the default program: the compile time of our crates as a ratio to
                             that of the dependencies, the size of the program, copies of functions; exit code 1
                             if a target is missed
@@ -65,6 +70,7 @@ fn main() -> ExitCode {
         ["docs", "--bless"] => generated_documents(true),
         ["mutants-protocol"] => protocol_mutants(&mutants::FULL),
         ["mutants-protocol", "--quick"] => protocol_mutants(&mutants::QUICK),
+        ["prove", flags @ ..] => prove::prove(root(), flags),
         ["bench", "build", flags @ ..] => build::bench(flags),
         ["bench", "simulator", flags @ ..] => bench("suffrage-sim", "throughput", flags),
         ["bench", "papers", flags @ ..] => bench("suffrage-papers", "elections", flags),

@@ -18,17 +18,17 @@ pub(crate) const TESTS: &[Tool] = &[
     Tool { name: "flock", trial: &["flock", "--version"], package: "util-linux" },
 ];
 
+/// What `cargo xtask prove` needs.
+const SOLVER: &[Tool] = &[Tool { name: "z3", trial: &["z3", "--version"], package: "z3" }];
+
+/// Installs the solver if it is missing.
+pub(crate) fn ensure_solver() -> Result<(), String> {
+    ensure_installed(SOLVER)
+}
+
 /// Installs what is missing. What is missing then is an error: a test that cannot run is never left out.
 pub(crate) fn ensure(tools: &[Tool]) -> Result<(), String> {
-    let missing = missing(tools);
-    if !missing.is_empty() {
-        let packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
-        install(&packages)
-            .map_err(|reason| format!("install {} by hand: {reason}", packages.join(" and ")))?;
-        if let Some(tool) = self::missing(tools).first() {
-            return Err(format!("there is no `{}`, though {} is installed", tool.name, tool.package));
-        }
-    }
+    ensure_installed(tools)?;
     for (path, what) in [("/dev/net/tun", "TAP devices"), ("/proc/self/ns/net", "network namespaces")] {
         if !Path::new(path).exists() {
             return Err(format!("there is no {path}: the tests of network faults need {what}"));
@@ -38,6 +38,19 @@ pub(crate) fn ensure(tools: &[Tool]) -> Result<(), String> {
     match whoami.trim() {
         "0" => Ok(()),
         _ => Err("the tests of network faults make network namespaces: only root can".to_string()),
+    }
+}
+
+fn ensure_installed(tools: &[Tool]) -> Result<(), String> {
+    let missing = missing(tools);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
+    install(&packages).map_err(|reason| format!("install {} by hand: {reason}", packages.join(" and ")))?;
+    match self::missing(tools).first() {
+        Some(tool) => Err(format!("there is no `{}`, though {} is installed", tool.name, tool.package)),
+        None => Ok(()),
     }
 }
 

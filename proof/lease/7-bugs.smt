@@ -1,0 +1,1 @@
+(outside ignore-pin "x")

@@ -1,0 +1,332 @@
+//! The safety argument of the quorum lease as an inductive invariant, which a solver checks.
+//!
+//! The models are in `proof/`; `proof/README.md` explains them.
+
+mod model;
+mod query;
+mod sexpr;
+mod solver;
+mod source;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use self::model::{About, Bug, Model};
+use self::query::{CONSEQUENCE, Expected, LEMMA, Obligation, SAFETY};
+use self::solver::Answer;
+use crate::tools;
+
+/// The models: folders of `proof/`.
+const MODELS: &[&str] = &["lease"];
+
+const HELP: &str = "\
+usage: cargo xtask prove [--only STEP] [--model NAME] [--no-bugs | --bugs] [--seconds N] [--json]
+       cargo xtask prove --print STEP/CONJUNCT [--model NAME]
+
+Checks the safety argument of the quorum lease with an SMT solver (Debian's z3, which it installs if it is missing):
+for any number of voters, candidates and names, any schedule of messages, restarts, and all clocks within the drift
+bound. The models are the folders of proof/; proof/README.md explains how to read and change them.
+
+An invariant is a list of statements about a state (conjuncts). It holds in every state that can be reached if
+  - it holds in the initial states, and
+  - every action (a step of a voter, of a candidate, or of time) keeps every conjunct.
+Each of these is an obligation: a question to the solver of its own, `initial/heart` or `restart/heart`. The promises
+to users (`safety/...`) follow from the invariant. Every action has an example (`restart/possible`), so that nothing
+holds for want of one. Every action names the functions that it stands for; a function that is gone is a failure.
+Every deliberate bug must make exactly those obligations fail that the model names, each with an example in a small
+world; the deliberate bugs of the code (suffrage_lease::Bug) are among them.
+
+  --only STEP         obligations of one action, or of initial, consequence, safety, lemma or possible; no bugs
+  --bugs              only the deliberate bugs
+  --no-bugs           everything else
+  --model NAME        one model only
+  --seconds N         how long the solver may take for each obligation (20); then it counts as failed
+  --print STEP/ABOUT  prints the question in SMT-LIB 2 and asks nobody
+  --json              prints every obligation and bug as JSON
+
+exit code: 0 if everything is as it should be, 1 if not";
+
+/// What is asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct Options {
+    only: Option<String>,
+    print: Option<String>,
+    model: Option<String>,
+    proof: bool,
+    bugs: bool,
+    seconds: u32,
+    json: bool,
+    help: bool,
+}
+
+impl Options {
+    fn parse(flags: &[&str]) -> Result<Options, String> {
+        let mut options = Options {
+            only: None,
+            print: None,
+            model: None,
+            proof: true,
+            bugs: true,
+            seconds: 20,
+            json: false,
+            help: false,
+        };
+        let mut flags = flags.iter();
+        while let Some(flag) = flags.next() {
+            let mut value = || flags.next().map(|value| value.to_string()).ok_or(format!("{flag} needs a value"));
+            match *flag {
+                "--only" => options.only = Some(value()?),
+                "--print" => options.print = Some(value()?),
+                "--model" => options.model = Some(value()?),
+                "--seconds" => {
+                    let seconds = value()?;
+                    let parsed = seconds.parse().ok().filter(|&seconds| seconds > 0);
+                    options.seconds = parsed.ok_or(format!("--seconds {seconds}: not a number above zero"))?;
+                }
+                "--bugs" => options.proof = false,
+                "--no-bugs" => options.bugs = false,
+                "--json" => options.json = true,
+                "--help" | "-h" => options.help = true,
+                _ => return Err(format!("prove: unknown flag `{flag}`; see cargo xtask prove --help")),
+            }
+        }
+        if !options.proof && (!options.bugs || options.only.is_some()) {
+            return Err("prove: --bugs goes neither with --no-bugs nor with --only".to_string());
+        }
+        options.bugs &= options.only.is_none();
+        Ok(options)
+    }
+
+    fn models(&self) -> Result<Vec<&str>, String> {
+        let Some(name) = &self.model else { return Ok(MODELS.to_vec()) };
+        let known = MODELS.iter().find(|known| *known == name);
+        known.map(|known| vec![*known]).ok_or(format!("--model {name}: there are {}", MODELS.join(", ")))
+    }
+}
+
+/// The chore: checks the models.
+pub(crate) fn prove(root: &Path, flags: &[&str]) -> Result<(), String> {
+    let options = Options::parse(flags)?;
+    if options.help {
+        println!("{HELP}");
+        return Ok(());
+    }
+    let mut failures = Vec::new();
+    let mut reports = Vec::new();
+    for name in options.models()? {
+        let model = Model::load(&root.join("proof").join(name))?;
+        if let Some(wanted) = &options.print {
+            print_question(&model, wanted)?;
+            continue;
+        }
+        tools::ensure_solver()?;
+        let report = check(root, name, &model, &options)?;
+        if !options.json {
+            report.print(&model);
+        }
+        failures.extend(report.failures().into_iter().map(|failure| format!("{name}: {failure}")));
+        reports.push(report.json());
+    }
+    if options.json {
+        println!("{}", json!(reports));
+    }
+    if failures.is_empty() { Ok(()) } else { Err(format!("not proven:\n  {}", failures.join("\n  "))) }
+}
+
+fn print_question(model: &Model, wanted: &str) -> Result<(), String> {
+    let all = model.obligations();
+    let found = all.iter().find(|obligation| format!("{}/{}", obligation.step, obligation.about) == wanted);
+    let obligation = found.ok_or(format!("--print {wanted}: there is no such obligation"))?;
+    let expected = if obligation.expected == Expected::Sat { "sat" } else { "unsat" };
+    println!("; {wanted}: {expected} is expected\n{}", obligation.question);
+    Ok(())
+}
+
+/// What came of checking a model.
+struct Report {
+    name: String,
+    complaints: Vec<String>,
+    proof: Vec<(Obligation, Answer)>,
+    bugs: Vec<(Bug, Vec<(Obligation, Answer)>)>,
+    took: Duration,
+}
+
+fn check(root: &Path, name: &str, model: &Model, options: &Options) -> Result<Report, String> {
+    let start = Instant::now();
+    // The deliberate bugs of the code belong to the first model.
+    let complaints = source::complaints(root, model, name == MODELS[0]);
+    let mut obligations = if options.proof { model.obligations() } else { Vec::new() };
+    if let Some(only) = &options.only {
+        obligations.retain(|obligation| obligation.step == *only);
+        if obligations.is_empty() {
+            return Err(format!("--only {only}: there is no such step in {name}"));
+        }
+    }
+    let answers = solver::ask_all(&format!("{name}: obligations"), &obligations, options.seconds)?;
+    let proof = obligations.into_iter().zip(answers).collect();
+    let mut bugs = Vec::new();
+    for bug in model.bugs.iter().filter(|_| options.bugs) {
+        let obligations = with_bug(model, bug)?;
+        let answers = solver::ask_all(&format!("{name}: bug {}", bug.name), &obligations, options.seconds)?;
+        bugs.push((bug.clone(), obligations.into_iter().zip(answers).collect()));
+    }
+    Ok(Report { name: name.to_string(), complaints, proof, bugs, took: start.elapsed() })
+}
+
+/// The obligations that a bug may break: those that it is said to break must fail, and all others hold.
+fn with_bug(model: &Model, bug: &Bug) -> Result<Vec<Obligation>, String> {
+    let wrong = model.with_bug(bug)?;
+    let breaks = |step: &str, about: &str| bug.breaks.iter().any(|(s, a)| s == step && a == about);
+    let mut obligations = Vec::new();
+    for name in bug.actions() {
+        let action = wrong.action(name).ok_or(format!("bug {}: no action {name}", bug.name))?;
+        for conjunct in &wrong.invariants {
+            obligations.extend(match breaks(name, &conjunct.name) {
+                true => wrong.is_broken(action, conjunct),
+                false => wrong.is_kept(action, conjunct),
+            });
+        }
+    }
+    if bug.is_about(About::Axioms) {
+        let statements = wrong.consequences.iter().map(|statement| (CONSEQUENCE, statement));
+        let statements = statements.chain(wrong.safety.iter().map(|statement| (SAFETY, statement)));
+        let broken = statements.filter(|(step, statement)| breaks(step, &statement.name));
+        obligations.extend(broken.map(|(step, statement)| wrong.does_not_follow(step, statement)));
+    }
+    if bug.is_about(About::Lemmas) {
+        obligations.extend(wrong.lemma_obligations().into_iter().map(|obligation| Obligation {
+            expected: if breaks(LEMMA, &obligation.about) { Expected::Sat } else { Expected::Unsat },
+            ..obligation
+        }));
+    }
+    let asked = |step: &str, about: &str| obligations.iter().any(|o| o.step == step && o.about == about);
+    match bug.breaks.iter().find(|(step, about)| !asked(step, about)) {
+        Some((step, about)) => Err(format!("bug {}: it cannot break {step}/{about}", bug.name)),
+        None => Ok(obligations),
+    }
+}
+
+impl Report {
+    fn failures(&self) -> Vec<String> {
+        let mut failures = self.complaints.clone();
+        failures.extend(failed(&self.proof));
+        for (bug, answers) in &self.bugs {
+            failures.extend(failed(answers).map(|failure| format!("bug {}: {failure}", bug.name)));
+        }
+        failures
+    }
+
+    fn print(&self, model: &Model) {
+        println!("{}: {}", self.name, model.title);
+        self.print_proof(model);
+        self.print_bugs();
+        println!("\n{:.1} s\n", self.took.as_secs_f64());
+    }
+
+    fn print_proof(&self, model: &Model) {
+        if self.proof.is_empty() {
+            return;
+        }
+        let mut steps: Vec<&str> = Vec::new();
+        for (obligation, _) in &self.proof {
+            if !steps.contains(&obligation.step.as_str()) {
+                steps.push(&obligation.step);
+            }
+        }
+        let line = |name: &str, shown: usize, of: usize, time: f64, code: &str| {
+            println!("  {name:<18} {shown:>4} of {of:>4} {time:>8.2} s  {code}");
+        };
+        println!("\n  {:<18} {:>12} {:>10}  stands for", "step", "shown", "time");
+        let sum = |answers: &[&(Obligation, Answer)]| {
+            let shown = answers.iter().filter(|(obligation, answer)| answer.is(obligation.expected)).count();
+            (shown, answers.len(), answers.iter().map(|(_, answer)| answer.took.as_secs_f64()).sum::<f64>())
+        };
+        for step in steps {
+            let answers: Vec<_> = self.proof.iter().filter(|(obligation, _)| obligation.step == step).collect();
+            let (shown, of, time) = sum(&answers);
+            let code = model.action(step).map(|action| {
+                let file = Path::new(&action.code.path).file_name().unwrap_or_default().to_string_lossy();
+                let planned = if action.code.planned { ", planned" } else { "" };
+                format!("{file}: {}{planned}", action.code.functions.join(", "))
+            });
+            line(step, shown, of, time, code.as_deref().unwrap_or(""));
+        }
+        let (shown, of, time) = sum(&self.proof.iter().collect::<Vec<_>>());
+        line("together", shown, of, time, "");
+        println!();
+        for statement in &model.safety {
+            let is_it = |obligation: &Obligation| obligation.step == SAFETY && obligation.about == statement.name;
+            if self.proof.iter().any(|(obligation, answer)| is_it(obligation) && answer.is(Expected::Unsat)) {
+                println!("  follows: {} ({})", statement.words, statement.name);
+            }
+        }
+    }
+
+    fn print_bugs(&self) {
+        if self.bugs.is_empty() {
+            return;
+        }
+        println!("\n  {:<24} {:<10} breaks", "deliberate bug", "");
+        for (bug, answers) in &self.bugs {
+            let is_well = answers.iter().all(|(obligation, answer)| answer.is(obligation.expected));
+            let verdict = match (is_well, bug.breaks.is_empty()) {
+                (true, false) => "found",
+                (true, true) => "harmless",
+                (false, _) => "WRONG",
+            };
+            let mut broken: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+            for (step, about) in &bug.breaks {
+                broken.entry(step).or_default().push(about);
+            }
+            let broken: Vec<String> =
+                broken.iter().map(|(step, abouts)| format!("{step}/{}", abouts.join(", "))).collect();
+            println!("  {:<24} {verdict:<10} {}", bug.name, broken.join("; "));
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let rows = |answers: &[(Obligation, Answer)]| -> Vec<serde_json::Value> {
+            let row = |(obligation, answer): &(Obligation, Answer)| {
+                json!({
+                    "step": obligation.step,
+                    "about": obligation.about,
+                    "expected": if obligation.expected == Expected::Sat { "sat" } else { "unsat" },
+                    "answer": answer.text,
+                    "milliseconds": answer.took.as_millis() as u64,
+                })
+            };
+            answers.iter().map(row).collect()
+        };
+        let bugs: Vec<serde_json::Value> = self
+            .bugs
+            .iter()
+            .map(|(bug, answers)| {
+                json!({ "name": bug.name, "words": bug.words, "breaks": bug.breaks, "obligations": rows(answers) })
+            })
+            .collect();
+        json!({
+            "model": self.name,
+            "failures": self.failures(),
+            "obligations": rows(&self.proof),
+            "bugs": bugs,
+            "seconds": self.took.as_secs_f64(),
+        })
+    }
+}
+
+/// The obligations with another answer than expected.
+fn failed(answers: &[(Obligation, Answer)]) -> impl Iterator<Item = String> {
+    answers.iter().filter(|(obligation, answer)| !answer.is(obligation.expected)).map(
+        |(Obligation { step, about, expected, .. }, answer)| {
+            let why = match (expected, answer.text.as_str()) {
+                (Expected::Unsat, "sat") => "there is a counterexample".to_string(),
+                (Expected::Sat, "unsat") => "there is no example".to_string(),
+                (_, other) => format!("the solver says {other}"),
+            };
+            format!("{step}/{about}: {why}")
+        },
+    )
+}

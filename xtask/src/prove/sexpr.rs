@@ -1,0 +1,174 @@
+//! S-expressions: the syntax of SMT-LIB, and of the models in `proof/`.
+
+use std::fmt;
+
+/// A term of SMT-LIB, or a form of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Sexpr {
+    /// A symbol or a number.
+    Atom(String),
+    /// Words between double quotes, with line breaks as single spaces.
+    Text(String),
+    /// A list.
+    List(Vec<Sexpr>),
+}
+
+impl Sexpr {
+    /// A symbol.
+    pub(super) fn atom(text: &str) -> Sexpr {
+        Sexpr::Atom(text.to_string())
+    }
+
+    /// The symbol that this is.
+    pub(super) fn symbol(&self) -> Result<&str, String> {
+        match self {
+            Sexpr::Atom(text) => Ok(text),
+            other => Err(format!("`{other}` is not a name")),
+        }
+    }
+
+    /// The words that this is.
+    pub(super) fn text(&self) -> Result<&str, String> {
+        match self {
+            Sexpr::Text(text) => Ok(text),
+            other => Err(format!("`{other}` is not text in double quotes")),
+        }
+    }
+
+    /// The parts of the list that this is.
+    pub(super) fn list(&self) -> Result<&[Sexpr], String> {
+        match self {
+            Sexpr::List(parts) => Ok(parts),
+            other => Err(format!("`{other}` is not a list")),
+        }
+    }
+
+    /// Whether the symbol occurs.
+    pub(super) fn mentions(&self, symbol: &str) -> bool {
+        match self {
+            Sexpr::Atom(text) => text == symbol,
+            Sexpr::Text(_) => false,
+            Sexpr::List(parts) => parts.iter().any(|part| part.mentions(symbol)),
+        }
+    }
+
+    /// The term with other symbols in place of some.
+    pub(super) fn rename(&self, new_name: &dyn Fn(&str) -> Option<String>) -> Sexpr {
+        match self {
+            Sexpr::Atom(text) => new_name(text).map_or_else(|| self.clone(), Sexpr::Atom),
+            Sexpr::Text(_) => self.clone(),
+            Sexpr::List(parts) => Sexpr::List(parts.iter().map(|part| part.rename(new_name)).collect()),
+        }
+    }
+}
+
+impl fmt::Display for Sexpr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Sexpr::Atom(text) => f.write_str(text),
+            Sexpr::Text(text) => write!(f, "\"{text}\""),
+            Sexpr::List(parts) => {
+                f.write_str("(")?;
+                for (place, part) in parts.iter().enumerate() {
+                    write!(f, "{}{part}", if place == 0 { "" } else { " " })?;
+                }
+                f.write_str(")")
+            }
+        }
+    }
+}
+
+/// A form of a file, and the line that it begins in.
+pub(super) type Form = (usize, Sexpr);
+
+/// Reads the forms of a file. An error names the line.
+pub(super) fn parse(text: &str) -> Result<Vec<Form>, String> {
+    let mut forms = Vec::new();
+    let mut unfinished: Vec<(usize, Vec<Sexpr>)> = Vec::new();
+    let mut line = 1;
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let part = match letter {
+            '\n' => {
+                line += 1;
+                continue;
+            }
+            ';' => {
+                while letters.next_if(|&letter| letter != '\n').is_some() {}
+                continue;
+            }
+            '(' => {
+                unfinished.push((line, Vec::new()));
+                continue;
+            }
+            ')' => {
+                let (start, parts) =
+                    unfinished.pop().ok_or_else(|| format!("line {line}: one `)` too many"))?;
+                if unfinished.is_empty() {
+                    forms.push((start, Sexpr::List(parts)));
+                    continue;
+                }
+                Sexpr::List(parts)
+            }
+            '"' => {
+                let start = line;
+                let mut text = String::new();
+                loop {
+                    match letters.next() {
+                        Some('"') => break,
+                        Some(letter) => {
+                            line += usize::from(letter == '\n');
+                            text.push(letter);
+                        }
+                        None => return Err(format!("line {start}: the text does not end")),
+                    }
+                }
+                Sexpr::Text(text.split_whitespace().collect::<Vec<_>>().join(" "))
+            }
+            letter if letter.is_whitespace() => continue,
+            letter => {
+                let mut symbol = String::from(letter);
+                let ends = |letter: char| letter.is_whitespace() || "();\"".contains(letter);
+                while let Some(letter) = letters.next_if(|&letter| !ends(letter)) {
+                    symbol.push(letter);
+                }
+                Sexpr::Atom(symbol)
+            }
+        };
+        let (_, parts) = unfinished.last_mut().ok_or_else(|| format!("line {line}: `{part}` is in no form"))?;
+        parts.push(part);
+    }
+    match unfinished.first() {
+        Some((start, _)) => Err(format!("line {start}: the form does not end")),
+        None => Ok(forms),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_read_with_their_lines_and_without_comments() {
+        let forms = parse("; words\n(a (b c) ; more\n  \"two\n   lines\")\n\n(d)\n").unwrap();
+        let lines: Vec<usize> = forms.iter().map(|(line, _)| *line).collect();
+        assert_eq!(lines, [2, 5]);
+        assert_eq!(forms[0].1.to_string(), "(a (b c) \"two lines\")");
+    }
+
+    #[test]
+    fn what_does_not_end_or_begin_is_an_error_with_its_line() {
+        assert!(parse("(a)\n(b\n(c)").unwrap_err().contains("line 2"));
+        assert!(parse("(a))").unwrap_err().contains("line 1"));
+        assert!(parse("\n\nx").unwrap_err().contains("line 3"));
+        assert!(parse("(\"x").unwrap_err().contains("line 1"));
+    }
+
+    #[test]
+    fn symbols_are_renamed_and_text_is_not() {
+        let (_, form) = parse("(f (g f) \"f\")").unwrap().remove(0);
+        let renamed = form.rename(&|name| (name == "f").then(|| "f!".to_string()));
+        assert_eq!(renamed.to_string(), "(f! (g f!) \"f\")");
+        assert!(form.mentions("g") && !form.mentions("h"));
+    }
+}
