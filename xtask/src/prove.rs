@@ -76,7 +76,8 @@ impl Options {
         };
         let mut flags = flags.iter();
         while let Some(flag) = flags.next() {
-            let mut value = || flags.next().map(|value| value.to_string()).ok_or(format!("{flag} needs a value"));
+            let mut value =
+                || flags.next().map(|value| value.to_string()).ok_or(format!("{flag} needs a value"));
             match *flag {
                 "--only" => options.only = Some(value()?),
                 "--print" => options.print = Some(value()?),
@@ -84,7 +85,8 @@ impl Options {
                 "--seconds" => {
                     let seconds = value()?;
                     let parsed = seconds.parse().ok().filter(|&seconds| seconds > 0);
-                    options.seconds = parsed.ok_or(format!("--seconds {seconds}: not a number above zero"))?;
+                    options.seconds =
+                        parsed.ok_or(format!("--seconds {seconds}: not a number above zero"))?;
                 }
                 "--bugs" => options.proof = false,
                 "--no-bugs" => options.bugs = false,
@@ -245,7 +247,8 @@ impl Report {
             (shown, answers.len(), answers.iter().map(|(_, answer)| answer.took.as_secs_f64()).sum::<f64>())
         };
         for step in steps {
-            let answers: Vec<_> = self.proof.iter().filter(|(obligation, _)| obligation.step == step).collect();
+            let answers: Vec<_> =
+                self.proof.iter().filter(|(obligation, _)| obligation.step == step).collect();
             let (shown, of, time) = sum(&answers);
             let code = model.action(step).map(|action| {
                 let file = Path::new(&action.code.path).file_name().unwrap_or_default().to_string_lossy();
@@ -258,7 +261,8 @@ impl Report {
         line("together", shown, of, time, "");
         println!();
         for statement in &model.safety {
-            let is_it = |obligation: &Obligation| obligation.step == SAFETY && obligation.about == statement.name;
+            let is_it =
+                |obligation: &Obligation| obligation.step == SAFETY && obligation.about == statement.name;
             if self.proof.iter().any(|(obligation, answer)| is_it(obligation) && answer.is(Expected::Unsat)) {
                 println!("  follows: {} ({})", statement.words, statement.name);
             }

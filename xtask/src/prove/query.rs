@@ -5,9 +5,8 @@
 //! that action, and needs no question.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
-use super::model::{Action, Definition, Effect, Model, Statement};
+use super::model::{Action, Definition, Effect, Function, Model, Statement};
 use super::sexpr::Sexpr;
 
 /// What a solver is asked, and the answer that is expected.
@@ -47,140 +46,77 @@ pub(super) const SAFETY: &str = "safety";
 pub(super) const LEMMA: &str = "lemma";
 pub(super) const POSSIBLE: &str = "possible";
 
+/// A question that is being written.
+struct Question<'a> {
+    model: &'a Model,
+    world: World,
+    text: String,
+}
+
 impl Model {
     /// Everything that is to be shown.
     pub(super) fn obligations(&self) -> Vec<Obligation> {
         let mut all = self.lemma_obligations();
-        all.push(self.initial_is_possible());
-        all.extend(self.invariants.iter().map(|conjunct| self.holds_initially(conjunct)));
+        let possible = self.question(World::Small).initially();
+        all.push(obligation(POSSIBLE, INITIAL, Expected::Sat, possible.end()));
+        all.extend(self.invariants.iter().map(|conjunct| {
+            let question = self.question(World::Unbounded).initially();
+            obligation(INITIAL, &conjunct.name, Expected::Unsat, question.refute(&conjunct.formula))
+        }));
         for action in &self.actions {
-            all.push(self.is_possible(action));
+            // The action can be taken in some state that the invariant allows: nothing holds for want of an action.
+            let possible = self.question(World::Small).before(action);
+            all.push(obligation(&action.name, POSSIBLE, Expected::Sat, possible.end()));
             all.extend(self.invariants.iter().filter_map(|conjunct| self.is_kept(action, conjunct)));
         }
         all.extend(self.consequence_obligations());
-        all.extend(self.possible.iter().map(|situation| self.is_allowed(situation)));
+        all.extend(self.possible.iter().map(|situation| {
+            let question = self.question(World::Small).assuming(&self.invariants);
+            obligation(
+                POSSIBLE,
+                &situation.name,
+                Expected::Sat,
+                question.assert(&situation.formula, "").end(),
+            )
+        }));
         all
     }
 
+    /// What is to be shown of numbers alone.
     pub(super) fn lemma_obligations(&self) -> Vec<Obligation> {
-        let question = |lemma: &Statement| format!("(assert (not {}))\n(check-sat)\n", lemma.formula);
         let lemmas = self.lemmas.iter();
-        lemmas.map(|lemma| obligation(LEMMA, &lemma.name, Expected::Unsat, question(lemma))).collect()
+        let text = |lemma: &Statement| format!("(assert (not {}))\n(check-sat)\n", lemma.formula);
+        lemmas.map(|lemma| obligation(LEMMA, &lemma.name, Expected::Unsat, text(lemma))).collect()
     }
 
     /// What follows from the invariant: each from the invariant and those before.
-    pub(super) fn consequence_obligations(&self) -> Vec<Obligation> {
+    fn consequence_obligations(&self) -> Vec<Obligation> {
         let all = self.consequences.iter().map(|statement| (CONSEQUENCE, statement));
         let all = all.chain(self.safety.iter().map(|statement| (SAFETY, statement)));
         let make = |(place, (step, statement)): (usize, (&str, &Statement))| {
-            let mut text = self.preamble(World::Unbounded);
-            assert_all(&mut text, &self.invariants);
-            assert_all(&mut text, &self.consequences[..place.min(self.consequences.len())]);
-            let _ = writeln!(text, "(assert (not {}))\n(check-sat)", statement.formula);
-            obligation(step, &statement.name, Expected::Unsat, text)
+            let before = &self.consequences[..place.min(self.consequences.len())];
+            let question = self.question(World::Unbounded).assuming(&self.invariants).assuming(before);
+            obligation(step, &statement.name, Expected::Unsat, question.refute(&statement.formula))
         };
         all.enumerate().map(make).collect()
     }
 
-    fn initial_is_possible(&self) -> Obligation {
-        let text = self.preamble(World::Small) + &self.initial_state() + "(check-sat)\n";
-        obligation(POSSIBLE, INITIAL, Expected::Sat, text)
-    }
-
-    fn holds_initially(&self, conjunct: &Statement) -> Obligation {
-        let mut text = self.preamble(World::Unbounded) + &self.initial_state();
-        let _ = writeln!(text, "(assert (not {}))\n(check-sat)", conjunct.formula);
-        obligation(INITIAL, &conjunct.name, Expected::Unsat, text)
-    }
-
-    fn is_allowed(&self, situation: &Statement) -> Obligation {
-        let mut text = self.preamble(World::Small);
-        assert_all(&mut text, &self.invariants);
-        let _ = writeln!(text, "(assert {})\n(check-sat)", situation.formula);
-        obligation(POSSIBLE, &situation.name, Expected::Sat, text)
-    }
-
-    /// The action can be taken in some state that the invariant allows: nothing holds for want of an action.
-    fn is_possible(&self, action: &Action) -> Obligation {
-        let text = self.before(action, World::Small) + "(check-sat)\n";
-        obligation(&action.name, POSSIBLE, Expected::Sat, text)
-    }
-
     /// The action keeps the conjunct; none if it speaks of nothing that the action changes.
     pub(super) fn is_kept(&self, action: &Action, conjunct: &Statement) -> Option<Obligation> {
-        let question = self.after(action, conjunct, World::Unbounded)?;
+        let question = self.question(World::Unbounded).refute_after(action, &conjunct.formula)?;
         Some(obligation(&action.name, &conjunct.name, Expected::Unsat, question))
     }
 
-    /// The obligation fails: there is a small example. For deliberate bugs.
+    /// The action does not keep the conjunct: there is a small example.
     pub(super) fn is_broken(&self, action: &Action, conjunct: &Statement) -> Option<Obligation> {
-        let question = self.after(action, conjunct, World::Small)?;
+        let question = self.question(World::Small).refute_after(action, &conjunct.formula)?;
         Some(obligation(&action.name, &conjunct.name, Expected::Sat, question))
     }
 
     /// The statement does not follow: there is a small example.
     pub(super) fn does_not_follow(&self, step: &str, statement: &Statement) -> Obligation {
-        let mut text = self.preamble(World::Small);
-        assert_all(&mut text, &self.invariants);
-        let _ = writeln!(text, "(assert (not {}))\n(check-sat)", statement.formula);
-        obligation(step, &statement.name, Expected::Sat, text)
-    }
-
-    /// A state before the action, which is possible.
-    fn before(&self, action: &Action, world: World) -> String {
-        let mut text = self.preamble(world);
-        assert_all(&mut text, &self.invariants);
-        if world == World::Unbounded {
-            assert_all(&mut text, &self.consequences);
-        }
-        for parameter in &action.parameters {
-            declare(&mut text, &parameter.name, &parameter.arguments, &parameter.value);
-        }
-        for (name, formula) in &action.guards {
-            let _ = writeln!(text, "(assert {formula}) ; {name}");
-        }
-        text
-    }
-
-    fn after(&self, action: &Action, conjunct: &Statement, world: World) -> Option<String> {
-        let changed = self.changed(action);
-        let renamed = |name: &str| changed.contains(name).then(|| format!("{name}!"));
-        if !changed.iter().any(|name| conjunct.formula.mentions(name)) {
-            return None;
-        }
-        let mut text = self.before(action, world);
-        for (name, effect) in &action.effects {
-            let function = self.state_named(name).expect("checked when the model was read");
-            let names = || (0..function.arguments.len()).map(|place| format!("x{place}"));
-            let (parameters, body) = match effect {
-                Effect::All { parameters, value } => {
-                    (parameters.iter().map(Sexpr::to_string).collect::<Vec<_>>().join(" "), value.to_string())
-                }
-                Effect::Point { arguments, value } if arguments.is_empty() => {
-                    (String::new(), value.to_string())
-                }
-                Effect::Point { arguments, value } => {
-                    let sorts = function.arguments.iter();
-                    let parameters: Vec<String> =
-                        names().zip(sorts).map(|(name, sort)| format!("({name} {sort})")).collect();
-                    let here: Vec<String> =
-                        names().zip(arguments).map(|(name, at)| format!("(= {name} {at})")).collect();
-                    let unchanged = format!("({name} {})", names().collect::<Vec<_>>().join(" "));
-                    (parameters.join(" "), format!("(ite (and {}) {value} {unchanged})", here.join(" ")))
-                }
-            };
-            let _ = writeln!(text, "(define-fun {name}! ({parameters}) {} {body})", function.value);
-        }
-        for definition in self.definitions.iter().filter(|definition| changed.contains(&definition.name)) {
-            let after = Definition {
-                name: format!("{}!", definition.name),
-                body: definition.body.rename(&renamed),
-                ..definition.clone()
-            };
-            define(&mut text, &after);
-        }
-        let _ = writeln!(text, "(assert (not {}))\n(check-sat)", conjunct.formula.rename(&renamed));
-        Some(text)
+        let question = self.question(World::Small).assuming(&self.invariants);
+        obligation(step, &statement.name, Expected::Sat, question.refute(&statement.formula))
     }
 
     /// What the action changes: state, and abbreviations of what speaks of it.
@@ -194,54 +130,149 @@ impl Model {
         changed
     }
 
-    /// Sorts, functions, abbreviations and axioms.
-    fn preamble(&self, world: World) -> String {
-        let mut text = String::new();
-        for sort in &self.sorts {
-            let _ = match world {
-                World::Unbounded => writeln!(text, "(declare-sort {sort} 0)"),
-                World::Small => {
-                    let size = self.sizes.get(sort).copied().unwrap_or(2);
-                    let elements = (1..=size).map(|place| format!("({sort}{place})"));
-                    let elements: Vec<String> = elements.collect();
-                    writeln!(text, "(declare-datatypes (({sort} 0)) (({})))", elements.join(" "))
-                }
-            };
-        }
-        for (name, values) in &self.enums {
-            let values: Vec<String> = values.iter().map(|value| format!("({value})")).collect();
-            let _ = writeln!(text, "(declare-datatypes (({name} 0)) (({})))", values.join(" "));
-        }
-        for function in self.constants.iter().chain(&self.state) {
-            declare(&mut text, &function.name, &function.arguments, &function.value);
-        }
-        for definition in &self.definitions {
-            define(&mut text, definition);
-        }
-        assert_all(&mut text, &self.axioms);
-        text
+    /// The elements of a sort in a small world.
+    fn elements(&self, sort: &str) -> Option<Vec<String>> {
+        self.sorts.iter().find(|known| *known == sort)?;
+        let size = self.sizes.get(sort).copied().unwrap_or(2);
+        Some((1..=size).map(|place| format!("{sort}{place}")).collect())
     }
 
-    fn initial_state(&self) -> String {
-        self.initially.iter().map(|formula| format!("(assert {formula})\n")).collect()
+    /// A question about this world: sorts, functions, abbreviations and axioms.
+    fn question(&self, world: World) -> Question<'_> {
+        let mut question = Question { model: self, world, text: String::new() };
+        for sort in &self.sorts {
+            match (world, self.elements(sort)) {
+                (World::Small, Some(elements)) => question.enumerate(sort, &elements),
+                _ => question.line(&format!("(declare-sort {sort} 0)")),
+            }
+        }
+        for (name, values) in &self.enums {
+            question.enumerate(name, values);
+        }
+        for function in self.constants.iter().chain(&self.state) {
+            question.declare(function);
+        }
+        for definition in &self.definitions {
+            question.define(definition);
+        }
+        question.assuming(&self.axioms)
     }
+}
+
+impl Question<'_> {
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    fn enumerate(&mut self, sort: &str, elements: &[String]) {
+        let elements: Vec<String> = elements.iter().map(|element| format!("({element})")).collect();
+        self.line(&format!("(declare-datatypes (({sort} 0)) (({})))", elements.join(" ")));
+    }
+
+    fn declare(&mut self, function: &Function) {
+        let Function { name, arguments, value } = function;
+        self.line(&format!("(declare-fun {name} {} {value})", Sexpr::List(arguments.clone())));
+    }
+
+    fn define(&mut self, definition: &Definition) {
+        let Definition { name, parameters, value, body } = definition;
+        self.line(&format!("(define-fun {name} {} {value} {body})", Sexpr::List(parameters.clone())));
+    }
+
+    /// The formula as it is asserted: in a small world there are no quantifiers.
+    fn formula(&self, formula: &Sexpr) -> Sexpr {
+        match self.world {
+            World::Unbounded => formula.clone(),
+            World::Small => formula.expand(&|sort| self.model.elements(sort)),
+        }
+    }
+
+    fn assert(mut self, formula: &Sexpr, name: &str) -> Self {
+        let formula = self.formula(formula);
+        self.line(&format!("(assert {formula}) ; {name}"));
+        self
+    }
+
+    fn assuming(self, statements: &[Statement]) -> Self {
+        statements
+            .iter()
+            .fold(self, |question, statement| question.assert(&statement.formula, &statement.name))
+    }
+
+    fn initially(self) -> Self {
+        self.model.initially.iter().fold(self, |question, formula| question.assert(formula, INITIAL))
+    }
+
+    /// A state that the invariant allows and in which the action is possible.
+    fn before(self, action: &Action) -> Self {
+        let (model, world) = (self.model, self.world);
+        let mut question = self.assuming(&model.invariants);
+        if world == World::Unbounded {
+            question = question.assuming(&model.consequences);
+        }
+        action.parameters.iter().for_each(|parameter| question.declare(parameter));
+        action.guards.iter().fold(question, |question, (name, formula)| question.assert(formula, name))
+    }
+
+    fn end(mut self) -> String {
+        self.line("(check-sat)");
+        self.text
+    }
+
+    /// Asks for a case in which the formula is not true.
+    fn refute(mut self, formula: &Sexpr) -> String {
+        let formula = self.formula(formula);
+        self.line(&format!("(assert (not {formula}))"));
+        self.end()
+    }
+
+    /// Asks for a case in which the formula is not true after the action; none if the action cannot change that.
+    fn refute_after(self, action: &Action, formula: &Sexpr) -> Option<String> {
+        let changed = self.model.changed(action);
+        let renamed = |name: &str| changed.contains(name).then(|| format!("{name}!"));
+        if !changed.iter().any(|name| formula.mentions(name)) {
+            return None;
+        }
+        let mut question = self.before(action);
+        for (name, effect) in &action.effects {
+            let state = question.model.state_named(name).expect("checked when the model was read");
+            question.define(&after_effect(state, effect));
+        }
+        for definition in &question.model.definitions {
+            if changed.contains(&definition.name) {
+                let (name, body) = (format!("{}!", definition.name), definition.body.rename(&renamed));
+                question.define(&Definition { name, body, ..definition.clone() });
+            }
+        }
+        Some(question.refute(&formula.rename(&renamed)))
+    }
+}
+
+/// The state after an effect.
+fn after_effect(state: &Function, effect: &Effect) -> Definition {
+    let atom = |text: String| Sexpr::Atom(text);
+    let call = |mut parts: Vec<Sexpr>, name: &str| {
+        parts.insert(0, atom(name.to_string()));
+        Sexpr::List(parts)
+    };
+    let (parameters, body) = match effect {
+        Effect::All { parameters, value } => (parameters.clone(), value.clone()),
+        Effect::Point { arguments, value } if arguments.is_empty() => (Vec::new(), value.clone()),
+        Effect::Point { arguments, value } => {
+            let names: Vec<Sexpr> = (0..arguments.len()).map(|place| atom(format!("x{place}"))).collect();
+            let pairs = names.iter().zip(&state.arguments);
+            let parameters = pairs.map(|(name, sort)| Sexpr::List(vec![name.clone(), sort.clone()]));
+            let here =
+                names.iter().zip(arguments).map(|(name, at)| call(vec![name.clone(), at.clone()], "="));
+            let here = call(here.collect(), "and");
+            let before = call(names.clone(), &state.name);
+            (parameters.collect(), call(vec![here, value.clone(), before], "ite"))
+        }
+    };
+    Definition { name: format!("{}!", state.name), parameters, value: state.value.clone(), body }
 }
 
 fn obligation(step: &str, about: &str, expected: Expected, question: String) -> Obligation {
     Obligation { step: step.to_string(), about: about.to_string(), expected, question }
-}
-
-fn declare(text: &mut String, name: &str, arguments: &[Sexpr], value: &Sexpr) {
-    let _ = writeln!(text, "(declare-fun {name} {} {value})", Sexpr::List(arguments.to_vec()));
-}
-
-fn define(text: &mut String, definition: &Definition) {
-    let Definition { name, parameters, value, body } = definition;
-    let _ = writeln!(text, "(define-fun {name} {} {value} {body})", Sexpr::List(parameters.clone()));
-}
-
-fn assert_all(text: &mut String, statements: &[Statement]) {
-    for Statement { name, formula, .. } in statements {
-        let _ = writeln!(text, "(assert {formula}) ; {name}");
-    }
 }

@@ -14,11 +14,6 @@ pub(super) enum Sexpr {
 }
 
 impl Sexpr {
-    /// A symbol.
-    pub(super) fn atom(text: &str) -> Sexpr {
-        Sexpr::Atom(text.to_string())
-    }
-
     /// The symbol that this is.
     pub(super) fn symbol(&self) -> Result<&str, String> {
         match self {
@@ -59,6 +54,33 @@ impl Sexpr {
             Sexpr::Text(_) => self.clone(),
             Sexpr::List(parts) => Sexpr::List(parts.iter().map(|part| part.rename(new_name)).collect()),
         }
+    }
+
+    /// The formula without quantifiers over sorts of which all elements are known: with all the cases in their place.
+    pub(super) fn expand(&self, elements: &dyn Fn(&str) -> Option<Vec<String>>) -> Sexpr {
+        let Sexpr::List(parts) = self else { return self.clone() };
+        let expanded = || Sexpr::List(parts.iter().map(|part| part.expand(elements)).collect());
+        let [Sexpr::Atom(quantifier), Sexpr::List(bound), body] = parts.as_slice() else { return expanded() };
+        let all = match quantifier.as_str() {
+            "forall" => "and",
+            "exists" => "or",
+            _ => return expanded(),
+        };
+        let mut cases = vec![body.expand(elements)];
+        for variable in bound {
+            let known = match variable.list() {
+                Ok([Sexpr::Atom(name), Sexpr::Atom(sort)]) => elements(sort).map(|known| (name, known)),
+                _ => None,
+            };
+            let Some((name, known)) = known else { return expanded() };
+            let with = |case: &Sexpr, element: &String| {
+                case.rename(&|symbol| (symbol == name).then(|| element.clone()))
+            };
+            cases =
+                cases.iter().flat_map(|case| known.iter().map(move |element| with(case, element))).collect();
+        }
+        cases.insert(0, Sexpr::Atom(all.to_string()));
+        Sexpr::List(cases)
     }
 }
 
@@ -135,7 +157,8 @@ pub(super) fn parse(text: &str) -> Result<Vec<Form>, String> {
                 Sexpr::Atom(symbol)
             }
         };
-        let (_, parts) = unfinished.last_mut().ok_or_else(|| format!("line {line}: `{part}` is in no form"))?;
+        let (_, parts) =
+            unfinished.last_mut().ok_or_else(|| format!("line {line}: `{part}` is in no form"))?;
         parts.push(part);
     }
     match unfinished.first() {
@@ -162,6 +185,20 @@ mod tests {
         assert!(parse("(a))").unwrap_err().contains("line 1"));
         assert!(parse("\n\nx").unwrap_err().contains("line 3"));
         assert!(parse("(\"x").unwrap_err().contains("line 1"));
+    }
+
+    #[test]
+    fn quantifiers_over_few_elements_become_cases() {
+        let few = |sort: &str| (sort == "S").then(|| vec!["s1".to_string(), "s2".to_string()]);
+        let expand = |text: &str| parse(text).unwrap()[0].1.expand(&few).to_string();
+        let expected = "(and (or (f s1 s1) (f s1 s2)) (or (f s2 s1) (f s2 s2)))";
+        assert_eq!(expand("(forall ((x S)) (exists ((y S)) (f x y)))"), expected);
+        // The inner variable hides the outer one.
+        assert_eq!(
+            expand("(forall ((x S)) (exists ((x S)) (f x)))"),
+            "(and (or (f s1) (f s2)) (or (f s1) (f s2)))"
+        );
+        assert_eq!(expand("(forall ((x Real)) (f x))"), "(forall ((x Real)) (f x))");
     }
 
     #[test]

@@ -28,11 +28,7 @@ impl Answer {
 }
 
 /// Asks every question, on all cores, and gives each `seconds` at most. A line on a terminal shows how far it is.
-pub(super) fn ask_all(
-    what: &str,
-    obligations: &[Obligation],
-    seconds: u32,
-) -> Result<Vec<Answer>, String> {
+pub(super) fn ask_all(what: &str, obligations: &[Obligation], seconds: u32) -> Result<Vec<Answer>, String> {
     let next = AtomicUsize::new(0);
     let progress = std::io::stderr().is_terminal();
     let work = || {

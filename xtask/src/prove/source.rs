@@ -25,7 +25,9 @@ pub(super) fn complaints(root: &Path, model: &Model, with_bugs: bool) -> Vec<Str
                 || model.outside.iter().any(|(outside, _)| outside == name)
         };
         let unknown = Bug::ALL.iter().filter(|(name, _)| !known(name));
-        complaints.extend(unknown.map(|(name, _)| format!("bug {name} of the code is neither (bug …) nor (outside …)")));
+        complaints.extend(
+            unknown.map(|(name, _)| format!("bug {name} of the code is neither (bug …) nor (outside …)")),
+        );
         let gone = model.outside.iter().filter(|(name, _)| Bug::ALL.iter().all(|(known, _)| known != name));
         complaints.extend(gone.map(|(name, _)| format!("(outside {name} …): the code has no such bug")));
     }
