@@ -84,7 +84,7 @@
   (forall ((v Voter) (r Proposal)) (=> (accept v r) (and (proposed r)
     (=> (votes v) (and (<= (token-of r) (promised v)) (<= (ttl (author r)) (longest v))))))))
 (invariant ceiling-above "What counts as promised is not above what the disk knows."
-  (forall ((v Voter)) (=> (votes v) (<= (promised v) (ceiling v)))))
+  (forall ((v Voter)) (=> (votes v) (<= 0 (promised v) (ceiling v)))))
 (invariant promised-once "A voter promises a token once."
   (forall ((v Voter) (p Preparation) (q Preparation))
     (=> (and (promise v p) (promise v q) (= (token p) (token q))) (= p q))))

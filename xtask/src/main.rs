@@ -30,8 +30,8 @@ const USAGE: &str = "\
 usage: cargo xtask <chore>
 
   test [--bless]            everything CI runs: format, tidiness, lints, tests, network faults, determinism,
-                            copies of functions, torture, documentation, the default program. --bless rewrites
-                            golden files and generated documentation instead of comparing them
+                            copies of functions, torture, the safety argument, documentation, the default
+                            program. --bless rewrites golden files and generated documentation instead of comparing them
   test --fast               format, tidiness, and the tests of the core, the lease, the algorithms, the simulator, the
                             network, the node and the facade; needs no root and installs nothing
   tidy                      house rules that no other tool checks

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use self::model::{About, Bug, Model};
+use self::model::{About, Bug, Code, Model};
 use self::query::{CONSEQUENCE, Expected, LEMMA, Obligation, SAFETY};
 use self::solver::Answer;
 use crate::tools;
@@ -130,7 +130,7 @@ pub(crate) fn prove(root: &Path, flags: &[&str]) -> Result<(), String> {
             report.print(&model);
         }
         failures.extend(report.failures().into_iter().map(|failure| format!("{name}: {failure}")));
-        reports.push(report.json());
+        reports.push(report.json(&model));
     }
     if options.json {
         println!("{}", json!(reports));
@@ -291,7 +291,7 @@ impl Report {
         }
     }
 
-    fn json(&self) -> serde_json::Value {
+    fn json(&self, model: &Model) -> serde_json::Value {
         let rows = |answers: &[(Obligation, Answer)]| -> Vec<serde_json::Value> {
             let row = |(obligation, answer): &(Obligation, Answer)| {
                 json!({
@@ -311,8 +311,14 @@ impl Report {
                 json!({ "name": bug.name, "words": bug.words, "breaks": bug.breaks, "obligations": rows(answers) })
             })
             .collect();
+        let actions = model.actions.iter().map(|action| {
+            let Code { path, functions, planned } = &action.code;
+            let code = json!({ "path": path, "functions": functions, "planned": planned });
+            json!({ "name": action.name, "words": action.words, "code": code })
+        });
         json!({
             "model": self.name,
+            "actions": actions.collect::<Vec<_>>(),
             "failures": self.failures(),
             "obligations": rows(&self.proof),
             "bugs": bugs,
@@ -333,4 +339,64 @@ fn failed(answers: &[(Obligation, Answer)]) -> impl Iterator<Item = String> {
             format!("{step}/{about}: {why}")
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::root;
+
+    /// Without a solver: what the models name is there, and every bug is one that could break what it is said to break.
+    #[test]
+    fn models_are_in_step_with_the_code() {
+        for name in MODELS {
+            let model = Model::load(&root().join("proof").join(name)).unwrap();
+            assert_eq!(source::complaints(root(), &model, *name == MODELS[0]), [""; 0], "{name}");
+            for bug in &model.bugs {
+                let obligations = with_bug(&model, bug).unwrap();
+                let broken =
+                    obligations.iter().filter(|obligation| obligation.expected == Expected::Sat).count();
+                assert_eq!(broken, bug.breaks.len(), "{name}: {}", bug.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_function_that_is_gone_and_a_bug_that_is_new_are_failures() {
+        let mut model = Model::load(&root().join("proof").join(MODELS[0])).unwrap();
+        model.actions[0].code.functions.push("on_nothing".to_string());
+        model.outside.clear();
+        let complaints = source::complaints(root(), &model, true).join("\n");
+        assert!(complaints.contains("no function `on_nothing`"), "{complaints}");
+        assert!(complaints.contains("bug drop-wake-up"), "{complaints}");
+    }
+
+    #[test]
+    fn only_expected_answers_are_no_failures() {
+        let obligation = |expected| Obligation {
+            step: "step".to_string(),
+            about: "conjunct".to_string(),
+            expected,
+            question: String::new(),
+        };
+        let answer = |text: &str| Answer { text: text.to_string(), took: Duration::ZERO };
+        let failed =
+            |expected, text| failed(&[(obligation(expected), answer(text))]).collect::<Vec<_>>().join("");
+        assert_eq!(failed(Expected::Unsat, "unsat"), "");
+        assert_eq!(failed(Expected::Sat, "sat"), "");
+        assert_eq!(failed(Expected::Unsat, "sat"), "step/conjunct: there is a counterexample");
+        assert_eq!(failed(Expected::Sat, "unsat"), "step/conjunct: there is no example");
+        assert_eq!(failed(Expected::Unsat, "timeout"), "step/conjunct: the solver says timeout");
+    }
+
+    #[test]
+    fn flags_that_contradict_each_other_are_refused() {
+        assert!(Options::parse(&["--bugs", "--no-bugs"]).is_err());
+        assert!(Options::parse(&["--bugs", "--only", "win"]).is_err());
+        assert!(Options::parse(&["--seconds", "0"]).is_err());
+        assert!(Options::parse(&["--only"]).is_err());
+        assert!(Options::parse(&["--nonsense"]).unwrap_err().contains("--help"));
+        let options = Options::parse(&["--only", "win", "--json"]).unwrap();
+        assert!(options.proof && !options.bugs && options.json);
+    }
 }
