@@ -126,8 +126,9 @@
   (set won true)
   (set last-win r)
   (set went-back (or went-back (and won
-    (not (and (holds c) (= (of (basis c)) (of r))))
-    (<= (token-of r) (token-of last-win))))))
+    (ite (and (holds c) (= (of (basis c)) (of r)))
+      (< (token-of r) (token-of last-win))
+      (<= (token-of r) (token-of last-win)))))))
 
 (action win-too-late "A majority has accepted, but the lease is over already: the candidate gives it back (`lose`).
   Nothing checks here that the candidate holds no lease; the invariant has to show it."

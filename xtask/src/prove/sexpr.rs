@@ -175,7 +175,7 @@ mod tests {
     fn forms_are_read_with_their_lines_and_without_comments() {
         let forms = parse("; words\n(a (b c) ; more\n  \"two\n   lines\")\n\n(d)\n").unwrap();
         let lines: Vec<usize> = forms.iter().map(|(line, _)| *line).collect();
-        assert_eq!(lines, [2, 5]);
+        assert_eq!(lines, [2, 6]);
         assert_eq!(forms[0].1.to_string(), "(a (b c) \"two lines\")");
     }
 
