@@ -60,12 +60,12 @@
 (action forget "The voter forgets the election, or forgets another one while it knows nothing of this: the greatest
   token of all that is forgotten counts as promised."
   (code "crates/suffrage-lease/src/voter.rs" "forget" "promised")
-  (for (v Voter) (floor Int))
+  (for (v Voter) (raised Int))
   (when
     (free (not (granted v)))
-    (greater (>= floor (promised v)))
-    (other-names (<= floor (ceiling v))))
-  (set (promised v) floor)
+    (greater (>= raised (promised v)))
+    (other-names (<= raised (ceiling v))))
+  (set (promised v) raised)
   (set (given-back v) false))
 
 (action other-names "For other names the voter promises greater tokens or grants longer leases."

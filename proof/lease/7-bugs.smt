@@ -35,7 +35,7 @@
   (in accept (drop not-held))
   (breaks accept heart accepted-otherwise))
 (bug forget-promise "A voter that forgets an election forgets what it promised."
-  (in forget (when (greater (>= floor 0))))
+  (in forget (when (greater (>= raised 0))))
   (breaks forget promises-kept accepts-kept))
 (bug forget-grant "A voter forgets an election that is held."
   (in forget (drop free) (set (granted v) false))

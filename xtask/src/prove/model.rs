@@ -65,9 +65,13 @@ pub(super) struct Action {
     pub(super) effects: BTreeMap<String, Effect>,
 }
 
-/// One change that makes a bug.
+/// A change of a model: by an extension, or by a deliberate bug.
 #[derive(Clone, Debug)]
 enum Change {
+    /// An action has one more parameter.
+    Parameter { action: String, parameter: Function },
+    /// An action has one more guard.
+    Add { action: String, guard: String, formula: Sexpr },
     /// An action loses a guard.
     Drop { action: String, guard: String },
     /// An action has another guard in its place.
@@ -76,7 +80,7 @@ enum Change {
     Set { action: String, state: String, effect: Effect },
     /// An action does not change this.
     Keep { action: String, state: String },
-    /// An axiom is not true.
+    /// An axiom is not taken for granted.
     Without { axiom: String },
     /// A lemma says something else.
     Lemma { lemma: String, formula: Sexpr },
@@ -107,8 +111,10 @@ pub(super) struct Model {
     pub(super) initially: Vec<Sexpr>,
     pub(super) actions: Vec<Action>,
     pub(super) invariants: Vec<Statement>,
-    /// What follows from the invariant.
+    /// What follows from the invariant, each from the invariant and those before.
     pub(super) consequences: Vec<Statement>,
+    /// How many of the consequences, at the end, are those of the model that this one extends.
+    inherited: usize,
     /// What is promised to users, and follows as well.
     pub(super) safety: Vec<Statement>,
     pub(super) lemmas: Vec<Statement>,
@@ -120,35 +126,54 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// Reads the files of a folder, in the order of their names.
+    /// Reads the model of a folder: its files in the order of their names.
     pub(super) fn load(folder: &Path) -> Result<Model, String> {
-        let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-        paths.retain(|path| path.extension().is_some_and(|extension| extension == "smt"));
-        paths.sort();
         let mut model = Model::default();
-        for path in paths {
-            let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-            let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
-            model.read(&name, &text)?;
-        }
+        model.read_folder(folder)?;
         model.check()?;
         Ok(model)
     }
 
-    fn read(&mut self, file: &str, text: &str) -> Result<(), String> {
-        let forms = parse(text).map_err(|reason| format!("{file}: {reason}"))?;
-        for (line, form) in forms {
-            self.add(&form).map_err(|reason| format!("{file}:{line}: {reason}"))?;
+    fn read_folder(&mut self, folder: &Path) -> Result<(), String> {
+        let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "smt"));
+        paths.sort();
+        for path in paths {
+            let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            for (line, form) in parse(&text).map_err(|reason| format!("{}: {reason}", path.display()))? {
+                self.add(folder, &form).map_err(|reason| format!("{}:{line}: {reason}", path.display()))?;
+            }
         }
         Ok(())
     }
 
-    fn add(&mut self, form: &Sexpr) -> Result<(), String> {
+    /// Begins with another model. It brings no bugs: an extension has its own.
+    fn extend(&mut self, base: &Path) -> Result<(), String> {
+        if !self.sorts.is_empty() || !self.state.is_empty() {
+            return Err("(extends …) comes first".to_string());
+        }
+        let title = std::mem::take(&mut self.title);
+        self.read_folder(base)?;
+        self.title = title;
+        self.bugs.clear();
+        self.outside.clear();
+        self.inherited = self.consequences.len();
+        Ok(())
+    }
+
+    fn add(&mut self, folder: &Path, form: &Sexpr) -> Result<(), String> {
         let parts = form.list()?;
         let (kind, rest) = parts.split_first().ok_or("an empty form")?;
         match (kind.symbol()?, rest) {
             ("model", [words]) => self.title = words.text()?.to_string(),
+            ("extends", [name]) => self.extend(&folder.with_file_name(name.symbol()?))?,
+            ("extend", [action, changes @ ..]) => {
+                for part in changes {
+                    self.apply(&change(action.symbol()?, part)?)?;
+                }
+            }
+            ("without", [axiom]) => self.apply(&Change::Without { axiom: axiom.symbol()?.to_string() })?,
             ("sort", [name, _words]) => self.sorts.push(name.symbol()?.to_string()),
             ("sizes", sizes) => {
                 for size in sizes {
@@ -176,7 +201,11 @@ impl Model {
             ("initially", [_words, formula]) => self.initially.push(formula.clone()),
             ("action", rest) => self.actions.push(action(rest)?),
             ("invariant", rest) => self.invariants.push(statement(rest)?),
-            ("consequence", rest) => self.consequences.push(statement(rest)?),
+            // Those of an extension come first: those of its base may need them.
+            ("consequence", rest) => {
+                let place = self.consequences.len() - self.inherited;
+                self.consequences.insert(place, statement(rest)?);
+            }
             ("safety", rest) => self.safety.push(statement(rest)?),
             ("lemma", rest) => self.lemmas.push(statement(rest)?),
             ("possible", rest) => self.possible.push(statement(rest)?),
@@ -241,6 +270,12 @@ impl Model {
 
     fn apply(&mut self, change: &Change) -> Result<(), String> {
         match change {
+            Change::Parameter { action, parameter } => {
+                self.action_mut(action)?.parameters.push(parameter.clone());
+            }
+            Change::Add { action, guard, formula } => {
+                self.action_mut(action)?.guards.push((guard.clone(), formula.clone()));
+            }
             Change::Drop { action, guard } => {
                 let guards = &mut self.action_mut(action)?.guards;
                 let place = guards.iter().position(|(name, _)| name == guard);
@@ -307,7 +342,9 @@ pub(super) enum About {
 impl Change {
     fn action(&self) -> Option<&str> {
         match self {
-            Change::Drop { action, .. }
+            Change::Parameter { action, .. }
+            | Change::Add { action, .. }
+            | Change::Drop { action, .. }
             | Change::Replace { action, .. }
             | Change::Set { action, .. }
             | Change::Keep { action, .. } => Some(action),
@@ -449,7 +486,12 @@ fn bug(parts: &[Sexpr]) -> Result<Bug, String> {
 
 fn change(action: &str, form: &Sexpr) -> Result<Change, String> {
     let action = action.to_string();
-    match tagged(form, &["drop", "when", "set", "set-all", "keep"])? {
+    match tagged(form, &["for", "add", "drop", "when", "set", "set-all", "keep"])? {
+        ("for", [parameter]) => Ok(Change::Parameter { action, parameter: self::parameter(parameter)? }),
+        ("add", [guard]) => {
+            let (guard, formula) = self::guard(guard)?;
+            Ok(Change::Add { action, guard, formula })
+        }
         ("drop", [guard]) => Ok(Change::Drop { action, guard: guard.symbol()?.to_string() }),
         ("when", [guard]) => {
             let (guard, formula) = self::guard(guard)?;

@@ -1,0 +1,1 @@
+(sizes (Configuration 3) (Majority 3))
