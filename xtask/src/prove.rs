@@ -43,7 +43,8 @@ world; the deliberate bugs of the code (suffrage_lease::Bug) are among them.
   --bugs              only the deliberate bugs
   --no-bugs           everything else
   --model NAME        one model only
-  --seconds N         how long the solver may take for each obligation (20); then it counts as failed
+  --seconds N         how long the solver may look for an answer in each of four ways (10); an obligation without an
+                      answer counts as failed
   --print STEP/ABOUT  prints the question in SMT-LIB 2 and asks nobody
   --json              prints every obligation and bug as JSON
 
@@ -70,7 +71,7 @@ impl Options {
             model: None,
             proof: true,
             bugs: true,
-            seconds: 20,
+            seconds: 10,
             json: false,
             help: false,
         };

@@ -118,6 +118,8 @@ pub(super) struct Model {
     /// What is promised to users, and follows as well.
     pub(super) safety: Vec<Statement>,
     pub(super) lemmas: Vec<Statement>,
+    /// Step and conjunct, and what suffices to show it. The solver is faster without the rest.
+    pub(super) because: BTreeMap<(String, String), Vec<String>>,
     /// Situations that the invariant allows.
     pub(super) possible: Vec<Statement>,
     pub(super) bugs: Vec<Bug>,
@@ -208,6 +210,11 @@ impl Model {
             }
             ("safety", rest) => self.safety.push(statement(rest)?),
             ("lemma", rest) => self.lemmas.push(statement(rest)?),
+            ("because", [step, about, names @ ..]) => {
+                let names = names.iter().map(|name| Ok(name.symbol()?.to_string()));
+                let key = (step.symbol()?.to_string(), about.symbol()?.to_string());
+                self.because.insert(key, names.collect::<Result<_, String>>()?);
+            }
             ("possible", rest) => self.possible.push(statement(rest)?),
             ("bug", rest) => self.bugs.push(bug(rest)?),
             ("outside", [name, words]) => {
@@ -239,10 +246,23 @@ impl Model {
             }
             no_doubles(&parameters.collect::<Vec<_>>())?;
         }
+        for ((step, about), names) in &self.because {
+            let known =
+                |name: &String| self.invariants.iter().chain(&self.consequences).any(|s| s.name == *name);
+            if let Some(name) = names.iter().chain([about]).find(|name| !known(name)) {
+                return Err(format!("(because {step} {about} …): there is no conjunct `{name}`"));
+            }
+        }
         for bug in &self.bugs {
             self.with_bug(bug)?;
         }
         Ok(())
+    }
+
+    /// Whether the statement of this name may be assumed where `about` is to be shown for a step.
+    pub(super) fn is_assumed(&self, step: &str, about: &str, name: &str) -> bool {
+        let because = self.because.get(&(step.to_string(), about.to_string()));
+        because.is_none_or(|names| name == about || names.iter().any(|known| known == name))
     }
 
     fn functions(&self) -> impl Iterator<Item = &Function> {

@@ -65,7 +65,7 @@ impl Model {
         }));
         for action in &self.actions {
             // The action can be taken in some state that the invariant allows: nothing holds for want of an action.
-            let possible = self.question(World::Small).before(action);
+            let possible = self.question(World::Small).before(action, &|_| true);
             all.push(obligation(&action.name, POSSIBLE, Expected::Sat, possible.end()));
             all.extend(self.invariants.iter().filter_map(|conjunct| self.is_kept(action, conjunct)));
         }
@@ -95,7 +95,10 @@ impl Model {
         let all = all.chain(self.safety.iter().map(|statement| (SAFETY, statement)));
         let make = |(place, (step, statement)): (usize, (&str, &Statement))| {
             let before = &self.consequences[..place.min(self.consequences.len())];
-            let question = self.question(World::Unbounded).assuming(&self.invariants).assuming(before);
+            let is_assumed = |name: &str| self.is_assumed(step, &statement.name, name);
+            let question = self.question(World::Unbounded);
+            let question =
+                question.assuming_some(&self.invariants, &is_assumed).assuming_some(before, &is_assumed);
             obligation(step, &statement.name, Expected::Unsat, question.refute(&statement.formula))
         };
         all.enumerate().map(make).collect()
@@ -103,13 +106,13 @@ impl Model {
 
     /// The action keeps the conjunct; none if it speaks of nothing that the action changes.
     pub(super) fn is_kept(&self, action: &Action, conjunct: &Statement) -> Option<Obligation> {
-        let question = self.question(World::Unbounded).refute_after(action, &conjunct.formula)?;
+        let question = self.question(World::Unbounded).refute_after(action, conjunct)?;
         Some(obligation(&action.name, &conjunct.name, Expected::Unsat, question))
     }
 
     /// The action does not keep the conjunct: there is a small example.
     pub(super) fn is_broken(&self, action: &Action, conjunct: &Statement) -> Option<Obligation> {
-        let question = self.question(World::Small).refute_after(action, &conjunct.formula)?;
+        let question = self.question(World::Small).refute_after(action, conjunct)?;
         Some(obligation(&action.name, &conjunct.name, Expected::Sat, question))
     }
 
@@ -195,9 +198,12 @@ impl Question<'_> {
     }
 
     fn assuming(self, statements: &[Statement]) -> Self {
-        statements
-            .iter()
-            .fold(self, |question, statement| question.assert(&statement.formula, &statement.name))
+        self.assuming_some(statements, &|_| true)
+    }
+
+    fn assuming_some(self, statements: &[Statement], is_assumed: &dyn Fn(&str) -> bool) -> Self {
+        let assumed = statements.iter().filter(|statement| is_assumed(&statement.name));
+        assumed.fold(self, |question, statement| question.assert(&statement.formula, &statement.name))
     }
 
     fn initially(self) -> Self {
@@ -205,12 +211,14 @@ impl Question<'_> {
     }
 
     /// A state that the invariant allows and in which the action is possible.
-    fn before(self, action: &Action) -> Self {
-        let (model, world) = (self.model, self.world);
-        let mut question = self.assuming(&model.invariants);
-        if world == World::Unbounded {
-            question = question.assuming(&model.consequences);
-        }
+    fn before(self, action: &Action, is_assumed: &dyn Fn(&str) -> bool) -> Self {
+        let model = self.model;
+        let mut question = match self.world {
+            World::Small => self.assuming(&model.invariants),
+            World::Unbounded => self
+                .assuming_some(&model.invariants, is_assumed)
+                .assuming_some(&model.consequences, is_assumed),
+        };
         action.parameters.iter().for_each(|parameter| question.declare(parameter));
         action.guards.iter().fold(question, |question, (name, formula)| question.assert(formula, name))
     }
@@ -228,13 +236,15 @@ impl Question<'_> {
     }
 
     /// Asks for a case in which the formula is not true after the action; none if the action cannot change that.
-    fn refute_after(self, action: &Action, formula: &Sexpr) -> Option<String> {
+    fn refute_after(self, action: &Action, conjunct: &Statement) -> Option<String> {
+        let (model, formula) = (self.model, &conjunct.formula);
         let changed = self.model.changed(action);
         let renamed = |name: &str| changed.contains(name).then(|| format!("{name}!"));
         if !changed.iter().any(|name| formula.mentions(name)) {
             return None;
         }
-        let mut question = self.before(action);
+        let is_assumed = |name: &str| model.is_assumed(&action.name, &conjunct.name, name);
+        let mut question = self.before(action, &is_assumed);
         for (name, effect) in &action.effects {
             let state = question.model.state_named(name).expect("checked when the model was read");
             question.define(&after_effect(state, effect));

@@ -60,6 +60,12 @@ impl Sexpr {
     pub(super) fn expand(&self, elements: &dyn Fn(&str) -> Option<Vec<String>>) -> Sexpr {
         let Sexpr::List(parts) = self else { return self.clone() };
         let expanded = || Sexpr::List(parts.iter().map(|part| part.expand(elements)).collect());
+        // A hint for the solver about a quantifier.
+        if let [Sexpr::Atom(mark), formula, ..] = parts.as_slice()
+            && mark == "!"
+        {
+            return formula.expand(elements);
+        }
         let [Sexpr::Atom(quantifier), Sexpr::List(bound), body] = parts.as_slice() else { return expanded() };
         let all = match quantifier.as_str() {
             "forall" => "and",
@@ -198,6 +204,7 @@ mod tests {
             expand("(forall ((x S)) (exists ((x S)) (f x)))"),
             "(and (or (f s1) (f s2)) (or (f s1) (f s2)))"
         );
+        assert_eq!(expand("(forall ((x S)) (! (f x) :pattern ((f x))))"), "(and (f s1) (f s2))");
         assert_eq!(expand("(forall ((x Real)) (f x))"), "(forall ((x Real)) (f x))");
     }
 

@@ -27,7 +27,7 @@ impl Answer {
     }
 }
 
-/// Asks every question, on all cores, and gives each `seconds` at most. A line on a terminal shows how far it is.
+/// Asks every question, on all cores, and gives each `seconds` at most in each way to look for an answer. A line on a terminal shows how far it is.
 pub(super) fn ask_all(what: &str, obligations: &[Obligation], seconds: u32) -> Result<Vec<Answer>, String> {
     let next = AtomicUsize::new(0);
     let progress = std::io::stderr().is_terminal();
@@ -55,11 +55,36 @@ pub(super) fn ask_all(what: &str, obligations: &[Obligation], seconds: u32) -> R
     Ok(answers.into_iter().map(|(_, answer)| answer).collect())
 }
 
+/// Ways of the solver to look for an answer. Whatever it finds in one of them is true; only how soon differs.
+const WAYS: &[&[&str]] = &[
+    &["smt.arith.solver=2"],
+    &["smt.mbqi=false", "auto_config=false"],
+    &["smt.random_seed=7"],
+    &["smt.arith.solver=2", "smt.random_seed=11"],
+];
+
+/// How long the solver looks for an answer in each way before it tries the next, at first.
+const GLANCE: u32 = 2;
+
+/// Asks in one way after the other until there is an answer, first for a short time each.
 fn ask(question: &str, seconds: u32) -> Result<Answer, String> {
     let start = Instant::now();
+    let mut text = String::new();
+    let short = WAYS.iter().map(|way| (way, seconds.min(GLANCE)));
+    for (way, seconds) in short.chain(WAYS.iter().map(|way| (way, seconds))) {
+        text = ask_once(question, way, seconds)?;
+        if !matches!(text.as_str(), "unknown" | "timeout") {
+            break;
+        }
+    }
+    Ok(Answer { text, took: start.elapsed() })
+}
+
+fn ask_once(question: &str, way: &[&str], seconds: u32) -> Result<String, String> {
     let failed = |error: std::io::Error| format!("z3: {error}");
     let mut child = Command::new("z3")
         .args(["-smt2", "-in", &format!("-T:{seconds}")])
+        .args(way)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -73,7 +98,7 @@ fn ask(question: &str, seconds: u32) -> Result<Answer, String> {
     let answer = complaint.or_else(|| text.lines().next()).unwrap_or("no answer");
     match sent {
         Err(error) if complaint.is_none() => Err(failed(error)),
-        _ => Ok(Answer { text: answer.to_string(), took: start.elapsed() }),
+        _ => Ok(answer.to_string()),
     }
 }
 
