@@ -81,7 +81,7 @@
     (awake (awake v))
     (drained (drained v)))
   (set (change-accepted v g) true)
-  (set (closed v) (version (base g))))
+  (set (closed v) (ite (> (version (base g)) (closed v)) (version (base g)) (closed v))))
 
 (action choose "A majority has accepted: the configuration is chosen. Only the latest has no successor yet, and a version
   has one configuration (model `choice`)."
