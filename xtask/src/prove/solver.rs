@@ -60,7 +60,7 @@ const WAYS: &[&[&str]] = &[
     &["smt.arith.solver=2"],
     &["smt.mbqi=false", "auto_config=false"],
     &["smt.random_seed=7"],
-    &["smt.arith.solver=2", "smt.random_seed=11"],
+    &["smt.ematching=false"],
 ];
 
 /// How long the solver looks for an answer in each way before it tries the next, at first.
