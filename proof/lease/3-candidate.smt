@@ -131,7 +131,7 @@
       (<= (token-of r) (token-of last-win)))))))
 
 (action win-too-late "A majority has accepted, but the lease is over already: the candidate gives it back (`lose`).
-  Nothing checks here that the candidate holds no lease; the invariant has to show it."
+  The code asserts that the candidate holds no lease then. The model does not: the invariant has to show it."
   (code "crates/suffrage-lease/src/candidate.rs" "win" "lose")
   (for (c Candidate) (r Proposal) (m Majority))
   (when

@@ -369,7 +369,9 @@ impl Candidate {
         let noted = if self.timings.bug == Some(Bug::ValidityFromReply) { now } else { noted };
         let valid_until = noted + self.timings.drift.validity(self.timings.ttl);
         if now >= valid_until {
-            return self.lose(fx, now);
+            // A leader gets here only if its clock was set back: what is asked later ends later. It must not give back
+            // the grants that it leads by.
+            return if self.lease.is_some() { self.prepare(fx, now) } else { self.lose(fx, now) };
         }
         let news = self.lease.is_none_or(|lease| lease.token != token);
         self.lease = Some(Lease { token, valid_until });
@@ -406,6 +408,7 @@ impl Candidate {
     /// It contended in vain. What some voters may have granted is given back; then it waits, longer after
     /// every defeat and for a random time, so that of two that get into each other's way one comes first.
     fn lose(&mut self, fx: &mut impl Effects, now: Time) {
+        assert!(self.lease.is_none(), "a leader does not give back the grants that it leads by");
         if let Round::Proposal { token, .. } = self.round {
             self.ask_all(fx, Ask::Release { token, to: None });
         }

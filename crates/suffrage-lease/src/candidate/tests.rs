@@ -402,6 +402,27 @@ fn a_release_is_told_of_a_greater_token_too_that_was_being_proposed() {
     assert_eq!(tokens.collect::<Vec<_>>(), [1, 41]);
 }
 
+/// With a clock that never goes back, what is asked later ends later. A clock that is set back and then right again must
+/// not make a leader release the grants that it leads by.
+#[test]
+fn a_leader_does_not_give_back_what_it_won_too_late_by_a_clock_that_was_set_back() {
+    let mut stand = Stand::leading();
+    stand.wait(10);
+    stand.due();
+    stand.replies(1..=3, accepted);
+    let lease = stand.candidate.lease().unwrap();
+    stand.now = Time::ZERO;
+    // A late rejection makes it prepare a greater token, and propose it by the wrong clock.
+    assert_eq!(asked(&stand.hears(4, rejected(stand.candidate.won.unwrap()))).0, [41]);
+    assert_eq!(asked(&stand.replies(1..=3, |request| Reply::Promised { request })).1, [41]);
+    stand.now = Time::ZERO + Span::from_millis(TTL);
+    assert!(stand.now < lease.valid_until);
+    let done = stand.replies(1..=3, accepted);
+    // It asks anew, at once, and leads on.
+    assert_eq!((released(&done), asked(&done)), (None, (vec![42], Vec::new())));
+    assert_eq!(stand.candidate.lease(), Some(lease));
+}
+
 #[test]
 fn a_transfer_names_the_successor_and_not_itself() {
     let mut stand = Stand::leading();
