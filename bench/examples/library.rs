@@ -1,7 +1,7 @@
-//! Figures of a three-node cluster in one process, over loopback.
+//! Measurements of a three-node cluster in one process, over loopback.
 //!
 //! `cargo run --release -p suffrage-bench --example library -- acquire | handover | failover | held COUNT`
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it measures time")]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "measures time")]
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -23,9 +23,9 @@ async fn main() -> Result<(), Error> {
         }
         ["handover"] => handover().await,
         ["failover"] => failover().await,
-        ["held", count] => held(count.parse().expect("a count")).await,
+        ["held", count] => held(count.parse().expect("COUNT must be a number")).await,
         _ => {
-            eprintln!("acquire | handover | failover | held COUNT");
+            eprintln!("usage: library acquire | handover | failover | held COUNT");
             std::process::exit(2);
         }
     }
@@ -46,7 +46,7 @@ async fn cluster() -> Result<Vec<Node>, Error> {
     Ok(nodes)
 }
 
-/// How often names are acquired and given back, each by one client as fast as it can.
+/// Measures the rate at which names are acquired and released, with one client per name.
 async fn acquire(names: usize) -> Result<(), Error> {
     let nodes = cluster().await?;
     let count = Arc::new(AtomicU64::new(0));
@@ -65,7 +65,7 @@ async fn acquire(names: usize) -> Result<(), Error> {
         }));
     }
     for client in clients {
-        client.await.expect("it does not panic")?;
+        client.await.expect("the task does not panic")?;
     }
     let (seconds, cpu) = (start.elapsed().as_secs_f64(), crate::cpu() - cpu);
     let count = count.load(Ordering::Relaxed);
@@ -81,11 +81,11 @@ async fn acquire(names: usize) -> Result<(), Error> {
 }
 
 fn print_quantiles(what: &str, times: &[Duration]) {
-    let [median, p99, most] = quantiles(times, [0.5, 0.99, 1.0]).expect("something was measured");
-    println!("{what}: median {median:.1?}, p99 {p99:.1?}, most {most:.1?}, of {}", times.len());
+    let [median, p99, max] = quantiles(times, [0.5, 0.99, 1.0]).expect("something was measured");
+    println!("{what}: median {median:.1?}, p99 {p99:.1?}, max {max:.1?}, of {}", times.len());
 }
 
-/// From the moment a leadership is dropped until the next one, who waits at another node, has his.
+/// Measures the time from the drop of a leadership until a waiting candidate of another node leads.
 async fn handover() -> Result<(), Error> {
     let nodes = cluster().await?;
     let mut elections = Vec::new();
@@ -100,15 +100,15 @@ async fn handover() -> Result<(), Error> {
         tokio::time::sleep(Duration::from_millis(20)).await;
         let start = Instant::now();
         drop(leadership);
-        let (next, led) = waiting.await.expect("it does not panic");
+        let (next, led) = waiting.await.expect("the task does not panic");
         leadership = next?;
         times.push(led - start);
     }
-    print_quantiles("from resigning to the next leader", &times);
+    print_quantiles("handover", &times);
     Ok(())
 }
 
-/// From the death of a leader until the next one has his leadership, at several ttls.
+/// Measures the time from the abort of the leading node until the next candidate leads, at several ttls.
 async fn failover() -> Result<(), Error> {
     for millis in [200, 1_000, 3_000] {
         let ttl = Duration::from_millis(millis);
@@ -120,7 +120,7 @@ async fn failover() -> Result<(), Error> {
             let second = nodes[1].election("x").ttl(ttl).join().await?;
             let third = nodes[2].election("x").ttl(ttl).join().await?;
             let leadership = first.lead().await?;
-            // Two that wait, and of three voters the two that are left must agree.
+            // Two candidates wait, and the two remaining voters must agree.
             let waiting = tokio::spawn(async move {
                 let next = tokio::select! {
                     next = second.lead() => next,
@@ -128,20 +128,20 @@ async fn failover() -> Result<(), Error> {
                 };
                 (next, Instant::now())
             });
-            // It may die at any time, from just before a renewal to just after.
+            // The aborts are spread between two renewals.
             tokio::time::sleep(ttl / 2 + ttl * round / rounds / 3).await;
             let start = Instant::now();
             nodes[0].abort();
-            let (next, led) = waiting.await.expect("it does not panic");
+            let (next, led) = waiting.await.expect("the task does not panic");
             assert!(!leadership.is_valid() && next?.is_valid());
             times.push(led - start);
         }
-        print_quantiles(&format!("from the death of a leader to the next, ttl {millis} ms"), &times);
+        print_quantiles(&format!("failover, ttl {millis} ms"), &times);
     }
     Ok(())
 }
 
-/// What it costs to hold so many elections.
+/// Measures the cost of held elections.
 async fn held(count: usize) -> Result<(), Error> {
     let nodes = cluster().await?;
     let base = memory();
@@ -149,16 +149,16 @@ async fn held(count: usize) -> Result<(), Error> {
     let start = Instant::now();
     let mut held: Vec<Leadership> = Vec::with_capacity(count);
     for from in (0..count).step_by(1_000) {
-        let mut asked = Vec::new();
+        let mut tasks = Vec::new();
         for number in from..count.min(from + 1_000) {
             let node = nodes[0].clone();
-            asked.push(tokio::spawn(async move {
+            tasks.push(tokio::spawn(async move {
                 let election = node.election(format!("election {number}")).ttl(ttl).join().await?;
                 election.lead().await
             }));
         }
-        for leadership in asked {
-            held.push(leadership.await.expect("it does not panic")?);
+        for task in tasks {
+            held.push(task.await.expect("the task does not panic")?);
         }
     }
     println!("{count} acquired in {:.1?}", start.elapsed());
@@ -178,9 +178,9 @@ async fn held(count: usize) -> Result<(), Error> {
         (memory() - base) as f64 / count as f64,
     );
     println!(
-        "voters answer in {:?}; of the memory, {} bytes each at most are a voter's, and {} the candidate's",
+        "round trip {:?}; memory per election: at most {} bytes of a voter, {} bytes of the candidate",
         after.round_trip,
-        suffrage_lease::MEMORY,
+        suffrage_lease::VOTER_MEMORY,
         suffrage_node::lease::ELECTION_MEMORY,
     );
     Ok(())
@@ -190,11 +190,11 @@ async fn held(count: usize) -> Result<(), Error> {
 fn cpu() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
-    let ticks = |place: usize| fields.get(place).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
+    let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
     (ticks(11) + ticks(12)) / 100.0
 }
 
-/// Bytes of memory that this process has.
+/// Resident memory of this process in bytes.
 fn memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,4 +1,4 @@
-//! Three servers of etcd: installed if need be, with folders and ports of their own, and clients for them.
+//! Three servers of etcd, which is installed if it is missing, and clients for them.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -8,57 +8,57 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::grpc::{Answers, Channel, Message, Questions, number, within};
+use crate::grpc::{Answers, Channel, Message, Requests, number, within};
 use crate::http::{Connection, base64};
 use crate::processes::{Folder, Process, Usage};
 
-/// How long the servers may take to elect one of them.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The time-out for the first election among the servers.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often the servers hear from the one that leads them, and how long they wait for it.
+/// The heartbeat interval and the election time-out of the servers, in milliseconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct RaftTimings {
     heartbeat: u32,
     election: u32,
 }
 
-/// As etcd comes. Its shortest lease is 2 s.
-pub(crate) const DEFAULT: Pace = Pace { heartbeat: 100, election: 1_000 };
-/// As fast as it gets on loopback: its shortest lease is 1 s, and one that has ended is found sooner.
-pub(crate) const FAST: Pace = Pace { heartbeat: 10, election: 100 };
+/// The defaults of etcd. The shortest lease is 2 s.
+pub(crate) const DEFAULT: RaftTimings = RaftTimings { heartbeat: 100, election: 1_000 };
+/// The fastest timings on loopback. The shortest lease is 1 s, and an expired lease is noticed sooner.
+pub(crate) const FAST: RaftTimings = RaftTimings { heartbeat: 10, election: 100 };
 
-/// Three servers, in a folder of their own.
+/// Three servers with a temporary folder.
 pub(crate) struct Etcd {
-    /// They end before their folder does.
+    /// Dropped before the folder: the processes end before their files are removed.
     servers: Vec<Process>,
     folder: Folder,
     clients: Vec<SocketAddr>,
 }
 
-/// Where etcd is, if anywhere.
+/// Searches etcd in PATH.
 fn find() -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
     path.split(':').map(|folder| Path::new(folder).join("etcd")).find(|program| program.exists())
 }
 
-/// Finds etcd, or installs it.
+/// Finds etcd, or installs it with apt-get.
 pub(crate) fn install() -> Result<PathBuf, String> {
     if let Some(found) = find() {
         return Ok(found);
     }
-    let hint = "install etcd 3.4 or later so that `etcd` is found, or say --without-etcd";
+    let hint = "install etcd 3.4 or later, or add --without-etcd";
     for arguments in [&["update"] as &[&str], &["install", "-y", "etcd-server"]] {
         let mut command = Command::new("apt-get");
         command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
-        let done = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        if !done.is_ok_and(|status| status.success()) {
+        let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if !status.is_ok_and(|status| status.success()) {
             return Err(format!("`apt-get {}` failed: {hint}", arguments.join(" ")));
         }
     }
-    find().ok_or_else(|| format!("there is no etcd after its installation: {hint}"))
+    find().ok_or_else(|| format!("etcd is not in PATH after its installation: {hint}"))
 }
 
-/// What it calls itself.
+/// The version of etcd.
 pub(crate) fn version(binary: &Path) -> String {
     let output = Command::new(binary).arg("--version").output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -66,31 +66,31 @@ pub(crate) fn version(binary: &Path) -> String {
 }
 
 impl Etcd {
-    pub(crate) async fn start(binary: &Path, pace: Pace) -> Result<Etcd, String> {
+    pub(crate) async fn start(binary: &Path, timings: RaftTimings) -> Result<Etcd, String> {
         let folder = Folder::create("etcd")?;
         let addresses = [(); 6].map(|()| suffrage_testbed::address());
         let (peers, clients) = (&addresses[..3], addresses[3..].to_vec());
         let all: Vec<String> =
-            peers.iter().enumerate().map(|(place, peer)| format!("s{place}=http://{peer}")).collect();
+            peers.iter().enumerate().map(|(index, peer)| format!("s{index}=http://{peer}")).collect();
         let mut servers = Vec::new();
-        for (place, (peer, client)) in peers.iter().zip(&clients).enumerate() {
+        for (index, (peer, client)) in peers.iter().zip(&clients).enumerate() {
             let flags = [
-                ("name", format!("s{place}")),
-                ("data-dir", folder.path().join(format!("s{place}")).display().to_string()),
+                ("name", format!("s{index}")),
+                ("data-dir", folder.path().join(format!("s{index}")).display().to_string()),
                 ("listen-peer-urls", format!("http://{peer}")),
                 ("initial-advertise-peer-urls", format!("http://{peer}")),
                 ("listen-client-urls", format!("http://{client}")),
                 ("advertise-client-urls", format!("http://{client}")),
                 ("initial-cluster", all.join(",")),
-                ("heartbeat-interval", pace.heartbeat.to_string()),
-                ("election-timeout", pace.election.to_string()),
+                ("heartbeat-interval", timings.heartbeat.to_string()),
+                ("election-timeout", timings.election.to_string()),
                 ("logger", "zap".to_string()),
                 ("log-level", "error".to_string()),
-                // Room for a hundred thousand leases.
+                // Enough for a hundred thousand leases.
                 ("quota-backend-bytes", (4u64 << 30).to_string()),
             ];
             let arguments: Vec<String> = flags.map(|(name, value)| format!("--{name}={value}")).into();
-            let log = folder.path().join(format!("log-{place}"));
+            let log = folder.path().join(format!("log-{index}"));
             servers.push(Process::start(binary, &arguments, &log)?);
         }
         let mut etcd = Etcd { servers, folder, clients };
@@ -98,34 +98,34 @@ impl Etcd {
         Ok(etcd)
     }
 
-    /// Waits until one of the servers leads, and puts it first: whoever asks it is answered soonest.
+    /// Waits until one of the servers leads, and puts it first: it answers fastest.
     async fn put_leader_first(&mut self) -> Result<(), String> {
         let start = Instant::now();
         loop {
-            for place in 0..3 {
-                if leads(self.clients[place]).await.unwrap_or(false) {
-                    self.clients.swap(0, place);
+            for index in 0..3 {
+                if leads(self.clients[index]).await.unwrap_or(false) {
+                    self.clients.swap(0, index);
                     return Ok(());
                 }
             }
-            if self.servers.iter_mut().any(Process::has_ended) || start.elapsed() > PATIENCE {
-                return Err(format!("etcd does not start: {}", self.folder.last_words("log-0")));
+            if self.servers.iter_mut().any(Process::has_ended) || start.elapsed() > START_TIMEOUT {
+                return Err(format!("etcd does not start: {}", self.folder.last_log_line("log-0")));
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    /// Where the server that leads the others listens.
+    /// The address of the leading server.
     pub(crate) fn leader(&self) -> SocketAddr {
         self.clients[0]
     }
 
-    /// Where one of the three listens; the first leads the others.
-    pub(crate) fn server(&self, place: usize) -> SocketAddr {
-        self.clients[place]
+    /// The address of a server. The first one leads.
+    pub(crate) fn server(&self, index: usize) -> SocketAddr {
+        self.clients[index]
     }
 
-    /// What the servers have used together.
+    /// The resource usage of all servers.
     pub(crate) fn usage(&self) -> Usage {
         Usage::sum(self.servers.iter().map(Process::usage))
     }
@@ -133,16 +133,16 @@ impl Etcd {
 
 async fn leads(address: SocketAddr) -> Option<bool> {
     let mut server = Connection::open(address).await.ok()?;
-    let status = server.post("/v3/maintenance/status", "{}").await.ok()?.good().ok()?;
+    let status = server.post("/v3/maintenance/status", "{}").await.ok()?.success().ok()?;
     let leader = status["leader"].as_str()?;
     Some(leader == status["header"]["member_id"].as_str()?)
 }
 
-/// A client that speaks what etcd's own clients speak. Clones share a connection.
+/// A gRPC client, like etcd's own clients. Clones share a connection.
 #[derive(Clone)]
 pub(crate) struct Client(Channel);
 
-/// What a client must show to resign.
+/// The key of a leader, which it needs to resign.
 pub(crate) struct LeaderKey(Bytes);
 
 impl Client {
@@ -150,7 +150,7 @@ impl Client {
         Channel::open(address).await.map(Client)
     }
 
-    /// A lease of so many seconds, or as long as the server makes it: its number, and how long it is.
+    /// Requests a lease of this length in seconds. Returns its id and the granted length.
     pub(crate) async fn grant(&self, seconds: i64) -> Result<(i64, i64), String> {
         let answer = self.0.call("/etcdserverpb.Lease/LeaseGrant", Message::new().number(1, seconds)).await?;
         Ok((number(&answer, 2), number(&answer, 3)))
@@ -161,34 +161,35 @@ impl Client {
         self.0.call("/etcdserverpb.KV/Put", message).await.map(drop)
     }
 
-    /// Leads an election and resigns, as etcd's own client does it (`concurrency.Election`) where nobody else stands: a
-    /// transaction that puts the candidate's key, a search for whoever came before, a transaction that deletes it.
+    /// Leads an election and resigns, with the calls of etcd's own client (`concurrency.Election`) without contention: a
+    /// transaction that puts the key of the candidate, a range request for earlier candidates, and a transaction that
+    /// deletes the key.
     pub(crate) async fn lead_once(&self, name: &str, lease: i64) -> Result<(), String> {
         let key = format!("{name}/{lease:x}");
         let revision = self.acquire(&key, lease).await?;
-        // Of the keys with this prefix that were created before, the last created.
+        // The newest key with this prefix that was created before.
         let end = format!("{name}0");
         let before = Message::new().bytes(1, format!("{name}/").as_bytes()).bytes(2, end.as_bytes());
         let before = before.number(3, 1).number(5, 2).number(6, 2).number(13, revision - 1);
         let found = self.0.call("/etcdserverpb.KV/Range", before).await?;
         if within(&found, 2).is_some() {
-            return Err(format!("somebody else stands for {name}"));
+            return Err(format!("{name} has another candidate"));
         }
         let compare = Message::new().number(1, 0).number(2, 1).bytes(3, key.as_bytes()).number(5, revision);
         let delete = Message::new().message(3, &Message::new().bytes(1, key.as_bytes()));
         let transaction = Message::new().message(1, &compare).message(2, &delete);
         let answer = self.0.call("/etcdserverpb.KV/Txn", transaction).await?;
-        if number(&answer, 2) == 1 { Ok(()) } else { Err(format!("{key} was gone")) }
+        if number(&answer, 2) == 1 { Ok(()) } else { Err(format!("{key} was already deleted")) }
     }
 
-    /// The least that acquires a name: puts a key, with the lease, that must not have been there. Returns its revision.
+    /// Acquires a name with the least work: a transaction that puts an absent key with the lease. Returns its revision.
     pub(crate) async fn acquire(&self, key: &str, lease: i64) -> Result<i64, String> {
         let compare = Message::new().number(1, 0).number(2, 1).bytes(3, key.as_bytes()).number(5, 0);
         let put = Message::new().bytes(1, key.as_bytes()).bytes(2, b"x").number(3, lease);
         let transaction = Message::new().message(1, &compare).message(2, &Message::new().message(2, &put));
         let answer = self.0.call("/etcdserverpb.KV/Txn", transaction).await?;
         let revision = within(&answer, 1).map_or(0, |header| number(header, 3));
-        if number(&answer, 2) == 1 { Ok(revision) } else { Err(format!("{key} was held")) }
+        if number(&answer, 2) == 1 { Ok(revision) } else { Err(format!("{key} is already held")) }
     }
 
     pub(crate) async fn release(&self, key: &str) -> Result<(), String> {
@@ -196,12 +197,12 @@ impl Client {
         self.0.call("/etcdserverpb.KV/DeleteRange", message).await.map(drop)
     }
 
-    /// Asks to lead, until it does.
+    /// Campaigns until the client leads.
     pub(crate) async fn campaign(&self, name: &str, lease: i64) -> Result<LeaderKey, String> {
         let message = Message::new().bytes(1, name.as_bytes()).number(2, lease).bytes(3, b"x");
         let answer = self.0.call("/v3electionpb.Election/Campaign", message).await?;
         let key = within(&answer, 2).map(Bytes::copy_from_slice);
-        key.map(LeaderKey).ok_or_else(|| "a leader without a key".to_string())
+        key.map(LeaderKey).ok_or_else(|| "the answer to Campaign has no key".to_string())
     }
 
     pub(crate) async fn resign(&self, key: &LeaderKey) -> Result<(), String> {
@@ -209,15 +210,15 @@ impl Client {
         self.0.call("/v3electionpb.Election/Resign", message).await.map(drop)
     }
 
-    /// One stream for the renewals of all leases of this client, as etcd's own clients have it.
-    pub(crate) async fn keep_alive(&self) -> Result<(Renewals, Renewed), String> {
-        let (questions, response) = self.0.stream("/etcdserverpb.Lease/LeaseKeepAlive").await?;
-        Ok((Renewals(questions), Renewed { response: Some(response), answers: None }))
+    /// Opens one stream for the renewals of all leases of this client, as etcd's own clients do.
+    pub(crate) async fn keep_alive(&self) -> Result<(Renewals, RenewalAnswers), String> {
+        let (requests, response) = self.0.stream("/etcdserverpb.Lease/LeaseKeepAlive").await?;
+        Ok((Renewals(requests), RenewalAnswers { response: Some(response), answers: None }))
     }
 }
 
-/// Renewals on their way to a server.
-pub(crate) struct Renewals(Questions);
+/// The sending side of a stream of renewals.
+pub(crate) struct Renewals(Requests);
 
 impl Renewals {
     pub(crate) fn send(&mut self, leases: impl IntoIterator<Item = i64>) -> Result<(), String> {
@@ -225,16 +226,16 @@ impl Renewals {
     }
 }
 
-/// What becomes of them.
-pub(crate) struct Renewed {
+/// The receiving side of a stream of renewals.
+pub(crate) struct RenewalAnswers {
     response: Option<h2::client::ResponseFuture>,
     answers: Option<Answers>,
 }
 
-impl Renewed {
-    /// Which lease was renewed, or was not there any more; none once the server says no more.
+impl RenewalAnswers {
+    /// The next lease, and whether it was renewed or has expired. None at the end of the stream.
     pub(crate) async fn next(&mut self) -> Result<Option<(i64, bool)>, String> {
-        // It may be given up while it waits, and called again.
+        // The future may be dropped while it waits, and called again.
         if let Some(response) = &mut self.response {
             self.answers = Some(Answers::begin(response).await?);
             self.response = None;
@@ -244,7 +245,7 @@ impl Renewed {
     }
 }
 
-/// A client over HTTP, through the gateway that is part of every server.
+/// An HTTP client, through the gateway of every server.
 pub(crate) struct GatewayClient(Connection);
 
 impl GatewayClient {
@@ -252,18 +253,18 @@ impl GatewayClient {
         Connection::open(address).await.map(GatewayClient).map_err(|error| error.to_string())
     }
 
-    async fn ask(&mut self, path: &str, said: &Value) -> Result<Value, String> {
-        self.0.post(path, &said.to_string()).await.map_err(|error| format!("{path}: {error}"))?.good()
+    async fn ask(&mut self, path: &str, request: &Value) -> Result<Value, String> {
+        self.0.post(path, &request.to_string()).await.map_err(|error| format!("{path}: {error}"))?.success()
     }
 
     pub(crate) async fn acquire(&mut self, key: &str, lease: i64) -> Result<(), String> {
         let (key, value) = (base64(key.as_bytes()), base64(b"x"));
-        let said = json!({
+        let request = json!({
             "compare": [{ "result": "EQUAL", "target": "CREATE", "key": key, "create_revision": "0" }],
             "success": [{ "request_put": { "key": key, "value": value, "lease": lease.to_string() } }],
         });
-        let answer = self.ask("/v3/kv/txn", &said).await?;
-        if answer["succeeded"] == true { Ok(()) } else { Err(format!("the key was held: {answer}")) }
+        let answer = self.ask("/v3/kv/txn", &request).await?;
+        if answer["succeeded"] == true { Ok(()) } else { Err(format!("the key is already held: {answer}")) }
     }
 
     pub(crate) async fn release(&mut self, key: &str) -> Result<(), String> {
@@ -272,8 +273,8 @@ impl GatewayClient {
 
     pub(crate) async fn campaign(&mut self, name: &str, lease: i64) -> Result<Value, String> {
         let name = base64(name.as_bytes());
-        let said = json!({ "name": name, "lease": lease.to_string(), "value": base64(b"x") });
-        Ok(self.ask("/v3/election/campaign", &said).await?["leader"].take())
+        let request = json!({ "name": name, "lease": lease.to_string(), "value": base64(b"x") });
+        Ok(self.ask("/v3/election/campaign", &request).await?["leader"].take())
     }
 
     pub(crate) async fn resign(&mut self, leader: &Value) -> Result<(), String> {

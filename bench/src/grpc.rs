@@ -1,4 +1,4 @@
-//! What etcd's own clients speak: protocol buffers over HTTP/2, no more than is needed here.
+//! A minimal gRPC client: protocol buffers over HTTP/2.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use h2::{RecvStream, SendStream};
 use http::{Method, Request};
 use tokio::net::TcpStream;
 
-/// A connection to one server, for any number of calls at a time. Clones are the same connection.
+/// A connection to one server, with concurrent calls. Clones share the connection.
 #[derive(Clone)]
 pub(crate) struct Channel {
     address: SocketAddr,
@@ -23,12 +23,12 @@ impl Channel {
     pub(crate) async fn open(address: SocketAddr) -> Result<Channel, String> {
         let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
-        // A stream of renewals is nothing but small frames, without end.
+        // A stream of renewals has many small frames.
         let mut settings = h2::client::Builder::new();
         settings.initial_window_size(1 << 20).data_frame_budget(usize::MAX);
-        let shake = settings.handshake(stream).await;
-        let (requests, connection) = shake.map_err(failed("HTTP/2"))?;
-        // Its calls fail when it does.
+        let handshake = settings.handshake(stream).await;
+        let (requests, connection) = handshake.map_err(failed("HTTP/2"))?;
+        // If the connection fails, its calls fail.
         tokio::spawn(connection);
         Ok(Channel { address, requests })
     }
@@ -45,39 +45,39 @@ impl Channel {
         requests.send_request(request, false).map_err(failed(path))
     }
 
-    /// One question, one answer.
+    /// A unary call.
     pub(crate) async fn call(&self, path: &str, message: Message) -> Result<Bytes, String> {
-        let (response, mut question) = self.begin(path).await?;
-        question.send_data(message.framed(), true).map_err(failed(path))?;
+        let (response, mut request) = self.begin(path).await?;
+        request.send_data(message.framed(), true).map_err(failed(path))?;
         let response = response.await.map_err(failed(path))?;
-        let refused = refusal(response.headers());
+        let error = status_error(response.headers());
         let mut answers = Answers { stream: response.into_body(), read: BytesMut::new() };
         let answer = answers.next().await?;
         let trailers = answers.stream.trailers().await.map_err(failed(path))?;
-        match (answer, refused.or_else(|| refusal(&trailers.unwrap_or_default()))) {
+        match (answer, error.or_else(|| status_error(&trailers.unwrap_or_default()))) {
             (Some(answer), None) => Ok(answer),
-            (_, refused) => Err(format!("{path}: {}", refused.unwrap_or_else(|| "no answer".to_string()))),
+            (_, error) => Err(format!("{path}: {}", error.unwrap_or_else(|| "no answer".to_string()))),
         }
     }
 
-    /// Many questions, many answers.
-    pub(crate) async fn stream(&self, path: &str) -> Result<(Questions, ResponseFuture), String> {
+    /// A bidirectional stream.
+    pub(crate) async fn stream(&self, path: &str) -> Result<(Requests, ResponseFuture), String> {
         let (response, stream) = self.begin(path).await?;
-        Ok((Questions(stream), response))
+        Ok((Requests(stream), response))
     }
 }
 
-/// Why a call was refused, if it was.
-fn refusal(headers: &http::HeaderMap) -> Option<String> {
+/// The error of a call from its headers or trailers.
+fn status_error(headers: &http::HeaderMap) -> Option<String> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let status = text("grpc-status").filter(|status| *status != "0")?;
     Some(format!("status {status}: {}", text("grpc-message").unwrap_or_default()))
 }
 
-/// The questions of a stream.
-pub(crate) struct Questions(SendStream<Bytes>);
+/// The requests of a stream.
+pub(crate) struct Requests(SendStream<Bytes>);
 
-impl Questions {
+impl Requests {
     pub(crate) fn send(&mut self, messages: impl IntoIterator<Item = Message>) -> Result<(), String> {
         let mut frames = BytesMut::new();
         messages.into_iter().for_each(|message| frames.extend_from_slice(&message.framed()));
@@ -100,7 +100,7 @@ impl Answers {
         Ok(Answers { stream: response.into_body(), read: BytesMut::new() })
     }
 
-    /// None once there are no more.
+    /// The next answer. None at the end of the stream.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, String> {
         loop {
             if let Some(message) = unframe(&mut self.read) {
@@ -114,13 +114,13 @@ impl Answers {
     }
 }
 
-/// Takes one whole message off the front: after a byte that says that it is not compressed, and its length.
+/// Removes one whole message from the front. Its prefix is a byte for compression and the length.
 fn unframe(read: &mut BytesMut) -> Option<Bytes> {
     let length = u32::from_be_bytes(read.get(1..5)?.try_into().ok()?) as usize;
     (read.len() >= 5 + length).then(|| read.split_to(5 + length).freeze().slice(5..))
 }
 
-/// A protocol buffer that is being written.
+/// A protocol buffer to be sent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Message(BytesMut);
 
@@ -163,7 +163,7 @@ impl Message {
     }
 }
 
-/// What stands in a field.
+/// The content of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content<'b> {
     Number(u64),
@@ -172,10 +172,10 @@ enum Content<'b> {
 
 fn varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
-    for place in 0..10 {
+    for index in 0..10 {
         let (first, rest) = bytes.split_first()?;
         *bytes = rest;
-        number |= u64::from(first & 0x7f) << (7 * place);
+        number |= u64::from(first & 0x7f) << (7 * index);
         if first & 0x80 == 0 {
             return Some(number);
         }
@@ -183,7 +183,7 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// What stands in this field of a protocol buffer.
+/// The content of this field of a protocol buffer.
 fn field(mut bytes: &[u8], wanted: u64) -> Option<Content<'_>> {
     while !bytes.is_empty() {
         let key = varint(&mut bytes)?;
@@ -204,7 +204,7 @@ fn field(mut bytes: &[u8], wanted: u64) -> Option<Content<'_>> {
     None
 }
 
-/// A number in a message; zero if it is not there, as the format has it.
+/// A number in a message. Zero if the field is absent, as in the format.
 pub(crate) fn number(message: &[u8], wanted: u64) -> i64 {
     match field(message, wanted) {
         Some(Content::Number(number)) => number as i64,
@@ -212,7 +212,7 @@ pub(crate) fn number(message: &[u8], wanted: u64) -> i64 {
     }
 }
 
-/// What stands within a message.
+/// A byte string or message in a message.
 pub(crate) fn within(message: &[u8], wanted: u64) -> Option<&[u8]> {
     match field(message, wanted) {
         Some(Content::Bytes(bytes)) => Some(bytes),
@@ -225,8 +225,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_as_protocol_buffers_have_them() {
-        // The two examples of the format's own description: 150 in field 1, "testing" in field 2.
+    fn messages_are_encoded_as_protocol_buffers() {
+        // The two examples of the format description: 150 in field 1, "testing" in field 2.
         assert_eq!(&Message::new().number(1, 150).0[..], [0x08, 0x96, 0x01]);
         let text = Message::new().bytes(2, b"testing");
         assert_eq!(&text.0[..], [0x12, 0x07, 0x74, 0x65, 0x73, 0x74, 0x69, 0x6e, 0x67]);
@@ -234,13 +234,13 @@ mod tests {
         assert_eq!((number(&outer.0, 1), number(&outer.0, 4), number(&outer.0, 7)), (-2, 9, 0));
         assert_eq!(within(&outer.0, 3).and_then(|inner| within(inner, 2)), Some(b"testing".as_slice()));
         for end in 0..outer.0.len() {
-            // Whatever is cut off: nothing, or what is whole.
+            // A truncated message must not panic.
             _ = (number(&outer.0[..end], 4), within(&outer.0[..end], 3));
         }
     }
 
     #[test]
-    fn frames_are_taken_off_once_they_are_whole() {
+    fn only_whole_frames_are_removed() {
         let framed = Message::new().number(1, 5).framed();
         let mut read = BytesMut::new();
         for byte in framed.iter().chain(framed.iter()).take(2 * framed.len() - 1) {

@@ -1,4 +1,4 @@
-//! HTTP/1.1 with a connection that is kept: no more than is needed to be no bottleneck.
+//! A minimal HTTP/1.1 client with keep-alive.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,11 +11,11 @@ use tokio::net::TcpStream;
 pub(crate) struct Connection {
     address: SocketAddr,
     stream: TcpStream,
-    /// What has been read and belongs to no answer yet.
+    /// Received bytes that are not consumed yet.
     read: Vec<u8>,
 }
 
-/// What was answered.
+/// An answer of the server.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -23,21 +23,21 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// What it says, if it is what was asked for.
-    pub(crate) fn good(&self) -> Result<Value, String> {
+    /// The JSON body of an answer with status 200.
+    pub(crate) fn success(&self) -> Result<Value, String> {
         let text = String::from_utf8_lossy(&self.body);
         match self.status {
             200 => serde_json::from_str(&text).map_err(|error| format!("{error}: {text}")),
-            status => Err(format!("answered {status}: {text}")),
+            status => Err(format!("status {status}: {text}")),
         }
     }
 }
 
-/// What the head of an answer says.
+/// The status and the length from the head of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Head {
     status: u16,
-    /// None if the body comes in chunks.
+    /// None for a chunked body.
     length: Option<usize>,
 }
 
@@ -48,7 +48,7 @@ impl Connection {
         Ok(Connection { address, stream, read: Vec::new() })
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for the answer.
     pub(crate) async fn post(&mut self, path: &str, body: &str) -> io::Result<Answer> {
         let (address, length) = (self.address, body.len());
         self.send(format!(
@@ -117,7 +117,7 @@ impl Connection {
 }
 
 fn invalid(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("this is no HTTP: {what}"))
+    io::Error::new(io::ErrorKind::InvalidData, format!("invalid HTTP: {what}"))
 }
 
 fn parse(head: &str) -> Option<Head> {
@@ -129,12 +129,15 @@ fn parse(head: &str) -> Option<Head> {
         })
     };
     let chunked = header("transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked"));
-    let length =
-        if chunked { None } else { Some(header("content-length").map_or(Some(0), |it| it.parse().ok())?) };
+    let length = if chunked {
+        None
+    } else {
+        Some(header("content-length").map_or(Some(0), |length| length.parse().ok())?)
+    };
     Some(Head { status, length })
 }
 
-/// Base64, in which etcd's JSON has whatever is bytes.
+/// Base64, the encoding of bytes in the JSON of etcd.
 pub(crate) fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
@@ -154,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads_say_how_long_the_body_is() {
+    fn the_length_of_the_body_is_parsed() {
         let head = |headers: &str| parse(&format!("HTTP/1.1 202 Accepted\r\n{headers}\r\n\r\n"));
         assert_eq!(head("content-length: 17"), Some(Head { status: 202, length: Some(17) }));
         assert_eq!(head("Transfer-Encoding: chunked"), Some(Head { status: 202, length: None }));
@@ -187,10 +190,10 @@ mod tests {
         let ask = async {
             let mut connection = Connection::open(address).await.unwrap();
             let first = connection.post("/x", "{}").await.unwrap();
-            assert_eq!(first.good().unwrap(), serde_json::json!({}));
+            assert_eq!(first.success().unwrap(), serde_json::json!({}));
             let second = connection.get("/x").await.unwrap();
             assert_eq!((second.status, second.body.as_slice()), (503, b"abcde".as_slice()));
-            assert!(second.good().unwrap_err().contains("503: abcde"));
+            assert!(second.success().unwrap_err().contains("503: abcde"));
         };
         tokio::join!(serve, ask);
     }

@@ -1,12 +1,8 @@
-//! A three-node cluster of `suffrage node` and a three-node etcd, side by side on one machine: `cargo xtask bench cluster`.
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "it measures time, and runs programs"
-)]
+//! Benchmark of a three-node cluster of `suffrage node` and a three-node etcd on one machine: `cargo xtask bench cluster`.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "measures time and runs programs")]
 
+mod benchmark;
 mod cluster;
-mod course;
 mod etcd;
 mod grpc;
 mod http;
@@ -19,50 +15,50 @@ use std::process::ExitCode;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use course::{Course, FULL, QUICK};
+use benchmark::{BenchConfig, FULL, QUICK};
 
 const USAGE: &str = "\
 usage: cargo xtask bench cluster [--quick] [--json] [--without-etcd] [--only PART]..
 
 Runs three nodes of `suffrage node` and three servers of etcd on loopback, and measures both in the same way:
-failover, handover, acquisitions, and what it costs to hold very many elections. Installs etcd if there is none
-(apt-get). Takes about ten minutes; the machine should have nothing else to do.
+failover, handover, acquisitions, and the cost of many held elections. Installs etcd with apt-get if it is missing.
+Takes about ten minutes on an idle machine.
 
-  --quick         a minute or two, with fewer repetitions and no more than 10,000 elections
-  --json          for machines
-  --without-etcd  only suffrage
-  --only PART     failover, handover, acquire or held; may be given again
+  --quick         one or two minutes: fewer repetitions and at most 10,000 elections
+  --json          prints the result as JSON
+  --without-etcd  measures only suffrage
+  --only PART     measures only this part: failover, handover, acquire or held; can be repeated
 
-Exit codes: 0 all targets that were measured are met, 1 one is missed or something failed, 2 bad usage.";
+Exit codes: 0 all measured targets are met, 1 a target is missed or the benchmark failed, 2 the command line is wrong.";
 
 fn main() -> ExitCode {
-    let mut course = Course { plan: FULL, parts: Vec::new(), etcd: true };
+    let mut config = BenchConfig { plan: FULL, parts: Vec::new(), etcd: true };
     let mut json = false;
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            "--quick" => course.plan = QUICK,
+            "--quick" => config.plan = QUICK,
             "--json" => json = true,
-            "--without-etcd" => course.etcd = false,
-            "--only" => match arguments.next().filter(|part| course::PARTS.contains(&part.as_str())) {
-                Some(part) => course.parts.push(part),
-                None => return usage(&format!("--only: one of {}", course::PARTS.join(", "))),
+            "--without-etcd" => config.etcd = false,
+            "--only" => match arguments.next().filter(|part| benchmark::PARTS.contains(&part.as_str())) {
+                Some(part) => config.parts.push(part),
+                None => return usage(&format!("--only: must be one of {}", benchmark::PARTS.join(", "))),
             },
             "--help" | "-h" => {
                 println!("{USAGE}");
                 return ExitCode::SUCCESS;
             }
-            other => return usage(&format!("{other}: no such flag")),
+            other => return usage(&format!("there is no flag `{other}`")),
         }
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let outcome = runtime.map_err(|error| error.to_string()).and_then(|runtime| {
-        let outcome = runtime.block_on(interruptible(course.run()));
-        // What was started ends with what holds it, and nothing else is waited for.
+    let result = runtime.map_err(|error| error.to_string()).and_then(|runtime| {
+        let result = runtime.block_on(interruptible(config.run()));
+        // Dropping the benchmark has ended all processes. Other tasks are not waited for.
         runtime.shutdown_timeout(std::time::Duration::from_secs(5));
-        outcome
+        result
     });
-    match outcome {
+    match result {
         Ok(report) => {
             println!("{}", if json { report.json().to_string() } else { report.text() });
             let missed = report.verdicts().iter().any(|verdict| verdict.met == Some(false));
@@ -80,13 +76,13 @@ fn usage(reason: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Does this, unless it is told to end: then it is dropped, and with it all processes and folders.
+/// Runs the work until SIGINT or SIGTERM. Dropping the work ends all processes and removes all folders.
 async fn interruptible<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
     let listen = |kind| signal(kind).map_err(|error| error.to_string());
     let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
     tokio::select! {
-        done = work => done,
+        result = work => result,
         _ = interrupt.recv() => Err("interrupted".to_string()),
-        _ = terminate.recv() => Err("told to end".to_string()),
+        _ = terminate.recv() => Err("terminated".to_string()),
     }
 }

@@ -1,4 +1,4 @@
-//! What is measured, of either engine.
+//! The measurements, of suffrage and of etcd.
 
 pub(crate) mod acquire;
 pub(crate) mod failover;
@@ -11,16 +11,16 @@ use tokio::task::JoinSet;
 
 use crate::etcd::{Client, Renewals};
 
-/// Waits for all tasks; the first that fails ends it.
+/// Waits for all tasks. Returns the first error.
 async fn all<T: 'static>(mut tasks: JoinSet<Result<T, String>>) -> Result<Vec<T>, String> {
     let mut results = Vec::new();
-    while let Some(done) = tasks.join_next().await {
-        results.push(done.map_err(|error| error.to_string())??);
+    while let Some(result) = tasks.join_next().await {
+        results.push(result.map_err(|error| error.to_string())??);
     }
     Ok(results)
 }
 
-/// A lease that is renewed every third of it until this is dropped: then its client is as good as killed.
+/// A lease of etcd that is renewed every third of its ttl. Dropping it stops the renewals, like the kill of its client.
 struct KeptLease {
     id: i64,
     renewing: tokio::task::JoinHandle<()>,

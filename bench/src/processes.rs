@@ -1,4 +1,4 @@
-//! Other programs: started, looked at, and ended with this one.
+//! Child processes, their resource usage, and temporary folders.
 
 use std::io;
 
@@ -7,18 +7,19 @@ use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Whether there is a program that has the kernel end what it starts when this program ends, however it does.
+/// Whether `setpriv` exists, with which the kernel kills a child when this program ends for any reason.
 static SETPRIV: LazyLock<bool> = LazyLock::new(|| {
-    let asked = Command::new("setpriv").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    asked.is_ok_and(|status| status.success())
+    let status =
+        Command::new("setpriv").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
 });
 
-/// A program that ends with this value: by its process id, as a crash would.
+/// A child process that is killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Process(Child);
 
 impl Process {
-    /// Starts a program, with nothing of this one's environment but where programs are found.
+    /// Starts a program with only PATH in its environment.
     pub(crate) fn start(program: &Path, arguments: &[String], log: &Path) -> Result<Process, String> {
         let mut command = if *SETPRIV {
             let mut command = Command::new("setpriv");
@@ -34,14 +35,14 @@ impl Process {
         command.spawn().map(Process).map_err(failed)
     }
 
-    /// Ends it with SIGKILL, and waits until it is gone.
+    /// Kills the process with SIGKILL, and waits for its end.
     pub(crate) fn kill(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         _ = self.0.kill();
         _ = self.0.wait();
     }
 
-    /// Whether it has ended by itself.
+    /// Whether the process has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         matches!(self.0.try_wait(), Ok(Some(_)))
     }
@@ -57,19 +58,19 @@ impl Drop for Process {
     }
 }
 
-/// What processes have used.
+/// The resource usage of processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Usage {
-    /// Seconds of CPU, ever.
+    /// Seconds of CPU since the start.
     pub(crate) cpu: f64,
-    /// Bytes of memory that they have now.
+    /// Resident memory in bytes (VmRSS).
     pub(crate) memory: u64,
-    /// Of those, bytes that are of no file: not the program itself, and not etcd's database.
+    /// Anonymous memory in bytes (RssAnon): without the program file and the database file of etcd.
     pub(crate) anonymous: u64,
 }
 
 impl Usage {
-    /// Of one process: `self`, or its id.
+    /// The usage of one process: `self`, or its id.
     pub(crate) fn of(process: &str) -> Usage {
         let read =
             |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
@@ -78,7 +79,7 @@ impl Usage {
         Usage { cpu: cpu(&read("stat")), memory, anonymous }
     }
 
-    /// Of several together.
+    /// The sum of usages.
     pub(crate) fn sum(usages: impl IntoIterator<Item = Usage>) -> Usage {
         usages.into_iter().fold(Usage::default(), |sum, one| Usage {
             cpu: sum.cpu + one.cpu,
@@ -88,22 +89,22 @@ impl Usage {
     }
 }
 
-/// Seconds of CPU, out of `/proc/../stat`: in ticks, of which Linux tells programs that there are 100 in a second.
+/// Seconds of CPU from `/proc/../stat`, which has 100 ticks per second.
 fn cpu(stat: &str) -> f64 {
-    // The name of the program is in brackets, and may have spaces and brackets in it.
+    // The name of the program in brackets may contain spaces and brackets.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
-    let ticks = |place: usize| fields.get(place).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
+    let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
     (ticks(11) + ticks(12)) / 100.0
 }
 
-/// Bytes of memory that is in RAM, out of `/proc/../status`.
+/// Bytes of memory from `/proc/../status`.
 fn memory(status: &str, kind: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(kind));
     let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     kilobytes.unwrap_or(0) * 1_024
 }
 
-/// A folder that ends with this value.
+/// A temporary folder, removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Folder(PathBuf);
 
@@ -120,10 +121,10 @@ impl Folder {
         &self.0
     }
 
-    /// The last that the programs here have said, for whoever asks why they ended.
-    pub(crate) fn last_words(&self, log: &str) -> String {
+    /// The last line of a log file, for error messages.
+    pub(crate) fn last_log_line(&self, log: &str) -> String {
         let text = std::fs::read_to_string(self.0.join(log)).unwrap_or_default();
-        text.lines().last().unwrap_or("it said nothing").to_string()
+        text.lines().last().unwrap_or("the log is empty").to_string()
     }
 }
 
@@ -138,23 +139,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_says_of_a_process_is_read() {
+    fn resource_usage_is_parsed() {
         let stat = "42 (a b) c) S 1 42 42 0 -1 4194560 900 0 0 0 250 50 0 0 20 0 4 0 100 9 9";
         assert_eq!(cpu(stat), 3.0);
         let status = "Name:\tx\nVmHWM:\t  30 kB\nVmRSS:\t   20 kB\nRssAnon:\t   5 kB\n";
         assert_eq!((memory(status, "VmRSS:"), memory(status, "RssAnon:")), (20_480, 5_120));
-        assert_eq!((cpu(""), memory("", "VmRSS:")), (0.0, 0), "of one that is gone");
+        assert_eq!((cpu(""), memory("", "VmRSS:")), (0.0, 0), "an ended process has no usage");
         assert!(Usage::of("self").memory > 0);
     }
 
     #[test]
-    fn processes_and_folders_end_with_their_values() {
+    fn dropped_processes_and_folders_are_removed() {
         let folder = Folder::create("test").unwrap();
         let (path, log) = (folder.path().to_path_buf(), folder.path().join("log"));
         let sleep = ["-c".to_string(), "echo last >&2; exec sleep 60".to_string()];
         let mut process = Process::start(Path::new("/bin/sh"), &sleep, &log).unwrap();
         assert!(!process.has_ended());
-        while folder.last_words("log") != "last" {
+        while folder.last_log_line("log") != "last" {
             std::thread::yield_now();
         }
         process.kill();

@@ -1,19 +1,19 @@
-//! What came of it: a table, ratios, and whether the targets are met.
+//! The report: a table, ratios, and the verdicts on the targets.
 
 use serde_json::{Value, json};
 
-/// What a figure is counted in.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// Milliseconds: less is better.
     Millis,
-    /// Each second: more is better.
+    /// Per second: more is better.
     PerSecond,
     /// Per cent of one CPU: less is better.
     Cpu,
     /// Megabytes: less is better.
     Megabytes,
-    /// Just so many: more is better.
+    /// A count: more is better.
     Count,
 }
 
@@ -32,7 +32,7 @@ impl Unit {
         matches!(self, Unit::PerSecond | Unit::Count)
     }
 
-    /// With three digits or more.
+    /// Formats a figure with at least three digits.
     fn show(self, figure: f64) -> String {
         let digits = match figure.abs() {
             0.0 => 0,
@@ -55,7 +55,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// How many times better than etcd.
+    /// The ratio to etcd: how many times better suffrage is.
     pub(crate) fn ratio(&self) -> Option<f64> {
         let (ours, theirs) = (self.suffrage?, self.etcd?);
         let (good, bad) = if self.unit.more_is_better() { (ours, theirs) } else { (theirs, ours) };
@@ -70,16 +70,16 @@ impl Row {
     }
 }
 
-/// What was to be reached, and whether it was.
+/// A target and whether it is met.
 #[derive(Clone, Debug)]
 pub(crate) struct Verdict {
     pub(crate) target: String,
     pub(crate) measured: String,
-    /// None if it was not measured.
+    /// None if the figure was not measured.
     pub(crate) met: Option<bool>,
 }
 
-/// All of it.
+/// The results of a benchmark.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Report {
     pub(crate) setting: Vec<String>,
@@ -103,7 +103,7 @@ impl Report {
         self.rows.iter().find(|row| row.key == key)
     }
 
-    /// A figure of ours that must stay below a bound.
+    /// The verdict on a figure of suffrage that must stay below a bound.
     fn below(&self, key: &str, bound: f64, target: &str) -> Verdict {
         let row = self.row(key);
         let figure = row.and_then(|row| row.suffrage);
@@ -112,7 +112,7 @@ impl Report {
         Verdict { target: target.to_string(), measured, met: figure.map(|figure| figure < bound) }
     }
 
-    /// A figure of ours that must be so many times better than etcd's.
+    /// The verdict on a figure that must be at least `times` better than that of etcd.
     fn times_better(&self, key: &str, times: f64, target: &str) -> Verdict {
         let ratio = self.row(key).and_then(Row::ratio);
         let measured = ratio.map_or("not measured".to_string(), |ratio| format!("{ratio:.1} times"));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_say_how_many_times_better() {
+    fn ratios_are_how_many_times_better() {
         let report = report(250.0, 30_000.0, 1_000.0);
         let ratios: Vec<_> = report.rows.iter().map(Row::ratio).collect();
         assert_eq!(ratios, [Some(6.0), Some(30.0), Some(15.0), None]);
@@ -211,14 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn machines_are_told_the_same() {
+    fn the_json_has_the_same_figures() {
         let json = report(250.0, 30_000.0, 1_000.0).json();
         assert_eq!(json["rows"][1]["times_better"], 30.0);
         assert_eq!((&json["targets"][0]["met"], &json["targets"][1]["met"]), (&json!(true), &Value::Null));
     }
 
     #[test]
-    fn figures_have_as_many_digits_as_one_reads() {
+    fn figures_have_three_digits() {
         let shown = [0.123, 12.34, 1_234.5].map(|figure| Unit::Millis.show(figure));
         assert_eq!(shown, ["0.12 ms", "12.3 ms", "1234 ms"]);
         assert_eq!(Unit::Count.show(100_000.0), "100000");

@@ -1,4 +1,4 @@
-//! How long something took, over many times.
+//! Statistics of measured times.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub(crate) struct Times {
     pub(crate) median: Duration,
     pub(crate) p99: Duration,
     pub(crate) longest: Duration,
-    /// How many times there are.
+    /// The number of measured times.
     pub(crate) count: usize,
 }
 
@@ -22,7 +22,7 @@ impl Times {
     }
 }
 
-/// In milliseconds.
+/// A duration in milliseconds.
 pub(crate) fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_summed_up_by_quantiles() {
+    fn times_are_summarised_by_quantiles() {
         let times: Vec<Duration> = (1..=100).rev().map(Duration::from_millis).collect();
         let Times { median, p99, longest, count } = Times::of(&times).unwrap();
         assert_eq!(([median, p99, longest].map(millis), count), ([50.0, 99.0, 100.0], 100));

@@ -1,8 +1,7 @@
-//! A small group whose every step the bytes decide: what arrives, when, how often, and from whom.
+//! A small group whose steps are decided by the bytes: which message arrives, when, how often, and from which sender.
 //!
-//! As long as nobody forges messages, what an algorithm promises whatever happens must hold, too: never two
-//! leaders at once, and each with a greater term than all before, if it promises that. All clocks show the same
-//! here, so a lease ends for all at once.
+//! Without forged messages, the safety of the algorithm is checked too: never two leaders at once, and increasing
+//! terms, if the contract promises that. All clocks are equal, so a lease ends at the same time for all members.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -17,19 +16,19 @@ use suffrage_net::codec::{Envelope, Protocol};
 
 use crate::Source;
 
-/// How many members there are.
+/// The number of members.
 const MEMBERS: usize = 3;
-/// How many messages are on their way at most; of more, the oldest are lost.
-const ON_THE_WAY: usize = 64;
-/// How much a process may do about one input: more than any should.
-const SHARE: usize = 200;
+/// The most messages in flight. Older messages are lost.
+const MAX_IN_FLIGHT: usize = 64;
+/// The most effects of one input.
+const MAX_EFFECTS: usize = 200;
 
-/// Lets the bytes decide what happens to a group of this algorithm's.
+/// Runs a group of this algorithm whose steps are decided by the bytes.
 ///
 /// # Panics
-/// If there is no such algorithm; and if one of its processes panics, or breaks its promise.
+/// If the algorithm is unknown, or if a process panics or breaks the promise of its contract.
 pub fn conversation_of(algorithm: &str, bytes: &[u8]) {
-    catalog::visit(algorithm, Converse(bytes)).expect("it is in the catalog");
+    catalog::visit(algorithm, Converse(bytes)).expect("the name is in the catalog");
 }
 
 struct Converse<'a>(&'a [u8]);
@@ -42,14 +41,14 @@ impl Visitor for Converse<'_> {
     }
 }
 
-/// The same with other options. Tells how often somebody came to lead.
+/// Runs a group with these options, and returns the number of leaderships.
 ///
 /// # Panics
-/// If a process panics, or breaks its promise.
+/// If a process panics or breaks the promise of its contract.
 pub fn converse<A: Algorithm>(options: &A::Options, bytes: &[u8]) -> usize {
     let mut source = Source::new(bytes);
     let mut group = Group::<A>::new(options.clone(), source.byte() % 2 == 1);
-    // A long input is not worth more than many short ones.
+    // Many short inputs find more than a long one.
     for _ in 0..2_000 {
         if source.is_empty() {
             break;
@@ -57,16 +56,16 @@ pub fn converse<A: Algorithm>(options: &A::Options, bytes: &[u8]) -> usize {
         group.step(&mut source);
         group.check();
     }
-    group.elected
+    group.leaderships
 }
 
 struct Member<A: Algorithm> {
     process: A,
     saved: Option<A::Saved>,
-    /// By index.
+    /// The pending timers by index.
     timers: BTreeMap<usize, (Time, A::Timer)>,
-    /// In which term it leads, if it does.
-    reign: Option<Term>,
+    /// The term in which the member leads, if it does.
+    leading_term: Option<Term>,
     lead_until: Option<Time>,
 }
 
@@ -76,13 +75,13 @@ struct Group<A: Algorithm> {
     now: Time,
     members: Vec<Member<A>>,
     recorder: Recorder<A>,
-    /// From which slot to which.
-    on_the_way: Vec<(usize, usize, A::Message)>,
-    /// Whether messages are made up.
+    /// The messages in flight: sender, addressee, content.
+    in_flight: Vec<(usize, usize, A::Message)>,
+    /// Whether messages are forged.
     forging: bool,
-    elected: usize,
-    /// The greatest term anybody has led in.
-    latest: Term,
+    leaderships: usize,
+    /// The greatest term of a leader.
+    greatest_term: Term,
 }
 
 impl<A: Algorithm> Group<A> {
@@ -92,7 +91,7 @@ impl<A: Algorithm> Group<A> {
             process: A::new(roster.id(slot), &options),
             saved: None,
             timers: BTreeMap::new(),
-            reign: None,
+            leading_term: None,
             lead_until: None,
         };
         let members = (0..MEMBERS).map(member).collect();
@@ -102,10 +101,10 @@ impl<A: Algorithm> Group<A> {
             now: Time::from_nanos(1),
             members,
             recorder: Recorder::new(1),
-            on_the_way: Vec::new(),
+            in_flight: Vec::new(),
             forging,
-            elected: 0,
-            latest: Term(0),
+            leaderships: 0,
+            greatest_term: Term(0),
         };
         for slot in 0..MEMBERS {
             group.input(slot, |process, cx| process.on_start(cx, Start::Fresh));
@@ -113,15 +112,15 @@ impl<A: Algorithm> Group<A> {
         group
     }
 
-    /// Mostly what happens anyway, so that elections are held; and now and then something else.
+    /// Takes one step: mostly deliveries and timers, so that elections make progress.
     fn step(&mut self, source: &mut Source<'_>) {
         match source.byte() {
-            0..150 if !self.on_the_way.is_empty() => self.deliver(source),
-            0..190 => self.ring(source),
+            0..150 if !self.in_flight.is_empty() => self.deliver(source),
+            0..190 => self.expire_timer(source),
             190..240 if self.forging => self.forge(source),
             190..215 => self.now = self.now + Span::UNIT.scale(f64::from(source.byte()) / 64.0),
             215..230 => self.command(source),
-            230..238 => self.opine(source),
+            230..238 => self.report_suspicion(source),
             238..248 => self.restart(source),
             248..=255 => {
                 let slot = source.below(MEMBERS);
@@ -131,13 +130,13 @@ impl<A: Algorithm> Group<A> {
         }
     }
 
-    /// A message arrives: the first that was sent, or any; perhaps not for the last time; or it is lost.
+    /// Delivers, duplicates or loses a message: the oldest or any other.
     fn deliver(&mut self, source: &mut Source<'_>) {
         let fate = source.byte();
-        let place = if fate < 128 { 0 } else { source.below(self.on_the_way.len()) };
+        let index = if fate < 128 { 0 } else { source.below(self.in_flight.len()) };
         let (from, to, message) = match fate % 16 {
-            1 => self.on_the_way[place].clone(),
-            _ => self.on_the_way.remove(place),
+            1 => self.in_flight[index].clone(),
+            _ => self.in_flight.remove(index),
         };
         if fate % 16 != 2 {
             let from = self.roster.id(from);
@@ -145,8 +144,8 @@ impl<A: Algorithm> Group<A> {
         }
     }
 
-    /// A timer rings: the first that is due; or any, and time goes on until it is.
-    fn ring(&mut self, source: &mut Source<'_>) {
+    /// Expires the next timer, or any other and advances the time to it.
+    fn expire_timer(&mut self, source: &mut Source<'_>) {
         let pending = self.members.iter().enumerate();
         let mut pending: Vec<(Time, usize, usize)> = pending
             .flat_map(|(slot, member)| {
@@ -154,8 +153,8 @@ impl<A: Algorithm> Group<A> {
             })
             .collect();
         pending.sort_unstable();
-        let place = if source.byte() < 224 { 0 } else { source.below(pending.len()) };
-        let Some(&(due, slot, index)) = pending.get(place) else { return };
+        let index = if source.byte() < 224 { 0 } else { source.below(pending.len()) };
+        let Some(&(due, slot, index)) = pending.get(index) else { return };
         let Some((_, timer)) = self.members[slot].timers.remove(&index) else { return };
         self.now = self.now.max(due);
         self.input(slot, |process, cx| process.on_timer(cx, timer));
@@ -166,13 +165,13 @@ impl<A: Algorithm> Group<A> {
         let command = match source.below(4) {
             0 | 1 => Command::Campaign,
             2 => Command::Resign,
-            // The last of these is nobody.
+            // The last id is not a member.
             _ => Command::Transfer(NodeId(source.below(MEMBERS + 1) as u64 + 1)),
         };
         self.input(slot, |process, cx| process.on_command(cx, command.into()));
     }
 
-    fn opine(&mut self, source: &mut Source<'_>) {
+    fn report_suspicion(&mut self, source: &mut Source<'_>) {
         let (slot, peer) = (source.below(MEMBERS), source.below(MEMBERS));
         let (peer, suspected) = (self.roster.id(peer), source.byte() < 128);
         if peer != self.roster.id(slot) {
@@ -183,13 +182,13 @@ impl<A: Algorithm> Group<A> {
         }
     }
 
-    /// A crash, and its end, perhaps with an empty disk. What was on its way stays on it.
+    /// Crashes and restarts a process, sometimes with an empty disk. Messages in flight stay.
     fn restart(&mut self, source: &mut Source<'_>) {
         let slot = source.below(MEMBERS);
         let member = &mut self.members[slot];
         member.process = A::new(self.roster.id(slot), &self.options);
         member.timers.clear();
-        (member.reign, member.lead_until) = (None, None);
+        (member.leading_term, member.lead_until) = (None, None);
         if source.byte() % 8 == 7 {
             member.saved = None;
         }
@@ -197,7 +196,7 @@ impl<A: Algorithm> Group<A> {
         self.input(slot, |process, cx| process.on_start(cx, Start::Recovered(saved)));
     }
 
-    /// A message of the right form that nobody sent.
+    /// Delivers a well-formed message that no process sent.
     fn forge(&mut self, source: &mut Source<'_>) {
         let (from, to, length) = (source.below(MEMBERS), source.below(MEMBERS), source.below(64));
         let protocol = Protocol::named(A::CONTRACT.name);
@@ -218,24 +217,28 @@ impl<A: Algorithm> Group<A> {
         let view = self.roster.view(slot);
         input(&mut self.members[slot].process, &mut self.recorder.context(self.now, view, Span::UNIT));
         let effects = self.recorder.take();
-        assert!(effects.len() <= SHARE, "{} effects of one input", effects.len());
+        assert!(
+            effects.len() <= MAX_EFFECTS,
+            "{} effects of one input; at most {MAX_EFFECTS}",
+            effects.len()
+        );
         for effect in effects {
-            self.carry_out(slot, effect);
+            self.apply_effect(slot, effect);
         }
     }
 
-    fn carry_out(&mut self, slot: usize, effect: Effect<A>) {
+    fn apply_effect(&mut self, slot: usize, effect: Effect<A>) {
         let me = self.roster.id(slot);
         let member = &mut self.members[slot];
         match effect {
             Effect::Send { to, message } => {
                 if let Some(to) = self.roster.slot(to) {
-                    self.on_the_way.push((slot, to, message));
+                    self.in_flight.push((slot, to, message));
                 }
             }
             Effect::Multicast { message } => {
                 let others = (0..MEMBERS).filter(|&to| to != slot);
-                self.on_the_way.extend(others.map(|to| (slot, to, message.clone())));
+                self.in_flight.extend(others.map(|to| (slot, to, message.clone())));
             }
             Effect::SetTimer { timer, after } => {
                 member.timers.insert(timer.index(), (self.now + after, timer));
@@ -245,39 +248,43 @@ impl<A: Algorithm> Group<A> {
             }
             Effect::Save(state) => member.saved = Some(state),
             Effect::Announce(announcement) => {
-                let reign = match announcement {
+                let leading_term = match announcement {
                     Announcement::Elected { leader, term } if leader == me => Some(term),
                     _ => None,
                 };
-                let before = mem::replace(&mut member.reign, reign);
-                if reign.is_none() {
+                let before = mem::replace(&mut member.leading_term, leading_term);
+                if leading_term.is_none() {
                     member.lead_until = None;
                 }
-                if let Some(term) = reign
-                    && before != reign
+                if let Some(term) = leading_term
+                    && before != leading_term
                 {
-                    self.elected += 1;
-                    assert!(!self.promises() || term > self.latest, "{term} leads after {}", self.latest);
-                    self.latest = self.latest.max(term);
+                    self.leaderships += 1;
+                    assert!(
+                        !self.promises_one_leader() || term > self.greatest_term,
+                        "term {term} after term {}",
+                        self.greatest_term
+                    );
+                    self.greatest_term = self.greatest_term.max(term);
                 }
             }
             Effect::LeadUntil(end) => member.lead_until = Some(end),
             Effect::Suspect(_) | Effect::Restore(_) => {}
         }
-        let surplus = self.on_the_way.len().saturating_sub(ON_THE_WAY);
-        self.on_the_way.drain(..surplus);
+        let surplus = self.in_flight.len().saturating_sub(MAX_IN_FLIGHT);
+        self.in_flight.drain(..surplus);
     }
 
-    /// Whether it is promised that no two lead at once, each with a greater term than those before.
-    fn promises(&self) -> bool {
+    /// Whether the algorithm promises at most one leader and increasing terms.
+    fn promises_one_leader(&self) -> bool {
         !self.forging && A::CONTRACT.safety == Safety::AtMostOne
     }
 
     fn check(&self) {
         let leads = |member: &&Member<A>| {
-            member.reign.is_some() && member.lead_until.is_none_or(|end| self.now < end)
+            member.leading_term.is_some() && member.lead_until.is_none_or(|end| self.now < end)
         };
         let leaders = self.members.iter().filter(leads).count();
-        assert!(!self.promises() || leaders <= 1, "{leaders} lead at once");
+        assert!(!self.promises_one_leader() || leaders <= 1, "{leaders} leaders at once");
     }
 }

@@ -1,7 +1,8 @@
-//! What must hold whatever bytes arrive.
+//! Properties that must hold for any received bytes.
 //!
-//! Each function takes any bytes, and panics if something is wrong. `cargo test -p fuzz` calls them with random
-//! bytes of fixed seeds; `cargo +nightly fuzz run TARGET --features libfuzzer` looks for bytes that break them.
+//! Each function takes any bytes, and panics if its property does not hold. `cargo test -p suffrage-fuzz` calls them
+//! with random bytes of fixed seeds; `cargo +nightly fuzz run TARGET --features libfuzzer` searches for bytes that break
+//! them.
 
 mod conversation;
 mod source;
@@ -24,29 +25,29 @@ fn seal(id: NodeId) -> Seal {
     Seal::new(id, Boot::now().expect("the system gives random numbers"), &keyring)
 }
 
-/// Bytes from the network never open; bytes that were sealed open as they were, unless anything is changed.
+/// Unsealed bytes never open. Sealed bytes open unchanged, unless a byte is changed or cut off.
 pub fn datagram(bytes: &[u8]) {
     let (there, here) = (seal(NodeId(1)), seal(HERE));
-    let reason = here.open(bytes).expect_err("it would be a forgery");
+    let reason = here.open(bytes).expect_err("unsealed bytes must not open");
     assert!(matches!(reason, Dropped::Malformed | Dropped::WrongVersion | Dropped::Unauthenticated));
     let sealed = there.seal(HERE, bytes);
-    let opened = here.open(&sealed).expect("it was sealed for here");
+    let opened = here.open(&sealed).expect("the datagram was sealed for this node");
     assert_eq!((opened.from, &*opened.payload), (NodeId(1), bytes));
     assert_eq!(sealed.len(), bytes.len() + OVERHEAD);
-    // The same, changed at a place and by an amount that the bytes choose.
+    // The bytes choose the position and the change.
     let mut source = Source::new(bytes);
-    let (place, change) = (source.number() as usize % sealed.len(), source.byte().max(1));
+    let (position, change) = (source.number() as usize % sealed.len(), source.byte().max(1));
     let mut changed = sealed.clone();
-    changed[place] ^= change;
-    assert!(here.open(&changed).is_err(), "byte {place} was changed by {change}");
-    assert!(here.open(&sealed[..place]).is_err(), "cut to {place}");
+    changed[position] ^= change;
+    assert!(here.open(&changed).is_err(), "byte {position} was changed by {change}");
+    assert!(here.open(&sealed[..position]).is_err(), "cut to {position} bytes");
 }
 
-/// Bytes from a peer are messages or are not; if they are, they can be written, and read again.
+/// Bytes from a peer decode to messages or to an error. Messages can be encoded and decoded again.
 pub fn envelope(bytes: &[u8]) {
     let Some((&which, bytes)) = bytes.split_first() else { return };
     let contract = &CONTRACTS[usize::from(which) % CONTRACTS.len()];
-    catalog::visit(contract.name, Decode(bytes)).expect("it is in the catalog");
+    catalog::visit(contract.name, Decode(bytes)).expect("the name is in the catalog");
 }
 
 struct Decode<'a>(&'a [u8]);
@@ -57,7 +58,7 @@ impl Visitor for Decode<'_> {
     fn visit<A: Algorithm>(self) {
         let protocol = Protocol::named(A::CONTRACT.name);
         decode::<Stack<A>>(protocol, self.0);
-        // Behind the right beginning, so that one need not be guessed; and as one message.
+        // Also after a valid header, which random bytes rarely have, and as one message.
         let start = Envelope::new(protocol, 99).as_bytes().to_vec();
         decode::<Stack<A>>(protocol, &[&start, self.0].concat());
         let length = self.0.len().min(127);
@@ -68,15 +69,15 @@ impl Visitor for Decode<'_> {
 fn decode<P: Process>(protocol: Protocol, bytes: &[u8]) {
     let Ok(messages) = protocol.decode::<P::Message>(bytes) else { return };
     assert!(messages.len() < bytes.len());
-    // What is read may be written shorter than it was, never much longer.
+    // The encoding may be shorter than the input, and never much longer.
     let mut again = Envelope::new(protocol, 2 * bytes.len() + 64);
     for message in &messages {
-        assert!(again.push(message).expect("it fits"));
+        assert!(again.push(message).expect("the message fits"));
     }
     assert_eq!(protocol.decode(again.as_bytes()), Ok(messages));
 }
 
-/// Whatever a process is told, in whatever order, it does not panic, and does not do more than its share.
+/// A process does not panic and has a bounded number of effects, for any inputs in any order.
 pub fn conversation(bytes: &[u8]) {
     let Some((&which, bytes)) = bytes.split_first() else { return };
     conversation_of(CONTRACTS[usize::from(which) % CONTRACTS.len()].name, bytes);

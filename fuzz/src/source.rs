@@ -1,6 +1,6 @@
-//! Bytes as decisions, one after the other.
+//! Bytes as a sequence of decisions.
 
-/// Bytes that are read as decisions. When there are none left, every decision is zero.
+/// Bytes that are read as decisions. After the last byte, every decision is zero.
 pub(crate) struct Source<'a> {
     bytes: &'a [u8],
 }
@@ -18,17 +18,17 @@ impl<'a> Source<'a> {
         self.take(1).first().copied().unwrap_or(0)
     }
 
-    /// A number of two bytes.
+    /// A number from two bytes.
     pub(crate) fn number(&mut self) -> u16 {
         u16::from(self.byte()) << 8 | u16::from(self.byte())
     }
 
-    /// One of so many; zero of none.
+    /// A number below `count`. Zero if `count` is zero.
     pub(crate) fn below(&mut self, count: usize) -> usize {
         usize::from(self.byte()) % count.max(1)
     }
 
-    /// The next bytes, or as many as there are.
+    /// The next `count` bytes, or fewer at the end.
     pub(crate) fn take(&mut self, count: usize) -> &'a [u8] {
         let (taken, rest) = self.bytes.split_at(count.min(self.bytes.len()));
         self.bytes = rest;

@@ -1,4 +1,4 @@
-//! The fuzz targets on random bytes of fixed seeds, so that they are run wherever tests are.
+//! The fuzz targets with random bytes of fixed seeds, as ordinary tests.
 
 use std::cell::Cell;
 use std::panic::catch_unwind;
@@ -7,7 +7,7 @@ use suffrage_algorithms::catalog::CONTRACTS;
 use suffrage_core::Rng;
 use suffrage_lease::{Bug, Options, QuorumLease};
 
-/// Says which case it was, if it fails.
+/// Prints the target and the seed if the case fails.
 struct Case<'a> {
     target: &'a str,
     seed: u64,
@@ -21,8 +21,8 @@ impl Drop for Case<'_> {
     }
 }
 
-/// Calls the target with bytes of many lengths and kinds: noise, and runs of small numbers, of which
-/// messages mostly consist.
+/// Calls the target with bytes of many lengths and kinds: uniform bytes, and small numbers, which are frequent in
+/// messages.
 fn run(target: &str, seeds: std::ops::Range<u64>, longest: u64, check: impl Fn(&[u8])) {
     for seed in seeds {
         let _case = Case { target, seed };
@@ -57,33 +57,35 @@ fn conversations() {
     }
 }
 
-/// Bytes that make a conversation in which nothing is forged.
-fn honest(bytes: &[u8]) -> Vec<u8> {
+/// Bytes of a conversation without forged messages.
+fn without_forgery(bytes: &[u8]) -> Vec<u8> {
     [&[0], bytes].concat()
 }
 
-/// The production default, for longer; and it is not for want of elections that nothing is found.
+/// Longer conversations of the default options, with a minimum number of leaderships.
 #[test]
 fn conversations_of_quorum_lease() {
-    let elected = Cell::new(0);
+    let leaderships = Cell::new(0);
     run("quorum-lease", 0..4_000, 2_000, |bytes| {
-        elected
-            .set(elected.get() + suffrage_fuzz::converse::<QuorumLease>(&Options::default(), &honest(bytes)));
+        leaderships.set(
+            leaderships.get()
+                + suffrage_fuzz::converse::<QuorumLease>(&Options::default(), &without_forgery(bytes)),
+        );
     });
-    assert!(elected.get() > 4_000, "{}", elected.get());
+    assert!(leaderships.get() > 4_000, "{}", leaderships.get());
 }
 
-/// With a mistake in it, some of the same conversations end badly. (The other mistakes take longer to show.)
+/// Some of the same conversations find these deliberate bugs. (Other bugs need longer conversations.)
 #[test]
-fn mistakes_of_quorum_lease_are_found() {
+fn bugs_of_quorum_lease_are_found() {
     for bug in [Bug::SkipSilence, Bug::ValidityFromReply, Bug::ForgetCeiling, Bug::TrustEmptyDisk] {
         let options = Options { bug: Some(bug), ..Options::default() };
         let found = Cell::new(0);
         run("quorum-lease", 0..4_000, 2_000, |bytes| {
-            let conversation = || suffrage_fuzz::converse::<QuorumLease>(&options, &honest(bytes));
+            let conversation = || suffrage_fuzz::converse::<QuorumLease>(&options, &without_forgery(bytes));
             found.set(found.get() + usize::from(catch_unwind(conversation).is_err()));
         });
-        println!("{bug:?} shows in {} of 4,000 conversations", found.get());
+        println!("{bug:?} is found in {} of 4,000 conversations", found.get());
         assert!(found.get() > 0, "{bug:?}");
     }
 }

@@ -56,7 +56,7 @@
   believes in the lease then counts by it.")
 (state (started Candidate) Bool "The life has begun.")
 (state (alive Candidate) Bool "The life goes on.")
-(state (waited-out Candidate) Bool "`Past::Over`: no lease of an earlier life is believed in, or it does not matter.")
+(state (waited-out Candidate) Bool "`PreviousLease::Over`: no lease of an earlier life is believed in, or it does not matter.")
 (state (greatest Candidate) Int "The greatest token it has prepared.")
 (state (round Candidate) Round "What it waits for answers to.")
 (state (preparation Candidate) Preparation "Preparing: what it prepares. Proposing: what its proposals rest on.")

@@ -39,7 +39,7 @@
 
 (action take-back "A release arrives. The grant ends if it is that holder's with that token; the token is marked as
   given back if it is the promised one and nobody holds another."
-  (code "crates/suffrage-lease/src/voter.rs" "on_release" "wake")
+  (code "crates/suffrage-lease/src/voter.rs" "on_release" "wake_next")
   (for (v Voter) (p Preparation))
   (when
     (sent (released p))
@@ -51,7 +51,7 @@
       (or (not (live-grant v)) (and (= (holder v) (id (owner p))) (= (grant-token v) (token p))))))))
 
 (action expire "A grant that has expired is removed."
-  (code "crates/suffrage-lease/src/voter.rs" "on_due" "wake")
+  (code "crates/suffrage-lease/src/voter.rs" "on_due" "wake_next")
   (for (v Voter))
   (when
     (over (and (granted v) (>= (voter-clock v) (expires v)))))
@@ -98,7 +98,7 @@
   (set (given-back v) false))
 
 (action lose-disk "The voter restarts and finds its disk empty: it votes no more."
-  (code "crates/suffrage-lease/src/voter.rs" "start" "votes")
+  (code "crates/suffrage-lease/src/voter.rs" "start" "may_vote")
   (for (v Voter) (clock Real))
   (when)
   (set (votes v) false)

@@ -92,7 +92,7 @@
 
 (action renew "A leader asks for its lease once more, or once more for the one with the greater token that it has
   prepared meanwhile. Some of the questions before stay open, each with its own noted clock."
-  (code "crates/suffrage-lease/src/candidate.rs" "propose" "unanswered" "on_due")
+  (code "crates/suffrage-lease/src/candidate.rs" "propose" "renewals_in_flight" "on_due")
   (for (c Candidate) (r Proposal) (kept (Proposal) Bool))
   (when
     (alive (alive c))

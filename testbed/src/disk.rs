@@ -1,4 +1,4 @@
-//! A disk that is soon full.
+//! A small disk, to test a full one.
 
 use std::fs::{self, File};
 use std::io::{Error, Result, Write};
@@ -8,30 +8,31 @@ use rustix::mount::{MountFlags, mount};
 
 use crate::Folder;
 
-/// A folder of its own with room for few bytes. It is gone with the value.
+/// A folder with its own small file system. Dropping the value removes it.
 #[derive(Debug)]
 pub struct SmallDisk {
     folder: Folder,
 }
 
 impl SmallDisk {
-    /// A disk for so many KiB, which is a whole number of pages of memory.
+    /// A disk of this size in KiB, which must be a whole number of memory pages.
     pub fn new(kib: u32) -> Result<SmallDisk> {
         let folder = Folder::new()?;
-        let size = std::ffi::CString::new(format!("size={kib}k,mode=700")).expect("there is no zero in it");
+        let size =
+            std::ffi::CString::new(format!("size={kib}k,mode=700")).expect("the options have no zero byte");
         mount("tmpfs", folder.path(), "tmpfs", MountFlags::empty(), size.as_c_str()).map_err(|error| {
-            let hint = if rustix::process::geteuid().is_root() { "" } else { "; only root can do this" };
+            let hint = if rustix::process::geteuid().is_root() { "" } else { "; run as root" };
             Error::other(format!("mount a tmpfs on {}: {error}{hint}", folder.path().display()))
         })?;
         Ok(SmallDisk { folder })
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Fills it up with a file, to the last byte.
+    /// Fills the disk to the last byte with a file.
     pub fn fill(&self) -> Result<()> {
         let mut file = File::create(self.path().join("filling"))?;
         loop {
@@ -43,7 +44,7 @@ impl SmallDisk {
         }
     }
 
-    /// Removes that file.
+    /// Removes the file of [`SmallDisk::fill`].
     pub fn free(&self) -> Result<()> {
         fs::remove_file(self.path().join("filling"))
     }

@@ -1,4 +1,4 @@
-//! A folder that is gone with its value.
+//! A temporary folder.
 
 use std::fs;
 use std::io::Result;
@@ -8,22 +8,22 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use crate::leftovers::{self, is_left_over};
 
-/// A new folder among the system's temporary ones. It is gone with the value, whatever is in it.
+/// A new folder in the temporary folder of the system. Dropping the value removes it with its contents.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
 }
 
 impl Folder {
-    /// An empty one.
+    /// Creates an empty folder.
     pub fn new() -> Result<Folder> {
-        sweep();
+        remove_leftovers();
         let path = std::env::temp_dir().join(leftovers::name());
         fs::create_dir(&path)?;
         Ok(Folder { path })
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -35,14 +35,14 @@ impl Drop for Folder {
     }
 }
 
-/// It may be a disk of its own. Whoever still has a file open there may keep it.
+/// Unmounts and removes a folder, which may be a [`crate::SmallDisk`]. Open files stay usable.
 fn remove(path: &Path) {
     _ = unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
     _ = fs::remove_dir_all(path);
 }
 
-/// Removes what tests that were killed have left.
-fn sweep() {
+/// Removes the folders of killed tests.
+fn remove_leftovers() {
     for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
         if entry.file_name().to_str().is_some_and(is_left_over) {
             remove(&entry.path());

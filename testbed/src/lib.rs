@@ -1,27 +1,27 @@
-//! A network with faults, on one machine, for tests of real programs.
+//! A network with faults on one machine, for tests of real programs.
 //!
 //! ```text
 //!     host 1        host 2        host 3       each a network namespace, with 10.77.0.1, .2, .3, ..
 //!       │ TAP         │ TAP         │ TAP
 //!   ┌───┴─────────────┴─────────────┴───┐
-//!   │  switch: a thread of this process │      cuts, loses, delays and doubles frames, each way of each
-//!   └───────────────────────────────────┘      pair of hosts for itself
+//!   │  switch: a thread of this process │      drops, delays and duplicates frames, separately for each
+//!   └───────────────────────────────────┘      direction of each pair of hosts
 //! ```
 //!
-//! The kernel's own emulation (`tc netem`) is not everywhere; this needs `ip` of iproute2, `/dev/net/tun` and a
-//! user who may make namespaces: root. Whatever is missing is an error that says so.
+//! The emulation of the kernel (`tc netem`) is not available everywhere. This needs `ip` of iproute2, `/dev/net/tun`
+//! and root, which may create namespaces. An error names what is missing.
 //!
-//! - [`Network`] is the hosts and the switch. [`Host::enter`] runs something in a host's network: a program that
-//!   is spawned there stays there, and so does a socket that is opened there.
-//! - `fabric` decides what becomes of a frame. Chance is seeded; but when which frame comes is the machine's
-//!   affair, so that a seed does not mean the same run.
-//! - [`address`] is an address of loopback that no other test has.
-//! - [`Folder`] is one to work in, and [`SmallDisk`] one that is soon full. [`until`] waits for what programs do.
+//! - [`Network`] is the hosts and the switch. [`Host::enter`] runs a closure in the network of a host: programs that it
+//!   spawns and sockets that it opens belong to that network.
+//! - `fabric` decides the fate of a frame. Random choices are seeded, but the arrival times of frames are not, so that
+//!   two runs with the same seed differ.
+//! - [`address`] is a loopback address that no other test uses.
+//! - [`Folder`] is a temporary folder, and [`SmallDisk`] a small disk. [`until`] waits for a condition.
 //!
-//! Everything has a name that tells which process made it, so that any number of tests can run side by
-//! side. It is gone with its value, and if a test was killed, the next one clears away what it has left.
+//! The names of all resources contain the process id, so that tests can run in parallel. Dropping a value removes its
+//! resource, and the next test removes the leftovers of killed tests.
 #![cfg(target_os = "linux")]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it is made of threads and clocks")]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "uses threads and clocks")]
 
 mod disk;
 mod fabric;

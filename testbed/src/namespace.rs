@@ -1,4 +1,4 @@
-//! A network namespace that is gone with its value, with all that runs in it.
+//! A network namespace. Dropping the value removes it and kills its processes.
 
 use std::fs::{self, File};
 use std::io::{Error, ErrorKind, Result, Write};
@@ -13,7 +13,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::leftovers::is_left_over;
 
-/// Where `ip` keeps namespaces.
+/// The folder in which `ip` keeps namespaces.
 const FOLDER: &str = "/run/netns";
 
 #[derive(Debug)]
@@ -27,20 +27,20 @@ impl Namespace {
         Ok(Namespace { name })
     }
 
-    /// Has `ip` do things in it, one a line.
+    /// Runs `ip` commands in the namespace, one per line.
     pub(crate) fn set_up(&self, lines: &str) -> Result<()> {
         ip(&["-n", &self.name, "-batch", "-"], lines)
     }
 
-    /// Does something in this network, in a thread of its own: threads have networks.
-    pub(crate) fn enter<R: Send>(&self, act: impl FnOnce() -> R + Send) -> Result<R> {
-        let place = File::open(Path::new(FOLDER).join(&self.name))?;
+    /// Runs a closure in this network, in a new thread, because a network namespace belongs to a thread.
+    pub(crate) fn enter<R: Send>(&self, run: impl FnOnce() -> R + Send) -> Result<R> {
+        let file = File::open(Path::new(FOLDER).join(&self.name))?;
         let inside = || {
-            move_into_link_name_space(place.as_fd(), Some(LinkNameSpaceType::Network))?;
-            Ok(act())
+            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
+            Ok(run())
         };
         thread::scope(|scope| match scope.spawn(inside).join() {
-            Ok(done) => done,
+            Ok(result) => result,
             Err(panic) => std::panic::resume_unwind(panic),
         })
     }
@@ -52,8 +52,8 @@ impl Drop for Namespace {
     }
 }
 
-/// Removes what tests that were killed have left.
-pub(crate) fn sweep() {
+/// Removes the namespaces of killed tests.
+pub(crate) fn remove_leftovers() {
     for entry in fs::read_dir(FOLDER).into_iter().flatten().flatten() {
         if let Some(name) = entry.file_name().to_str().filter(|name| is_left_over(name)) {
             remove(name);
@@ -61,7 +61,7 @@ pub(crate) fn sweep() {
     }
 }
 
-/// Whatever cannot be removed is in nobody's way: its name is not used again.
+/// Kills the processes of a namespace and removes it. Failures are ignored: the name is not reused.
 fn remove(name: &str) {
     for _ in 0..100 {
         let pids = Command::new("ip").args(["netns", "pids", name]).stderr(Stdio::null()).output();
@@ -83,15 +83,15 @@ fn ip(arguments: &[&str], input: &str) -> Result<()> {
     let command = || format!("`ip {}`", arguments.join(" "));
     let spawned = Command::new("ip").args(arguments).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = spawned.map_err(|error| match error.kind() {
-        ErrorKind::NotFound => Error::new(error.kind(), "there is no `ip`: install iproute2"),
+        ErrorKind::NotFound => Error::new(error.kind(), "`ip` is missing; install iproute2"),
         kind => Error::new(kind, format!("{}: {error}", command())),
     })?;
-    child.stdin.take().expect("it is piped").write_all(input.as_bytes())?;
+    child.stdin.take().expect("standard input is piped").write_all(input.as_bytes())?;
     let output = child.wait_with_output()?;
     if output.status.success() {
         return Ok(());
     }
     let reason = String::from_utf8_lossy(&output.stderr).trim().to_string();
-    let hint = if rustix::process::geteuid().is_root() { "" } else { "; only root can do this" };
+    let hint = if rustix::process::geteuid().is_root() { "" } else { "; run as root" };
     Err(Error::other(format!("{}: {reason}{hint}", command())))
 }

@@ -1,4 +1,4 @@
-//! Hosts, and the switch between them.
+//! Hosts and the switch between them.
 
 use std::io::{Error, Result};
 use std::net::Ipv4Addr;
@@ -10,18 +10,18 @@ use crate::leftovers;
 use crate::namespace::{self, Namespace};
 use crate::switch::Switch;
 
-/// The most hosts there can be.
-const MOST: usize = 200;
+/// The most hosts of a network.
+const MAX_HOSTS: usize = 200;
 
-/// Hosts that are numbered from 1, and a switch between them that starts without faults.
+/// Hosts, numbered from 1, and a switch between them that starts without faults.
 #[derive(Debug)]
 pub struct Network {
-    // Before the hosts, whose devices it reads.
+    // Dropped before the hosts: the switch reads their devices.
     switch: Switch,
     hosts: Vec<Host>,
 }
 
-/// A host: a network of its own with one device.
+/// A host: a network namespace with one device.
 #[derive(Debug)]
 pub struct Host {
     address: Ipv4Addr,
@@ -29,13 +29,13 @@ pub struct Host {
 }
 
 impl Host {
-    /// Where it is, for the other hosts.
+    /// The address of the host in the network.
     pub fn address(&self) -> Ipv4Addr {
         self.address
     }
 
-    /// Does something in the host's network, and waits for it. Programs that are spawned there, and sockets that
-    /// are opened there, stay there.
+    /// Runs a closure in the network of the host and waits for it. Programs that it spawns and sockets that it opens
+    /// belong to that network.
     ///
     /// # Panics
     /// If it panics.
@@ -45,19 +45,19 @@ impl Host {
 }
 
 impl Network {
-    /// Makes so many hosts. Chance is decided by the seed.
+    /// Creates this number of hosts. The seed determines random choices of the switch.
     ///
     /// # Panics
-    /// If that many do not fit.
+    /// If there are too many hosts.
     pub fn new(count: usize, seed: u64) -> Result<Network> {
-        assert!((1..=MOST).contains(&count), "{count} hosts: there can be 1 to {MOST}");
-        namespace::sweep();
+        assert!((1..=MAX_HOSTS).contains(&count), "{count} hosts; the number must be from 1 to {MAX_HOSTS}");
+        namespace::remove_leftovers();
         let name = leftovers::name();
         let (mut hosts, mut taps) = (Vec::new(), Vec::new());
         for host in 1..=count {
             let namespace = Namespace::create(format!("{name}-{host}"))?;
-            taps.push(namespace.enter(open)??);
-            namespace.set_up(&lines(host, count))?;
+            taps.push(namespace.enter(open_tap)??);
+            namespace.set_up(&ip_commands(host, count))?;
             hosts.push(Host { address: ip(host), namespace });
         }
         Ok(Network { switch: Switch::start(taps, seed)?, hosts })
@@ -66,29 +66,29 @@ impl Network {
     /// The host of this number.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such host.
     pub fn host(&self, number: usize) -> &Host {
         &self.hosts[number.checked_sub(1).expect("hosts are numbered from 1")]
     }
 
-    /// Cuts these hosts off from those, both ways.
-    pub fn cut(&self, these: &[usize], those: &[usize]) {
+    /// Cuts the links between two groups of hosts, in both directions.
+    pub fn cut(&self, one: &[usize], other: &[usize]) {
         let mut fabric = self.switch.fabric();
-        fabric.cut(these, those);
-        fabric.cut(those, these);
+        fabric.cut(one, other);
+        fabric.cut(other, one);
     }
 
-    /// Nothing that any of `from` sends reaches any of `to`. The other way goes on.
+    /// Cuts the links from `from` to `to`. The other direction stays.
     pub fn cut_one_way(&self, from: &[usize], to: &[usize]) {
         self.switch.fabric().cut(from, to);
     }
 
-    /// How it is from one host to another.
+    /// Sets the conditions of the link from one host to another.
     pub fn set_weather(&self, from: usize, to: usize, weather: Weather) {
         self.switch.fabric().set_weather(from, to, weather);
     }
 
-    /// How it is from everybody to everybody.
+    /// Sets the conditions of all links.
     pub fn set_weather_everywhere(&self, weather: Weather) {
         let mut fabric = self.switch.fabric();
         for from in 1..=self.hosts.len() {
@@ -98,12 +98,12 @@ impl Network {
         }
     }
 
-    /// Nothing is cut, lost, late or doubled any more.
+    /// Ends all cuts, losses, delays and duplications.
     pub fn heal(&self) {
         self.switch.fabric().heal();
     }
 
-    /// What has become of frames.
+    /// Counts of frames by fate.
     pub fn tally(&self) -> Tally {
         self.switch.fabric().tally()
     }
@@ -113,8 +113,8 @@ fn ip(host: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, 0, host as u8)
 }
 
-/// A device of the network this is called in.
-fn open() -> Result<Tap> {
+/// Opens a TAP device in the network of the calling thread.
+fn open_tap() -> Result<Tap> {
     let open = || {
         let mut tap = Tap::new_named(Interface::new("eth0")?)?;
         tap.set_nonblocking(true)?;
@@ -124,9 +124,9 @@ fn open() -> Result<Tap> {
         .map_err(|error: Error| Error::new(error.kind(), format!("a TAP device from /dev/net/tun: {error}")))
 }
 
-/// The host's addresses. It knows its neighbours' by heart: faults hit what programs say, and not the search for
-/// whom they say it to, which would be over in some tests and not in others.
-fn lines(host: usize, count: usize) -> String {
+/// The `ip` commands that set the addresses of a host. Neighbour entries are permanent, so that faults hit the traffic
+/// of programs and not ARP, which would add variance.
+fn ip_commands(host: usize, count: usize) -> String {
     let hardware = |host: usize| address(host).map(|byte| format!("{byte:02x}")).join(":");
     let mut lines = format!(
         "link set dev lo up\n\

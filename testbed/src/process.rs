@@ -1,4 +1,4 @@
-//! Processes that end with the test, and tests that take turns.
+//! Processes that end with the test, and tests that run one at a time.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Child;
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::until;
 
-/// Waits for the turn of a test that measures: such tests do not share the machine with each other.
+/// Waits until no other test with a guard runs: tests that measure time must not run in parallel.
 pub fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -30,10 +30,10 @@ impl Process {
         _ = self.0.wait();
     }
 
-    /// Waits for the end of the process; the exit code as shells have it.
+    /// Waits for the end of the process, and returns the exit code as a shell does: 128 + N after signal N.
     #[track_caller]
     pub fn code(&mut self) -> i32 {
-        let status = until("the process ends", || self.0.try_wait().expect("it is a child"));
+        let status = until("the process ends", || self.0.try_wait().expect("the process is a child"));
         status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
     }
 }

@@ -1,4 +1,4 @@
-//! The thread that every frame goes through.
+//! The switch: a thread that forwards all frames.
 
 use std::io::{ErrorKind, Result};
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,12 +11,12 @@ use tappers::Tap;
 
 use crate::fabric::Fabric;
 
-/// Longer than any frame of a device whose MTU is the usual one.
-const FRAME: usize = 2048;
-/// How many frames of one host are taken in a row, so that others have their turn.
-const TURN: usize = 64;
+/// The size of the buffer: longer than a frame with the default MTU.
+const MAX_FRAME: usize = 2048;
+/// The most frames of one host in a row, for fairness.
+const BATCH: usize = 64;
 
-/// A switch that runs until it is dropped. Its ports are the hosts, from 1 on.
+/// A switch that runs until it is dropped. Its ports are the hosts, numbered from 1.
 #[derive(Debug)]
 pub(crate) struct Switch {
     fabric: Arc<Mutex<Fabric>>,
@@ -52,39 +52,39 @@ fn lock(fabric: &Mutex<Fabric>) -> MutexGuard<'_, Fabric> {
 
 fn run(taps: &[Tap], fabric: &Mutex<Fabric>, stop: &OwnedFd) {
     let start = Instant::now();
-    let mut buffer = [0; FRAME];
+    let mut buffer = [0; MAX_FRAME];
     loop {
         let due = lock(fabric).next_due();
         if !wait(taps, stop, due.map(|due| due.saturating_sub(start.elapsed()))) {
             return;
         }
         for (host, tap) in (1..).zip(taps) {
-            for _ in 0..TURN {
+            for _ in 0..BATCH {
                 match tap.recv(&mut buffer) {
                     Ok(length) => lock(fabric).on_frame(start.elapsed(), host, &buffer[..length]),
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    // Nothing more, or a device that is gone with its namespace.
+                    // No more frames, or the device was removed with its namespace.
                     Err(_) => break,
                 }
             }
         }
         let mut fabric = lock(fabric);
         while let Some((to, frame)) = fabric.arrival(start.elapsed()) {
-            // A host whose device is not up hears nothing.
+            // An error means that the device of the host is down: the frame is lost.
             _ = taps[to - 1].send(&frame);
         }
     }
 }
 
-/// Waits until a frame comes, or for so long. False if it is to stop.
+/// Waits for a frame, at most for this time. Returns false if the switch must stop.
 fn wait(taps: &[Tap], stop: &OwnedFd, span: Option<Duration>) -> bool {
     let span =
         span.map(|span| Timespec { tv_sec: span.as_secs() as i64, tv_nsec: span.subsec_nanos().into() });
-    let mut waited: Vec<PollFd<'_>> = std::iter::once(stop.as_fd())
+    let mut polled: Vec<PollFd<'_>> = std::iter::once(stop.as_fd())
         .chain(taps.iter().map(AsFd::as_fd))
-        .map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN))
+        .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
         .collect();
-    // An error is an interruption: it looks again.
-    _ = poll(&mut waited, span.as_ref());
-    waited[0].revents().is_empty()
+    // An error is an interruption: the caller polls again.
+    _ = poll(&mut polled, span.as_ref());
+    polled[0].revents().is_empty()
 }

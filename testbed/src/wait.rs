@@ -1,20 +1,20 @@
-//! Waiting for what other programs do.
+//! Waiting for conditions.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Nothing that is waited for takes as long, however busy the machine is.
-const LONG: Duration = Duration::from_secs(60);
+/// The longest wait, also on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Waits until this is so. Panics if it takes too long.
+/// Waits until the closure returns a value. Panics after 60 seconds.
 #[track_caller]
-pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn until<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = poll() {
             return found;
         }
-        assert!(start.elapsed() < LONG, "{what}: not within {LONG:?}");
+        assert!(start.elapsed() < TIMEOUT, "{what}: timed out after {TIMEOUT:?}");
         thread::sleep(Duration::from_millis(5));
     }
 }

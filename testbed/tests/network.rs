@@ -1,5 +1,5 @@
-//! Real sockets in real namespaces: that faults are what they are called. Needs root.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests of the edge")]
+//! Tests of the faults of a network, with real sockets in real namespaces. Need root.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests of real sockets")]
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -12,17 +12,17 @@ use std::time::{Duration, Instant};
 use suffrage_testbed::{Folder, Network, SmallDisk, Weather};
 
 const MS: Duration = Duration::from_millis(1);
-/// Whatever has not come after so long does not come, however busy the machine is.
-const QUIET: Duration = Duration::from_secs(1);
+/// The time after which a datagram counts as lost, also on a busy machine.
+const RECEIVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn socket(network: &Network, host: usize) -> (UdpSocket, SocketAddr) {
     let address = SocketAddr::from((network.host(host).address(), 7000));
     let socket = network.host(host).enter(|| UdpSocket::bind(address)).unwrap();
-    socket.set_read_timeout(Some(QUIET)).unwrap();
+    socket.set_read_timeout(Some(RECEIVE_TIMEOUT)).unwrap();
     (socket, address)
 }
 
-/// The next number that comes, if one does.
+/// The next received number, or none after a time-out.
 fn receive(socket: &UdpSocket) -> Option<u32> {
     let mut buffer = [0; 100];
     match socket.recv(&mut buffer) {
@@ -40,24 +40,24 @@ fn passes(from: &UdpSocket, to: &(UdpSocket, SocketAddr)) -> bool {
 }
 
 #[test]
-fn cuts_are_whole_or_one_way_and_heal() {
+fn cuts_have_one_or_both_directions_and_heal() {
     let network = Network::new(3, 1).unwrap();
     let [a, b, c] = [1, 2, 3].map(|host| socket(&network, host));
-    let ways = || [passes(&a.0, &b), passes(&b.0, &a), passes(&a.0, &c), passes(&b.0, &c)];
-    assert_eq!(ways(), [true, true, true, true]);
+    let links = || [passes(&a.0, &b), passes(&b.0, &a), passes(&a.0, &c), passes(&b.0, &c)];
+    assert_eq!(links(), [true, true, true, true]);
     network.cut(&[1], &[2, 3]);
-    assert_eq!(ways(), [false, false, false, true]);
+    assert_eq!(links(), [false, false, false, true]);
     network.heal();
     network.cut_one_way(&[2], &[1]);
-    assert_eq!(ways(), [true, false, true, true]);
+    assert_eq!(links(), [true, false, true, true]);
     network.heal();
-    assert_eq!(ways(), [true, true, true, true]);
+    assert_eq!(links(), [true, true, true, true]);
     assert!(network.tally().cut >= 4, "{:?}", network.tally());
 }
 
-/// A thousand datagrams. The bounds are more than five standard errors away, for any seed.
+/// Sends a thousand datagrams. The bounds are more than five standard errors away, for any seed.
 #[test]
-fn weather_is_as_it_was_set() {
+fn links_have_the_conditions_that_were_set() {
     let network = Network::new(2, 7).unwrap();
     let (a, b) = (socket(&network, 1), socket(&network, 2));
     network.set_weather(1, 2, Weather { loss: 0.2, delay: 30 * MS, jitter: 20 * MS, duplication: 0.1 });
@@ -81,29 +81,25 @@ fn weather_is_as_it_was_set() {
         reader.join().unwrap()
     });
     let mut numbers: Vec<u32> = all.iter().map(|(number, _)| *number).collect();
-    assert!(!numbers.is_sorted(), "none has overtaken another");
+    assert!(!numbers.is_sorted(), "no datagram has overtaken another");
     numbers.sort_unstable();
     let twice = numbers.windows(2).filter(|pair| pair[0] == pair[1]).count();
     numbers.dedup();
-    assert!(
-        (730..870).contains(&numbers.len()),
-        "{} of 1000 came, and a fifth was to be lost",
-        numbers.len()
-    );
-    assert!((35..130).contains(&twice), "{twice} came twice, and a tenth of 800 was to");
-    assert!(all[0].1 >= 30 * MS, "{:?}: the first was there too early", all[0].1);
-    // The other way is as before.
+    assert!((730..870).contains(&numbers.len()), "{} of 1000 arrived; a fifth should be lost", numbers.len());
+    assert!((35..130).contains(&twice), "{twice} arrived twice; a tenth of 800 should");
+    assert!(all[0].1 >= 30 * MS, "the first arrived too early, after {:?}", all[0].1);
+    // The other direction has no faults.
     assert!(passes(&b.0, &a));
     println!("{:?}, the last after {:?}", network.tally(), all.last().unwrap().1);
 }
 
 #[test]
-fn nothing_is_left_of_a_network_nor_of_one_whose_process_is_gone() {
+fn resources_of_dropped_values_and_of_ended_processes_are_removed() {
     let namespaces = || -> Vec<String> {
         let entries = fs::read_dir("/run/netns").into_iter().flatten().flatten();
         entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
     };
-    // Names end with a count; what is before it tells which process made them.
+    // Names end with a count. The part before it identifies the process.
     let folder = Folder::new().unwrap();
     let (mine, _) = folder.path().file_name().unwrap().to_str().unwrap().rsplit_once('-').unwrap();
     let ours = |name: &String| name.starts_with(mine);
@@ -113,14 +109,14 @@ fn nothing_is_left_of_a_network_nor_of_one_whose_process_is_gone() {
     let forgotten = std::env::temp_dir().join(&lost);
     fs::create_dir_all(forgotten.join("with")).unwrap();
     let network = Network::new(2, 1).unwrap();
-    assert!(!namespaces().contains(&lost), "it was left by a process that no more is");
+    assert!(!namespaces().contains(&lost), "the namespace belongs to an ended process");
     let before = namespaces().iter().filter(|name| ours(name)).count();
-    assert!(before >= 2, "those of this test, and of those beside it");
+    assert!(before >= 2, "namespaces of this test and of parallel tests");
     let mut sleeper =
         network.host(2).enter(|| Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap());
     drop(network);
-    assert!(!sleeper.wait().unwrap().success(), "what runs in a host ends with it");
-    // Others run beside this one, in this process or not: only these two are known to be gone.
+    assert!(!sleeper.wait().unwrap().success(), "processes of a host end with it");
+    // Other tests run in parallel, so only the own resources are checked.
     let disk = SmallDisk::new(64).unwrap();
     let path = disk.path().to_path_buf();
     disk.fill().unwrap();

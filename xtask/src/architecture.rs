@@ -12,21 +12,20 @@ const FOLDERS: [&str; 8] = ["crates", "bench", "deploy", "docs", "fuzz", "proof"
 /// The most lines of README.md.
 const README_LINES: usize = 200;
 
-/// Checks the documents, and returns what is wrong.
-pub(crate) fn complaints(root: &Path) -> Vec<String> {
+/// Checks the documents, and returns the errors.
+pub(crate) fn document_errors(root: &Path) -> Vec<String> {
     let read = |name: &str| fs::read_to_string(root.join(name)).unwrap_or_default();
-    let mut complaints = Vec::new();
+    let mut errors = Vec::new();
     for document in DOCUMENTS {
         let missing = paths(&read(document)).into_iter().filter(|path| !root.join(path).exists());
-        complaints.extend(missing.map(|path| format!("{document}: there is no {path}")));
+        errors.extend(missing.map(|path| format!("{document}: {path} does not exist")));
     }
-    complaints.extend(layer_complaints(&read(DOCUMENTS[0]), &dependencies(root)));
+    errors.extend(layer_errors(&read(DOCUMENTS[0]), &dependencies(root)));
     let lines = read("README.md").lines().count();
     if lines > README_LINES {
-        complaints
-            .push(format!("README.md has {lines} lines; move details to docs/ ({README_LINES} at most)"));
+        errors.push(format!("README.md has {lines} lines; move details to docs/ ({README_LINES} at most)"));
     }
-    complaints
+    errors
 }
 
 /// The paths that a document names: in inline code and as targets of links, outside of fenced blocks.
@@ -50,7 +49,7 @@ fn paths(text: &str) -> BTreeSet<String> {
 
 /// Compares the dependencies of each crate with the table of crates: its rows begin with the crate's path, and
 /// their last cells list what the crate may depend on.
-fn layer_complaints(table: &str, crates: &[(String, Vec<String>)]) -> Vec<String> {
+fn layer_errors(table: &str, crates: &[(String, Vec<String>)]) -> Vec<String> {
     let rows = table.lines().filter_map(|line| {
         let (name, rest) = line.strip_prefix("| `crates/")?.split_once('`')?;
         let allowed = rest.trim_end_matches([' ', '|']).rsplit('|').next()?.trim();
@@ -60,23 +59,24 @@ fn layer_complaints(table: &str, crates: &[(String, Vec<String>)]) -> Vec<String
         ))
     });
     let rows: Vec<(&str, Vec<String>)> = rows.collect();
-    let mut complaints = Vec::new();
-    for (place, (name, allowed)) in rows.iter().enumerate() {
-        let above = |other: &String| rows[..place].iter().any(|(name, _)| name == other);
+    let mut errors = Vec::new();
+    for (index, (name, allowed)) in rows.iter().enumerate() {
+        let above = |other: &String| rows[..index].iter().any(|(name, _)| name == other);
         let wrong = allowed.iter().filter(|other| !above(other));
-        complaints.extend(wrong.map(|other| format!("ARCHITECTURE.md: {other} does not stand above {name}")));
+        errors
+            .extend(wrong.map(|other| format!("ARCHITECTURE.md: {other} is not above {name} in the table")));
     }
     for (name, dependencies) in crates {
         let Some((_, allowed)) = rows.iter().find(|(row, _)| row == name) else {
-            complaints.push(format!("ARCHITECTURE.md: the table of crates does not have {name}"));
+            errors.push(format!("ARCHITECTURE.md: {name} is missing in the table of crates"));
             continue;
         };
         let wrong = dependencies.iter().filter(|dependency| !allowed.contains(dependency));
-        complaints.extend(
+        errors.extend(
             wrong.map(|other| format!("{name} depends on {other}, which ARCHITECTURE.md does not allow")),
         );
     }
-    complaints
+    errors
 }
 
 /// The name of a crate that the table calls by a short name.
@@ -123,14 +123,14 @@ mod tests {
             let facade = facade.iter().map(|name| name.to_string()).collect();
             vec![("suffrage".to_string(), facade), ("suffrage-core".to_string(), Vec::new())]
         };
-        assert!(layer_complaints(table, &crates(&["suffrage-core"])).is_empty());
-        let complaints = layer_complaints(table, &crates(&["suffrage-sim"]));
-        assert!(complaints.len() == 1 && complaints[0].contains("depends on suffrage-sim"), "{complaints:?}");
+        assert!(layer_errors(table, &crates(&["suffrage-core"])).is_empty());
+        let errors = layer_errors(table, &crates(&["suffrage-sim"]));
+        assert!(errors.len() == 1 && errors[0].contains("depends on suffrage-sim"), "{errors:?}");
         let upward = table.replace("nothing", "suffrage");
-        let complaints = layer_complaints(&upward, &crates(&["suffrage-core"]));
-        assert!(complaints.len() == 1 && complaints[0].contains("does not stand above"), "{complaints:?}");
+        let errors = layer_errors(&upward, &crates(&["suffrage-core"]));
+        assert!(errors.len() == 1 && errors[0].contains("is not above"), "{errors:?}");
         let unknown = vec![("suffrage-new".to_string(), Vec::new())];
-        assert!(layer_complaints(table, &unknown)[0].contains("does not have suffrage-new"));
+        assert!(layer_errors(table, &unknown)[0].contains("suffrage-new is missing"));
     }
 
     #[test]
@@ -141,8 +141,8 @@ mod tests {
     }
 
     #[test]
-    fn the_documents_of_this_repository_are_right() {
-        let complaints = complaints(crate::root());
-        assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    fn the_documents_of_this_repository_have_no_errors() {
+        let errors = document_errors(crate::root());
+        assert!(errors.is_empty(), "{}", errors.join("\n"));
     }
 }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::root;
 
-/// A command that is going to be run in the workspace.
+/// A command that runs in the root of the workspace.
 pub(crate) struct Job {
     words: Vec<String>,
     variables: Vec<(&'static str, String)>,
@@ -42,45 +42,44 @@ impl Job {
         command
     }
 
-    fn shown(&self) -> String {
+    fn display(&self) -> String {
         let program = Path::new(&self.words[0]).file_name().unwrap_or_default().to_string_lossy();
         format!("{program} {}", self.words[1..].join(" "))
     }
 
-    /// Runs it with its output shown.
+    /// Runs the command. Its output is shown.
     pub(crate) fn run(&self) -> Result<(), String> {
-        let status = self.command().status().map_err(|error| format!("{}: {error}", self.shown()))?;
-        if status.success() { Ok(()) } else { Err(format!("`{}` failed", self.shown())) }
+        let status = self.command().status().map_err(|error| format!("{}: {error}", self.display()))?;
+        if status.success() { Ok(()) } else { Err(format!("`{}` failed", self.display())) }
     }
 
-    /// Runs it with its errors shown, and returns what it printed.
+    /// Runs the command and returns its output. Its standard error is shown.
     pub(crate) fn report(&self) -> Result<String, String> {
         let output = self.command().stderr(Stdio::inherit()).output();
-        let output = output.map_err(|error| format!("{}: {error}", self.shown()))?;
+        let output = output.map_err(|error| format!("{}: {error}", self.display()))?;
         if !output.status.success() {
-            return Err(format!("`{}` failed", self.shown()));
+            return Err(format!("`{}` failed", self.display()));
         }
-        String::from_utf8(output.stdout).map_err(|_| format!("`{}` printed no text", self.shown()))
+        String::from_utf8(output.stdout).map_err(|_| format!("`{}` printed no UTF-8", self.display()))
     }
 
-    /// Runs it and returns what it printed.
+    /// Runs the command and returns its output.
     pub(crate) fn output(&self) -> Result<String, String> {
-        let output = self.command().output().map_err(|error| format!("{}: {error}", self.shown()))?;
+        let output = self.command().output().map_err(|error| format!("{}: {error}", self.display()))?;
         if !output.status.success() {
             let errors = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("`{}` failed:\n{errors}", self.shown()));
+            return Err(format!("`{}` failed:\n{errors}", self.display()));
         }
-        String::from_utf8(output.stdout).map_err(|_| format!("`{}` printed no text", self.shown()))
+        String::from_utf8(output.stdout).map_err(|_| format!("`{}` printed no UTF-8", self.display()))
     }
 
-    /// Runs it and returns what it printed, be it content with the outcome or not; how it ended is for what
-    /// it printed to say.
+    /// Runs the command and returns its output, whatever its exit code is.
     pub(crate) fn printed(&self) -> Result<String, String> {
-        let output = self.command().output().map_err(|error| format!("{}: {error}", self.shown()))?;
-        String::from_utf8(output.stdout).map_err(|_| format!("`{}` printed no text", self.shown()))
+        let output = self.command().output().map_err(|error| format!("{}: {error}", self.display()))?;
+        String::from_utf8(output.stdout).map_err(|_| format!("`{}` printed no UTF-8", self.display()))
     }
 
-    /// Whether it can be run at all.
+    /// Whether the command runs and succeeds.
     pub(crate) fn works(&self) -> bool {
         self.command().output().is_ok_and(|output| output.status.success())
     }

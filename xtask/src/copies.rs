@@ -1,8 +1,8 @@
-//! Compiled once: each function that is long to compile is in a program once, and the operator's program has nothing of
-//! the laboratory.
+//! The invariant "compiled once": each function that takes long to compile is in a program once, and the program of
+//! operators has no code of the laboratory.
 //!
-//! A generic function that two crates use with the same types can be compiled in both, and then stands in the program
-//! twice. Functions that are marked `#[inline]` are meant to be copied, and are not counted here.
+//! A generic function that two crates use with the same types can be compiled in both, and is then in the program
+//! twice. Functions that are marked `#[inline]` may be copied, and are not counted.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,39 +16,39 @@ use crate::symbols::Symbols;
 /// Functions of one kind.
 struct Family {
     name: &'static str,
-    /// Whether a function, by its name with types, is one of them.
-    is_meant: fn(&str) -> bool,
-    /// The fewest of them in the laboratory: if there are fewer, they have another name by now.
+    /// Whether a function belongs to this kind, by its name with types.
+    matches: fn(&str) -> bool,
+    /// The fewest functions of this kind in the laboratory. Fewer mean that their names have changed.
     least: usize,
-    /// The most copies of each.
+    /// The most copies of each function.
     most: usize,
 }
 
-/// Everything that depends on an algorithm's types and is long to compile.
+/// The functions that depend on the types of an algorithm and take long to compile.
 const FAMILIES: &[Family] = &[
     Family {
         name: "handlers of algorithms",
-        is_meant: |name| is_handler(name) && !name.starts_with(RING),
+        matches: |name| is_handler(name) && !name.starts_with(RING),
         least: 60,
         most: 1,
     },
-    // `Ring::on_message` is `#[inline]`, for the sake of the benchmark of the simulator: in each crate that uses it.
+    // `Ring::on_message` is `#[inline]` because of the benchmark of the simulator: each crate that uses it has a copy.
     Family {
         name: "handlers of rings",
-        is_meant: |name| is_handler(name) && name.starts_with(RING),
+        matches: |name| is_handler(name) && name.starts_with(RING),
         least: 3,
         most: 3,
     },
     Family {
         name: "handlers of the lease",
-        is_meant: |name| name.starts_with("<suffrage_lease::") && name.contains(">::on_"),
+        matches: |name| name.starts_with("<suffrage_lease::") && name.contains(">::on_"),
         least: 8,
         most: 1,
     },
-    Family { name: "worlds", is_meant: is_world, least: 17, most: 1 },
+    Family { name: "worlds", matches: is_world, least: 17, most: 1 },
     Family {
         name: "drivers",
-        is_meant: |name| {
+        matches: |name| {
             name.starts_with("<suffrage_node::driver::Driver<") && name.ends_with(">>::on_timers")
         },
         least: 17,
@@ -56,7 +56,7 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         name: "detectors",
-        is_meant: |name| {
+        matches: |name| {
             name.starts_with("<suffrage_core::detectors::peers::Peers<") && name.contains(">>::monitor::<")
         },
         least: 3,
@@ -67,7 +67,7 @@ const FAMILIES: &[Family] = &[
 /// The types of the ring algorithms.
 const RING: &str = "<suffrage_algorithms::ring::Ring<";
 
-/// Crates of the laboratory, and what only it needs.
+/// The crates of the laboratory, and the dependencies that only it needs.
 const LABORATORY: [&str; 6] = [
     "suffrage_algorithms",
     "suffrage_sim",
@@ -96,22 +96,22 @@ fn algorithm(world: &str) -> Option<&str> {
     types.rev().find(is_algorithm)
 }
 
-/// What was counted in one program.
+/// The counts of one program.
 #[derive(Debug)]
 pub(crate) struct Counts {
     program: String,
     rows: Vec<Row>,
-    /// What is not as it should be.
-    pub(crate) complaints: Vec<String>,
+    /// The violations.
+    pub(crate) errors: Vec<String>,
 }
 
-/// One kind of function.
+/// The counts of one kind of function.
 #[derive(Debug)]
 struct Row {
     name: &'static str,
-    /// How many different functions there are.
+    /// The number of different functions.
     functions: usize,
-    /// How many copies of them there are, all together.
+    /// The number of copies of all of them.
     copies: usize,
 }
 
@@ -128,61 +128,63 @@ impl Counts {
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.program)?;
-        for (place, row) in self.rows.iter().enumerate() {
-            let comma = if place == 0 { "" } else { "," };
+        for (index, row) in self.rows.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
             write!(f, "{comma} {} {} in {} copies", row.functions, row.name, row.copies)?;
         }
         Ok(())
     }
 }
 
-/// Counts in both programs and in all programs of tests; an error if something is not as it should be.
+/// Checks both programs and all programs of tests.
 pub(crate) fn check_all(programs: &Programs) -> Result<(), String> {
     let both = ["suffrage", "suffrage-lab"].map(|name| programs.path(Kind::Binary, name));
     let both = both.into_iter().collect::<Result<Vec<_>, _>>()?;
     check(both.into_iter().chain(programs.tests().map(|tests| tests.path.as_path())))
 }
 
-/// Counts in these programs; an error if something is not as it should be.
+/// Checks these programs.
 pub(crate) fn check<'a>(programs: impl Iterator<Item = &'a Path>) -> Result<(), String> {
-    let mut complaints = Vec::new();
+    let mut errors = Vec::new();
     for program in programs {
         let counts = of_program(program)?;
         println!("{counts}");
-        complaints.extend(counts.complaints);
+        errors.extend(counts.errors);
     }
-    if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
+    if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
 }
 
-/// Counts in one of the two programs, or in a program of tests, which need not have everything.
+/// Counts the functions of one of the two programs, or of a program of tests, which may have fewer functions.
 pub(crate) fn of_program(program: &Path) -> Result<Counts, String> {
     let (name, symbols) = (program.file_name().unwrap_or_default().to_string_lossy(), Symbols::of(program)?);
     Ok(match &*name {
         "suffrage" => count_laboratory(&symbols),
         // The optimizer inlines some functions of a release build wherever they are called.
-        "suffrage-lab" => count(&name, &symbols, !program.parent().is_some_and(|it| it.ends_with("release"))),
+        "suffrage-lab" => {
+            count(&name, &symbols, !program.parent().is_some_and(|folder| folder.ends_with("release")))
+        }
         _ => count(&name, &symbols, false),
     })
 }
 
 fn count(program: &str, symbols: &Symbols, is_complete: bool) -> Counts {
-    let mut counts = Counts { program: program.to_string(), rows: Vec::new(), complaints: Vec::new() };
+    let mut counts = Counts { program: program.to_string(), rows: Vec::new(), errors: Vec::new() };
     for family in FAMILIES {
-        let found = symbols.matching(family.is_meant);
+        let found = symbols.matching(family.matches);
         let copies = found.iter().map(|(_, copies)| copies).sum();
         counts.rows.push(Row { name: family.name, functions: found.len(), copies });
         if is_complete && found.len() < family.least {
-            counts.complaints.push(format!(
-                "{program}: {} {}, and {} are expected: has the name changed?",
+            counts.errors.push(format!(
+                "{program}: {} {}; at least {} are expected: has the name changed?",
                 found.len(),
                 family.name,
                 family.least
             ));
         }
         let many = found.iter().filter(|(_, copies)| *copies > family.most);
-        counts.complaints.extend(
+        counts.errors.extend(
             many.map(|(name, copies)| {
-                format!("{program}: {copies} copies of {name}; {} at most", family.most)
+                format!("{program}: {copies} copies of {name}; at most {}", family.most)
             }),
         );
     }
@@ -191,21 +193,21 @@ fn count(program: &str, symbols: &Symbols, is_complete: bool) -> Counts {
         *worlds.entry(algorithm).or_default() += 1;
     }
     let many = worlds.iter().filter(|(_, worlds)| **worlds > WORLDS_OF_AN_ALGORITHM);
-    counts.complaints.extend(many.map(|(algorithm, worlds)| {
-        format!("{program}: {worlds} worlds of {algorithm}; {WORLDS_OF_AN_ALGORITHM} at most")
+    counts.errors.extend(many.map(|(algorithm, worlds)| {
+        format!("{program}: {worlds} worlds of {algorithm}; at most {WORLDS_OF_AN_ALGORITHM}")
     }));
     counts
 }
 
 fn count_laboratory(symbols: &Symbols) -> Counts {
     let program = "suffrage".to_string();
-    let mut counts = Counts { program, rows: Vec::new(), complaints: Vec::new() };
+    let mut counts = Counts { program, rows: Vec::new(), errors: Vec::new() };
     for name in LABORATORY {
         let found = symbols.matching(|function| function.contains(&format!("{name}::")));
         let copies = found.iter().map(|(_, copies)| copies).sum();
         counts.rows.push(Row { name, functions: found.len(), copies });
         if let Some((first, _)) = found.first() {
-            counts.complaints.push(format!("suffrage holds {copies} functions of {name}, like {first}"));
+            counts.errors.push(format!("suffrage has {copies} functions of {name}, like {first}"));
         }
     }
     counts
@@ -233,38 +235,38 @@ mod tests {
         let (plain, layered) = (world(BULLY), world(&layered));
         let once =
             symbols(&[&handler, &plain, &layered, "<std::vec::Vec<u8>>::push", "<std::vec::Vec<u8>>::push"]);
-        assert!(count("x", &once, false).complaints.is_empty());
+        assert!(count("x", &once, false).errors.is_empty());
         let twice = symbols(&[&handler, &plain, &layered, &layered]);
-        let complaints = count("x", &twice, false).complaints;
-        assert_eq!(complaints, [format!("x: 2 copies of {layered}; 1 at most")]);
+        let errors = count("x", &twice, false).errors;
+        assert_eq!(errors, [format!("x: 2 copies of {layered}; at most 1")]);
     }
 
     #[test]
     fn the_third_world_of_an_algorithm_is_found() {
         let layered = |layer: &str| world(&format!("suffrage_core::layers::{layer}<{BULLY}>"));
         let three = symbols(&[&world(BULLY), &layered("A"), &layered("B")]);
-        let complaints = count("x", &three, false).complaints;
-        assert_eq!(complaints, [format!("x: 3 worlds of {BULLY}; 2 at most")]);
+        let errors = count("x", &three, false).errors;
+        assert_eq!(errors, [format!("x: 3 worlds of {BULLY}; at most 2")]);
         let ring = |kind: &str| {
             world(&format!("suffrage_algorithms::ring::Ring<suffrage_algorithms::{kind}::Election>"))
         };
         let rings = ["chang_roberts", "collecting_ring", "maximum_ring"].map(ring);
-        assert!(count("x", &symbols(&rings.each_ref().map(String::as_str)), false).complaints.is_empty());
+        assert!(count("x", &symbols(&rings.each_ref().map(String::as_str)), false).errors.is_empty());
     }
 
     #[test]
-    fn functions_that_have_another_name_by_now_are_missed() {
-        let complaints = count("x", &symbols(&[]), true).complaints;
-        assert_eq!(complaints.len(), FAMILIES.len());
+    fn renamed_functions_are_reported() {
+        let errors = count("x", &symbols(&[]), true).errors;
+        assert_eq!(errors.len(), FAMILIES.len());
     }
 
     #[test]
-    fn a_part_of_the_laboratory_in_the_operators_program_is_found() {
+    fn code_of_the_laboratory_in_the_program_of_operators_is_found() {
         let fine =
             symbols(&["<suffrage_lease::voter::Voter>::on_ask", "<suffrage_node::lease::Node>::start"]);
-        assert!(count_laboratory(&fine).complaints.is_empty());
+        assert!(count_laboratory(&fine).errors.is_empty());
         let world = world("suffrage_lease::QuorumLease");
-        let complaints = count_laboratory(&symbols(&[&world])).complaints;
-        assert_eq!(complaints, [format!("suffrage holds 1 functions of suffrage_sim, like {world}")]);
+        let errors = count_laboratory(&symbols(&[&world])).errors;
+        assert_eq!(errors, [format!("suffrage has 1 functions of suffrage_sim, like {world}")]);
     }
 }

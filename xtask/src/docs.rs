@@ -1,6 +1,6 @@
-//! The parts of documents that are printed by commands or copied from source.
+//! The generated parts of documents: output of commands, and copies of source.
 //!
-//! A part stands between a marker and `<!-- end of output -->`. The markers are:
+//! A part is between a marker and `<!-- end of output -->`. The markers are:
 //!
 //! - `<!-- output of: suffrage … -->` and `<!-- output of: suffrage-lab … -->`: the output of the command, as it is if
 //!   it is Markdown, and in a fence otherwise;
@@ -22,7 +22,7 @@ const DOCTEST: &str = "<!-- doctest of: ";
 const DOCTEST_BEGIN: &str = "//! # // README begins\n";
 const DOCTEST_END: &str = "//! # // README ends\n";
 const END: &str = "<!-- end of output -->";
-/// The folders whose documents are looked at.
+/// The folders of the checked documents.
 const FOLDERS: &[&str] = &["", "docs"];
 
 /// The documents of the repository, as paths from its root.
@@ -38,7 +38,7 @@ fn documents(root: &Path) -> Result<Vec<String>, String> {
     Ok(documents)
 }
 
-/// Compares the generated parts with what the commands print, or rewrites them.
+/// Compares the generated parts with the output of the commands, or rewrites them.
 pub(crate) fn docs(root: &Path, programs: &Programs, bless: bool) -> Result<(), String> {
     for document in documents(root)? {
         let path = root.join(&document);
@@ -87,7 +87,7 @@ fn example(programs: &Programs, name: &str) -> Result<String, String> {
     Ok(format!("```text\n$ cargo run --release --package suffrage-sim --example {name}\n{output}```\n"))
 }
 
-/// The lines of a doctest that stand in README.md: those between the hidden marker lines, without hidden lines.
+/// The lines of a doctest for README.md: those between the hidden marker lines, without hidden lines.
 fn doctest(code: &str) -> Option<String> {
     let lines = code.split_once(DOCTEST_BEGIN)?.1.split_once(DOCTEST_END)?.0.lines();
     let lines = lines.map(|line| line.strip_prefix("//!").unwrap_or(line));
@@ -99,8 +99,8 @@ fn doctest(code: &str) -> Option<String> {
 /// Splits a command line at spaces, except within single quotes.
 fn split(line: &str) -> Vec<String> {
     let mut words = Vec::new();
-    for (place, part) in line.split('\'').enumerate() {
-        if place % 2 == 1 {
+    for (index, part) in line.split('\'').enumerate() {
+        if index % 2 == 1 {
             words.push(part.to_string());
         } else {
             words.extend(part.split_whitespace().map(str::to_string));
@@ -109,8 +109,7 @@ fn split(line: &str) -> Vec<String> {
     words
 }
 
-/// Checks that what a document names exists where it says: in the file of a link like
-/// ``[`Voter::wake`](voter.rs)`` there is the word `wake`.
+/// Checks that the names in links exist: the file of a link like ``[`Voter::wake`](voter.rs)`` has the word `wake`.
 fn check_names(text: &str, read: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
     for link in text.split("[`").skip(1) {
         let Some((name, rest)) = link.split_once("`](") else { continue };
@@ -118,8 +117,7 @@ fn check_names(text: &str, read: &dyn Fn(&str) -> Option<String>) -> Result<(), 
         if name.contains('`') || !path.ends_with(".rs") {
             continue;
         }
-        let code =
-            read(path).ok_or_else(|| format!("there is no file {path}, in which `{name}` would be"))?;
+        let code = read(path).ok_or_else(|| format!("there is no file {path} for `{name}`"))?;
         let last = name.trim_end_matches("()").rsplit("::").next().unwrap_or(name);
         let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
         // A path may stand for a file, as in [`bully.rs`](bully.rs).
@@ -130,7 +128,7 @@ fn check_names(text: &str, read: &dyn Fn(&str) -> Option<String>) -> Result<(), 
     Ok(())
 }
 
-/// Replaces what stands between the markers that begin so.
+/// Replaces the text between the markers that begin with `begin` and their ends.
 fn regenerate(
     text: &str,
     begin: &str,
@@ -157,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_stale_is_replaced_and_the_rest_is_kept() {
+    fn stale_parts_are_replaced_and_the_rest_is_kept() {
         let make = |arguments: &str| Ok(format!("ran {arguments}\n"));
         let text = "a\n<!-- output of: suffrage run x -->\nold\n<!-- end of output -->\nb\n";
         let fresh = regenerate(text, COMMAND, &make).unwrap();
@@ -175,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_gone_are_found() {
+    fn missing_names_are_found() {
         let read = |path: &str| (path == "a.rs").then(|| "impl Voter { fn wake_up(&self) {} }".to_string());
         let check = |text| check_names(text, &read);
         assert_eq!(check("[`Voter`](a.rs), [`Voter::wake_up()`](a.rs) and `wake` in [text](b.rs)"), Ok(()));
@@ -184,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn every_document_names_what_exists() {
+    fn all_names_in_documents_exist() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         for document in documents(&root).unwrap() {
             let path = root.join(&document);

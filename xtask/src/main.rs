@@ -1,10 +1,6 @@
-//! The project's own chores: `cargo xtask test`, `tidy`, `facade`, `docs`, `prove`, `bench`,
+//! The tasks of the project: `cargo xtask test`, `tidy`, `facade`, `symbols`, `docs`, `prove`, `bench`,
 //! `mutants-protocol`.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "it runs programs and takes their time"
-)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "runs programs and measures time")]
 
 mod architecture;
 mod build;
@@ -27,38 +23,39 @@ use command::cargo;
 use programs::Programs;
 
 const USAGE: &str = "\
-usage: cargo xtask <chore>
+usage: cargo xtask <task>
 
-  test [--bless]            everything CI runs: format, tidiness, lints, tests, network faults, determinism,
-                            copies of functions, torture, the safety argument, documentation, the default
-                            program. --bless rewrites golden files and generated documentation instead of comparing them
-  test --fast               format, tidiness, and the tests of the core, the lease, the algorithms, the simulator, the
-                            network, the node and the facade; needs no root and installs nothing
-  tidy                      house rules that no other tool checks
-  facade                    whether the public API of the crate suffrage names types of other crates of the workspace
-  symbols [PROGRAM...]      whether functions that are long to compile are in the programs and tests once, and the
-                            operator's program has nothing of the laboratory; builds them if none is named
-  docs [--bless]            whether the generated parts of the documents are up to date
+  test [--bless]            runs everything that CI runs: format, tidiness, lints, tests, network faults,
+                            determinism, copies of functions, torture, the safety argument, documentation, the
+                            default program. --bless rewrites golden files and generated documentation instead of
+                            comparing them
+  test --fast               checks format and tidiness, and tests the core, the lease, the algorithms, the
+                            simulator, the network, the node and the facade; needs no root and installs nothing
+  tidy                      checks the house rules that no other tool checks
+  facade                    checks that the public API of suffrage names no types of other crates of the workspace
+  symbols [PROGRAM...]      checks that functions that take long to compile are in each program once, and that the
+                            program of operators has no code of the laboratory; without PROGRAM, builds all programs
+  docs [--bless]            checks that the generated parts of the documents are up to date
   mutants-protocol [--quick]
-                            whether the torture of quorum leases finds every deliberate mistake in them, in
-                            how many seeds, and accuses nobody else
+                            checks that the torture of quorum leases finds every deliberate bug, and no violation
+                            without a bug; prints the number of seeds that find each bug
   prove [--only STEP] [--bugs] [--json] [--help]
-                            whether the safety argument of quorum leases holds: an invariant, checked by a solver for
-                            any number of voters and candidates; and whether each deliberate bug breaks a named step
-  bench build [--json]      a fresh build of the default program: the compile time of our crates as a ratio to
-                            that of the dependencies, the size of the program, copies of functions; exit code 1
-                            if a target is missed
+                            checks the safety argument of quorum leases with a solver, for any number of voters and
+                            candidates, and that each deliberate bug breaks a named step of the argument
+  bench build [--json]      measures a fresh build of the default program: compile time of our crates as a ratio to
+                            that of the dependencies, size of the program, copies of functions; exit code 1 if a
+                            target is missed
   bench simulator [--json] [--large]
-                            the simulator's speed, as ratios to bare loops measured in the same run
-  bench papers [--json]     how fast the papers' largest elections are measured, as ratios to bare loops
+                            measures the speed of the simulator, as ratios to bare loops in the same run
+  bench papers [--json]     measures the speed of the largest elections of the papers, as ratios to bare loops
   bench cluster [--json] [--quick] [--without-etcd] [--only PART]
-                            three real nodes and a real three-node etcd, side by side: failover, handover,
-                            acquisitions, elections held, as ratios, and whether the targets are met";
+                            compares three real nodes with a real three-node etcd: failover, handover, acquisitions
+                            and held elections as ratios; checks the targets";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let outcome = match arguments.as_slice() {
+    let result = match arguments.as_slice() {
         ["test"] => test::test(false),
         ["test", "--fast"] => test::fast(),
         ["test", "--bless"] => test::test(true),
@@ -84,7 +81,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match outcome {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             eprintln!("\nxtask: {reason}");
@@ -97,7 +94,7 @@ fn generated_documents(bless: bool) -> Result<(), String> {
     docs::docs(root(), &Programs::build_for_users()?, bless)
 }
 
-/// In release: it is long.
+/// Runs in release, because it takes long.
 fn protocol_mutants(effort: &mutants::Effort) -> Result<(), String> {
     let programs = Programs::build(&["build", "--release", "--package", "suffrage-lab"])?;
     mutants::mutants(&programs, effort)
@@ -108,13 +105,13 @@ fn bench(package: &str, name: &str, flags: &[&str]) -> Result<(), String> {
     cargo(&[&arguments, flags].concat()).run()
 }
 
-/// In a program of its own, so that this one stays small. The nodes are of the program beside it.
+/// Runs the benchmark in its own program, so that xtask stays small. The program `suffrage` is in the same folder.
 fn bench_cluster(flags: &[&str]) -> Result<(), String> {
     cargo(&["build", "--release", "--package", "suffrage-daemon"]).run()?;
     cargo(&[&["run", "--quiet", "--release", "--package", "suffrage-bench", "--"], flags].concat()).run()
 }
 
-/// The workspace.
+/// The root of the workspace.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace")
 }

@@ -1,70 +1,69 @@
-//! Whether the torture of quorum leases finds every mistake that can be made in them on purpose, and accuses
-//! nobody else.
+//! Checks that the torture of quorum leases finds every deliberate bug, and no violation without a bug.
 
 use serde_json::Value;
 use suffrage_lease::Bug;
 
 use crate::programs::Programs;
 
-/// Clocks that drift far beyond the bound: it is not the protocol that is mistaken then, but what it assumes.
+/// Clocks that drift far beyond the bound: a violated assumption instead of a bug.
 const DRIFT: (&str, &[&str]) = ("drift-beyond-bound", &["--drift", "0.3"]);
 
-/// How many seeds are tried.
+/// The numbers of seeds.
 pub(crate) struct Effort {
-    /// With each mistake.
-    mistaken: u64,
-    /// Without any.
-    healthy: u64,
+    /// With each bug.
+    with_bug: u64,
+    /// Without a bug.
+    without_bug: u64,
 }
 
-/// Enough for every day.
-pub(crate) const QUICK: Effort = Effort { mistaken: 2_000, healthy: 5_000 };
-/// Enough to tell how often each is found.
-pub(crate) const FULL: Effort = Effort { mistaken: 20_000, healthy: 200_000 };
+/// Enough to find every bug.
+pub(crate) const QUICK: Effort = Effort { with_bug: 2_000, without_bug: 5_000 };
+/// Enough to estimate how often each bug is found.
+pub(crate) const FULL: Effort = Effort { with_bug: 20_000, without_bug: 200_000 };
 
-/// What came of torturing one mutant.
+/// The result of one bug.
 struct Row {
     name: String,
     seeds: u64,
-    /// In how many of the runs a promise was broken.
+    /// The number of runs that broke a promise.
     found: u64,
-    /// Which promises, and in how many runs.
+    /// The broken promises with their numbers of runs.
     broken: String,
-    /// The first of those runs, and the command that does it again with as little as possible.
+    /// The seed of the first of those runs, and its shrunk command.
     first: Option<(u64, String)>,
 }
 
-/// Tortures the protocol with every deliberate mistake, and without.
+/// Tortures the protocol with every deliberate bug, and without a bug.
 pub(crate) fn mutants(programs: &Programs, effort: &Effort) -> Result<(), String> {
-    let healthy = torture(programs, "none", &[], effort.healthy)?;
+    let without_bug = torture(programs, "none", &[], effort.without_bug)?;
     let mut rows = Vec::new();
     for (name, _) in Bug::ALL {
-        rows.push(torture(programs, name, &["--bug", name], effort.mistaken)?);
+        rows.push(torture(programs, name, &["--bug", name], effort.with_bug)?);
     }
-    rows.push(torture(programs, DRIFT.0, DRIFT.1, effort.mistaken)?);
+    rows.push(torture(programs, DRIFT.0, DRIFT.1, effort.with_bug)?);
     println!(
-        "{:<20} {:>8} {:>8} {:>10}  promises broken, and in how many runs",
-        "mistake", "seeds", "found in", "first seed"
+        "{:<20} {:>8} {:>8} {:>10}  broken promises, with the number of runs",
+        "bug", "seeds", "found in", "first seed"
     );
-    for row in std::iter::once(&healthy).chain(&rows) {
+    for row in std::iter::once(&without_bug).chain(&rows) {
         let first = row.first.as_ref().map_or("-".to_string(), |(seed, _)| seed.to_string());
         println!("{:<20} {:>8} {:>8} {first:>10}  {}", row.name, row.seeds, row.found, row.broken);
     }
     println!();
-    for row in std::iter::once(&healthy).chain(&rows) {
+    for row in std::iter::once(&without_bug).chain(&rows) {
         if let Some((_, replay)) = &row.first {
             println!("{}:\n  {replay}", row.name);
         }
     }
-    verdict(&healthy, &rows)
+    verdict(&without_bug, &rows)
 }
 
-fn verdict(healthy: &Row, rows: &[Row]) -> Result<(), String> {
+fn verdict(without_bug: &Row, rows: &[Row]) -> Result<(), String> {
     let missed: Vec<&str> = rows.iter().filter(|row| row.found == 0).map(|row| row.name.as_str()).collect();
-    match (healthy.found, missed.as_slice()) {
+    match (without_bug.found, missed.as_slice()) {
         (0, []) => Ok(()),
         (0, missed) => Err(format!("the torture does not find {}", missed.join(", "))),
-        (accused, _) => Err(format!("the protocol without a mistake is accused in {accused} runs")),
+        (runs, _) => Err(format!("{runs} runs without a bug break a promise")),
     }
 }
 
@@ -73,7 +72,7 @@ fn torture(programs: &Programs, name: &str, flags: &[&str], seeds: u64) -> Resul
     let line = ["torture", "quorum-lease", "--json", "--seeds", &range];
     let output = programs.lab(&[&line, flags].concat())?.printed()?;
     let reports: Value = serde_json::from_str(&output).map_err(|error| format!("{name}: {error}"))?;
-    row(name, seeds, &reports[0]).ok_or_else(|| format!("{name}: the report lacks something: {output}"))
+    row(name, seeds, &reports[0]).ok_or_else(|| format!("{name}: the report lacks a field: {output}"))
 }
 
 fn row(name: &str, seeds: u64, report: &Value) -> Option<Row> {
@@ -82,7 +81,7 @@ fn row(name: &str, seeds: u64, report: &Value) -> Option<Row> {
     let cases = report["cases"].as_array()?.iter();
     let cases = cases.map(|case| Some((case["seed"].as_u64()?, case["shrunk"].as_str()?.to_string())));
     let first = cases.collect::<Option<Vec<_>>>()?.into_iter().min();
-    let found = report["accused"].as_u64()?;
+    let found = report["violating_runs"].as_u64()?;
     Some(Row { name: name.to_string(), seeds, found, broken: broken.join(", "), first })
 }
 
@@ -95,15 +94,15 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_that_is_missed_and_an_accusation_of_the_healthy_are_failures() {
+    fn a_missed_bug_and_a_violation_without_a_bug_are_failures() {
         assert_eq!(verdict(&found(0), &[found(1), found(2)]), Ok(()));
         assert!(verdict(&found(0), &[found(1), found(0)]).unwrap_err().contains("does not find x0"));
-        assert!(verdict(&found(3), &[found(1)]).unwrap_err().contains("accused in 3 runs"));
+        assert!(verdict(&found(3), &[found(1)]).unwrap_err().contains("3 runs without a bug"));
     }
 
     #[test]
-    fn the_first_run_is_that_of_the_smallest_seed() {
-        let text = r#"{"accused": 3, "broken": {"a": 2, "b": 1}, "cases": [
+    fn the_first_run_has_the_smallest_seed() {
+        let text = r#"{"violating_runs": 3, "broken": {"a": 2, "b": 1}, "cases": [
             {"seed": 7, "shrunk": "x"}, {"seed": 5, "shrunk": "y"}]}"#;
         let row = row("z", 10, &serde_json::from_str(text).unwrap()).unwrap();
         assert_eq!((row.found, row.broken.as_str(), row.first), (3, "a 2, b 1", Some((5, "y".to_string()))));

@@ -1,7 +1,7 @@
-//! The programs of this workspace: cargo builds them once, and says where they are.
+//! The programs of this workspace: cargo builds them once and reports their paths.
 //!
-//! Chores run programs by their path and not by `cargo run --package …`: cargo chooses the features of dependencies
-//! by the packages that it is asked for, and would compile most of the workspace a second time.
+//! Tasks run programs by their path and not by `cargo run --package …`: cargo chooses the features of dependencies
+//! by the selected packages, and would compile most of the workspace a second time.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::command::{Job, cargo, program};
 
-/// What cargo makes a program of.
+/// The kind of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A program that is installed.
@@ -57,7 +57,7 @@ impl Programs {
         Programs(messages.filter_map(|message| Program::from_message(&message)).collect())
     }
 
-    /// Where a program is.
+    /// The path of a program.
     pub(crate) fn path(&self, kind: Kind, name: &str) -> Result<&Path, String> {
         let found = self.0.iter().find(|program| program.kind == kind && program.name == name);
         found

@@ -1,4 +1,4 @@
-//! The functions in a program, and how many copies of each there are.
+//! The functions of a program, with their numbers of copies.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,13 +23,13 @@ impl Symbols {
         match symbols.0.keys().any(|name| name.contains("suffrage_")) {
             true => Ok(symbols),
             false => Err(failed(
-                &"no symbols of this workspace: it is stripped, or RUSTFLAGS replaces the flags of .cargo/config.toml",
+                &"no symbols of this workspace: the program is stripped, or RUSTFLAGS replaces the flags of .cargo/config.toml",
             )),
         }
     }
 
-    /// `.cargo/config.toml` has the compiler use names that tell types. Those of other names are the standard
-    /// library's, or of C.
+    /// Counts the functions by their names. `.cargo/config.toml` selects symbol names with types; other names belong to
+    /// the standard library or to C.
     fn from_mangled<'a>(mangled: impl Iterator<Item = &'a str>) -> Symbols {
         let mut symbols = BTreeMap::new();
         for name in mangled.filter(|name| name.starts_with("_R")) {
@@ -51,10 +51,10 @@ impl Symbols {
         Symbols(symbols)
     }
 
-    /// The functions whose names satisfy this, and how many copies of each there are.
-    pub(crate) fn matching(&self, is_meant: impl Fn(&str) -> bool) -> Vec<(&str, usize)> {
+    /// The functions whose names match, with their numbers of copies.
+    pub(crate) fn matching(&self, matches: impl Fn(&str) -> bool) -> Vec<(&str, usize)> {
         let all = self.0.iter().map(|(name, copies)| (name.as_str(), *copies));
-        all.filter(|(name, _)| is_meant(name)).collect()
+        all.filter(|(name, _)| matches(name)).collect()
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn copies_are_counted_by_names_with_types() {
-        // As the compiler makes them for `World<Bully>::run`, twice by different crates, and for `World<Raft>::run`.
+        // The symbol names for `World<Bully>::run`, twice by different crates, and for `World<Raft>::run`.
         let mangled = [
             "_RNvMs_NtCs1_3sim5worldINtB4_5WorldNtNtCs2_10algorithms5bully5BullyE3runCs3_3lab",
             "_RNvMs_NtCs1_3sim5worldINtB4_5WorldNtNtCs2_10algorithms5bully5BullyE3runCs4_6papers",

@@ -1,7 +1,7 @@
-//! Everything CI runs, and the part of it that contributors run before they commit.
+//! The tests that CI runs, and the part of them that contributors run before a commit.
 //!
-//! Everything is compiled in one profile, that of tests, and once: the steps run the programs that the first of them
-//! has built. Only the default program is built in release as well, because that is what users build.
+//! The workspace is compiled once, in the profile of tests: the steps run the programs of one build. Only the default
+//! program is also built in release, as users build it.
 
 use std::time::Instant;
 
@@ -9,9 +9,9 @@ use crate::command::{cargo, git, program};
 use crate::programs::{Kind, Programs};
 use crate::{build, copies, docs, facade, mutants, prove, root, tidy, tools};
 
-/// Tests that need root and network namespaces. They load the machine, and take turns.
+/// Tests that need root and network namespaces. They load the machine and run one at a time.
 const NETWORK_FAULTS: &str = "network_faults::";
-/// Tests that take part in the laboratory and nothing else, which is long to compile; and those that need root.
+/// The packages without fast tests: the laboratory takes long to compile, and others need root.
 const NOT_FAST: &[&str] = &[
     "suffrage-bench",
     "suffrage-check",
@@ -21,108 +21,107 @@ const NOT_FAST: &[&str] = &[
     "suffrage-papers",
     "suffrage-testbed",
 ];
-/// Tests of real clusters wait more than they compute.
+/// More threads than cores: tests of real clusters mostly wait.
 const TEST_THREADS: &str = "6";
 
-/// A course of steps, which tells what each of them took.
-struct Course {
+/// Runs steps and measures the time of each.
+struct StepRunner {
     start: Instant,
     times: Vec<(&'static str, f64)>,
 }
 
-impl Course {
-    fn new() -> Course {
-        Course { start: Instant::now(), times: Vec::new() }
+impl StepRunner {
+    fn new() -> StepRunner {
+        StepRunner { start: Instant::now(), times: Vec::new() }
     }
 
     fn step<T>(&mut self, name: &'static str, run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
         println!("\n== {name}");
         let start = Instant::now();
-        let made = run().map_err(|reason| format!("{name}: {reason}"))?;
+        let value = run().map_err(|reason| format!("{name}: {reason}"))?;
         self.times.push((name, start.elapsed().as_secs_f64()));
-        Ok(made)
+        Ok(value)
     }
 
     fn end(self) {
-        println!("\n== all is well");
+        println!("\n== all steps passed");
         for (name, seconds) in self.times {
             println!("{seconds:7.1} s  {name}");
         }
-        println!("{:7.1} s  together", self.start.elapsed().as_secs_f64());
+        println!("{:7.1} s  in total", self.start.elapsed().as_secs_f64());
     }
 }
 
-/// Runs every test there is.
+/// Runs all tests.
 pub(crate) fn test(bless: bool) -> Result<(), String> {
-    let mut course = Course::new();
-    course.step("tools", || tools::ensure(tools::TESTS))?;
-    style(&mut course, bless)?;
-    course.step("lints", || {
+    let mut steps = StepRunner::new();
+    steps.step("tools", || tools::ensure(tools::TESTS))?;
+    style(&mut steps, bless)?;
+    steps.step("lints", || {
         cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()
     })?;
-    let programs = course.step("build of all programs and tests", Programs::build_all)?;
-    course.step("tests", || tests(&["--workspace"], bless))?;
-    course.step("tests of real network faults", || {
-        // One at a time: they measure.
+    let programs = steps.step("build of all programs and tests", Programs::build_all)?;
+    steps.step("tests", || tests(&["--workspace"], bless))?;
+    steps.step("tests of real network faults", || {
+        // One at a time, because they measure time.
         let filter = ["--", NETWORK_FAULTS, "--test-threads", "1"];
         cargo(&[&["test", "--quiet", "--workspace", "--test", "it"], &filter[..]].concat()).run()
     })?;
-    course.step("determinism, a second time", || {
-        // The tests ran the set once, in another process: a run must not depend on anything but its seed.
+    steps.step("determinism, a second time", || {
+        // The tests ran the set once in another process: a run must depend only on its seed.
         cargo(&["test", "--quiet", "--workspace", "--test", "it", "--", "determinism::"]).run()
     })?;
-    course.step("symbols", || copies::check_all(&programs))?;
-    course.step("the worked example of CONTRIBUTING.md", || {
+    steps.step("symbols", || copies::check_all(&programs))?;
+    steps.step("the worked example of CONTRIBUTING.md", || {
         program(&[&*programs.path(Kind::Example, "roll_call")?.to_string_lossy()]).run()
     })?;
-    course.step("torture, by seeds of this commit", || torture(&programs))?;
-    course.step("torture, raft a hundred thousand times", || {
+    steps.step("torture, with seeds of this commit", || torture(&programs))?;
+    steps.step("torture of raft with 100,000 seeds", || {
         programs.lab(&["torture", "raft", "--seeds", "0..100000"])?.run()
     })?;
-    course.step("torture finds votes that are not saved", || {
+    steps.step("torture finds unsaved votes", || {
         let line = ["torture", "raft", "--forget-votes", "--seeds", "0..10000", "--expect-violation"];
         programs.lab(&line)?.run()
     })?;
-    course.step("torture finds every mistake in quorum leases", || {
-        mutants::mutants(&programs, &mutants::QUICK)
-    })?;
-    course.step("the safety argument of quorum leases, by a solver", || prove::prove(root(), &[]))?;
-    course.step("generated documentation", || docs::docs(root(), &programs, bless))?;
-    course.step("documentation", || {
+    steps
+        .step("torture finds every bug in quorum leases", || mutants::mutants(&programs, &mutants::QUICK))?;
+    steps.step("the safety argument of quorum leases, by a solver", || prove::prove(root(), &[]))?;
+    steps.step("generated documentation", || docs::docs(root(), &programs, bless))?;
+    steps.step("documentation", || {
         cargo(&["doc", "--quiet", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings").run()
     })?;
-    course.step("public API of the facade", facade::check)?;
-    course.step("the default program, and the demo", || {
+    steps.step("public API of the facade", facade::check)?;
+    steps.step("the default program, and the demo", || {
         let programs = Programs::build(&["build", "--release"])?;
         let path = programs.path(Kind::Binary, "suffrage")?;
         build::check_program(path)?;
         program(&[&path.to_string_lossy(), "demo", "--once"]).run()
     })?;
-    course.end();
+    steps.end();
     Ok(())
 }
 
-/// Runs what needs neither root nor programs that a Rust toolchain does not have, nor long.
+/// Runs the fast tests, which need no root and no programs besides a Rust toolchain.
 pub(crate) fn fast() -> Result<(), String> {
-    let mut course = Course::new();
-    style(&mut course, false)?;
-    let left_out = NOT_FAST.iter().flat_map(|package| ["--exclude", package]);
-    let packages: Vec<&str> = std::iter::once("--workspace").chain(left_out).collect();
-    course.step("tests", || tests(&packages, false))?;
-    println!("\nleft out: lints, tests of {} and of network faults, torture", NOT_FAST.join(", "));
-    course.end();
+    let mut steps = StepRunner::new();
+    style(&mut steps, false)?;
+    let excluded = NOT_FAST.iter().flat_map(|package| ["--exclude", package]);
+    let packages: Vec<&str> = std::iter::once("--workspace").chain(excluded).collect();
+    steps.step("tests", || tests(&packages, false))?;
+    println!("\nnot run: lints, tests of {} and of network faults, torture", NOT_FAST.join(", "));
+    steps.end();
     Ok(())
 }
 
-/// What is quick to check, first of all.
-fn style(course: &mut Course, bless: bool) -> Result<(), String> {
-    course.step("format", || {
+/// Checks format and tidiness, which is quick.
+fn style(steps: &mut StepRunner, bless: bool) -> Result<(), String> {
+    steps.step("format", || {
         cargo(if bless { &["fmt", "--all"] } else { &["fmt", "--all", "--check"] }).run()
     })?;
-    course.step("tidiness", || tidy::tidy(root()))
+    steps.step("tidiness", || tidy::tidy(root()))
 }
 
-/// The tests of these packages, and what is tested in their documentation.
+/// Runs the tests and doctests of these packages.
 fn tests(packages: &[&str], bless: bool) -> Result<(), String> {
     let options = ["--", "--skip", NETWORK_FAULTS];
     cargo(&[&["test", "--quiet", "--no-fail-fast"], packages, &options].concat())
@@ -131,11 +130,11 @@ fn tests(packages: &[&str], bless: bool) -> Result<(), String> {
         .run()
 }
 
-/// Every commit tries seeds of its own, so that in time very many are tried.
+/// Tortures all algorithms with seeds derived from the commit, so that every commit tries new seeds.
 fn torture(programs: &Programs) -> Result<(), String> {
     const SEEDS: u64 = 2_000;
     let commit = git(&["rev-parse", "HEAD"]).output().unwrap_or_default();
-    // Without a repository around, the same seeds each time.
+    // Without a git repository, the seeds are always the same.
     let first = commit.get(..8).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or(0) * SEEDS;
     programs.lab(&["torture", "all", "--seeds", &format!("{first}..{}", first + SEEDS)])?.run()
 }

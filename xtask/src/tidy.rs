@@ -3,19 +3,20 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A file warns at the first and fails at the second (CONTRIBUTING.md, house rules).
-const LONG: usize = 600;
-const TOO_LONG: usize = 800;
+/// The number of lines from which a file warns (CONTRIBUTING.md, house rules).
+const WARN_LINES: usize = 600;
+/// The most lines of a file.
+const MAX_LINES: usize = 800;
 
-/// What must not stand in source, and why. Split, so that this file passes.
+/// Text that source files must not contain, with the reason. The strings are split, so that this file passes.
 const BANNED: &[(&str, &str)] = &[
     (concat!("todo", "!("), "no stubs"),
     (concat!("unimplemented", "!("), "no stubs"),
-    (concat!("#[", "ignore"), "a test that does not run is no test"),
+    (concat!("#[", "ignore"), "no ignored tests"),
     (concat!("dbg", "!("), "left over from debugging"),
 ];
 
-/// The crates without I/O: the same seed means the same run.
+/// The crates without I/O, in which the seed determines a run.
 const CORE: &[&str] = &[
     "crates/suffrage-core/src/",
     "crates/suffrage-lease/src/",
@@ -23,60 +24,60 @@ const CORE: &[&str] = &[
     "crates/suffrage-sim/src/",
 ];
 
-/// What must not stand in the deterministic crates, beyond what clippy sees.
-const CHEATING: &[&str] =
+/// Text that the crates without I/O must not contain, in addition to the checks of clippy.
+const BANNED_IN_CORE: &[&str] =
     &["std::thread", "std::net", "tokio", "Instant", "SystemTime", "HashMap", "HashSet"];
 
-/// Examples that show users the facade: they use only `suffrage` and ordinary crates.
+/// The examples of the facade: they use only `suffrage` and external crates.
 const FACADE_EXAMPLES: &str = "crates/suffrage/examples/";
 
 /// Checks the house rules.
 pub(crate) fn tidy(root: &Path) -> Result<(), String> {
-    let mut complaints = crate::architecture::complaints(root);
+    let mut errors = crate::architecture::document_errors(root);
     let sources = sources(root);
     for path in &sources {
         let name = path.strip_prefix(root).unwrap_or(path).display().to_string();
         let text = fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
-        complaints.extend(complaints_about(&name, &text));
-        if text.lines().count() > LONG {
-            println!("{name} has {} lines; {TOO_LONG} are too many", text.lines().count());
+        errors.extend(errors_in(&name, &text));
+        if text.lines().count() > WARN_LINES {
+            println!("{name} has {} lines; at most {MAX_LINES}", text.lines().count());
         }
     }
-    if complaints.is_empty() {
+    if errors.is_empty() {
         println!("{} files are tidy", sources.len());
         return Ok(());
     }
-    Err(complaints.join("\n"))
+    Err(errors.join("\n"))
 }
 
-fn complaints_about(name: &str, text: &str) -> Vec<String> {
-    let mut complaints = Vec::new();
+fn errors_in(name: &str, text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
     let lines = text.lines().count();
-    if lines > TOO_LONG {
-        complaints.push(format!("{name} has {lines} lines: split it by concern"));
+    if lines > MAX_LINES {
+        errors.push(format!("{name} has {lines} lines; at most {MAX_LINES}: split it by concern"));
     }
     if !text.starts_with("//!") {
-        complaints.push(format!("{name} does not open with what it is (//!)"));
+        errors.push(format!("{name} does not start with a module comment (//!)"));
     }
-    for (place, line) in text.lines().enumerate() {
-        let complain = |why: &str| format!("{name}:{}: {why}", place + 1);
-        complaints
-            .extend(BANNED.iter().filter(|(word, _)| line.contains(word)).map(|(_, why)| complain(why)));
+    for (index, line) in text.lines().enumerate() {
+        let error = |why: &str| format!("{name}:{}: {why}", index + 1);
+        errors.extend(BANNED.iter().filter(|(word, _)| line.contains(word)).map(|(_, why)| error(why)));
         let core = CORE.iter().any(|core| name.starts_with(core));
-        let cheats = |word: &&&str| core && line.contains(**word) && !line.trim_start().starts_with("//");
-        complaints
-            .extend(CHEATING.iter().filter(cheats).map(|word| complain(&format!("{word} in the core"))));
+        let is_banned = |word: &&&str| core && line.contains(**word) && !line.trim_start().starts_with("//");
+        errors.extend(
+            BANNED_IN_CORE.iter().filter(is_banned).map(|word| error(&format!("{word} in the core"))),
+        );
         if name.starts_with(FACADE_EXAMPLES) && line.contains(concat!("suffrage", "_")) {
-            complaints.push(complain("an example of the facade uses an internal crate"));
+            errors.push(error("an example of the facade uses an internal crate"));
         }
         if [concat!("/ro", "ot/"), concat!("/wo", "rk/"), concat!("/ho", "me/")]
             .iter()
             .any(|path| line.contains(path))
         {
-            complaints.push(complain("a path of one machine"));
+            errors.push(error("a path of one machine"));
         }
     }
-    complaints
+    errors
 }
 
 /// Every Rust file of the workspace.
@@ -108,44 +109,41 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_fires() {
+    fn each_rule_finds_its_violation() {
         let core = "crates/suffrage-lease/src/x.rs";
-        assert!(complaints_about(core, "//! Fine.\n").is_empty());
+        assert!(errors_in(core, "//! Fine.\n").is_empty());
         for (line, word) in [
             (concat!("todo", "!()"), "stubs"),
-            (concat!("#[", "ignore]"), "no test"),
+            (concat!("#[", "ignore]"), "no ignored tests"),
             ("use std::collections::HashMap;", "HashMap in the core"),
             (concat!("\"/ro", "ot/x\""), "path"),
         ] {
-            let complaints = complaints_about(core, &format!("//! Fine.\n{line}\n"));
-            assert!(complaints.len() == 1 && complaints[0].contains(word), "{line}: {complaints:?}");
+            let errors = errors_in(core, &format!("//! Fine.\n{line}\n"));
+            assert!(errors.len() == 1 && errors[0].contains(word), "{line}: {errors:?}");
         }
         assert!(
-            complaints_about("crates/suffrage-cli/src/x.rs", "//! Fine.\nuse std::collections::HashMap;\n")
+            errors_in("crates/suffrage-cli/src/x.rs", "//! Fine.\nuse std::collections::HashMap;\n")
                 .is_empty()
         );
         for core in CORE {
-            assert!(crate::root().join(core).is_dir(), "there is no {core}");
+            assert!(crate::root().join(core).is_dir(), "{core} does not exist");
         }
         let import = concat!("use suffrage", "_net::Key;\n");
-        assert_eq!(
-            complaints_about("crates/suffrage/examples/x.rs", &format!("//! Fine.\n{import}")).len(),
-            1
-        );
-        assert_eq!(complaints_about(core, "fn x() {}\n").len(), 1);
-        assert_eq!(complaints_about(core, &format!("//! Long.{}", "\n".repeat(900))).len(), 1);
+        assert_eq!(errors_in("crates/suffrage/examples/x.rs", &format!("//! Fine.\n{import}")).len(), 1);
+        assert_eq!(errors_in(core, "fn x() {}\n").len(), 1);
+        assert_eq!(errors_in(core, &format!("//! Long.{}", "\n".repeat(900))).len(), 1);
     }
 
     /// `clippy.toml` makes clocks, threads, system randomness and unordered maps an error.
     #[test]
-    fn the_bans_of_clippy_fire() {
+    fn the_bans_of_clippy_are_errors() {
         let folder = std::env::temp_dir().join(format!("suffrage-bans-{}", std::process::id()));
         fs::create_dir_all(folder.join("src")).unwrap();
         fs::copy(crate::root().join("clippy.toml"), folder.join("clippy.toml")).unwrap();
         let manifest = "[package]\nname = \"bans\"\nedition = \"2024\"\n[workspace]\n[lints.clippy]\n\
                         disallowed_types = \"deny\"\ndisallowed_methods = \"deny\"\n";
         fs::write(folder.join("Cargo.toml"), manifest).unwrap();
-        // Every banned path is mentioned once: a type as the type of a variable, a method as a value.
+        // The source uses every banned path once: a type as the type of a variable, a method as a value.
         let bans = fs::read_to_string(crate::root().join("clippy.toml")).unwrap();
         let (types, methods) = bans.split_once("disallowed-methods").expect("both kinds are banned");
         let types: Vec<&str> = banned(types).collect();

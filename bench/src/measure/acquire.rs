@@ -1,4 +1,4 @@
-//! How often names are acquired and given back in a second.
+//! Measures how often names are acquired and released per second.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use super::{KeptLease, all};
 use crate::cluster::{self, Cluster};
 use crate::etcd::{self, Etcd};
 
-/// What a rate was measured at.
+/// The load of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
-    /// How many clients there are, each with a name of its own.
+    /// The number of clients, each with its own name.
     pub(crate) names: usize,
     pub(crate) span: Duration,
 }
 
-/// How much each lease is: far more than an acquisition takes.
+/// The length of a lease, much longer than an acquisition.
 const TTL: Duration = Duration::from_secs(10);
 
-/// Has every client acquire and give back, again and again, for the time given; how often a second.
+/// Lets every client acquire and release repeatedly for the given time, and returns the rate per second.
 async fn rate<C, F>(effort: Effort, clients: Vec<C>) -> Result<f64, String>
 where
     C: FnMut() -> F + Send + 'static,
@@ -45,7 +45,7 @@ where
     Ok(count as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Through the library, at a node of this process.
+/// Measures the library, with a node in this process.
 pub(crate) async fn library(node: &Node, effort: Effort) -> Result<f64, String> {
     let mut clients = Vec::new();
     for number in 0..effort.names {
@@ -59,7 +59,7 @@ pub(crate) async fn library(node: &Node, effort: Effort) -> Result<f64, String> 
     rate(effort, clients).await
 }
 
-/// Over HTTP, with a connection each, to the three nodes in turn.
+/// Measures HTTP, with one connection per client, to the three nodes in turn.
 pub(crate) async fn over_http(cluster: &Cluster, effort: Effort) -> Result<f64, String> {
     let mut clients = Vec::new();
     for number in 0..effort.names {
@@ -78,7 +78,8 @@ pub(crate) async fn over_http(cluster: &Cluster, effort: Effort) -> Result<f64, 
     rate(effort, clients).await
 }
 
-/// As etcd's own clients do it and speak to it, over one connection; or the least that acquires a name.
+/// Measures the calls of etcd's own client over one gRPC connection, or with `least` the least work that acquires a
+/// name.
 pub(crate) async fn etcd_grpc(etcd: &Etcd, effort: Effort, least: bool) -> Result<f64, String> {
     let client = etcd::Client::connect(etcd.leader()).await?;
     let lease = KeptLease::grant(&client, TTL.as_secs() as i64).await?;
@@ -101,8 +102,8 @@ pub(crate) async fn etcd_grpc(etcd: &Etcd, effort: Effort, least: bool) -> Resul
     rate(effort, clients).await
 }
 
-/// Through etcd's gateway for HTTP, with a connection each: by its election API, or the least that acquires a name. To
-/// the server that leads, and to the three in turn; whichever is quicker.
+/// Measures the HTTP gateway of etcd, with one connection per client: its election API, or with `least` the least work
+/// that acquires a name. Returns the higher rate of the leading server and of the three servers in turn.
 pub(crate) async fn etcd_http(etcd: &Etcd, effort: Effort, least: bool) -> Result<f64, String> {
     let at_leader = etcd_gateways(etcd, effort, least, |_| etcd.leader()).await?;
     let in_turn = etcd_gateways(etcd, effort, least, |number| etcd.server(number % 3)).await?;

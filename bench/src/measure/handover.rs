@@ -1,4 +1,4 @@
-//! From the moment a leader resigns until the next one knows that it leads.
+//! Measures handover: the time from the resignation of a leader until the next one knows that it leads.
 
 use std::time::{Duration, Instant};
 
@@ -7,17 +7,17 @@ use crate::cluster::{self, Cluster};
 use crate::etcd::{self, Etcd};
 use crate::times::Times;
 
-/// A lease that does not end meanwhile.
+/// The length of a lease, longer than a measurement.
 const TTL: Duration = Duration::from_secs(20);
-/// How long the next one waits before the leader resigns: it must be known to wait. etcd looks after those who have just
-/// begun to every 100 ms.
+/// The time for which the next candidate waits before the leader resigns, so that the servers know it. etcd registers
+/// new watchers every 100 ms.
 const SETTLE: Duration = Duration::from_millis(120);
 
 fn times(times: Vec<Duration>) -> Result<Times, String> {
-    Times::of(&times).ok_or_else(|| "nobody took over".to_string())
+    Times::of(&times).ok_or_else(|| "no handover was measured".to_string())
 }
 
-/// Through the library: two processes' worth of nodes that do not vote, in this one.
+/// Measures the library, with two non-voting nodes in this process.
 pub(crate) async fn library(cluster: &Cluster, rounds: usize) -> Result<Times, String> {
     let nodes = [cluster.member(201).await?, cluster.member(202).await?];
     let mut elections = Vec::new();
@@ -44,7 +44,7 @@ pub(crate) async fn library(cluster: &Cluster, rounds: usize) -> Result<Times, S
     times(took)
 }
 
-/// Over HTTP: from a client of one node to a client of another.
+/// Measures HTTP: from a client of one node to a client of another.
 pub(crate) async fn over_http(cluster: &Cluster, rounds: usize) -> Result<Times, String> {
     let mut leader = cluster::Client::connect(cluster.http(0)).await?;
     let mut next = cluster::Client::connect(cluster.http(1)).await?;
@@ -67,7 +67,7 @@ pub(crate) async fn over_http(cluster: &Cluster, rounds: usize) -> Result<Times,
     times(took)
 }
 
-/// As etcd's own clients speak to it.
+/// Measures etcd over gRPC.
 pub(crate) async fn etcd_grpc(etcd: &Etcd, rounds: usize) -> Result<Times, String> {
     let clients = [etcd::Client::connect(etcd.leader()).await?, etcd::Client::connect(etcd.leader()).await?];
     let leases = [
@@ -89,7 +89,7 @@ pub(crate) async fn etcd_grpc(etcd: &Etcd, rounds: usize) -> Result<Times, Strin
     times(took)
 }
 
-/// Through etcd's gateway for HTTP.
+/// Measures the HTTP gateway of etcd.
 pub(crate) async fn etcd_http(etcd: &Etcd, rounds: usize) -> Result<Times, String> {
     let owner = etcd::Client::connect(etcd.leader()).await?;
     let (mut lease, mut other) = (

@@ -1,4 +1,4 @@
-//! What it costs to hold very many elections, each with a lease of its own.
+//! Measures the cost of many held elections, each with its own lease.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,25 +13,25 @@ use crate::cluster::Cluster;
 use crate::etcd::{Client, Etcd};
 use crate::processes::Usage;
 
-/// How many ask at the same time.
-const ABREAST: usize = 256;
+/// The number of concurrent requests.
+const CONCURRENCY: usize = 256;
 
-/// What it costs.
+/// The cost of held elections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
-    /// Shares of one CPU, of the three servers together.
+    /// CPU of the three servers, as a share of one CPU.
     pub(crate) cpu: f64,
-    /// And of the client.
+    /// CPU of the client, as a share of one CPU.
     pub(crate) client_cpu: f64,
-    /// Bytes, of the three servers together.
+    /// Memory of the three servers in bytes.
     pub(crate) memory: u64,
-    /// Of those, bytes that are of no file.
+    /// Anonymous memory of the three servers in bytes.
     pub(crate) anonymous: u64,
-    /// How many of them were lost meanwhile.
+    /// The number of elections lost during the measurement.
     pub(crate) lost: usize,
 }
 
-/// Looks for some time at what is used.
+/// Measures the resource usage over a time.
 async fn observe(span: Duration, servers: impl Fn() -> Usage) -> Cost {
     let (start, before, own) = (Instant::now(), servers(), Usage::of("self"));
     tokio::time::sleep(span).await;
@@ -40,24 +40,28 @@ async fn observe(span: Duration, servers: impl Fn() -> Usage) -> Cost {
     Cost { cpu, client_cpu, memory: after.memory, anonymous: after.anonymous, lost: 0 }
 }
 
-/// Elections of ours, held through the library by one process that does not vote.
-pub(crate) struct Ours<'c> {
+/// Elections of suffrage, held by a non-voting node in this process.
+pub(crate) struct HeldElections<'c> {
     cluster: &'c Cluster,
     node: Node,
     ttl: Duration,
     held: Vec<Leadership>,
 }
 
-impl<'c> Ours<'c> {
-    pub(crate) async fn new(cluster: &'c Cluster, id: u64, ttl: Duration) -> Result<Ours<'c>, String> {
-        Ok(Ours { cluster, node: cluster.member(id).await?, ttl, held: Vec::new() })
+impl<'c> HeldElections<'c> {
+    pub(crate) async fn new(
+        cluster: &'c Cluster,
+        id: u64,
+        ttl: Duration,
+    ) -> Result<HeldElections<'c>, String> {
+        Ok(HeldElections { cluster, node: cluster.member(id).await?, ttl, held: Vec::new() })
     }
 
-    /// Holds so many; none is given back.
+    /// Acquires elections until `count` are held.
     pub(crate) async fn hold(&mut self, count: usize) -> Result<(), String> {
         while self.held.len() < count {
             let mut tasks = JoinSet::new();
-            for number in self.held.len()..count.min(self.held.len() + ABREAST) {
+            for number in self.held.len()..count.min(self.held.len() + CONCURRENCY) {
                 let (node, ttl) = (self.node.clone(), self.ttl);
                 tasks.spawn(async move {
                     let election = node.election(format!("held {ttl:?} {number}")).ttl(ttl).join().await;
@@ -78,28 +82,28 @@ impl<'c> Ours<'c> {
         Cost { lost: self.held.iter().filter(|leadership| !leadership.is_valid()).count(), ..cost }
     }
 
-    pub(crate) async fn give_back(self) {
+    pub(crate) async fn release(self) {
         drop(self.held);
         self.node.stop().await;
     }
 }
 
-/// Keys of etcd, each with a lease of its own or all with one, held by one client that renews over one stream.
-pub(crate) struct Theirs<'e> {
+/// Keys of etcd, each with its own lease or all with one, held by a client that renews over one stream.
+pub(crate) struct HeldKeys<'e> {
     etcd: &'e Etcd,
     client: Client,
     ttl: Duration,
-    /// How many keys there are.
+    /// The number of held keys.
     held: usize,
-    /// The lease of all of them, if there is only one.
+    /// The lease of all keys, if they share one.
     shared: Option<i64>,
     leases: Arc<Leases>,
     lost: Arc<AtomicUsize>,
     renewing: JoinHandle<Result<(), String>>,
 }
 
-impl<'e> Theirs<'e> {
-    pub(crate) async fn new(etcd: &'e Etcd, ttl: Duration, share: bool) -> Result<Theirs<'e>, String> {
+impl<'e> HeldKeys<'e> {
+    pub(crate) async fn new(etcd: &'e Etcd, ttl: Duration, share: bool) -> Result<HeldKeys<'e>, String> {
         let client = Client::connect(etcd.leader()).await?;
         let (leases, lost) = (Arc::<Leases>::default(), Arc::<AtomicUsize>::default());
         let (mut renewals, mut renewed) = client.keep_alive().await?;
@@ -117,7 +121,7 @@ impl<'e> Theirs<'e> {
                                 leases.forget(lease);
                                 lost.fetch_add(1, Ordering::Relaxed);
                             }
-                            None => return Err("etcd renews no more".to_string()),
+                            None => return Err("etcd closed the stream of renewals".to_string()),
                         },
                     }
                 }
@@ -125,14 +129,14 @@ impl<'e> Theirs<'e> {
         };
         let shared = if share { Some(client.grant(ttl.as_secs() as i64).await?.0) } else { None };
         leases.lock().extend(shared.map(|lease| (lease, Instant::now())));
-        Ok(Theirs { etcd, client, ttl, held: 0, shared, leases, lost, renewing })
+        Ok(HeldKeys { etcd, client, ttl, held: 0, shared, leases, lost, renewing })
     }
 
-    /// Holds so many, unless that takes longer than the time given: how many then.
-    pub(crate) async fn hold(&mut self, count: usize, patience: Duration) -> Result<usize, String> {
+    /// Acquires keys until `count` are held or the time-out has passed. Returns the number of held keys.
+    pub(crate) async fn hold(&mut self, count: usize, timeout: Duration) -> Result<usize, String> {
         let start = Instant::now();
-        while self.held < count && start.elapsed() < patience {
-            let next = count.min(self.held + ABREAST);
+        while self.held < count && start.elapsed() < timeout {
+            let next = count.min(self.held + CONCURRENCY);
             let mut tasks = JoinSet::new();
             for number in self.held..next {
                 let (client, seconds, shared) = (self.client.clone(), self.ttl.as_secs() as i64, self.shared);
@@ -158,19 +162,19 @@ impl<'e> Theirs<'e> {
     pub(crate) async fn cost(&self, span: Duration) -> Result<Cost, String> {
         let cost = observe(span, || self.etcd.usage()).await;
         if self.renewing.is_finished() {
-            return Err("etcd renews no more".to_string());
+            return Err("etcd closed the stream of renewals".to_string());
         }
         Ok(Cost { lost: self.lost.load(Ordering::Relaxed), ..cost })
     }
 }
 
-impl Drop for Theirs<'_> {
+impl Drop for HeldKeys<'_> {
     fn drop(&mut self) {
         self.renewing.abort();
     }
 }
 
-/// The leases of one client, those first that were renewed longest ago.
+/// The leases of one client, the least recently renewed first.
 #[derive(Default)]
 struct Leases(Mutex<VecDeque<(i64, Instant)>>);
 
@@ -179,19 +183,19 @@ impl Leases {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It is lost, and is renewed no more.
+    /// Removes a lost lease.
     fn forget(&self, lost: i64) {
         self.lock().retain(|&(lease, _)| lease != lost);
     }
 
-    /// Those that have not been renewed for so long; from now on they have.
+    /// The leases that were last renewed at least `pause` ago. Marks them as renewed now.
     fn due(&self, pause: Duration) -> Vec<i64> {
         let (now, mut leases, mut due) = (Instant::now(), self.lock(), Vec::new());
         while let Some(&(lease, renewed)) = leases.front()
             && now.duration_since(renewed) >= pause
         {
             leases.rotate_left(1);
-            leases.back_mut().expect("there is one").1 = now;
+            leases.back_mut().expect("the queue is not empty").1 = now;
             due.push(lease);
         }
         due
@@ -203,13 +207,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lost_lease_is_renewed_and_counted_no_more() {
+    fn a_lost_lease_is_not_renewed() {
         let leases = Leases::default();
         let (pause, now) = (Duration::from_millis(1), Instant::now());
         leases.lock().extend([7, 8, 9].map(|lease| (lease, now)));
         std::thread::sleep(pause);
         assert_eq!(leases.due(pause), [7, 8, 9]);
-        assert!(leases.due(pause * 10_000).is_empty(), "they were renewed just now");
+        assert!(leases.due(pause * 10_000).is_empty(), "all leases were renewed just now");
         leases.forget(8);
         std::thread::sleep(pause);
         assert_eq!(leases.due(pause), [7, 9]);

@@ -1,90 +1,90 @@
-//! How large a world is, and how much may happen in it.
+//! The size of a model, and the number of events in it.
 
 use serde::Serialize;
 use suffrage_core::{Contract, Span, Synchrony, Topology};
 
-/// How large a world is, and how much may happen in it: the smaller, the sooner all of it is seen.
+/// The size of a model, and the number of events in it. Smaller bounds make an exhaustive search shorter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Bounds {
-    /// How many processes there are; their ids are 1 to N.
+    /// The number of processes. Their ids are 1 to N.
     pub nodes: usize,
-    /// How many of them call elections: the last ones.
+    /// The number of processes that call elections: those with the highest ids.
     pub candidates: usize,
-    /// How often each of those does.
+    /// The number of elections that each candidate calls.
     pub campaigns: u8,
-    /// How often one that leads is told to resign, of all together.
+    /// The number of `resign` commands to leaders, in total.
     pub resigns: u8,
-    /// How often one that leads is told to hand over to another that calls elections, of all together.
+    /// The number of `transfer` commands from leaders to other candidates, in total.
     pub transfers: u8,
-    /// Whether the beginning is when the last of them has called an election and all messages about it have
-    /// arrived. If not, nothing has happened yet.
+    /// True if the search starts when the last process has called an election and all messages about it have
+    /// arrived. False if the search starts before any event.
     pub elected: bool,
-    /// How often a timer runs out, of all together. Without limit in a synchronous world.
+    /// The number of timers that fire, in total. A synchronous model has no limit.
     pub timers: u8,
-    /// How often a message arrives twice.
+    /// The number of messages that arrive twice.
     pub duplicates: u8,
-    /// How often a message is lost outright.
+    /// The number of messages that are lost by a step of their own.
     pub losses: u8,
-    /// How often a process crashes and comes back with its disk.
+    /// The number of crashes after which the process restarts with its disk.
     pub restarts: u8,
-    /// How often one comes back without its disk.
+    /// The number of crashes after which the process restarts without its disk.
     pub wipes: u8,
-    /// What time is.
+    /// The model of time.
     pub clocks: Clocks,
 }
 
-/// What time is in a world.
+/// The model of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "time")]
 pub enum Clocks {
-    /// Time stands still, and a timer may run out at any moment: more than any clock can do. For
-    /// algorithms that never look at a clock.
+    /// Time stands still, and a timer may fire at any moment. This includes every behaviour of real clocks. For
+    /// algorithms that never read a clock.
     Still,
-    /// Each process has a clock of its own, which has nothing to do with those of the others. It moves on
-    /// when a timer of the process runs out, and not otherwise: its timers run out in their order, early or
-    /// late as the others see it.
+    /// Each process has a clock of its own, independent of the other clocks. The clock advances only when a timer of
+    /// the process fires. So the timers of one process fire in order, and early or late compared with other
+    /// processes.
     Own,
-    /// There is a true time, which goes on in ticks, and clocks that run at rates of their own.
+    /// A true time advances in ticks, and each clock runs at a rate of its own.
     True {
-        /// How long a tick is.
+        /// The length of a tick.
         tick: Span,
-        /// How many there are.
+        /// The number of ticks.
         ticks: u8,
-        /// How much clocks run fast or slow, in millionths.
+        /// The deviation of fast and slow clocks, in millionths.
         drift: u32,
-        /// Which clocks run fast, and which slow.
+        /// The clocks that run fast, and those that run slow.
         rates: Rates,
-        /// Whether every message arrives within a tick of being sent, and every timer runs out on time. If not,
-        /// messages may be as late as they like, and timers, but those never early.
+        /// True if every message arrives within a tick of being sent, and every timer fires on time. Otherwise
+        /// messages and timers may be late without bound; timers are never early.
         synchronous: bool,
     },
 }
 
-/// Which clocks run fast, and which slow. A clock keeps its rate.
+/// The clocks that run fast, and those that run slow. A clock keeps its rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rates {
-    /// The clock of the last process, which is a candidate if any is, runs slow and all others fast, or the
-    /// other way round: the worst for whoever leads, and the best.
+    /// The clock of the last process, which is a candidate if any process is, runs slow and all others fast, or the
+    /// other way round: the worst and the best case for a leader.
     Opposed,
     /// Every combination.
     All,
 }
 
-/// Settings of an algorithm with leases that make them short, in ticks of [`LEASE_TICK`]: with clocks that run
-/// as fast or slow as they may, a lease is over for its holder after two of them, when it is for the voters.
+/// Settings that give an algorithm short leases, for ticks of [`LEASE_TICK`]. With clocks at the limits of the drift
+/// bound, a lease expires after two ticks, at its holder and at the voters.
 pub const SHORT_LEASES: &[(&str, &str)] =
     &[("voters", "2"), ("ttl", "12"), ("renew", "4"), ("drift-bound", "20%")];
 
-/// The algorithms that never look at a clock.
-pub(crate) const TIMELESS: &[&str] = &["raft", "stable-leader"];
+/// The algorithms that never read a clock.
+pub(crate) const CLOCK_FREE: &[&str] = &["raft", "stable-leader"];
 
-/// How long a tick is for [`SHORT_LEASES`].
+/// The length of a tick for [`SHORT_LEASES`].
 pub const LEASE_TICK: Span = Span::from_millis(5);
 
 impl Bounds {
-    /// Bounds in which all of an algorithm with this contract can be looked at in a minute, where this is the
-    /// number of voters, if there are any.
+    /// Bounds within which a search of an algorithm with this contract is exhaustive in about a minute. `voters` is the
+    /// number of voters, if the algorithm has any.
     pub fn usual(contract: &Contract, voters: Option<usize>) -> Bounds {
         let none = Bounds {
             nodes: 3,
@@ -107,11 +107,11 @@ impl Bounds {
                 let nodes = voters.map_or(2, |voters| voters.max(2));
                 Bounds { nodes, elected: true, resigns: 1, transfers: 1, restarts: 1, clocks, ..none }
             }
-            Synchrony::PartiallySynchronous if TIMELESS.contains(&contract.name) => {
+            Synchrony::PartiallySynchronous if CLOCK_FREE.contains(&contract.name) => {
                 Bounds { candidates: 0, timers: 2, clocks: Clocks::Still, ..none }
             }
             Synchrony::PartiallySynchronous => Bounds { timers: 1, ..none },
-            // Where hops are acknowledged, a timer that runs out is a message that is late.
+            // Where hops are acknowledged, a timer fires because a message is late.
             Synchrony::Synchronous if contract.topology == Topology::Ring => none,
             Synchrony::Synchronous | Synchrony::Asynchronous => Bounds { timers: 2, ..none },
         }
@@ -119,13 +119,13 @@ impl Bounds {
 }
 
 impl Clocks {
-    /// Whether messages and timers are on time.
+    /// True if messages and timers are on time.
     pub fn is_synchronous(self) -> bool {
         matches!(self, Clocks::True { synchronous: true, .. })
     }
 
-    /// The rates at which clocks run, in millionths: for each beginning, a rate for each process.
-    pub(crate) fn beginnings(self, nodes: usize) -> Vec<Vec<u32>> {
+    /// The rates of the clocks, in millionths: for each initial state, a rate for each process.
+    pub(crate) fn initial_rates(self, nodes: usize) -> Vec<Vec<u32>> {
         const ONE: u32 = 1_000_000;
         let Clocks::True { drift: drift @ 1.., rates, .. } = self else { return vec![vec![ONE; nodes]] };
         let rate = |fast: bool| if fast { ONE + drift } else { ONE - drift };
@@ -142,14 +142,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clocks_begin_fast_or_slow_in_every_way_or_in_two() {
+    fn rates_are_opposed_or_all_combinations() {
         let clocks =
             |rates| Clocks::True { tick: Span::UNIT, ticks: 1, drift: 10, rates, synchronous: false };
         let (fast, slow) = (1_000_010, 999_990);
-        let opposed = clocks(Rates::Opposed).beginnings(3);
+        let opposed = clocks(Rates::Opposed).initial_rates(3);
         assert_eq!(opposed, [[fast, fast, slow], [slow, slow, fast]]);
-        let all = clocks(Rates::All).beginnings(3);
+        let all = clocks(Rates::All).initial_rates(3);
         assert_eq!((all.len(), &all[5]), (8, &vec![fast, slow, fast]));
-        assert_eq!(Clocks::Own.beginnings(2), [[1_000_000; 2]]);
+        assert_eq!(Clocks::Own.initial_rates(2), [[1_000_000; 2]]);
     }
 }

@@ -1,37 +1,37 @@
-//! What is claimed of a universe, one claim at a time.
+//! The claims that a search checks.
 
 use serde::Serialize;
 use suffrage_core::{Algorithm, Choice, Contract, Electorate, Safety};
 
-use crate::{Bounds, Universe, World};
+use crate::{Bounds, ElectionModel, ModelState};
 
-/// Something claimed of a universe: that it holds in every world, or that there is a world in which it does.
+/// A claim about a model: that a condition holds in every state, or that it holds in some state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Claim {
-    /// At no true moment are there two that may believe that they lead.
+    /// At no true time do two processes believe that they lead.
     AtMostOneLeader,
-    /// Whoever begins to lead has a greater token than everybody before.
+    /// Each new leader has a greater token than all leaders before.
     TokensIncrease,
-    /// One that leads keeps its token as long as its lease lasts: no other candidate can take that from it.
-    /// Claimed only where it is so: if a lease takes every voter's word, and none of them restarts.
+    /// A leader keeps its token while its lease lasts: no other candidate can end it. Claimed only where it holds: if a
+    /// lease needs the grant of every voter, and no voter restarts.
     TokenIsKept,
-    /// No two ever lead in the same term.
+    /// No two processes ever lead in the same term.
     OneLeaderPerTerm,
-    /// When nothing is in flight and nobody waits for anything, everybody believes in the best. Claimed only
-    /// where nothing is lost, nobody crashes, and no timer runs out before its time: the world is synchronous,
-    /// or no timer runs out at all.
+    /// When no message is in flight and no timer is set, all processes believe in the best one. Claimed only if no
+    /// message is lost, no process crashes, and no timer fires early: the model is synchronous, or no timer fires at
+    /// all.
     QuietMeansAgreed,
-    /// There is a world with a leader: what holds in all of them does not hold for want of one.
+    /// Some state has a leader. So the other claims do not hold merely because nobody leads.
     SomebodyLeads,
-    /// There is a world in which one has led after another.
-    ChangesHands,
-    /// There is a world in which nothing is in flight any more and nobody waits for anything.
+    /// In some state, a second process has led after the first.
+    LeaderChanges,
+    /// In some state, no message is in flight and no timer is set.
     FallsQuiet,
 }
 
 impl Claim {
-    /// All of them.
+    /// All claims.
     pub const ALL: [Claim; 8] = [
         Claim::AtMostOneLeader,
         Claim::TokensIncrease,
@@ -39,19 +39,24 @@ impl Claim {
         Claim::OneLeaderPerTerm,
         Claim::QuietMeansAgreed,
         Claim::SomebodyLeads,
-        Claim::ChangesHands,
+        Claim::LeaderChanges,
         Claim::FallsQuiet,
     ];
 
-    /// What is claimed of an algorithm with this contract, within these bounds. Of one that promises nothing
-    /// about the number of leaders, it is asked all the same.
+    /// The claims about an algorithm with this contract, within these bounds. [`Claim::AtMostOneLeader`] is checked even
+    /// if the contract does not promise it.
     pub(crate) fn of(contract: &Contract, electorate: Electorate, bounds: &Bounds) -> Vec<Claim> {
         let mut claims = match contract.safety {
             Safety::AtMostOne => {
-                vec![Claim::AtMostOneLeader, Claim::TokensIncrease, Claim::SomebodyLeads, Claim::ChangesHands]
+                vec![
+                    Claim::AtMostOneLeader,
+                    Claim::TokensIncrease,
+                    Claim::SomebodyLeads,
+                    Claim::LeaderChanges,
+                ]
             }
             Safety::AtMostOnePerTerm => {
-                vec![Claim::OneLeaderPerTerm, Claim::SomebodyLeads, Claim::ChangesHands]
+                vec![Claim::OneLeaderPerTerm, Claim::SomebodyLeads, Claim::LeaderChanges]
             }
             Safety::AtMostOnePerComponent | Safety::WithHighProbability | Safety::Eventual => {
                 vec![Claim::AtMostOneLeader, Claim::SomebodyLeads]
@@ -70,55 +75,57 @@ impl Claim {
         claims
     }
 
-    /// As people are told.
+    /// The claim as a phrase for reports.
     pub fn name(self) -> &'static str {
         match self {
             Claim::AtMostOneLeader => "never two leaders at once",
             Claim::TokensIncrease => "every leader's token is greater than all before",
             Claim::TokenIsKept => "a leader keeps its token while its lease lasts",
             Claim::OneLeaderPerTerm => "never two leaders in one term",
-            Claim::QuietMeansAgreed => "once it is quiet, all believe in the best",
-            Claim::SomebodyLeads => "somebody leads",
-            Claim::ChangesHands => "one leads after another",
-            Claim::FallsQuiet => "it falls quiet",
+            Claim::QuietMeansAgreed => "once the system is quiet, all believe in the best process",
+            Claim::SomebodyLeads => "some process leads",
+            Claim::LeaderChanges => "leadership passes from one process to another",
+            Claim::FallsQuiet => "the system falls quiet",
         }
     }
 
-    /// Whether it must hold in every world, not just in one.
+    /// True if the claim must hold in every state, not only in some state.
     pub fn is_safety(self) -> bool {
-        !matches!(self, Claim::SomebodyLeads | Claim::ChangesHands | Claim::FallsQuiet)
+        !matches!(self, Claim::SomebodyLeads | Claim::LeaderChanges | Claim::FallsQuiet)
     }
 
-    /// Whether a contract promises it whatever happens.
+    /// True if a contract promises the claim in every schedule.
     pub fn is_promised(self, contract: &Contract) -> bool {
         self != Claim::AtMostOneLeader || contract.safety == Safety::AtMostOne
     }
 
-    /// Whether it holds in this world.
-    pub fn holds<A: Algorithm>(self, universe: &Universe<A>, world: &World<A>) -> bool {
+    /// True if the claim's condition holds in this state.
+    pub fn holds<A: Algorithm>(self, model: &ElectionModel<A>, state: &ModelState<A>) -> bool {
         match self {
-            Claim::AtMostOneLeader => universe.leaders(world).take(2).count() < 2,
-            Claim::TokensIncrease => !world.history().token_fell,
-            Claim::TokenIsKept => !world.history().token_swapped,
-            Claim::OneLeaderPerTerm => !world.history().term_shared,
-            Claim::QuietMeansAgreed => !is_quiet(universe, world) || is_agreed(universe, world),
-            Claim::SomebodyLeads => universe.leaders(world).next().is_some(),
-            Claim::ChangesHands => world.history().changed_hands,
-            Claim::FallsQuiet => is_quiet(universe, world),
+            Claim::AtMostOneLeader => model.leaders(state).take(2).count() < 2,
+            Claim::TokensIncrease => !state.history().token_not_increased,
+            Claim::TokenIsKept => !state.history().token_replaced,
+            Claim::OneLeaderPerTerm => !state.history().two_leaders_in_a_term,
+            Claim::QuietMeansAgreed => !is_quiet(model, state) || is_agreed(model, state),
+            Claim::SomebodyLeads => model.leaders(state).next().is_some(),
+            Claim::LeaderChanges => state.history().leader_changed,
+            Claim::FallsQuiet => is_quiet(model, state),
         }
     }
 }
 
-/// Whether an election was called, nothing is in flight, and nobody waits for anything.
-fn is_quiet<A: Algorithm>(universe: &Universe<A>, world: &World<A>) -> bool {
-    let bounds = universe.bounds();
-    let candidates = world.nodes().skip(bounds.nodes - bounds.candidates);
+/// True if an election was called, no message is in flight, and no timer is set.
+fn is_quiet<A: Algorithm>(model: &ElectionModel<A>, state: &ModelState<A>) -> bool {
+    let bounds = model.bounds();
+    let candidates = state.nodes().skip(bounds.nodes - bounds.candidates);
     let called = candidates.map(|node| node.campaigns).any(|left| left < bounds.campaigns) || bounds.elected;
-    called && world.letters().len() == 0 && world.nodes().all(|node| node.timers.iter().all(Option::is_none))
+    called
+        && state.envelopes().len() == 0
+        && state.nodes().all(|node| node.timers.iter().all(Option::is_none))
 }
 
-fn is_agreed<A: Algorithm>(universe: &Universe<A>, world: &World<A>) -> bool {
-    let eligible = world.nodes().zip(universe.roster().iter()).filter(|(node, _)| node.process.may_lead());
-    let best = eligible.map(|(_, id)| id).max_by_key(|&id| universe.roster().rank(id));
-    world.nodes().all(|node| node.belief.leader() == best)
+fn is_agreed<A: Algorithm>(model: &ElectionModel<A>, state: &ModelState<A>) -> bool {
+    let eligible = state.nodes().zip(model.roster().iter()).filter(|(node, _)| node.process.may_lead());
+    let best = eligible.map(|(_, id)| id).max_by_key(|&id| model.roster().rank(id));
+    state.nodes().all(|node| node.belief.leader() == best)
 }

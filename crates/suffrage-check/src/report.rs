@@ -1,4 +1,4 @@
-//! Looks at a whole universe, and tells what was found.
+//! Searches a model, and reports the result.
 
 use std::time::Duration;
 
@@ -6,107 +6,110 @@ use serde::Serialize;
 use stateright::{Checker, HasDiscoveries, Model as _};
 use suffrage_core::Algorithm;
 
-use crate::{Bounds, Claim, Universe, schedule};
+use crate::{Bounds, Claim, ElectionModel, schedule};
 
-/// How far to look.
+/// The limits of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// No farther than so many steps from the beginning.
+    /// The greatest number of steps from an initial state.
     pub depth: Option<usize>,
-    /// At about so many states, counted whenever one is come by.
+    /// About the greatest number of visits; a state that is reached twice counts twice.
     pub states: Option<usize>,
 }
 
-/// How far the search has come.
+/// The progress of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tally {
-    /// How many states are known.
+pub struct SearchProgress {
+    /// The number of different states found so far.
     pub states: usize,
-    /// How many steps they are away.
+    /// The number of steps from an initial state to the farthest of them.
     pub depth: usize,
 }
 
-/// What came of looking at a universe.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
+pub struct CheckReport {
     /// The algorithm's name.
     pub algorithm: &'static str,
-    /// How large the universe is.
+    /// The bounds of the model.
     pub bounds: Bounds,
-    /// How many different states are known.
+    /// The number of different states.
     pub states: usize,
-    /// How often a state was come by, known or not.
+    /// The number of visits; a state that is reached twice counts twice.
     pub visits: usize,
-    /// How many steps the farthest state that was looked at is away from the beginning.
+    /// The number of steps from an initial state to the farthest visited state.
     pub depth: usize,
-    /// How much was looked at.
+    /// The part of the model that was searched.
     pub extent: Extent,
-    /// What became of each claim.
+    /// The result for each claim.
     pub verdicts: Vec<Verdict>,
 }
 
-/// How much of a universe was looked at.
+/// The part of a model that was searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Extent {
-    /// All that the bounds allow.
+    /// All states within the bounds.
     Exhausted,
-    /// All within the given number of steps; there is more.
+    /// All states within the given number of steps. There are more.
     CutByDepth,
-    /// The nearest, until there were too many.
+    /// The nearest states, until the number of visits reached its limit.
     CutByStates,
-    /// The nearest, until a claim was found to be broken.
+    /// The nearest states, until a claim was violated.
     Stopped,
 }
 
-/// What became of a claim.
+/// The result for one claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// Which.
+    /// The claim.
     pub claim: Claim,
-    /// In words.
+    /// The claim as a phrase.
     pub name: &'static str,
-    /// What became of it.
-    pub outcome: Outcome,
-    /// Whether the algorithm's contract promises it, whatever happens.
+    /// The outcome.
+    pub outcome: ClaimOutcome,
+    /// True if the algorithm's contract promises the claim in every schedule.
     pub promised: bool,
-    /// For what was seen or broken: the shortest way there, one step a line.
+    /// The shortest schedule to a state that shows or violates the claim, one step a line.
     pub schedule: Vec<String>,
-    /// For what was broken: in what way.
-    pub moral: Option<String>,
+    /// The reason why the state violates the claim.
+    pub explanation: Option<String>,
 }
 
-/// What became of a claim.
+/// The outcome of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    /// Held in every state that was looked at.
+pub enum ClaimOutcome {
+    /// The claim held in every visited state.
     Held,
-    /// Did not.
+    /// The claim was violated.
     Broken,
-    /// Was seen.
+    /// Some visited state shows the claim.
     Seen,
-    /// Was not: the universe is too small for it, or was not looked at far enough.
+    /// No visited state shows the claim: the bounds or the limits of the search are too small.
     Unseen,
 }
 
-impl Report {
-    /// The first claim that must always hold and did not.
+impl CheckReport {
+    /// The first claim that was violated.
     pub fn broken(&self) -> Option<&Verdict> {
-        self.verdicts.iter().find(|verdict| verdict.outcome == Outcome::Broken)
+        self.verdicts.iter().find(|verdict| verdict.outcome == ClaimOutcome::Broken)
     }
 
-    /// What became of this claim.
-    pub fn outcome(&self, claim: Claim) -> Option<Outcome> {
+    /// The outcome of this claim.
+    pub fn outcome(&self, claim: Claim) -> Option<ClaimOutcome> {
         self.verdicts.iter().find(|verdict| verdict.claim == claim).map(|verdict| verdict.outcome)
     }
 }
 
-/// Looks at all worlds of a universe, the nearest first, until a claim is broken, and tells now and then how far
-/// it has come.
-pub fn check<A: Algorithm>(universe: Universe<A>, limits: Limits, tell: &mut dyn FnMut(Tally)) -> Report {
-    // Of stateright's depths, the beginning's is one, and the greatest is not looked at any more.
-    let mut builder = universe.checker().finish_when(HasDiscoveries::AnyFailures);
+/// Searches all states of a model, the nearest first, until a claim is violated. Calls `on_progress` every 2 ms.
+pub fn check<A: Algorithm>(
+    model: ElectionModel<A>,
+    limits: Limits,
+    on_progress: &mut dyn FnMut(SearchProgress),
+) -> CheckReport {
+    // In stateright, initial states have depth 1, and states at the greatest depth are not checked.
+    let mut builder = model.checker().finish_when(HasDiscoveries::AnyFailures);
     if let Some(depth) = limits.depth {
         builder = builder.target_max_depth(depth + 2);
     }
@@ -114,17 +117,23 @@ pub fn check<A: Algorithm>(universe: Universe<A>, limits: Limits, tell: &mut dyn
         builder = builder.target_state_count(states);
     }
     let mut checker = builder.spawn_bfs();
-    watch(&mut checker, tell);
+    wait_for(&mut checker, on_progress);
     report(&checker, limits)
 }
 
-#[allow(clippy::disallowed_methods, reason = "when one looks is of no consequence to what is found")]
-fn watch<A: Algorithm>(checker: &mut impl Checker<Universe<A>>, tell: &mut dyn FnMut(Tally)) {
-    const MOMENT: Duration = Duration::from_millis(2);
+#[allow(clippy::disallowed_methods, reason = "the polling interval does not change the result")]
+fn wait_for<A: Algorithm>(
+    checker: &mut impl Checker<ElectionModel<A>>,
+    on_progress: &mut dyn FnMut(SearchProgress),
+) {
+    const POLL_INTERVAL: Duration = Duration::from_millis(2);
     for worker in checker.handles() {
         while !worker.is_finished() {
-            std::thread::sleep(MOMENT);
-            tell(Tally { states: checker.unique_state_count(), depth: steps(checker.max_depth()) });
+            std::thread::sleep(POLL_INTERVAL);
+            on_progress(SearchProgress {
+                states: checker.unique_state_count(),
+                depth: steps(checker.max_depth()),
+            });
         }
         if let Err(panic) = worker.join() {
             std::panic::resume_unwind(panic);
@@ -132,35 +141,35 @@ fn watch<A: Algorithm>(checker: &mut impl Checker<Universe<A>>, tell: &mut dyn F
     }
 }
 
-/// How many steps away a state is that is this deep.
+/// The number of steps from an initial state to a state of this depth.
 fn steps(depth: usize) -> usize {
     depth.saturating_sub(1)
 }
 
-fn report<A: Algorithm>(checker: &impl Checker<Universe<A>>, limits: Limits) -> Report {
-    let universe = checker.model();
+fn report<A: Algorithm>(checker: &impl Checker<ElectionModel<A>>, limits: Limits) -> CheckReport {
+    let model = checker.model();
     let discoveries = checker.discoveries();
     let verdict = |&claim: &Claim| {
         let path = discoveries.get(claim.name());
-        let (mut lines, mut moral) = (Vec::new(), None);
+        let (mut lines, mut explanation) = (Vec::new(), None);
         if let Some(path) = path {
             let steps = path.clone().into_vec();
-            let taken = steps.iter().filter_map(|(world, step)| Some((world, (*step)?)));
-            lines = taken.map(|(world, step)| schedule::line(universe, world, step)).collect();
-            moral = claim.is_safety().then(|| schedule::moral(universe, path.last_state(), claim));
+            let taken = steps.iter().filter_map(|(state, step)| Some((state, (*step)?)));
+            lines = taken.map(|(state, step)| schedule::line(model, state, step)).collect();
+            explanation = claim.is_safety().then(|| schedule::explain(model, path.last_state(), claim));
         }
         let outcome = match (claim.is_safety(), path.is_some()) {
-            (true, false) => Outcome::Held,
-            (true, true) => Outcome::Broken,
-            (false, true) => Outcome::Seen,
-            (false, false) => Outcome::Unseen,
+            (true, false) => ClaimOutcome::Held,
+            (true, true) => ClaimOutcome::Broken,
+            (false, true) => ClaimOutcome::Seen,
+            (false, false) => ClaimOutcome::Unseen,
         };
         let promised = claim.is_promised(&A::CONTRACT);
-        Verdict { claim, name: claim.name(), outcome, promised, schedule: lines, moral }
+        Verdict { claim, name: claim.name(), outcome, promised, schedule: lines, explanation }
     };
-    let verdicts: Vec<Verdict> = universe.claims().iter().map(verdict).collect();
+    let verdicts: Vec<Verdict> = model.claims().iter().map(verdict).collect();
     let (depth, visits) = (steps(checker.max_depth()), checker.state_count());
-    let extent = if verdicts.iter().any(|verdict| verdict.outcome == Outcome::Broken) {
+    let extent = if verdicts.iter().any(|verdict| verdict.outcome == ClaimOutcome::Broken) {
         Extent::Stopped
     } else if limits.states.is_some_and(|most| visits >= most) {
         Extent::CutByStates
@@ -169,9 +178,9 @@ fn report<A: Algorithm>(checker: &impl Checker<Universe<A>>, limits: Limits) -> 
     } else {
         Extent::Exhausted
     };
-    Report {
+    CheckReport {
         algorithm: A::CONTRACT.name,
-        bounds: universe.bounds().clone(),
+        bounds: model.bounds().clone(),
         states: checker.unique_state_count(),
         visits,
         depth: limits.depth.map_or(depth, |most| depth.min(most)),

@@ -1,6 +1,6 @@
 //! A demo cluster of real processes on loopback, whose leader is killed.
 //!
-//! Each node is this program in a process of its own, with a data folder that is removed after the demo. The demo binds
+//! Each node is this program in its own process, with a data folder that is removed after the demo. The demo binds
 //! the sockets of all nodes and [passes](crate::socket) each node its socket, also after a restart. A node ends when its
 //! standard input is closed, so that no node outlives the demo. A [`DemoNodes`] is what the nodes run.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "processes that run in real time")]
@@ -55,7 +55,7 @@ pub trait DemoNodes {
     /// `campaign` on their standard input.
     fn has_leases(&self) -> bool;
     /// Whether a node must be told to call the first election.
-    fn waits_for_a_call(&self) -> bool {
+    fn needs_campaign_command(&self) -> bool {
         false
     }
     /// Whether at most one node can believe that it leads at a time.
@@ -273,7 +273,7 @@ impl<'a, 'c> Demo<'a, 'c> {
         let mut command = self.kind.command(node, &self.addresses, &self.folder.0, new);
         let (input, theirs) = UnixStream::pair()?;
         socket::send(&input, &self.sockets[node])?;
-        // A process group of its own: Ctrl-C reaches only the demo, which stops the nodes.
+        // Its own process group: Ctrl-C reaches only the demo, which stops the nodes.
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).process_group(0);
         let mut child = command.spawn()?;
         let (pid, sender) = (child.id(), self.sender.clone());
@@ -337,17 +337,17 @@ impl<'a, 'c> Demo<'a, 'c> {
             return Ok(());
         }
         let Some((since, cause)) = disagreement else { return Ok(()) };
-        let follows = |row: &&Row| matches!(row.role, Role::Follows(whom, _) if whom == leader);
+        let follows = |row: &&Row| matches!(row.role, Role::Follows(followed, _) if followed == leader);
         let followers = self.rows.iter().filter(follows).count();
         let others = self.alive().into_iter().filter(|&alive| alive).count() - 1;
-        let (id, took) = (leader + 1, BootClock.now().since(since).on_the_clock_ms());
+        let (id, took) = (leader + 1, BootClock.now().since(since).format_ms());
         self.event(&format!("{followers} of {others} follow node {id}, {took} after {cause}"))
     }
 
     /// Tells a node to call an election if the algorithm needs that: the first one, and one after an election without a
     /// result.
     fn call_election(&mut self, now: Time) -> Result<(), Error> {
-        let first = self.called == self.start && self.kind.waits_for_a_call();
+        let first = self.called == self.start && self.kind.needs_campaign_command();
         let ready = self.rows.iter().all(|row| row.role != Role::Starts);
         let since = self.disagreement.as_ref().map_or(now, |(since, _)| (*since).max(self.called));
         if self.kind.has_leases() {
@@ -419,9 +419,8 @@ impl<'a, 'c> Demo<'a, 'c> {
 
     /// The time since the last leader was lost, as the end of a sentence. Empty if there is a leader.
     fn after(&self, at: Time) -> String {
-        let after = |(since, cause): &(Time, String)| {
-            format!(", {} after {cause}", at.since(*since).on_the_clock_ms())
-        };
+        let after =
+            |(since, cause): &(Time, String)| format!(", {} after {cause}", at.since(*since).format_ms());
         self.leaderless.as_ref().map(after).unwrap_or_default()
     }
 
@@ -438,9 +437,9 @@ impl<'a, 'c> Demo<'a, 'c> {
             (self.after(at), if self.kind.has_leases() { "with token" } else { "in term" });
         self.leaderless = None;
         self.event_at(at, &format!("node {} leads {numbered} {number}{after}", node + 1))?;
-        let leaders = (0..self.rows.len()).filter(|&place| matches!(self.rows[place].role, Role::Leads(_)));
+        let leaders = (0..self.rows.len()).filter(|&index| matches!(self.rows[index].role, Role::Leads(_)));
         let leaders: Vec<suffrage_core::NodeId> =
-            leaders.map(|place| suffrage_core::NodeId(place as u64 + 1)).collect();
+            leaders.map(|index| suffrage_core::NodeId(index as u64 + 1)).collect();
         if leaders.len() == 2 {
             self.event_at(
                 at,
@@ -454,13 +453,13 @@ impl<'a, 'c> Demo<'a, 'c> {
     fn agreed(&self) -> Option<usize> {
         let leads = |row: &Row| matches!(row.role, Role::Leads(_));
         let leader = self.rows.iter().position(leads)?;
-        let believed = |(place, row): (usize, &Row)| match row.role {
-            Role::Leads(_) => Some(place),
-            Role::Follows(whom, _) => Some(whom),
+        let believed = |(index, row): (usize, &Row)| match row.role {
+            Role::Leads(_) => Some(index),
+            Role::Follows(leader, _) => Some(leader),
             Role::Dead | Role::Starts | Role::NoLeader => None,
         };
         let beliefs: Vec<usize> = self.rows.iter().enumerate().filter_map(believed).collect();
-        let believers = beliefs.iter().filter(|&&whom| whom == leader).count();
+        let believers = beliefs.iter().filter(|&&believed| believed == leader).count();
         let alive = self.alive().into_iter().filter(|&alive| alive).count();
         self.kind.agree(alive, believers, beliefs.len() - believers).then_some(leader)
     }
@@ -532,15 +531,15 @@ impl<'a, 'c> Demo<'a, 'c> {
             let (role, number) = match row.role {
                 Role::Starts => ("starts".to_string(), None),
                 Role::Leads(number) => ("LEADS".to_string(), Some(number)),
-                Role::Follows(whom, number) => (format!("follows {}", whom + 1), Some(number)),
+                Role::Follows(leader, number) => (format!("follows {}", leader + 1), Some(number)),
                 Role::NoLeader => ("knows no leader".to_string(), None),
                 Role::Dead => ("dead".to_string(), None),
             };
             let number = number.map_or(String::new(), |number| number.to_string());
             let more = match (self.kind.has_leases(), row.role) {
-                (true, Role::Leads(_)) => row.until.since(now).on_the_clock_ms(),
+                (true, Role::Leads(_)) => row.until.since(now).format_ms(),
                 (false, _) if !row.suspects.is_empty() => {
-                    text::ids(row.suspects.iter().map(|&place| suffrage_core::NodeId(place as u64 + 1)))
+                    text::ids(row.suspects.iter().map(|&index| suffrage_core::NodeId(index as u64 + 1)))
                 }
                 _ => String::new(),
             };
@@ -562,11 +561,11 @@ impl<'a, 'c> Demo<'a, 'c> {
 
 /// Durations in whole milliseconds.
 trait Milliseconds {
-    fn on_the_clock_ms(self) -> String;
+    fn format_ms(self) -> String;
 }
 
 impl Milliseconds for Span {
-    fn on_the_clock_ms(self) -> String {
+    fn format_ms(self) -> String {
         format!("{} ms", (self.as_nanos() + 500_000) / 1_000_000)
     }
 }

@@ -6,7 +6,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches as _};
 use serde::Serialize;
 use suffrage_core::Span;
 use suffrage_lease::{
-    Budget, Drift, Load, MOST_VOTERS, PACKET_BYTES, RENEWAL_BYTES, Setting, Timings, Traffic, Violation,
+    Budget, Deployment, Drift, Load, MAX_VOTERS, PACKET_BYTES, RENEWAL_BYTES, Timings, Traffic, Violation,
 };
 
 use crate::{Console, Error, text};
@@ -87,7 +87,7 @@ fn drift(text: &str) -> Result<Drift, String> {
 }
 
 fn voters(text: &str) -> Result<usize, String> {
-    text::number_within(text, "voters", 1, MOST_VOTERS)
+    text::number_within(text, "voters", 1, MAX_VOTERS)
 }
 
 fn names(text: &str) -> Result<u64, String> {
@@ -115,7 +115,7 @@ pub fn execute(
     let arguments = Arguments::from_arg_matches(matches)?;
     arguments.check()?;
     let timings = arguments.timings();
-    let (text, code) = match timings.budget(&arguments.setting()) {
+    let (text, code) = match timings.budget(&arguments.deployment()) {
         Err(broken) if arguments.json => (text::json(&Refusal::of(&broken)), 1),
         Err(broken) => (arguments.refusal(&broken), 1),
         Ok(budget) => {
@@ -261,7 +261,7 @@ impl Report {
             voters: arguments.voters,
             validity: seconds(budget.validity),
             failover_after_crash: seconds(budget.crash),
-            failover_duel: seconds(budget.duel),
+            failover_duel: seconds(budget.split_vote),
             failover_after_release: seconds(budget.release),
             lost_renewals: budget.lost_renewals,
             lost_renewals_at_work: budget.lost_renewals_at_work,
@@ -270,7 +270,7 @@ impl Report {
             lost_returns_after: seconds(budget.lost_after),
             lost_returns_before_end: seconds(budget.notice),
             restart_silence: seconds(budget.silence),
-            most_drift: budget.most_drift.fraction(),
+            most_drift: budget.max_drift.fraction(),
             per_second: PerSecond {
                 names: arguments.names,
                 leaders: arguments.load().leaders,
@@ -298,9 +298,9 @@ impl Arguments {
         Timings::for_round_trip(self.ttl, self.renew, self.drift, self.rtt)
     }
 
-    fn setting(&self) -> Setting {
+    fn deployment(&self) -> Deployment {
         let (grace, kill) = (self.stop_grace, self.kill);
-        Setting { grace, kill, ..Setting::new(self.rtt, self.voters) }
+        Deployment { grace, kill, ..Deployment::new(self.rtt, self.voters) }
     }
 
     fn load(&self) -> Load {
@@ -335,7 +335,13 @@ impl Arguments {
         let lost = |count| text::count(count as usize, "renewal", "renewals");
         let facts = [
             ("no leader for", format!("{} at most after a crash of the leader", clock(budget.crash))),
-            ("", format!("and {} more each time that two candidates defeat each other", clock(budget.duel))),
+            (
+                "",
+                format!(
+                    "and {} more each time that two candidates defeat each other",
+                    clock(budget.split_vote)
+                ),
+            ),
             ("", format!("{} at most after a release of the lease", clock(budget.release))),
             (
                 "lease valid for",
@@ -365,7 +371,7 @@ impl Arguments {
                     clock(budget.pause_at_work)
                 ),
             ),
-            ("tolerated drift", format!("{}, with all else equal", budget.most_drift)),
+            ("tolerated drift", format!("{}, with all else equal", budget.max_drift)),
             ("restarted voters", format!("are silent for {} at most", clock(budget.silence))),
         ];
         let mut text = self.given() + "\n";

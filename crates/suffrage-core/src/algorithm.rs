@@ -117,6 +117,9 @@ pub struct Leases {
     pub round_trip: u64,
     /// The time after the last fault within which every process knows a leader, in message delays.
     pub recovery: u64,
+    /// The longest duration of a hand-over to a better-ranked candidate, in message delays. Zero if no leader hands
+    /// over on its own.
+    pub handover: u64,
     /// True if a healthy leader keeps its leadership, even if a better-ranked candidate appears.
     pub stable: bool,
     /// The command, as text, that makes a leader keep its leadership even if `stable` is false.

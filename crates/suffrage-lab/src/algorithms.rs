@@ -1,4 +1,4 @@
-//! `suffrage-lab algorithms`: what the contracts say.
+//! `suffrage-lab algorithms`: prints the contracts of the algorithms.
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 use suffrage_algorithms::catalog::CONTRACTS;
@@ -9,30 +9,35 @@ use suffrage_cli::{Console, text};
 
 const EXAMPLES: &str = "Examples:
   suffrage-lab algorithms
-      all of them, a line each
+      all algorithms, one line each
   suffrage-lab algorithms bully
-      one of them in full
+      the whole contract of one algorithm
   suffrage-lab algorithms --json
-      everything, for programs";
+      all contracts as JSON";
 
 pub(crate) fn command() -> Command {
     let flag = |name, help| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
     Command::new("algorithms")
         .about("Lists the algorithms: where they come from, what they assume, promise and cost")
-        .arg(Arg::new("name").value_name("NAME").value_parser(contract).help("Tells everything about one"))
+        .arg(
+            Arg::new("name")
+                .value_name("NAME")
+                .value_parser(contract)
+                .help("The algorithm whose whole contract is printed"),
+        )
         .arg(flag("json", "Prints the contracts as JSON"))
         .arg(flag("markdown", "Prints the table of the README"))
         .group(ArgGroup::new("format").args(["json", "markdown"]))
         .after_help(EXAMPLES)
 }
 
-/// The contract of that name, or a sentence with the nearest name.
+/// The contract of that name, or an error that lists the names.
 pub(crate) fn contract(name: &str) -> Result<&'static Contract, String> {
-    CONTRACTS.iter().find(|contract| contract.name == name).ok_or_else(|| no_such(name))
+    CONTRACTS.iter().find(|contract| contract.name == name).ok_or_else(|| unknown_algorithm(name))
 }
 
-/// What to say to somebody who names an algorithm that does not exist.
-pub(crate) fn no_such(name: &str) -> String {
+/// The error for an unknown name of an algorithm.
+pub(crate) fn unknown_algorithm(name: &str) -> String {
     let names: Vec<&str> = CONTRACTS.iter().map(|contract| contract.name).collect();
     format!("there is no algorithm `{name}`; there are {}", names.join(", "))
 }
@@ -75,13 +80,13 @@ fn table() -> String {
     let [name, messages, time] = [width(0), width(1), width(2)];
     let mut text: String =
         rows.iter().map(|[a, b, c, d]| format!("{a:name$}  {b:messages$}  {c:time$}  {d}\n")).collect();
-    text += "\nCosts of one election without failures on the way, best to worst; N processes, time in \
-             message delays.\n`suffrage-lab algorithms NAME` tells everything about one, \
-             `suffrage-lab simulate NAME` runs it.\n";
+    text += "\nThe costs are those of one election without failures, best to worst, with N processes. Times are in \
+             message delays.\n`suffrage-lab algorithms NAME` prints the whole contract, \
+             `suffrage-lab simulate NAME` runs the algorithm.\n";
     text
 }
 
-/// The contract in full, as in help texts.
+/// The whole contract, as help texts show it.
 pub(crate) fn details(contract: &Contract) -> String {
     let facts = [
         ("source", contract.source.to_string()),
@@ -129,40 +134,44 @@ fn leaders(safety: Safety) -> &'static str {
     match safety {
         Safety::AtMostOne => "never two",
         Safety::AtMostOnePerComponent => "never two that can reach each other",
-        Safety::AtMostOnePerTerm => "never two in one term; an old one may linger",
+        Safety::AtMostOnePerTerm => {
+            "never two in one term; one of an earlier term may still believe that it leads"
+        }
         Safety::WithHighProbability => "one, with a known probability",
         Safety::Eventual => "one in the end; several while faults last",
     }
 }
 
-/// What one must not count on, as the end of a sentence.
-pub(crate) fn caveats(contract: &Contract) -> String {
+/// What the contract does not promise, as the end of a sentence.
+pub(crate) fn not_promised(contract: &Contract) -> String {
     let leaders = match contract.safety {
         Safety::AtMostOne => None,
-        Safety::AtMostOnePerComponent => Some("that only one leads where parts cannot reach each other"),
+        Safety::AtMostOnePerComponent => {
+            Some("one leader while parts of the network cannot reach each other")
+        }
         Safety::AtMostOnePerTerm => {
-            Some("that only one believes to lead (one of an earlier term may, a while longer)")
+            Some("that only one believes that it leads (a leader of an earlier term may, for a while)")
         }
         Safety::WithHighProbability => {
-            Some("one leader that all know (it is likely, with a known probability, and not certain)")
+            Some("one leader that all know for certain (only with a known probability)")
         }
-        Safety::Eventual => Some("that only one leads while faults last (several may: split brain)"),
+        Safety::Eventual => Some("one leader while faults last (several may lead: split brain)"),
     };
-    let alone = match contract.electorate {
+    let quorum = match contract.electorate {
         Electorate::Anybody => None,
-        Electorate::Majority => Some("a leader where half of the group is missing"),
-        Electorate::Voters(_) => Some("a leader where half of the voters is missing"),
-        Electorate::Grid => Some("a leader where no row and column of the grid is complete"),
+        Electorate::Majority => Some("a leader without a majority of the group"),
+        Electorate::Voters(_) => Some("a leader without a majority of the voters"),
+        Electorate::Grid => Some("a leader without a complete row and column of the grid"),
     };
-    let late = match contract.synchrony {
-        Synchrony::Synchronous => Some("the right leader while messages take longer than they should"),
-        Synchrony::BoundedDrift => Some("anything while clocks run faster or slower than they may, or jump"),
+    let timing = match contract.synchrony {
+        Synchrony::Synchronous => Some("the right leader while messages take longer than the delay bound"),
+        Synchrony::BoundedDrift => Some("anything while clocks drift beyond the bound or jump"),
         Synchrony::PartiallySynchronous | Synchrony::Asynchronous => None,
     };
-    let failed =
-        (!contract.retries).then_some("another try after an election that fails, unless it is called");
-    let said: Vec<&str> = [leaders, alone, late, failed].into_iter().flatten().collect();
-    said.join("; ")
+    let retries =
+        (!contract.retries).then_some("a new election after a failed one, unless it is called again");
+    let parts: Vec<&str> = [leaders, quorum, timing, retries].into_iter().flatten().collect();
+    parts.join("; ")
 }
 
 fn choice(choice: Choice) -> &'static str {
@@ -174,41 +183,45 @@ fn choice(choice: Choice) -> &'static str {
 
 fn topology(topology: Topology) -> &'static str {
     match topology {
-        Topology::Complete => "complete: anybody sends to anybody",
-        Topology::Ring => "ring: each sends to its successor",
-        Topology::Multicast => "multicast: each sends to everybody at once",
+        Topology::Complete => "complete: every process can send to every other",
+        Topology::Ring => "ring: each process sends to its successor",
+        Topology::Multicast => "multicast: each process sends to all others at once",
     }
 }
 
 fn detection(detection: Detection) -> &'static str {
     match detection {
-        Detection::Detector => "a failure detector or the application says that the leader is gone",
-        Detection::Timeout => "its own time-outs say that the leader is gone",
+        Detection::Detector => "a failure detector or the application reports that the leader has failed",
+        Detection::Timeout => "time-outs of the algorithm itself",
     }
 }
 
 fn electorate(electorate: Electorate) -> &'static str {
     match electorate {
-        Electorate::Anybody => "whoever is there",
-        Electorate::Majority => "more than half of the group must be there",
-        Electorate::Voters(_) => "more than half of the voters must be there",
-        Electorate::Grid => "all of a row and of a column of the group's grid must be there",
+        Electorate::Anybody => "any live processes",
+        Electorate::Majority => "more than half of the group must be alive",
+        Electorate::Voters(_) => "more than half of the voters must be alive",
+        Electorate::Grid => "a complete row and a complete column of the grid must be alive",
     }
 }
 
 fn synchrony(synchrony: Synchrony) -> &'static str {
     match synchrony {
         Synchrony::Synchronous => "synchronous: message delays have a known bound",
-        Synchrony::PartiallySynchronous => "partially synchronous: safe always, live when delays are bounded",
+        Synchrony::PartiallySynchronous => "partially synchronous: always safe, live when delays are bounded",
         Synchrony::BoundedDrift => {
-            "clocks drift within a bound and never jump: then safe always, live when delays are bounded"
+            "clocks drift within a bound and never jump: then always safe, live when delays are bounded"
         }
-        Synchrony::Asynchronous => "asynchronous: no bound on delays is needed",
+        Synchrony::Asynchronous => "asynchronous: no bound on delays",
     }
 }
 
 fn handover(handover: bool) -> &'static str {
-    if handover { "understands resign and transfer" } else { "none: a leader goes by losing rank" }
+    if handover {
+        "supports resign and transfer"
+    } else {
+        "none: a leader steps down only when its rank falls"
+    }
 }
 
 #[cfg(test)]
@@ -216,13 +229,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_contract_leaves_something_open() {
+    fn every_contract_lists_what_it_does_not_promise() {
         for contract in CONTRACTS {
-            assert!(caveats(contract).len() > 20, "{}", contract.name);
+            assert!(not_promised(contract).len() > 20, "{}", contract.name);
         }
-        let of = |name: &str| caveats(contract(name).unwrap());
+        let of = |name: &str| not_promised(contract(name).unwrap());
         assert!(of("bully").contains("split brain"));
-        assert!(of("raft").contains("earlier term") && of("raft").contains("half of the group"));
-        assert!(!of("quorum-lease").contains("only one"));
+        assert!(of("raft").contains("earlier term") && of("raft").contains("majority of the group"));
+        assert!(!of("quorum-lease").contains("one leader"));
     }
 }

@@ -1,4 +1,5 @@
-//! The flags of `suffrage-lab simulate`: those of the simulator's grammar of scenarios, and the program's own.
+//! The flags of `suffrage-lab simulate`: the flags of a scenario, which the grammar of the simulator defines, and
+//! the flags of the program.
 
 use std::path::PathBuf;
 
@@ -10,8 +11,8 @@ pub(crate) use suffrage_sim::grammar::{drift, number, probability, seed};
 
 use suffrage_cli::Error;
 
-/// Where all may send to all, more processes would take hours.
-pub(crate) const MOST_TALKATIVE: usize = 1_000;
+/// The most processes of a command in which all processes may send to all: more would take hours.
+pub(crate) const MAX_ALL_TO_ALL_NODES: usize = 1_000;
 
 /// The flags of a scenario, under their headings.
 pub(crate) fn scenario_flags() -> impl Iterator<Item = Arg> {
@@ -41,12 +42,12 @@ fn scenario_flag(flag: &'static Flag) -> Arg {
     }
 }
 
-/// An error of the grammar, as one about a flag of the command line.
+/// Converts an error of the grammar to an error about a flag of the command line.
 pub(crate) fn flag_error(FlagError { flag, reason }: FlagError) -> Error {
     Error::flag(&flag, reason)
 }
 
-/// The explanation of a scenario's flag, for another command that has the same flag.
+/// The help text of a scenario flag, for another command with the same flag.
 pub(crate) fn help(name: &str) -> &'static str {
     grammar::flag(name).expect("the grammar has the flag").help
 }
@@ -67,7 +68,7 @@ pub(crate) fn spec(matches: &ArgMatches) -> Result<Spec, Error> {
     Ok(spec)
 }
 
-/// The flags that every algorithm takes besides those of a scenario.
+/// The flags of every algorithm in addition to the flags of a scenario.
 #[derive(Args, Debug)]
 pub(crate) struct Common {
     #[command(flatten)]
@@ -79,11 +80,11 @@ pub(crate) struct Common {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Runs")]
 pub(crate) struct RunArgs {
-    /// Makes this many runs, with seeds from SEED on, and prints means with 95% intervals; an
-    /// interval needs at least two
+    /// Makes R runs with seeds from SEED on, and prints means with 95% intervals; an interval needs at
+    /// least two runs
     #[arg(long, value_name = "R", value_parser = runs)]
     pub(crate) runs: Option<u64>,
-    /// How many runs go on at a time; results do not depend on it [default: one per core]
+    /// The number of parallel runs; results do not depend on it [default: one per core]
     #[arg(long, value_name = "J", value_parser = jobs)]
     pub(crate) jobs: Option<usize>,
 }
@@ -94,11 +95,11 @@ pub(crate) struct OutputArgs {
     /// Prints the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Draws the run as a space-time diagram, for up to 16 processes
+    /// Draws the run as a space-time diagram, for at most 16 processes
     #[arg(long)]
     pub(crate) diagram: bool,
-    /// Writes every event of the run to a file, one JSON object a line; - prints them instead of
-    /// the account
+    /// Writes every event of the run to a file, one JSON object per line; - prints the events instead of
+    /// the report
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// Exits with 1 if a promise of the algorithm's contract was broken
@@ -106,17 +107,17 @@ pub(crate) struct OutputArgs {
     pub(crate) strict: bool,
 }
 
-/// Processes of which one can watch, reach or replace another, and of which all may send to all.
-pub(crate) fn several_nodes(text: &str) -> Result<usize, String> {
-    number(text, "processes", 2, MOST_TALKATIVE)
+/// Parses a number of processes of which each may send to all others: at least two.
+pub(crate) fn two_or_more_nodes(text: &str) -> Result<usize, String> {
+    number(text, "processes", 2, MAX_ALL_TO_ALL_NODES)
 }
 
 fn runs(text: &str) -> Result<u64, String> {
     number(text, "runs", 1, 1_000_000_000)
 }
 
-/// Runs whose results are all kept, for the sake of medians.
-pub(crate) fn kept_runs(text: &str) -> Result<u64, String> {
+/// Parses a number of runs whose results are all stored, which medians need.
+pub(crate) fn stored_runs(text: &str) -> Result<u64, String> {
     number(text, "runs", 1, 1_000_000)
 }
 
@@ -124,10 +125,10 @@ pub(crate) fn jobs(text: &str) -> Result<usize, String> {
     number(text, "jobs", 1, 1024)
 }
 
-/// Refuses a first seed after which there are not enough others.
+/// Checks that there are enough seeds after the first one.
 pub(crate) fn check_seeds(first: u64, runs: u64) -> Result<(), Error> {
     match first.checked_add(runs) {
         Some(_) => Ok(()),
-        None => Err(Error::flag("seed", "there are not that many seeds after it for --runs")),
+        None => Err(Error::flag("seed", "there are not enough seeds after it; lower --seed or --runs")),
     }
 }

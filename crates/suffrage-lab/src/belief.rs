@@ -1,36 +1,36 @@
-//! Who lives and whom each believes in, as one who watches the run can tell.
+//! The live processes and the leader that each believes in, derived from the events of a run.
 
 use std::collections::BTreeMap;
 
 use suffrage_core::{Announcement, NodeId, Roster, Term};
 use suffrage_sim::Scenario;
 
-/// Who lives and whom each believes in.
+/// The live processes and the leader that each believes in.
 #[derive(Clone, Debug)]
 pub(crate) struct Beliefs {
     roster: Roster,
     /// By slot.
     live: Vec<bool>,
     leaders: Vec<Option<(NodeId, Term)>>,
-    /// Who has announced anything since it last began.
-    heard_of: Vec<bool>,
+    /// Whether a process has announced anything since its last start.
+    has_announced: Vec<bool>,
 }
 
-/// What an announcement changed.
+/// The change of a belief by an announcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum News {
-    /// It leads, in this term.
+pub(crate) enum BeliefChange {
+    /// The process leads in this term.
     Leads(Term),
-    /// It follows that one, in this term.
+    /// The process follows a new leader in this term.
     Follows(NodeId, Term),
-    /// It has followed that one all along, and does so in this term now.
+    /// The process follows the same leader in a new term.
     KeepsFollowing(NodeId, Term),
-    /// It led, and does not any more.
+    /// The process no longer leads.
     StepsDown,
-    /// It followed, and does not know whom to follow any more.
-    Forgets,
-    /// It has believed in nobody yet, and says that there is nobody to believe in.
-    FindsNobody,
+    /// The process followed a leader and now knows none.
+    LosesLeader,
+    /// The first announcement of the process is that it knows no leader.
+    FindsNoLeader,
 }
 
 impl Beliefs {
@@ -39,7 +39,7 @@ impl Beliefs {
         let mut live = vec![true; count];
         scenario.crashed.iter().for_each(|&slot| live[slot] = false);
         let roster = scenario.roster.clone();
-        Beliefs { roster, live, leaders: vec![None; count], heard_of: vec![false; count] }
+        Beliefs { roster, live, leaders: vec![None; count], has_announced: vec![false; count] }
     }
 
     fn slot(&self, id: NodeId) -> usize {
@@ -50,7 +50,7 @@ impl Beliefs {
         let slot = self.slot(who);
         self.live[slot] = false;
         self.leaders[slot] = None;
-        self.heard_of[slot] = false;
+        self.has_announced[slot] = false;
     }
 
     pub(crate) fn recover(&mut self, who: NodeId) {
@@ -58,29 +58,29 @@ impl Beliefs {
         self.live[slot] = true;
     }
 
-    /// Takes note of an announcement; what is new about it, if anything.
-    pub(crate) fn announce(&mut self, who: NodeId, announcement: Announcement) -> Option<News> {
+    /// Records an announcement and returns the change of belief, if any.
+    pub(crate) fn announce(&mut self, who: NodeId, announcement: Announcement) -> Option<BeliefChange> {
         let slot = self.slot(who);
         let after = match announcement {
             Announcement::Elected { leader, term } => Some((leader, term)),
             Announcement::SteppedDown | Announcement::Undecided => None,
         };
         let before = std::mem::replace(&mut self.leaders[slot], after);
-        let heard_of = std::mem::replace(&mut self.heard_of[slot], true);
+        let has_announced = std::mem::replace(&mut self.has_announced[slot], true);
         match (before, after) {
-            (None, None) if !heard_of => Some(News::FindsNobody),
+            (None, None) if !has_announced => Some(BeliefChange::FindsNoLeader),
             _ if before == after => None,
-            (_, Some((leader, term))) if leader == who => Some(News::Leads(term)),
+            (_, Some((leader, term))) if leader == who => Some(BeliefChange::Leads(term)),
             (Some((leader, _)), Some((same, term))) if leader == same => {
-                Some(News::KeepsFollowing(leader, term))
+                Some(BeliefChange::KeepsFollowing(leader, term))
             }
-            (_, Some((leader, term))) => Some(News::Follows(leader, term)),
-            (Some((leader, _)), None) if leader == who => Some(News::StepsDown),
-            (_, None) => Some(News::Forgets),
+            (_, Some((leader, term))) => Some(BeliefChange::Follows(leader, term)),
+            (Some((leader, _)), None) if leader == who => Some(BeliefChange::StepsDown),
+            (_, None) => Some(BeliefChange::LosesLeader),
         }
     }
 
-    /// How many live.
+    /// The number of live processes.
     pub(crate) fn live(&self) -> usize {
         self.live.iter().filter(|&&live| live).count()
     }
@@ -100,20 +100,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn news_is_what_changes() {
+    fn only_changes_are_reported() {
         let mut beliefs = Beliefs::new(&Scenario::new(Roster::numbered(3)));
         let elected = |leader, term| Announcement::Elected { leader: NodeId(leader), term: Term(term) };
-        let mut tell = |who, announcement| beliefs.announce(NodeId(who), announcement);
-        assert_eq!(tell(1, elected(3, 1)), Some(News::Follows(NodeId(3), Term(1))));
-        assert_eq!(tell(1, elected(3, 2)), Some(News::KeepsFollowing(NodeId(3), Term(2))));
-        assert_eq!(tell(1, elected(3, 2)), None);
-        assert_eq!(tell(3, elected(3, 1)), Some(News::Leads(Term(1))));
-        assert_eq!(tell(3, elected(3, 2)), Some(News::Leads(Term(2))));
-        assert_eq!(tell(3, Announcement::SteppedDown), Some(News::StepsDown));
-        assert_eq!(tell(1, Announcement::Undecided), Some(News::Forgets));
-        assert_eq!(tell(1, Announcement::Undecided), None);
-        assert_eq!(tell(2, Announcement::Undecided), Some(News::FindsNobody));
-        assert_eq!(tell(2, Announcement::Undecided), None, "once is enough");
+        let mut announce = |who, announcement| beliefs.announce(NodeId(who), announcement);
+        assert_eq!(announce(1, elected(3, 1)), Some(BeliefChange::Follows(NodeId(3), Term(1))));
+        assert_eq!(announce(1, elected(3, 2)), Some(BeliefChange::KeepsFollowing(NodeId(3), Term(2))));
+        assert_eq!(announce(1, elected(3, 2)), None);
+        assert_eq!(announce(3, elected(3, 1)), Some(BeliefChange::Leads(Term(1))));
+        assert_eq!(announce(3, elected(3, 2)), Some(BeliefChange::Leads(Term(2))));
+        assert_eq!(announce(3, Announcement::SteppedDown), Some(BeliefChange::StepsDown));
+        assert_eq!(announce(1, Announcement::Undecided), Some(BeliefChange::LosesLeader));
+        assert_eq!(announce(1, Announcement::Undecided), None);
+        assert_eq!(announce(2, Announcement::Undecided), Some(BeliefChange::FindsNoLeader));
+        assert_eq!(announce(2, Announcement::Undecided), None, "an unchanged belief is reported once");
         beliefs.crash(NodeId(2));
         assert_eq!(beliefs.by_leader(), [(None, vec![NodeId(1), NodeId(3)])].into());
         assert_eq!(beliefs.live(), 2);

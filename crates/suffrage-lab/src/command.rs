@@ -1,4 +1,4 @@
-//! The command line as a whole.
+//! The command line of the program.
 
 use clap::{ArgMatches, Command};
 use suffrage_cli::{Console, Error};
@@ -11,34 +11,34 @@ use crate::{
 const ABOUT: &str = "Leader election algorithms to simulate, compare, break, check and look at.
 
 Every algorithm is written once, as a state machine without I/O. Here it runs in a deterministic \
-simulator: the same seed gives the same run on every machine, so whatever you see you can see again. \
+simulator: the same seed gives the same run on every machine, so every run can be repeated. \
 The program for running elections is `suffrage`.";
 
 const EXAMPLES: &str = "Examples:
   suffrage-lab algorithms
-      every algorithm, what it costs and what it promises
+      every algorithm with its costs and promises
   suffrage-lab simulate bully --nodes 6 --crashed 6 --initiator 3 --diagram
-      one run, message by message
+      one run, as a space-time diagram
   suffrage-lab compare --scenario leader-crash
-      every algorithm on the same runs, in one table
+      every algorithm in the same runs, in one table
   suffrage-lab torture all --seeds 0..100
-      everything goes wrong, and promises must be kept
+      random faults, under which the promises must hold
   suffrage-lab check lease
       every schedule of a small world
   suffrage-lab validate --ttl 3s --renew 1s --rtt 5ms --simulate
-      what the timings of a quorum lease are worth, computed and simulated
+      the worst cases of the timings of a quorum lease, computed and simulated
   suffrage-lab reproduce gupta2000 --help
-      a paper's figures made again, and which of its claims held
+      reproduces the figures of a paper and checks its claims
   suffrage-lab demo --algorithm raft
-      any algorithm as real processes; `suffrage-lab member --help`, on several machines
+      any algorithm as real processes; on several machines: `suffrage-lab member --help`
 
 Exit codes:
   0  the command ran
-  1  a promise was broken under torture or check, or in a simulation with --strict; timings cannot
-     work; no plan reaches its target; or output could not be written
-  2  the command line is wrong; one sentence on standard error says how";
+  1  torture, check or simulate --strict found a broken promise; timings cannot work; no plan
+     reaches its target; or output could not be written
+  2  the command line is wrong; standard error says why";
 
-/// The command line: parser, help and checks in one.
+/// The parser of the command line, with its help texts.
 pub(crate) fn command() -> Command {
     Command::new("suffrage-lab")
         .version(env!("CARGO_PKG_VERSION"))
@@ -65,7 +65,7 @@ pub(crate) fn command() -> Command {
         ])
 }
 
-/// Does what the command line says; the exit code.
+/// Runs the command and returns its exit code.
 pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<u8, Error> {
     match matches.subcommand() {
         Some(("algorithms", matches)) => algorithms::execute(matches, console).map(|()| 0),
@@ -89,11 +89,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_is_valid() {
         command().debug_assert();
     }
 
-    /// They need a cluster to run, but can be parsed without.
+    /// Running these examples needs a cluster; parsing them does not.
     #[test]
     fn the_examples_for_real_clusters_parse() {
         let help = member::command().get_after_help().unwrap().to_string().replace("\\\n", "");

@@ -1,4 +1,4 @@
-//! `suffrage-lab compare`: every algorithm on the same runs.
+//! `suffrage-lab compare`: every algorithm in the same runs.
 
 mod measure;
 mod table;
@@ -17,57 +17,57 @@ use measure::{Cell, Row, Totals};
 use suffrage_cli::Console;
 use suffrage_cli::Error;
 
-/// The failure detector of all algorithms that need one, unless --detector says otherwise.
+/// The default failure detector of the algorithms that need one.
 const DETECTOR: &str = "heartbeat:10,32";
-/// How many runs of each, unless --runs says otherwise.
+/// The default number of runs of each algorithm in each scenario.
 const RUNS: &str = "100";
 
-const ABOUT: &str = "Puts every algorithm to the same trials and prints one table for each.
+const ABOUT: &str = "Runs every algorithm in the same scenarios and prints one table per scenario.
 
-A run is decided by the number of processes and its seed, and is the same for all algorithms: the same \
-ring order, the same moment of the crash, the same cut. Messages take 0.5 to 1 time units. Algorithms \
-that need a failure detector get the same one. Results do not depend on --jobs.";
+The number of processes and the seed determine a run. It is the same for all algorithms: the same ring order, \
+the same time of the crash, the same network cut. Messages take 0.5 to 1 time units. Algorithms that need a \
+failure detector get the same one. Results do not depend on --jobs.";
 
 const EXAMPLES: &str = "Examples:
   suffrage-lab compare
       9 processes, all scenarios
   suffrage-lab compare --scenario leader-crash --nodes 64
-      what a crash of the leader costs in a larger group
+      the cost of a leader crash in a larger group
   suffrage-lab compare --scenario lossy --algorithms bully,chang-roberts --runs 1000
-      two algorithms, closely
+      two algorithms, with more runs
   suffrage-lab compare --scenario partition-heal --json
       all digits with 95% intervals, and for each row the `suffrage-lab simulate` line of its first run
 
-Exit codes: 0 it ran, 1 output could not be written, 2 the command line is wrong.";
+Exit codes: 0 the comparison ran, 1 output could not be written, 2 the command line is wrong.";
 
 #[derive(Args, Debug)]
 struct Flags {
-    /// How many processes
-    #[arg(long, value_name = "N", default_value = "9", value_parser = args::several_nodes)]
+    /// The number of processes
+    #[arg(long, value_name = "N", default_value = "9", value_parser = args::two_or_more_nodes)]
     nodes: usize,
-    /// What happens: leader-crash, cold-start, partition-heal, flapping-leader, lossy, several of
+    /// The scenarios: leader-crash, cold-start, partition-heal, flapping-leader, lossy, several of
     /// them, or all
     #[arg(long, value_name = "SCENARIO,..|all", default_value = "all", value_parser = Trials::from_str)]
     scenario: Trials,
-    /// Which algorithms, like bully,chang-roberts [default: all]
+    /// The algorithms, like bully,chang-roberts [default: all]
     #[arg(long, value_name = "ALGORITHM,..", value_parser = algorithms::contract)]
     #[arg(num_args = 1.., value_delimiter = ',')]
     algorithms: Vec<&'static Contract>,
-    /// How those algorithms that need a failure detector learn of failures: none, ideal:DELAY,
-    /// parametric:DELAY,RATE with wrong suspicions at a rate per process and time unit, which cost no
-    /// messages and know of no loss; or one that sends messages: heartbeat:PERIOD,TIMEOUT, phi:THRESHOLD[,PERIOD] or gossip:PERIOD,T_FAIL
+    /// The failure detector of the algorithms that need one. Without messages: none, ideal:DELAY or
+    /// parametric:DELAY,RATE, which has wrong suspicions at a rate per process and time unit. With messages:
+    /// heartbeat:PERIOD,TIMEOUT, phi:THRESHOLD[,PERIOD] or gossip:PERIOD,T_FAIL
     #[arg(long, value_name = "DETECTOR", default_value = DETECTOR, value_parser = Detector::from_str)]
     detector: Detector,
-    /// How many runs of each algorithm in each scenario
-    #[arg(long, value_name = "R", default_value = RUNS, value_parser = args::kept_runs)]
+    /// The number of runs of each algorithm in each scenario
+    #[arg(long, value_name = "R", default_value = RUNS, value_parser = args::stored_runs)]
     runs: u64,
-    /// The seed of the first run; the others have those after it
+    /// The seed of the first run; the other runs have the seeds after it
     #[arg(long, value_name = "SEED", default_value = "0", value_parser = args::seed)]
     seed: u64,
-    /// How many runs go on at a time; results do not depend on it [default: one per core]
+    /// The number of parallel runs; results do not depend on it [default: one per core]
     #[arg(long, value_name = "J", value_parser = args::jobs)]
     jobs: Option<usize>,
-    /// Prints everything as JSON
+    /// Prints the result as JSON
     #[arg(long)]
     json: bool,
     /// Prints the tables as Markdown
@@ -75,7 +75,7 @@ struct Flags {
     markdown: bool,
 }
 
-/// The trials to be run.
+/// The trials to run.
 #[derive(Clone, Debug)]
 struct Trials(Vec<&'static Trial>);
 
@@ -86,21 +86,21 @@ impl FromStr for Trials {
         if text == "all" {
             return Ok(Trials(TRIALS.iter().collect()));
         }
-        let no_such = |name: &str| {
+        let unknown = |name: &str| {
             let names: Vec<&str> = TRIALS.iter().map(|trial| trial.name).collect();
             format!("there is no scenario `{name}`; there are {}, and all", names.join(", "))
         };
-        let trial = |name: &str| Trial::named(name).ok_or_else(|| no_such(name));
+        let trial = |name: &str| Trial::named(name).ok_or_else(|| unknown(name));
         let trials: Vec<_> = text.split(',').map(trial).collect::<Result<_, _>>()?;
-        match twice(trials.iter().map(|trial| trial.name)) {
-            Some(name) => Err(format!("`{name}` stands twice")),
+        match duplicate(trials.iter().map(|trial| trial.name)) {
+            Some(name) => Err(format!("`{name}` is given twice; name it once")),
             None => Ok(Trials(trials)),
         }
     }
 }
 
-/// A name that stands twice.
-fn twice<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+/// A name that is given twice.
+fn duplicate<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut names: Vec<&str> = names.collect();
     names.sort_unstable();
     names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
@@ -108,12 +108,12 @@ fn twice<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
 
 pub(crate) fn command() -> Command {
     Flags::augment_args(Command::new("compare"))
-        .about("Puts every algorithm to the same trials, in one table each")
+        .about("Runs every algorithm in the same scenarios, one table per scenario")
         .long_about(ABOUT)
         .after_help(EXAMPLES)
 }
 
-/// What came of it all.
+/// The result of a comparison.
 #[derive(Debug, Serialize)]
 struct Comparison {
     nodes: usize,
@@ -124,18 +124,18 @@ struct Comparison {
     scenarios: Vec<Table>,
 }
 
-/// What came of one trial.
+/// The result of one trial.
 #[derive(Debug, Serialize)]
 struct Table {
     name: &'static str,
     story: &'static str,
-    /// From when the time to a new leader counts.
+    /// The event from which the time to a new leader counts.
     clock: &'static str,
-    /// What is lost of the messages.
+    /// The probability that a message is lost.
     loss: f64,
-    /// How long the run goes on once the clock has started.
+    /// The time from the start of the clock to the end of the run.
     lasts: f64,
-    /// The command that prints this again.
+    /// The command that prints this table again.
     replay: String,
     algorithms: Vec<Row>,
 }
@@ -143,8 +143,8 @@ struct Table {
 pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<(), Error> {
     let flags = Flags::from_arg_matches(matches)?;
     args::check_seeds(flags.seed, flags.runs)?;
-    if let Some(name) = twice(flags.algorithms.iter().map(|contract| contract.name)) {
-        return Err(Error::flag("algorithms", format!("`{name}` stands twice")));
+    if let Some(name) = duplicate(flags.algorithms.iter().map(|contract| contract.name)) {
+        return Err(Error::flag("algorithms", format!("`{name}` is given twice; name it once")));
     }
     let comparison = compare(&flags, console.err_is_terminal)?;
     let text = match (flags.json, flags.markdown) {
@@ -167,18 +167,18 @@ fn compare(flags: &Flags, show_progress: bool) -> Result<Comparison, Error> {
     cells.iter().try_for_each(|cell| cell.check(seed))?;
 
     let progress = Progress::new(cells.len() as u64 * runs, show_progress);
-    let place = |number: u64| ((number / runs) as usize, seed + number % runs);
+    let locate = |number: u64| ((number / runs) as usize, seed + number % runs);
     let run = |number| {
-        let (cell, seed) = place(number);
+        let (cell, seed) = locate(number);
         if seed == flags.seed {
-            progress.name(cells[cell].trial.name);
+            progress.set_name(cells[cell].trial.name);
         }
         cells[cell].run(seed)
     };
     let mut totals: Vec<Totals> = cells.iter().map(|_| Totals::default()).collect();
     let all = 0..cells.len() as u64 * runs;
     parallel::for_each(all, flags.jobs, &progress, run, |number, result| {
-        totals[place(number).0].take_in(&result);
+        totals[locate(number).0].add(&result);
     });
     drop(progress);
 
@@ -198,10 +198,10 @@ fn compare(flags: &Flags, show_progress: bool) -> Result<Comparison, Error> {
         );
         Table {
             name: trial.name,
-            story: trial.story,
-            clock: trial.clock,
+            story: trial.description,
+            clock: trial.clock_start,
             loss: trial.loss,
-            lasts: run.scenario.horizon().since(run.clock).as_units(),
+            lasts: run.scenario.horizon().since(run.clock_start).as_units(),
             replay,
             algorithms: rows.by_ref().take(contracts.len()).collect(),
         }

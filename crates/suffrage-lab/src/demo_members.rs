@@ -1,4 +1,4 @@
-//! The nodes of `suffrage-lab demo`: members that run any algorithm of the catalog.
+//! The nodes of `suffrage-lab demo`: members that run an algorithm of the catalog.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "processes that run in real time")]
 
 use std::path::Path;
@@ -11,17 +11,17 @@ use suffrage_core::{Detection, Roster, Safety, Time};
 use crate::algorithms;
 use crate::member_runner::{self, Runner};
 
-/// The longest that a message is assumed to take: much for loopback, and little for a busy machine.
+/// The delay bound: long for loopback, short for a busy machine.
 const DELAY: &str = "50ms";
 
 /// Members that run one algorithm.
 pub(crate) struct Members(Box<dyn Runner>);
 
 impl Members {
-    /// Members that run the algorithm of this name, of the catalog.
+    /// Members that run the algorithm of this name.
     pub(crate) fn of(name: &str) -> Members {
-        let runner = member_runner::runner(name, &[]).expect("it is in the catalog");
-        Members(runner.expect("nothing is set that could be wrong"))
+        let runner = member_runner::runner(name, &[]).expect("the name is in the catalog");
+        Members(runner.expect("no parameter is set"))
     }
 }
 
@@ -56,7 +56,7 @@ impl DemoNodes for Members {
             "leads" => NodeReport::Leads(number("term")?),
             "follows" => NodeReport::Follows(index_of(number("leader")?)?, number("term")?),
             "steps-down" => NodeReport::Lost,
-            "knows-nobody" => NodeReport::Nobody,
+            "undecided" => NodeReport::Nobody,
             "suspects" => NodeReport::Suspects(index_of(number("peer")?)?),
             "restores" => NodeReport::Restores(index_of(number("peer")?)?),
             _ => return None,
@@ -66,29 +66,29 @@ impl DemoNodes for Members {
 
     fn introduction(&self) -> Option<String> {
         let contract = self.0.contract();
-        let caveats = algorithms::caveats(contract);
-        Some(format!("{}: {}\nNot promised: {caveats}.", contract.name, contract.summary))
+        let not_promised = algorithms::not_promised(contract);
+        Some(format!("{}: {}\nNot promised: {not_promised}.", contract.name, contract.summary))
     }
 
     fn setting(&self, nodes: usize) -> String {
-        let noticed = match self.0.contract().detection {
+        let detection = match self.0.contract().detection {
             Detection::Detector => "heartbeats",
-            Detection::Timeout => "its own time-outs",
+            Detection::Timeout => "time-outs of the algorithm",
         };
         format!(
-            "{nodes} processes, each with its own socket; an assumed delay of {DELAY}; {noticed} find the dead"
+            "{nodes} processes, each with its own socket; delay bound {DELAY}; failures are detected by {detection}"
         )
     }
 
     fn on_return(&self, id: usize) -> String {
-        format!("node {id} comes back")
+        format!("node {id} is restarted")
     }
 
     fn has_leases(&self) -> bool {
         false
     }
 
-    fn waits_for_a_call(&self) -> bool {
+    fn needs_campaign_command(&self) -> bool {
         self.0.contract().detection == Detection::Detector
     }
 
@@ -98,14 +98,14 @@ impl DemoNodes for Members {
 
     fn agree(&self, alive: usize, believers: usize, others: usize) -> bool {
         match self.0.contract().safety {
-            // That all nodes know the leader is only likely.
+            // Some nodes may not know the leader.
             Safety::WithHighProbability => believers > alive / 2 && others == 0,
             _ => believers == alive,
         }
     }
 
     fn suffices(&self, alive: &[bool]) -> bool {
-        self.0.suffices(&Roster::numbered(alive.len()), alive)
+        self.0.can_elect(&Roster::numbered(alive.len()), alive)
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn agreement_is_all_or_where_it_is_only_likely_most() {
+    fn agreement_needs_all_nodes_or_a_majority_with_high_probability() {
         assert!(!Members::of("bully").agree(4, 3, 0) && Members::of("bully").agree(4, 4, 0));
         assert!(Members::of("gupta").agree(4, 3, 0) && !Members::of("gupta").agree(4, 3, 1));
         assert!(Members::of("bully").suffices(&[true, false]));

@@ -1,66 +1,69 @@
 //! The space-time diagram: a lifeline for each process, time downwards, an arrow for each message.
 
 use suffrage_core::{NodeId, Time};
-use suffrage_sim::{Observer, Said, Scenario, TraceEvent, Why};
+use suffrage_sim::{DropReason, Observer, Scenario, TraceEvent, TracedMessage};
 
-use crate::belief::{Beliefs, News};
+use crate::belief::{BeliefChange, Beliefs};
 use crate::diagram::canvas::{Canvas, Life, Shape};
-use crate::watch::Cuts;
+use crate::observers::CutNames;
 use suffrage_cli::text;
 
 mod canvas;
 
-/// How many lifelines fit on a screen.
-pub(crate) const MOST: usize = 16;
+/// The most lifelines of a diagram: more do not fit on a screen.
+pub(crate) const MAX_LIFELINES: usize = 16;
 
-/// Draws a run as it happens.
+/// Records the events of a run as rows of a diagram.
 #[derive(Debug)]
 pub(crate) struct Diagram {
     ids: Vec<NodeId>,
     lives: Vec<Life>,
     beliefs: Beliefs,
-    cuts: Cuts,
+    cuts: CutNames,
     rows: Vec<Row>,
-    /// A timer that has just run out, told only if something comes of it.
+    /// The timer that has expired last. It is drawn only if the process reacts to it.
     expired: Option<(Time, NodeId, String)>,
 }
 
-/// One line of the drawing.
+/// One line of the diagram.
 #[derive(Clone, Debug)]
 struct Row {
     at: Time,
     lives: Vec<Life>,
     shape: Shape,
     topic: Topic,
-    /// What else is said beside it.
+    /// The notes to the right of the diagram.
     notes: Vec<String>,
 }
 
-/// What a row is about. Processes that do the same at the same time share a row.
+/// The subject of a row. Processes with the same event at the same time share a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Topic {
-    /// A message arrived there.
+    /// A message arrived at this process.
     Delivery(NodeId),
-    /// A process did something on its own.
-    Deed(NodeId),
-    Calls(Vec<NodeId>),
-    /// Whom they suspect, and who does.
+    /// An event of this process alone.
+    Local(NodeId),
+    /// The processes that call an election.
+    Campaigns(Vec<NodeId>),
+    /// The suspected peers, and the processes that suspect them.
     Suspects(Vec<NodeId>, Vec<NodeId>),
-    Hears(Vec<NodeId>, Vec<NodeId>),
-    Dead(Vec<NodeId>),
+    /// The peers that are no longer suspected, and the processes that no longer suspect them.
+    Restores(Vec<NodeId>, Vec<NodeId>),
+    /// The processes that are crashed from the start.
+    Crashed(Vec<NodeId>),
     Other,
 }
 
 impl Diagram {
-    pub(crate) fn new(scenario: &Scenario, cuts: Cuts) -> Diagram {
+    pub(crate) fn new(scenario: &Scenario, cuts: CutNames) -> Diagram {
         let ids: Vec<NodeId> = scenario.roster.iter().collect();
         let lives = vec![Life::Up; ids.len()];
         let beliefs = Beliefs::new(scenario);
         let mut diagram = Diagram { ids, lives, beliefs, cuts, rows: Vec::new(), expired: None };
         if !scenario.crashed.is_empty() {
-            let dead = scenario.crashed.iter().map(|&slot| scenario.roster.id(slot)).collect();
+            let crashed = scenario.crashed.iter().map(|&slot| scenario.roster.id(slot)).collect();
             let marks = scenario.crashed.iter().map(|&slot| (slot, '✗')).collect();
-            diagram.row(Time::ZERO, Shape::Marks(marks), Topic::Dead(dead), None);
+            diagram.row(Time::ZERO, Shape::Marks(marks), Topic::Crashed(crashed), None);
             scenario.crashed.iter().for_each(|&slot| diagram.lives[slot] = Life::Down);
         }
         diagram
@@ -75,13 +78,13 @@ impl Diagram {
         self.rows.push(Row { at, lives, shape, topic, notes: note.into_iter().collect() });
     }
 
-    fn deed(&mut self, at: Time, who: NodeId, mark: char, note: String) {
+    fn local_event(&mut self, at: Time, who: NodeId, mark: char, note: String) {
         let shape = Shape::Marks(vec![(self.column(who), mark)]);
-        self.row(at, shape, Topic::Deed(who), Some(note));
+        self.row(at, shape, Topic::Local(who), Some(note));
     }
 
-    /// Adds a process to the row of this moment that says the same of others.
-    fn together(&mut self, at: Time, who: NodeId, mark: char, topic: Topic) {
+    /// Adds a process to the row of this time with the same topic, or adds a row.
+    fn shared_event(&mut self, at: Time, who: NodeId, mark: char, topic: Topic) {
         let column = self.column(who);
         let mut now = self.rows.iter_mut().rev().take_while(|row| row.at == at);
         if let Some(row) = now.find(|row| row.topic.same(&topic))
@@ -95,14 +98,21 @@ impl Diagram {
         self.row(at, Shape::Marks(vec![(column, mark)]), topic, None);
     }
 
-    fn arrow(&mut self, at: Time, from: NodeId, to: NodeId, message: Said<'_>, why: Option<Why>) {
+    fn arrow(
+        &mut self,
+        at: Time,
+        from: NodeId,
+        to: NodeId,
+        message: TracedMessage<'_>,
+        why: Option<DropReason>,
+    ) {
         let note = match why {
             None => message.kind.to_string(),
-            Some(Why::Lost) => format!("{}, lost", message.kind),
-            Some(Why::Cut) => format!("{}, cut off", message.kind),
-            Some(Why::Dead) => format!("{}, but {to} is dead", message.kind),
-            Some(Why::Stranger) => {
-                return self.deed(at, from, '?', format!("{} to a stranger", message.kind));
+            Some(DropReason::Lost) => format!("{}, lost", message.kind),
+            Some(DropReason::Cut) => format!("{}, cut off", message.kind),
+            Some(DropReason::ReceiverDead) => format!("{}, but {to} has crashed", message.kind),
+            Some(DropReason::UnknownReceiver) => {
+                return self.local_event(at, from, '?', format!("{} to an unknown process", message.kind));
             }
         };
         let (from, column) = (self.column(from), self.column(to));
@@ -111,28 +121,28 @@ impl Diagram {
         self.row(at, shape, topic, Some(note));
     }
 
-    fn announce(&mut self, at: Time, who: NodeId, news: News) {
-        let (mark, note) = match news {
-            News::Leads(_) => ('★', format!("{who} leads")),
-            News::Follows(leader, _) => ('☆', format!("{who} follows {leader}")),
-            News::KeepsFollowing(..) => return,
-            News::StepsDown => ('○', format!("{who} steps down")),
-            News::Forgets => ('○', format!("{who} has no leader")),
-            News::FindsNobody => ('○', format!("{who} finds nobody who may lead")),
+    fn on_belief_change(&mut self, at: Time, who: NodeId, change: BeliefChange) {
+        let (mark, note) = match change {
+            BeliefChange::Leads(_) => ('★', format!("{who} leads")),
+            BeliefChange::Follows(leader, _) => ('☆', format!("{who} follows {leader}")),
+            BeliefChange::KeepsFollowing(..) => return,
+            BeliefChange::StepsDown => ('○', format!("{who} steps down")),
+            BeliefChange::LosesLeader => ('○', format!("{who} has no leader")),
+            BeliefChange::FindsNoLeader => ('○', format!("{who} finds no process that may lead")),
         };
-        self.tell_expiry(at, who);
+        self.draw_expired_timer(at, who);
         let column = self.column(who);
-        // That a suspected leader is a leader no more goes without saying.
-        if news == News::Forgets && self.suspects(at, who) {
+        // The row of the suspicion implies that the process has no leader.
+        if change == BeliefChange::LosesLeader && self.suspects(at, who) {
             return;
         }
-        // What somebody concludes from what has just reached it stands beside that.
+        // A belief that follows from the event of the last row is drawn in that row.
         match self.rows.last_mut() {
             Some(row) if row.at == at && row.topic.concerns(who) => {
                 row.shape.mark(column, mark);
                 row.notes.push(note);
             }
-            _ => self.deed(at, who, mark, note),
+            _ => self.local_event(at, who, mark, note),
         }
     }
 
@@ -141,17 +151,17 @@ impl Diagram {
         now.any(|row| matches!(&row.topic, Topic::Suspects(_, observers) if observers.contains(&who)))
     }
 
-    fn tell_expiry(&mut self, at: Time, who: NodeId) {
-        if let Some((when, whose, timer)) = self.expired.take()
-            && (when, whose) == (at, who)
+    fn draw_expired_timer(&mut self, at: Time, who: NodeId) {
+        if let Some((expired_at, owner, timer)) = self.expired.take()
+            && (expired_at, owner) == (at, who)
         {
-            self.deed(at, who, '◦', format!("{who}: {timer} timed out"));
+            self.local_event(at, who, '◦', format!("{who}: {timer} timed out"));
         }
     }
 
-    fn live(&mut self, at: Time, who: NodeId, mark: char, verb: &str, life: Life) {
+    fn lifeline_event(&mut self, at: Time, who: NodeId, mark: char, verb: &str, life: Life) {
         let column = self.column(who);
-        self.deed(at, who, mark, format!("{who} {verb}"));
+        self.local_event(at, who, mark, format!("{who} {verb}"));
         self.lives[column] = life;
     }
 
@@ -159,12 +169,12 @@ impl Diagram {
         self.row(at, Shape::Rule, Topic::Other, Some(note));
     }
 
-    /// The heading, the lines with their times, and the explanation of the marks.
+    /// The heading, the lines with their times, and the legend of the marks.
     pub(crate) fn lines(&self) -> (String, Vec<(Time, String)>, String) {
         let mut rows: Vec<Row> = Vec::new();
         for row in &self.rows {
             let last = rows.last_mut().filter(|last| last.at == row.at);
-            if !last.is_some_and(|last| last.topic.absorb(&row.topic)) {
+            if !last.is_some_and(|last| last.topic.merge(&row.topic)) {
                 rows.push(row.clone());
             }
         }
@@ -180,7 +190,7 @@ impl Diagram {
         (canvas.heading(), lines, legend)
     }
 
-    /// The whole drawing; nothing if nothing happened.
+    /// The whole diagram. Empty without events.
     pub(crate) fn draw(&self) -> String {
         if self.rows.is_empty() {
             return String::new();
@@ -194,45 +204,47 @@ impl Diagram {
 impl Observer for Diagram {
     fn observe(&mut self, at: Time, event: TraceEvent<'_>) {
         match event {
-            TraceEvent::Sent { from, .. } | TraceEvent::Multicast { from, .. } => self.tell_expiry(at, from),
+            TraceEvent::Sent { from, .. } | TraceEvent::Multicast { from, .. } => {
+                self.draw_expired_timer(at, from)
+            }
             TraceEvent::Delivered { from, to, message } => self.arrow(at, from, to, message, None),
-            TraceEvent::Dropped { from, to, message, why } => {
-                self.tell_expiry(at, from);
+            TraceEvent::Dropped { from, to, message, reason: why } => {
+                self.draw_expired_timer(at, from);
                 self.arrow(at, from, to, message, Some(why));
             }
             TraceEvent::Expired { who, timer } => self.expired = Some((at, who, format!("{timer:?}"))),
             TraceEvent::Announced { who, announcement } => {
-                if let Some(news) = self.beliefs.announce(who, announcement) {
-                    self.announce(at, who, news);
+                if let Some(change) = self.beliefs.announce(who, announcement) {
+                    self.on_belief_change(at, who, change);
                 }
             }
             TraceEvent::Commanded { who, command: "campaign" } => {
-                self.together(at, who, '●', Topic::Calls(Vec::new()));
+                self.shared_event(at, who, '●', Topic::Campaigns(Vec::new()));
             }
             TraceEvent::Commanded { who, command } => {
-                self.deed(at, who, '●', format!("{who} is asked {}", text::request(command)));
+                self.local_event(at, who, '●', format!("{who} is told {}", text::request(command)));
             }
             TraceEvent::Suspected { who, peer } => {
-                self.together(at, who, '?', Topic::Suspects(vec![peer], Vec::new()));
+                self.shared_event(at, who, '?', Topic::Suspects(vec![peer], Vec::new()));
             }
             TraceEvent::Restored { who, peer } => {
-                self.together(at, who, '!', Topic::Hears(vec![peer], Vec::new()))
+                self.shared_event(at, who, '!', Topic::Restores(vec![peer], Vec::new()))
             }
             TraceEvent::Crashed { who } => {
                 self.beliefs.crash(who);
-                self.live(at, who, '✗', "crashes", Life::Down);
+                self.lifeline_event(at, who, '✗', "crashes", Life::Down);
             }
             TraceEvent::Recovered { who } => {
                 self.beliefs.recover(who);
-                self.live(at, who, '◇', "recovers", Life::Up);
+                self.lifeline_event(at, who, '◇', "recovers", Life::Up);
             }
-            TraceEvent::Paused { who } => self.live(at, who, '‖', "pauses", Life::Paused),
-            TraceEvent::Resumed { who } => self.live(at, who, '◇', "goes on", Life::Up),
+            TraceEvent::Paused { who } => self.lifeline_event(at, who, '‖', "pauses", Life::Paused),
+            TraceEvent::Resumed { who } => self.lifeline_event(at, who, '◇', "resumes", Life::Up),
             TraceEvent::Jumped { who, by, back } => {
-                let way = if back { "back" } else { "ahead" };
-                self.deed(at, who, '↷', format!("{who}'s clock jumps {way} by {by}"));
+                let direction = if back { "back" } else { "ahead" };
+                self.local_event(at, who, '↷', format!("{who}'s clock jumps {direction} by {by}"));
             }
-            TraceEvent::Ranked { who, .. } => self.deed(at, who, '±', format!("{who}'s rank changes")),
+            TraceEvent::Ranked { who, .. } => self.local_event(at, who, '±', format!("{who}'s rank changes")),
             TraceEvent::Cut => {
                 let groups = self.cuts.cut();
                 self.rule(at, format!("cut: {groups}"));
@@ -243,28 +255,29 @@ impl Observer for Diagram {
             }
             TraceEvent::HealedAll => {
                 self.cuts.heal_all(at);
-                self.rule(at, "all healed".to_string());
+                self.rule(at, "all faults end".to_string());
             }
         }
     }
 }
 
 impl Topic {
-    /// Whether both say the same, if of different processes.
+    /// Whether both are the same event of different processes.
     fn same(&self, other: &Topic) -> bool {
         match (self, other) {
-            (Topic::Calls(_), Topic::Calls(_)) => true,
+            (Topic::Campaigns(_), Topic::Campaigns(_)) => true,
             (Topic::Suspects(peers, _), Topic::Suspects(others, _))
-            | (Topic::Hears(peers, _), Topic::Hears(others, _)) => peers == others,
+            | (Topic::Restores(peers, _), Topic::Restores(others, _)) => peers == others,
             _ => false,
         }
     }
 
-    /// Takes over what the same processes noticed of others. False if there is nothing to take over.
-    fn absorb(&mut self, next: &Topic) -> bool {
+    /// Adds the peers of the next topic if the same processes suspect or restore them. Returns whether the topics
+    /// were merged.
+    fn merge(&mut self, next: &Topic) -> bool {
         match (self, next) {
             (Topic::Suspects(peers, all), Topic::Suspects(more, same))
-            | (Topic::Hears(peers, all), Topic::Hears(more, same))
+            | (Topic::Restores(peers, all), Topic::Restores(more, same))
                 if all == same =>
             {
                 peers.extend(more);
@@ -275,7 +288,7 @@ impl Topic {
     }
 
     fn add(&mut self, who: NodeId) {
-        if let Topic::Calls(all) | Topic::Suspects(_, all) | Topic::Hears(_, all) = self {
+        if let Topic::Campaigns(all) | Topic::Suspects(_, all) | Topic::Restores(_, all) = self {
             all.push(who);
         }
     }
@@ -283,8 +296,8 @@ impl Topic {
     /// Whether the row is about this process alone.
     fn concerns(&self, who: NodeId) -> bool {
         match self {
-            Topic::Delivery(to) | Topic::Deed(to) => *to == who,
-            Topic::Calls(all) => all == &[who],
+            Topic::Delivery(to) | Topic::Local(to) => *to == who,
+            Topic::Campaigns(all) => all == &[who],
             _ => false,
         }
     }
@@ -292,22 +305,24 @@ impl Topic {
 
 impl Row {
     fn note(&self) -> String {
-        let say = |all: &[NodeId], one: &str, many: &str| {
+        let sentence = |all: &[NodeId], one: &str, many: &str| {
             let verb = if all.len() == 1 { one } else { many };
             format!("{} {verb}", text::ids(all.iter().copied()))
         };
         let topic = match &self.topic {
-            Topic::Calls(all) => Some(say(all, "calls an election", "call elections")),
+            Topic::Campaigns(all) => Some(sentence(all, "calls an election", "call elections")),
             Topic::Suspects(peers, all) => {
                 let peers = text::ids(peers.iter().copied());
-                Some(format!("{} {peers}", say(all, "suspects", "suspect")))
+                Some(format!("{} {peers}", sentence(all, "suspects", "suspect")))
             }
-            Topic::Hears(peers, all) => {
+            Topic::Restores(peers, all) => {
                 let peers = text::ids(peers.iter().copied());
-                Some(format!("{} {peers} again", say(all, "hears", "hear")))
+                Some(format!("{} {peers}", sentence(all, "no longer suspects", "no longer suspect")))
             }
-            Topic::Dead(all) => Some(say(all, "is dead from the start", "are dead from the start")),
-            Topic::Delivery(_) | Topic::Deed(_) | Topic::Other => None,
+            Topic::Crashed(all) => {
+                Some(sentence(all, "is crashed from the start", "are crashed from the start"))
+            }
+            Topic::Delivery(_) | Topic::Local(_) | Topic::Other => None,
         };
         topic.into_iter().chain(self.notes.iter().cloned()).collect::<Vec<_>>().join("; ")
     }

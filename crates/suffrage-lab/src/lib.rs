@@ -1,15 +1,13 @@
-//! The program `suffrage-lab`: a thin layer over the libraries that turns flags into runs, and results into tables and
-//! diagrams.
+//! The program `suffrage-lab`: turns flags into runs of the libraries, and results into tables and diagrams.
 //!
-//! [`run`] is the whole program without the process around it, so that tests run commands without starting processes.
+//! [`run`] is the whole program, so that tests run commands without starting processes.
 //! Each subcommand is a file named after it (`simulate.rs`, `torture.rs`, `check.rs`, …). The other files:
 //!
 //! - `command.rs`: the command line; `args.rs` and `options.rs`: flags of scenarios and of algorithms.
-//! - `account.rs`, `diagram.rs`, `trace.rs`: one run as a report, a space-time diagram, and lines of JSON.
-//! - `sweep.rs`, `parallel.rs`: many runs, measured on all cores with results that do not depend on their number.
+//! - `run_report.rs`, `diagram.rs`, `trace.rs`: one run as a report, a space-time diagram, and lines of JSON.
+//! - `sweep.rs`, `parallel.rs`: measurements of many runs in parallel; results do not depend on the number of cores.
 //! - `demo_members.rs`, [`member_runner`]: any algorithm as real processes.
 
-mod account;
 mod algorithms;
 mod args;
 mod belief;
@@ -21,12 +19,14 @@ mod demo_members;
 mod diagram;
 mod member;
 pub mod member_runner;
+mod observers;
 mod options;
 mod parallel;
 mod plan;
 mod plan_randomized;
 mod replay;
 mod reproduce;
+mod run_report;
 mod simulate;
 mod simulate_detector;
 mod simulate_multicast;
@@ -35,14 +35,13 @@ mod torture;
 mod tournament;
 mod trace;
 mod validate;
-mod watch;
 
 use std::ffi::OsString;
 
 pub use suffrage_cli::Console;
 
-/// Runs a command line, whose first word is the program's name, and returns the exit code: 0 if it
-/// ran, 1 if a promise was broken or output could not be written, 2 for bad input.
+/// Runs a command line, whose first word is the name of the program, and returns the exit code: 0 for success, 1 if a
+/// promise was broken or output could not be written, 2 for bad input.
 pub fn run(arguments: Vec<OsString>, console: &mut Console<'_>) -> u8 {
     suffrage_cli::run(arguments, console, command::command, command::execute)
 }

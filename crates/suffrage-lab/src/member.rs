@@ -1,5 +1,5 @@
-//! `suffrage-lab member`: a process of a real cluster that runs any algorithm of the catalog, and tells what it believes.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it runs in real time")]
+//! `suffrage-lab member`: a process of a real cluster that runs an algorithm of the catalog and prints its beliefs.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a member runs in real time")]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, Write as _};
@@ -28,39 +28,39 @@ use crate::algorithms;
 
 const ABOUT: &str = "Runs a member of a cluster in which any of the algorithms elects a leader.
 
-It is for looking at an algorithm where it meets real processes and a real network, and for those who want its \
-leader and know its promises: `suffrage-lab algorithms NAME` tells them. Whoever wants one leader at a time, tokens, \
-leases and HTTP runs `suffrage node`, which is made for that.
+Use it to observe an algorithm with real processes and a real network, or if the promises of the algorithm are \
+enough: `suffrage-lab algorithms NAME` prints them. For one leader at a time, with tokens, leases and HTTP, run \
+`suffrage node`.
 
-All members must be told the same --algorithm, --set, --cluster and --delay. They are set as for a network that \
-loses messages; where the algorithm wants a failure detector, hearts beat every 3 delays and may be silent for \
-15; where it multicasts, gossip repairs what is lost.
+All members need the same --algorithm, --set, --cluster and --delay. Algorithms get the settings of their contracts \
+for networks that lose messages. An algorithm that needs a failure detector gets heartbeats every 3 delays with a \
+time-out of 15 delays. Gossip repairs lost multicasts.
 
-It tells on standard output what it believes and whom it suspects, a line each. With --input, words on standard \
-input ask it for something: `campaign`, `resign`, `transfer ID`. SIGTERM and SIGINT end it; if it leads, and the algorithm \
-knows how to, it resigns first.";
+The member prints its beliefs and suspicions on standard output, one per line. With --input it reads commands from \
+standard input: `campaign`, `resign`, `transfer ID`. SIGTERM and SIGINT stop it; a leader resigns first if the \
+algorithm supports it.";
 
 const EXAMPLES: &str = "Examples:
   suffrage keygen cluster.key
-      a key for the cluster, to be copied to every member
+      creates the key of the cluster; copy it to every member
   suffrage-lab member --algorithm raft --id 1 --cluster 1=10.0.0.1:7400,2=10.0.0.2:7400,3=10.0.0.3:7400 \\
       --keys cluster.key --data raft-1 --new
-      the first of three, for the first time; without --new when it comes back
+      starts the first of three members for the first time; to restart it, leave out --new
   suffrage-lab member --algorithm bully --set reaffirm=20 --json --id 2 \\
       --cluster 1=10.0.0.1:7400,2=10.0.0.2:7400,3=10.0.0.3:7400 --keys cluster.key --data bully-2 --new
-      an object a line, for programs
+      prints one JSON object per line
 
-Exit codes: 0 it was told to end, 1 it could not go on, 2 what it was told is wrong.";
+Exit codes: 0 the member was stopped, 1 it failed, 2 the command line is wrong.";
 
 const KEYS: &[&str] = &["id", "voters", "keys", "data", "listen", "delay"];
 
-/// How long one that resigns is given to be rid of it, in message delays.
-const FAREWELL: u64 = 10;
+/// The time for a leader to resign before the process stops, in message delays.
+const RESIGN_TIMEOUT: u64 = 10;
 
 pub(crate) fn command() -> Command {
     let flag = |name, help| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
     Command::new("member")
-        .about("Runs a member of a cluster, with any of the algorithms")
+        .about("Runs a member of a real cluster, with any of the algorithms")
         .long_about(ABOUT)
         .arg(
             Arg::new("algorithm")
@@ -68,7 +68,7 @@ pub(crate) fn command() -> Command {
                 .value_name("NAME")
                 .required(true)
                 .value_parser(|name: &str| algorithms::contract(name).map(|contract| contract.name))
-                .help("Which algorithm: the same at all members"),
+                .help("The algorithm: the same at all members"),
         )
         .arg(
             Arg::new("set")
@@ -76,22 +76,22 @@ pub(crate) fn command() -> Command {
                 .value_name("PARAMETER=VALUE")
                 .action(ArgAction::Append)
                 .value_parser(parameter)
-                .help("Sets a parameter, as `suffrage-lab simulate NAME --help` has them; can be repeated"),
+                .help("Sets a parameter of the algorithm, listed by `suffrage-lab simulate NAME --help`; can be repeated"),
         )
         .args(cluster::flags(KEYS).map(|arg| match arg.get_id().as_str() {
-            "voters" => arg.help("Who the members are, and where each is reached (or SUFFRAGE_VOTERS)"),
-            "data" => arg.help("Where it keeps what must outlive it (or SUFFRAGE_DATA)"),
+            "voters" => arg.help("The ids and addresses of all members (or SUFFRAGE_VOTERS)"),
+            "data" => arg.help("The folder for the member's durable state (or SUFFRAGE_DATA)"),
             _ => arg,
         }))
-        .arg(flag("new", "Begins with an empty data folder: it has never been a member before"))
-        .arg(flag("wait", "Calls no election when it is new: waits for others, or to be asked to"))
-        .arg(flag("json", "Tells everything as JSON, an object a line"))
+        .arg(flag("new", "Creates the data folder: the first start of this member"))
+        .arg(flag("wait", "Calls no election at the first start"))
+        .arg(flag("json", "Prints one JSON object per line"))
         .arg(flag(
             "input",
-            "Takes words from standard input (campaign, resign, transfer ID), and ends with it",
+            "Reads commands from standard input (campaign, resign, transfer ID), and stops at its end",
         ))
         .arg(
-            flag("socket-from-input", "Receives the UDP socket over the standard input")
+            flag("socket-from-input", "Receives the UDP socket over standard input")
                 .hide(true)
                 .requires("input"),
         )
@@ -99,9 +99,8 @@ pub(crate) fn command() -> Command {
 }
 
 fn parameter(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text
-        .split_once('=')
-        .ok_or_else(|| format!("`{text}` is not a parameter and its value, like reaffirm=10"))?;
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| format!("`{text}` is not PARAMETER=VALUE, like reaffirm=10"))?;
     Ok((name.to_string(), value.to_string()))
 }
 
@@ -109,41 +108,43 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<u8, Error> {
     let config = cluster::read(KEYS, matches, None)?;
     let runner = runner(matches)?;
     let mut ids: Vec<NodeId> = config.voters.iter().map(|peer| peer.id).collect();
-    // However they are listed, the ring is the same at all members.
+    // The order of the ring must not depend on the order of the list.
     ids.sort_unstable();
-    let roster = Roster::listed(ids).map_err(|id| Error::flag("cluster", format!("{id} stands twice")))?;
+    let roster = Roster::listed(ids).map_err(|id| {
+        Error::flag("cluster", format!("id {id} is given twice; every member needs its own id"))
+    })?;
     if !config.votes() {
         return Err(Error::flag("id", format!("{} is not one of --cluster", config.id)));
     }
     runner.check(&roster).map_err(|bad| Error::flag("set", format!("{}: {}", bad.name, bad.reason)))?;
     let group = Group { roster, delay_bound: config.delay };
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let done = threads.block_on(async {
+    let result = threads.block_on(async {
         let new = matches.get_flag("new");
         let socket = match matches.get_flag("socket-from-input") {
             true => Some(socket::receive(std::io::stdin())?),
             false => None,
         };
         let member = start(&config, runner.as_ref(), group, new, socket).await?;
-        let teller = Teller { json: matches.get_flag("json"), began: BootClock.now(), me: config.id };
-        let life = Life {
+        let printer = EventPrinter { json: matches.get_flag("json"), start: BootClock.now(), me: config.id };
+        let behaviour = Behaviour {
             campaigns: new && !matches.get_flag("wait"),
             input: matches.get_flag("input"),
             resigns: runner.contract().handover,
-            farewell: config.delay * FAREWELL,
+            resign_timeout: config.delay * RESIGN_TIMEOUT,
         };
-        live(member, teller, life).await
+        run(member, printer, behaviour).await
     });
-    // The thread that waits for words is not waited for.
+    // The thread that reads standard input may block for ever.
     threads.shutdown_background();
-    done.map(|()| 0)
+    result.map(|()| 0)
 }
 
 fn runner(matches: &ArgMatches) -> Result<Box<dyn Runner>, Error> {
-    let name = matches.get_one::<&'static str>("algorithm").expect("clap demands it");
+    let name = matches.get_one::<&'static str>("algorithm").expect("clap requires it");
     let set = matches.get_many::<(String, String)>("set").unwrap_or_default();
     let settings: Vec<(String, String)> = set.cloned().collect();
-    let runner = member_runner::runner(name, &settings).expect("it is in the catalog");
+    let runner = member_runner::runner(name, &settings).expect("the name is in the catalog");
     runner.map_err(|reason| Error::flag("set", reason))
 }
 
@@ -155,104 +156,109 @@ async fn start(
     socket: Option<UdpSocket>,
 ) -> Result<Box<dyn Member>, Error> {
     let keyring = Keyring::load(&config.keys).map_err(|error| Error::flag("keys", error.to_string()))?;
-    let data = config.data.as_deref().ok_or_else(|| Error::flag("data", "is missing"))?;
+    let data =
+        config.data.as_deref().ok_or_else(|| Error::flag("data", "is missing; name the data folder"))?;
     let mut addresses = BTreeMap::new();
     for peer in &config.voters {
         let address = peer.resolve().map_err(|reason| Error::flag("cluster", reason))?;
         addresses.insert(peer.id, address);
     }
-    let own = addresses.remove(&config.id).expect("it is one of them");
+    let own = addresses.remove(&config.id).expect("the member is one of the cluster");
     let folder = if new { DataFolder::create(data, config.id) } else { DataFolder::open(data, config.id) }?;
-    let mut talk = transport::Config::new(config.id, keyring)?;
-    (talk.peers, talk.boot) = (addresses, folder.boot()?);
+    let mut transport = transport::Config::new(config.id, keyring)?;
+    (transport.peers, transport.boot) = (addresses, folder.boot()?);
     let socket = match socket {
         Some(socket) => Socket::from_std(socket)?,
         None => Socket::bind(config.listen.unwrap_or(own)).await?,
     };
-    Ok(runner.start(Arc::new(Sealed::new(socket, talk)?), folder, group)?)
+    Ok(runner.start(Arc::new(Sealed::new(socket, transport)?), folder, group)?)
 }
 
-/// How it goes about it.
-struct Life {
+/// The behaviour of a member at start and stop.
+struct Behaviour {
     campaigns: bool,
-    /// Whether it is asked for things by its standard input, and ends with it.
+    /// Whether the member reads commands from standard input, and stops at its end.
     input: bool,
     resigns: bool,
-    farewell: Span,
+    resign_timeout: Span,
 }
 
-async fn live(member: Box<dyn Member>, teller: Teller, life: Life) -> Result<(), Error> {
+async fn run(member: Box<dyn Member>, printer: EventPrinter, behaviour: Behaviour) -> Result<(), Error> {
     let (mut events, mut beliefs) = (member.events(), member.beliefs());
-    teller.tell(BootClock.now(), "ready", json!({}))?;
-    // What it announced before anybody listened.
+    printer.print(BootClock.now(), "ready", json!({}))?;
+    // An announcement before the subscription to events.
     let mut last = beliefs.borrow_and_update().announcement;
     if last != Announcement::Undecided {
-        teller.announce(BootClock.now(), last)?;
+        printer.announce(BootClock.now(), last)?;
     }
-    if life.campaigns {
+    if behaviour.campaigns {
         member.command(core::Command::Campaign).await?;
     }
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    // Where nobody said so, it may be the terminal of a shell that does other things meanwhile.
-    let mut words = life.input.then(words);
+    // Without --input, standard input may be the terminal of a shell.
+    let mut lines = behaviour.input.then(input_lines);
     loop {
         tokio::select! {
             event = events.recv() => match event {
                 Ok(Event::Announced { announcement, .. }) if announcement == last => {}
                 Ok(Event::Announced { at, announcement }) => {
                     last = announcement;
-                    teller.announce(at, announcement)?;
+                    printer.announce(at, announcement)?;
                 }
-                Ok(Event::Suspected { at, peer }) => teller.tell(at, "suspects", json!({ "peer": peer.0 }))?,
-                Ok(Event::Restored { at, peer }) => teller.tell(at, "restores", json!({ "peer": peer.0 }))?,
+                Ok(Event::Suspected { at, peer }) => printer.print(at, "suspects", json!({ "peer": peer.0 }))?,
+                Ok(Event::Restored { at, peer }) => printer.print(at, "restores", json!({ "peer": peer.0 }))?,
                 // Events of later versions.
                 Ok(_) => {}
-                // Who reads so slowly is told the latest.
+                // The reader of the output is too slow: skip to the latest belief.
                 Err(RecvError::Lagged(_)) => {
                     last = beliefs.borrow().announcement;
-                    teller.announce(BootClock.now(), last)?;
+                    printer.announce(BootClock.now(), last)?;
                 }
                 Err(RecvError::Closed) => break,
             },
-            // The belief is gone when the process is.
+            // The channel closes when the process ends.
             changed = beliefs.changed() => if changed.is_err() { break },
-            word = next(&mut words) => match word.as_deref().map(request) {
+            line = next(&mut lines) => match line.as_deref().map(parse_command) {
                 Some(Ok(command)) => member.command(command).await?,
                 Some(Err(reason)) => eprintln!("{reason}"),
                 None => return Ok(member.stop().await?),
             },
-            _ = terminate.recv() => return farewell(member, &teller, &life).await,
-            _ = interrupt.recv() => return farewell(member, &teller, &life).await,
+            _ = terminate.recv() => return resign_and_stop(member, &printer, &behaviour).await,
+            _ = interrupt.recv() => return resign_and_stop(member, &printer, &behaviour).await,
         }
     }
-    // It has stopped by itself, and this is why.
+    // The process has stopped by itself: report the cause.
     Ok(member.stop().await?)
 }
 
-/// Gives up what it leads, if it can, and waits a little until it has.
-async fn farewell(member: Box<dyn Member>, teller: &Teller, life: &Life) -> Result<(), Error> {
+/// Resigns if the member leads and the algorithm supports it, then stops the member.
+async fn resign_and_stop(
+    member: Box<dyn Member>,
+    printer: &EventPrinter,
+    behaviour: &Behaviour,
+) -> Result<(), Error> {
     let (me, mut beliefs) = (member.me(), member.beliefs());
-    if life.resigns && beliefs.borrow().leader() == Some(me) {
+    if behaviour.resigns && beliefs.borrow().leader() == Some(me) {
         member.command(core::Command::Resign).await?;
         let resigned = beliefs.wait_for(|belief| belief.leader() != Some(me));
-        _ = tokio::time::timeout(Duration::from_nanos(life.farewell.as_nanos()), resigned).await;
+        _ = tokio::time::timeout(Duration::from_nanos(behaviour.resign_timeout.as_nanos()), resigned).await;
         let announcement = beliefs.borrow().announcement;
-        teller.announce(BootClock.now(), announcement)?;
+        printer.announce(BootClock.now(), announcement)?;
     }
     Ok(member.stop().await?)
 }
 
-/// The next of the words, or none any more; without an input, it never comes.
-async fn next(words: &mut Option<mpsc::Receiver<String>>) -> Option<String> {
-    match words {
-        Some(words) => words.recv().await,
+/// The next line, or none at the end of the input. Never returns without an input.
+async fn next(lines: &mut Option<mpsc::Receiver<String>>) -> Option<String> {
+    match lines {
+        Some(lines) => lines.recv().await,
         None => std::future::pending().await,
     }
 }
 
-/// What is written on standard input, line by line, until it ends.
-fn words() -> mpsc::Receiver<String> {
+/// Reads standard input line by line.
+fn input_lines() -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel(1);
     tokio::task::spawn_blocking(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
@@ -264,7 +270,7 @@ fn words() -> mpsc::Receiver<String> {
     receiver
 }
 
-fn request(line: &str) -> Result<core::Command, String> {
+fn parse_command(line: &str) -> Result<core::Command, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let command = match words[..] {
         ["campaign"] => Some(core::Command::Campaign),
@@ -272,52 +278,52 @@ fn request(line: &str) -> Result<core::Command, String> {
         ["transfer", id] => id.parse().ok().map(|id| core::Command::Transfer(NodeId(id))),
         _ => None,
     };
-    command.ok_or_else(|| format!("`{line}` is not understood; campaign, resign and transfer ID are"))
+    command.ok_or_else(|| format!("`{line}` is not a command; commands are campaign, resign and transfer ID"))
 }
 
-/// Tells on standard output.
-struct Teller {
+/// Prints events on standard output.
+struct EventPrinter {
     json: bool,
-    began: Time,
+    start: Time,
     me: NodeId,
 }
 
-impl Teller {
+impl EventPrinter {
     fn announce(&self, at: Time, announcement: Announcement) -> Result<(), Error> {
         match announcement {
             Announcement::Elected { leader, term } if leader == self.me => {
-                self.tell(at, "leads", json!({ "term": term.0 }))
+                self.print(at, "leads", json!({ "term": term.0 }))
             }
             Announcement::Elected { leader, term } => {
-                self.tell(at, "follows", json!({ "leader": leader.0, "term": term.0 }))
+                self.print(at, "follows", json!({ "leader": leader.0, "term": term.0 }))
             }
-            Announcement::SteppedDown => self.tell(at, "steps-down", json!({})),
-            Announcement::Undecided => self.tell(at, "knows-nobody", json!({})),
+            Announcement::SteppedDown => self.print(at, "steps-down", json!({})),
+            Announcement::Undecided => self.print(at, "undecided", json!({})),
         }
     }
 
-    /// As an object, with the machine's clock, which members on one machine share; or for people.
-    fn tell(&self, at: Time, what: &str, more: Value) -> Result<(), Error> {
-        let said = if self.json {
-            let mut object = json!({ "at": at.as_nanos(), "node": self.me.0, "event": what });
-            let fields = object.as_object_mut().expect("it is one");
-            fields.extend(more.as_object().cloned().unwrap_or_default());
+    /// Prints an event: as JSON with the time of CLOCK_BOOTTIME, which members on one machine share, or as text.
+    fn print(&self, at: Time, event: &str, fields: Value) -> Result<(), Error> {
+        let text = if self.json {
+            let mut object = json!({ "at": at.as_nanos(), "node": self.me.0, "event": event });
+            let map = object.as_object_mut().expect("the value is an object");
+            map.extend(fields.as_object().cloned().unwrap_or_default());
             object.to_string()
         } else {
-            let number = |name: &str| more[name].as_u64().unwrap_or_default();
-            let sentence = match what {
+            let number = |name: &str| fields[name].as_u64().unwrap_or_default();
+            let sentence = match event {
                 "ready" => format!("node {} is ready", self.me),
                 "leads" => format!("leads, in term {}", number("term")),
                 "follows" => format!("follows {}, in term {}", number("leader"), number("term")),
                 "suspects" => format!("suspects {}", number("peer")),
-                "restores" => format!("hears {} again", number("peer")),
-                "steps-down" => "leads no more".to_string(),
+                "restores" => format!("no longer suspects {}", number("peer")),
+                "steps-down" => "no longer leads".to_string(),
                 _ => "knows no leader".to_string(),
             };
-            format!("{:8.3}s  {sentence}", at.since(self.began).as_nanos() as f64 / 1e9)
+            format!("{:8.3}s  {sentence}", at.since(self.start).as_nanos() as f64 / 1e9)
         };
         let mut out = std::io::stdout();
-        Ok(writeln!(out, "{said}").and_then(|()| out.flush())?)
+        Ok(writeln!(out, "{text}").and_then(|()| out.flush())?)
     }
 }
 
@@ -326,11 +332,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_requests() {
-        assert_eq!(request("campaign"), Ok(core::Command::Campaign));
-        assert_eq!(request(" transfer  3 "), Ok(core::Command::Transfer(NodeId(3))));
-        assert!(request("abdicate").unwrap_err().contains("campaign, resign and transfer"));
-        assert!(request("transfer me").is_err());
+    fn lines_are_parsed_as_commands() {
+        assert_eq!(parse_command("campaign"), Ok(core::Command::Campaign));
+        assert_eq!(parse_command(" transfer  3 "), Ok(core::Command::Transfer(NodeId(3))));
+        assert!(parse_command("abdicate").unwrap_err().contains("campaign, resign and transfer"));
+        assert!(parse_command("transfer me").is_err());
     }
 
     #[test]

@@ -1,14 +1,13 @@
-//! Any algorithm of the catalog as a member of a real cluster, by its name.
+//! Any algorithm of the catalog as a member of a real cluster, selected by name.
 //!
 //! ```text
 //!   Algorithm ── name, settings ──▶ dyn Runner ── start: socket, folder ──▶ dyn Member
 //! ```
 //!
-//! A driver for each algorithm, behind its layers, is much to compile. It is compiled here, once for all programs
-//! that go by names, and not at all for those that embed one algorithm (feature `catalog`).
+//! The drivers of all algorithms take long to compile. They are compiled here, once.
 //!
-//! On a network messages are lost, so that an algorithm is set as its contract says for that; one whose contract
-//! wants a failure detector gets heartbeats, and one that lives by multicasts gets those that gossip repairs.
+//! A real network loses messages, so an algorithm gets the settings of its contract for that case. An algorithm that
+//! needs a failure detector gets heartbeats, and one that multicasts gets a multicast that gossip repairs.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -32,43 +31,44 @@ use suffrage_node::clock::BootClock;
 use suffrage_node::driver::{self, Belief, Event, Handle, Settings};
 use suffrage_node::storage::{DataFolder, StateFile, Storage};
 
-/// How often a heart beats, and how long it may be silent, in delay bounds: four heartbeats are lost on end, or
-/// the process stands still for that long, before anybody is wrongly suspected.
-const PERIOD: u64 = 3;
-const TIMEOUT: u64 = 15;
-/// With a few members, five rounds of gossip to two each leave nobody out.
+/// The period of heartbeats, in delay bounds.
+const HEARTBEAT_PERIOD: u64 = 3;
+/// The time-out of heartbeats, in delay bounds. A wrong suspicion takes four lost heartbeats in a row, or a pause of
+/// the process of that length.
+const HEARTBEAT_TIMEOUT: u64 = 15;
+/// With a few members, five rounds of gossip to two members each reach all.
 const GOSSIP: bimodal::Options = bimodal::Options { fanout: 2, rounds: 5 };
 
-/// What takes a while.
-pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// A boxed future.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// An algorithm with its options, to be run as members of a cluster.
+/// An algorithm with its options, which starts members of a cluster.
 pub trait Runner: Send + Sync {
-    /// What it assumes, promises and costs.
+    /// The contract of the algorithm.
     fn contract(&self) -> &'static Contract;
 
-    /// Whether it fits the group, with its options.
+    /// Checks that the algorithm with its options supports the group.
     fn check(&self, roster: &Roster) -> Result<(), BadParameter>;
 
-    /// Whether those of a group that are `present`, by slot, are enough to elect a leader, and may be elected.
-    fn suffices(&self, roster: &Roster, present: &[bool]) -> bool;
+    /// Whether the processes that are `present`, by slot, are a quorum and at least one of them may lead.
+    fn can_elect(&self, roster: &Roster, present: &[bool]) -> bool;
 
-    /// Starts the member that the transport belongs to, with what it has kept in its folder. Needs a tokio runtime.
+    /// Starts the member of this transport, with the state in its data folder. Must be called within a Tokio runtime.
     fn start(&self, transport: Arc<Udp>, folder: DataFolder, group: Group) -> Result<Box<dyn Member>, Error>;
 }
 
-/// What every member must be told, and all the same.
+/// The configuration of a group, equal at all members.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Who they are, in the order of the ring.
+    /// The members, in the order of the ring.
     pub roster: Roster,
-    /// The longest a message takes, as a rule.
+    /// The delay bound of messages.
     pub delay_bound: Span,
 }
 
-/// A member that runs. Dropped, it stops, as if it had crashed.
+/// A running member. Dropping it stops the member like a crash.
 pub trait Member: Send + Sync {
-    /// Who it is.
+    /// The id of the member.
     fn me(&self) -> NodeId;
 
     /// See [`Handle::beliefs`].
@@ -78,14 +78,14 @@ pub trait Member: Send + Sync {
     fn events(&self) -> broadcast::Receiver<Event>;
 
     /// See [`Handle::command`].
-    fn command(&self, command: Command) -> Pending<'_, Result<(), Error>>;
+    fn command(&self, command: Command) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// Stops it, without a word to anybody; or tells why it had stopped before.
-    fn stop(self: Box<Self>) -> Pending<'static, Result<(), Error>>;
+    /// Stops the member without a message to its peers. Returns the error if the member had failed before.
+    fn stop(self: Box<Self>) -> BoxFuture<'static, Result<(), Error>>;
 }
 
-/// The algorithm of that name, with its parameters set to these values; none if there is no such algorithm. The
-/// error names a parameter that it does not have, or whose value does not fit.
+/// The algorithm of that name with these settings of its parameters. None if the algorithm is unknown. The error names
+/// an unknown parameter or an invalid value.
 pub fn runner(name: &str, settings: &[(String, String)]) -> Option<Result<Box<dyn Runner>, String>> {
     catalog::visit(name, Make(settings))
 }
@@ -98,7 +98,7 @@ impl Visitor for Make<'_> {
     fn visit<A: Algorithm>(self) -> Self::Output {
         let mut options = A::Options::default();
         for (name, value) in A::CONTRACT.under_loss {
-            A::set(&mut options, name, value).expect("what a contract says can be set");
+            A::set(&mut options, name, value).expect("a contract names valid values");
         }
         for (name, value) in self.0 {
             if !A::PARAMETERS.iter().any(|parameter| parameter.name == name) {
@@ -108,13 +108,13 @@ impl Visitor for Make<'_> {
             }
             A::set(&mut options, name, value).map_err(|bad| format!("{}: {}", bad.name, bad.reason))?;
         }
-        Ok(Box::new(Contestant::<A>(options)))
+        Ok(Box::new(AlgorithmRunner::<A>(options)))
     }
 }
 
-struct Contestant<A: Algorithm>(A::Options);
+struct AlgorithmRunner<A: Algorithm>(A::Options);
 
-impl<A: Algorithm> Runner for Contestant<A> {
+impl<A: Algorithm> Runner for AlgorithmRunner<A> {
     fn contract(&self) -> &'static Contract {
         &A::CONTRACT
     }
@@ -123,18 +123,21 @@ impl<A: Algorithm> Runner for Contestant<A> {
         A::check(&self.0, roster)
     }
 
-    fn suffices(&self, roster: &Roster, present: &[bool]) -> bool {
+    fn can_elect(&self, roster: &Roster, present: &[bool]) -> bool {
         let may_lead =
             |slot: usize| A::slot_may_lead(&self.0, slot) && A::new(roster.id(slot), &self.0).may_lead();
-        let mut here = (0..present.len()).filter(|&slot| present[slot]);
-        A::electorate(&self.0).is_quorum(present) && here.any(may_lead)
+        let mut present_slots = (0..present.len()).filter(|&slot| present[slot]);
+        A::electorate(&self.0).is_quorum(present) && present_slots.any(may_lead)
     }
 
     fn start(&self, transport: Arc<Udp>, folder: DataFolder, group: Group) -> Result<Box<dyn Member>, Error> {
         let name = A::CONTRACT.name;
         let Group { roster, delay_bound } = group;
-        let beats = heartbeat::Options { period: delay_bound * PERIOD, timeout: delay_bound * TIMEOUT };
-        let detector = (A::CONTRACT.detection == Detection::Detector).then_some(beats);
+        let heartbeats = heartbeat::Options {
+            period: delay_bound * HEARTBEAT_PERIOD,
+            timeout: delay_bound * HEARTBEAT_TIMEOUT,
+        };
+        let detector = (A::CONTRACT.detection == Detection::Detector).then_some(heartbeats);
         let options = layers::Options {
             detector: detector.map(detectors::Options::Heartbeat),
             multicast: (A::CONTRACT.topology == Topology::Multicast).then_some(GOSSIP),
@@ -142,15 +145,15 @@ impl<A: Algorithm> Runner for Contestant<A> {
         };
         let process = <Stack<A> as Algorithm>::new(transport.local(), &options);
         let settings = Settings { roster, delay_bound, protocol: Protocol::named(name), seed: None };
-        let disk = InFolder { file: folder.file(name), _folder: folder };
+        let disk = LockedStorage { file: folder.file(name), _folder: folder };
         let handle = driver::spawn(process, transport, BootClock, disk, settings)?;
-        Ok(Box::new(Running(handle)))
+        Ok(Box::new(RunningMember(handle)))
     }
 }
 
-struct Running<A: Algorithm>(Handle<Stack<A>>);
+struct RunningMember<A: Algorithm>(Handle<Stack<A>>);
 
-impl<A: Algorithm> Member for Running<A> {
+impl<A: Algorithm> Member for RunningMember<A> {
     fn me(&self) -> NodeId {
         self.0.me()
     }
@@ -163,22 +166,22 @@ impl<A: Algorithm> Member for Running<A> {
         self.0.events()
     }
 
-    fn command(&self, command: Command) -> Pending<'_, Result<(), Error>> {
+    fn command(&self, command: Command) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(self.0.command(command))
     }
 
-    fn stop(self: Box<Self>) -> Pending<'static, Result<(), Error>> {
+    fn stop(self: Box<Self>) -> BoxFuture<'static, Result<(), Error>> {
         Box::pin(async move { self.0.stop().await.map(drop) })
     }
 }
 
-/// What a member keeps, in a folder that stays locked as long as it runs.
-struct InFolder<S> {
+/// The state file of a member, with the lock of its data folder.
+struct LockedStorage<S> {
     file: StateFile<S>,
     _folder: DataFolder,
 }
 
-impl<S> Storage<S> for InFolder<S>
+impl<S> Storage<S> for LockedStorage<S>
 where
     StateFile<S>: Storage<S>,
     S: 'static,
@@ -199,42 +202,45 @@ mod tests {
     use super::*;
     use suffrage_algorithms::catalog::CONTRACTS;
 
-    fn set(name: &str, settings: &[(&str, &str)]) -> Option<Result<Box<dyn Runner>, String>> {
+    fn runner_with(name: &str, settings: &[(&str, &str)]) -> Option<Result<Box<dyn Runner>, String>> {
         let settings: Vec<(String, String)> =
             settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         runner(name, &settings)
     }
 
     #[test]
-    fn every_algorithm_can_be_run_by_a_few() {
+    fn every_algorithm_supports_five_members() {
         for contract in CONTRACTS {
-            let runner = set(contract.name, &[]).unwrap().unwrap();
+            let runner = runner_with(contract.name, &[]).unwrap().unwrap();
             assert_eq!(runner.contract().name, contract.name);
             let five = Roster::numbered(5);
             runner.check(&five).unwrap();
-            assert!(runner.suffices(&five, &[true; 5]), "{}", contract.name);
-            assert!(!runner.suffices(&five, &[false; 5]), "{}", contract.name);
+            assert!(runner.can_elect(&five, &[true; 5]), "{}", contract.name);
+            assert!(!runner.can_elect(&five, &[false; 5]), "{}", contract.name);
         }
     }
 
     #[test]
-    fn what_cannot_be_set_is_said() {
-        assert!(set("dictatorship", &[]).is_none());
-        let error = set("bully", &[("reafirm", "5")]).unwrap().err().unwrap();
+    fn invalid_settings_are_named() {
+        assert!(runner_with("dictatorship", &[]).is_none());
+        let error = runner_with("bully", &[("reafirm", "5")]).unwrap().err().unwrap();
         assert!(error.contains("no parameter `reafirm`") && error.contains("reaffirm"), "{error}");
-        let error = set("bully", &[("reaffirm", "often")]).unwrap().err().unwrap();
+        let error = runner_with("bully", &[("reaffirm", "often")]).unwrap().err().unwrap();
         assert!(error.contains("reaffirm: ") && error.contains("often"), "{error}");
     }
 
     #[test]
-    fn those_who_are_left_are_enough_or_not() {
-        let suffices = |name: &str, settings: &[(&str, &str)], present: &[bool]| {
-            set(name, settings).unwrap().unwrap().suffices(&Roster::numbered(present.len()), present)
+    fn a_quorum_with_a_candidate_can_elect() {
+        let can_elect = |name: &str, settings: &[(&str, &str)], present: &[bool]| {
+            runner_with(name, settings).unwrap().unwrap().can_elect(&Roster::numbered(present.len()), present)
         };
-        assert!(!suffices("raft", &[], &[true, false]));
-        assert!(suffices("bully", &[], &[true, false]));
+        assert!(!can_elect("raft", &[], &[true, false]));
+        assert!(can_elect("bully", &[], &[true, false]));
         let first = [("candidates", "1")];
-        assert!(suffices("candidate-ordinary", &first, &[true, false, false]));
-        assert!(!suffices("candidate-ordinary", &first, &[false, true, true]), "nobody may lead");
+        assert!(can_elect("candidate-ordinary", &first, &[true, false, false]));
+        assert!(
+            !can_elect("candidate-ordinary", &first, &[false, true, true]),
+            "no present process may lead"
+        );
     }
 }

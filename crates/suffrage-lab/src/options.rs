@@ -1,16 +1,16 @@
-//! An algorithm's own options as flags.
+//! The options of an algorithm as flags.
 
 use clap::{Arg, ArgMatches};
 use suffrage_core::{Algorithm, SWITCH};
 
 use suffrage_cli::Error;
 
-/// The flags.
+/// One flag for each parameter of the algorithm.
 pub(crate) fn flags<A: Algorithm>() -> impl Iterator<Item = Arg> {
     let defaults = A::Options::default();
     A::PARAMETERS.iter().map(move |parameter| {
         let default = match (parameter.show)(&defaults) {
-            nothing if nothing.is_empty() => nothing,
+            none if none.is_empty() => none,
             default => format!(" [default: {default}]"),
         };
         let argument = Arg::new(parameter.name)
@@ -18,7 +18,7 @@ pub(crate) fn flags<A: Algorithm>() -> impl Iterator<Item = Arg> {
             .value_name(parameter.value)
             .help(format!("{}{default}", parameter.help))
             .help_heading("Options of this algorithm");
-        // A switch may be thrown by its name alone.
+        // A switch without a value is on.
         match parameter.value {
             SWITCH => argument.num_args(0..=1).default_missing_value("on"),
             _ => argument,
@@ -26,7 +26,7 @@ pub(crate) fn flags<A: Algorithm>() -> impl Iterator<Item = Arg> {
     })
 }
 
-/// What the flags say, each by its name and value.
+/// The given flags, as names and values.
 pub(crate) fn given<A: Algorithm>(matches: &ArgMatches) -> Vec<(&'static str, String)> {
     let value = |name| Some((name, matches.get_one::<String>(name)?.clone()));
     A::PARAMETERS.iter().filter_map(|parameter| value(parameter.name)).collect()

@@ -1,8 +1,8 @@
-//! Many runs side by side, with results that do not depend on how many at a time.
+//! Parallel runs with results that do not depend on the number of threads.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "threads and clocks are of no consequence to the results here"
+    reason = "the results do not depend on threads and clocks"
 )]
 
 use std::num::NonZero;
@@ -13,34 +13,33 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// How many runs are made before their results are taken in, in order, and forgotten: memory does not
-/// grow with the number of runs.
+/// The number of runs whose results are buffered, so that memory does not grow with the number of runs.
 const BLOCK: u64 = 1024;
 
-/// Work that takes less is over before a bar would have been read.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The time before progress is shown: shorter work needs no progress bar.
+const PROGRESS_DELAY: Duration = Duration::from_secs(2);
 
-/// Makes a run of each number and takes the results in, in the order of the numbers. Without a number
-/// of jobs there is one per core.
+/// Makes one run per number and passes the results to `consume` in the order of the numbers. By default there is one
+/// thread per core.
 pub(crate) fn for_each<T: Send>(
     runs: Range<u64>,
     jobs: Option<usize>,
     progress: &Progress,
     run: impl Fn(u64) -> T + Sync,
-    mut take_in: impl FnMut(u64, T),
+    mut consume: impl FnMut(u64, T),
 ) {
     let jobs = jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get));
     let mut first = runs.start;
     while first < runs.end {
         let last = first.saturating_add(BLOCK).min(runs.end);
         for (number, result) in block(first..last, jobs, progress, &run) {
-            take_in(number, result);
+            consume(number, result);
         }
         first = last;
     }
 }
 
-/// The same, with the results in a list.
+/// Makes one run per number and returns the results in order.
 pub(crate) fn map<T: Send>(
     runs: Range<u64>,
     jobs: Option<usize>,
@@ -52,23 +51,23 @@ pub(crate) fn map<T: Send>(
     results
 }
 
-/// The results of some of the runs, in order.
+/// The results of one block of runs, in order.
 fn block<T: Send>(
     runs: Range<u64>,
     jobs: usize,
     progress: &Progress,
     run: &(impl Fn(u64) -> T + Sync),
 ) -> Vec<(u64, T)> {
-    // Counted from the block's start: there may be no number after its end.
+    // The counter is relative to the start of the block: the number after the end may overflow.
     let (next, count) = (AtomicU64::new(0), runs.end - runs.start);
     let work = || {
         let mut results = Vec::new();
         loop {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            if place >= count {
+            let offset = next.fetch_add(1, Ordering::Relaxed);
+            if offset >= count {
                 return results;
             }
-            let number = runs.start + place;
+            let number = runs.start + offset;
             results.push((number, run(number)));
             progress.step();
         }
@@ -76,46 +75,46 @@ fn block<T: Send>(
     let mut results: Vec<(u64, T)> = thread::scope(|scope| {
         let jobs = (jobs as u64).min(count);
         let workers: Vec<_> = (1..jobs).map(|_| scope.spawn(work)).collect();
-        let mine = work();
+        let own = work();
         let others = workers.into_iter().flat_map(|worker| match worker.join() {
             Ok(results) => results,
             Err(panic) => std::panic::resume_unwind(panic),
         });
-        mine.into_iter().chain(others).collect()
+        own.into_iter().chain(others).collect()
     });
     results.sort_unstable_by_key(|(number, _)| *number);
     results
 }
 
-/// A bar that appears when the work turns out to take long, and goes when it is dropped.
+/// A progress bar that appears after [`PROGRESS_DELAY`] and disappears when dropped.
 pub(crate) struct Progress {
     since: Instant,
     bar: ProgressBar,
-    wanted: bool,
+    enabled: bool,
 }
 
 impl Progress {
-    /// A bar for so many runs, if anybody is there to look at it.
-    pub(crate) fn new(runs: u64, wanted: bool) -> Progress {
+    /// A progress bar for this number of runs, if enabled.
+    pub(crate) fn new(runs: u64, enabled: bool) -> Progress {
         let style = ProgressStyle::with_template("{msg}{wide_bar} {pos}/{len} runs, {eta} left")
-            .expect("the template is sound");
+            .expect("the template is valid");
         let bar = ProgressBar::with_draw_target(Some(runs), ProgressDrawTarget::hidden()).with_style(style);
-        Progress { since: Instant::now(), bar, wanted }
+        Progress { since: Instant::now(), bar, enabled }
     }
 
-    /// Says what is being done, before the bar.
-    pub(crate) fn name(&self, what: &str) {
-        self.bar.set_message(format!("{what} "));
+    /// Shows the name of the current work before the bar.
+    pub(crate) fn set_name(&self, name: &str) {
+        self.bar.set_message(format!("{name} "));
     }
 
-    /// Takes the bar away while something else is written.
+    /// Hides the bar while other text is written.
     pub(crate) fn hide_while<T>(&self, write: impl FnOnce() -> T) -> T {
         self.bar.suspend(write)
     }
 
     fn step(&self) {
         self.bar.inc(1);
-        if self.wanted && self.bar.is_hidden() && self.since.elapsed() > PATIENCE {
+        if self.enabled && self.bar.is_hidden() && self.since.elapsed() > PROGRESS_DELAY {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
     }
@@ -127,37 +126,37 @@ impl Drop for Progress {
     }
 }
 
-/// How long something has taken, for work of which nobody knows how much there is.
+/// A stopwatch with a line of progress, for work of unknown length.
 pub(crate) struct Stopwatch {
     since: Instant,
-    told: Instant,
+    last_update: Instant,
     line: ProgressBar,
-    wanted: bool,
+    enabled: bool,
 }
 
 impl Stopwatch {
-    /// From now on, and with a line that says how far it is, if anybody is there to read it.
-    pub(crate) fn start(wanted: bool) -> Stopwatch {
+    /// Starts the stopwatch. Progress is shown if enabled.
+    pub(crate) fn start(enabled: bool) -> Stopwatch {
         let line = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-        let style = ProgressStyle::with_template("{msg}").expect("the template is sound");
+        let style = ProgressStyle::with_template("{msg}").expect("the template is valid");
         let now = Instant::now();
-        Stopwatch { since: now, told: now, line: line.with_style(style), wanted }
+        Stopwatch { since: now, last_update: now, line: line.with_style(style), enabled }
     }
 
-    /// Says how far it is, but not too often.
-    pub(crate) fn tell(&mut self, how_far: impl FnOnce() -> String) {
-        const OFTEN: Duration = Duration::from_millis(200);
-        if !self.wanted || self.since.elapsed() < PATIENCE || self.told.elapsed() < OFTEN {
+    /// Updates the line of progress, at most once per interval.
+    pub(crate) fn update(&mut self, progress: impl FnOnce() -> String) {
+        const INTERVAL: Duration = Duration::from_millis(200);
+        if !self.enabled || self.since.elapsed() < PROGRESS_DELAY || self.last_update.elapsed() < INTERVAL {
             return;
         }
-        self.told = Instant::now();
+        self.last_update = Instant::now();
         if self.line.is_hidden() {
             self.line.set_draw_target(ProgressDrawTarget::stderr());
         }
-        self.line.set_message(how_far());
+        self.line.set_message(progress());
     }
 
-    /// How long it has taken.
+    /// The elapsed time in seconds.
     pub(crate) fn seconds(&self) -> f64 {
         self.since.elapsed().as_secs_f64()
     }
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_numbers_there_are_end_the_work() {
+    fn the_greatest_numbers_do_not_overflow() {
         let last = u64::MAX - 5..u64::MAX;
         assert!(map(last.clone(), Some(3), &Progress::new(0, false), |number| number).into_iter().eq(last));
     }

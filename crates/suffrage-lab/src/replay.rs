@@ -1,4 +1,4 @@
-//! The command that makes a run happen again.
+//! The command that replays a run.
 
 use suffrage_sim::Scenario;
 use suffrage_sim::grammar::{Spec, quoted};
@@ -12,7 +12,7 @@ pub(crate) fn command_line(algorithm: &str, settings: &[(&str, String)], spec: &
     format!("{line} {spec}")
 }
 
-/// The command line of a run that was not described by a command line.
+/// The command line of a run that is given as a scenario.
 pub(crate) fn of_scenario(algorithm: &str, settings: &[(&str, String)], scenario: &Scenario) -> String {
     command_line(algorithm, settings, &Spec::of(scenario))
 }
@@ -28,7 +28,7 @@ mod tests {
     use suffrage_sim::TortureTarget;
 
     #[test]
-    fn what_decides_the_run_is_kept_and_the_rest_is_not() {
+    fn only_flags_that_affect_the_run_are_kept() {
         let command = simulate::command();
         let bully = command.find_subcommand("bully").unwrap();
         let line = "bully --runs 9 --crash 1@2 3@4 --crash 4@5 --partition 1|2,3@4 --one-way --json \
@@ -40,20 +40,20 @@ mod tests {
         );
     }
 
-    /// The words of a command line, as a shell splits it: a quoted part is one word, or part of one.
+    /// Splits a command line as a shell does: a quoted part is a word or part of a word.
     fn words(line: &str) -> Vec<String> {
         let mut words = vec![String::new()];
-        for (place, part) in line.split('\'').enumerate() {
-            let mut pieces = if place % 2 == 0 { part.split(' ').collect() } else { vec![part] }.into_iter();
+        for (index, part) in line.split('\'').enumerate() {
+            let mut pieces = if index % 2 == 0 { part.split(' ').collect() } else { vec![part] }.into_iter();
             words.last_mut().unwrap().push_str(pieces.next().unwrap());
             words.extend(pieces.map(str::to_string));
         }
         words
     }
 
-    struct Retell;
+    struct CheckReplay;
 
-    impl Visitor for Retell {
+    impl Visitor for CheckReplay {
         type Output = ();
 
         fn visit<A: Algorithm>(self) {
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn a_scenario_and_its_command_line_are_the_same() {
         for contract in CONTRACTS {
-            catalog::visit(contract.name, Retell).unwrap();
+            catalog::visit(contract.name, CheckReplay).unwrap();
         }
     }
 }

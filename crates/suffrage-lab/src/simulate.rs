@@ -1,4 +1,4 @@
-//! `suffrage-lab simulate`: one run told, or many runs measured.
+//! `suffrage-lab simulate`: the report of one run, or measurements of many runs.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -9,40 +9,40 @@ use suffrage_algorithms::catalog::{self, CONTRACTS};
 use suffrage_core::Visitor;
 use suffrage_core::{Algorithm, Contract, Detection, Topology};
 use suffrage_sim::grammar::Spec;
-use suffrage_sim::{Observer, Outcome, Runner, Scenario, borrowed, runner};
+use suffrage_sim::{Observer, Outcome, Runner, Scenario, borrow_settings, runner};
 
-use crate::account::{self, Account};
 use crate::args::{Common, OutputArgs};
 use crate::diagram::{self, Diagram};
+use crate::observers::{CutNames, ObserverList, SharedObserver};
+use crate::run_report::{self, RunLog};
 use crate::sweep::{self, Sweep};
 use crate::trace::Trace;
-use crate::watch::{Cuts, Several, Shared};
 use crate::{algorithms, args, options, replay, tournament};
 use suffrage_cli::Console;
 use suffrage_cli::Error;
 
 const ABOUT: &str = "Runs an algorithm in the simulator.
 
-A run is decided by its flags and its seed alone. Times are in time units, of which a message takes \
-one unless --latency says otherwise. Without --detector nobody notices a failure by itself, unless the \
-algorithm has time-outs of its own: elections are called by --initiator, at time 0.";
+A run depends only on its flags and its seed. Times are in time units; a message takes one time unit unless \
+--latency is given. Without --detector, only algorithms with time-outs of their own notice a failure. The \
+processes of --initiator call elections at time 0.";
 
 const EXAMPLES: &str = "Examples:
   suffrage-lab simulate bully --nodes 6 --crashed 6 --initiator 3
-      6 is dead and 3 notices
+      6 has crashed and 3 calls an election
   suffrage-lab simulate bully --nodes 6 --crashed 6 --initiator 3 --diagram
-      the same, message by message
+      the same as a space-time diagram
   suffrage-lab simulate bully --partition '1,2|3,4,5@10..50' --detector ideal:2
       two leaders while the network is cut, one after it is healed
   suffrage-lab simulate bully --crash 5@20 --detector heartbeat:1,3.5 --until 60
-      the leader dies and is missed by its heartbeats
+      the leader crashes, and its missing heartbeats are noticed
   suffrage-lab simulate bully --nodes 20 --latency exp:1 --runs 1000
       means with 95% intervals
 
-Exit codes: 0 it ran, 1 a promise was broken under --strict or output could not be written, 2 the
-command line is wrong.";
+Exit codes: 0 the simulation ran, 1 a promise was broken with --strict or output could not be written,
+2 the command line is wrong.";
 
-/// One subcommand for each algorithm, so that each has a help text of its own.
+/// One subcommand for each algorithm, so that each has its own help text.
 pub(crate) fn command() -> Command {
     Command::new("simulate")
         .about("Runs an algorithm in the simulator")
@@ -82,31 +82,31 @@ fn examples(contract: &Contract) -> String {
         Topology::Complete | Topology::Multicast => "--nodes 6 --crashed 6 --initiator 3",
         Topology::Ring => "--ids 3,32,5,80,6,12 --initiator 3",
     };
-    let (missed, detector, until) = match contract.detection {
+    let (detected, detector, until) = match contract.detection {
         Detection::Detector => ("after 2 time units", " --detector ideal:2", ""),
-        // Its leader does not fall silent, so that somebody has to say when the drawing ends.
+        // The leader sends heartbeats for ever, so the diagram needs an end.
         Detection::Timeout => ("after a time-out", "", " --until 60"),
     };
     format!(
         "Examples:
   suffrage-lab simulate {name} {group}
-      one election, told
+      one election
   suffrage-lab simulate {name} {group} --diagram{until}
-      the same, message by message
+      the same as a space-time diagram
   suffrage-lab simulate {name} --crash leader@60{detector}
-      the leader dies, is missed {missed}, and is replaced
+      the leader crashes, the crash is detected {detected}, and a new leader is elected
   suffrage-lab simulate {name} --partition '1,2|3,4,5@30..80'{detector}
       the network is cut in two, and healed
   suffrage-lab simulate {name} --nodes 10 --latency uniform:0.5,1 --runs 200
       means with 95% intervals
 
-Exit codes: 0 it ran, 1 a promise was broken under --strict or output could not be written, 2 the
-command line is wrong."
+Exit codes: 0 the simulation ran, 1 a promise was broken with --strict or output could not be written,
+2 the command line is wrong."
     )
 }
 
 pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<u8, Error> {
-    let (name, matches) = matches.subcommand().expect("clap demands an algorithm");
+    let (name, matches) = matches.subcommand().expect("clap requires an algorithm");
     catalog::visit(name, Simulate { matches, console }).expect("clap knows the names of the catalog")
 }
 
@@ -129,21 +129,21 @@ impl Visitor for Simulate<'_, '_> {
         }
         check_output(&common, &spec)?;
         let mut scenario = spec.scenario().map_err(args::flag_error)?;
-        let cuts = Cuts::of(&scenario);
+        let cuts = CutNames::of(&scenario);
         A::check(&options, &scenario.roster)?;
         if spec.group.initiator.is_none() && spec.group.contenders.is_none() {
             scenario.initiators = first_candidate::<A>(&options, &scenario);
         }
-        // Where nobody reads the figure it is not worth its time.
-        scenario.weigh = common.output.json && common.runs.runs.is_none();
+        // Counting bytes takes time, and only JSON shows the result.
+        scenario.count_bytes = common.output.json && common.runs.runs.is_none();
         let settings = options::given::<A>(self.matches);
-        let runner = runner(A::CONTRACT.name, &borrowed(&settings))?;
+        let runner = runner(A::CONTRACT.name, &borrow_settings(&settings))?;
         let replay = |seed| {
             let mut spec = given.clone();
             spec.run.seed = Some(seed);
             replay::command_line(A::CONTRACT.name, &settings, &spec)
         };
-        let broken = match common.runs.runs {
+        let violated = match common.runs.runs {
             None => {
                 let run = Run {
                     runner: &*runner,
@@ -159,17 +159,19 @@ impl Visitor for Simulate<'_, '_> {
                 let summary = sweep.run(self.console.err_is_terminal);
                 let text = match common.output.json {
                     true => json(&tournament::of_runs(&summary)),
-                    false => sweep::table(&account::opening(A::CONTRACT.name, &scenario), &summary, replay),
+                    false => {
+                        sweep::table(&run_report::heading(A::CONTRACT.name, &scenario), &summary, replay)
+                    }
                 };
                 self.console.out.write_all(text.as_bytes())?;
-                summary.broken()
+                summary.is_violated()
             }
         };
-        Ok(u8::from(broken && common.output.strict))
+        Ok(u8::from(violated && common.output.strict))
     }
 }
 
-/// The first live process that may lead: it calls unless somebody else is to.
+/// The first live process that may lead: the default initiator.
 fn first_candidate<A: Algorithm>(options: &A::Options, scenario: &Scenario) -> Vec<usize> {
     let live = |slot: &usize| !scenario.crashed.contains(slot) && A::slot_may_lead(options, *slot);
     (0..scenario.roster.len()).find(live).into_iter().collect()
@@ -179,23 +181,23 @@ fn check_output(common: &Common, spec: &Spec) -> Result<(), Error> {
     let OutputArgs { json, diagram, trace, .. } = &common.output;
     let to_stdout = trace.as_deref() == Some(Path::new("-"));
     let nodes = spec.group.size();
-    let refuse = |flag, reason: &str| Err(Error::flag(flag, reason));
+    let error = |flag, reason: &str| Err(Error::flag(flag, reason));
     match common.runs.runs {
-        Some(_) if *diagram => return refuse("diagram", "draws a single run; drop --runs"),
-        Some(_) if trace.is_some() => return refuse("trace", "writes down a single run; drop --runs"),
+        Some(_) if *diagram => return error("diagram", "draws a single run; remove --runs"),
+        Some(_) if trace.is_some() => return error("trace", "records a single run; remove --runs"),
         Some(runs) if spec.run.seed.unwrap_or(0).checked_add(runs - 1).is_none() => {
-            return refuse("seed", "there are not that many seeds after it for --runs");
+            return error("seed", "there are not enough seeds after it; lower --seed or --runs");
         }
         _ => {}
     }
     match (*diagram, *json) {
-        (true, true) => refuse("diagram", "is not JSON; drop --json"),
-        (true, false) if nodes > diagram::MOST => {
-            let most = diagram::MOST;
-            refuse("diagram", &format!("draws up to {most} processes, and there are {nodes}; try --trace"))
+        (true, true) => error("diagram", "is not JSON; remove --json"),
+        (true, false) if nodes > diagram::MAX_LIFELINES => {
+            let most = diagram::MAX_LIFELINES;
+            error("diagram", &format!("draws at most {most} processes, and there are {nodes}; use --trace"))
         }
         _ if to_stdout && (*diagram || *json) => {
-            refuse("trace", "`-` leaves no room for --json or --diagram; name a file")
+            error("trace", "`-` cannot be combined with --json or --diagram; name a file")
         }
         _ => Ok(()),
     }
@@ -205,19 +207,23 @@ fn check_output(common: &Common, spec: &Spec) -> Result<(), Error> {
 struct Run<'a> {
     runner: &'a dyn Runner,
     scenario: &'a Scenario,
-    cuts: Cuts,
+    cuts: CutNames,
     output: &'a OutputArgs,
     replay: String,
 }
 
 impl Run<'_> {
-    /// Runs and shows; whether a promise was broken.
+    /// Makes the run, prints its result, and returns whether a promise was broken.
     fn show(&self, console: &mut Console<'_>) -> Result<bool, Error> {
         let outcome = match self.output.trace.as_deref() {
-            None => self.tell(None, console)?,
+            None => self.run_and_print(None, console)?,
             Some(file) if file == Path::new("-") => {
-                let trace =
-                    Shared::new(Trace::new(Vec::new(), self.runner.name(), self.scenario, self.cuts.clone()));
+                let trace = SharedObserver::new(Trace::new(
+                    Vec::new(),
+                    self.runner.name(),
+                    self.scenario,
+                    self.cuts.clone(),
+                ));
                 let outcome = self.runner.run_observed(self.scenario, Box::new(trace.handle()));
                 console.out.write_all(&trace.into_inner().finish()?)?;
                 outcome
@@ -225,9 +231,13 @@ impl Run<'_> {
             Some(file) => {
                 let failed = |error| Error::File(file.to_path_buf(), error);
                 let out = BufWriter::new(File::create(file).map_err(failed)?);
-                let trace =
-                    Shared::new(Trace::new(out, self.runner.name(), self.scenario, self.cuts.clone()));
-                let outcome = self.tell(Some(Box::new(trace.handle())), console)?;
+                let trace = SharedObserver::new(Trace::new(
+                    out,
+                    self.runner.name(),
+                    self.scenario,
+                    self.cuts.clone(),
+                ));
+                let outcome = self.run_and_print(Some(Box::new(trace.handle())), console)?;
                 trace.into_inner().finish().map_err(failed)?;
                 outcome
             }
@@ -235,27 +245,32 @@ impl Run<'_> {
         Ok(!outcome.violations.is_empty())
     }
 
-    fn tell(&self, trace: Option<Box<dyn Observer>>, console: &mut Console<'_>) -> Result<Outcome, Error> {
-        let account = Shared::new(Account::new(self.scenario, self.cuts.clone()));
+    fn run_and_print(
+        &self,
+        trace: Option<Box<dyn Observer>>,
+        console: &mut Console<'_>,
+    ) -> Result<Outcome, Error> {
+        let log = SharedObserver::new(RunLog::new(self.scenario, self.cuts.clone()));
         let diagram =
-            self.output.diagram.then(|| Shared::new(Diagram::new(self.scenario, self.cuts.clone())));
-        let mut observers = Several(trace.into_iter().collect());
+            self.output.diagram.then(|| SharedObserver::new(Diagram::new(self.scenario, self.cuts.clone())));
+        let mut observers = ObserverList(trace.into_iter().collect());
         if !self.output.json {
-            observers.0.push(Box::new(account.handle()));
+            observers.0.push(Box::new(log.handle()));
         }
         observers.0.extend(diagram.iter().map(|diagram| Box::new(diagram.handle()) as Box<dyn Observer>));
         let outcome = match observers.0.is_empty() {
             true => self.runner.run(self.scenario),
             false => self.runner.run_observed(self.scenario, Box::new(observers)),
         };
-        let account = account.into_inner();
+        let log = log.into_inner();
         let text = if self.output.json {
             json(&tournament::of_run(&outcome))
         } else {
-            let course = diagram.map_or_else(|| account.course(), |diagram| diagram.into_inner().draw());
-            let result = account::result(self.scenario, &outcome, &account.verdict(&outcome), &self.replay);
-            let gap = if course.is_empty() { "" } else { "\n" };
-            format!("{}\n\n{course}{gap}{result}", account::opening(self.runner.name(), self.scenario))
+            let timeline = diagram.map_or_else(|| log.timeline(), |diagram| diagram.into_inner().draw());
+            let result =
+                run_report::result(self.scenario, &outcome, &log.leader_summary(&outcome), &self.replay);
+            let gap = if timeline.is_empty() { "" } else { "\n" };
+            format!("{}\n\n{timeline}{gap}{result}", run_report::heading(self.runner.name(), self.scenario))
         };
         console.out.write_all(text.as_bytes())?;
         Ok(outcome)

@@ -1,49 +1,49 @@
-//! `suffrage-lab simulate-detector`: how soon failure detectors notice a crash, and how often they err.
+//! `suffrage-lab simulate-detector`: measures the detection time and the mistakes of failure detectors.
 
 use std::str::FromStr as _;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
 use serde::Serialize;
 use suffrage_core::{Span, detectors};
-use suffrage_sim::measure::{Detection, DetectionTrial, Noticed};
+use suffrage_sim::measure::{Detection, DetectionTime, DetectionTrial};
 use suffrage_sim::{Estimate, Latency, mean, quantiles};
 
-use crate::args::{check_seeds, drift, help, jobs, kept_runs, probability, seed, several_nodes};
+use crate::args::{check_seeds, drift, help, jobs, probability, seed, stored_runs, two_or_more_nodes};
 use crate::parallel::{self, Progress};
 use suffrage_cli::Error;
 use suffrage_cli::{Console, text};
 
-const ABOUT: &str = "Measures failure detectors by themselves.
+const ABOUT: &str = "Measures failure detectors without an election algorithm.
 
-In each run a group of detectors warms up, is watched for mistakes, and then loses one process at a \
-random moment. Printed is how long after the crash the others suspected it for good, how often \
-somebody suspected a live process and for how long, and what it cost. An observer that suspected \
-the process already when it crashed has erred and not been quick: it is counted, and has no time.
+In each run a group of detectors warms up, is watched for mistakes, and then one process crashes at a random time. \
+The output has the time from the crash until the other processes suspect the crashed one permanently, the number \
+and duration of wrong suspicions, and the number of messages. An observer that suspects the process already before \
+the crash made a mistake: it is counted separately and has no detection time.
 
-A detector that waits longer errs less; the question is at which price. Several can be compared in \
-one table, on the same seeds.";
+A longer time-out means fewer mistakes and slower detection. Several detectors can be compared in one table, with \
+the same seeds.";
 
 const EXAMPLES: &str = "Examples:
   suffrage-lab simulate-detector heartbeat:1,3.5 --loss 0.1 --runs 20
-      time-outs of three heartbeats, of which one in ten is lost
+      a time-out of three heartbeats, with a loss of one in ten
   suffrage-lab simulate-detector phi:1,10 phi:2,10 phi:3,10 --latency lognormal:10,0.1 --watch 2000
-      thresholds compared: each step makes mistakes ten times rarer
+      compares thresholds: each step makes mistakes ten times rarer
   suffrage-lab simulate-detector heartbeat:1,8.5 gossip:1,8 --nodes 30 --loss 0.2 --runs 10
-      gossip sends one message a period, however many processes there are
+      gossip sends one message per period, for any number of processes
 
-Exit codes: 0 it ran, 1 output could not be written, 2 the command line is wrong.";
+Exit codes: 0 the measurement ran, 1 output could not be written, 2 the command line is wrong.";
 
-/// What is measured, and where.
+/// The detectors and their environment.
 #[derive(Args, Debug)]
 struct Arguments {
-    /// heartbeat:PERIOD,TIMEOUT (silence for TIMEOUT is a failure), phi:THRESHOLD[,PERIOD] (silence
-    /// that comes once in 10^THRESHOLD is; without PERIOD there is one heartbeat per longest delay),
-    /// or gossip:PERIOD,T_FAIL (no news for T_FAIL is)
+    /// The detectors: heartbeat:PERIOD,TIMEOUT (suspects after a silence of TIMEOUT), phi:THRESHOLD[,PERIOD]
+    /// (suspects after a silence of probability 10^-THRESHOLD; the default PERIOD is the delay bound), or
+    /// gossip:PERIOD,T_FAIL (suspects without a new counter for T_FAIL)
     #[arg(value_name = "DETECTOR", required = true, num_args = 1..)]
     #[arg(value_parser = detectors::Options::from_str)]
     detectors: Vec<detectors::Options>,
-    /// How many processes
-    #[arg(long, value_name = "N", default_value = "5", value_parser = several_nodes)]
+    /// The number of processes
+    #[arg(long, value_name = "N", default_value = "5", value_parser = two_or_more_nodes)]
     nodes: usize,
     #[arg(long, help = help("latency"), value_name = "LATENCY", default_value = "const:1", value_parser = Latency::from_str)]
     latency: Latency,
@@ -53,19 +53,19 @@ struct Arguments {
     duplicate: f64,
     #[arg(long, help = help("drift"), value_name = "FRACTION", default_value = "0", value_parser = drift)]
     drift: f64,
-    /// How long the detectors run before anything is counted
+    /// The time before anything is counted
     #[arg(long, value_name = "TIME", default_value = "200", value_parser = Span::from_str)]
     warm_up: Span,
-    /// For how long mistakes are counted before the crash
+    /// The time before the crash in which mistakes are counted
     #[arg(long, value_name = "TIME", default_value = "200", value_parser = Span::from_str)]
     watch: Span,
-    /// How many runs, with seeds from SEED on
-    #[arg(long, value_name = "R", default_value = "100", value_parser = kept_runs)]
+    /// The number of runs, with seeds from SEED on
+    #[arg(long, value_name = "R", default_value = "100", value_parser = stored_runs)]
     runs: u64,
-    /// Decides everything that is left to chance
+    /// The seed of all random choices
     #[arg(long, value_name = "SEED", default_value = "0", value_parser = seed)]
     seed: u64,
-    /// How many runs go on at a time; results do not depend on it [default: one per core]
+    /// The number of parallel runs; results do not depend on it [default: one per core]
     #[arg(long, value_name = "J", value_parser = jobs)]
     jobs: Option<usize>,
     /// Prints the result as JSON
@@ -75,7 +75,7 @@ struct Arguments {
 
 pub(crate) fn command() -> Command {
     Arguments::augment_args(Command::new("simulate-detector"))
-        .about("Measures failure detectors: how soon, how wrong, at what cost")
+        .about("Measures failure detectors: detection time, mistakes, cost")
         .long_about(ABOUT)
         .after_help(EXAMPLES)
 }
@@ -83,11 +83,11 @@ pub(crate) fn command() -> Command {
 pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<(), Error> {
     let arguments = Arguments::from_arg_matches(matches)?;
     if arguments.watch.is_zero() {
-        return Err(Error::flag("watch", "no time at all to count mistakes in"));
+        return Err(Error::flag("watch", "must be above 0"));
     }
     check_seeds(arguments.seed, arguments.runs)?;
     if arguments.latency.bound().is_zero() {
-        return Err(Error::flag("latency", "messages must take some time"));
+        return Err(Error::flag("latency", "must be above 0"));
     }
     let progress = Progress::new(arguments.runs * arguments.detectors.len() as u64, console.err_is_terminal);
     let figures = |&detector| arguments.measure(detector, &progress);
@@ -100,35 +100,35 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
     Ok(console.out.write_all(text.as_bytes())?)
 }
 
-/// What came of one detector's runs. Times are in time units.
+/// The results of one detector. Times are in time units.
 #[derive(Debug, Serialize)]
 struct Figures {
     detector: String,
     nodes: usize,
     runs: u64,
     seed: u64,
-    /// Of observers that began to suspect the victim for good after the crash.
+    /// The detection times of observers that did not suspect the crashed process before the crash.
     detection: Times,
-    /// Mean over the runs in which there are any, each of which counts once.
+    /// The mean detection time: the mean over runs of the mean of each run with a detection.
     mean_detection: Option<Estimate>,
-    /// Observers, in all runs.
+    /// The number of observers in all runs.
     observers: usize,
-    /// Those that suspected the victim before the crash, and from then on.
+    /// Observers that suspected the process before the crash and never stopped.
     already: usize,
-    /// Those that trusted the victim when a run was over.
+    /// Observers that did not suspect the crashed process at the end of a run.
     missed: usize,
     /// Wrong suspicions that began during the watch, per process and time unit.
     mistake_rate: Estimate,
     mistakes: usize,
-    /// Of those that ended.
+    /// The durations of the mistakes that ended.
     mistake_duration: Times,
-    /// The share of the watch, over all pairs, in which the one suspected the other.
+    /// The share of the watched time, over all pairs, in which one process suspected the other.
     wrong: Estimate,
-    /// Per process and time unit.
+    /// Messages per process and time unit.
     messages: Estimate,
 }
 
-/// Of all that was measured.
+/// Statistics of times.
 #[derive(Debug, Serialize)]
 struct Times {
     median: Option<f64>,
@@ -162,12 +162,12 @@ impl Arguments {
 
     fn summarise(&self, detector: detectors::Options, results: &[Detection]) -> Figures {
         let noticed = |result: &Detection| -> Vec<f64> {
-            result.noticed.iter().copied().filter_map(Noticed::time).collect()
+            result.detection_times.iter().copied().filter_map(DetectionTime::time).collect()
         };
         let times: Vec<Vec<f64>> = results.iter().map(noticed).filter(|times| !times.is_empty()).collect();
         let means = times.iter().map(|times| times.iter().sum::<f64>() / times.len() as f64);
         let means: Vec<f64> = means.collect();
-        let observers = || results.iter().flat_map(|result| &result.noticed);
+        let observers = || results.iter().flat_map(|result| &result.detection_times);
         let count = |wanted| observers().filter(|&&noticed| noticed == wanted).count();
         let of = |value: &dyn Fn(&Detection) -> f64| mean(&results.iter().map(value).collect::<Vec<_>>());
         let exposure = |result: &Detection| result.watched * self.nodes as f64;
@@ -180,12 +180,12 @@ impl Arguments {
             detection: Times::of(&times.concat()),
             mean_detection: (!means.is_empty()).then(|| mean(&means)),
             observers: observers().count(),
-            already: count(Noticed::Already),
-            missed: count(Noticed::Missed),
+            already: count(DetectionTime::BeforeCrash),
+            missed: count(DetectionTime::Never),
             mistake_rate: of(&|result| result.mistakes as f64 / exposure(result)),
             mistakes: results.iter().map(|result| result.mistakes).sum(),
             mistake_duration: Times::of(&durations),
-            wrong: of(&|result| result.wrong).clamp(0.0, 1.0),
+            wrong: of(&|result| result.suspected_share).clamp(0.0, 1.0),
             messages: of(&|result| result.messages as f64 / exposure(result)),
         }
     }
@@ -226,20 +226,19 @@ impl Arguments {
 
     fn legend(&self) -> String {
         format!(
-            "  median to mean: time from the crash until an observer suspects the victim for good\n  \
-             already: observers (of {}) that did from before the crash on, and so have no such time\n  \
-             missed: those that did not suspect the victim when the run was over\n  \
-             mistakes: wrong suspicions that began during the watch, per process and time unit\n  \
-             lasting: median of those mistakes that ended\n  \
-             wrong: share of the watch, over all pairs, in which the one suspected the other, whenever that\n  \
-             began and whether or not it ended\n  \
+            "  median to mean: time from the crash until an observer suspects the crashed process permanently\n  \
+             already: observers (of {}) that suspected it before the crash, which have no detection time\n  \
+             missed: observers that did not suspect the crashed process at the end of the run\n  \
+             mistakes: wrong suspicions that began in the watched time, per process and time unit\n  \
+             lasting: median duration of the mistakes that ended\n  \
+             wrong: share of the watched time, over all pairs, in which one process suspected the other\n  \
              messages: per process and time unit; in brackets: 95% intervals\n",
             self.runs * (self.nodes as u64 - 1)
         )
     }
 }
 
-/// A mean with its interval, unless all runs gave the same.
+/// A mean with its interval, or without if all runs gave the same value.
 fn interval(estimate: Estimate) -> String {
     let mean = text::small_number(estimate.mean);
     match estimate.lo == estimate.hi {

@@ -1,4 +1,4 @@
-//! Many runs of one scenario, measured.
+//! Measurements of many runs of one scenario.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use suffrage_sim::{Estimate, Outcome, Runner, RunningMean, Scenario, Violation, 
 use crate::parallel::{self, Progress};
 use suffrage_cli::text;
 
-/// A value for each kind of message, in the order in which the protocol names them.
+/// A value for each kind of message, in the order of the protocol.
 type Kinds<T> = Vec<(&'static str, T)>;
 
 /// The same scenario with many seeds.
@@ -21,7 +21,7 @@ pub(crate) struct Sweep<'a> {
     pub(crate) jobs: Option<usize>,
 }
 
-/// What came of many runs.
+/// The result of many runs.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
     algorithm: &'static str,
@@ -33,7 +33,7 @@ pub(crate) struct Summary {
     #[serde(serialize_with = "as_map")]
     pub(crate) by_kind: Kinds<Estimate>,
     #[serde(serialize_with = "as_map")]
-    pub(crate) apart: Kinds<Estimate>,
+    pub(crate) uncounted: Kinds<Estimate>,
     multicasts: Estimate,
     undelivered: Estimate,
     time: Estimate,
@@ -43,24 +43,24 @@ pub(crate) struct Summary {
     leaderless: Estimate,
     split: Estimate,
     events: Estimate,
-    /// What this algorithm is measured by besides.
+    /// Further figures of this algorithm.
     #[serde(serialize_with = "as_named", skip_serializing_if = "Vec::is_empty")]
     pub(crate) figures: Vec<(Cow<'static, str>, Estimate)>,
     violations: Estimate,
-    /// A run in which a promise was broken.
-    first_violation: Option<Broken>,
+    /// The first run in which a promise was broken.
+    first_violation: Option<FirstViolation>,
     trace_hash: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct Broken {
+struct FirstViolation {
     seed: u64,
     violation: Violation,
 }
 
 impl Summary {
     /// Whether a promise was broken in any run.
-    pub(crate) fn broken(&self) -> bool {
+    pub(crate) fn is_violated(&self) -> bool {
         self.first_violation.is_some()
     }
 }
@@ -73,17 +73,17 @@ impl Sweep<'_> {
             self.runner.run(&Scenario { seed, ..self.scenario.clone() })
         };
         let mut totals = Totals::default();
-        parallel::for_each(0..self.runs, self.jobs, &progress, run, |_, outcome| totals.take_in(outcome));
+        parallel::for_each(0..self.runs, self.jobs, &progress, run, |_, outcome| totals.add(outcome));
         totals.summary(self.runner.name(), self.scenario, self.runs)
     }
 }
 
-/// Sums over the runs taken in so far.
+/// Sums over the runs so far.
 #[derive(Default)]
 struct Totals {
     messages: RunningMean,
     by_kind: Kinds<RunningMean>,
-    apart: Kinds<RunningMean>,
+    uncounted: Kinds<RunningMean>,
     multicasts: RunningMean,
     undelivered: RunningMean,
     time: RunningMean,
@@ -95,15 +95,15 @@ struct Totals {
     events: RunningMean,
     figures: Vec<(Cow<'static, str>, Measured)>,
     violated: usize,
-    first_violation: Option<Broken>,
+    first_violation: Option<FirstViolation>,
     hash: u64,
 }
 
 impl Totals {
-    fn take_in(&mut self, outcome: Outcome) {
+    fn add(&mut self, outcome: Outcome) {
         self.messages.add(outcome.messages.total as f64);
-        add(&mut self.by_kind, &outcome.messages.by_kind);
-        add(&mut self.apart, &outcome.messages.apart);
+        add_counts(&mut self.by_kind, &outcome.messages.by_kind);
+        add_counts(&mut self.uncounted, &outcome.messages.uncounted);
         self.multicasts.add(outcome.messages.multicasts as f64);
         self.undelivered.add(outcome.messages.undelivered as f64);
         self.time.add(outcome.time);
@@ -122,7 +122,7 @@ impl Totals {
         self.hash = suffrage_core::Hash::new(self.hash).word(outcome.trace_hash);
         if let Some(violation) = outcome.violations.into_iter().next() {
             self.violated += 1;
-            self.first_violation.get_or_insert(Broken { seed: outcome.seed, violation });
+            self.first_violation.get_or_insert(FirstViolation { seed: outcome.seed, violation });
         }
     }
 
@@ -136,7 +136,7 @@ impl Totals {
             runs,
             messages: self.messages.estimate(),
             by_kind: kinds(&self.by_kind),
-            apart: kinds(&self.apart),
+            uncounted: kinds(&self.uncounted),
             multicasts: self.multicasts.estimate(),
             undelivered: self.undelivered.estimate(),
             time: self.time.estimate(),
@@ -177,7 +177,7 @@ impl Measured {
                 *of += 1;
             }
             (Measured::Amount(mean), Value::Amount(amount)) => mean.add(amount),
-            _ => panic!("a figure is a share in one run and an amount in another"),
+            _ => panic!("a figure is a share in one run and an amount in another run"),
         }
     }
 
@@ -189,8 +189,8 @@ impl Measured {
     }
 }
 
-/// Takes the counts of one run in. Every run of a sweep counts the same kinds in the same order.
-fn add(means: &mut Kinds<RunningMean>, counts: &[(&'static str, u64)]) {
+/// Adds the counts of one run. Every run of a sweep counts the same kinds in the same order.
+fn add_counts(means: &mut Kinds<RunningMean>, counts: &[(&'static str, u64)]) {
     if means.is_empty() {
         means.extend(counts.iter().map(|&(kind, _)| (kind, RunningMean::default())));
     }
@@ -210,14 +210,14 @@ fn as_named<S: Serializer>(
     serializer.collect_map(figures.iter().map(|(name, estimate)| (name, estimate)))
 }
 
-/// The means with their intervals, a line each, and how to see one of the runs.
-pub(crate) fn table(opening: &str, summary: &Summary, replay: impl Fn(u64) -> String) -> String {
+/// The means with their intervals, one per line, and the command that replays a run.
+pub(crate) fn table(heading: &str, summary: &Summary, replay: impl Fn(u64) -> String) -> String {
     let runs = text::count(summary.runs as usize, "run", "runs");
     let seeds = match summary.runs {
         1 => format!("seed {}", summary.seed),
         runs => format!("seeds {} to {}", summary.seed, summary.seed.wrapping_add(runs - 1)),
     };
-    let mut text = format!("{opening}\n{runs}, {seeds}\n\n");
+    let mut text = format!("{heading}\n{runs}, {seeds}\n\n");
     let width = summary.figures.iter().map(|(name, _)| name.len()).fold(20, usize::max);
     let row = |name: &str, estimate| row(name, width, estimate);
     let _ = writeln!(text, "  {:<width$} {:>14}   95% interval", "", "mean");
@@ -226,9 +226,9 @@ pub(crate) fn table(opening: &str, summary: &Summary, replay: impl Fn(u64) -> St
         kinds.iter().map(|(kind, estimate)| row(&format!("  {kind}"), *estimate)).collect()
     };
     text += &kinds(&summary.by_kind);
-    if summary.apart.iter().any(|(_, estimate)| estimate.mean > 0.0) {
-        let _ = writeln!(text, "  apart, not in the sources' counts");
-        text += &kinds(&summary.apart);
+    if summary.uncounted.iter().any(|(_, estimate)| estimate.mean > 0.0) {
+        let _ = writeln!(text, "  uncounted by the source");
+        text += &kinds(&summary.uncounted);
     }
     if summary.multicasts.mean > 0.0 {
         text += &row("multicasts", summary.multicasts);
@@ -237,7 +237,7 @@ pub(crate) fn table(opening: &str, summary: &Summary, replay: impl Fn(u64) -> St
         text += &row(name, *estimate);
     }
     for (name, estimate) in [
-        ("came to nothing", summary.undelivered),
+        ("undelivered", summary.undelivered),
         ("time", summary.time),
         ("beliefs settled", summary.decided),
         ("agreed", summary.agreed),
@@ -249,9 +249,9 @@ pub(crate) fn table(opening: &str, summary: &Summary, replay: impl Fn(u64) -> St
     ] {
         text += &row(name, estimate);
     }
-    let _ = writeln!(text, "\n  trace   {}, all runs together", summary.trace_hash);
+    let _ = writeln!(text, "\n  trace   {}, of all runs", summary.trace_hash);
     let mut shown = summary.seed;
-    if let Some(Broken { seed, violation }) = &summary.first_violation {
+    if let Some(FirstViolation { seed, violation }) = &summary.first_violation {
         let (invariant, at) = (violation.invariant, text::time(violation.at));
         let _ = writeln!(text, "  BROKEN  {invariant} at {at} with seed {seed}: {}", violation.detail);
         shown = *seed;

@@ -1,4 +1,4 @@
-//! `suffrage-lab torture`: everything goes wrong, and promises must be kept.
+//! `suffrage-lab torture`: random faults, under which the promises must hold.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,22 +9,22 @@ use serde::Serialize;
 use suffrage_algorithms::catalog::{self, CONTRACTS};
 use suffrage_core::Visitor;
 use suffrage_core::{Algorithm, BadParameter, Contract};
-use suffrage_sim::{Fault, Scenario, TortureTarget, Violation, borrowed, runner, shrink};
+use suffrage_sim::{Fault, Scenario, TortureTarget, Violation, borrow_settings, runner, shrink};
 
 use crate::parallel::{self, Progress};
 use crate::{args, options, replay};
 use suffrage_cli::Error;
 use suffrage_cli::{Console, text};
 
-const ABOUT: &str = "Puts an algorithm through random faults and checks what it promises.
+const ABOUT: &str = "Runs an algorithm under random faults and checks its promises.
 
-A seed decides a whole run: how many processes, how they rank, what the network is like, who crashes, \
-recovers, is paused, is cut off, whose clock drifts or jumps, who calls elections. What must never happen \
-is watched all the time. At time 300 the faults stop, but for the dead that stay dead and, in one run of \
-four, a last cut that stays; 1,000 message delays later what must hold in the end has to hold. An algorithm is spared what its contract does not claim to live through, and where it \
-allows several leaders for a while, that is no violation: `suffrage-lab algorithms NAME` tells what it promises.
+The seed determines a whole run: the number of processes, their ranks, the network, crashes, recoveries, pauses, \
+network cuts, clock drift, clock jumps, and calls for elections. Safety is checked all the time. At time 300 the \
+faults end, except for processes that stay crashed and, in one run of four, a last cut that stays. Liveness is \
+checked 1,000 message delays later. A run has no faults that the contract does not claim to tolerate. Several \
+leaders for a while are no violation if the contract allows them: `suffrage-lab algorithms NAME` prints the promises.
 
-A broken promise is reported with the command that replays it, and with a shorter one that breaks it too.";
+A broken promise is reported with the command that replays it, and with a shrunk command that breaks it too.";
 
 const EXAMPLES: &str = "Examples:
   suffrage-lab torture all --seeds 0..1000
@@ -32,22 +32,22 @@ const EXAMPLES: &str = "Examples:
   suffrage-lab torture raft --seeds 0..100000
       never two leaders in one term
   suffrage-lab torture raft --forget-votes --seeds 0..10000 --expect-violation
-      the checker finds what it is there to find
+      finds a deliberate bug
 
-Exit codes: 0 all promises were kept, or one was broken and that was expected; 1 the contrary; 2 the
+Exit codes: 0 all promises were kept, or with --expect-violation one was broken; 1 otherwise; 2 the
 command line is wrong.";
 
-/// How many events may be spent on finding a smaller case: some seconds' worth.
-const BUDGET: u64 = 3_000_000;
+/// The most events for shrinking a case: some seconds of work.
+const SHRINK_BUDGET: u64 = 3_000_000;
 
-/// One subcommand for each algorithm, since each has options of its own, and one for all.
+/// One subcommand for each algorithm, because each has its own options, and one for all.
 pub(crate) fn command() -> Command {
     let all = flags(Command::new("all")).about("Every algorithm, one after the other");
     let of = |contract: &Contract| {
         catalog::visit(contract.name, MakeSubcommand).expect("a contract's name is in the catalog")
     };
     Command::new("torture")
-        .about("Puts algorithms through random faults and checks what they promise")
+        .about("Runs algorithms under random faults and checks their promises")
         .long_about(ABOUT)
         .after_help(EXAMPLES)
         .subcommand_required(true)
@@ -74,20 +74,19 @@ fn flags(command: Command) -> Command {
                 .long("nodes")
                 .value_name("N")
                 .value_parser(nodes)
-                .help("How many processes [default: the seed decides, from 1 to 9]"),
+                .help("The number of processes [default: 1 to 9, from the seed]"),
         )
         .arg(
             Arg::new("jobs")
                 .long("jobs")
                 .value_name("J")
                 .value_parser(args::jobs)
-                .help("How many runs go on at a time; results do not depend on it [default: one per core]"),
+                .help("The number of parallel runs; results do not depend on it [default: one per core]"),
         )
         .arg(Arg::new("drift").long("drift").value_name("FRACTION").value_parser(args::drift).help(
-            "How much clocks run fast or slow at most, of algorithms that lead by leases, instead of \
-                     what they count on",
+            "The greatest clock drift for algorithms with leases [default: the drift bound of the algorithm]",
         ))
-        .arg(flag("expect-violation", "Fails if no promise is broken, and succeeds if one is"))
+        .arg(flag("expect-violation", "Exits with 0 if a promise is broken, and with 1 if none is"))
         .arg(flag("json", "Prints the result as JSON"))
         .after_help(EXAMPLES)
 }
@@ -103,20 +102,20 @@ impl Visitor for MakeSubcommand {
 }
 
 fn nodes(text: &str) -> Result<usize, String> {
-    args::number(text, "processes", 1, args::MOST_TALKATIVE)
+    args::number(text, "processes", 1, args::MAX_ALL_TO_ALL_NODES)
 }
 
-/// Reads `0..1000`.
+/// Parses a range like `0..1000`.
 fn seeds(text: &str) -> Result<Range<u64>, String> {
     let range = text.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
     match range {
         Some(range) if range.start < range.end => Ok(range),
-        Some(range) => Err(format!("there is no seed from {} up to {}", range.start, range.end)),
+        Some(range) => Err(format!("the range {}..{} has no seed", range.start, range.end)),
         None => Err(format!("`{text}` is not a range of seeds like 0..1000")),
     }
 }
 
-/// What all the tortures of one command have in common.
+/// The flags that all algorithms of one command share.
 struct Torture {
     seeds: Range<u64>,
     nodes: Option<usize>,
@@ -125,9 +124,9 @@ struct Torture {
 }
 
 pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<u8, Error> {
-    let (name, matches) = matches.subcommand().expect("clap demands an algorithm");
+    let (name, matches) = matches.subcommand().expect("clap requires an algorithm");
     let torture = Torture {
-        seeds: matches.get_one::<Range<u64>>("seeds").expect("it has a default").clone(),
+        seeds: matches.get_one::<Range<u64>>("seeds").expect("the flag has a default").clone(),
         nodes: matches.get_one::<usize>("nodes").copied(),
         jobs: matches.get_one::<usize>("jobs").copied(),
         drift: matches.get_one::<f64>("drift").copied(),
@@ -162,20 +161,20 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
     Ok(u8::from(reports.iter().any(|report| !report.cases.is_empty()) != expected))
 }
 
-/// What came of torturing one algorithm.
+/// The result of one algorithm.
 #[derive(Serialize)]
 struct Report {
     algorithm: &'static str,
     /// The first seed, and the one after the last.
     seeds: [u64; 2],
     events: u64,
-    /// How often somebody began to lead.
+    /// The number of leaderships.
     leaderships: u64,
-    /// How many runs broke any promise.
-    accused: u64,
-    /// How often each promise was broken, counted by run.
+    /// The number of runs that broke a promise.
+    violating_runs: u64,
+    /// The number of runs that broke each promise.
     broken: BTreeMap<&'static str, u64>,
-    /// For each promise that was broken, the first run that did.
+    /// The first run of each broken promise.
     cases: Vec<Case>,
 }
 
@@ -183,18 +182,18 @@ struct Report {
 struct Case {
     seed: u64,
     violation: Violation,
-    /// The command that makes it happen again.
+    /// The command that replays the run.
     replay: String,
-    /// One with less in it that breaks the same promise.
+    /// A command with fewer faults that breaks the same promise.
     shrunk: String,
-    /// How many faults and commands it takes, of how many.
+    /// The number of faults and commands after and before shrinking.
     faults: [usize; 2],
-    /// Whether none of them can be left out. If not, there was no time to try.
+    /// Whether shrinking was complete: no fault or command can be removed.
     minimal: bool,
 }
 
-/// Of the settings of a case.
-const TAKEN: &str = "they were taken before";
+/// The reason why the settings of a case cannot be refused.
+const SETTINGS_ARE_VALID: &str = "the settings were checked before";
 
 struct TortureRun<'a> {
     torture: &'a Torture,
@@ -218,39 +217,42 @@ impl Visitor for TortureRun<'_> {
             seeds: [seeds.start, seeds.end],
             events: 0,
             leaderships: 0,
-            accused: 0,
+            violating_runs: 0,
             broken: BTreeMap::new(),
             cases: Vec::new(),
         };
         check(&target)?;
-        let mut firsts = Vec::new();
-        self.progress.name(A::CONTRACT.name);
+        let mut first_violations = Vec::new();
+        self.progress.set_name(A::CONTRACT.name);
         let run = |seed| {
             let case = target.case(seed);
-            runner(A::CONTRACT.name, &borrowed(&case.settings)).expect(TAKEN).run(&case.scenario)
+            let runner =
+                runner(A::CONTRACT.name, &borrow_settings(&case.settings)).expect(SETTINGS_ARE_VALID);
+            case.run(&case.scenario, |scenario| runner.run(scenario))
         };
         parallel::for_each(seeds.clone(), *jobs, self.progress, run, |seed, outcome| {
             report.events += outcome.events;
             report.leaderships += outcome.leaderships as u64;
-            report.accused += u64::from(!outcome.violations.is_empty());
+            report.violating_runs += u64::from(!outcome.violations.is_empty());
             for violation in outcome.violations {
                 let count = report.broken.entry(violation.invariant).or_default();
                 *count += 1;
                 if *count == 1 {
-                    firsts.push((seed, violation));
+                    first_violations.push((seed, violation));
                 }
             }
         });
-        report.cases = firsts.into_iter().map(|(seed, violation)| case(&target, seed, violation)).collect();
+        report.cases =
+            first_violations.into_iter().map(|(seed, violation)| case(&target, seed, violation)).collect();
         Ok(report)
     }
 }
 
-/// Refuses options that do not fit every group there may be.
+/// Checks that the options are valid for every size of group.
 fn check<A: Algorithm>(target: &TortureTarget<A>) -> Result<(), Error> {
     target.check().map_err(|BadParameter { name, reason }| {
         let advice = match target.members {
-            None => "; groups have from 1 to 9 members unless --nodes is given",
+            None => "; set --nodes, or groups have 1 to 9 members",
             Some(_) => "",
         };
         Error::flag(name, format!("{reason}{advice}"))
@@ -259,19 +261,19 @@ fn check<A: Algorithm>(target: &TortureTarget<A>) -> Result<(), Error> {
 
 fn case<A: Algorithm>(target: &TortureTarget<A>, seed: u64, violation: Violation) -> Case {
     let case = target.case(seed);
-    let runner = runner(A::CONTRACT.name, &borrowed(&case.settings)).expect(TAKEN);
-    let mut spent = 0;
+    let runner = runner(A::CONTRACT.name, &borrow_settings(&case.settings)).expect(SETTINGS_ARE_VALID);
+    let mut events = 0;
     let breaks = |scenario: &Scenario| {
-        if spent > BUDGET {
+        if events > SHRINK_BUDGET {
             return false;
         }
-        let outcome = runner.run(scenario);
-        spent += outcome.events;
+        let outcome = case.run(scenario, |scenario| runner.run(scenario));
+        events += outcome.events;
         outcome.violations.iter().any(|other| other.invariant == violation.invariant)
     };
     let shrunk = shrink(&case.scenario, breaks);
     let line = |scenario| replay::of_scenario(A::CONTRACT.name, &case.settings, scenario);
-    // HealAll ends faults.
+    // HealAll is not a fault: it ends faults.
     let faults =
         |scenario: &Scenario| scenario.plan.iter().filter(|(_, fault)| *fault != Fault::HealAll).count();
     let count = |scenario: &Scenario| faults(scenario) + scenario.commands.len();
@@ -280,7 +282,7 @@ fn case<A: Algorithm>(target: &TortureTarget<A>, seed: u64, violation: Violation
         replay: line(&case.scenario),
         shrunk: line(&shrunk),
         faults: [count(&shrunk), count(&case.scenario)],
-        minimal: spent <= BUDGET,
+        minimal: events <= SHRINK_BUDGET,
         violation,
     }
 }
@@ -311,10 +313,10 @@ impl Report {
                 violation.invariant, violation.detail
             );
             let _ = writeln!(text, "  replay  {replay} --trace torture-{seed}.jsonl");
-            let hurried = if *minimal { "" } else { ", and more could perhaps be left out" };
+            let note = if *minimal { "" } else { " (shrinking was not finished)" };
             let _ = writeln!(
                 text,
-                "  shrunk  to {few} of {many} faults and commands{hurried}:\n          {shrunk}\n"
+                "  shrunk  to {few} of {many} faults and commands{note}:\n          {shrunk}\n"
             );
         }
         text

@@ -1,4 +1,4 @@
-//! What `--json` adds for the randomized elections: their course by phases and rounds.
+//! The additional JSON of randomized elections: messages by phase and contenders by round.
 
 use std::collections::BTreeMap;
 
@@ -9,27 +9,27 @@ use suffrage_sim::{Estimate, Outcome};
 
 use crate::sweep::Summary;
 
-/// A result, and the course of its tournament if it had one.
+/// A result, with the tournament if the algorithm is one.
 #[derive(Serialize)]
-pub(crate) struct Told<'a, R: Serialize, V: Serialize> {
+pub(crate) struct WithTournament<'a, R: Serialize, V: Serialize> {
     #[serde(flatten)]
     result: &'a R,
     #[serde(flatten)]
     tournament: Option<Tournament<V>>,
 }
 
-/// The course of one run, or the means of many.
+/// The tournament of one run, or the means of many runs.
 #[derive(Serialize)]
 struct Tournament<V: Serialize> {
     winners: Winners,
     messages_by_phase: BTreeMap<&'static str, BTreeMap<&'static str, V>>,
     contenders_by_round: Vec<V>,
-    /// Of the winner; none if nobody ever won.
+    /// The rounds of the winner. None without a winner.
     rounds: Option<V>,
     time_tau: Option<V>,
 }
 
-/// In how many runs so many have won.
+/// The number of runs with each number of winners.
 #[derive(Serialize)]
 struct Winners {
     #[serde(rename = "0")]
@@ -41,7 +41,7 @@ struct Winners {
 }
 
 impl<V: Serialize> Tournament<V> {
-    /// None for algorithms that are no tournaments, which have no such figures.
+    /// None for other algorithms, which do not have these figures.
     fn of(
         figure: impl Fn(&str) -> Option<V>,
         runs_with: impl Fn(&str) -> Option<u64>,
@@ -69,8 +69,8 @@ impl<V: Serialize> Tournament<V> {
     }
 }
 
-/// A run.
-pub(crate) fn of_run(outcome: &Outcome) -> Told<'_, Outcome, f64> {
+/// The result of one run.
+pub(crate) fn of_run(outcome: &Outcome) -> WithTournament<'_, Outcome, f64> {
     let value = |name: &str| outcome.figures.iter().find(|figure| figure.name == name);
     let amount = |name: &str| match value(name)? {
         Figure { value: Value::Amount(amount), .. } => Some(*amount),
@@ -80,15 +80,15 @@ pub(crate) fn of_run(outcome: &Outcome) -> Told<'_, Outcome, f64> {
         Figure { value: Value::Share(held), .. } => Some(u64::from(*held)),
         Figure { value: Value::Amount(_), .. } => None,
     };
-    let messages = outcome.messages.by_kind.iter().chain(&outcome.messages.apart);
+    let messages = outcome.messages.by_kind.iter().chain(&outcome.messages.uncounted);
     let messages = messages.map(|&(kind, count)| (kind, count as f64));
-    Told { result: outcome, tournament: Tournament::of(amount, runs_with, messages) }
+    WithTournament { result: outcome, tournament: Tournament::of(amount, runs_with, messages) }
 }
 
-/// Many runs.
-pub(crate) fn of_runs(summary: &Summary) -> Told<'_, Summary, Estimate> {
+/// The result of many runs.
+pub(crate) fn of_runs(summary: &Summary) -> WithTournament<'_, Summary, Estimate> {
     let mean = |name: &str| summary.figures.iter().find(|(known, _)| known == name).map(|(_, mean)| *mean);
     let runs_with = |name: &str| mean(name).map(|share| (share.mean * summary.runs as f64).round() as u64);
-    let messages = summary.by_kind.iter().chain(&summary.apart).copied();
-    Told { result: summary, tournament: Tournament::of(mean, runs_with, messages) }
+    let messages = summary.by_kind.iter().chain(&summary.uncounted).copied();
+    WithTournament { result: summary, tournament: Tournament::of(mean, runs_with, messages) }
 }

@@ -1,39 +1,39 @@
-//! `--trace`: everything that happens, one JSON object a line.
+//! `--trace`: all events of a run, one JSON object per line.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 use suffrage_core::{Announcement, NodeId, Term, Time};
-use suffrage_sim::{Observer, Said, Scenario, TraceEvent, Why};
+use suffrage_sim::{DropReason, Observer, Scenario, TraceEvent, TracedMessage};
 
-use crate::watch::Cuts;
+use crate::observers::CutNames;
 
-/// Writes a run down as it happens.
+/// Writes the events of a run.
 pub(crate) struct Trace<W> {
     out: W,
-    cuts: Cuts,
-    /// The first thing that went wrong with writing; nothing is written after it.
+    cuts: CutNames,
+    /// The first error of writing. Nothing is written after it.
     failure: Option<io::Error>,
 }
 
-/// The first line: who takes part.
+/// The first line: the algorithm, the seed and the members.
 #[derive(Serialize)]
-struct Opening<'a> {
+struct Header<'a> {
     at: f64,
     event: &'a str,
     algorithm: &'a str,
     seed: u64,
     members: Vec<NodeId>,
-    dead: Vec<NodeId>,
+    crashed: Vec<NodeId>,
 }
 
-/// Every other line. Ids, kinds and so on are there if they mean something for the event.
+/// Every other line. A field is present if it applies to the event.
 #[derive(Default, Serialize)]
 struct Line {
     at: f64,
     event: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    who: Option<NodeId>,
+    node: Option<NodeId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<NodeId>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,7 +51,7 @@ struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
     arrives: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<&'static str>,
+    reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     attribute: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,15 +59,15 @@ struct Line {
 }
 
 impl<W: Write> Trace<W> {
-    pub(crate) fn new(out: W, algorithm: &str, scenario: &Scenario, cuts: Cuts) -> Trace<W> {
+    pub(crate) fn new(out: W, algorithm: &str, scenario: &Scenario, cuts: CutNames) -> Trace<W> {
         let mut trace = Trace { out, cuts, failure: None };
-        trace.write(&Opening {
+        trace.write(&Header {
             at: 0.0,
             event: "opened",
             algorithm,
             seed: scenario.seed,
             members: scenario.roster.iter().collect(),
-            dead: scenario.crashed.iter().map(|&slot| scenario.roster.id(slot)).collect(),
+            crashed: scenario.crashed.iter().map(|&slot| scenario.roster.id(slot)).collect(),
         });
         trace
     }
@@ -79,7 +79,7 @@ impl<W: Write> Trace<W> {
         }
     }
 
-    /// What was written to, if all went well.
+    /// Flushes and returns the writer, or the first error.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         self.failure.map_or(Ok(()), Err)?;
         self.out.flush()?;
@@ -104,8 +104,8 @@ impl<W> Trace<W> {
                 Line { to: None, ..between("multicast", from, from, message) }
             }
             TraceEvent::Delivered { from, to, message } => between("delivered", from, to, message),
-            TraceEvent::Dropped { from, to, message, why } => {
-                Line { why: Some(reason(why)), ..between("dropped", from, to, message) }
+            TraceEvent::Dropped { from, to, message, reason: why } => {
+                Line { reason: Some(reason(why)), ..between("dropped", from, to, message) }
             }
             TraceEvent::Expired { who, timer } => {
                 Line { content: Some(format!("{timer:?}")), ..of("expired", who) }
@@ -135,30 +135,30 @@ impl<W> Trace<W> {
     }
 }
 
-fn of(event: &'static str, who: NodeId) -> Line {
-    Line { event, who: Some(who), ..Line::default() }
+fn of(event: &'static str, node: NodeId) -> Line {
+    Line { event, node: Some(node), ..Line::default() }
 }
 
-fn between(event: &'static str, from: NodeId, to: NodeId, message: Said<'_>) -> Line {
+fn between(event: &'static str, from: NodeId, to: NodeId, message: TracedMessage<'_>) -> Line {
     let content = Some(format!("{:?}", message.content));
     Line { event, from: Some(from), to: Some(to), kind: Some(message.kind), content, ..Line::default() }
 }
 
-fn announced(who: NodeId, announcement: Announcement) -> Line {
+fn announced(node: NodeId, announcement: Announcement) -> Line {
     match announcement {
         Announcement::Elected { leader, term } => {
-            Line { leader: Some(leader), term: Some(term), ..of("elected", who) }
+            Line { leader: Some(leader), term: Some(term), ..of("elected", node) }
         }
-        Announcement::SteppedDown => of("stepped-down", who),
-        Announcement::Undecided => of("undecided", who),
+        Announcement::SteppedDown => of("stepped-down", node),
+        Announcement::Undecided => of("undecided", node),
     }
 }
 
-fn reason(why: Why) -> &'static str {
+fn reason(why: DropReason) -> &'static str {
     match why {
-        Why::Lost => "lost",
-        Why::Cut => "cut",
-        Why::Dead => "dead",
-        Why::Stranger => "stranger",
+        DropReason::Lost => "lost",
+        DropReason::Cut => "cut",
+        DropReason::ReceiverDead => "dead",
+        DropReason::UnknownReceiver => "stranger",
     }
 }

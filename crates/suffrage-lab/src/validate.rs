@@ -1,52 +1,52 @@
-//! `suffrage-lab validate`: the calculator of timings, with a simulation of the same timings beside it.
+//! `suffrage-lab validate`: computes the worst cases of timings, and simulates the same timings.
 
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
 use suffrage_cli::validate::{self, Arguments, Percentiles, Simulated};
 use suffrage_cli::{Console, Error};
 use suffrage_core::Span;
 use suffrage_lease::Budget;
-use suffrage_sim::measure::{Ending, Failover, FailoverTrial};
+use suffrage_sim::measure::{Failover, FailoverCause, FailoverTrial};
 use suffrage_sim::{Latency, quantiles};
 
-use crate::args::{MOST_TALKATIVE, check_seeds, jobs, kept_runs, seed};
+use crate::args::{MAX_ALL_TO_ALL_NODES, check_seeds, jobs, seed, stored_runs};
 use crate::parallel::{self, Progress};
 
-const ABOUT: &str = "Says what the timings of a quorum lease are worth.
+const ABOUT: &str = "Computes the worst cases of the timings of a quorum lease, and simulates them.
 
-The calculation is that of `suffrage validate`. With --simulate the same timings are run through the simulator, with \
-the state machine that runs in production: the leader crashes, or releases its lease, at random moments, messages \
-take any time up to half of --rtt, and clocks drift within the bound. A simulated millisecond is a millisecond.";
+The calculation is that of `suffrage validate`. With --simulate, the simulator runs the state machine of production \
+with these timings: the leader crashes or releases its lease at random times, messages take up to half of --rtt, and \
+clocks drift within the bound. A simulated millisecond is a millisecond.";
 
 const EXAMPLES: &str = "Examples:
   suffrage-lab validate --ttl 3s --renew 1s --rtt 5ms --simulate --runs 10000
-      percentiles beside the worst case
+      percentiles and the worst case
 
-Exit codes: 0 the timings work, 1 they break a rule, or nobody came to lead in a run, or output could not \
-be written, 2 the command line is wrong.";
+Exit codes: 0 the timings work, 1 they break a rule, or a run had no leader, or output could not be written, \
+2 the command line is wrong.";
 
-/// What is simulated.
+/// The flags of the simulation.
 #[derive(Args, Debug)]
 struct SimulationArguments {
-    /// Runs the timings through the simulator, too
+    /// Also simulates the timings
     #[arg(long)]
     simulate: bool,
-    /// How many processes are simulated, voters among them; all of them stand [default: the voters
-    /// and two more]
+    /// The number of simulated processes, including the voters; all are candidates [default: two more
+    /// than voters]
     #[arg(long, value_name = "N", requires = "simulate", value_parser = nodes)]
     nodes: Option<usize>,
-    /// How many crashes and how many releases are simulated, with seeds from SEED on
-    #[arg(long, value_name = "R", default_value = "1000", value_parser = kept_runs)]
+    /// The number of simulated crashes, and of simulated releases, with seeds from SEED on
+    #[arg(long, value_name = "R", default_value = "1000", value_parser = stored_runs)]
     runs: u64,
-    /// Decides everything that is left to chance
+    /// The seed of all random choices
     #[arg(long, value_name = "SEED", default_value = "0", value_parser = seed)]
     seed: u64,
-    /// How many runs go on at a time; results do not depend on it [default: one per core]
+    /// The number of parallel runs; results do not depend on it [default: one per core]
     #[arg(long, value_name = "J", value_parser = jobs)]
     jobs: Option<usize>,
 }
 
 fn nodes(text: &str) -> Result<usize, String> {
-    suffrage_cli::text::number_within(text, "processes", 2, MOST_TALKATIVE)
+    suffrage_cli::text::number_within(text, "processes", 2, MAX_ALL_TO_ALL_NODES)
 }
 
 pub(crate) fn command() -> Command {
@@ -56,9 +56,9 @@ pub(crate) fn command() -> Command {
 pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result<u8, Error> {
     let simulation = SimulationArguments::from_arg_matches(matches)?;
     simulation.check(&Arguments::from_arg_matches(matches)?)?;
-    let watched = console.err_is_terminal;
+    let show_progress = console.err_is_terminal;
     validate::execute(matches, console, |arguments, budget| {
-        simulation.simulate.then(|| simulation.run(arguments, budget, watched))
+        simulation.simulate.then(|| simulation.run(arguments, budget, show_progress))
     })
 }
 
@@ -67,7 +67,7 @@ fn seconds(span: Span) -> f64 {
 }
 
 fn percentiles(failovers: &[Failover]) -> Percentiles {
-    let times: Vec<f64> = failovers.iter().filter_map(|it| it.took).map(seconds).collect();
+    let times: Vec<f64> = failovers.iter().filter_map(|failover| failover.leaderless).map(seconds).collect();
     let of = quantiles(&times, [0.5, 0.9, 0.99, 1.0]);
     let [p50, p90, p99, max] = of.map_or([None; 4], |of| of.map(Some));
     Percentiles { runs: times.len(), p50, p90, p99, max }
@@ -76,10 +76,10 @@ fn percentiles(failovers: &[Failover]) -> Percentiles {
 impl SimulationArguments {
     fn check(&self, arguments: &Arguments) -> Result<(), Error> {
         check_seeds(self.seed, self.runs)?;
-        // The process that crashes may be a voter, and the others must be able to elect.
+        // The crashed process may be a voter, and the others must still have a majority.
         let least = if arguments.voters > 2 { arguments.voters } else { arguments.voters + 2 };
         if self.members(arguments) < least {
-            let reason = format!("with --voters {} it takes {least} processes at least", arguments.voters);
+            let reason = format!("--voters {} needs at least {least} processes", arguments.voters);
             return Err(Error::flag("nodes", reason));
         }
         Ok(())
@@ -89,8 +89,8 @@ impl SimulationArguments {
         self.nodes.unwrap_or(arguments.voters + 2)
     }
 
-    fn run(&self, arguments: &Arguments, budget: &Budget, watched: bool) -> Simulated {
-        let progress = Progress::new(self.runs * 2, watched);
+    fn run(&self, arguments: &Arguments, budget: &Budget, show_progress: bool) -> Simulated {
+        let progress = Progress::new(self.runs * 2, show_progress);
         let trial = FailoverTrial {
             timings: arguments.timings(),
             voters: arguments.voters,
@@ -100,12 +100,12 @@ impl SimulationArguments {
             seed: 0,
         };
         let seeds = self.seed..self.seed + self.runs;
-        let [crashes, releases] = [Ending::Crash, Ending::Release].map(|ending| {
+        let [crashes, releases] = [FailoverCause::Crash, FailoverCause::Release].map(|ending| {
             let run = |seed| FailoverTrial { seed, ..trial.clone() }.run(ending);
             parallel::map(seeds.clone(), self.jobs, &progress, run)
         });
         let beyond = |failovers: &[Failover], bound: Span| {
-            failovers.iter().filter(|failover| failover.took.is_none_or(|took| took > bound)).count()
+            failovers.iter().filter(|failover| failover.leaderless.is_none_or(|took| took > bound)).count()
         };
         let all = || crashes.iter().chain(&releases);
         Simulated {
@@ -115,7 +115,7 @@ impl SimulationArguments {
             crash: percentiles(&crashes),
             release: percentiles(&releases),
             beyond: beyond(&crashes, budget.crash) + beyond(&releases, budget.release),
-            leaderless: all().filter(|failover| failover.took.is_none()).count(),
+            leaderless: all().filter(|failover| failover.leaderless.is_none()).count(),
         }
     }
 }

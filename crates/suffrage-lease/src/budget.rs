@@ -1,150 +1,151 @@
-//! What given timings are worth: how long nobody leads, what a leader can stand, and what it costs; or which
-//! rule they break.
+//! The timing budget: the longest time without a leader, the losses and pauses that a leader tolerates, and the
+//! traffic; or the rules that the timings break.
 //!
-//! Everything is derived from what [`Candidate`](super::Candidate) and [`Voter`](super::Voter) do; the terms
-//! are named below. `T` is the longest time that a message takes, half of a round trip; `d` the drift. What a
-//! process waits by its own clock takes up to `1 / (1 - d)` of it in true time, and a true span is counted as
-//! up to `1 + d` of it.
+//! Every term is derived from the code of [`Candidate`](super::Candidate) and [`Voter`](super::Voter), as the comments
+//! below say. `T` is the longest message delay, half of a round trip, and `d` the drift bound. A process that waits for
+//! a span by its own clock waits for up to `1 / (1 - d)` times the span in true time. A true span is up to `1 + d`
+//! times as long by a process's clock.
 
 use std::fmt;
 
 use super::timings::{Drift, Timings};
 use suffrage_core::Span;
 
-/// Where timings have to work.
+/// The network, the voters and the work for which timings are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Setting {
-    /// The longest that a message and its answer take.
+pub struct Deployment {
+    /// The longest round trip of a message and its reply.
     pub round_trip: Span,
-    /// How many vote.
+    /// The number of voters.
     pub voters: usize,
-    /// How long a leader's work is given to end by itself.
+    /// How long a leader's work may take to stop by itself.
     pub grace: Span,
-    /// How long it takes to end the work by force after that.
+    /// How long it takes to kill the work after that.
     pub kill: Span,
 }
 
-impl Setting {
-    /// Nothing but leases, without work that must have ended before them.
-    pub fn new(round_trip: Span, voters: usize) -> Setting {
-        Setting { round_trip, voters, grace: Span::ZERO, kill: Span::ZERO }
+impl Deployment {
+    /// A deployment without work that must stop before the end of a lease.
+    pub fn new(round_trip: Span, voters: usize) -> Deployment {
+        Deployment { round_trip, voters, grace: Span::ZERO, kill: Span::ZERO }
     }
 
     fn majority(&self) -> u32 {
         self.voters as u32 / 2 + 1
     }
 
-    /// How long before the end of the lease the work must be told to end.
+    /// How long before the end of the lease the work must be told to stop.
     fn notice(&self) -> Span {
         self.grace + self.kill
     }
 
-    /// The longest that one message takes.
+    /// The longest message delay.
     fn delay(&self) -> Span {
         Span::from_nanos(self.round_trip.as_nanos().div_ceil(2))
     }
 }
 
-/// What timings are worth. Spans are in true time, unless they say otherwise.
+/// The properties of given timings. Spans are in true time, unless noted otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// How long a leader believes in a lease, by its clock, from just before it asked for it.
+    /// How long a lease is valid by its holder's clock, from just before the request.
     pub validity: Span,
-    /// How long nobody leads at most after a leader has crashed, if those who wait do not get into each other's
-    /// way after its lease is over.
+    /// The longest time without a leader after a crash of the leader, if the waiting candidates do not split the vote
+    /// after its lease is over.
     pub crash: Span,
-    /// How much longer at most for each time that they do and all are defeated: ever less likely.
-    pub duel: Span,
-    /// The same after it has released its lease.
+    /// The longest additional time for each split vote, in which all candidates are defeated. Each further one is less
+    /// likely.
+    pub split_vote: Span,
+    /// The longest time without a leader after a release.
     pub release: Span,
-    /// How many renewals in a row may get no answer, and the leader still leads.
+    /// How many renewals in a row may get no reply while the leader keeps its lease.
     pub lost_renewals: u64,
-    /// The same, and its work goes on.
+    /// How many renewals in a row may get no reply while the leader's work continues.
     pub lost_renewals_at_work: u64,
-    /// How long a leader may stand still at any moment and still lead.
+    /// The longest pause of a leader, at any moment, after which it still leads.
     pub pause: Span,
-    /// The same, and its work goes on.
+    /// The longest pause of a leader, at any moment, after which its work continues.
     pub pause_at_work: Span,
-    /// How long after asking for the lease that it has the work must be told to end, by the leader's clock,
-    /// if no later one was granted: `lost()`.
+    /// When the work must be told to stop, by the leader's clock, counted from the last request that was granted:
+    /// `lost()` returns then.
     pub lost_after: Span,
-    /// That is so long before the lease is over, by the leader's clock.
+    /// How long before the end of the lease that is, by the leader's clock.
     pub notice: Span,
-    /// How long a voter says nothing after a restart, at most.
+    /// The longest silence of a voter after a restart.
     pub silence: Span,
-    /// The greatest bound on drift that breaks no rule, all else being equal.
-    pub most_drift: Drift,
+    /// The greatest drift bound that breaks no rule, with all else equal.
+    pub max_drift: Drift,
 }
 
-/// A rule that timings break, with what would mend it.
+/// A rule that timings break, with a remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// Voters grant no lease that long.
+    /// The ttl is above the longest lease that voters grant.
     TtlRefused {
-        /// For how long leases are asked.
+        /// The requested length of a lease.
         ttl: Span,
-        /// The longest that is granted.
+        /// The longest lease that voters grant.
         longest: Span,
     },
-    /// Answers come after the candidate has ceased to wait for them.
+    /// The round is shorter than a round trip: replies come after the candidate has stopped waiting.
     RoundTooShort {
-        /// How long it waits.
+        /// How long a candidate waits for replies.
         round: Span,
-        /// How long answers take by a fast clock.
+        /// The longest round trip by a fast clock.
         needed: Span,
     },
-    /// A voter wakes the next before the one that it woke can have asked for its promise.
+    /// The gap is shorter than a round trip: a voter wakes the next candidate before the first can ask for a promise.
     GapTooShort {
-        /// How long it waits.
+        /// How long a voter waits for a woken candidate.
         gap: Span,
-        /// How long that takes by a fast clock.
+        /// The longest round trip by a fast clock.
         needed: Span,
     },
-    /// The next renewal is due before this one need have been answered.
+    /// The renewal interval is shorter than a round: the next renewal is due before replies to this one have to come.
     RenewTooOften {
-        /// How often.
+        /// The renewal interval.
         renew: Span,
-        /// How long an answer is waited for.
+        /// How long the leader waits for replies.
         round: Span,
     },
-    /// The lease may be over before its renewal is granted.
+    /// The lease may expire before its renewal is granted.
     LeaseTooShort {
-        /// For how long leases are asked.
+        /// The requested length of a lease.
         ttl: Span,
-        /// For how long its holder believes in it.
+        /// How long the lease is valid by its holder's clock.
         validity: Span,
-        /// How often it is renewed.
+        /// The renewal interval.
         renew: Span,
-        /// How long an answer is waited for.
+        /// How long the leader waits for replies.
         round: Span,
-        /// The longest time between renewals that would do; none if no time would.
-        most_renew: Option<Span>,
-        /// The shortest lease that would do.
-        least_ttl: Span,
+        /// The longest renewal interval that suffices; none if no interval does.
+        max_renew: Option<Span>,
+        /// The shortest lease that suffices.
+        min_ttl: Span,
     },
-    /// The work would be told to end whenever the lease is renewed.
+    /// The lease leaves no time to stop the work: the work would be told to stop before every renewal.
     NoTimeToStop {
-        /// For how long leases are asked.
+        /// The requested length of a lease.
         ttl: Span,
-        /// For how long its holder believes in it.
+        /// How long the lease is valid by its holder's clock.
         validity: Span,
-        /// How long the work takes to end.
+        /// How long the work takes to stop.
         notice: Span,
-        /// How often the lease is renewed.
+        /// The renewal interval.
         renew: Span,
-        /// How long an answer is waited for.
+        /// How long the leader waits for replies.
         round: Span,
-        /// The longest time between renewals that would do; none if no time would.
-        most_renew: Option<Span>,
-        /// The longest grace that would do; none if not even none at all would.
-        most_grace: Option<Span>,
-        /// The shortest lease that would do.
-        least_ttl: Span,
+        /// The longest renewal interval that suffices; none if no interval does.
+        max_renew: Option<Span>,
+        /// The longest grace that suffices; none if no grace does, not even zero.
+        max_grace: Option<Span>,
+        /// The shortest lease that suffices.
+        min_ttl: Span,
     },
 }
 
 impl Violation {
-    /// A name for programs.
+    /// The rule's name in machine-readable output.
     pub fn rule(&self) -> &'static str {
         match self {
             Violation::TtlRefused { .. } => "ttl-refused",
@@ -159,34 +160,55 @@ impl Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let say = Span::format_duration;
-        let rest = |left: Span| if left.is_zero() { "nothing".to_string() } else { say(left) };
-        let or = |least_ttl: Span, most_renew: Option<Span>| match most_renew {
-            Some(renew) => format!("a renewal every {}, or a ttl of {},", say(renew), say(least_ttl)),
-            None => format!("a ttl of {}", say(least_ttl)),
+        let show = Span::format_duration;
+        let rest = |left: Span| if left.is_zero() { "nothing".to_string() } else { show(left) };
+        let or = |min_ttl: Span, max_renew: Option<Span>| match max_renew {
+            Some(renew) => format!("a renewal every {}, or a ttl of {},", show(renew), show(min_ttl)),
+            None => format!("a ttl of {}", show(min_ttl)),
         };
         match *self {
             Violation::TtlRefused { ttl, longest } => {
-                write!(f, "voters grant no lease of {}; {} is the longest", say(ttl), say(longest))
+                write!(
+                    f,
+                    "voters grant no lease of {}: a ttl of at most {} would do",
+                    show(ttl),
+                    show(longest)
+                )
             }
             Violation::RoundTooShort { round, needed } => {
-                let (round, needed) = (say(round), say(needed));
-                write!(f, "answers are waited for {round}, and take up to {needed} by a fast clock")
+                let (round, needed) = (show(round), show(needed));
+                write!(
+                    f,
+                    "a candidate waits {round} for replies, which take up to {needed} by a fast clock; "
+                )?;
+                write!(f, "a round of {needed} would do")
             }
             Violation::GapTooShort { gap, needed } => {
-                let (gap, needed) = (say(gap), say(needed));
-                write!(f, "the next is woken after {gap}, and the one before needs up to {needed} to ask")
+                let (gap, needed) = (show(gap), show(needed));
+                write!(
+                    f,
+                    "a voter waits {gap} for a candidate that it has woken, which needs up to {needed} to ask; "
+                )?;
+                write!(f, "a gap of {needed} would do")
             }
             Violation::RenewTooOften { renew, round } => {
-                let (renew, round) = (say(renew), say(round));
-                write!(f, "a renewal every {renew} comes before the last is answered, which is waited for ")?;
-                write!(f, "{round}; a renewal every {round} would do")
+                let (renew, round) = (show(renew), show(round));
+                write!(
+                    f,
+                    "a renewal every {renew} is due before the end of the {round} that the leader waits for replies; "
+                )?;
+                write!(f, "a renewal every {round} would do")
             }
-            Violation::LeaseTooShort { ttl, validity, renew, round, most_renew, least_ttl } => {
-                write!(f, "a lease of {} holds for {} by its holder's clock; ", say(ttl), say(validity))?;
-                write!(f, "a renewal every {} leaves ", say(renew))?;
-                write!(f, "{} of that for an answer, which is waited for ", rest(validity - renew))?;
-                write!(f, "{}; {} would do", say(round), or(least_ttl, most_renew))
+            Violation::LeaseTooShort { ttl, validity, renew, round, max_renew, min_ttl } => {
+                write!(
+                    f,
+                    "a lease of {} is valid for {} by its holder's clock; ",
+                    show(ttl),
+                    show(validity)
+                )?;
+                write!(f, "a renewal every {} leaves ", show(renew))?;
+                write!(f, "{} of that for replies, and the leader waits ", rest(validity - renew))?;
+                write!(f, "{} for them; {} would do", show(round), or(min_ttl, max_renew))
             }
             Violation::NoTimeToStop {
                 ttl,
@@ -194,19 +216,24 @@ impl fmt::Display for Violation {
                 notice,
                 renew,
                 round,
-                most_renew,
-                most_grace,
-                least_ttl,
+                max_renew,
+                max_grace,
+                min_ttl,
             } => {
-                write!(f, "a lease of {} holds for {} by its holder's clock, ", say(ttl), say(validity))?;
-                write!(f, "the last {} of which the work needs to stop; ", say(notice))?;
+                write!(
+                    f,
+                    "a lease of {} is valid for {} by its holder's clock, ",
+                    show(ttl),
+                    show(validity)
+                )?;
+                write!(f, "the last {} of which the work needs to stop; ", show(notice))?;
                 let left = validity - notice - renew;
-                write!(f, "a renewal every {} leaves {} for an answer, ", say(renew), rest(left))?;
-                write!(f, "which is waited for {}; ", say(round))?;
-                if let Some(grace) = most_grace {
-                    write!(f, "a grace of {}, or ", say(grace))?;
+                write!(f, "a renewal every {} leaves {} for replies, ", show(renew), rest(left))?;
+                write!(f, "and the leader waits {} for them; ", show(round))?;
+                if let Some(grace) = max_grace {
+                    write!(f, "a grace of {}, or ", show(grace))?;
                 }
-                write!(f, "{} would do", or(least_ttl, most_renew))
+                write!(f, "{} would do", or(min_ttl, max_renew))
             }
         }
     }
@@ -215,9 +242,9 @@ impl fmt::Display for Violation {
 impl std::error::Error for Violation {}
 
 impl Timings {
-    /// Timings that suit a network in which a message and its answer take no longer than that: a candidate
-    /// waits half as long again for answers, and a voter three times as long for one that it has woken, to
-    /// which it takes one message to be woken and four to be elected. Those who wait ask once a lease.
+    /// Timings for a network with this longest round trip. A candidate waits 1.5 round trips for replies. A voter waits
+    /// three round trips for a woken candidate, whose wake-up takes one message and whose election takes four. Waiting
+    /// candidates enquire once a ttl.
     pub fn for_round_trip(ttl: Span, renew: Span, drift: Drift, round_trip: Span) -> Timings {
         Timings {
             ttl,
@@ -227,176 +254,176 @@ impl Timings {
             round: Span::from_nanos(round_trip.as_nanos().saturating_mul(3).div_ceil(2)),
             gap: round_trip * 3,
             poll: ttl,
-            patience: ttl * 3,
+            stale_after: ttl * 3,
             failback: None,
             bug: None,
         }
     }
 
-    /// How long this takes in true time at most, if a process waits for it by its own clock.
+    /// The longest true time that a process waits for this span by its own clock.
     fn slow(&self, span: Span) -> Span {
         round_up(span, 1.0 / (1.0 - self.drift.fraction()))
     }
 
-    /// How long this takes by a process's own clock at most.
+    /// The longest time by a process's clock that this true span takes.
     fn fast(&self, span: Span) -> Span {
         round_up(span, 1.0 + self.drift.fraction())
     }
 
-    /// All rules that these timings break there.
-    pub fn violations(&self, setting: &Setting) -> Vec<Violation> {
+    /// All rules that these timings break in a deployment.
+    pub fn violations(&self, deployment: &Deployment) -> Vec<Violation> {
         let Timings { ttl, renew, round, gap, longest_ttl: longest, .. } = *self;
         let validity = self.drift.validity(ttl);
-        let needed = self.fast(setting.round_trip);
-        let mut broken = Vec::new();
+        let needed = self.fast(deployment.round_trip);
+        let mut violations = Vec::new();
         if ttl > longest {
-            broken.push(Violation::TtlRefused { ttl, longest });
+            violations.push(Violation::TtlRefused { ttl, longest });
         }
         if round < needed {
-            broken.push(Violation::RoundTooShort { round, needed });
+            violations.push(Violation::RoundTooShort { round, needed });
         }
         if gap < needed {
-            broken.push(Violation::GapTooShort { gap, needed });
+            violations.push(Violation::GapTooShort { gap, needed });
         }
         if renew < round {
-            broken.push(Violation::RenewTooOften { renew, round });
+            violations.push(Violation::RenewTooOften { renew, round });
         }
-        let notice = setting.notice();
-        let least_ttl = |notice| self.least_ttl(renew.max(round) + round + notice);
-        let most_renew = |notice| longest_below(validity, notice + round).filter(|most| *most >= round);
+        let notice = deployment.notice();
+        let min_ttl = |notice| self.min_ttl(renew.max(round) + round + notice);
+        let max_renew = |notice| longest_below(validity, notice + round).filter(|most| *most >= round);
         if validity <= renew + round {
-            let (most_renew, least_ttl) = (most_renew(Span::ZERO), least_ttl(Span::ZERO));
-            broken.push(Violation::LeaseTooShort { ttl, validity, renew, round, most_renew, least_ttl });
+            let (max_renew, min_ttl) = (max_renew(Span::ZERO), min_ttl(Span::ZERO));
+            violations.push(Violation::LeaseTooShort { ttl, validity, renew, round, max_renew, min_ttl });
         } else if validity <= renew + round + notice {
-            let most_grace = longest_below(validity, renew + round + setting.kill);
-            let (most_renew, least_ttl) = (most_renew(notice), least_ttl(notice));
-            broken.push(Violation::NoTimeToStop {
+            let max_grace = longest_below(validity, renew + round + deployment.kill);
+            let (max_renew, min_ttl) = (max_renew(notice), min_ttl(notice));
+            violations.push(Violation::NoTimeToStop {
                 ttl,
                 validity,
                 notice,
                 renew,
                 round,
-                most_renew,
-                most_grace,
-                least_ttl,
+                max_renew,
+                max_grace,
+                min_ttl,
             });
         }
-        broken
+        violations
     }
 
-    /// The shortest lease, to a millisecond, that its holder believes in for longer than this.
-    fn least_ttl(&self, believed: Span) -> Span {
+    /// The shortest lease, in whole milliseconds, whose validity is above this span.
+    fn min_ttl(&self, believed: Span) -> Span {
         let drift = self.drift.fraction();
         let millis = believed.as_units() * (1.0 + drift) / (1.0 - drift);
         Span::from_millis(millis.floor() as u64 + 1)
     }
 
-    /// What these timings are worth there, or all rules that they break.
-    pub fn budget(&self, setting: &Setting) -> Result<Budget, Vec<Violation>> {
-        let broken = self.violations(setting);
-        if !broken.is_empty() {
-            return Err(broken);
+    /// The budget of these timings in a deployment, or all rules that they break.
+    pub fn budget(&self, deployment: &Deployment) -> Result<Budget, Vec<Violation>> {
+        let violations = self.violations(deployment);
+        if !violations.is_empty() {
+            return Err(violations);
         }
-        let (validity, notice) = (self.drift.validity(self.ttl), setting.notice());
+        let (validity, notice) = (self.drift.validity(self.ttl), deployment.notice());
         Ok(Budget {
             validity,
-            crash: self.worst_crash(setting),
-            duel: self.worst_duel(setting),
-            release: self.worst_release(setting),
-            lost_renewals: self.lost_renewals(setting, validity),
-            lost_renewals_at_work: self.lost_renewals(setting, validity - notice),
-            pause: self.longest_pause(setting, validity),
-            pause_at_work: self.longest_pause(setting, validity - notice),
+            crash: self.worst_crash(deployment),
+            split_vote: self.worst_split_vote(deployment),
+            release: self.worst_release(deployment),
+            lost_renewals: self.lost_renewals(deployment, validity),
+            lost_renewals_at_work: self.lost_renewals(deployment, validity - notice),
+            pause: self.longest_pause(deployment, validity),
+            pause_at_work: self.longest_pause(deployment, validity - notice),
             lost_after: validity - notice,
             notice,
             silence: self.slow(self.longest_ttl),
-            most_drift: self.most_drift(setting),
+            max_drift: self.max_drift(deployment),
         })
     }
 
-    /// The longest that a defeated candidate stands aside (`Candidate::lose`).
+    /// The longest back-off of a defeated candidate (`Candidate::lose`).
     fn longest_back_off(&self) -> Span {
         (self.gap * 32).min(self.ttl.max(self.gap))
     }
 
-    /// How long nobody leads at most after a crash.
+    /// The longest time without a leader after a crash.
     ///
-    /// The leader dies right after it has sent a renewal. The last voter hears of it `T` later, and its grant
-    /// stands for `ttl` by its clock (`Voter::on_propose`): `T + ttl / (1 - d)`. From then on nobody is told
-    /// `Held` any more. A single voter wakes one candidate, whose `Vacant`, `Prepare`, `Promised`, `Propose`
-    /// and `Accepted` take `5T`.
+    /// In the worst case the leader crashes right after it has sent a renewal. The last voter receives the renewal `T`
+    /// later, and its grant lasts for `ttl` by its clock (`Voter::on_propose`): `T + ttl / (1 - d)`. From then on no
+    /// voter replies `Held`. A single voter wakes one candidate, whose `Vacant`, `Prepare`, `Promised`, `Propose` and
+    /// `Accepted` take `5T`.
     ///
-    /// Several voters' grants do not end at the same moment. Who was woken by the first may just have been
-    /// told `Held` by the others; if a voter died with the leader, it waits for that one's answer for a
-    /// `round`. It takes no notice of `Vacant` meanwhile (`Candidate::contend`). Then it stands aside, for the
-    /// longest back-off if this has happened to it several times. Then its `Enquire` takes `T`; the voters
-    /// wake it after a `gap` at most (`Voter::queue`); and `Vacant` and the election take `5T`.
+    /// The grants of several voters do not expire at the same moment. A candidate that the first voter woke may just
+    /// have got `Held` from the others. If a voter crashed with the leader, the candidate waits for its reply for a
+    /// `round`, and ignores `Vacant` meanwhile (`Candidate::contend`). Then the candidate backs off, for the longest
+    /// back-off if it was defeated several times. Then its `Enquire` takes `T`, the voters wake it after a `gap` at
+    /// most (`Voter::enqueue`), and `Vacant` and the election take `5T`.
     ///
-    /// So it is for the only one that waits, however often it was defeated before the grants ended. Of several,
-    /// while one stands aside others are woken, a `gap` apart, and mostly it takes less. But two may defeat
-    /// each other after the grants have ended, too: see [`worst_duel`](Timings::worst_duel).
-    fn worst_crash(&self, setting: &Setting) -> Span {
-        let granted = setting.delay() + self.slow(self.ttl);
-        match setting.majority() {
-            1 => granted + setting.delay() * 5,
-            _ => granted + self.worst_duel(setting),
+    /// This is the bound for a single waiting candidate, however often it was defeated before the grants expired. Of
+    /// several candidates, others are woken, a `gap` apart, while one backs off, so it mostly takes less. But they may
+    /// also split the vote after the grants have expired: see [`worst_split_vote`](Timings::worst_split_vote).
+    fn worst_crash(&self, deployment: &Deployment) -> Span {
+        let granted = deployment.delay() + self.slow(self.ttl);
+        match deployment.majority() {
+            1 => granted + deployment.delay() * 5,
+            _ => granted + self.worst_split_vote(deployment),
         }
     }
 
-    /// How long it takes at most from the moment that a candidate asks in vain until it has asked again, and been
-    /// answered: the `round`, the back-off and the `gap` and the `6T` of above. A single voter that has woken a
-    /// candidate promises it what it asks; it may have promised another something meanwhile, too.
-    fn worst_duel(&self, setting: &Setting) -> Span {
+    /// The longest time from a defeated campaign of a candidate to the end of its next one: the `round`, the back-off,
+    /// the `gap` and the `6T` of [`worst_crash`](Timings::worst_crash). A split vote is possible with a single voter,
+    /// too: it may promise a token to another candidate after it has woken the first.
+    fn worst_split_vote(&self, deployment: &Deployment) -> Span {
         let waits = self.slow(self.round) + self.slow(self.longest_back_off()) + self.slow(self.gap);
-        waits + setting.delay() * 6
+        waits + deployment.delay() * 6
     }
 
-    /// How long nobody leads at most after a release.
+    /// The longest time without a leader after a release.
     ///
-    /// All voters have heard of it after `T`. A single one wakes one candidate: `5T` more, as after a crash.
+    /// All voters have received the release after `T`. A single voter wakes one candidate: `5T` more, as after a crash.
     ///
-    /// Of several, each of the first may wake a candidate that then asks the others too early and is told
-    /// `Held`: once for each voter but the last of a majority, and then it stands aside for
-    /// `gap 2^(majority - 2)` at most. The last such answer reaches it after `T`, as all voters live; then
-    /// `6T` and a `gap` as after a crash.
+    /// Of several voters, each of the first may wake a candidate that then asks the others too early and gets `Held`.
+    /// This happens once for each voter of a majority but the last. Then the candidate backs off for at most
+    /// `gap 2^(majority - 2)`. The last `Held` arrives after `T`, because all voters live. Then follow `6T` and a
+    /// `gap`, as after a crash.
     ///
-    /// A renewal that comes after the release is refused (`Voter::on_propose`), and costs nothing.
-    fn worst_release(&self, setting: &Setting) -> Span {
-        let delay = setting.delay();
-        let Some(doublings) = setting.majority().checked_sub(2) else { return delay * 6 };
+    /// A voter rejects a renewal that arrives after the release (`Voter::on_propose`), so it costs no time.
+    fn worst_release(&self, deployment: &Deployment) -> Span {
+        let delay = deployment.delay();
+        let Some(doublings) = deployment.majority().checked_sub(2) else { return delay * 6 };
         let back_off = self.longest_back_off().min(self.gap * (1 << doublings.min(5)));
         delay * 2 + self.slow(back_off) + self.slow(self.gap) + delay * 6
     }
 
-    /// How many renewals in a row may get no answer, if one must have been answered so long after the last
-    /// that was.
+    /// How many renewals in a row may get no reply, if a renewal must succeed within `limit` after the last successful
+    /// one.
     ///
-    /// The leader renews `renew` after it noted its clock for the last, and if there is no answer again every
-    /// `round` (`Candidate::on_due`). After `k` in vain the next is answered by
-    /// `renew + k round + (1 + d) 2T` by its clock.
-    fn lost_renewals(&self, setting: &Setting, limit: Span) -> u64 {
-        let left = limit - self.renew - self.fast(setting.round_trip);
+    /// The leader renews `renew` after it noted its clock for the last successful request, and without replies again
+    /// every `round` (`Candidate::on_due`). After `k` lost renewals the next one succeeds by
+    /// `renew + k round + (1 + d) 2T` by the leader's clock.
+    fn lost_renewals(&self, deployment: &Deployment, limit: Span) -> u64 {
+        let left = limit - self.renew - self.fast(deployment.round_trip);
         left.as_nanos().saturating_sub(1) / self.round.as_nanos().max(1)
     }
 
-    /// How long a leader may stand still at any moment, if a renewal must have been answered so long after
-    /// the last that was.
+    /// The longest pause of a leader, at any moment, if a renewal must succeed within `limit` after the last successful
+    /// one.
     ///
-    /// The worst moment is when it has renewed and has not read the answers yet. When it goes on it may look
-    /// at its timer first, and then asks again: `renew`, a round trip, the pause and another round trip must
-    /// fit, and the pause is counted by a fast clock.
-    fn longest_pause(&self, setting: &Setting, limit: Span) -> Span {
-        let counted = limit - self.renew - self.fast(setting.round_trip) * 2;
+    /// The worst moment is after the leader has sent a renewal and before it has read the replies. When the leader
+    /// resumes, its timer may fire first, and it renews again. So `renew`, a round trip, the pause and another round
+    /// trip must fit into `limit`, and a fast clock counts the pause longer.
+    fn longest_pause(&self, deployment: &Deployment, limit: Span) -> Span {
+        let counted = limit - self.renew - self.fast(deployment.round_trip) * 2;
         let pause = counted.as_units() / (1.0 + self.drift.fraction());
         Span::from_nanos(Span::from_units(pause).as_nanos().saturating_sub(2))
     }
 
-    /// The greatest drift that breaks no rule. The rules are the harder to keep the greater it is.
-    fn most_drift(&self, setting: &Setting) -> Drift {
+    /// The greatest drift that breaks no rule, by bisection: a greater drift never breaks fewer rules.
+    fn max_drift(&self, deployment: &Deployment) -> Drift {
         let keeps = |millionths: u32| {
             let drift = Drift::millionths(millionths)?;
             let timings = Timings { drift, ..*self };
-            timings.violations(setting).is_empty().then_some(drift)
+            timings.violations(deployment).is_empty().then_some(drift)
         };
         let (mut good, mut bad) = (0, 500_000);
         while bad - good > 1 {
@@ -407,55 +434,54 @@ impl Timings {
     }
 }
 
-/// A span times a factor, and a little more rather than a little less: clocks are read in whole nanoseconds, when
-/// a wait begins and when it ends.
+/// A span times a factor, rounded up by 2 ns: clocks are read in whole nanoseconds when a wait begins and when it ends.
 fn round_up(span: Span, factor: f64) -> Span {
     span.scale(factor) + Span::from_nanos(2)
 }
 
-/// The longest span, to a tenth of a millisecond, that with this one stays below the limit.
+/// The longest span, in tenths of a millisecond, whose sum with `taken` is below the limit.
 fn longest_below(limit: Span, taken: Span) -> Option<Span> {
     const STEP: u64 = 100_000;
     let left = (limit - taken).as_nanos().checked_sub(1)?;
     Some(Span::from_nanos(left / STEP * STEP))
 }
 
-/// What elections cost while nothing happens, in a second.
+/// The messages and packets in one second while no leader changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Traffic {
-    /// Renewals and their answers.
+    /// Renewals and their replies.
     pub renewals: f64,
-    /// Packets that carry them, if what goes to the same peer at the same time goes together.
+    /// Packets for those, if messages to the same peer at the same time share packets.
     pub packets: f64,
-    /// Questions of those who wait, and their answers, on average.
+    /// Enquiries of waiting candidates and their replies, on average.
     pub enquiries: f64,
 }
 
-/// How many elections there are, and who takes part.
+/// The number of elections and of their participants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// How many elections are held.
+    /// The number of elections with a leader.
     pub names: u64,
-    /// Over how many processes their leaders are spread evenly.
+    /// The number of processes among which the leaderships are divided evenly.
     pub leaders: u64,
-    /// How many candidates wait for each.
+    /// The number of waiting candidates of each election.
     pub waiting: u64,
-    /// How many vote.
+    /// The number of voters.
     pub voters: u64,
 }
 
-/// The most bytes that a renewal takes on the wire: a name of 16, two tags, four numbers of up to ten, a flag.
+/// The greatest size of a renewal on the wire, in bytes: a name of 16, two tags, four numbers of up to 10, and a flag.
 pub const RENEWAL_BYTES: u64 = 16 + 2 + 4 * 10 + 1;
-/// How many bytes of messages go into a packet.
+/// The number of bytes of messages in a packet.
 pub const PACKET_BYTES: u64 = 1_200;
 
 impl Timings {
-    /// What these elections cost while nothing happens, if no leader and no one who waits votes itself.
+    /// The traffic while no leader changes, if no leader and no waiting candidate is a voter.
     ///
-    /// A leader sends a renewal to each voter every `renew`, and each answers. One who waits asks each voter
-    /// after `poll / 2` to `poll`, evenly distributed: every `3 poll / 4` on average, a round trip left out.
-    /// A process that leads many elections can put the renewals for one voter into a few packets, as many as
-    /// their bytes take, and so can the voter with its answers, which are shorter.
+    /// A leader sends a renewal to each voter every `renew`, and each voter replies. A waiting candidate enquires at
+    /// each voter after `poll / 2` to `poll`, uniformly distributed: every `3 poll / 4` on average, without the round
+    /// trip. A process that leads many elections puts the renewals to one voter into as few packets as their bytes
+    /// need. The voter does so with its replies, which are shorter.
     pub fn traffic(&self, load: &Load) -> Traffic {
         let second = 1e9;
         let per = |span: Span| second / span.as_nanos() as f64;

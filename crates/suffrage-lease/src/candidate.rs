@@ -1,79 +1,82 @@
-//! A candidate of one election: waits for its turn, contends, leads, renews, hands over, and waits again.
+//! A candidate of one election: it waits until a voter wakes it, contends, leads, renews and hands over.
 //!
 //! ```text
-//!              Vacant, or told to              majority promised              majority accepted in time
+//!              Vacant, or a command            majority promised              majority accepted in time
 //!   waiting ──────────────────────▶ preparing ──────────────────▶ proposing ──────────────────────────▶ leading
-//!      ▲        Held, Rejected or no answer │                         │      lease over, released,      │ │
+//!      ▲        Held, Rejected or no reply  │                         │      lease over, released,      │ │
 //!      └────────────────────────────────────┴─────────────────────────┴──────────────────────────────── ┘ │
 //!                                                                       renews; prepares a greater token ◀┘
 //! ```
 //!
-//! Whatever happens, [`next_due`](Candidate::next_due) names a moment at which it will do something: there is
-//! no candidate that has given up.
+//! In every state [`next_due`](Candidate::next_due) names the moment of the next step: a candidate never gives up.
 
 mod round;
 
 use std::sync::Arc;
 
-use self::round::{Attempt, Measured, Round, Voters};
+use self::round::{Attempt, Round, RttProbe, Voters};
 use super::message::{Ask, Grant, Reply, Request, Token};
 use super::timings::{Bug, Timings};
 use suffrage_core::{Announcement, Attribute, NodeId, Rng, Span, Time};
 
-/// Carries out what a candidate does.
+/// The effects of a candidate.
 pub trait Effects {
     /// Sends to a voter.
     fn ask(&mut self, voter: NodeId, ask: Ask);
     /// Asks the leader to hand over.
     fn claim(&mut self, leader: NodeId, attribute: Attribute);
-    /// Tells the world what it believes.
+    /// Announces the leader that the candidate believes in.
     fn announce(&mut self, announcement: Announcement);
-    /// Says until when it leads by its own clock.
+    /// Reports the end of the lease, by the candidate's own clock.
     fn lead_until(&mut self, end: Time);
-    /// The source of chance.
+    /// The random number generator.
     fn rng(&mut self) -> &mut Rng;
 }
 
-/// The most voters there can be.
-pub const MOST_VOTERS: usize = 64;
+/// The greatest number of voters.
+pub const MAX_VOTERS: usize = 64;
 
-/// What a leader holds.
+/// The most times that failed claims double the fail-back delay. A candidate whose claims fail still claims every 64
+/// delays.
+const MOST_DOUBLINGS: u8 = 6;
+
+/// The lease of a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
     /// The fencing token.
     pub token: Token,
-    /// Until when, by the leader's own clock.
+    /// The end of the lease, by the leader's own clock.
     pub valid_until: Time,
 }
 
-/// How many unanswered attempts to renew are kept at most: then every other one is dropped, but for the oldest.
-const MOST_ATTEMPTS: usize = 8;
+/// The greatest number of renewals in flight. Beyond it every other one is forgotten, but never the oldest.
+const MAX_RENEWALS_IN_FLIGHT: usize = 8;
 
-/// Whether a lease from before the candidate began may still be somebody's.
+/// A lease that the same node id may have been granted before the candidate started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Past {
-    /// None is, or it does not matter: whoever it led for ended with it.
+enum PreviousLease {
+    /// There is none, or nobody relies on it: the leadership ended with the crashed process.
     Over,
-    /// One may be; and whether it is to contend as soon as none is.
-    Open { eager: bool },
+    /// A client may still rely on one. `campaign_after`: whether to contend as soon as it is over.
+    MayBeHeld { campaign_after: bool },
 }
 
-/// How far a candidate is.
+/// The stage of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// It waits: for its turn, for the next poll, or for a while after a defeat.
+    /// Waits for a wake-up, for the next poll, or for the end of a back-off.
     Waiting,
-    /// It asks who leads.
+    /// Has asked who leads.
     Enquiring,
-    /// It asks for a promise.
+    /// Has asked for promises.
     Preparing,
-    /// It asks for a lease.
+    /// Has asked for a lease, or for its renewal.
     Proposing,
-    /// It leads, and there is nothing to do.
+    /// Leads, and no request is in flight.
     Leading,
 }
 
-/// A candidate. Inputs: [`new`](Candidate::new) once, then the `on_…` methods and the wishes of the
+/// A candidate. Inputs: [`new`](Candidate::new) once, then the `on_…` methods and the commands of the
 /// application: [`contend`](Candidate::contend), [`release`](Candidate::release),
 /// [`transfer`](Candidate::transfer), [`set_healthy`](Candidate::set_healthy),
 /// [`set_attribute`](Candidate::set_attribute).
@@ -81,43 +84,43 @@ pub enum Stage {
 pub struct Candidate {
     me: NodeId,
     timings: Timings,
-    /// The same for very many candidates of one process.
+    /// Shared by all candidates of a node.
     voters: Arc<[NodeId]>,
     attribute: Attribute,
     healthy: bool,
-    past: Past,
-    /// The greatest token it has heard of.
+    previous_lease: PreviousLease,
+    /// The greatest token that the candidate has heard of.
     greatest: u64,
     request: Request,
     round: Round,
-    /// When the last question was asked.
-    asked: Time,
-    /// How long it waits for answers: longer once some have come too late.
-    wait: Span,
-    /// The question by which it learns how long answers take.
-    measured: Option<Measured>,
+    /// When the last request was sent.
+    asked_at: Time,
+    /// How long the candidate waits for replies. It grows when replies come too late.
+    reply_timeout: Span,
+    /// The request by which the candidate measures the round trip.
+    rtt_probe: Option<RttProbe>,
     lease: Option<Lease>,
-    /// The request that was won last: a late `Rejected` still counts.
+    /// The last request that a majority accepted: a late `Rejected` to it still counts.
     won: Option<Request>,
-    /// Whom it believes to lead, if it does not itself.
+    /// The leader that the candidate follows; none if it leads itself.
     leader: Option<Grant>,
-    /// Whether its last enquiry left open if that one still leads.
-    doubts: bool,
-    /// How often in a row it contended in vain.
+    /// Whether the last enquiry left open if `leader` still leads.
+    leader_in_doubt: bool,
+    /// How often in a row the candidate was defeated.
     defeats: u32,
-    /// Whether it has asked a worse leader to hand over, and has not contended since.
+    /// Whether the candidate has asked a leader of lower rank to hand over, and has not contended since.
     claimed: bool,
     /// How often it has contended in vain after that, and not led since.
     vain_claims: u8,
-    /// Since when it has stood without interruption.
+    /// Since when the candidate has stood without interruption.
     stood_since: Time,
-    /// Until when it lets others go first.
-    stands_back_until: Time,
+    /// Until when the candidate yields to others, after it has handed over.
+    yield_until: Time,
     next: Time,
 }
 
 impl Candidate {
-    /// A candidate of this rank, which these voters elect or not.
+    /// A candidate of this rank in an election of these voters.
     pub fn new(
         me: NodeId,
         voters: impl Into<Arc<[NodeId]>>,
@@ -127,43 +130,43 @@ impl Candidate {
         now: Time,
     ) -> Candidate {
         let voters = voters.into();
-        assert!((1..=MOST_VOTERS).contains(&voters.len()), "there are 1 to {MOST_VOTERS} voters");
+        assert!((1..=MAX_VOTERS).contains(&voters.len()), "there are 1 to {MAX_VOTERS} voters");
         let mut candidate = Candidate {
             me,
             timings,
             voters,
             attribute,
             healthy: true,
-            past: Past::Over,
+            previous_lease: PreviousLease::Over,
             greatest: 0,
             request: Request(fx.rng().bits()),
             round: Round::None,
-            asked: now,
-            wait: timings.round,
-            measured: None,
+            asked_at: now,
+            reply_timeout: timings.round,
+            rtt_probe: None,
             lease: None,
             won: None,
             leader: None,
-            doubts: false,
+            leader_in_doubt: false,
             defeats: 0,
             claimed: false,
             vain_claims: 0,
             stood_since: now,
-            stands_back_until: now,
+            yield_until: now,
             next: now,
         };
         candidate.next = now + timings.gap.scale(fx.rng().unit());
         candidate
     }
 
-    /// The same, but that clients hold its leases, and may have outlived the process of this id that led for them
-    /// before it crashed. Voters would let the candidate have its own lease again at once; it contends only after it
-    /// has heard that no majority holds one for it any more. The clients have ceased to believe in theirs by then.
+    /// The same candidate, for a node that leads for external clients. A client may have survived an earlier process of
+    /// this id. Voters would grant the candidate its own lease again at once, so it contends only after it has heard
+    /// that no majority of voters holds a grant for its id any more. By then the clients have stopped leading.
     #[must_use]
     pub fn wait_out_previous_holder(self) -> Candidate {
         match self.timings.bug {
             Some(Bug::SkipWaitOut) => self,
-            _ => Candidate { past: Past::Open { eager: false }, ..self },
+            _ => Candidate { previous_lease: PreviousLease::MayBeHeld { campaign_after: false }, ..self },
         }
     }
 
@@ -172,17 +175,17 @@ impl Candidate {
         self.next
     }
 
-    /// What it holds, if it leads. Look at its own clock before believing it.
+    /// The lease of a leader. The caller must compare `valid_until` with the candidate's clock.
     pub fn lease(&self) -> Option<Lease> {
         self.lease
     }
 
-    /// Whom it believes to lead, if it does not itself.
+    /// The leader that the candidate follows; none if it leads itself.
     pub fn leader(&self) -> Option<Grant> {
         self.leader
     }
 
-    /// How far it is.
+    /// The stage.
     pub fn stage(&self) -> Stage {
         match (&self.round, self.lease) {
             (Round::None, Some(_)) => Stage::Leading,
@@ -193,28 +196,28 @@ impl Candidate {
         }
     }
 
-    /// How good a leader it would be.
+    /// The rank.
     pub fn attribute(&self) -> Attribute {
         self.attribute
     }
 
-    /// Until when it lets others go first, having handed over.
-    pub fn stands_back_until(&self) -> Time {
-        self.stands_back_until
+    /// Until when the candidate yields to others, after it has handed over.
+    pub fn yield_until(&self) -> Time {
+        self.yield_until
     }
 
-    /// When it last asked voters for anything.
+    /// When the candidate last sent a request to the voters.
     pub fn asked_at(&self) -> Time {
-        self.asked
+        self.asked_at
     }
 
-    /// The longest that it waits for answers: a share of the lease.
+    /// The longest time that the candidate waits for replies.
     pub fn longest_round(&self) -> Span {
         self.timings.longest_round()
     }
 
-    /// Asks who leads at this moment if it would only later: there may be news. Asking changes nothing.
-    pub fn look_by(&mut self, when: Time) {
+    /// Moves the next enquiry, which changes no grant, to this moment, unless it is due earlier.
+    pub fn enquire_by(&mut self, when: Time) {
         if self.stage() == Stage::Waiting {
             self.next = self.next.min(when);
         }
@@ -224,8 +227,8 @@ impl Candidate {
         self.voters.len() / 2 + 1
     }
 
-    /// Whether so many refusals leave no majority.
-    fn is_lost(&self, refused: Voters) -> bool {
+    /// Whether the voters that have not refused are fewer than a majority.
+    fn cannot_win(&self, refused: Voters) -> bool {
         self.voters.len() - refused.len() < self.majority()
     }
 
@@ -240,62 +243,62 @@ impl Candidate {
         self.request
     }
 
-    /// Whether it is there to be elected.
+    /// Whether the candidate may be elected at this moment.
     fn stands(&self, now: Time) -> bool {
-        self.healthy && now >= self.stands_back_until
+        self.healthy && now >= self.yield_until
     }
 
-    /// Somewhere from half of this to all of it.
+    /// A random span from half of this one to all of it.
     fn about(fx: &mut impl Effects, span: Span) -> Span {
         span.scale(0.5 + fx.rng().unit() / 2.0)
     }
 
-    /// Whether it asks for a promise or a lease.
+    /// Whether the round asks for promises or for a lease.
     fn is_contending(&self) -> bool {
         matches!(self.round, Round::Preparation { .. } | Round::Proposal { .. })
     }
 
-    /// Whether the round asks for the lease that it holds already, once more.
-    fn renews(&self) -> bool {
+    /// Whether the round renews the lease that the candidate holds.
+    fn is_renewing(&self) -> bool {
         matches!((&self.round, self.lease), (Round::Proposal { token, .. }, Some(lease)) if lease.token == *token)
     }
 
-    /// A voter has answered this request. If a majority has, and that took longer than the candidate waits for answers,
-    /// they were in vain: from now on it waits for longer. Where no answer comes at all, that would not help.
-    fn grow_wait(&mut self, now: Time, place: usize, request: Request) {
+    /// A voter has replied to this request. If a majority has replied, and later than the reply timeout, the replies
+    /// came too late: the timeout grows. Missing replies do not make it grow, since a longer wait would not help.
+    fn grow_reply_timeout(&mut self, now: Time, voter: usize, request: Request) {
         let majority = self.majority();
-        let Some(measured) = self.measured.as_mut().filter(|measured| measured.request == request) else {
+        let Some(probe) = self.rtt_probe.as_mut().filter(|probe| probe.request == request) else {
             return;
         };
-        measured.answered.add(place);
-        if measured.answered.len() >= majority {
-            let took = now.since(measured.asked);
-            self.measured = None;
-            // A round never takes longer than the longest: the candidate itself was paused.
-            if took > self.wait && took <= self.timings.longest_round() {
-                self.wait = (took * 2).min(self.timings.longest_round());
-                if self.round != Round::None && !self.renews() {
-                    self.next = self.next.max(self.asked + self.wait);
+        probe.answered.add(voter);
+        if probe.answered.len() >= majority {
+            let took = now.since(probe.asked);
+            self.rtt_probe = None;
+            // A sample above the longest round means that the candidate itself was paused.
+            if took > self.reply_timeout && took <= self.timings.longest_round() {
+                self.reply_timeout = (took * 2).min(self.timings.longest_round());
+                if self.round != Round::None && !self.is_renewing() {
+                    self.next = self.next.max(self.asked_at + self.reply_timeout);
                 }
             }
         }
     }
 
-    /// A majority has answered within this time: it need not wait for much longer. Some answers take longer than others,
-    /// so that it does not forget at once how long they took.
-    fn shrink_wait(&mut self, took: Span) {
+    /// Moves the reply timeout an eighth of the way down to four times `took`: slowly, because round trips vary.
+    fn shrink_reply_timeout(&mut self, took: Span) {
         let enough = (took * 4).max(self.timings.round);
-        if enough < self.wait {
-            self.wait = self.wait - Span::from_nanos((self.wait - enough).as_nanos().div_ceil(8));
+        if enough < self.reply_timeout {
+            self.reply_timeout =
+                self.reply_timeout - Span::from_nanos((self.reply_timeout - enough).as_nanos().div_ceil(8));
         }
     }
 
-    // What it does.
+    // Rounds.
 
     fn enquire(&mut self, fx: &mut impl Effects, now: Time) {
         let request = self.next_request();
         self.round = Round::Enquiry { request, answered: Voters::default(), grants: Vec::new() };
-        self.await_answers(now);
+        self.start_round(now);
         let standing = self.stands(now).then_some(self.attribute);
         self.ask_all(fx, Ask::Enquire { request, standing });
     }
@@ -305,19 +308,19 @@ impl Candidate {
         self.greatest = token.number();
         let (promised, refused) = (Voters::default(), Voters::default());
         self.round = Round::Preparation { request, token, promised, refused, outbid: false };
-        self.await_answers(now);
+        self.start_round(now);
         self.ask_all(fx, Ask::Prepare { request, token, attribute: self.attribute });
     }
 
-    /// "Notes its own clock, then sends": what it is granted, it is granted after this moment.
+    /// Notes the clock, then sends: every grant for this request begins after the noted moment.
     fn propose(&mut self, fx: &mut impl Effects, now: Time, token: Token) {
-        let earlier = self.unanswered(token);
+        let earlier = self.renewals_in_flight(token);
         let request = self.next_request();
         let (accepted, refused) = (Voters::default(), Voters::default());
         self.round =
             Round::Proposal { request, token, noted: now, accepted, refused, outbid: false, earlier };
         let renewal = self.lease.is_some_and(|lease| lease.token == token);
-        self.await_answers(now);
+        self.start_round(now);
         if renewal {
             self.next = now + self.timings.round;
         }
@@ -325,19 +328,20 @@ impl Candidate {
         self.ask_all(fx, Ask::Propose { request, token, ttl, attribute, renewal });
     }
 
-    fn await_answers(&mut self, now: Time) {
-        self.asked = now;
-        // One that is older than any round was lost.
+    fn start_round(&mut self, now: Time) {
+        self.asked_at = now;
+        // The replies to a probe that is older than the longest round are lost.
         let longest = self.timings.longest_round();
-        if self.measured.is_none_or(|measured| now.since(measured.asked) > longest) {
-            self.measured = Some(Measured { request: self.request, asked: now, answered: Voters::default() });
+        if self.rtt_probe.is_none_or(|rtt_probe| now.since(rtt_probe.asked) > longest) {
+            self.rtt_probe =
+                Some(RttProbe { request: self.request, asked: now, answered: Voters::default() });
         }
-        self.next = now + self.wait;
+        self.next = now + self.reply_timeout;
     }
 
-    /// The attempts to renew the lease of this token that are not answered yet.
-    fn unanswered(&mut self, renewed: Token) -> Vec<Attempt> {
-        if !self.renews() {
+    /// The renewals of this token that no majority has answered yet.
+    fn renewals_in_flight(&mut self, renewed: Token) -> Vec<Attempt> {
+        if !self.is_renewing() {
             return Vec::new();
         }
         let Round::Proposal { request, token, noted, accepted, earlier, .. } = &mut self.round else {
@@ -348,11 +352,11 @@ impl Candidate {
         }
         let mut attempts = std::mem::take(earlier);
         attempts.push(Attempt { request: *request, noted: *noted, accepted: *accepted });
-        if attempts.len() > MOST_ATTEMPTS {
-            let mut place = 0;
+        if attempts.len() > MAX_RENEWALS_IN_FLIGHT {
+            let mut position = 0;
             attempts.retain(|_| {
-                place += 1;
-                place % 2 == 1
+                position += 1;
+                position % 2 == 1
             });
         }
         attempts
@@ -415,7 +419,10 @@ impl Candidate {
         self.round = Round::None;
         let span = self.timings.gap * (1 << self.defeats.min(5));
         self.defeats += 1;
-        self.vain_claims = self.vain_claims.saturating_add(u8::from(std::mem::take(&mut self.claimed)));
+        if std::mem::take(&mut self.claimed) {
+            self.stood_since = now;
+            self.vain_claims = self.vain_claims.saturating_add(1);
+        }
         self.next = now + Self::about(fx, span.min(self.timings.ttl.max(self.timings.gap)));
     }
 
@@ -433,18 +440,18 @@ impl Candidate {
         }
     }
 
-    // What the application wishes.
+    // Commands of the application.
 
-    /// Contends now, unless it leads, is not well, or is at it already.
+    /// Contends now, unless the candidate leads, is unhealthy or contends already.
     pub fn contend(&mut self, fx: &mut impl Effects, now: Time) {
         self.lapse(fx, now);
         if self.lease.is_none() && self.healthy && !self.is_contending() {
-            self.stands_back_until = now;
-            match self.past {
-                Past::Over => self.prepare(fx, now),
-                Past::Open { .. } => {
-                    self.past = Past::Open { eager: true };
-                    // Answers to a question that is under way tell as much.
+            self.yield_until = now;
+            match self.previous_lease {
+                PreviousLease::Over => self.prepare(fx, now),
+                PreviousLease::MayBeHeld { .. } => {
+                    self.previous_lease = PreviousLease::MayBeHeld { campaign_after: true };
+                    // If a round is in flight, its replies are enough.
                     if self.round == Round::None {
                         self.enquire(fx, now);
                     }
@@ -453,12 +460,12 @@ impl Candidate {
         }
     }
 
-    /// Stops leading, and lets others go first for the length of a lease.
+    /// Stops leading, and yields to others for the length of a lease.
     pub fn release(&mut self, fx: &mut impl Effects, now: Time) {
         self.hand_over(fx, now, None);
     }
 
-    /// Stops leading in favour of another. If that one does not take over, whoever is next does.
+    /// Stops leading in favour of this candidate. If it does not take over, the voters wake the next one.
     pub fn transfer(&mut self, fx: &mut impl Effects, now: Time, to: NodeId) {
         if to != self.me {
             self.hand_over(fx, now, Some(to));
@@ -467,7 +474,7 @@ impl Candidate {
 
     fn hand_over(&mut self, fx: &mut impl Effects, now: Time, to: Option<NodeId>) {
         self.lapse(fx, now);
-        // In this order: it does not believe that it leads any more before anybody is told.
+        // The order matters for safety: the candidate steps down before it sends `Release`.
         let renewal = (self.timings.bug == Some(Bug::ReviveLease)).then(|| self.round.clone());
         let proposed = match self.round {
             Round::Proposal { token, .. } => Some(token),
@@ -478,22 +485,22 @@ impl Candidate {
             self.round = renewal;
         }
         self.ask_all(fx, Ask::Release { token, to });
-        // Voters may have granted a greater token in its place, which the candidate has never led with.
+        // Voters may have granted a greater token instead, with which the candidate has never led.
         if let Some(token) = proposed.filter(|&proposed| proposed != token) {
             self.ask_all(fx, Ask::Release { token, to });
         }
-        self.stands_back_until = now + self.timings.ttl;
+        self.yield_until = now + self.timings.ttl;
         self.next = now + self.timings.gap;
     }
 
-    /// The application is well, or is not: one that is not steps down, and does not stand.
+    /// Sets the health of the application. An unhealthy candidate steps down, and does not stand.
     pub fn set_healthy(&mut self, fx: &mut impl Effects, now: Time, healthy: bool) {
         if healthy == std::mem::replace(&mut self.healthy, healthy) {
             return;
         }
         (self.stood_since, self.claimed, self.vain_claims) = (now, false, 0);
         if healthy {
-            self.stands_back_until = now;
+            self.yield_until = now;
             self.next = self.next.min(now);
             return;
         }
@@ -503,14 +510,14 @@ impl Candidate {
         }
     }
 
-    /// How good a leader it would be has changed.
+    /// Changes the rank.
     pub fn set_attribute(&mut self, now: Time, attribute: Attribute) {
         if attribute != std::mem::replace(&mut self.attribute, attribute) {
             (self.stood_since, self.claimed, self.vain_claims) = (now, false, 0);
         }
     }
 
-    // What reaches it.
+    // Timer and messages.
 
     /// The moment of [`next_due`](Candidate::next_due) has come.
     pub fn on_due(&mut self, fx: &mut impl Effects, now: Time) {
@@ -519,7 +526,7 @@ impl Candidate {
             return;
         }
         match (self.lease, &self.round) {
-            // What takes longer than a round may be lost: asks again, from a later moment on.
+            // The renewal or its replies may be lost: the leader renews again, and notes a later moment.
             (Some(_), &Round::Proposal { token, outbid: false, .. }) => self.propose(fx, now, token),
             (Some(_), Round::Proposal { .. } | Round::Preparation { .. }) => self.prepare(fx, now),
             (Some(lease), _) => self.propose(fx, now, lease.token),
@@ -527,33 +534,33 @@ impl Candidate {
             (None, Round::Enquiry { .. }) => self.conclude(fx, now),
             (None, Round::None) => self.enquire(fx, now),
         }
-        // The end of a lease is never slept through.
+        // The candidate is due at the end of its lease at the latest.
         if let Some(lease) = self.lease {
             self.next = self.next.min(lease.valid_until);
         }
     }
 
-    /// A voter answers, or wakes it.
+    /// A reply or a wake-up of a voter has arrived.
     pub fn on_reply(&mut self, fx: &mut impl Effects, now: Time, from: NodeId, reply: Reply) {
-        let Some(place) = self.voters.iter().position(|&voter| voter == from) else { return };
+        let Some(voter) = self.voters.iter().position(|&voter| voter == from) else { return };
         self.lapse(fx, now);
         if let Some(request) = reply.request() {
-            self.grow_wait(now, place, request);
+            self.grow_reply_timeout(now, voter, request);
         }
         match reply {
-            Reply::Promised { request } => self.on_promised(fx, now, place, request),
-            Reply::Accepted { request, .. } => self.on_accepted(fx, now, place, request),
-            Reply::Held { request, grant, .. } => self.on_held(fx, now, place, request, grant),
-            Reply::Rejected { request, promised } => self.on_rejected(fx, now, place, request, promised),
+            Reply::Promised { request } => self.on_promised(fx, now, voter, request),
+            Reply::Accepted { request, .. } => self.on_accepted(fx, now, voter, request),
+            Reply::Held { request, grant, .. } => self.on_held(fx, now, voter, request, grant),
+            Reply::Rejected { request, promised } => self.on_rejected(fx, now, voter, request, promised),
             Reply::Status { request, promised, grant } => {
                 self.greatest = self.greatest.max(promised);
-                self.on_status(fx, now, place, request, grant);
+                self.on_status(fx, now, voter, request, grant);
             }
             Reply::Vacant { promised } => {
                 self.greatest = self.greatest.max(promised);
                 self.wake_up(fx, now);
             }
-            // For observers.
+            // Only observers get these.
             Reply::Watched { .. } | Reply::Changed { .. } => {}
         }
         if let Some(lease) = self.lease {
@@ -561,14 +568,14 @@ impl Candidate {
         }
     }
 
-    fn on_promised(&mut self, fx: &mut impl Effects, now: Time, place: usize, answered: Request) {
+    fn on_promised(&mut self, fx: &mut impl Effects, now: Time, voter: usize, answered: Request) {
         let majority = self.majority();
         match &mut self.round {
             Round::Preparation { request, token, promised, .. } if *request == answered => {
-                promised.add(place);
+                promised.add(voter);
                 let token = *token;
                 if promised.len() >= majority {
-                    self.shrink_wait(now.since(self.asked));
+                    self.shrink_reply_timeout(now.since(self.asked_at));
                     self.propose(fx, now, token);
                 }
             }
@@ -576,7 +583,7 @@ impl Candidate {
         }
     }
 
-    fn on_accepted(&mut self, fx: &mut impl Effects, now: Time, place: usize, answered: Request) {
+    fn on_accepted(&mut self, fx: &mut impl Effects, now: Time, voter: usize, answered: Request) {
         let majority = self.majority();
         let Round::Proposal { request, token, noted, accepted, outbid, earlier, .. } = &mut self.round else {
             return;
@@ -588,29 +595,29 @@ impl Candidate {
             let Some(Attempt { noted, accepted, .. }) = attempt else { return };
             (*noted, accepted)
         };
-        accepted.add(place);
+        accepted.add(voter);
         let (token, outbid) = (*token, *outbid);
         if accepted.len() >= majority {
-            self.shrink_wait(now.since(noted));
+            self.shrink_reply_timeout(now.since(noted));
             self.win(fx, now, answered, (token, noted, outbid));
         }
     }
 
-    fn on_held(&mut self, fx: &mut impl Effects, now: Time, place: usize, answered: Request, grant: Grant) {
+    fn on_held(&mut self, fx: &mut impl Effects, now: Time, voter: usize, answered: Request, grant: Grant) {
         self.greatest = self.greatest.max(grant.token.number());
-        self.on_refused(fx, now, place, answered);
+        self.on_refused(fx, now, voter, answered);
     }
 
     fn on_rejected(
         &mut self,
         fx: &mut impl Effects,
         now: Time,
-        place: usize,
+        voter: usize,
         answered: Request,
         greater: u64,
     ) {
         self.greatest = self.greatest.max(greater);
-        // A renewal that was won without this voter: it can be won over with a greater token.
+        // A majority accepted the renewal without this voter, which would accept a greater token.
         if self.lease.is_some() && self.won == Some(answered) && self.round == Round::None {
             return self.prepare(fx, now);
         }
@@ -621,30 +628,30 @@ impl Candidate {
             }
             Round::None | Round::Enquiry { .. } => {}
         }
-        self.on_refused(fx, now, place, answered);
+        self.on_refused(fx, now, voter, answered);
     }
 
-    /// Contends no longer than it can win.
-    fn on_refused(&mut self, fx: &mut impl Effects, now: Time, place: usize, answered: Request) {
+    /// Ends the round as soon as no majority can accept it any more.
+    fn on_refused(&mut self, fx: &mut impl Effects, now: Time, voter: usize, answered: Request) {
         let (refused, outbid) = match &mut self.round {
             Round::Preparation { request, refused, outbid, .. }
             | Round::Proposal { request, refused, outbid, .. }
                 if *request == answered =>
             {
-                refused.add(place);
+                refused.add(voter);
                 (*refused, *outbid)
             }
             _ => return,
         };
-        if !self.is_lost(refused) {
+        if !self.cannot_win(refused) {
             return;
         }
         match (self.lease, outbid) {
-            // Its lease still holds: it prepares a greater token, and goes on leading.
+            // The lease is still valid: the leader prepares a greater token, and continues to lead.
             (Some(_), true) => self.prepare(fx, now),
-            // Others hold what is left; it tries again when the round is over.
+            // Other candidates hold grants at the refusing voters. The leader tries again after the round.
             (Some(_), false) => {}
-            // It did not know how far the tokens are. That may happen to it once.
+            // The candidate did not know the greatest token. It retries once without a back-off.
             (None, true) if self.defeats == 0 && matches!(self.round, Round::Preparation { .. }) => {
                 self.defeats = 1;
                 self.prepare(fx, now);
@@ -657,7 +664,7 @@ impl Candidate {
         &mut self,
         fx: &mut impl Effects,
         now: Time,
-        place: usize,
+        voter: usize,
         answered: Request,
         grant: Option<Grant>,
     ) {
@@ -667,69 +674,70 @@ impl Candidate {
             return;
         }
         let before = heard.len();
-        heard.add(place);
+        heard.add(voter);
         if heard.len() > before {
             grants.extend(grant);
         }
         let most = grants.iter().map(|grant| believers(grants, grant.holder)).max().unwrap_or(0);
-        // One that only wants to know that it holds nothing any more need not hear all.
-        let eager = self.past == Past::Open { eager: true };
-        let vacant = eager && grants.is_empty() && heard.len() >= majority;
+        // A majority without grants proves that the candidate's previous lease is over.
+        let campaign_after = self.previous_lease == PreviousLease::MayBeHeld { campaign_after: true };
+        let vacant = campaign_after && grants.is_empty() && heard.len() >= majority;
         if most >= majority || heard.len() == voters || vacant {
             self.conclude(fx, now);
         }
     }
 
-    /// A majority read: whoever holds the leases of a majority leads, as of now. If too many answers are missing
-    /// to tell, it asks once more before it gives up whom it believes in.
+    /// Ends an enquiry. This is a majority read: the holder of a majority's grants leads at this moment. If the replies
+    /// leave open whether the known leader still leads, the candidate enquires once more before it forgets the leader.
     fn conclude(&mut self, fx: &mut impl Effects, now: Time) {
         let Round::Enquiry { answered, grants, .. } = std::mem::replace(&mut self.round, Round::None) else {
             return;
         };
         let majority = self.majority();
         if answered.len() >= majority {
-            self.shrink_wait(now.since(self.asked));
+            self.shrink_reply_timeout(now.since(self.asked_at));
         }
         let silent = self.voters.len() - answered.len();
         let may_still_lead = |leader: Grant| believers(&grants, leader.holder) + silent >= majority;
         let open = self.leader.is_some_and(may_still_lead);
-        let eager = self.past == Past::Open { eager: true };
+        let campaign_after = self.previous_lease == PreviousLease::MayBeHeld { campaign_after: true };
         if believers(&grants, self.me) + silent < majority {
-            self.past = Past::Over;
+            self.previous_lease = PreviousLease::Over;
         }
-        let may_contend = self.past == Past::Over && self.stands(now);
+        let may_contend = self.previous_lease == PreviousLease::Over && self.stands(now);
         let elected = grants.iter().filter(|grant| believers(&grants, grant.holder) >= majority);
         let elected = elected.max_by_key(|grant| grant.token).copied();
         match elected {
-            // From before a crash: it can have it again at once, with a greater token.
+            // A lease from before a crash: the candidate gets it again at once, with a greater token.
             Some(grant) if grant.holder == self.me && may_contend => self.prepare(fx, now),
             Some(grant) if grant.holder != self.me => {
                 self.follow(fx, grant);
-                (self.defeats, self.doubts) = (0, false);
+                (self.defeats, self.leader_in_doubt) = (0, false);
                 self.next = now + Self::about(fx, self.timings.poll);
                 self.claim(fx, now, grant);
             }
-            None if eager && may_contend => {
+            None if campaign_after && may_contend => {
                 self.forget_leader(fx);
                 self.prepare(fx, now);
             }
-            _ if open && !self.doubts => {
-                self.doubts = true;
+            _ if open && !self.leader_in_doubt => {
+                self.leader_in_doubt = true;
                 self.enquire(fx, now);
             }
             _ => {
-                self.doubts = false;
+                self.leader_in_doubt = false;
                 self.forget_leader(fx);
                 self.next = now + Self::about(fx, self.timings.gap * 2);
             }
         }
     }
 
-    /// Asks a worse leader to hand over, if it has stood for long enough: one that comes and goes never has. One that
-    /// was defeated after the leader had handed over waits for longer the next time: voters may not elect it at all.
+    /// Asks a worse-ranked leader to hand over, if this candidate has stood for the fail-back delay: one that comes and
+    /// goes never has. The delay starts again and doubles when the leader has handed over and this candidate is not
+    /// elected: voters may never elect it.
     fn claim(&mut self, fx: &mut impl Effects, now: Time, grant: Grant) {
         let Some(delay) = self.timings.failback else { return };
-        let steady = now.since(self.stood_since) >= delay * (1 << self.vain_claims.min(16));
+        let steady = now.since(self.stood_since) >= delay * (1 << self.vain_claims.min(MOST_DOUBLINGS));
         if steady && self.stands(now) && self.attribute > grant.attribute {
             self.claimed = true;
             fx.claim(grant.holder, self.attribute);

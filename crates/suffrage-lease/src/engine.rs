@@ -1,26 +1,25 @@
-//! A node's part in very many elections, without I/O: the process that wire, simulator and model checker run.
+//! A node that takes part in very many elections, without I/O: the wire, the simulator and the model checker run it.
 //!
 //! ```text
-//!   commands ────┐  ┌──────────────────────────────────┐  ┌─▶ what must be on the disk
-//!   messages ────┼─▶│ Engine                           │──┼─▶ announcements: who leads what
+//!   commands ────┐  ┌──────────────────────────────────┐  ┌─▶ saves
+//!   messages ────┼─▶│ Engine                           │──┼─▶ announcements: the leader of each election
 //!   the timer ───┘  │   Voter, if the node votes       │  └─▶ messages
 //!                   │   ElectionState, for each name:  │
 //!                   │     Candidate, contention policy │
 //!                   └──────────────────────────────────┘
 //! ```
 //!
-//! [`Voter`] and [`Candidate`] are the protocol, on which safety rests. Around them this module decides *when* a
-//! node campaigns:
-//! - a node that has handed over *yields* to others for a while ([`Engine::yield_window`]);
-//! - after a death, a woken candidate *defers* until the grants of all voters have run out, and until a rival that
-//!   comes first has had its chance ([`Engine::should_defer_campaign`]);
-//! - a candidate that hears of a rival's campaign lets it finish ([`Engine::defer_to_rival`]);
-//! - a candidate that was defeated *retries* a few times by itself ([`ElectionState::retry`]).
+//! [`Voter`] and [`Candidate`] are the protocol, which safety depends on. Around them this module is the contention
+//! policy: it decides *when* a node campaigns.
+//! - A node that has handed over *yields* to others for a while ([`Engine::yield_window`]).
+//! - After the death of a leader a woken candidate *defers* its campaign until the grants of all voters have expired
+//!   and a rival with priority has had time to campaign ([`Engine::should_defer_campaign`]).
+//! - A candidate that hears of a rival's campaign lets the rival finish ([`Engine::defer_to_rival`]).
+//! - A defeated candidate *retries* a few times by itself ([`ElectionState::retry`]).
 //!
-//! Renewals are brought into step, so that they share datagrams: each is due up to a *slack* (a sixtieth of the ttl)
-//! before it has to be, and waits for the next of the node's ticks within that. A renewal that comes earlier than it
-//! has to is always safe: the lease is counted from the moment of the question, and each answer moves its end further
-//! away, never nearer. The price is a twentieth more renewals at most.
+//! Renewals are aligned to ticks of the node, so that they share datagrams. Each renewal is due up to a *slack* (a
+//! sixtieth of the ttl) early, and waits for the next tick. An early renewal is always safe: the lease counts from the
+//! moment of the request, and a reply moves the end of the lease only forward. The cost is at most 5% more renewals.
 
 mod command;
 mod config;
@@ -44,34 +43,35 @@ use crate::message::{Ask, Body, Message, Name, Reply};
 use crate::timings::Bug;
 use crate::voter::{Saved, Voter};
 
-/// How many candidates are looked at in one turn: some datagrams full of renewals, after which it is time to
-/// see who has answered.
-const TURN: usize = 512;
-/// A node that has handed over yields for so many rounds of questions and answers, as long as they have lately
-/// been: to be woken takes half of one, to be granted a lease one and a half.
-const YIELD_ROUNDS: u64 = 4;
-/// But for this long at least: a node that is woken has to come round to it.
-const SHORTEST_YIELD: Span = Span::from_nanos(200_000);
-/// After a death, a candidate that is not the first lets the first go first for this long at least: timers of the
-/// system wake a millisecond late, and on a busy machine two.
+/// The greatest number of due candidates that one timer input handles: their renewals fill some datagrams. Then the
+/// driver can deliver replies.
+const MAX_DUE_PER_INPUT: usize = 512;
+/// A node that has handed over yields for this many round trips, as measured lately. The wake-up of another candidate
+/// takes half a round trip, and its election one and a half until the grant.
+const YIELD_ROUND_TRIPS: u64 = 4;
+/// The shortest time for which a node yields: a woken node needs some time to handle the wake-up.
+const MIN_YIELD: Span = Span::from_nanos(200_000);
+/// After the death of a leader a candidate without priority defers for at least this long: timers of the operating
+/// system fire a millisecond late, and on a busy machine two.
 const TIMER_GRAIN: Span = Span::from_nanos(3_000_000);
-/// The most elections a node takes part in.
-const MOST_ELECTIONS: usize = 10_000_000;
+/// The greatest number of elections that a node takes part in.
+const MAX_ELECTIONS: usize = 10_000_000;
 
-/// What an engine waits for: whatever is due next, of its voter and of all its elections.
+/// The timer of an engine, which serves the voter and all elections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Timer;
 
 suffrage_core::timer_indices!(Timer);
 
-/// Why a node does not take part in an election.
+/// The reason why a node cannot join an election.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum JoinError {
-    /// The configuration cannot work.
+    /// The configuration is invalid.
     Invalid(InvalidConfig),
-    /// The node takes part already, in this election or in another whose name has the same hash.
+    /// The node has already joined this election, or another whose name has the same hash.
     AlreadyJoined,
-    /// The node takes part in as many elections as it can.
+    /// The node takes part in the greatest number of elections.
     TooMany,
 }
 
@@ -79,9 +79,11 @@ impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             JoinError::Invalid(invalid) => invalid.fmt(f),
-            JoinError::AlreadyJoined => f.write_str("this node takes part in that election already"),
+            JoinError::AlreadyJoined => {
+                f.write_str("this node has already joined that election: leave it first")
+            }
             JoinError::TooMany => {
-                write!(f, "this node takes part in {MOST_ELECTIONS} elections, and no more")
+                write!(f, "this node has joined {MAX_ELECTIONS} elections, the limit: leave one first")
             }
         }
     }
@@ -95,11 +97,11 @@ impl From<InvalidConfig> for JoinError {
     }
 }
 
-/// A node's part in very many elections: a [`Voter`] if it is one, and a [`Candidate`] for each name.
+/// A node in very many elections: a [`Voter`] if the node votes, and a [`Candidate`] for each joined election.
 ///
-/// Inputs are those of a [`Process`]; what an application asks for is a [`Command`]. What the candidates say to the
-/// voter of the same node is no message: it happens within the same input. What becomes of an election is announced
-/// under its [`ElectionIndex`].
+/// Inputs are those of a [`Process`]; the application sends [`Command`]s. Messages of the candidates to the voter of
+/// the same node are not sent: the loopback delivers them within the same input. Announcements name an election by its
+/// [`ElectionIndex`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Engine {
     me: NodeId,
@@ -108,13 +110,13 @@ pub struct Engine {
     voter: Option<Voter>,
     names: BTreeMap<Name, ElectionIndex>,
     elections: Vec<Option<Box<ElectionState>>>,
-    /// The indices that are free.
-    vacant: Vec<ElectionIndex>,
+    /// Indices that are not in use.
+    free_indices: Vec<ElectionIndex>,
     timers: TimerQueue,
     loopback: Loopback,
-    /// How long voters lately took to answer.
+    /// The measured round trip to voters, smoothed.
     round_trip: Span,
-    /// The moment for which the timer is set.
+    /// When the timer is set to fire.
     armed: Option<Time>,
 }
 
@@ -129,7 +131,7 @@ impl Engine {
             voter: None,
             names: BTreeMap::new(),
             elections: Vec::new(),
-            vacant: Vec::new(),
+            free_indices: Vec::new(),
             timers: TimerQueue::default(),
             loopback: Loopback::new(),
             round_trip: Span::ZERO,
@@ -137,9 +139,9 @@ impl Engine {
         })
     }
 
-    // What can be asked of it: none of it changes anything.
+    // Getters.
 
-    /// Who this is.
+    /// The id of this node.
     pub fn me(&self) -> NodeId {
         self.me
     }
@@ -149,17 +151,18 @@ impl Engine {
         &self.config
     }
 
-    /// The node's voter, if it is one.
+    /// The node's voter, if the node votes.
     pub fn voter(&self) -> Option<&Voter> {
         self.voter.as_ref()
     }
 
-    /// Whether the node's voter answers at this moment: not if it has lost its disk, or is silent after a restart.
-    pub fn votes(&self, now: Time) -> bool {
-        self.voter.as_ref().is_some_and(|voter| voter.votes() && now >= voter.silent_until())
+    /// Whether the node's voter replies at this moment. It does not if it has lost its disk, or is silent after a
+    /// restart.
+    pub fn is_voting(&self, now: Time) -> bool {
+        self.voter.as_ref().is_some_and(|voter| voter.may_vote() && now >= voter.silent_until())
     }
 
-    /// How long voters have lately taken to answer.
+    /// The measured round trip to voters, smoothed.
     pub fn round_trip(&self) -> Span {
         self.round_trip
     }
@@ -169,32 +172,32 @@ impl Engine {
         self.names.get(&name).copied()
     }
 
-    /// What the node knows of an election.
+    /// The state of an election that the node has joined.
     pub fn election(&self, index: ElectionIndex) -> Option<&ElectionState> {
         self.elections.get(index.index())?.as_deref()
     }
 
-    /// Every election that the node takes part in.
+    /// All elections that the node has joined.
     pub fn elections(&self) -> impl Iterator<Item = (ElectionIndex, &ElectionState)> {
         self.names.values().filter_map(|&index| Some((index, self.election(index)?)))
     }
 
-    /// In how many elections the node takes part.
+    /// The number of elections that the node has joined.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether the node takes part in none.
+    /// Whether the node has joined no election.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// The lease that the node holds in an election, if its clock does not show that it is over.
+    /// The lease that the node holds in an election, if it is valid at this moment.
     pub fn lease(&self, now: Time, index: ElectionIndex) -> Option<Lease> {
         self.election(index)?.lease(now)
     }
 
-    /// Tells whether the node can take part in an election; if not, [`Action::Join`] changes nothing.
+    /// Checks whether the node can join an election. If it cannot, [`Action::Join`] changes nothing.
     pub fn check_join(
         &self,
         election: &ElectionName,
@@ -204,15 +207,15 @@ impl Engine {
         if self.names.contains_key(&election.hash()) {
             return Err(JoinError::AlreadyJoined);
         }
-        if self.names.len() >= MOST_ELECTIONS {
+        if self.names.len() >= MAX_ELECTIONS {
             return Err(JoinError::TooMany);
         }
         Ok(())
     }
 
-    // What the application asks for.
+    // Commands of the application.
 
-    /// Carries out an action in an election that the node takes part in.
+    /// Carries out an action in an election that the node has joined.
     pub fn act(&mut self, cx: &mut Context<'_, Self>, index: ElectionIndex, action: Action) {
         let now = cx.now();
         match action {
@@ -226,12 +229,12 @@ impl Engine {
             Action::Campaign => self.campaign(cx, index),
             Action::Withdraw => self.change_standing(cx, index, |state| state.standing = false),
             Action::Resign => self.input(cx, index, |state, fx| {
-                state.stand_back(now);
+                state.start_yield(now);
                 state.candidate.release(fx, now);
             }),
             Action::Transfer(to) => self.input(cx, index, |state, fx| {
                 if to != fx.cx.me() {
-                    state.stand_back(now);
+                    state.start_yield(now);
                 }
                 state.candidate.transfer(fx, now, to);
             }),
@@ -246,13 +249,13 @@ impl Engine {
         self.arm(cx);
     }
 
-    /// Takes part in an election: as an observer, unless the configuration says that it stands.
+    /// Joins an election: as an observer, unless the configuration says that the node stands.
     fn join(&mut self, cx: &mut Context<'_, Self>, text: &ElectionName, config: Option<CandidateConfig>) {
         if self.check_join(text, config.as_ref()).is_err() {
             return;
         }
         let (now, name, config) = (cx.now(), text.hash(), config.unwrap_or(self.config.candidate));
-        let index = self.vacant.pop().unwrap_or_else(|| {
+        let index = self.free_indices.pop().unwrap_or_else(|| {
             self.elections.push(None);
             ElectionIndex(self.elections.len() as u32 - 1)
         });
@@ -265,7 +268,7 @@ impl Engine {
         }
         if !config.standing {
             candidate.set_healthy(&mut fx, now, false);
-            candidate.look_by(now);
+            candidate.enquire_by(now);
         }
         let state = ElectionState::new(text.clone(), candidate, &config, &self.config, now);
         self.elections[index.index()] = Some(Box::new(state));
@@ -273,7 +276,7 @@ impl Engine {
         self.schedule(index);
     }
 
-    /// Takes part no longer. If the node led, it has handed over.
+    /// Leaves an election. If the node leads, it hands over first.
     fn leave(&mut self, cx: &mut Context<'_, Self>, index: ElectionIndex) {
         self.change_standing(cx, index, |state| state.standing = false);
         let Some(state) = self.elections.get_mut(index.index()).and_then(Option::take) else { return };
@@ -282,25 +285,25 @@ impl Engine {
         }
         self.timers.set(index.0, state.armed, None);
         self.names.remove(&state.name);
-        self.vacant.push(index);
+        self.free_indices.push(index);
     }
 
-    /// Contends now, unless the node yields to others. A node that does not stand begins to, once.
+    /// Contends now, unless the node yields to others. A node that does not stand starts to stand, once.
     fn campaign(&mut self, cx: &mut Context<'_, Self>, index: ElectionIndex) {
         let now = cx.now();
         if self.election(index).is_some_and(|state| !state.standing) {
             return self.change_standing(cx, index, |state| (state.standing, state.once) = (true, true));
         }
         self.input(cx, index, |state, fx| {
-            if now >= state.yields_until() {
+            if now >= state.yield_until() {
                 state.candidate.contend(fx, now);
-            } else if state.runs() {
-                state.campaign_at = Some(state.yields_until());
+            } else if state.is_eligible() {
+                state.campaign_at = Some(state.yield_until());
             }
         });
     }
 
-    /// Changes what decides whether the candidate runs, and tells it if that has changed.
+    /// Changes what eligibility depends on. If the eligibility changes, the candidate starts or stops to stand.
     fn change_standing(
         &mut self,
         cx: &mut Context<'_, Self>,
@@ -309,16 +312,17 @@ impl Engine {
     ) {
         let now = cx.now();
         let Some(state) = self.election(index) else { return };
-        // A candidate that waits asks every voter it can reach: this node's own knows of it.
-        let alone = self.voter.as_ref().is_some_and(|voter| voter.waiters(state.name).next().is_none());
-        let window = if alone { Span::ZERO } else { self.yield_window(state.ttl) };
+        // A waiting candidate enquires at every voter that it can reach, so this node's voter has queued it.
+        let nobody_waits =
+            self.voter.as_ref().is_some_and(|voter| voter.waiters(state.name).next().is_none());
+        let window = if nobody_waits { Span::ZERO } else { self.yield_window(state.ttl) };
         self.input(cx, index, |state, fx| {
-            let before = state.runs();
+            let before = state.is_eligible();
             change(state);
-            match (before, state.runs()) {
+            match (before, state.is_eligible()) {
                 (false, true) => {
                     state.candidate.set_healthy(fx, now, true);
-                    // A node that has just handed over to others must not be there before them.
+                    // A node that has just handed over must not contend before the others.
                     if now < state.yield_until {
                         state.campaign_at = Some(state.yield_until);
                     } else {
@@ -337,15 +341,15 @@ impl Engine {
         });
     }
 
-    /// For how long a node that has handed over a lease of this length yields, if nobody says otherwise.
+    /// How long a node yields by default after it has handed over a lease of this length.
     fn yield_window(&self, ttl: Span) -> Span {
-        let most = (self.config.delay * YIELD_ROUNDS).max(Span::from_nanos(ttl.as_nanos() / 4));
-        (self.round_trip * YIELD_ROUNDS).max(SHORTEST_YIELD).min(most)
+        let most = (self.config.delay * YIELD_ROUND_TRIPS).max(Span::from_nanos(ttl.as_nanos() / 4));
+        (self.round_trip * YIELD_ROUND_TRIPS).max(MIN_YIELD).min(most)
     }
 
-    // What reaches it.
+    // Messages and the timer.
 
-    fn hear(&mut self, cx: &mut Context<'_, Self>, from: NodeId, Message { name, body }: Message) {
+    fn dispatch(&mut self, cx: &mut Context<'_, Self>, from: NodeId, Message { name, body }: Message) {
         let now = cx.now();
         match body {
             Body::Ask(ask) => {
@@ -357,7 +361,7 @@ impl Engine {
             }
             Body::Reply(reply) => {
                 let Some(index) = self.index_of(name) else { return };
-                let votes = self.votes(now);
+                let votes = self.is_voting(now);
                 if let Some(state) = self.elections[index.index()].as_mut() {
                     state.update_retries(&reply, votes);
                 }
@@ -366,12 +370,12 @@ impl Engine {
                     Reply::Vacant { .. } => {}
                     _ => self.measure_round_trip(now, from, index),
                 }
-                self.put(cx, index, |state, fx| state.candidate.on_reply(fx, now, from, reply));
+                self.apply(cx, index, |state, fx| state.candidate.on_reply(fx, now, from, reply));
             }
             Body::Claim { attribute } => {
                 let Some(index) = self.index_of(name) else { return };
                 let ignores_pins = self.config.bug == Some(Bug::IgnorePin);
-                self.put(cx, index, |state, fx| {
+                self.apply(cx, index, |state, fx| {
                     if !state.pinned || ignores_pins {
                         state.candidate.on_claim(fx, now, from, attribute);
                     }
@@ -382,11 +386,11 @@ impl Engine {
 
     fn drain_loopback(&mut self, cx: &mut Context<'_, Self>) {
         while let Some(message) = self.loopback.pop_front() {
-            self.hear(cx, self.me, message);
+            self.dispatch(cx, self.me, message);
         }
     }
 
-    /// Does some of what is due.
+    /// Handles the voter and up to [`MAX_DUE_PER_INPUT`] candidates that are due.
     fn on_due(&mut self, cx: &mut Context<'_, Self>) {
         let now = cx.now();
         if let Some(voter) = &mut self.voter
@@ -395,11 +399,11 @@ impl Engine {
             voter.on_due(&mut NodeEffects::of_voter(cx, &mut self.loopback), now);
             self.drain_loopback(cx);
         }
-        for _ in 0..TURN {
+        for _ in 0..MAX_DUE_PER_INPUT {
             let Some(index) = self.timers.take(now).map(ElectionIndex) else { return };
             let Some(state) = self.elections[index.index()].as_mut() else { continue };
             state.armed = None;
-            // A candidate that retries need not, if the node's own voter knows who leads by now.
+            // A retry is pointless if the node's own voter has a live grant by now.
             let held = state.retries > 0
                 && self.voter.as_ref().is_some_and(|voter| voter.grant(now, state.name).is_some());
             self.input(cx, index, |state, fx| {
@@ -415,19 +419,20 @@ impl Engine {
         }
     }
 
-    /// Hands one input to a candidate, and to the node itself what the candidate has to say to it.
+    /// Hands one input to a candidate, then delivers the node's messages to itself.
     fn input(
         &mut self,
         cx: &mut Context<'_, Self>,
         index: ElectionIndex,
         input: impl FnOnce(&mut ElectionState, &mut NodeEffects<'_, '_>),
     ) {
-        self.put(cx, index, input);
+        self.apply(cx, index, input);
         self.drain_loopback(cx);
     }
 
-    /// Hands one input to a candidate, and decides what comes of its defeat or of its end.
-    fn put(
+    /// Hands one input to a candidate. After a defeat it may schedule a retry, and after a leadership that was to be
+    /// the only one it withdraws the candidate.
+    fn apply(
         &mut self,
         cx: &mut Context<'_, Self>,
         index: ElectionIndex,
@@ -438,10 +443,10 @@ impl Engine {
         let window = self.yield_window(ttl);
         let Some(state) = self.elections[index.index()].as_mut() else { return };
         let mut fx = NodeEffects::of_candidate(cx, &mut self.loopback, index, state.name);
-        let contended = state.contends();
+        let contended = state.is_contending();
         input(state, &mut fx);
-        if contended && !state.contends() {
-            let first = self.voter.as_ref().is_some_and(|voter| state.comes_first(me, voter));
+        if contended && !state.is_contending() {
+            let first = self.voter.as_ref().is_some_and(|voter| state.has_priority(me, voter));
             state.retry(now, first, window);
         }
         if fx.stepped_down {
@@ -457,8 +462,8 @@ impl Engine {
         self.schedule(index);
     }
 
-    /// An eighth of what it took this time, seven of what it took before: as TCP does. What took longer than any
-    /// round was not on the way, but waited in a process that stood still.
+    /// Smooths the round trip as TCP does: an eighth of the new sample and seven eighths of the old value. A sample
+    /// above the longest round is ignored: it means that a process was paused.
     fn measure_round_trip(&mut self, now: Time, from: NodeId, index: ElectionIndex) {
         let Some(state) = self.election(index).filter(|_| from != self.me) else { return };
         let took = now.since(state.candidate.asked_at());
@@ -471,7 +476,7 @@ impl Engine {
         };
     }
 
-    /// The node's voter has heard what another candidate asks: what its own candidate makes of that.
+    /// The node's voter has got a message of another candidate: adjusts when the node's own candidate acts.
     fn observe_ask(&mut self, now: Time, from: NodeId, name: Name, ask: Ask) {
         match ask {
             Ask::Propose { renewal: false, .. } => self.observe_change(now, name, false),
@@ -481,13 +486,13 @@ impl Engine {
         }
     }
 
-    /// Decides whether a woken candidate waits before it campaigns.
+    /// Decides whether a woken candidate defers its campaign.
     ///
-    /// When a leader dies with its voter, the votes of all others may be needed, and each of them may have woken
-    /// another candidate, and not at the same moment. So the candidate waits until its own voter's grant has run
-    /// out, too, and a round trip more for the others'; and if another waits that goes first, for some more.
+    /// When a leader dies with its voter, the votes of all other voters may be needed. Each of them may wake another
+    /// candidate, at another moment. So the candidate waits until the grant of its own voter has expired, and one round
+    /// trip more for the grants of the other voters. If another waiting candidate has priority, it waits longer.
     ///
-    /// After a release nobody has died, most voters wake the same candidate, and it is not kept waiting.
+    /// After a release no node has died, and most voters wake the same candidate, which campaigns at once.
     fn should_defer_campaign(&mut self, now: Time, index: ElectionIndex) -> bool {
         let (me, round_trip, delay) = (self.me, self.round_trip, self.config.delay);
         let Some(ttl) = self.election(index).map(|state| state.ttl) else { return false };
@@ -496,53 +501,53 @@ impl Engine {
         let Some(state) = self.elections[index.index()].as_mut() else { return false };
         let released = state.released_at.is_some_and(|when| now.since(when) <= delay * 2);
         let waits = matches!(state.candidate.stage(), Stage::Waiting | Stage::Enquiring);
-        if released || !waits || !state.runs() {
+        if released || !waits || !state.is_eligible() {
             return false;
         }
         let expires = voter.grant(now, state.name).map_or(now, |(_, expires)| expires);
         if expires > now + delay * 2 {
-            // The node's own voter has granted it anew: the leader lives.
+            // The node's own voter has a renewed grant: the leader lives.
             return false;
         }
         if self.config.bug == Some(Bug::DropWakeUp) {
             return true;
         }
-        let first = state.comes_first(me, voter);
-        let patience = if first { round_trip } else { round_trip + window.max(TIMER_GRAIN) };
-        state.campaign_at.get_or_insert(expires + patience.min(delay * YIELD_ROUNDS));
+        let first = state.has_priority(me, voter);
+        let pause = if first { round_trip } else { round_trip + window.max(TIMER_GRAIN) };
+        state.campaign_at.get_or_insert(expires + pause.min(delay * YIELD_ROUND_TRIPS));
         state.woken = true;
         self.schedule(index);
         true
     }
 
-    /// The node's voter has promised the election to a rival, which contends already: this candidate lets it finish,
-    /// or it would spoil it for both. If it contends itself, the better one goes first from now on.
+    /// The node's voter has promised a token to a rival. The candidate lets the rival finish, because two simultaneous
+    /// campaigns can defeat each other. If the candidate contends itself, the one with priority retries first.
     fn defer_to_rival(&mut self, now: Time, name: Name, rival: NodeId, attribute: Attribute) {
         let Some(index) = self.index_of(name) else { return };
         let promised = self.voter.as_ref().is_some_and(|voter| voter.grant(now, name).is_none());
         let Some(state) = self.elections[index.index()].as_mut() else { return };
-        state.meet(self.me, rival, attribute);
-        let patience = (self.config.delay * YIELD_ROUNDS).min(state.moment());
+        state.note_rival(self.me, rival, attribute);
+        let pause = (self.config.delay * YIELD_ROUND_TRIPS).min(state.tenth_of_ttl());
         if let Some(when) = state.campaign_at.as_mut().filter(|_| promised) {
-            *when = (*when).max(now + patience);
+            *when = (*when).max(now + pause);
             self.schedule(index);
         }
     }
 
-    /// The node's voter has heard that the leader changes: the candidate asks who it is, once that is settled.
+    /// The node's voter has heard that the leader changes: the candidate enquires after the election should be over.
     fn observe_change(&mut self, now: Time, name: Name, released: bool) {
         let Some(index) = self.index_of(name) else { return };
         let Some(ttl) = self.election(index).map(|state| state.ttl) else { return };
         let settled = now + self.yield_window(ttl);
         let Some(state) = self.elections[index.index()].as_mut() else { return };
-        state.candidate.look_by(settled);
+        state.candidate.enquire_by(settled);
         if released {
             state.released_at = Some(now);
         }
         self.schedule(index);
     }
 
-    /// Keeps the election's entry in the timer queue up to date.
+    /// Updates the election's entry in the timer queue.
     fn schedule(&mut self, index: ElectionIndex) {
         let Some(state) = self.elections[index.index()].as_mut() else { return };
         let due = Some(state.due());
@@ -550,7 +555,7 @@ impl Engine {
         self.timers.set(index.0, before, due);
     }
 
-    /// Sets the timer for what is due next, where that has changed.
+    /// Sets the timer to the earliest due moment, if that has changed.
     fn arm(&mut self, cx: &mut Context<'_, Self>) {
         let voter = self.voter.as_ref().and_then(Voter::next_due);
         let due = [self.timers.next(), voter].into_iter().flatten().min();
@@ -570,7 +575,7 @@ impl Process for Engine {
     type Saved = Saved;
     type Command = Command;
 
-    /// As a voter, with what it had saved.
+    /// Starts the voter, if the node votes, with its saved state.
     fn on_start(&mut self, cx: &mut Context<'_, Self>, start: Start<Saved>) {
         let now = cx.now();
         if self.voters.contains(&self.me) {
@@ -581,9 +586,9 @@ impl Process for Engine {
     }
 
     fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Message) {
-        // A sender that claims to be this node is not.
+        // A message in this node's own name is forged.
         if from != self.me {
-            self.hear(cx, from, message);
+            self.dispatch(cx, from, message);
             self.drain_loopback(cx);
             self.arm(cx);
         }

@@ -1,4 +1,4 @@
-//! What candidates and voters say to each other.
+//! The messages of candidates and voters.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -8,31 +8,31 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use suffrage_core::{Attribute, NodeId, Span, Term};
 
-/// Which election: the hash of the name that people give it. Among a trillion names two share one with a
-/// chance below one in 10^14.
+/// The hash of an election's name, which stands for the election in messages. Among a trillion names the probability
+/// that two have the same hash is below 10^-14.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Name([u8; 16]);
 
 impl Name {
-    /// The election that people call this.
+    /// The hash of this name.
     pub fn of(text: &str) -> Name {
         Name(xxh3_128(text.as_bytes()).to_be_bytes())
     }
 }
 
-/// A leader's number: strictly greater than that of every leader of the same name before it.
+/// A fencing token: strictly greater than the token of every earlier leader of the same election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Token(NonZeroU64);
 
 impl Token {
-    /// The one after `number`. There is none after the last, which only a forger can have spoken of.
+    /// The token after `number`. It saturates at the greatest number, which only a forged message can contain.
     pub fn after(number: u64) -> Token {
         Token(NonZeroU64::MIN.saturating_add(number))
     }
 
-    /// As a plain number.
+    /// The token as a number.
     pub fn number(self) -> u64 {
         self.0.get()
     }
@@ -50,134 +50,135 @@ impl fmt::Display for Token {
     }
 }
 
-/// To whom a voter has granted a lease.
+/// A lease that a voter has granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Grant {
-    /// With which token.
+    /// The fencing token of the lease.
     pub token: Token,
-    /// To whom.
+    /// The candidate that holds the lease.
     pub holder: NodeId,
-    /// How good a leader it is.
+    /// The rank of the holder.
     pub attribute: Attribute,
 }
 
-/// Ties an answer to what it answers. A candidate draws its first at random whenever it starts and counts
-/// on from there, so that it takes no answer to a request it did not make, be it from before a crash.
+/// The id of a request, which the reply quotes. A candidate draws its first id at random when it starts, and increments
+/// it from there, so that a reply to a request of an earlier boot matches no request of this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Request(pub u64);
 
-/// What a candidate says to a voter.
+/// A message of a candidate to a voter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Ask {
-    /// "Promise me this token."
+    /// Asks for a promise of this token.
     Prepare {
-        /// To be quoted in the answer.
+        /// The id that the reply quotes.
         request: Request,
-        /// Which token.
+        /// The token.
         token: Token,
-        /// How good a leader the candidate is.
+        /// The rank of the candidate.
         attribute: Attribute,
     },
-    /// "Grant me a lease."
+    /// Asks for a lease.
     Propose {
-        /// To be quoted in the answer.
+        /// The id that the reply quotes.
         request: Request,
-        /// With this token.
+        /// The token of the lease.
         token: Token,
-        /// For how long.
+        /// The length of the lease.
         ttl: Span,
-        /// How good a leader the candidate is.
+        /// The rank of the candidate.
         attribute: Attribute,
-        /// Whether it leads already, with this token. Makes no difference to a voter.
+        /// Whether the candidate leads already with this token. It makes no difference to a voter.
         renewal: bool,
     },
-    /// "I do not lead any more."
+    /// Gives the lease back. The candidate has stepped down.
     Release {
-        /// The token it led with, or tried to.
+        /// The token that the candidate led with, or proposed.
         token: Token,
-        /// Who is to be woken first.
+        /// The candidate that the voter wakes first, if the sender names one.
         to: Option<NodeId>,
     },
-    /// "Who leads? And wake me when nobody does, if I stand."
+    /// Asks who leads. A candidate that stands is queued too, and woken when nobody holds the lease.
     Enquire {
-        /// To be quoted in the answer.
+        /// The id that the reply quotes.
         request: Request,
-        /// How good a leader the candidate is; none if it only wants to know.
+        /// The rank of the candidate; none if it does not stand.
         standing: Option<Attribute>,
     },
-    /// "Who leads? And tell me for a while whenever that changes."
+    /// Asks who leads, and subscribes to changes for [`Timings::stale_after`](crate::Timings::stale_after).
     Watch {
-        /// To be quoted in the answer.
+        /// The id that the reply quotes.
         request: Request,
     },
 }
 
-/// What a voter says to a candidate.
+/// A message of a voter to a candidate or an observer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Reply {
-    /// To `Prepare`: "I shall take no smaller token, nor promise this one to another."
+    /// Reply to `Prepare`: the voter accepts no smaller token from now on, and promises this one to no other candidate.
     Promised {
-        /// What it answers.
+        /// The request that this replies to.
         request: Request,
     },
-    /// To `Propose`: "You hold the lease, as far as I am concerned."
+    /// Reply to `Propose`: this voter has granted the lease.
     Accepted {
-        /// What it answers.
+        /// The request that this replies to.
         request: Request,
-        /// As in the proposal.
+        /// The flag of the proposal.
         renewal: bool,
     },
-    /// To either: "Another one holds it." Nothing has changed, but that the candidate is queued.
+    /// Reply to `Prepare` or `Propose`: another candidate holds the lease. Only the queue has changed: the sender is in
+    /// it.
     Held {
-        /// What it answers.
+        /// The request that this replies to.
         request: Request,
-        /// By whom.
+        /// The lease that the other candidate holds.
         grant: Grant,
-        /// For how long, unless it is renewed.
+        /// The time until the grant expires, unless it is renewed.
         remaining: Span,
     },
-    /// To either: "I have promised a token that is at least as great."
+    /// Reply to `Prepare` or `Propose`: the voter has promised a token that forbids this one.
     Rejected {
-        /// What it answers.
+        /// The request that this replies to.
         request: Request,
-        /// Which.
+        /// The greatest promised token.
         promised: u64,
     },
-    /// To `Enquire`.
+    /// Reply to `Enquire`.
     Status {
-        /// What it answers.
+        /// The request that this replies to.
         request: Request,
-        /// The greatest token that is promised.
+        /// The greatest promised token.
         promised: u64,
-        /// Who holds the lease.
+        /// The lease that is held, if any.
         grant: Option<Grant>,
     },
-    /// To a candidate in the queue: "Nobody holds it. Your turn."
+    /// Wakes a candidate in the queue: nobody holds the lease, and the candidate is next.
     Vacant {
-        /// The greatest token that is promised.
+        /// The greatest promised token.
         promised: u64,
     },
-    /// To `Watch`.
+    /// Reply to `Watch`.
     Watched {
-        /// What it answers.
+        /// The request that this replies to.
         request: Request,
-        /// How many changes this voter has told of so far.
+        /// The number of the voter's last change.
         number: u64,
-        /// Who holds the lease.
+        /// The lease that is held, if any.
         grant: Option<Grant>,
     },
-    /// To one that watches: "It has changed hands."
+    /// Notifies a watcher that the holder has changed.
     Changed {
         /// The number of that change.
         number: u64,
-        /// Who holds the lease now.
+        /// The lease that is held now.
         grant: Option<Grant>,
     },
 }
 
 impl Reply {
-    /// The request that it answers, if it answers one.
+    /// The request that this replies to, if any.
     pub fn request(&self) -> Option<Request> {
         match *self {
             Reply::Promised { request }
@@ -191,30 +192,30 @@ impl Reply {
     }
 }
 
-/// What there is to say about one election.
+/// The content of a message about one election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Body {
-    /// To a voter.
+    /// A message to a voter.
     Ask(Ask),
-    /// From a voter.
+    /// A message from a voter.
     Reply(Reply),
-    /// From a candidate to the leader: "I have been better than you for long enough. Hand over."
+    /// Asks a leader of lower rank to hand over. The candidate has stood for the fail-back delay.
     Claim {
-        /// How good a leader the candidate is.
+        /// The rank of the candidate.
         attribute: Attribute,
     },
 }
 
-/// What candidates and voters say to each other.
+/// A message between nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Message {
-    /// About which election.
+    /// The election.
     pub name: Name,
-    /// What.
+    /// The content.
     pub body: Body,
 }
 
-// Renewals and enquiries go on all the time, and are counted apart from what a change of leaders costs.
+// Renewals, enquiries and subscriptions are periodic. They are counted apart from the cost of a change of leaders.
 suffrage_core::message_kinds!(Message.body {
     Prepare = Body::Ask(Ask::Prepare { .. }),
     Promised = Body::Reply(Reply::Promised { .. }),

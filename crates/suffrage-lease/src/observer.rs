@@ -1,39 +1,40 @@
-//! One that only wants to know who leads: told of every change by the voters, without asking again and again.
+//! An observer of an election: voters notify it of every change of the leader, so that it need not poll.
 //!
 //! ```text
-//!   o ──Watch──▶ 1, 2, 3          "who holds it? And tell me when that changes"
-//!   o ◀──Watched── 1, 2, 3        a majority read: whoever holds the leases of a majority leads, as of now
-//!   o ◀──Changed── 1, 2, 3        one delay after the voters granted, were released, or saw it expire
-//!   o ──Watch──▶ 1, 2, 3          now and then, since voters forget those they do not hear from
+//!   o ──Watch──▶ 1, 2, 3          asks who holds the lease, and subscribes to changes
+//!   o ◀──Watched── 1, 2, 3        a majority read: the holder of a majority's grants leads at this moment
+//!   o ◀──Changed── 1, 2, 3        one delay after a grant, a release or an expiry
+//!   o ──Watch──▶ 1, 2, 3          every `poll`, because voters drop silent watchers
 //! ```
 //!
-//! What it says is what a majority of voters said last, and so it may be late by a message's delay; for what must
-//! not be late there are tokens. Cost: `2V` messages every `poll`, and `V` for each grant and each end of one, for
-//! every observer: those who wait to lead are not told this way, so that a handover
-//! costs the same however many they are.
+//! The observed leader is what a majority of voters said last, so it may be out of date by one message delay. Work that
+//! must not be done by an old leader needs fencing tokens. Cost for each observer: `2V` messages every `poll`, and `V`
+//! messages for each grant and each end of a grant. Waiting candidates are not notified in this way, so that the cost
+//! of a hand-over does not grow with their number.
 
 use super::message::{Ask, Grant, Reply, Request};
 use super::timings::Timings;
 use suffrage_core::{Announcement, NodeId, Time};
 
-/// Carries out what an observer does.
+/// The effects of an observer.
 pub trait Effects {
     /// Sends to a voter.
     fn ask(&mut self, voter: NodeId, ask: Ask);
-    /// Tells whoever wants to know.
+    /// Announces the leader.
     fn announce(&mut self, announcement: Announcement);
 }
 
-/// What one voter said last.
+/// The last reply of one voter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Word {
+struct LastReply {
     grant: Option<Grant>,
-    /// Which change it told of.
+    /// The number of the voter's last change.
     number: u64,
-    /// When it was heard.
-    heard: Time,
-    /// Whether that was after the last question: it was not overtaken by the answer then.
-    recent: bool,
+    /// When the reply arrived.
+    received: Time,
+    /// Whether this is a notice that arrived after the last `Watch` was sent. A `Watched` with a smaller number is then
+    /// older than the notice.
+    since_watch: bool,
 }
 
 /// An observer of one election. Inputs: [`new`](Observer::new) once, then [`on_reply`](Observer::on_reply) and,
@@ -42,15 +43,15 @@ struct Word {
 pub struct Observer {
     timings: Timings,
     voters: Vec<NodeId>,
-    words: Vec<Option<Word>>,
+    last_replies: Vec<Option<LastReply>>,
     request: Request,
-    /// Who leads, as far as it has said.
+    /// The leader that was announced last.
     leader: Option<Grant>,
     next: Time,
 }
 
 impl Observer {
-    /// An observer of what these voters elect; its questions are counted from `first` on, which should not have
+    /// An observer of the election of these voters. The ids of its requests begin with `first`, which must not have
     /// been used before.
     pub fn new(
         voters: Vec<NodeId>,
@@ -59,8 +60,9 @@ impl Observer {
         fx: &mut impl Effects,
         now: Time,
     ) -> Observer {
-        let words = vec![None; voters.len()];
-        let mut observer = Observer { timings, voters, words, request: first, leader: None, next: now };
+        let last_replies = vec![None; voters.len()];
+        let mut observer =
+            Observer { timings, voters, last_replies, request: first, leader: None, next: now };
         observer.watch(fx, now);
         observer
     }
@@ -70,17 +72,17 @@ impl Observer {
         self.next
     }
 
-    /// Who leads, according to a majority of the voters.
+    /// The leader according to a majority of the voters.
     pub fn leader(&self) -> Option<Grant> {
         self.leader
     }
 
     fn watch(&mut self, fx: &mut impl Effects, now: Time) {
         self.request = Request(self.request.0.wrapping_add(1));
-        self.words.iter_mut().flatten().for_each(|word| word.recent = false);
-        // Soon again where too few have said anything: what they were asked may be lost.
-        let heard = self.words.iter().flatten().count();
-        let pause = if heard > self.voters.len() / 2 { self.timings.poll } else { self.timings.round };
+        self.last_replies.iter_mut().flatten().for_each(|last| last.since_watch = false);
+        // If too few voters have replied, the observer asks again soon: requests or replies may be lost.
+        let received = self.last_replies.iter().flatten().count();
+        let pause = if received > self.voters.len() / 2 { self.timings.poll } else { self.timings.round };
         self.next = now + pause;
         for &voter in &self.voters {
             fx.ask(voter, Ask::Watch { request: self.request });
@@ -92,43 +94,43 @@ impl Observer {
         if now < self.next {
             return;
         }
-        // One that has not answered for so long may be dead, and what it said may be long past.
-        let patience = self.timings.patience;
-        for word in &mut self.words {
-            *word = word.filter(|word| now.since(word.heard) <= patience);
+        // A voter that has been silent for so long may be dead, and its last reply out of date.
+        let stale_after = self.timings.stale_after;
+        for last in &mut self.last_replies {
+            *last = last.filter(|last| now.since(last.received) <= stale_after);
         }
-        self.conclude(fx);
+        self.update_leader(fx);
         self.watch(fx, now);
     }
 
-    /// A voter answers, or tells of a change.
+    /// A reply or a notice of a voter has arrived.
     pub fn on_reply(&mut self, fx: &mut impl Effects, now: Time, from: NodeId, reply: Reply) {
-        let Some(place) = self.voters.iter().position(|&voter| voter == from) else { return };
-        let known = self.words[place];
-        let (number, grant, recent) = match reply {
-            // A voter that has restarted counts anew. So an answer counts whatever its number is, unless the
-            // voter has told of a later change since it was asked.
+        let Some(index) = self.voters.iter().position(|&voter| voter == from) else { return };
+        let known = self.last_replies[index];
+        let (number, grant, since_watch) = match reply {
+            // A restarted voter counts its changes from 0 again. So a reply is accepted whatever its number is, unless
+            // a notice of a later change has arrived since the request was sent.
             Reply::Watched { request, number, grant } if request == self.request => {
-                if known.is_some_and(|word| word.recent && word.number > number) {
+                if known.is_some_and(|last| last.since_watch && last.number > number) {
                     return;
                 }
-                (number, grant, known.is_some_and(|word| word.recent))
+                (number, grant, known.is_some_and(|last| last.since_watch))
             }
             Reply::Changed { number, grant } => {
-                if known.is_some_and(|word| word.number >= number) {
+                if known.is_some_and(|last| last.number >= number) {
                     return;
                 }
                 (number, grant, true)
             }
             _ => return,
         };
-        self.words[place] = Some(Word { grant, number, heard: now, recent });
-        self.conclude(fx);
+        self.last_replies[index] = Some(LastReply { grant, number, received: now, since_watch });
+        self.update_leader(fx);
     }
 
-    /// Says who leads, if that is news.
-    fn conclude(&mut self, fx: &mut impl Effects) {
-        let grants: Vec<Grant> = self.words.iter().flatten().filter_map(|word| word.grant).collect();
+    /// Announces the leader if it has changed.
+    fn update_leader(&mut self, fx: &mut impl Effects) {
+        let grants: Vec<Grant> = self.last_replies.iter().flatten().filter_map(|last| last.grant).collect();
         let holders = |holder| grants.iter().filter(|grant| grant.holder == holder).count();
         let elected = grants.iter().filter(|grant| holders(grant.holder) > self.voters.len() / 2);
         let elected = elected.max_by_key(|grant| grant.token).copied();

@@ -1,14 +1,14 @@
-//! Quorum lease as an algorithm of the catalog: a shell around [`Engine`] that makes one for each member of a world.
+//! The quorum lease as an algorithm of the catalog: a wrapper that makes an [`Engine`] for each member of a world.
 //!
-//! The first members vote. All members stand in each of `names` elections, called `1`, `2` and so on; but if the
-//! number of `candidates` is given, voters do not stand, and only ask now and then who leads. The shell joins those
-//! elections when a member starts, and hands everything else to the engine.
+//! The first members vote. All members stand in each of `names` elections, which are called `1`, `2` and so on. If the
+//! number of `candidates` is set, voters do not stand, and only enquire who leads. The wrapper joins those elections
+//! when a member starts, and hands all other inputs to the engine.
 //!
-//! If a number of `clients` is given, the last members are clients of the others, which are nodes: see [`clients`].
+//! If the number of `clients` is set, the last members are clients of the others, which are nodes: see [`clients`].
 //! Nodes then stand only for clients.
 
 mod clients;
-mod drawing;
+mod command_storm;
 mod message;
 mod server;
 
@@ -22,8 +22,8 @@ use suffrage_core::{
 use self::clients::ClientMember;
 pub use self::message::{MemberBody, MemberMessage, SessionMessage};
 use self::server::Server;
-use crate::budget::{Setting, Violation};
-use crate::candidate::{Lease, MOST_VOTERS};
+use crate::budget::{Deployment, Violation};
+use crate::candidate::{Lease, MAX_VOTERS};
 use crate::engine::{
     Action, CandidateConfig, Command, ElectionIndex, ElectionName, Engine, EngineConfig, Timer,
 };
@@ -32,30 +32,30 @@ use crate::sessions::{ClientConfig, LeaseRequest, SessionConfig, SessionEngine};
 use crate::timings::{Bug, Drift, Timings};
 use crate::voter::Saved;
 
-/// What can be set about the algorithm; times in message delays.
+/// The options of the algorithm; times are in message delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// How many of the members vote: the first ones, or all if there are fewer.
+    /// The number of voters: the first members, or all if there are fewer.
     pub voters: usize,
-    /// How many members stand and do not vote; the voters then do not stand. If none, all stand.
+    /// The number of members that stand and do not vote; the voters then do not stand. If none, all members stand.
     pub candidates: Option<usize>,
-    /// How many elections there are.
+    /// The number of elections.
     pub names: usize,
-    /// How long a lease is.
+    /// The length of a lease.
     pub ttl: u64,
-    /// How often it is renewed; none for timings that follow from the ttl, as on the wire.
+    /// The renewal interval; none for timings that follow from the ttl, as on the wire.
     pub renew: Option<u64>,
-    /// How much clocks run fast or slow at most.
+    /// The bound on clock drift.
     pub drift: Drift,
-    /// How long a better candidate must have stood before it asks the leader to hand over; none if never.
+    /// The fail-back delay of better candidates; none if they never ask the leader to hand over.
     pub failback: Option<u64>,
-    /// How many members, the last ones, are clients of the others.
+    /// The number of clients: the last members, which are clients of the others.
     pub clients: usize,
-    /// In which elections clients hold the lease, who outlive a process that crashes.
+    /// The elections in which clients hold the lease. Clients survive a crash of the process.
     pub wait_out: WaitOut,
-    /// A deliberate mistake.
+    /// A deliberate bug.
     pub bug: Option<Bug>,
-    /// Times by the clock, in place of all those above.
+    /// Timings by the clock, which replace all times above.
     pub exact: Option<Timings>,
 }
 
@@ -119,8 +119,8 @@ impl WaitOut {
 }
 
 impl Options {
-    /// The same by the clock, where a message takes this long at most; timings that follow from the ttl are those of
-    /// a renewal three times a lease.
+    /// The timings by the clock for this bound on message delay. Without `renew` a lease is renewed three times in its
+    /// length.
     pub fn timings(&self, delay: Span) -> Timings {
         if let Some(exact) = self.exact {
             return Timings { bug: self.bug, ..exact };
@@ -134,17 +134,17 @@ impl Options {
             round: delay * ROUND,
             gap: delay * GAP,
             poll: ttl,
-            patience: ttl * 3,
+            stale_after: ttl * 3,
             failback: self.failback.map(|delays| delay * delays),
             bug: self.bug,
         }
     }
 
-    /// The configuration of an engine, where a message takes this long at most and these vote.
+    /// The configuration of an engine with these voters, for this bound on message delay.
     fn engine_config(&self, delay: Span, voters: Vec<NodeId>, votes: bool) -> EngineConfig {
         let timings = self.timings(delay);
         let exact = self.exact.is_some() || self.renew.is_some();
-        // Some applications ask for more than voters grant.
+        // Some applications ask for longer leases than voters grant.
         let times = if votes { MOST_GRANTED } else { MOST_ASKED };
         EngineConfig {
             delay,
@@ -158,19 +158,19 @@ impl Options {
 }
 
 impl Options {
-    /// How many members are nodes, of this many.
+    /// The number of nodes among this many members.
     fn nodes(&self, members: usize) -> usize {
         members - self.clients.min(members)
     }
 
-    /// What a client of this rank goes by, where a message takes this long at most.
+    /// The configuration of a client of this rank, for this bound on message delay.
     fn client_config(&self, delay: Span, rank: Attribute) -> ClientConfig {
         let lease = LeaseRequest { ttl: self.timings(delay).ttl, rank };
         let nodes = self.voters + self.candidates.unwrap_or(0);
         ClientConfig { lease, wait: Span::ZERO, timeout: delay * ROUND, nodes, bug: self.bug }
     }
 
-    /// What the sessions of nodes go by, where a message takes this long at most.
+    /// The configuration of a node's sessions, for this bound on message delay.
     fn session_config(&self, delay: Span) -> SessionConfig {
         let timings = self.timings(delay);
         SessionConfig {
@@ -183,13 +183,13 @@ impl Options {
     }
 }
 
-/// How many of so many members vote, unless set otherwise.
+/// The default number of voters among this many members.
 const fn voters(members: u64) -> u64 {
     if members < VOTERS as u64 { members } else { VOTERS as u64 }
 }
 
-/// Release, Vacant, and four messages of an election, to and from each voter: one less of the first for a leader
-/// that votes, and of the others for a successor that does. Who is no voter cannot be both.
+/// Release, Vacant and four messages of an election, to or from each voter. A leader that votes saves one Release, and a
+/// successor that votes one message of each other kind. A single member without a vote cannot be both.
 const HANDOVER: Cost = Cost {
     best: Formula { text: "6(V - 1)", of: |n| 6 * (voters(n) - 1) },
     worst: Formula {
@@ -252,11 +252,11 @@ impl Algorithm for QuorumLease {
             value: "COUNT",
             help: "How many of the members vote: the first so many, or all if there are fewer",
             set: |options, text| match text.parse() {
-                Ok(voters @ 1..=MOST_VOTERS) => {
+                Ok(voters @ 1..=MAX_VOTERS) => {
                     options.voters = voters;
                     Ok(())
                 }
-                _ => Err(format!("`{text}` is not a number of voters (1 to {MOST_VOTERS})")),
+                _ => Err(format!("`{text}` is not a number of voters (1 to {MAX_VOTERS})")),
             },
             show: |options| options.voters.to_string(),
         },
@@ -364,7 +364,7 @@ impl Algorithm for QuorumLease {
                 let bug = Bug::ALL.iter().find(|(name, _)| *name == text).map(|(_, bug)| *bug);
                 match (bug, text) {
                     (None, "none") | (Some(_), _) => options.bug = bug,
-                    (None, _) => return Err(format!("`{text}` is no mistake that can be made on purpose")),
+                    (None, _) => return Err(format!("`{text}` is not the name of a bug, nor `none`")),
                 }
                 Ok(())
             },
@@ -398,7 +398,7 @@ impl Algorithm for QuorumLease {
     ];
 
     fn new(_: NodeId, options: &Options) -> QuorumLease {
-        QuorumLease { options: *options, kind: Kind::Unstarted }
+        QuorumLease { options: *options, role: Role::Unstarted }
     }
 
     fn slot_may_lead(options: &Options, slot: usize) -> bool {
@@ -427,11 +427,11 @@ impl Algorithm for QuorumLease {
         }
         let mut held = vec![false; options.names];
         for process in members.filter(|member| member.up).map(|member| member.process) {
-            for (place, held) in held.iter_mut().enumerate() {
-                *held |= match &process.kind {
-                    Kind::Unstarted | Kind::Server(_) => false,
-                    Kind::Node(node) => node.lease_at(place).is_some(),
-                    Kind::Client(client) => client.lease(place).is_some(),
+            for (election, held) in held.iter_mut().enumerate() {
+                *held |= match &process.role {
+                    Role::Unstarted | Role::Server(_) => false,
+                    Role::Node(node) => node.lease_at(election).is_some(),
+                    Role::Client(client) => client.lease(election).is_some(),
                 };
             }
         }
@@ -448,7 +448,7 @@ impl Algorithm for QuorumLease {
     }
 
     fn draw_commands(options: &Options, storm: &mut CommandStorm<'_>) -> Vec<(Time, usize, Command)> {
-        drawing::commands(options, storm)
+        command_storm::commands(options, storm)
     }
 
     /// A lease and a restart's silence run out at the same time; whoever lost its place in the queue, or has
@@ -466,13 +466,15 @@ impl Algorithm for QuorumLease {
             clients => (20 + 4 * clients as u64) * options.ttl + 60 * GAP,
         };
         let delays = elected + FAILBACKS * options.failback.map_or(0, |delay| delay + GAP);
-        let recovery = (delays as f64 / (1.0 - drift)) as u64;
+        let by_slow_clock = |delays: u64| (delays as f64 / (1.0 - drift)) as u64;
+        let recovery = by_slow_clock(delays);
+        let handover = options.failback.map_or(0, |_| by_slow_clock(elected));
         let stable = options.failback.is_none() && options.clients == 0;
         // The longest round, by a fast clock. A client has a round trip to its node besides.
         let rounds = if options.clients > 0 { 8.0 } else { 4.0 };
         let round_trip = (options.ttl as f64 / rounds / (1.0 + drift)) as u64;
         let pin = (options.clients == 0).then_some("pin");
-        Some(Leases { length: options.ttl, drift, round_trip, recovery, stable, pin })
+        Some(Leases { length: options.ttl, drift, round_trip, recovery, handover, stable, pin })
     }
 
     fn check(options: &Options, roster: &Roster) -> Result<(), BadParameter> {
@@ -485,28 +487,27 @@ impl Algorithm for QuorumLease {
             return Err(BadParameter { name, reason });
         }
         if options.exact.is_some() {
-            // Whoever sets them knows the network that they are for: `Timings::budget`.
+            // The caller has checked exact timings for their network: `Timings::budget`.
             return Ok(());
         }
-        let setting = Setting::new(Span::UNIT * 2, options.voters);
+        let deployment = Deployment::new(Span::UNIT * 2, options.voters);
         let timings = options.timings(Span::UNIT);
-        // The node's own renewal takes a round trip. A client's takes another, and must come before its lease is over,
-        // which counts from before the round trip of the renewal before.
+        // A node's renewal takes a round trip, and a client's renewal another. The client's renewal must succeed before
+        // the client's lease is over, which counts from before the previous renewal's round trip.
         let least = timings.renew + Span::UNIT * 6;
         if options.clients > 0 && timings.drift.validity(timings.ttl) <= least {
-            let reason =
-                format!("a client leads for less than that: more than {least} is needed, after drift");
+            let reason = format!("is too short for clients: after drift it must be above {least} time units");
             return Err(BadParameter { name: "ttl", reason });
         }
-        match timings.violations(&setting).first() {
+        match timings.violations(&deployment).first() {
             None => Ok(()),
             Some(Violation::RenewTooOften { .. }) => {
-                let reason = format!("a renewal takes {ROUND} to be answered");
+                let reason = format!("must be at least {ROUND}: a leader waits that long for replies");
                 Err(BadParameter { name: "renew", reason })
             }
             Some(_) => {
                 let renew = options.renew.map_or("third of it".to_string(), |renew| renew.to_string());
-                let reason = format!("a leader that renews every {renew} cannot keep that");
+                let reason = format!("is too short for a renewal every {renew}: raise it or renew earlier");
                 Err(BadParameter { name: "ttl", reason })
             }
         }
@@ -517,13 +518,13 @@ impl Algorithm for QuorumLease {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct QuorumLease {
     options: Options,
-    kind: Kind,
+    role: Role,
 }
 
-/// What a member is.
+/// The role of a member.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Kind {
-    /// Nothing yet.
+enum Role {
+    /// The member has not started.
     Unstarted,
     /// A node with an engine.
     Node(Box<Node>),
@@ -533,7 +534,7 @@ enum Kind {
     Client(Box<ClientMember>),
 }
 
-/// A node, and which of its engine's elections has which number.
+/// A node, with the numbers of its engine's elections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Node {
     engine: SessionEngine,
@@ -545,10 +546,10 @@ struct Node {
 
 /// The name of the election with this number, counted from 0.
 fn name(election: usize) -> ElectionName {
-    ElectionName::new(&(election + 1).to_string()).expect("a number is not that long")
+    ElectionName::new(&(election + 1).to_string()).expect("a number has at most 20 digits")
 }
 
-/// Hands on what an engine does, with the numbers of elections in place of their indices.
+/// Forwards the effects of an engine, with the numbers of elections in place of their indices.
 struct Relay<'e, 'v> {
     cx: &'e mut Context<'v, QuorumLease>,
     numbers: &'e [usize],
@@ -610,7 +611,7 @@ impl Node {
         self.input(cx, |engine, cx| engine.on_command(cx, command));
     }
 
-    /// Joins an election, unless the node takes part in it already.
+    /// Joins an election, unless the node has joined it already.
     fn join(&mut self, cx: &mut Context<'_, QuorumLease>, election: usize, config: CandidateConfig) {
         let config = CandidateConfig { standing: config.standing && self.stands, ..config };
         self.command(cx, Action::Join(Some(config)).in_election(name(election)));
@@ -626,7 +627,7 @@ impl Node {
         self.engine.engine().index_of(name(election).hash())
     }
 
-    /// The lease that the node holds of an election, be it over by its clock.
+    /// The lease that the node holds in an election, even if it has expired by the node's clock.
     fn lease_at(&self, election: usize) -> Option<Lease> {
         self.engine.engine().lease(Time::ZERO, self.index(election)?)
     }
@@ -634,33 +635,33 @@ impl Node {
 
 impl QuorumLease {
     fn node(&self) -> Option<&Node> {
-        match &self.kind {
-            Kind::Unstarted | Kind::Server(_) | Kind::Client(_) => None,
-            Kind::Node(node) => Some(node),
+        match &self.role {
+            Role::Unstarted | Role::Server(_) | Role::Client(_) => None,
+            Role::Node(node) => Some(node),
         }
     }
 
     /// The engine of a node, once it has started.
     pub fn engine(&self) -> Option<&Engine> {
-        match &self.kind {
-            Kind::Unstarted | Kind::Client(_) => None,
-            Kind::Node(node) => Some(node.engine.engine()),
-            Kind::Server(server) => Some(server.engine()),
+        match &self.role {
+            Role::Unstarted | Role::Client(_) => None,
+            Role::Node(node) => Some(node.engine.engine()),
+            Role::Server(server) => Some(server.engine()),
         }
     }
 
-    /// What it holds of the first election, if it leads by its own clock at `now`.
+    /// The lease of the first election, if it is valid at `now` by the member's clock.
     pub fn lease(&self, now: Time) -> Option<Lease> {
         self.lease_of(0, now)
     }
 
-    /// What it holds of an election, if it leads by its own clock at `now`.
+    /// The lease of an election, if it is valid at `now` by the member's clock.
     pub fn lease_of(&self, election: usize, now: Time) -> Option<Lease> {
         let node = self.node()?;
         node.engine.engine().lease(now, node.index(election)?)
     }
 
-    /// How the member takes part in an election unless it is told otherwise.
+    /// The default configuration of the member's candidate in an election.
     fn candidate_config(&self, cx: &Context<'_, Self>, election: usize) -> CandidateConfig {
         let timings = self.options.timings(cx.delay_bound());
         CandidateConfig {
@@ -677,18 +678,18 @@ impl QuorumLease {
         cx: &mut Context<'_, Self>,
         input: impl FnOnce(&mut SessionEngine, &mut Context<'_, SessionEngine>),
     ) {
-        match &mut self.kind {
-            Kind::Unstarted | Kind::Client(_) => {}
-            Kind::Node(node) => node.input(cx, input),
-            Kind::Server(server) => server.input(cx, input),
+        match &mut self.role {
+            Role::Unstarted | Role::Client(_) => {}
+            Role::Node(node) => node.input(cx, input),
+            Role::Server(server) => server.input(cx, input),
         }
     }
 
     fn join(&mut self, cx: &mut Context<'_, Self>, election: usize, config: Option<CandidateConfig>) {
         let config = config.unwrap_or_else(|| self.candidate_config(cx, election));
-        match &mut self.kind {
-            Kind::Unstarted | Kind::Server(_) | Kind::Client(_) => {}
-            Kind::Node(node) => node.join(cx, election, config),
+        match &mut self.role {
+            Role::Unstarted | Role::Server(_) | Role::Client(_) => {}
+            Role::Node(node) => node.join(cx, election, config),
         }
     }
 }
@@ -706,7 +707,7 @@ impl Process for QuorumLease {
             let nodes = (0..nodes).map(|slot| view.in_slot(slot)).collect();
             let config = self.options.client_config(delay, view.my_rank().attribute);
             let client = ClientMember::new(cx, nodes, self.options.names, config);
-            self.kind = Kind::Client(Box::new(client));
+            self.role = Role::Client(Box::new(client));
             return self.on_command(cx, Action::Campaign.in_all());
         }
         let count = self.options.voters.min(nodes);
@@ -717,9 +718,9 @@ impl Process for QuorumLease {
         let ttl = self.options.timings(delay).ttl;
         let engine = SessionEngine::new(me, config, self.options.session_config(delay));
         let engine = engine.expect("the options were checked");
-        self.kind = match self.options.clients {
-            0 => Kind::Node(Box::new(Node { engine, numbers: Vec::new(), stands })),
-            _ => Kind::Server(Box::new(Server::new(engine, self.options.names, ttl))),
+        self.role = match self.options.clients {
+            0 => Role::Node(Box::new(Node { engine, numbers: Vec::new(), stands })),
+            _ => Role::Server(Box::new(Server::new(engine, self.options.names, ttl))),
         };
         self.input(cx, |engine, cx| engine.on_start(cx, start));
         (0..self.options.names).for_each(|election| self.join(cx, election, None));
@@ -730,22 +731,23 @@ impl Process for QuorumLease {
             Ok(message) => return self.input(cx, |engine, cx| engine.on_message(cx, from, message)),
             Err(session) => session,
         };
-        let Some(election) = (0..self.options.names).find(|&place| name(place).hash() == message.name) else {
+        let Some(election) = (0..self.options.names).find(|&number| name(number).hash() == message.name)
+        else {
             return;
         };
-        match &mut self.kind {
-            Kind::Unstarted | Kind::Node(_) => {}
-            Kind::Server(server) => server.on_session(cx, from, election, session),
-            Kind::Client(client) => client.on_message(cx, from, election, session),
+        match &mut self.role {
+            Role::Unstarted | Role::Node(_) => {}
+            Role::Server(server) => server.on_session(cx, from, election, session),
+            Role::Client(client) => client.on_message(cx, from, election, session),
         }
     }
 
     fn on_timer(&mut self, cx: &mut Context<'_, Self>, timer: Timer) {
-        match &mut self.kind {
-            Kind::Unstarted => {}
-            Kind::Node(node) => node.input(cx, |engine, cx| engine.on_timer(cx, timer)),
-            Kind::Server(server) => server.on_timer(cx),
-            Kind::Client(client) => client.on_timer(cx),
+        match &mut self.role {
+            Role::Unstarted => {}
+            Role::Node(node) => node.input(cx, |engine, cx| engine.on_timer(cx, timer)),
+            Role::Server(server) => server.on_timer(cx),
+            Role::Client(client) => client.on_timer(cx),
         }
     }
 
@@ -754,12 +756,12 @@ impl Process for QuorumLease {
         self.on_command(cx, rank);
     }
 
-    /// A member that may not stand does not, whatever it is told.
+    /// A member that may not stand ignores commands to stand.
     fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
-        match &mut self.kind {
-            Kind::Unstarted | Kind::Node(_) => {}
-            Kind::Server(server) => return server.on_command(cx, command),
-            Kind::Client(client) => return client.on_command(cx, command),
+        match &mut self.role {
+            Role::Unstarted | Role::Node(_) => {}
+            Role::Server(server) => return server.on_command(cx, command),
+            Role::Client(client) => return client.on_command(cx, command),
         }
         let stands = self.node().is_some_and(|node| node.stands);
         match command.action {

@@ -1,68 +1,67 @@
-//! How long everything takes, and how long a lease may be believed in.
+//! Timings of voters and candidates, the drift bound, and the validity of a lease.
 
 use std::fmt;
 
 use suffrage_core::Span;
 
-/// How long everything takes, by the clock of whoever counts it.
+/// Timings, each by the clock of the process that measures it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Timings {
-    /// For how long leases are asked.
+    /// The length of the leases that a candidate asks for.
     pub ttl: Span,
     /// The longest lease that a voter grants.
     pub longest_ttl: Span,
-    /// How often a leader renews its lease.
+    /// The interval at which a leader renews its lease.
     pub renew: Span,
-    /// How much clocks run fast or slow at most.
+    /// The bound on clock drift.
     pub drift: Drift,
-    /// How long a candidate waits for answers.
+    /// How long a candidate waits for replies.
     pub round: Span,
-    /// How long a voter waits for one that it has woken before it wakes the next.
+    /// How long a voter waits for a candidate that it has woken before it wakes the next.
     pub gap: Span,
-    /// How often a candidate that waits asks who leads.
+    /// The interval at which a waiting candidate asks who leads.
     pub poll: Span,
-    /// How long a voter keeps a candidate in the queue that it does not hear from.
-    pub patience: Span,
-    /// How long a candidate must have stood before it asks a worse leader to hand over; none if it never
-    /// does.
+    /// How long a voter keeps a silent candidate in its queue and a silent watcher, and an observer a voter's last
+    /// reply.
+    pub stale_after: Span,
+    /// The fail-back delay: how long a candidate must have stood before it asks a leader of lower rank to hand over;
+    /// none if it never asks.
     pub failback: Option<Span>,
-    /// A deliberate mistake.
+    /// A deliberate bug.
     pub bug: Option<Bug>,
 }
 
 impl Timings {
-    /// The longest that a candidate waits for answers, however slow the network is: several such rounds fit into a
-    /// lease.
+    /// The longest time that a candidate waits for replies, however slow the network is. Several such rounds fit into
+    /// a lease.
     pub fn longest_round(&self) -> Span {
         self.round.max(Span::from_nanos(self.ttl.as_nanos() / 4))
     }
 }
 
-/// How much a clock runs fast or slow, in millionths: in a true second it counts from `1 - drift` to
-/// `1 + drift` seconds.
+/// A bound on clock drift, in millionths: in one true second a clock advances by `1 - drift` to `1 + drift` seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Drift(u32);
 
 impl Drift {
     const ONE: u32 = 1_000_000;
 
-    /// The drift of so many millionths; none from one half on, where a clock is no clock.
+    /// A drift in millionths; none if it is 500,000 or more.
     pub fn millionths(count: u32) -> Option<Drift> {
         (count < Self::ONE / 2).then_some(Drift(count))
     }
 
-    /// As a fraction.
+    /// The drift as a fraction.
     pub fn fraction(self) -> f64 {
         f64::from(self.0) / f64::from(Self::ONE)
     }
 
-    /// For how long the holder of a lease may believe in it, by its own clock, from just before it asked for
-    /// it.
+    /// How long the holder of a lease may rely on it, by its own clock, from just before it sent the request.
     ///
-    /// A voter that is asked at the true moment `s` or later grants for `ttl` by its own clock, which may be
-    /// fast: the grant stands until `s + ttl / (1 + drift)` at least. The holder's clock may be slow: `v` by
-    /// it may take `v / (1 - drift)`. So `v <= ttl (1 - drift) / (1 + drift)`: with a drift of 1%, 98%.
-    /// Clocks are read in whole nanoseconds, which costs either one of them.
+    /// The request is sent at the true moment `s`. A voter grants at `s` or later, for `ttl` by its own clock, which
+    /// may be fast: the grant lasts until `s + ttl / (1 + drift)` at least. The holder's clock may be slow: a span `v`
+    /// by that clock may take `v / (1 - drift)` of true time. So `v <= ttl (1 - drift) / (1 + drift)`, which is 98% of
+    /// the ttl for a drift of 1%. Clocks are read in whole nanoseconds, so each of the two clocks costs one nanosecond.
     pub fn validity(self, ttl: Span) -> Span {
         let (slow, fast) = (u128::from(Self::ONE - self.0), u128::from(Self::ONE + self.0));
         let nanos = u128::from(ttl.as_nanos().saturating_sub(1)) * slow / fast;
@@ -70,7 +69,7 @@ impl Drift {
     }
 }
 
-/// In per cent.
+/// Shows the drift in per cent.
 impl fmt::Display for Drift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}%", f64::from(self.0) / 10_000.0)
@@ -84,38 +83,38 @@ impl std::str::FromStr for Drift {
         let percent = text.strip_suffix('%').unwrap_or(text).parse::<f64>();
         let drift = percent.ok().filter(|percent| (0.0..50.0).contains(percent));
         let drift = drift.and_then(|percent| Drift::millionths((percent * 10_000.0).round() as u32));
-        drift.ok_or_else(|| format!("`{text}` is not a drift in per cent, from 0% to below 50%"))
+        drift.ok_or_else(|| format!("`{text}` is not a drift: give a percentage from 0% to below 50%"))
     }
 }
 
-/// Deliberate mistakes, each of which breaks a promise: they show that the checkers find it.
+/// Deliberate bugs. Each breaks a promise, which shows that the checkers find such bugs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bug {
-    /// A voter that restarts answers at once, whatever it may have granted.
+    /// A voter that restarts answers at once, although its grants may not have expired.
     SkipSilence,
-    /// A leader counts its lease from the answers, not from before the question.
+    /// A leader counts its lease from the replies, not from before the request.
     ValidityFromReply,
     /// A voter promises a token to a second candidate.
     EqualTokens,
-    /// A voter that restarts does not know what it may have promised.
+    /// A voter that restarts forgets the ceiling of the tokens that it may have promised.
     ForgetCeiling,
-    /// A voter takes note of a greater token although the election is held.
+    /// A voter records a greater promised token although the election is held.
     BumpWhileHeld,
-    /// A voter that finds its disk empty votes as if it had never been there.
+    /// A voter that finds its disk empty votes as if it had never voted before.
     TrustEmptyDisk,
     /// A leader hands over to a better candidate although it is pinned.
     IgnorePin,
-    /// A leader that has handed over leads again if the answers to its last renewal come late.
+    /// A leader that has handed over leads again when late replies to its last renewal arrive.
     ReviveLease,
-    /// A woken candidate that defers its campaign forgets about it.
+    /// A woken candidate that defers its campaign never campaigns.
     DropWakeUp,
     /// A client counts its lease from the reply, not from before the request.
     SessionValidityFromReply,
-    /// A node that is told to hand over does so at once, whatever it has promised a client.
+    /// A node that is told to hand over releases at once, in spite of its promise to a client.
     RevokeAtOnce,
-    /// A node tells a second client that it leads by the lease that the first one has.
+    /// A node tells a second client that it leads by the lease of the first client.
     SharedLease,
-    /// A node takes back what it told a client that has hung up, though the client may have read the reply.
+    /// A node revokes a client that has hung up at once, although the client may have read the reply.
     UndoAfterReply,
     /// A node hands over to a better candidate although a client leads.
     SkipPin,
@@ -124,7 +123,7 @@ pub enum Bug {
 }
 
 impl Bug {
-    /// All of them, with their names.
+    /// All bugs, with their names.
     pub const ALL: [(&'static str, Bug); 15] = [
         ("skip-silence", Bug::SkipSilence),
         ("validity-from-reply", Bug::ValidityFromReply),
@@ -148,7 +147,7 @@ impl Bug {
 mod tests {
     use super::*;
 
-    /// Every pair of clocks within the bound: the slowest holder stops before the fastest voter forgets.
+    /// For the slowest holder and the fastest voter within the bound, the lease ends before the grant.
     #[test]
     fn a_lease_ends_for_its_holder_before_it_ends_for_any_voter() {
         for text in ["0%", "0.01%", "1%", "5%", "20%", "49%"] {
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn drifts_are_read_as_they_are_shown() {
+    fn drifts_parse_as_they_print() {
         for text in ["0%", "1%", "0.05%", "12.5%"] {
             assert_eq!(text.parse::<Drift>().unwrap().to_string(), text);
         }

@@ -1,10 +1,11 @@
-//! A voter: grants leases for many elections, and keeps no more of each than it must.
+//! A voter: grants leases of many elections, and stores little of each.
 //!
-//! What it must never do: promise a token twice, or a smaller one after a greater; grant a lease while
-//! another's that it granted may still be believed in. A crash must not make it. But a write to the disk for
-//! every promise would be slow, so it saves only a *ceiling*, in chunks, before it promises above it, and
-//! the longest lease it has granted, before it grants it. After a restart it knows of nothing, takes every
-//! token up to the ceiling for promised, and is silent until the longest lease must have run out.
+//! A voter must never promise a token twice, or a smaller token after a greater one. It must never grant a lease while
+//! another candidate may rely on an earlier grant of this voter. Both rules must survive a crash. A disk write for
+//! every promise would be slow, so the voter saves only two values: a *ceiling* of tokens, in chunks, before it
+//! promises a token above the ceiling; and the longest lease, before it grants a longer one. After a restart the voter
+//! knows no election. It treats every token up to the ceiling as promised, and is silent until the longest lease has
+//! expired.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,44 +17,45 @@ use super::timings::{Bug, Timings};
 use super::watchers::Watchers;
 use suffrage_core::{Attribute, NodeId, Span, Start, Time};
 
-/// By how much the ceiling is raised above what is to be promised.
-pub const CHUNK: u64 = 1_000;
+/// By how much the saved ceiling exceeds the token that is to be promised.
+pub const TOKEN_CHUNK: u64 = 1_000;
 
-/// What outlives a crash.
+/// The state of a voter that survives a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Saved {
     /// No greater token has been promised, of any election.
     pub ceiling: u64,
     /// No longer lease has been granted.
     pub longest: Span,
-    /// False once it has lost its disk.
+    /// False once the voter has lost its disk.
     pub voter: bool,
 }
 
-/// Carries out what a voter does.
+/// The effects of a voter.
 pub trait Effects {
-    /// Replaces what outlives a crash, durably, before anything else happens.
+    /// Saves the state durably, before any later effect happens.
     fn save(&mut self, saved: Saved);
     /// Sends to a candidate.
     fn reply(&mut self, to: NodeId, name: Name, reply: Reply);
 }
 
-/// What a voter knows of one election.
+/// The state of one election at a voter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Election {
-    /// The greatest token that it promised or accepted.
+    /// The greatest token that the voter has promised or accepted.
     promised: u64,
     grant: Option<Grant>,
-    /// When the grant expires. Without one: when the next one is woken, or all is forgotten.
+    /// When the grant expires. Without a grant: when the next candidate is woken, or the election is forgotten.
     due: Time,
 }
 
-/// The memory that one held election takes at a voter at most, in bytes, without those who wait: its entries
-/// in the two trees, whose nodes have room for eleven and hold five at least.
-pub const MEMORY: usize = per_entry(size_of::<(Name, Election)>()) + per_entry(size_of::<(Time, Name)>());
+/// The greatest memory of one held election at a voter, in bytes, without its queue: the entries in two B-trees, whose
+/// nodes have room for eleven entries and hold at least five.
+pub const VOTER_MEMORY: usize =
+    per_entry(size_of::<(Name, Election)>()) + per_entry(size_of::<(Time, Name)>());
 
-/// An entry's share of a tree with the fewest entries its nodes can hold: six leaves of five entries, each
-/// with a header of two words, for each inner node, which has as many and twelve children besides.
+/// The memory of one entry in a B-tree whose nodes are as empty as they can be: for each inner node with five entries
+/// and twelve child pointers there are six leaves with five entries each, and every node has a header of two words.
 pub(crate) const fn per_entry(size: usize) -> usize {
     let leaf = 11 * size + 16;
     let inner = leaf + 12 * size_of::<usize>();
@@ -66,32 +68,32 @@ pub(crate) const fn per_entry(size: usize) -> usize {
 pub struct Voter {
     timings: Timings,
     saved: Saved,
-    /// Of every election it knows nothing of, all tokens up to this count as promised.
+    /// In an unknown election all tokens up to this one count as promised.
     floor: u64,
-    /// Before this, it says nothing.
+    /// The voter sends nothing before this moment.
     silent_until: Time,
     elections: BTreeMap<Name, Election>,
-    /// Who waits, where anybody does: only for elections it knows.
+    /// The waiting candidates, of known elections only.
     queues: BTreeMap<Name, Queue>,
-    /// Who is to be told of changes: only of elections it knows.
+    /// The nodes to notify of changes, of known elections only.
     watchers: Watchers,
-    /// Elections whose promised token its holder has released: only elections it knows and that nobody holds. After a
-    /// restart this is forgotten, which costs time and not safety.
+    /// Elections whose promised token its holder has released: known elections without a grant only. A restart loses
+    /// this set, which costs time, never safety.
     released: BTreeSet<Name>,
-    /// The one timer for all: what is due, and when; an entry for each election.
-    agenda: BTreeSet<(Time, Name)>,
+    /// When each known election is due, one entry for each. One timer serves them all.
+    timers: BTreeSet<(Time, Name)>,
 }
 
 impl Voter {
-    /// A voter that begins to exist, or exists again.
+    /// Starts a voter, for the first time or after a restart.
     pub fn start(timings: Timings, fx: &mut impl Effects, now: Time, start: Start<Saved>) -> Voter {
         let blank = Saved { ceiling: 0, longest: Span::ZERO, voter: true };
         let (saved, floor, silence) = match start {
             Start::Fresh => (blank, 0, Span::ZERO),
             Start::Recovered(Some(saved)) => (saved, saved.ceiling, saved.longest),
             Start::Recovered(None) if timings.bug == Some(Bug::TrustEmptyDisk) => (blank, 0, Span::ZERO),
-            // It saved something when it first started. What it promised is lost with its disk, and so is
-            // the right to promise anything as the one it was.
+            // The voter saved its state when it first started, so the disk was lost. Its promises and grants are
+            // unknown: under this id it must not vote again.
             Start::Recovered(None) => (Saved { voter: false, ..blank }, 0, Span::ZERO),
         };
         let floor = if timings.bug == Some(Bug::ForgetCeiling) { 0 } else { floor };
@@ -106,46 +108,46 @@ impl Voter {
             queues: BTreeMap::new(),
             watchers: Watchers::default(),
             released: BTreeSet::new(),
-            agenda: BTreeSet::new(),
+            timers: BTreeSet::new(),
         }
     }
 
     /// When [`on_due`](Voter::on_due) is to be called next.
     pub fn next_due(&self) -> Option<Time> {
-        self.agenda.first().map(|&(due, _)| due)
+        self.timers.first().map(|&(due, _)| due)
     }
 
-    /// How many elections it keeps anything of.
+    /// The number of known elections.
     pub fn len(&self) -> usize {
         self.elections.len()
     }
 
-    /// Whether it keeps nothing of any election.
+    /// Whether the voter knows no election.
     pub fn is_empty(&self) -> bool {
         self.elections.is_empty()
     }
 
-    /// Whether it may vote at all: not once it has lost its disk.
-    pub fn votes(&self) -> bool {
+    /// Whether the voter may vote. A voter that has lost its disk may not.
+    pub fn may_vote(&self) -> bool {
         self.saved.voter
     }
 
-    /// Before this, it says nothing: what it granted before it restarted may still be believed in.
+    /// The end of the silence after a restart: until then leaders may rely on grants from before the restart.
     pub fn silent_until(&self) -> Time {
         self.silent_until
     }
 
-    /// To whom it has granted this election, and until when.
+    /// The live grant of this election, and when it expires.
     pub fn grant(&self, now: Time, name: Name) -> Option<(Grant, Time)> {
         self.live_grant(now, name).map(|grant| (grant, self.elections[&name].due))
     }
 
-    /// Who is in the queue for this election, and how good a leader each would be.
+    /// The candidates that wait for this election, with their ranks.
     pub fn waiters(&self, name: Name) -> impl Iterator<Item = (NodeId, Attribute)> {
         self.queues.get(&name).into_iter().flat_map(Queue::iter)
     }
 
-    /// A candidate says something.
+    /// A message of a candidate or an observer has arrived.
     pub fn on_ask(&mut self, fx: &mut impl Effects, now: Time, from: NodeId, name: Name, ask: Ask) {
         if !self.saved.voter || now < self.silent_until {
             return;
@@ -155,7 +157,7 @@ impl Voter {
                 let reply = self.on_prepare(fx, now, from, name, (request, token, attribute));
                 fx.reply(from, name, reply);
             }
-            // A lease that long is nobody's wish, and would have to be waited for after a restart.
+            // After a restart the voter would have to be silent for as long.
             Ask::Propose { ttl, .. } if ttl.is_zero() || ttl > self.timings.longest_ttl => {}
             Ask::Propose { request, token, ttl, attribute, renewal } => {
                 let grant = Grant { token, holder: from, attribute };
@@ -165,35 +167,35 @@ impl Voter {
             Ask::Release { token, to } => self.on_release(fx, now, from, name, (token, to)),
             Ask::Enquire { request, standing } => {
                 if let Some(attribute) = standing {
-                    self.queue(now, name, from, attribute);
+                    self.enqueue(now, name, from, attribute);
                 }
                 let grant = self.live_grant(now, name);
                 fx.reply(from, name, Reply::Status { request, promised: self.promised(name), grant });
             }
             Ask::Watch { request } => {
-                self.know(name, now + self.timings.gap);
-                let number = self.watchers.join(name, from, now + self.timings.patience);
+                self.election_or_insert(name, now + self.timings.gap);
+                let number = self.watchers.subscribe(name, from, now + self.timings.stale_after);
                 let grant = self.live_grant(now, name);
                 fx.reply(from, name, Reply::Watched { request, number, grant });
             }
         }
     }
 
-    /// The election has changed hands: tells those who watch it.
-    fn tell(&mut self, fx: &mut impl Effects, now: Time, name: Name, grant: Option<Grant>) {
+    /// Notifies the watchers that the holder of the election has changed.
+    fn notify_watchers(&mut self, fx: &mut impl Effects, now: Time, name: Name, grant: Option<Grant>) {
         let (number, watchers) = self.watchers.on_change(name, now);
         for watcher in watchers {
             fx.reply(watcher, name, Reply::Changed { number, grant });
         }
     }
 
-    /// The grant that has not expired.
+    /// The grant, if it has not expired.
     fn live_grant(&self, now: Time, name: Name) -> Option<Grant> {
         self.elections.get(&name).filter(|election| now < election.due)?.grant
     }
 
-    /// What it answers to one who asks for what another holds. Nothing else changes but the queue: one that
-    /// waits can never cost a leader its lease.
+    /// The reply to a candidate while another one holds the lease; none if no other one does. Only the queue changes,
+    /// so a waiting candidate never costs a leader its lease.
     fn held(
         &mut self,
         now: Time,
@@ -203,7 +205,7 @@ impl Voter {
         attribute: Attribute,
     ) -> Option<Reply> {
         let grant = self.live_grant(now, name).filter(|grant| grant.holder != from)?;
-        self.queue(now, name, from, attribute);
+        self.enqueue(now, name, from, attribute);
         let remaining = self.elections[&name].due.since(now);
         Some(Reply::Held { request, grant, remaining })
     }
@@ -225,7 +227,7 @@ impl Voter {
         if let Some(held) = self.held(now, name, from, request, attribute) {
             if self.timings.bug == Some(Bug::BumpWhileHeld) && token.number() > promised {
                 self.raise_ceiling(fx, token);
-                self.elections.get_mut(&name).expect("it is held").promised = token.number();
+                self.elections.get_mut(&name).expect("a held election is known").promised = token.number();
             }
             return held;
         }
@@ -238,16 +240,16 @@ impl Voter {
         // The candidate's own grant, if it has one, stays as it is.
         let live = self.live_grant(now, name).is_some();
         let soon = now + self.timings.gap;
-        let election = self.know(name, soon);
+        let election = self.election_or_insert(name, soon);
         election.promised = token.number();
         if !live {
             let expired = election.grant.take().is_some();
-            self.reschedule(name, soon);
+            self.set_due(name, soon);
             if expired {
-                self.tell(fx, now, name, None);
+                self.notify_watchers(fx, now, name, None);
             }
         }
-        self.leave_queue(name, from);
+        self.dequeue(name, from);
         Reply::Promised { request }
     }
 
@@ -262,7 +264,7 @@ impl Voter {
             return held;
         }
         let promised = self.promised(name);
-        // A renewal that its own release has overtaken must not bring the lease back.
+        // The release has overtaken this renewal, which must not restore the grant.
         let released = grant.token.number() == promised && self.released.contains(&name);
         if grant.token.number() < promised || released {
             return Reply::Rejected { request, promised };
@@ -273,24 +275,24 @@ impl Voter {
             self.saved.longest = ttl;
             fx.save(self.saved);
         }
-        // Never earlier than it was: the holder may count on what it was granted before.
+        // A grant is never shortened: the holder may rely on the earlier one.
         let earlier = self.live_grant(now, name).map(|_| self.elections[&name].due);
         let expires = earlier.unwrap_or(now).max(now + ttl);
-        let election = self.know(name, expires);
+        let election = self.election_or_insert(name, expires);
         election.promised = grant.token.number();
         let before = election.grant.replace(grant).map(|before| (before.holder, before.token));
-        self.reschedule(name, expires);
-        self.leave_queue(name, grant.holder);
+        self.set_due(name, expires);
+        self.dequeue(name, grant.holder);
         if before != Some((grant.holder, grant.token)) {
-            self.tell(fx, now, name, Some(grant));
+            self.notify_watchers(fx, now, name, Some(grant));
         }
         Reply::Accepted { request, renewal }
     }
 
-    /// The holder gives back what it holds. A late word about an earlier token says nothing about this one.
+    /// The holder gives its grant back. A late release of an earlier token changes nothing.
     ///
-    /// The release may come before the proposal. A candidate releases only tokens that a majority promised it, so that
-    /// no other candidate ever proposes them.
+    /// The release may arrive before the proposal. A candidate releases only tokens that a majority promised to it, so
+    /// that no other candidate ever proposes them.
     fn on_release(
         &mut self,
         fx: &mut impl Effects,
@@ -302,28 +304,28 @@ impl Voter {
         let grant = self.live_grant(now, name).map(|grant| (grant.holder, grant.token));
         let held = grant == Some((from, token));
         let known = self.elections.get(&name).is_some_and(|election| election.promised == token.number());
-        // A token is released once and for all: a candidate that contends again takes a greater one.
+        // A released token stays released: a candidate that contends again uses a greater one.
         if known && (held || grant.is_none()) {
             self.released.insert(name);
         }
         if held {
-            self.wake(fx, now, name, to);
+            self.wake_next(fx, now, name, to);
         }
     }
 
-    /// Nobody holds the election any more: wakes whose turn it is. The next one's comes if it is still vacant
-    /// by then: in the order of ranks, one after the other, and so there is no herd.
-    fn wake(&mut self, fx: &mut impl Effects, now: Time, name: Name, preferred: Option<NodeId>) {
-        let (gap, patience) = (self.timings.gap, self.timings.patience);
-        let election = self.elections.get_mut(&name).expect("it is on the agenda");
+    /// Ends the grant and wakes the next candidate in the queue. If nobody holds the election after a gap, the
+    /// following one is woken. Candidates are woken one by one, so there is no thundering herd.
+    fn wake_next(&mut self, fx: &mut impl Effects, now: Time, name: Name, preferred: Option<NodeId>) {
+        let (gap, stale_after) = (self.timings.gap, self.timings.stale_after);
+        let election = self.elections.get_mut(&name).expect("an election that is due is known");
         let held = election.grant.take().is_some();
         let promised = election.promised;
-        self.reschedule(name, now + gap);
+        self.set_due(name, now + gap);
         if held {
-            self.tell(fx, now, name, None);
+            self.notify_watchers(fx, now, name, None);
         }
         let Some(queue) = self.queues.get_mut(&name) else { return };
-        if let Some(next) = queue.next(preferred, now, patience) {
+        if let Some(next) = queue.next(preferred, now, stale_after) {
             fx.reply(next, name, Reply::Vacant { promised });
         }
         if queue.is_empty() {
@@ -331,56 +333,56 @@ impl Voter {
         }
     }
 
-    /// What is due is done.
+    /// Handles every election that is due.
     pub fn on_due(&mut self, fx: &mut impl Effects, now: Time) {
-        while let Some(&(due, name)) = self.agenda.first()
+        while let Some(&(due, name)) = self.timers.first()
             && due <= now
         {
             if self.elections[&name].grant.is_some() || self.queues.contains_key(&name) {
-                self.wake(fx, now, name, None);
+                self.wake_next(fx, now, name, None);
             } else if let Some(until) = self.watchers.watched_until(name, now) {
-                self.reschedule(name, until);
+                self.set_due(name, until);
             } else {
                 self.forget(name);
             }
         }
     }
 
-    /// Forgets an election that nobody holds or waits for. Its token must not go backwards, and so for all
-    /// that are forgotten the greatest counts.
+    /// Forgets an election without a grant and without waiting candidates. Its tokens must not decrease, so the
+    /// greatest token of all forgotten elections becomes the floor.
     fn forget(&mut self, name: Name) {
-        let election = self.elections.remove(&name).expect("it is on the agenda");
-        self.agenda.remove(&(election.due, name));
+        let election = self.elections.remove(&name).expect("an election that is due is known");
+        self.timers.remove(&(election.due, name));
         self.released.remove(&name);
         self.floor = self.floor.max(election.promised);
     }
 
-    /// What it knows of an election; if that is nothing, it does so from now on, until then at least.
-    fn know(&mut self, name: Name, due: Time) -> &mut Election {
-        let (floor, agenda) = (self.floor, &mut self.agenda);
+    /// The state of an election. An unknown election becomes known, and is due at `due`.
+    fn election_or_insert(&mut self, name: Name, due: Time) -> &mut Election {
+        let (floor, timers) = (self.floor, &mut self.timers);
         self.elections.entry(name).or_insert_with(|| {
-            agenda.insert((due, name));
+            timers.insert((due, name));
             Election { promised: floor, grant: None, due }
         })
     }
 
-    fn reschedule(&mut self, name: Name, due: Time) {
-        let election = self.elections.get_mut(&name).expect("what is scheduled is known");
-        self.agenda.remove(&(election.due, name));
-        self.agenda.insert((due, name));
+    fn set_due(&mut self, name: Name, due: Time) {
+        let election = self.elections.get_mut(&name).expect("an election with a timer is known");
+        self.timers.remove(&(election.due, name));
+        self.timers.insert((due, name));
         election.due = due;
     }
 
-    /// Queues a candidate. Where nobody holds the election, others have a while to queue too before the best
-    /// of them is woken.
-    fn queue(&mut self, now: Time, name: Name, who: NodeId, attribute: Attribute) {
+    /// Queues a candidate. If nobody holds the election, other candidates have a gap to queue too before the best one
+    /// is woken.
+    fn enqueue(&mut self, now: Time, name: Name, who: NodeId, attribute: Attribute) {
         if self.live_grant(now, name).is_none_or(|grant| grant.holder != who) {
-            self.know(name, now + self.timings.gap);
-            self.queues.entry(name).or_default().join(who, attribute, now, self.timings.patience);
+            self.election_or_insert(name, now + self.timings.gap);
+            self.queues.entry(name).or_default().join(who, attribute, now, self.timings.stale_after);
         }
     }
 
-    fn leave_queue(&mut self, name: Name, who: NodeId) {
+    fn dequeue(&mut self, name: Name, who: NodeId) {
         if let Some(queue) = self.queues.get_mut(&name)
             && queue.leave(who)
             && queue.is_empty()
@@ -389,10 +391,10 @@ impl Voter {
         }
     }
 
-    /// Makes sure that a restart will not let this token be promised again.
+    /// Saves a greater ceiling if needed, so that this token is not promised again after a restart.
     fn raise_ceiling(&mut self, fx: &mut impl Effects, token: Token) {
         if token.number() > self.saved.ceiling {
-            self.saved.ceiling = token.number().saturating_add(CHUNK);
+            self.saved.ceiling = token.number().saturating_add(TOKEN_CHUNK);
             fx.save(self.saved);
         }
     }

@@ -1,47 +1,47 @@
-//! Who is to be told by a voter when an election changes hands.
+//! The subscribers that a voter notifies when the holder of an election changes.
 
 use std::collections::BTreeMap;
 
 use super::message::Name;
 use suffrage_core::{NodeId, Time};
 
-/// Those who asked one voter to be told of changes, for each election that anybody watches.
+/// The nodes that watch elections at one voter, by election.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Watchers {
-    of: BTreeMap<Name, Vec<Watcher>>,
-    /// How many changes there have been to tell of: of two notices the later has the greater number.
+    by_name: BTreeMap<Name, Vec<Watcher>>,
+    /// The number of changes so far in watched elections. Of two notices the later has the greater number.
     changes: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Watcher {
-    who: NodeId,
+    node: NodeId,
     until: Time,
 }
 
 impl Watchers {
-    /// Adds one, or keeps it for longer. The number of the last change.
-    pub fn join(&mut self, name: Name, who: NodeId, until: Time) -> u64 {
-        let watchers = self.of.entry(name).or_default();
-        watchers.retain(|watcher| watcher.who != who);
-        watchers.push(Watcher { who, until });
+    /// Adds a watcher, or extends its subscription. Returns the number of the last change.
+    pub fn subscribe(&mut self, name: Name, node: NodeId, until: Time) -> u64 {
+        let watchers = self.by_name.entry(name).or_default();
+        watchers.retain(|watcher| watcher.node != node);
+        watchers.push(Watcher { node, until });
         self.changes
     }
 
-    /// An election has changed hands: the number of that change, and whom to tell of it.
+    /// Records that the holder of an election has changed. Returns the number of the change and the nodes to notify.
     pub fn on_change(&mut self, name: Name, now: Time) -> (u64, impl Iterator<Item = NodeId> + use<'_>) {
         let watched = self.watched_until(name, now).is_some();
         self.changes += u64::from(watched);
-        (self.changes, self.of.get(&name).into_iter().flatten().map(|watcher| watcher.who))
+        (self.changes, self.by_name.get(&name).into_iter().flatten().map(|watcher| watcher.node))
     }
 
-    /// Until when anybody watches this election; none if nobody does any more.
+    /// The end of the last subscription to this election; none if no node watches it any more.
     pub fn watched_until(&mut self, name: Name, now: Time) -> Option<Time> {
-        let watchers = self.of.get_mut(&name)?;
+        let watchers = self.by_name.get_mut(&name)?;
         watchers.retain(|watcher| now < watcher.until);
         let last = watchers.iter().map(|watcher| watcher.until).max();
         if last.is_none() {
-            self.of.remove(&name);
+            self.by_name.remove(&name);
         }
         last
     }

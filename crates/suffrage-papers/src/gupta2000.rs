@@ -59,13 +59,12 @@ pub fn reproduction(request: Request) -> Reproduction {
         title: "A Probabilistically Correct Leader Election Protocol for Large Groups",
         source: "Indranil Gupta, Robbert van Renesse, Kenneth P. Birman; DISC 2000",
         introduction: [
-            "An election is called by a multicast. A hash picks about K members, whatever the size of the \
-             group; they tell each other the best candidate they know and multicast the result. Whoever \
-             hears of no result, or of two, calls the next round, with a larger K.",
-            "Everything below is measured with the same protocol code that runs elsewhere in this program, in \
-             a simulated network in which a message takes one time unit. The curves of the paper\u{2019}s \
-             Figure 5 cannot be read off its text, only the axes and what is said of them; nothing was tuned \
-             to meet an axis.",
+            "A multicast starts an election. A hash selects about K members, for any size of the group. These \
+             relay members exchange the best candidates they know and multicast the result. A member that \
+             receives no result, or two different ones, calls the next round, with a larger K.",
+            "All measurements use the protocol code of this program, in a simulated network in which a message \
+             takes one time unit. The text of the paper has the axes of its Figure 5 and descriptions of the \
+             curves, but not their values. No parameter was tuned to match an axis.",
         ]
         .map(str::to_string)
         .to_vec(),
@@ -154,6 +153,6 @@ mod tests {
         assert_eq!(Strategy::one_round(40).ks(1e6), [40.0]);
         let options = Options::default();
         let ks: Vec<f64> = (1..=5).map(|round| options.k(round, 2000) as f64).collect();
-        assert_eq!(ks, Strategy::SECTION_5.ks(2000.0), "and it is the protocol's default");
+        assert_eq!(ks, Strategy::SECTION_5.ks(2000.0), "the default of the protocol");
     }
 }

@@ -84,19 +84,19 @@ fn paper(study: Study, exhibitors: Vec<Box<dyn Exhibitor>>) -> Reproduction {
         source: "Murali Krishna Ramanathan, Ronaldo A. Ferreira, Suresh Jagannathan, Ananth Grama, Wojciech \
                  Szpankowski; Distributed Computing, 2007",
         introduction: [
-            "Contenders ask mediators whom they choose at random. In each round of the first phase those go on \
-             whom all of theirs let pass, about half of them, and ask more mediators than before. Those that are \
-             left ask about the root of n ln n in the second phase, so that any two of them have one in common, \
-             who lets one of them win. PQ is the second phase alone.",
-            "The number of rounds as printed is below one for any n under 6 x 10^8, and the tables of the \
-             asynchronous second phase have mistakes of which two winners and none come. So measured are, if \
-             nothing else is said, the repaired tables, with as many rounds as leave two contenders without a \
-             finalist in 1% of elections. Where sigma_j is no whole number, it is rounded up. Messages are \
-             counted without the announcement of the winner to everybody, which the paper does not have.",
-            "PQ with the repaired tables and without an overlay is measured in bulk: messages that cannot \
-             matter, such as a refusal of one that has dropped out, are counted and not carried out. That it \
-             comes to the same, message by message, is tested. The commands of those points make such an \
-             election in the simulator, by another chance.",
+            "Contenders ask randomly chosen mediators. In each round of the first phase, a contender advances if all \
+             its mediators accept it. About half of the contenders advance, and they ask more mediators than before. \
+             In the second phase, each remaining contender asks about sqrt(n ln n) mediators, so that any two \
+             contenders have a mediator in common, which lets only one of them win. PQ is the second phase alone.",
+            "The printed number of rounds is below one for n under 6 x 10^8. The printed tables of the asynchronous \
+             second phase have errors that lead to two winners or to none. So the measurements use repaired tables, \
+             unless stated otherwise. The number of rounds is chosen so that two contenders end without a finalist \
+             in 1% of elections. sigma_j is rounded up. Messages do not include the announcement of the winner to \
+             all processes, which the paper does not have.",
+            "PQ with the repaired tables and without an overlay is measured in bulk: messages without effect, such \
+             as a refusal of a contender that has dropped out, are counted but not simulated. A test compares the \
+             counts message by message. The commands of those points run such an election in the simulator, with \
+             other random choices.",
         ]
         .map(str::to_string)
         .to_vec(),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use suffrage_core::{BadParameter, Figure, Overlay};
-use suffrage_sim::{Fault, Latency, Multicast, Outcome, Ranking, Scenario, borrowed, runner};
+use suffrage_sim::{Fault, Latency, Multicast, Outcome, Ranking, Scenario, borrow_settings, runner};
 
 use crate::study::Study;
 
@@ -56,7 +56,7 @@ impl Trial {
     /// If the algorithm rejects the settings.
     pub fn outcome(&self, seed: u64) -> Outcome {
         let scenario = Scenario { seed, ..self.scenario.clone() };
-        let runner = runner(self.algorithm, &borrowed(&self.settings));
+        let runner = runner(self.algorithm, &borrow_settings(&self.settings));
         let checked = runner.and_then(|runner| runner.check(&scenario.roster).map(|()| runner));
         let runner = checked.unwrap_or_else(|BadParameter { name, reason }| {
             panic!("{} --{name}: {reason}", self.algorithm);

@@ -1,7 +1,7 @@
-//! How many messages the probabilistic election takes, from a thousand members to a million: the table that
-//! shows that it does not depend on their number. Views of one half, one message in a thousand lost.
+//! Prints the number of messages of the probabilistic election, from a thousand members to a million: it does not depend
+//! on the group size. Views of one half, one message in a thousand lost.
 //!
-//! `cargo run --release -p election --example gupta_messages [RUNS]`
+//! `cargo run --release -p suffrage-sim --example gupta_messages [RUNS]`
 
 #![allow(
     clippy::disallowed_methods,

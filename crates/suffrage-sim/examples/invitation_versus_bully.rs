@@ -1,12 +1,12 @@
-//! How many messages it takes until a group whose members start alone, all at once, has one leader: the
-//! invitation algorithm beside bully.
+//! Prints the number of messages until a group whose members all start alone has one leader: the invitation algorithm
+//! compared with bully.
 
 use suffrage_algorithms::bully::Bully;
 use suffrage_algorithms::invitation::Invitation;
 use suffrage_core::{Algorithm, Roster, Span, Time};
 use suffrage_sim::{Outcome, Ranking, Scenario};
 
-/// The run until beliefs have settled, not beyond.
+/// Runs a scenario until beliefs have settled.
 fn run<A: Algorithm>(scenario: &Scenario) -> Outcome {
     let settled = scenario.run::<A>(&A::Options::default()).decided;
     let until = Some(Time::ZERO + Span::from_units(settled));
@@ -29,7 +29,7 @@ fn main() {
         scenario.ranking = Ranking::Random;
         scenario.until = Some(Time::ZERO + Span::from_millis(1_000));
         let invitation = run::<Invitation>(&scenario);
-        let questions: u64 = invitation.messages.apart.iter().map(|(_, count)| count).sum();
+        let questions: u64 = invitation.messages.uncounted.iter().map(|(_, count)| count).sum();
         scenario.initiators = (0..nodes).collect();
         let bully = run::<Bully>(&scenario);
         let best = bully.leader.and_then(|leader| scenario.roster.slot(leader)).expect("they agree");

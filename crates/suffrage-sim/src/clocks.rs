@@ -5,10 +5,10 @@ use suffrage_core::{Hash, Span, Time};
 /// The processes' clocks, by slot.
 #[derive(Clone, Debug)]
 pub(crate) struct Clocks {
-    /// How much a clock runs fast or slow at most, as a fraction.
+    /// The greatest deviation of a clock's rate, as a fraction.
     pub(crate) drift: f64,
     hash: Hash,
-    /// How many nanoseconds a process's clock has jumped; empty until one does.
+    /// The sum of the jumps of each clock, in nanoseconds. Empty until the first jump.
     jumps: Vec<i64>,
 }
 
@@ -17,13 +17,13 @@ impl Clocks {
         Clocks { drift: 0.0, hash: Hash::new(seed), jumps: Vec::new() }
     }
 
-    /// How fast a process's clock runs.
+    /// The rate of a process's clock.
     pub(crate) fn rate(&self, slot: usize) -> f64 {
         let fraction = (self.hash.word(slot as u64) >> 11) as f64 / (1u64 << 53) as f64;
         1.0 + self.drift * (2.0 * fraction - 1.0)
     }
 
-    /// What a process's clock shows at a true moment.
+    /// The reading of a process's clock at a true time.
     #[inline]
     pub(crate) fn show(&self, slot: usize, now: Time) -> Time {
         if self.drift == 0.0 && self.jumps.is_empty() {
@@ -33,18 +33,18 @@ impl Clocks {
         Time::from_nanos(steady.saturating_add_signed(self.jumps.get(slot).copied().unwrap_or(0)))
     }
 
-    /// What it would show in nanoseconds had it never jumped.
+    /// The reading without jumps, in nanoseconds.
     fn steady(&self, slot: usize, now: Time) -> u64 {
         now.since(Time::ZERO).scale(self.rate(slot)).as_nanos()
     }
 
-    /// How much true time passes while a process's clock counts this.
+    /// The true time that passes while a process's clock advances by `counted`.
     #[inline]
     pub(crate) fn true_span(&self, slot: usize, counted: Span) -> Span {
         if self.drift == 0.0 { counted } else { counted.scale(1.0 / self.rate(slot)) }
     }
 
-    /// Has the clock of one of `count` processes jump, though not to before its start.
+    /// Moves the clock of one of `count` processes. The reading does not go below zero.
     pub(crate) fn jump(&mut self, count: usize, slot: usize, now: Time, by: Span, back: bool) {
         if self.jumps.is_empty() {
             self.jumps = vec![0; count];

@@ -1,18 +1,18 @@
-//! How many call an election at the start, where chance decides who.
+//! The number of random processes that call an election at the start.
 
 use suffrage_core::{Hash, Rng};
 
-/// So many processes, chosen uniformly by the seed of the run, call an election at time zero.
+/// The number of processes, chosen uniformly by the seed of the run, that call an election at time zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Contenders {
-    /// This share of those that are alive.
+    /// This share of the live processes.
     Share(f64),
-    /// So many, or all if there are fewer.
+    /// This number, or all live processes if there are fewer.
     Count(usize),
 }
 
 impl Contenders {
-    /// Those of the live slots that call, in the order in which they do.
+    /// Draws the slots that call, in the order of their calls.
     pub fn draw(self, seed: u64, mut live: Vec<usize>) -> Vec<usize> {
         let count = match self {
             Contenders::Share(share) => (share * live.len() as f64).round() as usize,
@@ -20,9 +20,9 @@ impl Contenders {
         };
         let mut rng = Rng::new(Hash::new(seed).word(6));
         let count = count.min(live.len());
-        for place in 0..count {
-            let other = place + rng.below((live.len() - place) as u64) as usize;
-            live.swap(place, other);
+        for index in 0..count {
+            let other = index + rng.below((live.len() - index) as u64) as usize;
+            live.swap(index, other);
         }
         live.truncate(count);
         live
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_seed_draws_as_many_as_asked_of_those_alive() {
+    fn the_seed_draws_the_given_number_of_live_slots() {
         let live: Vec<usize> = (0..100).filter(|slot| slot % 2 == 0).collect();
         for (contenders, count) in
             [(Contenders::Share(0.1), 5), (Contenders::Count(7), 7), (Contenders::Count(99), 50)]

@@ -1,33 +1,33 @@
-//! Failure detectors: those that the simulator plays itself, because it knows the truth, and real ones.
+//! Failure detectors: simulated ones, which know the true state, and real ones.
 
 use std::collections::BTreeSet;
 
 use suffrage_core::{Span, detectors};
 
-/// How processes learn that others have failed.
+/// The failure detector of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Detector {
-    /// They do not.
+    /// No detector.
     None,
-    /// Silence (crash, pause or cut) is looked for a delay after it began, and its end likewise: one
-    /// that is over by then goes unnoticed, and one that has begun again meanwhile is reported.
+    /// Checks for silence (crash, pause or cut) a fixed delay after its beginning, and again after its end. A silence
+    /// that is over by then is not reported; one that has begun again is.
     Ideal {
-        /// How long after.
+        /// The delay.
         delay: Span,
     },
-    /// The same, and now and then a process suspects another wrongly, for as long as the delay.
+    /// The ideal detector with random mistakes: a process suspects another wrongly, for as long as the delay.
     Parametric {
-        /// How long after.
+        /// The delay.
         delay: Span,
-        /// Wrong suspicions a process has per time unit.
+        /// Wrong suspicions per process and time unit.
         false_rate: f64,
     },
-    /// A process of its own in front of the algorithm finds out by messages, and may err.
+    /// A real detector: a layer of the process that uses messages, and can make mistakes.
     Real(detectors::Options),
 }
 
 impl Detector {
-    /// After how long the simulator itself reports a silence; none if it does not.
+    /// The delay of a simulated detector; none for the others.
     pub(crate) fn delay(self) -> Option<Span> {
         match self {
             Detector::None | Detector::Real(_) => None,
@@ -35,8 +35,8 @@ impl Detector {
         }
     }
 
-    /// How long a crash goes unnoticed at most, about, where nothing else goes wrong.
-    pub(crate) fn patience(self, delay_bound: Span) -> Span {
+    /// About the longest detection time of a crash, without other faults.
+    pub(crate) fn max_detection_time(self, delay_bound: Span) -> Span {
         match self {
             Detector::Real(options) => options.max_detection_time(delay_bound),
             _ => self.delay().unwrap_or(Span::ZERO),
@@ -58,18 +58,18 @@ impl Detector {
     }
 }
 
-/// Who suspects whom, by slot: the observer first.
+/// The pairs of observer and suspected process, by slot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Suspicions(BTreeSet<(u32, u32)>);
 
 impl Suspicions {
-    /// Takes note of what the observer is to believe. True if that is news to it.
+    /// Sets whether the observer suspects the subject. True if this is a change.
     pub(crate) fn set(&mut self, observer: usize, subject: usize, suspected: bool) -> bool {
         let pair = (observer as u32, subject as u32);
         if suspected { self.0.insert(pair) } else { self.0.remove(&pair) }
     }
 
-    /// An observer that crashed has forgotten everything.
+    /// Removes the suspicions of an observer that crashed.
     pub(crate) fn forget(&mut self, observer: usize) {
         let observer = observer as u32;
         let pairs: Vec<_> = self.0.range((observer, 0)..=(observer, u32::MAX)).copied().collect();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn only_news_is_reported() {
+    fn only_changes_are_reported() {
         let mut suspicions = Suspicions::default();
         assert!(suspicions.set(1, 2, true) && !suspicions.set(1, 2, true));
         assert!(suspicions.set(1, 2, false) && !suspicions.set(1, 2, false));

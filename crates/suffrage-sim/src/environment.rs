@@ -1,6 +1,6 @@
-//! The environment of the processes: the network, disks and timers that their effects go to.
+//! The environment of the processes: the network, disks and timers.
 //!
-//! This is compiled for every algorithm. What does not depend on its messages and timers is in
+//! This module is compiled for every algorithm. Everything that does not depend on messages and timers is in
 //! [`state`](crate::state).
 
 use suffrage_core::{
@@ -8,28 +8,27 @@ use suffrage_core::{
 };
 
 use crate::facts::Status;
-use crate::observer::{Said, Why};
+use crate::observer::{DropReason, TracedMessage};
 use crate::state::WorldState;
 use crate::{Latency, Queue, TraceEvent};
 
 /// An entry of the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Event<P: Process> {
-    /// The slot of the process that handles the event; of a scheduled action, its place in the list.
+    /// The slot of the process that handles the event; of a scheduled action, its index in the list.
     pub(crate) target: u32,
-    /// The sender of a message; the generation of a timer; the loss a multicast was sent into, as bits.
+    /// The sender of a message; the generation of a timer; the loss at the sending of a multicast, as bits.
     pub(crate) tag: u32,
     pub(crate) kind: EventKind<P>,
 }
 
-/// The kind of an event, with its content. Kept apart from the target so that a message keeps its place in
-/// memory from the sender's hands to the receiver's; as fields of one enum they would be shuffled on every
-/// copy.
+/// The kind of an event, with its content. Separate from the target, so that a message keeps its memory layout from
+/// sender to receiver. As fields of one enum, target and message would be rearranged on every copy.
 #[derive(Clone, Debug)]
 pub(crate) enum EventKind<P: Process> {
     Message(P::Message),
     Timer(P::Timer),
-    /// One entry for all addressees, where all are reached at the same time; it concerns the sender.
+    /// One entry for all addressees, where all are reached at the same time. The target is the sender.
     Multicast(P::Message),
     ScheduledAction,
 }
@@ -37,12 +36,12 @@ pub(crate) enum EventKind<P: Process> {
 pub(crate) struct Environment<P: Process> {
     pub(crate) state: WorldState,
     pub(crate) queue: Queue<Event<P>>,
-    /// For each process and timer, how often it was set or cancelled: an event in the queue with an
-    /// older number is stale.
+    /// For each process and timer, the number of times it was set or cancelled. An event in the queue with an older
+    /// number is stale.
     generations: Vec<u32>,
-    /// What has reached paused processes meanwhile, in order, with the slot.
+    /// The events for paused processes, in order, with the slot.
     deferred: Vec<(usize, Event<P>)>,
-    /// Empty until somebody saves something.
+    /// The saved states, by slot. Empty until the first save.
     disks: Vec<Option<P::Saved>>,
 }
 
@@ -57,28 +56,35 @@ impl<P: Process> Environment<P> {
         }
     }
 
-    // What seldom happens to a message gets it by value: a reference would keep the message in memory
-    // on the way where nothing happens to it, too, and have it copied there.
+    // The rare paths take a message by value: a reference would force the message into memory, and cause a copy, on
+    // the hot path too.
 
     #[cold]
     #[inline(never)]
     pub(crate) fn observe_delivery(&mut self, from: NodeId, to: NodeId, message: P::Message) {
-        self.state.observe(TraceEvent::Delivered { from, to, message: said(&message) });
+        self.state.observe(TraceEvent::Delivered { from, to, message: traced(&message) });
     }
 
     #[cold]
     #[inline(never)]
-    fn look_at_sending(&mut self, from: NodeId, to: NodeId, message: P::Message, arrives: Time, again: bool) {
-        // What the network doubles was sent once.
-        if !again {
-            self.weigh(&message, 1);
+    fn inspect_send(
+        &mut self,
+        from: NodeId,
+        to: NodeId,
+        message: P::Message,
+        arrives: Time,
+        duplicate: bool,
+    ) {
+        // A message that the network duplicates was sent once.
+        if !duplicate {
+            self.count_bytes(&message, 1);
         }
-        self.state.observe(TraceEvent::Sent { from, to, message: said(&message), arrives });
+        self.state.observe(TraceEvent::Sent { from, to, message: traced(&message), arrives });
     }
 
-    /// Counts the bytes of so many copies of a message, if they are to be counted.
-    fn weigh(&mut self, message: &P::Message, copies: u64) {
-        if self.state.weighs {
+    /// Counts the bytes of `copies` copies of a message, if bytes are counted.
+    fn count_bytes(&mut self, message: &P::Message, copies: u64) {
+        if self.state.counts_bytes {
             let size = postcard::experimental::serialized_size(message).expect("messages are plain data");
             self.state.ledger.bytes += size as u64 * copies;
         }
@@ -86,19 +92,26 @@ impl<P: Process> Environment<P> {
 
     #[cold]
     #[inline(never)]
-    fn refuse(&mut self, from: NodeId, to: NodeId, message: P::Message) {
-        self.weigh(&message, 1);
-        self.state.ledger.strange += 1;
-        let message = said(&message);
-        self.state.observe(TraceEvent::Dropped { from, to, message, why: Why::Stranger });
+    fn drop_to_unknown(&mut self, from: NodeId, to: NodeId, message: P::Message) {
+        self.count_bytes(&message, 1);
+        self.state.ledger.unknown_receiver += 1;
+        let message = traced(&message);
+        self.state.observe(TraceEvent::Dropped { from, to, message, reason: DropReason::UnknownReceiver });
     }
 
-    /// Drops what does not even leave.
+    /// Drops a message at its sender.
     #[cold]
     #[inline(never)]
-    fn hold_back(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message, why: Why) {
-        self.weigh(&message, 1);
-        self.drop_message(roster, from, to, message, why);
+    fn drop_on_send(
+        &mut self,
+        roster: &Roster,
+        from: usize,
+        to: usize,
+        message: P::Message,
+        reason: DropReason,
+    ) {
+        self.count_bytes(&message, 1);
+        self.drop_message(roster, from, to, message, reason);
     }
 
     #[cold]
@@ -109,19 +122,19 @@ impl<P: Process> Environment<P> {
         from: usize,
         to: usize,
         message: P::Message,
-        why: Why,
+        reason: DropReason,
     ) {
-        self.state.dropped(roster, [from, to], said(&message), why);
+        self.state.record_drop(roster, [from, to], traced(&message), reason);
     }
 
-    /// Keeps what reaches a paused process until it goes on.
+    /// Keeps an event for a paused process until it resumes.
     #[cold]
     #[inline(never)]
     pub(crate) fn defer(&mut self, slot: usize, event: Event<P>) {
         self.deferred.push((slot, event));
     }
 
-    /// What has been kept for a process.
+    /// Takes the events that were kept for a process.
     pub(crate) fn deferred(&mut self, slot: usize) -> Vec<Event<P>> {
         let mut events = Vec::new();
         for (owner, event) in std::mem::take(&mut self.deferred) {
@@ -134,10 +147,10 @@ impl<P: Process> Environment<P> {
         events
     }
 
-    /// Reads ahead what the timers of the open bucket will be compared with. With very many processes
-    /// that is not in the cache, and the fetches of a whole bucket overlap: worth about a tenth of W2's
-    /// speed at a million (`cargo xtask bench simulator`).
-    pub(crate) fn warm_up(&self) {
+    /// Reads the generations of the timers in the open bucket into the cache. With very many processes they are not in
+    /// the cache, and the fetches of a whole bucket overlap: this is worth about a tenth of W2's speed at a million
+    /// processes (`cargo xtask bench simulator`).
+    pub(crate) fn prefetch_generations(&self) {
         if self.generations.len() < 1 << 15 {
             return;
         }
@@ -162,7 +175,7 @@ impl<P: Process> Environment<P> {
         *generation
     }
 
-    /// Has a process die, with its timers. What was waiting for it is returned.
+    /// Crashes a process and cancels its timers. Returns the events that were kept for it.
     pub(crate) fn crash(&mut self, slot: usize, who: NodeId) -> Vec<Event<P>> {
         let paused = self.state.status(slot) == Status::Paused;
         self.state.crash(slot, who);
@@ -172,7 +185,7 @@ impl<P: Process> Environment<P> {
         if paused { self.deferred(slot) } else { Vec::new() }
     }
 
-    /// What a process finds on its disk when it comes back. One that did not survive is empty.
+    /// The saved state of a process that recovers. Erases the disk first unless it `survived`.
     pub(crate) fn disk(&mut self, slot: usize, survived: bool) -> Option<P::Saved> {
         let disk = self.disks.get_mut(slot)?;
         if !survived {
@@ -181,7 +194,7 @@ impl<P: Process> Environment<P> {
         disk.clone()
     }
 
-    /// Sends a message into the network; what gets through is handed to `push`.
+    /// Sends a message into the network. `push` gets the messages that are not lost.
     #[inline(always)]
     fn transmit(
         &mut self,
@@ -191,16 +204,16 @@ impl<P: Process> Environment<P> {
         message: P::Message,
         push: impl FnOnce(&mut Self, Time, Event<P>),
     ) {
-        if !self.state.network.is_whole() && self.state.network.is_cut(from, to) {
-            return self.hold_back(roster, from, to, message, Why::Cut);
+        if !self.state.network.has_no_cuts() && self.state.network.is_cut(from, to) {
+            return self.drop_on_send(roster, from, to, message, DropReason::Cut);
         }
-        if self.state.network.loses() {
-            return self.hold_back(roster, from, to, message, Why::Lost);
+        if self.state.network.draw_loss() {
+            return self.drop_on_send(roster, from, to, message, DropReason::Lost);
         }
-        if self.state.network.doubles() {
-            self.double(roster, from, to, message.clone());
+        if self.state.network.draw_duplicate() {
+            self.enqueue_duplicate(roster, from, to, message.clone());
         }
-        self.depart(roster, from, to, message, false, push);
+        self.enqueue(roster, from, to, message, false, push);
     }
 
     /// Sends to one of several addressees.
@@ -211,56 +224,56 @@ impl<P: Process> Environment<P> {
 
     #[cold]
     #[inline(never)]
-    fn double(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message) {
-        self.state.ledger.doubled += 1;
-        self.depart(roster, from, to, message, true, Self::push);
+    fn enqueue_duplicate(&mut self, roster: &Roster, from: usize, to: usize, message: P::Message) {
+        self.state.ledger.duplicated += 1;
+        self.enqueue(roster, from, to, message, true, Self::push);
     }
 
     #[inline(always)]
-    fn depart(
+    fn enqueue(
         &mut self,
         roster: &Roster,
         from: usize,
         to: usize,
         message: P::Message,
-        again: bool,
+        duplicate: bool,
         push: impl FnOnce(&mut Self, Time, Event<P>),
     ) {
         let arrives = self.state.now + self.state.network.delay();
-        if self.state.looked_at {
-            self.look_at_sending(roster.id(from), roster.id(to), message.clone(), arrives, again);
+        if self.state.inspects_sends {
+            self.inspect_send(roster.id(from), roster.id(to), message.clone(), arrives, duplicate);
         }
         let kind = EventKind::Message(message);
         push(self, arrives, Event { target: to as u32, tag: from as u32, kind });
     }
 
-    /// Schedules what is not scheduled often: [`Queue::push`], but not compiled into its caller.
+    /// [`Queue::push`] for rare events; not inlined.
     #[inline(never)]
     pub(crate) fn push(&mut self, at: Time, event: Event<P>) {
         self.queue.push(at.as_nanos(), event);
     }
 }
 
-fn said<M: suffrage_core::Message>(message: &M) -> Said<'_> {
+fn traced<M: suffrage_core::Message>(message: &M) -> TracedMessage<'_> {
     let kind = M::KINDS[message.kind()];
-    Said { kind: kind.name, counted: kind.counted, content: message }
+    TracedMessage { kind: kind.name, counted: kind.counted, content: message }
 }
 
 /// The effects of one process while it handles one input.
-pub(crate) struct Turn<'w, P: Process> {
+pub(crate) struct ProcessEffects<'w, P: Process> {
     slot: usize,
     roster: &'w Roster,
     environment: &'w mut Environment<P>,
 }
 
-impl<'w, P: Process> Turn<'w, P> {
+impl<'w, P: Process> ProcessEffects<'w, P> {
     #[inline]
     pub(crate) fn new(slot: usize, roster: &'w Roster, environment: &'w mut Environment<P>) -> Self {
-        Turn { slot, roster, environment }
+        ProcessEffects { slot, roster, environment }
     }
 }
 
-impl<P: Process> Effects<P> for Turn<'_, P> {
+impl<P: Process> Effects<P> for ProcessEffects<'_, P> {
     #[inline]
     fn rng(&mut self) -> &mut Rng {
         &mut self.environment.state.rng
@@ -278,7 +291,7 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
                 #[inline(always)]
                 |environment, arrives, event| environment.queue.push(arrives.as_nanos(), event),
             ),
-            None => self.environment.refuse(self.roster.id(self.slot), to, message),
+            None => self.environment.drop_to_unknown(self.roster.id(self.slot), to, message),
         }
     }
 
@@ -287,20 +300,20 @@ impl<P: Process> Effects<P> for Turn<'_, P> {
         self.environment.state.ledger.multicasts[message.kind()] += 1;
         self.environment.state.ledger.copies[message.kind()] += copies;
         let from = self.roster.id(self.slot);
-        self.environment.state.observe(TraceEvent::Multicast { from, message: said(&message) });
+        self.environment.state.observe(TraceEvent::Multicast { from, message: traced(&message) });
         let loss =
             self.environment.state.network.multicast_loss.unwrap_or(self.environment.state.network.loss);
-        // Cuts are met on sending too, so that what is sent into one stays lost if it heals.
+        // Cuts are checked on sending too, so that a message sent into a cut stays lost if the cut heals.
         if let Some(delay) = self.environment.state.network.constant_delay()
             && self.environment.state.network.duplicate == 0.0
-            && self.environment.state.network.is_whole()
+            && self.environment.state.network.has_no_cuts()
         {
-            self.environment.weigh(&message, copies);
+            self.environment.count_bytes(&message, copies);
             let tag = (loss as f32).to_bits();
             let event = Event { target: self.slot as u32, tag, kind: EventKind::Multicast(message) };
             return self.environment.push(self.environment.state.now + delay, event);
         }
-        // The loss is put in place for the while, so that the way of every other message need not know.
+        // The multicast loss replaces the usual loss for these messages, so that the hot path needs no other test.
         let usual = std::mem::replace(&mut self.environment.state.network.loss, loss);
         for to in (0..self.roster.len()).filter(|&to| to != self.slot) {
             self.environment.transmit_copy(self.roster, self.slot, to, message.clone());

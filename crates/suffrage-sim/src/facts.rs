@@ -1,4 +1,4 @@
-//! The truth about the world at a moment, as an onlooker who sees everything would tell it.
+//! The true state of the world at a moment, which no process sees.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use crate::clocks::Clocks;
 use crate::ledger::Belief;
 use crate::network::Network;
 
-/// Whether a process takes part.
+/// The status of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     Up,
@@ -18,7 +18,7 @@ pub(crate) enum Status {
     Down,
 }
 
-/// The truth about the world at a moment. Processes are named by slot.
+/// The true state of the world at a moment. Processes are named by slot.
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
     pub(crate) now: Time,
@@ -41,39 +41,39 @@ impl<'a> Facts<'a> {
         self.roster
     }
 
-    /// Whether a process lives. A paused one does.
+    /// True if a process is up or paused.
     pub fn is_up(&self, slot: usize) -> bool {
         self.statuses[slot] != Status::Down
     }
 
-    /// Whether a process lives but does not run for a while.
+    /// True if a process is paused.
     pub fn is_paused(&self, slot: usize) -> bool {
         self.statuses[slot] == Status::Paused
     }
 
-    /// The processes that live.
+    /// The processes that are up or paused.
     pub fn up(&self) -> impl Iterator<Item = usize> + use<'a> {
         let statuses = self.statuses;
         (0..statuses.len()).filter(move |&slot| statuses[slot] != Status::Down)
     }
 
-    /// Whom a process believes to lead.
+    /// The leader that a process believes in.
     pub fn belief(&self, slot: usize) -> Option<Belief> {
         self.ledger.belief(slot)
     }
 
-    /// What a process's own clock shows.
+    /// The reading of a process's own clock.
     pub fn clock(&self, slot: usize) -> Time {
         self.clocks.show(slot, self.now)
     }
 
-    /// Until when a process leads, by its own clock, if it has said so.
+    /// The end of a process's lease by its own clock, if it announced one.
     pub fn lease(&self, slot: usize) -> Option<Time> {
         self.ledger.lease(slot)
     }
 
-    /// Whether a process lives and believes itself the leader: one that said until when it leads, only as
-    /// long as its own clock does not show that moment, whether it has looked at the clock or not.
+    /// True if a live process believes itself the leader. With a lease, only before the end of the lease by the
+    /// process's own clock, even if the process has not read its clock since.
     pub fn leads(&self, slot: usize) -> bool {
         let me = self.roster.id(slot);
         self.is_up(slot)
@@ -81,8 +81,7 @@ impl<'a> Facts<'a> {
             && self.ledger.lease(slot).is_none_or(|end| self.clock(slot) < end)
     }
 
-    /// The live process that most live processes believe in: who leads, if anybody does. Of several
-    /// with as many believers, the one of the lowest id.
+    /// The live process that most live processes believe in; of several, the one with the lowest id.
     pub fn leader(&self) -> Option<usize> {
         let mut believers = BTreeMap::<NodeId, usize>::new();
         for belief in self.up().filter_map(|slot| self.belief(slot)) {
@@ -96,19 +95,19 @@ impl<'a> Facts<'a> {
         Some(slot)
     }
 
-    /// Whether a process may be elected at all.
+    /// True if a process may be elected.
     pub fn may_lead(&self, slot: usize) -> bool {
         !self.ineligible.contains(&slot)
     }
 
-    /// Whether two processes can talk to each other, both ways.
+    /// True if messages between two processes pass in both directions.
     pub fn connected(&self, slot: usize, other: usize) -> bool {
-        self.network.is_whole() || !self.network.is_cut(slot, other) && !self.network.is_cut(other, slot)
+        self.network.has_no_cuts() || !self.network.is_cut(slot, other) && !self.network.is_cut(other, slot)
     }
 
-    /// The live processes, grouped by who can reach whom, perhaps over others.
+    /// The connected components of the live processes.
     pub fn components(&self) -> Vec<Vec<usize>> {
-        // Processes on the same sides of every cut are connected; so only the sides are compared.
+        // Processes on the same sides of every cut are connected, so only the sides are compared.
         let mut by_sides = BTreeMap::<Vec<u16>, Vec<usize>>::new();
         for slot in self.up() {
             by_sides.entry(self.network.sides(slot)).or_default().push(slot);
@@ -140,8 +139,8 @@ pub(crate) mod tests {
     use crate::{Cut, Latency};
     use suffrage_core::{Announcement, Span, Term};
 
-    /// A world made up for tests of the onlookers.
-    pub(crate) struct Stage {
+    /// A true state for tests of [`Facts`] and of invariants.
+    pub(crate) struct TestWorld {
         pub(crate) now: Time,
         pub(crate) roster: Roster,
         pub(crate) statuses: Vec<Status>,
@@ -151,9 +150,9 @@ pub(crate) mod tests {
         pub(crate) ineligible: BTreeSet<usize>,
     }
 
-    impl Stage {
-        pub(crate) fn new(count: usize) -> Stage {
-            Stage {
+    impl TestWorld {
+        pub(crate) fn new(count: usize) -> TestWorld {
+            TestWorld {
                 now: Time::ZERO,
                 roster: Roster::numbered(count),
                 statuses: vec![Status::Up; count],
@@ -174,7 +173,7 @@ pub(crate) mod tests {
         pub(crate) fn believe(&mut self, slot: usize, leader: u64, term: u64) -> Announcement {
             let announcement = Announcement::Elected { leader: NodeId(leader), term: Term(term) };
             let who = self.roster.id(slot);
-            self.ledger.believe(slot, who, announcement, Time::ZERO, Span::ZERO);
+            self.ledger.record_announcement(slot, who, announcement, Time::ZERO, Span::ZERO);
             announcement
         }
 
@@ -193,35 +192,39 @@ pub(crate) mod tests {
 
     #[test]
     fn components_follow_the_cuts_and_the_dead() {
-        let mut stage = Stage::new(5);
-        assert_eq!(stage.facts().components(), [vec![0, 1, 2, 3, 4]]);
-        stage.cut(2);
-        stage.statuses[3] = Status::Down;
-        assert_eq!(stage.facts().components(), [vec![0, 1], vec![2, 4]]);
-        assert_eq!(stage.facts().best(&[2, 4]), Some(NodeId(5)));
-        stage.ineligible.insert(4);
-        assert_eq!(stage.facts().best(&[2, 4]), Some(NodeId(3)));
+        let mut world = TestWorld::new(5);
+        assert_eq!(world.facts().components(), [vec![0, 1, 2, 3, 4]]);
+        world.cut(2);
+        world.statuses[3] = Status::Down;
+        assert_eq!(world.facts().components(), [vec![0, 1], vec![2, 4]]);
+        assert_eq!(world.facts().best(&[2, 4]), Some(NodeId(5)));
+        world.ineligible.insert(4);
+        assert_eq!(world.facts().best(&[2, 4]), Some(NodeId(3)));
     }
 
     #[test]
-    fn the_leader_lives_and_has_the_most_believers() {
-        let mut stage = Stage::new(5);
-        assert_eq!(stage.facts().leader(), None);
+    fn the_leader_is_live_and_has_the_most_believers() {
+        let mut world = TestWorld::new(5);
+        assert_eq!(world.facts().leader(), None);
         for (slot, leader) in [(0, 5), (1, 5), (2, 5), (3, 4), (4, 2)] {
-            stage.believe(slot, leader, 1);
+            world.believe(slot, leader, 1);
         }
-        assert_eq!(stage.facts().leader(), Some(4), "even if it does not know");
-        stage.statuses[4] = Status::Down;
-        assert_eq!(stage.facts().leader(), Some(3), "the dead neither lead nor believe");
-        stage.believe(0, 9, 2);
-        stage.believe(1, 2, 2);
-        assert_eq!(stage.facts().leader(), Some(1), "the lower id of two; a stranger does not lead");
+        assert_eq!(world.facts().leader(), Some(4), "even if the leader does not believe in itself");
+        world.statuses[4] = Status::Down;
+        assert_eq!(world.facts().leader(), Some(3), "the dead neither lead nor believe");
+        world.believe(0, 9, 2);
+        world.believe(1, 2, 2);
+        assert_eq!(
+            world.facts().leader(),
+            Some(1),
+            "the lower id of two; an id outside of the group does not lead"
+        );
     }
 
     #[test]
-    fn one_that_is_on_no_side_joins_the_sides() {
-        let mut stage = Stage::new(3);
-        stage.network.cut(0, Cut::new(3, &[vec![0], vec![2]], false));
-        assert_eq!(stage.facts().components(), [vec![0, 1, 2]]);
+    fn a_process_on_no_side_connects_the_sides() {
+        let mut world = TestWorld::new(3);
+        world.network.cut(0, Cut::new(3, &[vec![0], vec![2]], false));
+        assert_eq!(world.facts().components(), [vec![0, 1, 2]]);
     }
 }

@@ -10,33 +10,33 @@ use crate::Cut;
 /// A change of the world that no process causes. Processes are named by slot.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
-    /// A process dies and forgets all but what it saved.
+    /// A process crashes and loses all state but its disk.
     Crash(usize),
-    /// The leader dies: of the live processes, the one that most live processes believe in at that
-    /// moment. Nothing happens if there is none.
+    /// The leader crashes: the live process that most live processes believe in at that moment. Without a leader,
+    /// nothing happens.
     CrashLeader,
-    /// A process is to die in the middle of an input, at this point of what it does from now on; a dead process,
-    /// of what it does from its return on. The effects before that point happen, those after it do not. The death
-    /// of the process, the recovery of a live one, and [`HealAll`](Fault::HealAll) call it off.
+    /// A process crashes in the middle of an input, at this point of its effects from now on; a dead process, of its
+    /// effects from its recovery on. The effects before that point happen, those after it do not. Another crash of
+    /// the process, the recovery of a live one, and [`HealAll`](Fault::HealAll) cancel this crash.
     CrashMidway {
         /// The process.
         slot: usize,
         /// The point.
         point: CrashPoint,
     },
-    /// A dead process comes back, with or without what it saved.
+    /// A dead process recovers, with or without its disk.
     Recover {
         /// The process.
         slot: usize,
         /// True if its disk survived.
         disk: bool,
     },
-    /// The one that the last crash of a leader hit comes back, if it is dead.
+    /// The leader that the last [`CrashLeader`](Fault::CrashLeader) crashed recovers, if it is dead.
     RecoverLeader {
         /// True if its disk survived.
         disk: bool,
     },
-    /// A process stops, and goes on at the given time as if nothing had happened.
+    /// A process is paused until the given time, and keeps its state.
     Pause(usize, Time),
     /// The network is cut. The number names the cut.
     Cut(usize, Cut),
@@ -46,17 +46,17 @@ pub enum Fault {
     Loss(f64),
     /// Messages are duplicated with this probability from now on.
     Duplicate(f64),
-    /// Messages are late with this probability from now on: a late one takes up to so much longer, uniformly.
+    /// Messages are late with this probability from now on. The additional delay of a late message is uniform.
     Late {
-        /// How likely a message is late.
+        /// The probability.
         probability: f64,
-        /// How much longer it takes at most.
-        most: Span,
+        /// The longest additional delay.
+        max_delay: Span,
     },
-    /// Messages take so many times as long as usual from now on; 1 ends it. Processes go on expecting them within
-    /// the usual bound.
+    /// The delay of messages is multiplied by this factor from now on; 1 ends it. The delay bound that processes assume
+    /// does not change.
     Slow(f64),
-    /// A process's clock jumps. Its timers, which count the time that passes, do not.
+    /// A process's clock jumps. Its timers are not affected.
     Jump {
         /// The process.
         slot: usize,
@@ -67,19 +67,19 @@ pub enum Fault {
     },
     /// The attribute of a process changes.
     Rank(usize, Attribute),
-    /// Cuts, loss, duplication, late and slow messages, wrong suspicions and crashes that have not happened yet
-    /// end. The dead stay dead, and messages on their way arrive when they would have.
+    /// Cuts, loss, duplication, late and slow messages, wrong suspicions and pending crashes end. Dead processes stay
+    /// dead, and messages in flight keep their delay.
     HealAll,
 }
 
-/// A point in what a process does, at which it dies.
+/// A point in the effects of a process at which it crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrashPoint {
-    /// After so many more effects of any kind.
+    /// After this number of effects of any kind.
     Effects(u32),
-    /// When it would save: nothing is saved.
+    /// Before its next save.
     BeforeSave,
-    /// When it has saved: the disk is all that knows of it.
+    /// After its next save, before any other effect.
     AfterSave,
 }
 
@@ -91,7 +91,7 @@ impl FromStr for CrashPoint {
             "before-save" => Ok(CrashPoint::BeforeSave),
             "after-save" => Ok(CrashPoint::AfterSave),
             _ => text.parse().map(CrashPoint::Effects).map_err(|_| {
-                format!("`{text}` is not a point; it is before-save, after-save or a number of effects")
+                format!("`{text}` is not a crash point; use before-save, after-save or a number of effects")
             }),
         }
     }
@@ -110,9 +110,9 @@ impl fmt::Display for CrashPoint {
 /// Faults and their times.
 pub type Plan = Vec<(Time, Fault)>;
 
-/// Puts a plan in the order in which it happens. At equal times the kinds have an order of their own, so
-/// that a plan is the same however it was put together: what ends comes before what begins.
-pub fn order(plan: &mut Plan) {
+/// Sorts a plan by time. At equal times the kinds of faults have a fixed order, so that the order of construction does
+/// not matter: faults that end come before faults that begin.
+pub fn sort_plan(plan: &mut Plan) {
     plan.sort_by_key(|(at, fault)| (*at, fault.precedence()));
 }
 
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_at_the_same_time_has_an_order() {
+    fn faults_of_equal_times_have_a_fixed_order() {
         let (crash, recover) = (Fault::Crash(1), Fault::Recover { slot: 0, disk: true });
         let mut plan = vec![
             (time(5), Fault::Rank(0, 3)),
@@ -157,7 +157,7 @@ mod tests {
             (time(5), Fault::HealAll),
             (time(1), Fault::Heal(0)),
         ];
-        order(&mut plan);
+        sort_plan(&mut plan);
         let faults: Vec<Fault> = plan.into_iter().map(|(_, fault)| fault).collect();
         assert_eq!(
             faults,

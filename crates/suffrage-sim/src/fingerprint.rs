@@ -1,22 +1,21 @@
-//! One number that tells whether two runs were the same.
+//! A hash of all events of a run, in order: equal hashes mean equal runs.
 
 use std::hash::Hasher;
 
-/// Mixes everything that happens, in order, into one number. Quick rather than strong: it tells a
-/// changed run from the same one, not a forged one.
+/// Hashes all events, in order. Fast and not cryptographic: the hash detects a changed run, not a forged one.
 ///
 /// The widths are spelled out so that the number is the same on machines of any word size.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fingerprint {
     sum: u64,
-    /// What the next word is multiplied with: another number at every place.
+    /// The factor of the next word: a different number at every position.
     factor: u64,
 }
 
 impl Fingerprint {
     #[inline]
     pub(crate) fn mix(&mut self, word: u64) {
-        // One addition per word stands in the way of the next; the multiplication does not.
+        // Only one addition per word depends on the word before; the multiplication does not.
         self.factor = self.factor.rotate_left(23).wrapping_add(0x9e37_79b9_7f4a_7c15);
         self.sum = self.sum.wrapping_add((!word).wrapping_mul(self.factor | 1));
     }

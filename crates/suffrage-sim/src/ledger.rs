@@ -1,4 +1,4 @@
-//! What is counted and remembered of a run.
+//! The counts and beliefs of a run.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher as _;
@@ -10,45 +10,45 @@ use suffrage_core::{Announcement, NodeId, Span, Term, Time};
 use crate::Violation;
 use crate::fingerprint::Fingerprint;
 
-/// Whom a process believes to lead.
+/// The leader that a process believes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Belief {
-    /// Who.
+    /// The leader.
     pub leader: NodeId,
-    /// In which term.
+    /// The term.
     pub term: Term,
 }
 
-/// A process that believed itself the leader, from when to when.
+/// A period in which a process believed itself the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeadershipPeriod {
-    /// Who.
+    /// The process.
     pub leader: NodeId,
-    /// Since when.
+    /// The beginning.
     pub from: Time,
-    /// Until when; none if it still did at the end.
+    /// The end; none if the period lasted to the end of the run.
     pub to: Option<Time>,
 }
 
-/// A time in which all live processes believed in the same live leader.
+/// A period in which all live processes believed in the same live leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Accord {
-    /// In whom.
+pub struct AgreementPeriod {
+    /// The leader.
     pub leader: NodeId,
-    /// Since when.
+    /// The beginning.
     pub from: Time,
-    /// Until when; none if they still did at the end.
+    /// The end; none if the period lasted to the end of the run.
     pub to: Option<Time>,
-    /// What had been sent by then, since the run began.
+    /// The traffic from the start of the run to the beginning of the period.
     pub sent: Traffic,
 }
 
-/// How much was sent. A message to everybody counts once for each addressee.
+/// The number of messages sent, and their bytes. A multicast counts once for each addressee.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Traffic {
-    /// Messages, whether they count for the sources or not.
+    /// All messages, including those that the source does not count.
     pub messages: u64,
-    /// Their bytes in the wire format; none where they were not weighed.
+    /// Their bytes in the wire format; 0 if bytes are not counted.
     pub bytes: u64,
 }
 
@@ -60,11 +60,11 @@ impl Sub for Traffic {
     }
 }
 
-/// The live processes that believe in somebody.
+/// The live processes that believe in one leader.
 #[derive(Clone, Copy, Debug, Default)]
-struct Following {
+struct Followers {
     count: usize,
-    /// Whether that one is among them.
+    /// True if the leader is among them.
     leads: bool,
 }
 
@@ -73,49 +73,49 @@ struct Following {
 pub struct Ledger {
     /// Messages sent to one addressee, by kind.
     pub(crate) sent: Vec<u64>,
-    /// Messages sent to everybody, by kind; each counts once.
+    /// Multicasts, by kind; each counts once.
     pub(crate) multicasts: Vec<u64>,
-    /// The addressees of those, by kind.
+    /// The addressees of the multicasts, by kind.
     pub(crate) copies: Vec<u64>,
-    /// The bytes of all that was sent, to each addressee, if they are counted.
+    /// The bytes of all messages to each addressee, if bytes are counted.
     pub bytes: u64,
-    /// Messages the network lost.
+    /// Messages that the network lost.
     pub lost: u64,
-    /// Messages that met a cut.
+    /// Messages that a cut stopped.
     pub cut: u64,
-    /// Messages to the dead.
+    /// Messages to dead processes.
     pub dead: u64,
-    /// Messages the network doubled.
-    pub doubled: u64,
-    /// Messages to no member of the group.
-    pub strange: u64,
+    /// Messages that the network duplicated.
+    pub duplicated: u64,
+    /// Messages to ids that are not in the group.
+    pub unknown_receiver: u64,
     /// Inputs handled: messages, timers, suspicions, commands.
     pub events: u64,
-    /// Suspicions of processes that could be heard.
+    /// Suspicions of processes whose messages could arrive.
     pub wrong_suspicions: u64,
-    /// When the last message that counts was handled, or the last announcement made.
+    /// The time of the last counted message that was handled, or of the last announcement.
     pub active: Time,
-    /// When the last announcement that changed a belief was made.
+    /// The time of the last announcement that changed a belief.
     pub decided: Time,
-    /// Who believed itself the leader, and when.
+    /// The periods in which processes believed themselves the leader.
     pub leaderships: Vec<LeadershipPeriod>,
-    /// When all believed in the same live leader, and in whom.
-    pub accords: Vec<Accord>,
-    /// Promises that were broken, the first of each.
+    /// The periods in which all live processes believed in the same live leader.
+    pub agreements: Vec<AgreementPeriod>,
+    /// The first violation of each invariant.
     pub violations: Vec<Violation>,
     count: usize,
-    /// How many processes live.
+    /// The number of live processes.
     pub(crate) live: usize,
-    /// By slot; empty until the first announcement, so that what elects nobody pays nothing.
+    /// The beliefs by slot. Empty until the first announcement, to save memory.
     beliefs: Vec<Option<Belief>>,
-    /// By slot, until when a process leads by its own clock; empty until one says so.
+    /// The ends of leases by slot, by the process's own clock. Empty until the first lease.
     leases: Vec<Option<Time>>,
-    followings: BTreeMap<NodeId, Following>,
+    followers: BTreeMap<NodeId, Followers>,
     pub(crate) fingerprint: Fingerprint,
 }
 
 impl Ledger {
-    /// The ledger of so many processes that send so many kinds of messages.
+    /// The ledger of `count` processes that send `kinds` kinds of messages.
     pub(crate) fn of(count: usize, kinds: usize) -> Ledger {
         let zeros = vec![0; kinds];
         Ledger {
@@ -128,22 +128,22 @@ impl Ledger {
         }
     }
 
-    /// What has been sent so far.
+    /// The traffic so far.
     pub fn traffic(&self) -> Traffic {
         Traffic { messages: self.sent.iter().chain(&self.copies).sum(), bytes: self.bytes }
     }
 
-    /// How many messages of a kind were sent to one addressee.
+    /// The number of messages of a kind, without multicasts.
     pub fn sent(&self, kind: usize) -> u64 {
         self.sent[kind]
     }
 
-    /// What the process in this slot believes.
+    /// The belief of the process in this slot.
     pub fn belief(&self, slot: usize) -> Option<Belief> {
         self.beliefs.get(slot).copied().flatten()
     }
 
-    /// Until when the process in this slot leads by its own clock, if it said so.
+    /// The end of the lease of the process in this slot by its own clock, if it announced one.
     pub(crate) fn lease(&self, slot: usize) -> Option<Time> {
         self.leases.get(slot).copied().flatten()
     }
@@ -161,8 +161,8 @@ impl Ledger {
         }
     }
 
-    /// A process says what it believes. If it no longer leads, that has been so for `overdue`.
-    pub(crate) fn believe(
+    /// Records an announcement. A leadership that ends with it ended `overdue` before.
+    pub(crate) fn record_announcement(
         &mut self,
         slot: usize,
         who: NodeId,
@@ -182,84 +182,84 @@ impl Ledger {
         if self.beliefs[slot] != belief {
             self.decided = now;
         }
-        self.follow(slot, who, belief);
+        self.set_belief(slot, who, belief);
         match (led, self.leads(slot, who)) {
             (false, true) => self.leaderships.push(LeadershipPeriod { leader: who, from: now, to: None }),
             (true, false) => {
                 self.end_lease(slot);
-                self.end_reign(who, Time::from_nanos(now.as_nanos().saturating_sub(overdue.as_nanos())));
+                self.end_leadership(who, Time::from_nanos(now.as_nanos().saturating_sub(overdue.as_nanos())));
             }
             _ => {}
         }
-        self.review(now);
+        self.update_agreement(now);
     }
 
-    /// Changes a belief, and who follows whom.
-    fn follow(&mut self, slot: usize, who: NodeId, belief: Option<Belief>) {
+    /// Changes a belief, and the followers of the leaders concerned.
+    fn set_belief(&mut self, slot: usize, who: NodeId, belief: Option<Belief>) {
         let before = std::mem::replace(&mut self.beliefs[slot], belief).map(|belief| belief.leader);
         let after = belief.map(|belief| belief.leader);
         if before == after {
             return;
         }
         if let Some(leader) = before {
-            let following = self.followings.get_mut(&leader).expect("who is believed in has believers");
-            following.count -= 1;
-            following.leads &= leader != who;
-            if following.count == 0 {
-                self.followings.remove(&leader);
+            let group = self.followers.get_mut(&leader).expect("a leader that is believed in has followers");
+            group.count -= 1;
+            group.leads &= leader != who;
+            if group.count == 0 {
+                self.followers.remove(&leader);
             }
         }
         if let Some(leader) = after {
-            let following = self.followings.entry(leader).or_default();
-            following.count += 1;
-            following.leads |= leader == who;
+            let group = self.followers.entry(leader).or_default();
+            group.count += 1;
+            group.leads |= leader == who;
         }
     }
 
-    /// Takes note if all have come to agree, or cease to. One that leads believes in itself, so that
-    /// all agree on a live leader if it is among those who do.
-    fn review(&mut self, now: Time) {
-        let all = |(_, following): &(&NodeId, &Following)| following.count == self.live && following.leads;
-        let leader = self.followings.first_key_value().filter(all).map(|(leader, _)| *leader);
-        let open = self.accords.last_mut().filter(|accord| accord.to.is_none());
-        if open.as_ref().map(|accord| accord.leader) == leader {
+    /// Begins or ends a period of agreement. A leader believes in itself, so all processes agree on a live leader if the
+    /// leader is among its followers and their number is that of the live processes.
+    fn update_agreement(&mut self, now: Time) {
+        let all = |(_, group): &(&NodeId, &Followers)| group.count == self.live && group.leads;
+        let leader = self.followers.first_key_value().filter(all).map(|(leader, _)| *leader);
+        let open = self.agreements.last_mut().filter(|agreement| agreement.to.is_none());
+        if open.as_ref().map(|agreement| agreement.leader) == leader {
             return;
         }
-        if let Some(accord) = open {
-            accord.to = Some(now);
+        if let Some(agreement) = open {
+            agreement.to = Some(now);
         }
         if let Some(leader) = leader {
             let sent = self.traffic();
-            self.accords.push(Accord { leader, from: now, to: None, sent });
+            self.agreements.push(AgreementPeriod { leader, from: now, to: None, sent });
         }
     }
 
-    /// A dead process comes back, and believes nothing yet.
-    pub(crate) fn join(&mut self, now: Time) {
+    /// Records the recovery of a process, which has no belief yet.
+    pub(crate) fn record_recovery(&mut self, now: Time) {
         self.live += 1;
-        self.review(now);
+        self.update_agreement(now);
     }
 
     fn leads(&self, slot: usize, who: NodeId) -> bool {
         self.belief(slot).is_some_and(|belief| belief.leader == who)
     }
 
-    /// A process that died believes nothing.
-    pub(crate) fn forget(&mut self, slot: usize, who: NodeId, now: Time) {
+    /// Records the crash of a process: its belief and its lease end.
+    pub(crate) fn record_crash(&mut self, slot: usize, who: NodeId, now: Time) {
         if self.leads(slot, who) {
-            self.end_reign(who, now);
+            self.end_leadership(who, now);
         }
         self.end_lease(slot);
         if !self.beliefs.is_empty() {
-            self.follow(slot, who, None);
-            self.review(now);
+            self.set_belief(slot, who, None);
+            self.update_agreement(now);
         }
     }
 
-    fn end_reign(&mut self, who: NodeId, now: Time) {
+    fn end_leadership(&mut self, who: NodeId, now: Time) {
         let period =
             self.leaderships.iter_mut().rev().find(|period| period.leader == who && period.to.is_none());
-        period.expect("who leads began to").to = Some(now);
+        period.expect("a leader has an open period").to = Some(now);
     }
 
     /// The fingerprint of everything that happened, in order.

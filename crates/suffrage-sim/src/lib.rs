@@ -7,8 +7,8 @@
 //!   an algorithm that is given by name.
 //! - [`World`]: the event loop. `queue.rs` is the event queue, `environment.rs` holds network, clocks, disks and timers,
 //!   and `schedule.rs` applies faults and commands.
-//! - [`Facts`], [`invariants`]: the truth that no process sees, and what must hold in it, one invariant a file.
-//! - [`Ledger`], [`Outcome`]: what is counted during a run, and its result. `statistics.rs` computes means and shares
+//! - [`Facts`], [`invariants`]: the true state, which no process sees, and the invariants on it, one a file.
+//! - [`Ledger`], [`Outcome`]: the counts of a run, and its result. `statistics.rs` computes means and shares
 //!   with their intervals.
 //! - [`TortureCase`], [`Storm`]: scenarios that a seed decides, and smaller scenarios that break the same promise.
 //! - [`Trial`]: the scenarios in which all algorithms are compared.
@@ -17,6 +17,7 @@
 
 mod clocks;
 mod contenders;
+mod crashable_effects;
 mod detector;
 mod environment;
 mod facts;
@@ -25,7 +26,6 @@ mod fingerprint;
 pub mod invariants;
 mod ledger;
 pub mod measure;
-mod midway;
 mod multicast;
 mod network;
 mod observer;
@@ -44,18 +44,18 @@ mod world;
 pub use contenders::Contenders;
 pub use detector::Detector;
 pub use facts::Facts;
-pub use fault::{CrashPoint, Fault, Plan, order};
+pub use fault::{CrashPoint, Fault, Plan, sort_plan};
 pub use invariants::{Invariant, Violation};
-pub use ledger::{Accord, Belief, LeadershipPeriod, Ledger, Traffic};
+pub use ledger::{AgreementPeriod, Belief, LeadershipPeriod, Ledger, Traffic};
 pub use multicast::Multicast;
 pub use network::{Cut, Latency};
-pub use observer::{Observer, Said, TraceEvent, Why};
+pub use observer::{DropReason, Observer, TraceEvent, TracedMessage};
 pub use outcome::{Messages, Outcome, Window};
 pub use queue::Queue;
-pub use runner::{Runner, borrowed, runner};
+pub use runner::{Runner, borrow_settings, runner};
 pub use scenario::{Ranking, Scenario, grammar};
 pub use statistics::{Estimate, RunningMean, mean, proportion, quantiles};
 pub use storm::{Storm, keep_disks, storm};
 pub use suite::{TRIALS, Trial, TrialRun};
-pub use torture::{MOST_MEMBERS, TortureCase, TortureTarget, effective, shrink};
+pub use torture::{MAX_MEMBERS, TortureCase, TortureTarget, effective_faults, shrink};
 pub use world::{End, World};

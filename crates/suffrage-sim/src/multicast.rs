@@ -1,16 +1,16 @@
-//! How multicasts reach people.
+//! The multicast service.
 
 use suffrage_core::multicast::bimodal;
 
-/// How a multicast reaches its addressees.
+/// The multicast service of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Multicast {
-    /// As messages to each: each is lost as often as any message.
+    /// One message to each addressee, which is lost as often as any message.
     #[default]
     Broadcast,
-    /// Each live addressee that is not cut off is reached with this probability, however many other
-    /// messages are lost.
+    /// Each live addressee that is not cut off is reached with this probability, independent of the loss of other
+    /// messages.
     Ideal(f64),
-    /// As messages to each, and what is missed is repaired by gossip.
+    /// One message to each addressee; gossip repairs the losses.
     Bimodal(bimodal::Options),
 }

@@ -1,29 +1,29 @@
-//! Watching a run as it happens: traces and diagrams.
+//! Observers of a run, for traces and diagrams.
 
 use std::fmt;
 
 use suffrage_core::{Announcement, Attribute, NodeId, Span, Time};
 
-/// Something that happened.
+/// An event of a run.
 #[derive(Clone, Copy)]
 pub enum TraceEvent<'a> {
-    /// A message left; it will arrive then, if nothing comes in between.
+    /// A message was sent.
     Sent {
         /// The sender.
         from: NodeId,
         /// The addressee.
         to: NodeId,
         /// The message.
-        message: Said<'a>,
-        /// When it is due.
+        message: TracedMessage<'a>,
+        /// The time of arrival, if no fault prevents it.
         arrives: Time,
     },
-    /// A message to everybody left.
+    /// A multicast was sent.
     Multicast {
         /// The sender.
         from: NodeId,
         /// The message.
-        message: Said<'a>,
+        message: TracedMessage<'a>,
     },
     /// A message was handled.
     Delivered {
@@ -32,124 +32,124 @@ pub enum TraceEvent<'a> {
         /// The addressee.
         to: NodeId,
         /// The message.
-        message: Said<'a>,
+        message: TracedMessage<'a>,
     },
-    /// A message came to nothing.
+    /// A message was dropped.
     Dropped {
         /// The sender.
         from: NodeId,
         /// The addressee.
         to: NodeId,
         /// The message.
-        message: Said<'a>,
-        /// Why.
-        why: Why,
+        message: TracedMessage<'a>,
+        /// The reason.
+        reason: DropReason,
     },
-    /// A timer ran out.
+    /// A timer fired.
     Expired {
-        /// Whose.
+        /// The process.
         who: NodeId,
-        /// Which.
+        /// The timer.
         timer: &'a dyn fmt::Debug,
     },
-    /// A process said what it believes.
+    /// A process announced its belief.
     Announced {
-        /// Who.
+        /// The process.
         who: NodeId,
-        /// What.
+        /// The announcement.
         announcement: Announcement,
     },
-    /// A process was asked for something.
+    /// A process got a command.
     Commanded {
-        /// Who.
+        /// The process.
         who: NodeId,
-        /// What, in the text form.
+        /// The command in its text form.
         command: &'a str,
     },
     /// A process began to suspect another.
     Suspected {
-        /// Who.
+        /// The process.
         who: NodeId,
-        /// Whom.
+        /// The suspected process.
         peer: NodeId,
     },
     /// A process ceased to suspect another.
     Restored {
-        /// Who.
+        /// The process.
         who: NodeId,
-        /// Whom.
+        /// The suspected process.
         peer: NodeId,
     },
-    /// A process died.
+    /// A process crashed.
     Crashed {
-        /// Who.
+        /// The process.
         who: NodeId,
     },
-    /// A process came back.
+    /// A process recovered.
     Recovered {
-        /// Who.
+        /// The process.
         who: NodeId,
     },
-    /// A process stopped for a while.
+    /// A process was paused.
     Paused {
-        /// Who.
+        /// The process.
         who: NodeId,
     },
-    /// A process went on.
+    /// A process resumed.
     Resumed {
-        /// Who.
+        /// The process.
         who: NodeId,
     },
     /// A process's clock jumped.
     Jumped {
-        /// Whose.
+        /// The process.
         who: NodeId,
-        /// How far.
+        /// The distance.
         by: Span,
-        /// Whether backwards.
+        /// True if the clock jumped backwards.
         back: bool,
     },
     /// A process's attribute changed.
     Ranked {
-        /// Who.
+        /// The process.
         who: NodeId,
-        /// How good a leader it would be now.
+        /// The new attribute.
         attribute: Attribute,
     },
     /// The network was cut.
     Cut,
     /// A cut was healed.
     Healed,
-    /// Everything that was wrong ended.
+    /// All faults but crashes ended.
     HealedAll,
 }
 
 /// A message, without its type.
 #[derive(Clone, Copy)]
-pub struct Said<'a> {
-    /// Its kind's name.
+pub struct TracedMessage<'a> {
+    /// The name of its kind.
     pub kind: &'static str,
-    /// False if it is counted apart.
+    /// False if the source does not count messages of this kind.
     pub counted: bool,
-    /// All of it.
+    /// The whole message.
     pub content: &'a dyn fmt::Debug,
 }
 
-/// Why a message came to nothing.
+/// The reason why a message was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum DropReason {
     /// The network lost it.
     Lost,
-    /// The way was cut.
+    /// A cut separated sender and receiver.
     Cut,
-    /// The addressee was dead.
-    Dead,
-    /// There is nobody of that name.
-    Stranger,
+    /// The receiver was dead.
+    ReceiverDead,
+    /// The receiver's id is not in the group.
+    UnknownReceiver,
 }
 
-/// Watches a run.
+/// An observer of a run.
 pub trait Observer {
-    /// Something happened.
+    /// Handles an event of the run.
     fn observe(&mut self, at: Time, event: TraceEvent<'_>);
 }

@@ -1,103 +1,103 @@
-//! What came of a run.
+//! The result of a run.
 
 use std::collections::BTreeSet;
 
 use serde::{Serialize, Serializer};
 use suffrage_core::{Algorithm, Figure, Kind, Member, NodeId, Time, Value};
 
-use crate::{Accord, Facts, Ledger, Traffic, Violation, World};
+use crate::{AgreementPeriod, Facts, Ledger, Traffic, Violation, World};
 
-/// What came of a run. Times are in time units.
+/// The result of a run. Times are in time units.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// The algorithm's name.
     pub algorithm: &'static str,
-    /// How many processes there were, dead or alive.
+    /// The number of processes, dead or alive.
     pub nodes: usize,
-    /// What decided the run.
+    /// The seed of the run.
     pub seed: u64,
     /// The leader that all live processes believe in, if they agree.
     pub leader: Option<NodeId>,
-    /// Whether all live processes believe in the same leader, and it lives.
+    /// True if all live processes believe in the same live leader.
     pub agreed: bool,
     /// The leaders that live processes believe in.
     pub leaders: BTreeSet<NodeId>,
-    /// How many live processes believe in no leader.
+    /// The number of live processes that believe in no leader.
     pub undecided: usize,
-    /// What was sent.
+    /// The messages.
     pub messages: Messages,
-    /// When the last message that counts was handled, or the last announcement made.
+    /// The time of the last counted message that was handled, or of the last announcement.
     pub time: f64,
-    /// When the last belief changed, be it only in the term.
+    /// The time of the last change of a belief, including a change of the term only.
     pub decided: f64,
-    /// Since when all live processes have believed in this leader; none if they do not agree.
+    /// The time since which all live processes have believed in this leader; none if they do not agree.
     pub settled: Option<f64>,
-    /// Whether nothing was left to happen when the run ended.
+    /// True if the event queue was empty when the run ended.
     pub quiet: bool,
-    /// How often somebody began to lead.
+    /// The number of leaderships that began.
     #[serde(rename = "leaderships")]
     pub leaderships: usize,
-    /// For how long nobody believed to lead, up to the run's horizon.
+    /// The time for which no process believed itself the leader, up to the run's horizon.
     pub leaderless: f64,
-    /// For how long more than one did, up to the run's horizon.
+    /// The time for which more than one process did, up to the run's horizon.
     pub split: f64,
-    /// Suspicions of processes that could be heard.
+    /// Suspicions of processes whose messages could arrive.
     pub wrong_suspicions: u64,
     /// Inputs handled.
     pub events: u64,
-    /// The fingerprint of everything that happened.
+    /// The fingerprint of all events, in order.
     #[serde(serialize_with = "as_hex")]
     pub trace_hash: u64,
-    /// Promises of the contract that were broken.
+    /// Violations of the contract's promises.
     pub violations: Vec<Violation>,
-    /// When all live processes believed in the same live leader, and in whom.
+    /// The periods in which all live processes believed in the same live leader.
     #[serde(skip)]
-    pub accords: Vec<Accord>,
-    /// What was measured from [`Scenario::window`](crate::Scenario::window) on, if that was asked for.
+    pub agreements: Vec<AgreementPeriod>,
+    /// The measurements from [`Scenario::window`](crate::Scenario::window) on, if it is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
-    /// What this algorithm is measured by besides.
+    /// The algorithm's own measurements.
     #[serde(serialize_with = "as_values", skip_serializing_if = "Vec::is_empty")]
     pub figures: Vec<Figure>,
 }
 
-/// What was measured from a moment on, to the run's horizon.
+/// The measurements from a moment to the run's horizon.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Window {
     /// The moment.
     pub from: f64,
     /// The horizon.
     pub to: f64,
-    /// What had been sent before.
+    /// The traffic before the window.
     pub before: Traffic,
-    /// What was sent.
+    /// The traffic in the window.
     pub sent: Traffic,
-    /// For how long nobody believed to lead.
+    /// The time for which no process believed itself the leader.
     pub leaderless: f64,
-    /// For how long more than one did.
+    /// The time for which more than one process did.
     pub split: f64,
-    /// For how long all live processes believed in the same live leader.
-    pub accord: f64,
-    /// Suspicions of processes that could be heard.
+    /// The time for which all live processes believed in the same live leader.
+    pub agreement: f64,
+    /// Suspicions of processes whose messages could arrive.
     pub wrong_suspicions: u64,
-    /// How often somebody began to lead.
+    /// The number of leaderships that began.
     #[serde(rename = "leaderships")]
     pub leaderships: usize,
 }
 
-/// What the ledger said when a window was opened.
+/// The counts of the ledger at the start of a window.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Before {
+pub(crate) struct WindowStart {
     from: Time,
     sent: Traffic,
     wrong_suspicions: u64,
     leaderships: usize,
 }
 
-impl Before {
+impl WindowStart {
     /// The ledger at the first moment of a window.
-    pub(crate) fn of(ledger: &Ledger, from: Time) -> Before {
-        Before {
+    pub(crate) fn of(ledger: &Ledger, from: Time) -> WindowStart {
+        WindowStart {
             from,
             sent: ledger.traffic(),
             wrong_suspicions: ledger.wrong_suspicions,
@@ -108,7 +108,7 @@ impl Before {
     pub(crate) fn window(self, ledger: &Ledger, horizon: Time) -> Window {
         let (from, to) = (self.from.as_units(), horizon.as_units());
         let leaderships = ledger.leaderships.iter().map(|period| (period.from, period.to));
-        let accords = ledger.accords.iter().map(|accord| (accord.from, accord.to));
+        let agreements = ledger.agreements.iter().map(|agreement| (agreement.from, agreement.to));
         let [leaderless, _, split] = coverage(leaderships, from, to);
         Window {
             from,
@@ -117,29 +117,29 @@ impl Before {
             sent: ledger.traffic() - self.sent,
             leaderless,
             split,
-            accord: coverage(accords, from, to)[1],
+            agreement: coverage(agreements, from, to)[1],
             wrong_suspicions: ledger.wrong_suspicions - self.wrong_suspicions,
             leaderships: ledger.leaderships.len() - self.leaderships,
         }
     }
 }
 
-/// What was sent.
+/// The messages of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Messages {
-    /// Messages that count, to one addressee each.
+    /// Counted messages, without multicasts.
     pub total: u64,
-    /// The same by kind.
+    /// Counted messages by kind, without multicasts.
     #[serde(serialize_with = "as_map")]
     pub by_kind: Vec<(&'static str, u64)>,
-    /// Messages that the source leaves out of its count, by kind. One to everybody counts once.
+    /// Messages that the source leaves out of its count, by kind. A multicast counts once.
     #[serde(serialize_with = "as_map")]
-    pub apart: Vec<(&'static str, u64)>,
-    /// Messages to everybody that count, each once.
+    pub uncounted: Vec<(&'static str, u64)>,
+    /// Counted multicasts, each once.
     pub multicasts: u64,
-    /// All that was sent, to one addressee each; one to everybody counts for each of them.
+    /// All messages; a multicast counts once for each addressee.
     pub sent: u64,
-    /// The bytes of all that was sent, to each addressee, in the wire format, if they were counted.
+    /// The bytes of all messages to each addressee in the wire format, if bytes were counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
     /// Messages that never arrived.
@@ -147,15 +147,19 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// How many of a kind were sent.
+    /// The number of messages of a kind.
     pub fn of(&self, kind: &str) -> u64 {
-        self.by_kind.iter().chain(&self.apart).find(|(name, _)| *name == kind).map_or(0, |(_, count)| *count)
+        self.by_kind
+            .iter()
+            .chain(&self.uncounted)
+            .find(|(name, _)| *name == kind)
+            .map_or(0, |(_, count)| *count)
     }
 }
 
 impl Outcome {
-    /// What came of a run of this algorithm, which sends these kinds of messages. The horizon is how long a world
-    /// that has fallen quiet stays as it is.
+    /// The result of a run of this algorithm, which sends these kinds of messages. A world that has fallen quiet keeps
+    /// its state up to the horizon.
     pub(crate) fn of(
         algorithm: &'static str,
         kinds: &'static [Kind],
@@ -172,7 +176,7 @@ impl Outcome {
         let kinds_of = |counted| kinds.clone().filter(move |(kind, _)| kind.counted == counted);
         let leaderships = ledger.leaderships.iter().map(|period| (period.from, period.to));
         let [leaderless, _, split] = coverage(leaderships, 0.0, horizon.as_units());
-        let settled = ledger.accords.last().filter(|accord| accord.to.is_none());
+        let settled = ledger.agreements.last().filter(|agreement| agreement.to.is_none());
         Outcome {
             algorithm,
             nodes: roster.len(),
@@ -186,13 +190,13 @@ impl Outcome {
                 bytes: weighed.then_some(ledger.bytes),
                 total: kinds_of(true).map(|(_, (sent, _))| sent).sum(),
                 by_kind: kinds_of(true).map(|(kind, (sent, _))| (kind.name, *sent)).collect(),
-                apart: kinds_of(false).map(|(kind, (sent, all))| (kind.name, sent + all)).collect(),
+                uncounted: kinds_of(false).map(|(kind, (sent, all))| (kind.name, sent + all)).collect(),
                 multicasts: kinds_of(true).map(|(_, (_, all))| all).sum(),
-                undelivered: ledger.lost + ledger.cut + ledger.dead + ledger.strange,
+                undelivered: ledger.lost + ledger.cut + ledger.dead + ledger.unknown_receiver,
             },
             time: ledger.active.as_units(),
             decided: ledger.decided.as_units(),
-            settled: settled.map(|accord| accord.from.as_units()),
+            settled: settled.map(|agreement| agreement.from.as_units()),
             quiet: false,
             leaderships: ledger.leaderships.len(),
             leaderless,
@@ -201,7 +205,7 @@ impl Outcome {
             events: ledger.events,
             trace_hash: ledger.trace_hash(),
             violations: ledger.violations.clone(),
-            accords: ledger.accords.clone(),
+            agreements: ledger.agreements.clone(),
             window: None,
             figures: Vec::new(),
         }
@@ -219,7 +223,7 @@ pub(crate) fn figures<A: Algorithm>(world: &World<A>, options: &A::Options) -> V
     A::figures(options, &mut members)
 }
 
-/// For how long there was no span, one, and several, between two moments. A span without an end goes on.
+/// The time between two moments that is covered by no span, by one, and by several. A span without an end is open.
 fn coverage(spans: impl Iterator<Item = (Time, Option<Time>)>, from: f64, to: f64) -> [f64; 3] {
     let mut turns: Vec<(f64, i32)> = vec![(to, 0)];
     for (begin, end) in spans {
@@ -270,7 +274,7 @@ mod tests {
         assert_eq!(spans(&[], 0.0, 5.0), [5.0, 0.0, 0.0]);
         let some = [(1, Some(3)), (2, Some(4)), (7, None)];
         assert_eq!(spans(&some, 0.0, 10.0), [1.0 + 3.0, 1.0 + 1.0 + 3.0, 1.0]);
-        assert_eq!(spans(&some, 2.5, 10.0), [3.0, 1.0 + 3.0, 0.5], "what was before is cut off");
+        assert_eq!(spans(&some, 2.5, 10.0), [3.0, 1.0 + 3.0, 0.5], "time before the window does not count");
         assert_eq!(spans(&some, 8.0, 10.0), [0.0, 2.0, 0.0]);
         assert_eq!(spans(&[(0, None), (0, None), (0, None)], 0.0, 2.0), [0.0, 0.0, 2.0]);
     }

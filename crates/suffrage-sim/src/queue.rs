@@ -1,15 +1,14 @@
-//! The event queue: what is to happen, in order of time, first come first served at equal times.
+//! The event queue: events in order of time, and first-in first-out at equal times.
 //!
-//! A calendar: the present *year* is cut into buckets of equal width, an event goes to the end of
-//! its bucket, and a bucket is put in order only when its turn comes. Later years are unsorted
-//! heaps, cut up when they begin. The width follows the load, so that a bucket holds some dozens of
-//! events, or at most some thousands, whether a million processes are busy or one message circles. An
-//! event is written twice or three times and compared a few times; nothing is allocated once the
-//! buffers have grown.
+//! A calendar queue (Brown 1988): the current *year* is divided into buckets of equal width. An event is appended to
+//! its bucket, and a bucket is sorted when it is opened. Later years are unsorted lists, divided into buckets when they
+//! begin. The width adapts to the load, so that a bucket holds dozens of events, or thousands at most, with a million
+//! busy processes as well as with one message in flight. An event is written two or three times and compared a few
+//! times. Nothing is allocated once the buffers have grown.
 //!
 //! Two invariants carry the order. *Nothing is scheduled in the past.* *Events of equal time stand
-//! in the order they were scheduled*: they always share a bucket or a year, those only grow at the
-//! end, and a later year is not cut up before it begins.
+//! in the order they were scheduled*: they always share a bucket or a year, buckets and years only grow at the
+//! end, and a later year is not divided before it begins.
 
 use std::collections::BTreeMap;
 
@@ -21,18 +20,17 @@ const WORDS: usize = BUCKETS / 64;
 /// bucket above, its index below.
 const INDEX_BITS: u32 = 28;
 const INDEX: u64 = (1 << INDEX_BITS) - 1;
-const WIDEST: u32 = 64 - INDEX_BITS;
-/// How many events a year should hold, and what is put up with: some dozens or a thousand in a bucket
-/// cost about the same, one because buckets are opened and the other because they are sorted.
-const YEARLY: u64 = 64 * BUCKETS as u64;
-const FEW: u64 = YEARLY / 4;
-const MANY: u64 = 8192 * BUCKETS as u64;
-/// How often each waiting event could have been moved for what squeezing others in has cost, before it
-/// is worth sorting everything anew.
-const PATIENCE: u64 = 8;
-/// From how many events in the open bucket on those that had their turn are no longer kept beside a
-/// smaller number that wait.
-const ROOM: usize = 1 << 16;
+const MAX_WIDTH: u32 = 64 - INDEX_BITS;
+/// The number of events that a year should hold, and the range that does not change the width. Dozens of events in a
+/// bucket cost about as much as a thousand: few events because buckets are opened, many because they are sorted.
+const EVENTS_PER_YEAR: u64 = 64 * BUCKETS as u64;
+const TOO_FEW: u64 = EVENTS_PER_YEAR / 4;
+const TOO_MANY: u64 = 8192 * BUCKETS as u64;
+/// The number of shifts per waiting event, by insertions into the open bucket, after which a rebuild of all buckets is
+/// cheaper.
+const MAX_SHIFTS_PER_EVENT: u64 = 8;
+/// The size of the open bucket from which on popped events are removed, if they are more than half.
+const MAX_OPEN_EVENTS: usize = 1 << 16;
 
 /// A queue of events by time.
 #[derive(Debug)]
@@ -41,42 +39,42 @@ pub struct Queue<E> {
     width: u32,
     year: u64,
     buckets: Vec<Vec<Event<E>>>,
-    /// Buffers of drained buckets, for the next ones to be filled: the last one is still in the cache.
+    /// Buffers of drained buckets, for reuse. The last one is still in the cache.
     spare: Vec<Vec<Event<E>>>,
-    /// Which buckets are not empty, and which words of that are not zero.
+    /// A bit for each bucket that is not empty, and a bit for each word of `filled` that is not zero.
     filled: [u64; WORDS],
     filled_words: u64,
 
-    /// How many buckets since time zero have been opened: later ones take unsorted events.
+    /// The number of buckets since time zero that have been opened. Later buckets take unsorted events.
     opened: u64,
-    /// When the last opened bucket starts.
+    /// The start of the last opened bucket.
     start: u64,
-    /// Its events as they came; an event that had its turn is gone.
+    /// The events of the open bucket in order of arrival. The payload of a popped event is taken.
     events: Vec<Event<E>>,
-    /// Their order, and how many had their turn.
+    /// The sorted keys of these events, and the number of popped events.
     order: Vec<u64>,
-    turns: usize,
+    popped: usize,
 
     next_year: Vec<Event<E>>,
-    /// Where the events of each later year are: a map that all queues have in common is compiled once.
+    /// The index into `years` of each later year. A map of plain numbers is compiled once for all queues.
     later_years: BTreeMap<u64, usize>,
     years: Vec<Vec<Event<E>>>,
-    /// Places among the years that are free.
-    vacant: Vec<usize>,
+    /// The free indices of `years`.
+    free_years: Vec<usize>,
     len: usize,
-    /// Events that had their turn this year, and events put off to the year after next or later.
-    served: u64,
-    postponed: u64,
-    /// How many places in the order have been moved this year to squeeze events in.
-    shoved: u64,
-    /// The time of the last event that had its turn.
+    /// The events popped this year, and the events pushed to the year after next or later.
+    popped_this_year: u64,
+    pushed_far: u64,
+    /// The number of keys that insertions into the open bucket have shifted this year.
+    shifted: u64,
+    /// The time of the last popped event.
     now: u64,
 }
 
 #[derive(Debug)]
 struct Event<E> {
     time: u64,
-    what: Option<E>,
+    payload: Option<E>,
 }
 
 impl<E> Default for Queue<E> {
@@ -92,59 +90,59 @@ impl<E> Default for Queue<E> {
             start: 0,
             events: Vec::new(),
             order: Vec::new(),
-            turns: 0,
+            popped: 0,
             next_year: Vec::new(),
             later_years: BTreeMap::new(),
             years: Vec::new(),
-            vacant: Vec::new(),
+            free_years: Vec::new(),
             len: 0,
-            served: 0,
-            postponed: 0,
-            shoved: 0,
+            popped_this_year: 0,
+            pushed_far: 0,
+            shifted: 0,
             now: 0,
         }
     }
 }
 
 impl<E> Queue<E> {
-    /// How many events are to happen.
+    /// The number of events in the queue.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing is to happen.
+    /// True if the queue has no events.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Schedules an event. A time before the last event's counts as that event's.
+    /// Schedules an event. A time before that of the last popped event is raised to it.
     #[inline(always)] // Otherwise the event is written to the stack first, and every write stalls.
-    pub fn push(&mut self, time: u64, what: E) {
+    pub fn push(&mut self, time: u64, payload: E) {
         let time = time.max(self.now);
-        let event = Event { time, what: Some(what) };
+        let event = Event { time, payload: Some(payload) };
         self.len += 1;
         let bucket = time >> self.width;
         if bucket >= self.opened {
-            if bucket >> BUCKET_BITS == self.year { self.fill(bucket, event) } else { self.put_off(event) }
+            if bucket >> BUCKET_BITS == self.year { self.fill(bucket, event) } else { self.push_later(event) }
         } else if time >= self.start
-            && self.events.len() < ROOM
+            && self.events.len() < MAX_OPEN_EVENTS
             && self.order.last().is_none_or(|&last| last < self.key(time))
         {
             // The usual case in the open bucket: later than everything in it.
             self.order.push(self.key(time));
             self.events.push(event);
         } else {
-            self.squeeze_in(event);
+            self.insert_in_order(event);
         }
     }
 
-    /// The place in the order of an event that is added to the open bucket now.
+    /// The key of an event that is added to the open bucket now.
     #[inline(always)]
     fn key(&self, time: u64) -> u64 {
         ((time - self.start) << INDEX_BITS) | self.events.len() as u64
     }
 
-    /// Adds to a bucket of this year whose turn is yet to come.
+    /// Appends an event to a bucket of this year that is not open yet.
     #[inline(always)]
     fn fill(&mut self, bucket: u64, event: Event<E>) {
         let bucket = bucket as usize % BUCKETS;
@@ -157,107 +155,107 @@ impl<E> Queue<E> {
         self.filled_words |= 1 << (bucket / 64);
     }
 
-    /// Adds to the open bucket, before others, or to a bucket that was passed by.
-    fn squeeze_in(&mut self, event: Event<E>) {
+    /// Inserts an event into the open bucket before other events, or into a bucket before the open one.
+    fn insert_in_order(&mut self, event: Event<E>) {
         if event.time < self.start {
-            // Somebody looked ahead and then scheduled something sooner.
+            // The caller popped with a limit, and then scheduled an earlier event.
             self.rebuild(self.width, self.now);
             return self.place(event);
         }
-        // A bucket that is too wide for what has come since it was opened would grow without end.
-        if self.events.len() >= ROOM && self.turns > self.events.len() / 2 {
+        // A bucket that is too wide for the load since its opening would grow without end.
+        if self.events.len() >= MAX_OPEN_EVENTS && self.popped > self.events.len() / 2 {
             self.rebuild(self.width.saturating_sub(6), self.now);
             return self.place(event);
         }
         assert!((self.events.len() as u64) < INDEX, "more than 2^{INDEX_BITS} events at about the same time");
         let key = self.key(event.time);
-        let place = self.turns + self.order[self.turns..].partition_point(|&other| other < key);
-        self.shoved += (self.order.len() - place) as u64;
-        if self.shoved > PATIENCE * (self.len + BUCKETS) as u64 {
+        let index = self.popped + self.order[self.popped..].partition_point(|&other| other < key);
+        self.shifted += (self.order.len() - index) as u64;
+        if self.shifted > MAX_SHIFTS_PER_EVENT * (self.len + BUCKETS) as u64 {
             self.rebuild(self.width.saturating_sub(6), self.now);
             return self.place(event);
         }
-        self.order.insert(place, key);
+        self.order.insert(index, key);
         self.events.push(event);
     }
 
-    /// Adds to a bucket whose turn is yet to come, or to a later year.
+    /// Appends an event to a bucket that is not open yet, or to a later year.
     #[inline]
     fn place(&mut self, event: Event<E>) {
         let bucket = event.time >> self.width;
-        if bucket >> BUCKET_BITS == self.year { self.fill(bucket, event) } else { self.put_off(event) }
+        if bucket >> BUCKET_BITS == self.year { self.fill(bucket, event) } else { self.push_later(event) }
     }
 
-    /// Adds to a later year.
+    /// Appends an event to a later year.
     #[inline(always)]
-    fn put_off(&mut self, event: Event<E>) {
+    fn push_later(&mut self, event: Event<E>) {
         let year = event.time >> self.width >> BUCKET_BITS;
         if year == self.year + 1 {
             self.next_year.push(event);
         } else {
-            self.postpone(year, event);
+            self.push_far(year, event);
         }
     }
 
-    /// Adds to the year after next or later.
+    /// Appends an event to the year after next or later.
     #[inline(never)]
-    fn postpone(&mut self, year: u64, event: Event<E>) {
-        let next = self.vacant.last().copied().unwrap_or(self.years.len());
-        let place = *self.later_years.entry(year).or_insert(next);
-        if place == next {
-            self.vacant.pop();
-            if place == self.years.len() {
+    fn push_far(&mut self, year: u64, event: Event<E>) {
+        let next = self.free_years.last().copied().unwrap_or(self.years.len());
+        let index = *self.later_years.entry(year).or_insert(next);
+        if index == next {
+            self.free_years.pop();
+            if index == self.years.len() {
                 self.years.push(Vec::new());
             }
         }
-        self.years[place].push(event);
-        self.postponed += 1;
+        self.years[index].push(event);
+        self.pushed_far += 1;
     }
 
-    /// Empties a place among the years.
-    fn vacate(&mut self, place: usize) -> Vec<Event<E>> {
-        self.vacant.push(place);
-        std::mem::take(&mut self.years[place])
+    /// Takes the events of a later year, and frees its index.
+    fn take_year(&mut self, index: usize) -> Vec<Event<E>> {
+        self.free_years.push(index);
+        std::mem::take(&mut self.years[index])
     }
 
     /// The next event, if it happens no later than `limit`.
     pub fn pop(&mut self, limit: u64) -> Option<(u64, E)> {
-        if self.turns == self.order.len() {
+        if self.popped == self.order.len() {
             self.open();
         }
         self.pop_open(limit)
     }
 
-    /// The next event of the open bucket, if it happens no later than `limit`. None does not mean
-    /// that there is nothing in other buckets.
+    /// The next event of the open bucket, if it happens no later than `limit`. If none, other buckets may still have
+    /// events.
     #[inline]
     pub(crate) fn pop_open(&mut self, limit: u64) -> Option<(u64, E)> {
-        let key = *self.order.get(self.turns)?;
+        let key = *self.order.get(self.popped)?;
         let event = &mut self.events[(key & INDEX) as usize];
         if event.time > limit {
             return None;
         }
-        let what = event.what.take().expect("an event has its turn once");
+        let payload = event.payload.take().expect("an event is popped once");
         self.now = event.time;
-        self.turns += 1;
+        self.popped += 1;
         self.len -= 1;
-        self.served += 1;
-        if self.turns == self.order.len() {
+        self.popped_this_year += 1;
+        if self.popped == self.order.len() {
             self.events.clear();
             self.order.clear();
-            self.turns = 0;
+            self.popped = 0;
         }
-        Some((self.now, what))
+        Some((self.now, payload))
     }
 
-    /// What is in the open bucket.
+    /// The events in the open bucket.
     pub(crate) fn opened(&self) -> impl Iterator<Item = &E> {
-        self.events.iter().filter_map(|event| event.what.as_ref())
+        self.events.iter().filter_map(|event| event.payload.as_ref())
     }
 
-    /// Opens the bucket of the next event, if there is any, and none is open that has one.
+    /// Opens the bucket of the next event, unless the open bucket still has events or the queue is empty.
     pub(crate) fn open(&mut self) {
-        if self.turns < self.order.len() || self.len == 0 {
+        if self.popped < self.order.len() || self.len == 0 {
             return;
         }
         if self.filled_words == 0 {
@@ -285,16 +283,16 @@ impl<E> Queue<E> {
         self.order.sort_unstable();
     }
 
-    /// Cuts up the next year that has events. The present one has none left.
+    /// Divides the next year that has events into buckets. The current year has none left.
     fn begin_next_year(&mut self) {
         let mut events = std::mem::take(&mut self.next_year);
         self.year += 1;
         if events.is_empty() {
-            let (year, place) = self.later_years.pop_first().expect("the events are somewhere");
-            (self.year, events) = (year, self.vacate(place));
+            let (year, index) = self.later_years.pop_first().expect("the events are somewhere");
+            (self.year, events) = (year, self.take_year(index));
         }
         let next = self.later_years.remove(&(self.year + 1));
-        self.next_year = next.map_or(Vec::new(), |place| self.vacate(place));
+        self.next_year = next.map_or(Vec::new(), |index| self.take_year(index));
         for event in events.drain(..) {
             self.place(event);
         }
@@ -303,36 +301,38 @@ impl<E> Queue<E> {
         }
     }
 
-    /// Makes the buckets as wide as would have suited the year that is over.
+    /// Sets the width that would have suited the year that is over.
     fn fit_width(&mut self) {
-        let served = self.served.max(1);
-        let width = match served {
-            ..FEW => (self.width + (YEARLY / served).ilog2()).min(WIDEST),
-            MANY.. => self.width.saturating_sub((served / MANY).ilog2() + 1),
-            // Most events were handled twice: a longer year would have saved that.
-            _ if self.postponed > served / 2 && served < MANY / 8 => (self.width + 2).min(WIDEST),
+        let popped_this_year = self.popped_this_year.max(1);
+        let width = match popped_this_year {
+            ..TOO_FEW => (self.width + (EVENTS_PER_YEAR / popped_this_year).ilog2()).min(MAX_WIDTH),
+            TOO_MANY.. => self.width.saturating_sub((popped_this_year / TOO_MANY).ilog2() + 1),
+            // Most events were written twice. A longer year avoids that.
+            _ if self.pushed_far > popped_this_year / 2 && popped_this_year < TOO_MANY / 8 => {
+                (self.width + 2).min(MAX_WIDTH)
+            }
             _ => self.width,
         };
-        (self.served, self.postponed, self.shoved) = (0, 0, 0);
+        (self.popped_this_year, self.pushed_far, self.shifted) = (0, 0, 0);
         if width != self.width {
             self.rebuild(width, self.now);
         }
     }
 
-    /// Sorts everything anew into buckets of another width, of which none before `from` is needed.
+    /// Distributes all events to buckets of another width, beginning at `from`.
     fn rebuild(&mut self, width: u32, from: u64) {
         // In order of time, so that events of equal time stay in the order they came.
         let mut pending = std::mem::take(&mut self.events);
-        pending.retain(|event| event.what.is_some());
+        pending.retain(|event| event.payload.is_some());
         for bucket in &mut self.buckets {
             pending.append(bucket);
         }
         pending.append(&mut self.next_year);
-        for (_, place) in std::mem::take(&mut self.later_years) {
-            pending.append(&mut self.vacate(place));
+        for (_, index) in std::mem::take(&mut self.later_years) {
+            pending.append(&mut self.take_year(index));
         }
         self.order.clear();
-        self.turns = 0;
+        self.popped = 0;
         self.filled = [0; WORDS];
         self.filled_words = 0;
         self.width = width;
@@ -341,7 +341,7 @@ impl<E> Queue<E> {
         for event in pending {
             self.place(event);
         }
-        (self.served, self.postponed, self.shoved) = (0, 0, 0);
+        (self.popped_this_year, self.pushed_far, self.shifted) = (0, 0, 0);
     }
 }
 
@@ -350,7 +350,7 @@ mod tests {
     use super::*;
     use suffrage_core::Rng;
 
-    /// Against the plainest possible queue: a list kept sorted by time, stable.
+    /// Compares the queue with a list that is kept sorted by time, stable.
     fn agrees_with_a_sorted_list(seed: u64, delay: impl Fn(&mut Rng, u64) -> u64) {
         let mut rng = Rng::new(seed);
         let (mut queue, mut list) = (Queue::default(), Vec::<(u64, u64)>::new());
@@ -359,8 +359,8 @@ mod tests {
             if rng.chance(0.52) || list.is_empty() {
                 let time = now + delay(&mut rng, number);
                 queue.push(time, number);
-                let place = list.partition_point(|&(other, _)| other <= time);
-                list.insert(place, (time, number));
+                let index = list.partition_point(|&(other, _)| other <= time);
+                list.insert(index, (time, number));
             } else {
                 let limit = if rng.chance(0.1) { now + rng.below(1000) } else { u64::MAX };
                 let expected = (list[0].0 <= limit).then(|| list.remove(0));
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn order_is_by_time_then_first_come_first_served() {
+    fn order_is_by_time_then_first_in_first_out() {
         for seed in 0..5 {
             agrees_with_a_sorted_list(seed, |_, _| 1_000_000);
             agrees_with_a_sorted_list(seed, |rng, _| rng.below(3));
@@ -397,9 +397,9 @@ mod tests {
         }
     }
 
-    /// Were the buckets ever wider than their order can tell, events far apart would change places.
+    /// In buckets wider than the keys can represent, events would be popped in the wrong order.
     #[test]
-    fn the_width_has_its_limit_however_far_ahead_everything_is_scheduled() {
+    fn the_width_is_limited_even_if_all_events_are_far_ahead() {
         let (mut rng, mut queue, mut now) = (Rng::new(1), Queue::default(), 0);
         for _ in 0..20 {
             queue.push(now + (1 << 49), ());
@@ -414,36 +414,36 @@ mod tests {
         }
     }
 
-    /// The buckets have grown wide in a quiet time, and then one of them sees a busy one.
+    /// The buckets grow wide under a low load, and then one of them gets a high load.
     #[test]
-    fn a_bucket_does_not_keep_what_had_its_turn() {
+    fn a_bucket_does_not_keep_popped_events() {
         let mut queue = Queue::default();
         for number in 0..100 {
             queue.push(number << 40, 0);
             queue.pop(u64::MAX);
         }
-        assert_eq!(queue.width, WIDEST);
+        assert_eq!(queue.width, MAX_WIDTH);
         let start = 100 << 40;
         queue.push(start, 0);
         queue.push(start + 5, 0);
-        for number in 1..20 * ROOM as u64 {
+        for number in 1..20 * MAX_OPEN_EVENTS as u64 {
             let (time, _) = queue.pop(u64::MAX).unwrap();
             assert_eq!(time, start + 5 * (number - 1));
             queue.push(time + 10, number);
-            assert!(queue.events.len() <= ROOM, "{number}");
+            assert!(queue.events.len() <= MAX_OPEN_EVENTS, "{number}");
         }
-        assert!(queue.width < WIDEST);
+        assert!(queue.width < MAX_WIDTH);
     }
 
     #[test]
-    fn what_is_scheduled_after_looking_ahead_still_comes_in_time() {
+    fn an_event_before_the_open_bucket_is_popped_in_order() {
         let mut queue = Queue::default();
         queue.push(1 << 45, 'c');
         assert_eq!(queue.pop(10), None);
         queue.push(20, 'a');
         queue.push(1 << 45, 'd');
         queue.push(30, 'b');
-        let order: Vec<_> = std::iter::from_fn(|| queue.pop(u64::MAX)).map(|(_, what)| what).collect();
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop(u64::MAX)).map(|(_, payload)| payload).collect();
         assert_eq!(order, ['a', 'b', 'c', 'd']);
     }
 }

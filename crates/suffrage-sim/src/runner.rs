@@ -1,17 +1,17 @@
-//! Running an algorithm that is known by its name.
+//! Runs an algorithm that is given by its name.
 //!
-//! A world for each algorithm, alone and behind layers, is most of what there is to compile. It is compiled
-//! here, once for all programs. Whoever calls [`Scenario::run`] for an algorithm of the catalog compiles its worlds
-//! a second time: use [`runner`] for those, and [`Scenario::run`] for algorithms of your own.
+//! The worlds of all algorithms, with and without layers, take most of the compile time. They are compiled here, once
+//! for all programs. A call of [`Scenario::run`] with an algorithm of the catalog compiles its worlds a second time. Use
+//! [`runner`] for the catalog, and [`Scenario::run`] for algorithms of your own.
 
 use suffrage_algorithms::catalog;
 use suffrage_core::{Algorithm, BadParameter, Roster, Visitor};
 
 use crate::{Observer, Outcome, Scenario};
 
-/// An algorithm with its options, to be put through scenarios.
+/// An algorithm with its options, which runs scenarios.
 pub trait Runner: Send + Sync {
-    /// Its name.
+    /// The algorithm's name.
     fn name(&self) -> &'static str;
     /// See [`Algorithm::check`].
     fn check(&self, roster: &Roster) -> Result<(), BadParameter>;
@@ -21,22 +21,22 @@ pub trait Runner: Send + Sync {
     fn run_observed(&self, scenario: &Scenario, observer: Box<dyn Observer>) -> Outcome;
 }
 
-/// The algorithm of that name, with its parameters set to these values.
+/// The runner of the algorithm of this name, with these values of its parameters.
 ///
 /// # Panics
 /// If there is no such algorithm, or no such parameter.
 pub fn runner(name: &str, settings: &[(&str, &str)]) -> Result<Box<dyn Runner>, BadParameter> {
-    catalog::visit(name, Make(settings)).unwrap_or_else(|| panic!("there is no algorithm {name}"))
+    catalog::visit(name, MakeRunner(settings)).unwrap_or_else(|| panic!("there is no algorithm {name}"))
 }
 
-/// Settings whose values are owned, as [`runner`] takes them.
-pub fn borrowed<'a>(settings: &'a [(&'a str, String)]) -> Vec<(&'a str, &'a str)> {
+/// Borrows settings with owned values, in the form that [`runner`] takes.
+pub fn borrow_settings<'a>(settings: &'a [(&'a str, String)]) -> Vec<(&'a str, &'a str)> {
     settings.iter().map(|(name, value)| (*name, value.as_str())).collect()
 }
 
-struct Contestant<A: Algorithm>(A::Options);
+struct AlgorithmRunner<A: Algorithm>(A::Options);
 
-impl<A: Algorithm> Runner for Contestant<A> {
+impl<A: Algorithm> Runner for AlgorithmRunner<A> {
     fn name(&self) -> &'static str {
         A::CONTRACT.name
     }
@@ -54,9 +54,9 @@ impl<A: Algorithm> Runner for Contestant<A> {
     }
 }
 
-struct Make<'a>(&'a [(&'a str, &'a str)]);
+struct MakeRunner<'a>(&'a [(&'a str, &'a str)]);
 
-impl Visitor for Make<'_> {
+impl Visitor for MakeRunner<'_> {
     type Output = Result<Box<dyn Runner>, BadParameter>;
 
     fn visit<A: Algorithm>(self) -> Result<Box<dyn Runner>, BadParameter> {
@@ -64,7 +64,7 @@ impl Visitor for Make<'_> {
         for (name, value) in self.0 {
             A::set(&mut options, name, value)?;
         }
-        Ok(Box::new(Contestant::<A>(options)))
+        Ok(Box::new(AlgorithmRunner::<A>(options)))
     }
 }
 
@@ -74,7 +74,7 @@ mod tests {
     use suffrage_algorithms::bully::Bully;
 
     #[test]
-    fn a_runner_does_what_its_algorithm_does_with_these_settings() {
+    fn a_runner_runs_its_algorithm_with_the_settings() {
         let scenario = Scenario { initiators: vec![0], ..Scenario::new(Roster::numbered(5)) };
         let run = |settings: &[(&str, &str)]| runner("bully", settings).unwrap().run(&scenario).trace_hash;
         let plain = scenario.run::<Bully>(&Default::default()).trace_hash;

@@ -1,4 +1,4 @@
-//! A run described as data: who takes part, which faults happen, and when it is over.
+//! A run described as data: the processes, the faults, and the end of the run.
 
 pub mod grammar;
 
@@ -10,74 +10,73 @@ use suffrage_core::{
 
 use self::grammar::Links;
 use crate::invariants::{LeaseOutlivesCrash, Stability};
-use crate::outcome::{self, Before};
+use crate::outcome::{self, WindowStart};
 use crate::schedule::ScheduledAction;
-use crate::state::{Other, WorldState};
+use crate::state::{ExtraElection, WorldState};
 use crate::{
     Contenders, Detector, End, Fault, Invariant, Latency, Ledger, Multicast, Observer, Outcome, Plan, World,
-    invariants, order,
+    invariants, sort_plan,
 };
 
-/// A run described as data. The algorithm and its options come separately, so that the same scenario
-/// can be put to all of them.
+/// A run described as data. The algorithm and its options are separate, so that one scenario can run with every
+/// algorithm.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     /// The group, in ring order.
     pub roster: Roster,
-    /// The network in which its members find each other, as far as a flag gave it to `roster`.
+    /// The overlay that a flag gave to `roster`.
     pub links: Links,
-    /// How good a leader each would be.
+    /// The origin of the attributes by which processes rank.
     pub ranking: Ranking,
-    /// How likely one process knows another.
+    /// The probability that one process knows another.
     pub view_prob: f64,
-    /// Decides everything that is left to chance.
+    /// The seed of every random decision.
     pub seed: u64,
-    /// How long messages take.
+    /// The delay of messages.
     pub latency: Latency,
-    /// How likely a message is lost.
+    /// The probability that a message is lost.
     pub loss: f64,
-    /// How likely an addressee misses a multicast, if that differs.
+    /// The probability that an addressee misses a multicast, if it differs.
     pub multicast_loss: Option<f64>,
-    /// How likely a message is doubled.
+    /// The probability that a message is duplicated.
     pub duplicate: f64,
-    /// How much clocks run fast or slow, as a fraction.
+    /// The greatest deviation of a clock's rate, as a fraction.
     pub drift: f64,
-    /// What processes take to be the longest delay; otherwise, the latency's bound.
+    /// The delay bound that processes assume; if none, the latency's bound.
     pub delay_bound: Option<Span>,
-    /// How processes learn of failures.
+    /// The failure detector.
     pub detector: Detector,
-    /// How multicasts reach them.
+    /// The multicast service.
     pub multicast: Multicast,
     /// Slots that are dead from the start.
     pub crashed: Vec<usize>,
-    /// How likely each of the others dies by itself.
+    /// The probability that each of the other processes crashes by itself.
     pub fail: f64,
-    /// By when it does, at a moment left to chance; if that is zero, before the start.
+    /// The latest time of such a crash; the time is random. Zero means before the start.
     pub fail_within: Span,
     /// Slots that call an election at time zero.
     pub initiators: Vec<usize>,
-    /// How many others do, whom chance chooses.
+    /// The number of other processes that do, chosen at random.
     pub contenders: Option<Contenders>,
-    /// What goes wrong, and when.
+    /// The faults, with their times.
     pub plan: Plan,
-    /// What the application asks of whom, by slot, and when.
-    /// Each is in the text form of the algorithm's commands, so that a scenario can be put to all algorithms that
-    /// know them: [`check_commands`](Scenario::check_commands).
+    /// The commands of the application: time, slot, and the text form of the command. The text form lets one scenario
+    /// run with every algorithm that knows the commands: [`check_commands`](Scenario::check_commands).
     pub commands: Vec<(Time, usize, String)>,
-    /// When the run is over, if it does not fall quiet before.
+    /// The end of the run, if the world does not fall quiet before.
     pub until: Option<Time>,
-    /// How many events are put up with; more of them are a broken promise.
+    /// The greatest number of events. More events are a violation.
     pub limit: Option<u64>,
-    /// For how long all must have believed in a leader before it must not be replaced while it is well; none
-    /// if nobody looks at that.
+    /// The time for which all processes must have believed in a leader before a replacement of that leader, while it is
+    /// healthy, is a violation. None if stability is not checked.
     pub stable: Option<Span>,
-    /// Whether the bytes of messages are counted.
-    pub weigh: bool,
-    /// From when on the outcome's [`window`](Outcome::window) is measured.
+    /// True if the bytes of messages are counted.
+    pub count_bytes: bool,
+    /// The start of the outcome's [`window`](Outcome::window).
     pub window: Option<Time>,
 }
 
-/// Where attributes come from.
+/// The origin of attributes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Ranking {
     /// The highest id is the best.
@@ -85,16 +84,16 @@ pub enum Ranking {
     Id,
     /// The lowest id is the best.
     LowestId,
-    /// Chance decides, by the seed of the run.
+    /// Attributes are random, by the seed of the run.
     Random,
     /// The highest id is the best until it crashes: fewer crashes come first.
     Quality,
-    /// Some are given attributes; those of the others are their ids.
+    /// Some processes have these attributes; those of the others are their ids.
     Listed(Vec<(NodeId, Attribute)>),
 }
 
 impl Scenario {
-    /// A group in a flawless network with one time unit per message, nobody calling yet.
+    /// A group in a network without faults, with one time unit per message and without initiators.
     pub fn new(roster: Roster) -> Scenario {
         Scenario {
             roster,
@@ -120,41 +119,41 @@ impl Scenario {
             until: None,
             limit: None,
             stable: None,
-            weigh: false,
+            count_bytes: false,
             window: None,
         }
     }
 
-    /// What processes take to be the longest delay.
+    /// The delay bound that processes assume.
     pub fn bound(&self) -> Span {
         self.delay_bound.unwrap_or(self.latency.bound())
     }
 
-    /// How much later than usual messages arrive because of a fault, at most.
-    pub(crate) fn lasts(&self, fault: &Fault) -> Span {
+    /// The longest delay that a fault adds to messages.
+    pub(crate) fn max_extra_delay(&self, fault: &Fault) -> Span {
         match *fault {
             Fault::Slow(factor) => self.latency.bound().scale((factor - 1.0).max(0.0)),
-            Fault::Late { most, .. } => most,
+            Fault::Late { max_delay, .. } => max_delay,
             _ => Span::ZERO,
         }
     }
 
-    /// When the run is over at the latest: as set, or long after the last fault.
+    /// The latest end of the run: as set, or long after the last fault.
     pub fn horizon(&self) -> Time {
         let end = |(at, fault): &(Time, Fault)| match fault {
             Fault::Pause(_, until) => *until,
-            fault => *at + self.lasts(fault),
+            fault => *at + self.max_extra_delay(fault),
         };
         let commands = self.commands.iter().map(|(at, ..)| *at);
         let failed = (self.fail > 0.0).then_some(Time::ZERO + self.fail_within);
         let last = self.plan.iter().map(end).chain(commands).chain(failed).max().unwrap_or(Time::ZERO);
         let bound = self.bound();
-        let noticed = self.detector.patience(bound);
+        let noticed = self.detector.max_detection_time(bound);
         self.until.unwrap_or(last + noticed + bound * (1_000 + 20 * self.roster.len() as u64))
     }
 
     /// The group with its attributes.
-    fn ranked(&self) -> Roster {
+    fn ranked_roster(&self) -> Roster {
         let mut roster = self.roster.clone().with_name(suffrage_core::Hash::new(self.seed).word(6));
         if self.view_prob < 1.0 {
             roster = roster.with_partial_views(suffrage_core::Hash::new(self.seed).word(4), self.view_prob);
@@ -175,7 +174,7 @@ impl Scenario {
         roster
     }
 
-    /// What stands in front of the algorithm in this scenario; none if nothing does.
+    /// The options of the layers around the algorithm: a real detector, a bimodal multicast. None if there are none.
     pub fn stack<O: Clone>(&self, options: &O) -> Option<layers::Options<O>> {
         let detector = match self.detector {
             Detector::Real(detector) => Some(detector),
@@ -192,21 +191,21 @@ impl Scenario {
         })
     }
 
-    /// Refuses commands that the algorithm does not know, with a reason.
+    /// Refuses commands that the algorithm does not know. The error names the command.
     pub fn check_commands<A: Algorithm>(&self) -> Result<(), String> {
         self.commands.iter().try_for_each(|(_, _, command)| command.parse::<A::Command>().map(drop))
     }
 
-    /// The world of this scenario, before anything has happened, with the algorithm's promises as
-    /// invariants. The processes are the algorithm's: for what [`stack`](Scenario::stack) puts in front
-    /// of it, make the world of a [`Stack`].
+    /// The world of this scenario before the first event, with the contract's promises as invariants. The processes run
+    /// the bare algorithm. With layers of [`stack`](Scenario::stack), use the world of a [`Stack`].
     ///
     /// # Panics
     /// If the algorithm does not know one of the commands: [`check_commands`](Scenario::check_commands).
     pub fn world<A: Algorithm + 'static>(&self, options: &A::Options) -> World<A> {
         self.check_commands::<A>().unwrap_or_else(|reason| panic!("{}: {reason}", A::CONTRACT.name));
         let shared = options.clone();
-        let mut world = World::new(self.ranked(), self.seed, self.latency, move |id| A::new(id, &shared));
+        let mut world =
+            World::new(self.ranked_roster(), self.seed, self.latency, move |id| A::new(id, &shared));
         world.set_limit(self.limit.unwrap_or(u64::MAX));
         let (contract, electorate) = (&A::CONTRACT, A::electorate(options));
         let elections = (0..A::elections(options)).map(|election| A::lease_outlives_crash(options, election));
@@ -216,7 +215,7 @@ impl Scenario {
             world.count_failures();
         }
         world.set_detector(self.detector);
-        let Course { dead, actions } = self.course();
+        let Timeline { dead, actions } = self.timeline();
         dead.into_iter().for_each(|slot| world.kill(slot));
         actions.into_iter().for_each(|(at, action)| world.schedule(at, action));
         let members = 0..self.roster.len();
@@ -225,21 +224,23 @@ impl Scenario {
         world
     }
 
-    /// Sets everything that does not depend on the algorithm's messages. In each of the elections, leases outlive a
-    /// crash or not.
+    /// Sets everything that does not depend on the algorithm's messages. `outlive` says for each election whether
+    /// leases outlive a crash.
     fn set_up(&self, state: &mut WorldState, contract: &Contract, electorate: Electorate, outlive: &[bool]) {
-        let promises = |election: usize| {
-            let mut promises = self.promises(contract, electorate);
+        let invariants_of_election = |election: usize| {
+            let mut invariants_of_election = self.invariants_of_election(contract, electorate);
             if outlive.get(election) == Some(&true) {
-                promises.push(Box::new(LeaseOutlivesCrash::default()));
+                invariants_of_election.push(Box::new(LeaseOutlivesCrash::default()));
             }
-            promises
+            invariants_of_election
         };
         for election in 1..outlive.len() {
             let ledger = Ledger::of(self.roster.len(), 0);
-            state.others.push(Other { ledger, invariants: promises(election) });
+            state
+                .extra_elections
+                .push(ExtraElection { ledger, invariants: invariants_of_election(election) });
         }
-        state.invariants = promises(0);
+        state.invariants = invariants_of_election(0);
         state.network.loss = self.loss;
         state.network.duplicate = self.duplicate;
         state.network.multicast_loss = match self.multicast {
@@ -248,24 +249,24 @@ impl Scenario {
         };
         state.clocks.drift = self.drift;
         state.delay_bound = self.bound();
-        state.weighs = self.weigh;
-        state.looked_at = self.weigh;
+        state.counts_bytes = self.count_bytes;
+        state.inspects_sends = self.count_bytes;
     }
 
-    /// What must hold in each election.
-    fn promises(&self, contract: &Contract, electorate: Electorate) -> Vec<Box<dyn Invariant>> {
-        let mut promises = invariants::of_contract(contract, electorate);
+    /// The invariants of one election.
+    fn invariants_of_election(&self, contract: &Contract, electorate: Electorate) -> Vec<Box<dyn Invariant>> {
+        let mut invariants_of_election = invariants::of_contract(contract, electorate);
         if let Some(settling) = self.stable {
-            // Where a term is a token, it is to stay as well.
+            // Where a term is a fencing token, the term must stay as well.
             let tokens = contract.safety == Safety::AtMostOne;
             let of = if tokens { Stability::of_terms_after } else { Stability::after };
-            promises.push(Box::new(of(settling)));
+            invariants_of_election.push(Box::new(of(settling)));
         }
-        promises
+        invariants_of_election
     }
 
-    /// All that is to happen, with what is left to chance decided.
-    fn course(&self) -> Course {
+    /// Everything that is scheduled, with all random decisions made.
+    fn timeline(&self) -> Timeline {
         let (failed, failures) = self.failures();
         let dead: Vec<usize> = self.crashed.iter().copied().chain(failed).collect();
         let contenders = self.contenders.map_or(Vec::new(), |contenders| {
@@ -276,7 +277,7 @@ impl Scenario {
         let callers = self.initiators.iter().chain(&contenders);
         let callers = callers.map(|&slot| (Time::ZERO, slot, Command::Campaign.to_string())).collect();
         let (mut plan, mut commands) = (self.plan.clone(), self.commands.clone());
-        order(&mut plan);
+        sort_plan(&mut plan);
         commands.sort();
         let mut actions = Vec::new();
         for (faults, commands) in [(failures, callers), (plan, commands)] {
@@ -287,10 +288,10 @@ impl Scenario {
             };
             actions.extend(commands.into_iter().map(command));
         }
-        Course { dead, actions }
+        Timeline { dead, actions }
     }
 
-    /// Has chance decide who dies by itself, before the start and after it.
+    /// Draws the processes that crash by themselves, before the start and after it.
     fn failures(&self) -> (Vec<usize>, Plan) {
         let (mut dead, mut faults) = (Vec::new(), Plan::new());
         if self.fail == 0.0 {
@@ -311,28 +312,28 @@ impl Scenario {
         (dead, faults)
     }
 
-    /// Runs the scenario: the algorithm by itself, or behind the detector and the multicast it asks for.
+    /// Runs the scenario: the bare algorithm, or the algorithm with the scenario's detector and multicast.
     pub fn run<A: Algorithm + 'static>(&self, options: &A::Options) -> Outcome {
-        self.conclude::<A>(options, None)
+        self.run_stack::<A>(options, None)
     }
 
-    /// Runs the scenario while somebody watches.
+    /// Runs the scenario with an observer.
     pub fn run_observed<A: Algorithm + 'static>(
         &self,
         options: &A::Options,
         observer: Box<dyn Observer>,
     ) -> Outcome {
-        self.conclude::<A>(options, Some(observer))
+        self.run_stack::<A>(options, Some(observer))
     }
 
-    fn conclude<A: Algorithm>(&self, options: &A::Options, observer: Option<Box<dyn Observer>>) -> Outcome {
+    fn run_stack<A: Algorithm>(&self, options: &A::Options, observer: Option<Box<dyn Observer>>) -> Outcome {
         match self.stack(options) {
-            None => self.conclude_in(self.world::<A>(options), options, observer),
-            Some(options) => self.conclude_in(self.world::<Stack<A>>(&options), &options, observer),
+            None => self.run_world(self.world::<A>(options), options, observer),
+            Some(options) => self.run_world(self.world::<Stack<A>>(&options), &options, observer),
         }
     }
 
-    fn conclude_in<A: Algorithm>(
+    fn run_world<A: Algorithm>(
         &self,
         mut world: World<A>,
         options: &A::Options,
@@ -344,13 +345,13 @@ impl Scenario {
             if let Some(last) = from.as_nanos().checked_sub(1) {
                 world.run(Time::from_nanos(last));
             }
-            Before::of(world.ledger(), from)
+            WindowStart::of(world.ledger(), from)
         });
         let end = world.run(horizon);
         match self.limit {
             Some(limit) if end == End::Runaway => {
                 let left = world.environment.queue.len();
-                let detail = format!("more than {limit} events by then, and {left} still to come");
+                let detail = format!("more than {limit} events by then, and {left} still in the queue");
                 world.record_violation("bounded-work", detail);
             }
             _ => world.finish(),
@@ -360,16 +361,16 @@ impl Scenario {
             quiet: end == End::Quiet,
             window: before.map(|before| before.window(world.ledger(), horizon)),
             figures: outcome::figures(&world, options),
-            ..Outcome::of(A::CONTRACT.name, A::Message::KINDS, &world.facts(), world.weighs(), horizon)
+            ..Outcome::of(A::CONTRACT.name, A::Message::KINDS, &world.facts(), world.counts_bytes(), horizon)
         }
     }
 }
 
-/// All that is to happen in a scenario.
-struct Course {
+/// Everything that a scenario schedules.
+struct Timeline {
     /// Slots that are dead from the start.
     dead: Vec<usize>,
-    /// In the order in which what happens at the same time happens.
+    /// Faults and commands. Actions of equal times happen in this order.
     actions: Vec<(Time, ScheduledAction)>,
 }
 
@@ -386,7 +387,11 @@ mod tests {
         for (detector, horizon) in [("ideal:9", "1259"), ("heartbeat:10,30", "1281"), ("gossip:5,50", "1350")]
         {
             scenario.detector = detector.parse().unwrap();
-            assert_eq!(scenario.horizon(), horizon.parse().unwrap(), "it waits for {detector}");
+            assert_eq!(
+                scenario.horizon(),
+                horizon.parse().unwrap(),
+                "the horizon includes the detection time of {detector}"
+            );
         }
         scenario.until = Some("7".parse().unwrap());
         assert_eq!(scenario.horizon(), "7".parse().unwrap());

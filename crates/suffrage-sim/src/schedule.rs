@@ -1,31 +1,31 @@
-//! Scheduled actions: faults, commands, and the looks of the simulated failure detector.
+//! Scheduled actions: faults, commands, and the checks of the simulated failure detector.
 
 use suffrage_core::{Attribute, Process, Span, Start, Time};
 
 use crate::environment::{Event, EventKind};
 use crate::facts::Status;
 use crate::invariants::Change;
-use crate::observer::Why;
+use crate::observer::DropReason;
 use crate::world::Input;
 use crate::{Fault, TraceEvent, World};
 
-/// Something scheduled that is neither a message nor a timer.
+/// A scheduled event that is neither a message nor a timer.
 #[derive(Clone, Debug)]
 pub(crate) enum ScheduledAction {
     Start,
     Fault(Fault),
     Resume(usize),
-    /// In the text form: the same for all algorithms.
+    /// A command in its text form, which is the same for all algorithms.
     Command(usize, Box<str>),
-    /// A process that was paused at the time learns that ranks have changed.
+    /// A change of ranks that reaches a process after its pause.
     ViewChange(usize),
-    /// The detector looks at everything that involves this process.
-    Look(usize),
-    /// The detector looks at one pair.
-    LookAt(usize, usize),
-    /// The detector looks at everybody.
-    LookAround,
-    /// Somebody suspects somebody wrongly.
+    /// The detector checks all pairs with this process.
+    CheckProcess(usize),
+    /// The detector checks one pair: observer and subject.
+    CheckPair(usize, usize),
+    /// The detector checks all pairs.
+    CheckAll,
+    /// A random process suspects another wrongly.
     Mistake,
 }
 
@@ -37,9 +37,9 @@ impl<P: Process> World<P> {
             ScheduledAction::Resume(slot) => self.resume(slot),
             ScheduledAction::Command(slot, command) => self.deliver_command(slot, command),
             ScheduledAction::ViewChange(slot) => self.deliver_view_change(slot),
-            ScheduledAction::Look(slot) => self.look(slot),
-            ScheduledAction::LookAt(observer, subject) => self.look_at(observer, subject),
-            ScheduledAction::LookAround => self.look_around(),
+            ScheduledAction::CheckProcess(slot) => self.check_process(slot),
+            ScheduledAction::CheckPair(observer, subject) => self.check_pair(observer, subject),
+            ScheduledAction::CheckAll => self.check_all_pairs(),
             ScheduledAction::Mistake => self.mistake(),
         }
     }
@@ -47,66 +47,72 @@ impl<P: Process> World<P> {
     fn start(&mut self) {
         for slot in 0..self.roster.len() {
             if self.environment.state.status(slot) == Status::Up {
-                self.input_apart(slot, Input::Start(Start::Fresh));
+                self.input_uninlined(slot, Input::Start(Start::Fresh));
             }
         }
     }
 
     fn apply_fault(&mut self, fault: Fault) {
-        self.environment.state.note(0, 8 << 32);
+        self.environment.state.record_input(0, 8 << 32);
         match fault {
             Fault::Crash(slot) => self.crash(slot),
             Fault::CrashLeader => {
-                self.fallen = self.environment.state.facts(&self.roster).leader();
-                self.fallen.into_iter().for_each(|slot| self.crash(slot));
+                self.crashed_leader = self.environment.state.facts(&self.roster).leader();
+                self.crashed_leader.into_iter().for_each(|slot| self.crash(slot));
             }
             Fault::Recover { slot, disk } => self.recover(slot, disk),
             Fault::RecoverLeader { disk } => {
-                self.fallen.into_iter().for_each(|slot| self.recover(slot, disk));
+                self.crashed_leader.into_iter().for_each(|slot| self.recover(slot, disk));
             }
             Fault::Pause(slot, until) => self.pause(slot, until),
-            Fault::Rank(slot, attribute) => self.prefer(slot, attribute),
+            Fault::Rank(slot, attribute) => self.set_priority(slot, attribute),
             fault => {
                 if fault == Fault::HealAll {
                     self.detector = self.detector.without_mistakes();
                 }
                 if self.environment.state.apply_fault(&self.roster, fault) {
-                    self.look_later(ScheduledAction::LookAround);
+                    self.schedule_check(ScheduledAction::CheckAll);
                 }
             }
         }
     }
 
     pub(crate) fn crash(&mut self, slot: usize) {
-        // A crash that was planned for the return of one that is down is not to come besides.
-        self.environment.state.doomed.remove(&slot);
+        // A crash also cancels a crash that is pending for the recovery of a process that is down.
+        self.environment.state.pending_crashes.remove(&slot);
         if self.environment.state.status(slot) == Status::Down {
             return;
         }
         let who = self.roster.id(slot);
-        self.environment.state.note(slot as u64, 2 << 32);
+        self.environment.state.record_input(slot as u64, 2 << 32);
         let waiting = self.environment.crash(slot, who);
         self.suspicions.forget(slot);
         self.environment.state.observe(TraceEvent::Crashed { who });
         for event in waiting {
             if let EventKind::Message(message) = event.kind {
-                self.environment.drop_message(&self.roster, event.tag as usize, slot, message, Why::Dead);
+                self.environment.drop_message(
+                    &self.roster,
+                    event.tag as usize,
+                    slot,
+                    message,
+                    DropReason::ReceiverDead,
+                );
             }
         }
-        self.environment.state.changed(&self.roster, Change::Crashed(slot));
-        self.look_later(ScheduledAction::Look(slot));
+        self.environment.state.check_invariants(&self.roster, Change::Crashed(slot));
+        self.schedule_check(ScheduledAction::CheckProcess(slot));
     }
 
     fn recover(&mut self, slot: usize, disk: bool) {
         if self.environment.state.status(slot) != Status::Down {
-            self.environment.state.doomed.remove(&slot);
+            self.environment.state.pending_crashes.remove(&slot);
             return;
         }
         let who = self.roster.id(slot);
-        self.environment.state.note(slot as u64, 3 << 32);
+        self.environment.state.record_input(slot as u64, 3 << 32);
         self.processes[slot] = (self.make)(who);
         self.environment.state.observe(TraceEvent::Recovered { who });
-        self.look_later(ScheduledAction::Look(slot));
+        self.schedule_check(ScheduledAction::CheckProcess(slot));
         // Counted on its return, not on its failure, or ranks would work as a failure detector.
         if let Some(qualities) = &mut self.qualities {
             qualities[slot].failures += 1;
@@ -116,7 +122,7 @@ impl<P: Process> World<P> {
         // Up only now: the first a process hears is its start.
         self.environment.state.set_status(slot, Status::Up);
         let saved = self.environment.disk(slot, disk);
-        self.input_apart(slot, Input::Start(Start::Recovered(saved)));
+        self.input_uninlined(slot, Input::Start(Start::Recovered(saved)));
     }
 
     fn pause(&mut self, slot: usize, until: Time) {
@@ -127,48 +133,56 @@ impl<P: Process> World<P> {
             *end = until.max(*end);
             return self.schedule(until, ScheduledAction::Resume(slot));
         }
-        self.environment.state.note(slot as u64, 6 << 32);
+        self.environment.state.record_input(slot as u64, 6 << 32);
         self.environment.state.set_status(slot, Status::Paused);
         self.environment.state.pauses.insert(slot, until);
         self.environment.state.observe(TraceEvent::Paused { who: self.roster.id(slot) });
-        self.environment.state.changed(&self.roster, Change::Paused(slot));
+        self.environment.state.check_invariants(&self.roster, Change::Paused(slot));
         self.schedule(until, ScheduledAction::Resume(slot));
-        self.look_later(ScheduledAction::Look(slot));
+        self.schedule_check(ScheduledAction::CheckProcess(slot));
     }
 
     fn resume(&mut self, slot: usize) {
-        // It may have been paused for longer meanwhile, or have crashed, recovered and been paused again.
+        // The pause may have been extended, or the process crashed, recovered and was paused again.
         if self.environment.state.pauses.get(&slot).is_none_or(|&until| until > self.environment.state.now) {
             return;
         }
         self.environment.state.pauses.remove(&slot);
         self.environment.state.set_status(slot, Status::Up);
         self.environment.state.observe(TraceEvent::Resumed { who: self.roster.id(slot) });
-        self.environment.state.changed(&self.roster, Change::Paused(slot));
-        self.look_later(ScheduledAction::Look(slot));
+        self.environment.state.check_invariants(&self.roster, Change::Paused(slot));
+        self.schedule_check(ScheduledAction::CheckProcess(slot));
         for event in self.environment.deferred(slot) {
-            self.catch_up(slot, event);
+            self.handle_deferred(slot, event);
         }
     }
 
-    /// Has a process handle what was kept for it.
+    /// Handles an event that was kept for a paused process.
     #[inline(never)]
-    fn catch_up(&mut self, slot: usize, event: Event<P>) {
+    fn handle_deferred(&mut self, slot: usize, event: Event<P>) {
         match event.kind {
-            // What it has handled before may have been too much for it.
+            // The process may have crashed on an event that was kept before this one.
             EventKind::Message(message) if self.environment.state.status(slot) == Status::Down => {
-                self.environment.drop_message(&self.roster, event.tag as usize, slot, message, Why::Dead);
+                self.environment.drop_message(
+                    &self.roster,
+                    event.tag as usize,
+                    slot,
+                    message,
+                    DropReason::ReceiverDead,
+                );
             }
-            // It has met the network as it was on its arrival.
-            EventKind::Message(message) => self.hear(event.tag as usize, slot, message),
-            EventKind::Timer(timer) => self.expire(slot, timer, event.tag),
+            // The message has passed the network when it arrived.
+            EventKind::Message(message) => self.receive(event.tag as usize, slot, message),
+            EventKind::Timer(timer) => self.fire_timer(slot, timer, event.tag),
             EventKind::ScheduledAction => self.perform(self.actions[event.target as usize].clone()),
-            EventKind::Multicast(_) => unreachable!("it concerns the sender, and is kept for nobody"),
+            EventKind::Multicast(_) => {
+                unreachable!("the target of a multicast is its sender, which does not handle it")
+            }
         }
     }
 
-    /// What the operator wishes: the attribute itself, or a part of it where failures count.
-    fn prefer(&mut self, slot: usize, attribute: Attribute) {
+    /// Sets the operator's preference: the attribute itself, or the priority if failures lower the rank.
+    fn set_priority(&mut self, slot: usize, attribute: Attribute) {
         let Some(qualities) = &mut self.qualities else { return self.rank(slot, attribute) };
         qualities[slot].priority = attribute.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
         let attribute = qualities[slot].attribute();
@@ -177,7 +191,7 @@ impl<P: Process> World<P> {
 
     fn rank(&mut self, slot: usize, attribute: Attribute) {
         let who = self.roster.id(slot);
-        self.environment.state.note(slot as u64, 7 << 32);
+        self.environment.state.record_input(slot as u64, 7 << 32);
         self.environment.state.ledger.fingerprint.mix(attribute as u64);
         self.roster.set_attribute(who, attribute);
         self.environment.state.observe(TraceEvent::Ranked { who, attribute });
@@ -188,8 +202,8 @@ impl<P: Process> World<P> {
 
     fn deliver_view_change(&mut self, slot: usize) {
         match self.environment.state.status(slot) {
-            Status::Up => self.input_apart(slot, Input::ViewChange),
-            Status::Paused => self.wait(slot, ScheduledAction::ViewChange(slot)),
+            Status::Up => self.input_uninlined(slot, Input::ViewChange),
+            Status::Paused => self.defer_action(slot, ScheduledAction::ViewChange(slot)),
             Status::Down => {}
         }
     }
@@ -198,59 +212,61 @@ impl<P: Process> World<P> {
         match self.environment.state.status(slot) {
             Status::Up => {
                 let who = self.roster.id(slot);
-                self.environment.state.note(slot as u64, 4 << 32);
+                self.environment.state.record_input(slot as u64, 4 << 32);
                 self.environment.state.observe(TraceEvent::Commanded { who, command: &command });
                 let command = command.parse().unwrap_or_else(|error: String| panic!("{error}"));
-                self.input_apart(slot, Input::Command(command));
+                self.input_uninlined(slot, Input::Command(command));
             }
-            Status::Paused => self.wait(slot, ScheduledAction::Command(slot, command)),
+            Status::Paused => self.defer_action(slot, ScheduledAction::Command(slot, command)),
             Status::Down => {}
         }
     }
 
     /// Keeps an action on a paused process until the process resumes.
-    fn wait(&mut self, slot: usize, action: ScheduledAction) {
-        let event = self.file(action);
+    fn defer_action(&mut self, slot: usize, action: ScheduledAction) {
+        let event = self.store_action(action);
         self.environment.defer(slot, event);
     }
 
-    pub(crate) fn look_later(&mut self, look: ScheduledAction) {
+    pub(crate) fn schedule_check(&mut self, check: ScheduledAction) {
         if let Some(delay) = self.detector.delay() {
-            self.schedule(self.environment.state.now + delay, look);
+            self.schedule(self.environment.state.now + delay, check);
         }
     }
 
-    fn look(&mut self, slot: usize) {
+    fn check_process(&mut self, slot: usize) {
         for other in 0..self.roster.len() {
-            self.look_at(other, slot);
-            self.look_at(slot, other);
+            self.check_pair(other, slot);
+            self.check_pair(slot, other);
         }
     }
 
-    fn look_around(&mut self) {
+    fn check_all_pairs(&mut self) {
         for observer in 0..self.roster.len() {
             for subject in 0..self.roster.len() {
-                self.look_at(observer, subject);
+                self.check_pair(observer, subject);
             }
         }
     }
 
-    fn look_at(&mut self, observer: usize, subject: usize) {
-        // One that does not run sees nothing; it is looked at again when it does.
+    fn check_pair(&mut self, observer: usize, subject: usize) {
+        // A process that is not up observes nothing. It is checked again after it resumes or recovers.
         if observer != subject && self.environment.state.status(observer) == Status::Up {
             self.report(observer, subject, self.environment.state.is_silent(observer, subject));
         }
     }
 
-    /// Tells the observer what to believe. True if that is news to it.
+    /// Tells the observer whether to suspect the subject. True if this is a change.
     fn report(&mut self, observer: usize, subject: usize, suspected: bool) -> bool {
         if !self.suspicions.set(observer, subject, suspected) {
             return false;
         }
         let (who, peer) = (self.roster.id(observer), self.roster.id(subject));
-        self.environment.state.note(observer as u64 | (subject as u64) << 32, 5 << 32 | u64::from(suspected));
-        self.environment.state.observe_opinion(who, peer, suspected);
-        self.input_apart(observer, if suspected { Input::Suspect(peer) } else { Input::Restore(peer) });
+        self.environment
+            .state
+            .record_input(observer as u64 | (subject as u64) << 32, 5 << 32 | u64::from(suspected));
+        self.environment.state.observe_suspicion(who, peer, suspected);
+        self.input_uninlined(observer, if suspected { Input::Suspect(peer) } else { Input::Restore(peer) });
         true
     }
 
@@ -266,17 +282,17 @@ impl<P: Process> World<P> {
             && self.report(observer, subject, true)
         {
             self.environment.state.ledger.wrong_suspicions += 1;
-            self.look_later(ScheduledAction::LookAt(observer, subject));
+            self.schedule_check(ScheduledAction::CheckPair(observer, subject));
         }
         self.schedule_mistake();
     }
 
-    /// Mistakes of all processes together come as a Poisson process.
+    /// Schedules the next mistake. The mistakes of all processes are a Poisson process.
     pub(crate) fn schedule_mistake(&mut self) {
         let rate = self.detector.false_rate() * self.roster.len() as f64;
         if rate > 0.0 && self.roster.len() > 1 {
-            let wait = Span::from_units(self.environment.state.network.rng.exponential(1.0 / rate));
-            self.schedule(self.environment.state.now + wait, ScheduledAction::Mistake);
+            let delay = Span::from_units(self.environment.state.network.rng.exponential(1.0 / rate));
+            self.schedule(self.environment.state.now + delay, ScheduledAction::Mistake);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The state of a world that does not depend on the algorithm: who is up, the network, clocks, counts, promises.
+//! The state of a world that does not depend on the algorithm: statuses, network, clocks, counts, invariants.
 //!
-//! Everything here is compiled once. What handles messages and timers, which every algorithm has its own of, is in
-//! [`environment`](crate::environment) and compiled for each.
+//! This module is compiled once. The handling of messages and timers depends on the algorithm: it is in
+//! [`environment`](crate::environment), which is compiled for each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash as _;
@@ -12,11 +12,11 @@ use crate::clocks::Clocks;
 use crate::facts::Status;
 use crate::invariants::Change;
 use crate::network::Network;
-use crate::observer::{Said, Why};
+use crate::observer::{DropReason, TracedMessage};
 use crate::{CrashPoint, Facts, Fault, Invariant, Latency, Ledger, Observer, TraceEvent, Violation};
 
-/// An election besides the first: who believes what in it, and what must hold.
-pub(crate) struct Other {
+/// An election besides the first: its ledger and its invariants.
+pub(crate) struct ExtraElection {
     pub(crate) ledger: Ledger,
     pub(crate) invariants: Vec<Box<dyn Invariant>>,
 }
@@ -26,30 +26,30 @@ pub(crate) struct WorldState {
     pub(crate) now: Time,
     pub(crate) network: Network,
     statuses: Vec<Status>,
-    /// How many are not up: while it is nobody, nobody's status need be looked at.
+    /// The number of processes that are not up. If it is zero, [`status`](WorldState::status) reads nothing else.
     impaired: usize,
-    /// The processes that do not run for a while, and until when.
+    /// The paused processes, each with the end of its pause.
     pub(crate) pauses: BTreeMap<usize, Time>,
-    /// Those that are to crash in the middle of an input, and where.
-    pub(crate) doomed: BTreeMap<usize, CrashPoint>,
-    /// The processes' chance; the network has its own.
+    /// The processes that are to crash in the middle of an input, each with the point.
+    pub(crate) pending_crashes: BTreeMap<usize, CrashPoint>,
+    /// The random numbers of the processes; the network has its own.
     pub(crate) rng: Rng,
     pub(crate) clocks: Clocks,
     pub(crate) delay_bound: Span,
-    /// Whether the bytes of messages are counted.
-    pub(crate) weighs: bool,
-    /// Whether anybody looks at what is sent, an observer or the scales: one question for both.
-    pub(crate) looked_at: bool,
+    /// True if the bytes of messages are counted.
+    pub(crate) counts_bytes: bool,
+    /// True if there is an observer, or bytes are counted: one test on the hot path for both.
+    pub(crate) inspects_sends: bool,
     pub(crate) ledger: Ledger,
     pub(crate) observer: Option<Box<dyn Observer>>,
     pub(crate) invariants: Vec<Box<dyn Invariant>>,
     /// The elections besides the first, if processes take part in several.
-    pub(crate) others: Vec<Other>,
+    pub(crate) extra_elections: Vec<ExtraElection>,
     pub(crate) ineligible: BTreeSet<usize>,
 }
 
 impl WorldState {
-    /// So many processes, that send so many kinds of messages.
+    /// The state of `count` processes that send `kinds` kinds of messages.
     pub(crate) fn new(count: usize, kinds: usize, seed: u64, latency: Latency) -> Self {
         let seeds = Hash::new(seed);
         WorldState {
@@ -58,16 +58,16 @@ impl WorldState {
             statuses: vec![Status::Up; count],
             impaired: 0,
             pauses: BTreeMap::new(),
-            doomed: BTreeMap::new(),
+            pending_crashes: BTreeMap::new(),
             rng: Rng::new(seeds.word(1)),
             clocks: Clocks::new(seeds.word(2)),
             delay_bound: latency.bound(),
-            weighs: false,
-            looked_at: false,
+            counts_bytes: false,
+            inspects_sends: false,
             ledger: Ledger::of(count, kinds),
             observer: None,
             invariants: Vec::new(),
-            others: Vec::new(),
+            extra_elections: Vec::new(),
             ineligible: BTreeSet::new(),
         }
     }
@@ -76,7 +76,7 @@ impl WorldState {
         self.facts_in(roster, &self.ledger)
     }
 
-    /// The same about the election of this ledger.
+    /// The true state of the election of this ledger.
     pub(crate) fn facts_in<'a>(&'a self, roster: &'a Roster, ledger: &'a Ledger) -> Facts<'a> {
         Facts {
             now: self.now,
@@ -98,17 +98,17 @@ impl WorldState {
         self.impaired -= usize::from(self.statuses[slot] != Status::Up);
         self.impaired += usize::from(status != Status::Up);
         let was = std::mem::replace(&mut self.statuses[slot], status);
-        let others = self.others.iter_mut().map(|other| &mut other.ledger);
-        for ledger in std::iter::once(&mut self.ledger).chain(others) {
+        let extra_elections = self.extra_elections.iter_mut().map(|extra| &mut extra.ledger);
+        for ledger in std::iter::once(&mut self.ledger).chain(extra_elections) {
             match (was == Status::Down, status == Status::Down) {
-                (true, false) => ledger.join(self.now),
+                (true, false) => ledger.record_recovery(self.now),
                 (false, true) => ledger.live -= 1,
                 _ => {}
             }
         }
     }
 
-    /// What a process's clock shows.
+    /// The reading of a process's clock.
     #[inline]
     pub(crate) fn clock(&self, slot: usize) -> Time {
         self.clocks.show(slot, self.now)
@@ -118,9 +118,9 @@ impl WorldState {
         self.clocks.jump(self.statuses.len(), slot, self.now, by, back);
     }
 
-    /// Writes an input down in the fingerprint of the run.
+    /// Counts an input, and adds it to the fingerprint of the run.
     #[inline]
-    pub(crate) fn note(&mut self, who: u64, what: u64) {
+    pub(crate) fn record_input(&mut self, who: u64, what: u64) {
         self.ledger.events += 1;
         self.ledger.fingerprint.mix(self.now.as_nanos());
         self.ledger.fingerprint.mix(who ^ what.rotate_left(29));
@@ -132,19 +132,19 @@ impl WorldState {
         }
     }
 
-    pub(crate) fn observe_opinion(&mut self, who: NodeId, peer: NodeId, suspected: bool) {
+    pub(crate) fn observe_suspicion(&mut self, who: NodeId, peer: NodeId, suspected: bool) {
         self.observe(match suspected {
             true => TraceEvent::Suspected { who, peer },
             false => TraceEvent::Restored { who, peer },
         });
     }
 
-    /// Whether the observer hears nothing of the subject.
+    /// True if no message of the subject can reach the observer.
     pub(crate) fn is_silent(&self, observer: usize, subject: usize) -> bool {
         self.status(subject) != Status::Up || self.network.is_cut(subject, observer)
     }
 
-    /// Does what a fault does but to the processes themselves. True if others can be reached now than before.
+    /// Applies a fault of the network or the clocks. True if the connectivity changes.
     pub(crate) fn apply_fault(&mut self, roster: &Roster, fault: Fault) -> bool {
         let event = match fault {
             Fault::Cut(name, cut) => {
@@ -154,85 +154,93 @@ impl WorldState {
             Fault::Heal(name) if self.network.heal(name) => TraceEvent::Healed,
             Fault::HealAll => {
                 self.network.heal_all();
-                self.doomed.clear();
+                self.pending_crashes.clear();
                 TraceEvent::HealedAll
             }
             fault => {
-                self.apply_lasting(roster, fault);
+                self.apply_without_reconnection(roster, fault);
                 return false;
             }
         };
         self.observe(event);
-        self.changed(roster, Change::Rewired);
+        self.check_invariants(roster, Change::Connectivity);
         true
     }
 
-    /// Does what a fault does that leaves everybody within the same reach.
-    fn apply_lasting(&mut self, roster: &Roster, fault: Fault) {
+    /// Applies a fault that does not change the connectivity.
+    fn apply_without_reconnection(&mut self, roster: &Roster, fault: Fault) {
         match fault {
             Fault::Loss(probability) => self.network.loss = probability,
             Fault::Duplicate(probability) => self.network.duplicate = probability,
             Fault::Slow(factor) => self.network.set_factor(factor),
-            Fault::Late { probability, most } => self.network.set_late(probability, most),
-            Fault::CrashMidway { slot, point } => drop(self.doomed.insert(slot, point)),
+            Fault::Late { probability, max_delay } => self.network.set_late(probability, max_delay),
+            Fault::CrashMidway { slot, point } => drop(self.pending_crashes.insert(slot, point)),
             Fault::Jump { slot, by, back } => {
-                self.note(slot as u64, 9 << 32);
+                self.record_input(slot as u64, 9 << 32);
                 self.jump(slot, by, back);
                 self.observe(TraceEvent::Jumped { who: roster.id(slot), by, back });
-                self.changed(roster, Change::Clocked(slot));
+                self.check_invariants(roster, Change::LeaseOrClock(slot));
             }
             Fault::Heal(_) => {}
-            Fault::Cut(..) | Fault::HealAll => unreachable!("they change who is within reach"),
+            Fault::Cut(..) | Fault::HealAll => unreachable!("these faults change the connectivity"),
             Fault::Crash(_)
             | Fault::CrashLeader
             | Fault::Recover { .. }
             | Fault::RecoverLeader { .. }
             | Fault::Pause(..)
-            | Fault::Rank(..) => unreachable!("they happen to processes"),
+            | Fault::Rank(..) => unreachable!("these faults concern processes"),
         }
     }
 
-    /// A message has gone astray.
-    pub(crate) fn dropped(&mut self, roster: &Roster, [from, to]: [usize; 2], message: Said<'_>, why: Why) {
-        match why {
-            Why::Lost => self.ledger.lost += 1,
-            Why::Cut => self.ledger.cut += 1,
-            Why::Dead => self.ledger.dead += 1,
-            Why::Stranger => self.ledger.strange += 1,
+    /// Counts and observes a message that is not delivered.
+    pub(crate) fn record_drop(
+        &mut self,
+        roster: &Roster,
+        [from, to]: [usize; 2],
+        message: TracedMessage<'_>,
+        reason: DropReason,
+    ) {
+        match reason {
+            DropReason::Lost => self.ledger.lost += 1,
+            DropReason::Cut => self.ledger.cut += 1,
+            DropReason::ReceiverDead => self.ledger.dead += 1,
+            DropReason::UnknownReceiver => self.ledger.unknown_receiver += 1,
         }
-        self.observe(TraceEvent::Dropped { from: roster.id(from), to: roster.id(to), message, why });
+        self.observe(TraceEvent::Dropped { from: roster.id(from), to: roster.id(to), message, reason });
     }
 
-    /// What is lost when a process dies: its belief, and its place among the paused.
+    /// Marks a process as down, and ends its pause and its belief.
     pub(crate) fn crash(&mut self, slot: usize, who: NodeId) {
         self.set_status(slot, Status::Down);
         self.pauses.remove(&slot);
-        self.ledger.forget(slot, who, self.now);
-        self.others.iter_mut().for_each(|other| other.ledger.forget(slot, who, self.now));
+        self.ledger.record_crash(slot, who, self.now);
+        self.extra_elections.iter_mut().for_each(|extra| extra.ledger.record_crash(slot, who, self.now));
     }
 
-    /// Shows the invariants what has changed.
-    pub(crate) fn changed(&mut self, roster: &Roster, change: Change) {
+    /// Checks the invariants after a change.
+    pub(crate) fn check_invariants(&mut self, roster: &Roster, change: Change) {
         if self.invariants.is_empty() {
             return;
         }
-        self.judge(roster, &|invariant, facts| invariant.on_change(facts, change));
-        // What somebody says concerns one election; a fault concerns all.
+        self.check_first_election(roster, &|invariant, facts| invariant.on_change(facts, change));
+        // An announcement concerns one election; a fault concerns all.
         if !matches!(change, Change::Announced(..)) {
-            for place in 0..self.others.len() {
-                self.judge_other(roster, place, &|invariant, facts| invariant.on_change(facts, change));
+            for index in 0..self.extra_elections.len() {
+                self.check_extra_election(roster, index, &|invariant, facts| {
+                    invariant.on_change(facts, change)
+                });
             }
         }
     }
 
     pub(crate) fn at_end(&mut self, roster: &Roster) {
-        self.judge(roster, &|invariant, facts| invariant.at_end(facts));
-        for place in 0..self.others.len() {
-            self.judge_other(roster, place, &|invariant, facts| invariant.at_end(facts));
+        self.check_first_election(roster, &|invariant, facts| invariant.at_end(facts));
+        for index in 0..self.extra_elections.len() {
+            self.check_extra_election(roster, index, &|invariant, facts| invariant.at_end(facts));
         }
     }
 
-    fn judge(
+    fn check_first_election(
         &mut self,
         roster: &Roster,
         check: &dyn Fn(&mut dyn Invariant, &Facts<'_>) -> Result<(), String>,
@@ -246,48 +254,48 @@ impl WorldState {
         self.invariants = invariants;
     }
 
-    fn judge_other(
+    fn check_extra_election(
         &mut self,
         roster: &Roster,
-        place: usize,
+        index: usize,
         check: &dyn Fn(&mut dyn Invariant, &Facts<'_>) -> Result<(), String>,
     ) {
-        let mut invariants = std::mem::take(&mut self.others[place].invariants);
+        let mut invariants = std::mem::take(&mut self.extra_elections[index].invariants);
         for invariant in &mut invariants {
-            let facts = self.facts_in(roster, &self.others[place].ledger);
+            let facts = self.facts_in(roster, &self.extra_elections[index].ledger);
             if let Err(detail) = check(invariant.as_mut(), &facts) {
-                self.record_violation(invariant.name(), format!("in election {}: {detail}", place + 2));
+                self.record_violation(invariant.name(), format!("in election {}: {detail}", index + 2));
             }
         }
-        self.others[place].invariants = invariants;
+        self.extra_elections[index].invariants = invariants;
     }
 
-    /// Writes a broken promise down, the first of its kind.
+    /// Records the first violation of each invariant.
     fn record_violation(&mut self, invariant: &'static str, detail: String) {
         if !self.ledger.violations.iter().any(|violation| violation.invariant == invariant) {
             self.ledger.violations.push(Violation { invariant, at: self.now, detail });
         }
     }
 
-    /// A failure detector that is a process of its own says what it takes a peer for.
+    /// Observes a suspicion that a real failure detector reports, and counts it if it is wrong.
     pub(crate) fn report_suspicion(&mut self, roster: &Roster, slot: usize, peer: NodeId, suspected: bool) {
         let Some(subject) = roster.slot(peer) else { return };
         let wrong = suspected && !self.is_silent(slot, subject);
         self.ledger.wrong_suspicions += u64::from(wrong);
-        self.observe_opinion(roster.id(slot), peer, suspected);
+        self.observe_suspicion(roster.id(slot), peer, suspected);
     }
 
     pub(crate) fn announce(&mut self, roster: &Roster, slot: usize, announcement: Announcement) {
         let (who, now) = (roster.id(slot), self.now);
         announcement.hash(&mut self.ledger.fingerprint);
         let overdue = self.overdue(slot, &self.ledger);
-        self.ledger.believe(slot, who, announcement, now, overdue);
+        self.ledger.record_announcement(slot, who, announcement, now, overdue);
         self.observe(TraceEvent::Announced { who, announcement });
-        self.changed(roster, Change::Announced(slot, announcement));
+        self.check_invariants(roster, Change::Announced(slot, announcement));
     }
 
-    /// How long ago the lease of one that says now that it no longer leads was over: one that was paused says so
-    /// late, and has not led since.
+    /// The time since the end of a process's lease. A process that was paused announces late that it stepped down: its
+    /// leadership ended with the lease.
     fn overdue(&self, slot: usize, ledger: &Ledger) -> Span {
         let overdue = |end| self.clocks.true_span(slot, self.clock(slot).since(end));
         ledger.lease(slot).map_or(Span::ZERO, overdue)
@@ -295,7 +303,7 @@ impl WorldState {
 
     pub(crate) fn lead_until(&mut self, roster: &Roster, slot: usize, end: Time) {
         self.ledger.lease_until(slot, end);
-        self.changed(roster, Change::Clocked(slot));
+        self.check_invariants(roster, Change::LeaseOrClock(slot));
     }
 
     pub(crate) fn announce_in(
@@ -305,19 +313,25 @@ impl WorldState {
         election: usize,
         announcement: Announcement,
     ) {
-        let Some(place) = election.checked_sub(1) else { return self.announce(roster, slot, announcement) };
+        let Some(index) = election.checked_sub(1) else { return self.announce(roster, slot, announcement) };
         announcement.hash(&mut self.ledger.fingerprint);
         self.ledger.active = self.now;
-        let overdue = self.overdue(slot, &self.others[place].ledger);
-        self.others[place].ledger.believe(slot, roster.id(slot), announcement, self.now, overdue);
+        let overdue = self.overdue(slot, &self.extra_elections[index].ledger);
+        self.extra_elections[index].ledger.record_announcement(
+            slot,
+            roster.id(slot),
+            announcement,
+            self.now,
+            overdue,
+        );
         let change = Change::Announced(slot, announcement);
-        self.judge_other(roster, place, &|invariant, facts| invariant.on_change(facts, change));
+        self.check_extra_election(roster, index, &|invariant, facts| invariant.on_change(facts, change));
     }
 
     pub(crate) fn lead_until_in(&mut self, roster: &Roster, slot: usize, election: usize, end: Time) {
-        let Some(place) = election.checked_sub(1) else { return self.lead_until(roster, slot, end) };
-        self.others[place].ledger.lease_until(slot, end);
-        let change = Change::Clocked(slot);
-        self.judge_other(roster, place, &|invariant, facts| invariant.on_change(facts, change));
+        let Some(index) = election.checked_sub(1) else { return self.lead_until(roster, slot, end) };
+        self.extra_elections[index].ledger.lease_until(slot, end);
+        let change = Change::LeaseOrClock(slot);
+        self.check_extra_election(roster, index, &|invariant, facts| invariant.on_change(facts, change));
     }
 }

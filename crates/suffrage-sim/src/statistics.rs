@@ -58,7 +58,7 @@ impl Estimate {
         Estimate { mean, lo: mean - error, hi: mean + error }
     }
 
-    /// Whether the interval has two ends.
+    /// True if the interval has two ends.
     pub fn is_bounded(&self) -> bool {
         self.lo.is_finite() && self.hi.is_finite()
     }

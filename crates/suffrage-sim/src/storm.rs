@@ -1,27 +1,26 @@
-//! Random faults, decided by a seed.
+//! Random faults by a seed.
 
 use suffrage_core::{Rng, Span, Time};
 
 use crate::{Cut, Fault, Plan};
 
-/// What a storm may do, and for how long.
+/// The parameters of a storm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Storm {
-    /// How many processes there are.
+    /// The number of processes.
     pub members: usize,
-    /// When the faults begin.
+    /// The beginning of the faults.
     pub from: Time,
-    /// When they have stopped.
+    /// The end of the faults.
     pub to: Time,
-    /// Whether messages are lost and doubled too.
+    /// True if messages are lost and duplicated too.
     pub lossy: bool,
-    /// How long a cut lasts at least: shorter ones lose messages before a detector notices anything.
+    /// The shortest duration of a cut. Shorter cuts lose messages before a detector notices them.
     pub shortest_cut: Span,
 }
 
-/// Random crashes, recoveries, pauses, cuts and, if wanted, lost and doubled messages, at any moment
-/// of the storm. When it is over the network is healed but for, in one of four storms, a last cut that
-/// stays; of the dead, most have recovered.
+/// Draws crashes, recoveries, pauses, cuts and, if wanted, lost and duplicated messages, at any moment of the storm. At
+/// its end the network heals, but in one of four storms a last cut stays. Most of the dead processes recover.
 pub fn storm(seed: u64, storm: Storm) -> Plan {
     let rng = &mut Rng::new(seed);
     let mut plan = Plan::new();
@@ -68,7 +67,7 @@ pub fn storm(seed: u64, storm: Storm) -> Plan {
     plan
 }
 
-/// Has every process that comes back find what it had saved: for algorithms that rely on it.
+/// Makes every recovery keep the disk: for algorithms that rely on it.
 pub fn keep_disks(plan: &mut Plan) {
     for (_, fault) in plan {
         if let Fault::Recover { disk, .. } = fault {
@@ -77,7 +76,7 @@ pub fn keep_disks(plan: &mut Plan) {
     }
 }
 
-/// Two or three sides, perhaps one way only, perhaps with some that are on no side.
+/// A cut with two or three sides; it may be one-way, and some processes may be on no side.
 fn random_cut(rng: &mut Rng, members: usize) -> Cut {
     let sides = 2 + rng.below(2) as usize;
     let mut groups = vec![Vec::new(); sides + 1];
@@ -94,20 +93,20 @@ mod tests {
 
     #[test]
     fn a_storm_is_decided_by_its_seed_and_ends_in_time() {
-        let weather = Storm {
+        let config = Storm {
             members: 6,
             from: "10".parse().unwrap(),
             to: "90".parse().unwrap(),
             lossy: true,
             shortest_cut: Span::from_millis(4),
         };
-        assert_eq!(storm(1, weather), storm(1, weather));
-        assert_ne!(storm(1, weather), storm(2, weather));
+        assert_eq!(storm(1, config), storm(1, config));
+        assert_ne!(storm(1, config), storm(2, config));
         for seed in 0..200 {
-            let plan = storm(seed, weather);
+            let plan = storm(seed, config);
             assert!(plan.is_sorted_by_key(|(at, _)| *at));
-            assert!(plan.iter().all(|(at, _)| (weather.from..=weather.to).contains(at)));
-            assert!(plan.contains(&(weather.to, Fault::HealAll)), "seed {seed}");
+            assert!(plan.iter().all(|(at, _)| (config.from..=config.to).contains(at)));
+            assert!(plan.contains(&(config.to, Fault::HealAll)), "seed {seed}");
         }
     }
 }

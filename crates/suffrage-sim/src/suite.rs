@@ -1,74 +1,74 @@
-//! The trials that all algorithms are put to, so that they can be compared.
+//! The trials in which all algorithms are compared.
 //!
-//! A trial is data: what happens, and from when on time counts. A run of it is decided by the number of
-//! processes and a seed, and not by the algorithm, but for whom a crash of the leader hits. So that
-//! algorithms have a leader before it is taken from them, trouble comes only after a while.
+//! A trial is data: the faults, and the start of the clock. The number of processes and a seed decide a run of it. The
+//! algorithm decides only which process a crash of the leader hits. Faults begin after a warm-up, in which algorithms
+//! elect a leader.
 
 use suffrage_core::{Contract, Detection, NodeId, Rng, Roster, Span, Time};
 
-use crate::{Accord, Cut, Detector, Fault, Latency, Outcome, Plan, Scenario, Traffic};
+use crate::{AgreementPeriod, Cut, Detector, Fault, Latency, Outcome, Plan, Scenario, Traffic};
 
-/// A trial that all algorithms are put to.
+/// A trial that runs with every algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What happens.
-    pub story: &'static str,
-    /// From when the time to a new leader counts, as the end of "Time counts from …".
-    pub clock: &'static str,
-    /// The share of messages that is lost, all the time. Where it is not zero, algorithms are set as
-    /// their contracts say for that.
+    /// The faults, as a sentence.
+    pub description: &'static str,
+    /// The start of the time to a new leader, as the end of "Time counts from …".
+    pub clock_start: &'static str,
+    /// The share of messages that is lost, all the time. If it is not zero, algorithms have the settings that their
+    /// contracts name for loss.
     pub loss: f64,
-    /// What goes wrong. The first moment is when trouble begins, the second when the clock starts.
-    trouble: fn(&mut Chance) -> (Time, Time, Plan),
+    /// Draws the faults. The first time is that of the first fault, the second the start of the clock.
+    faults: fn(&mut TrialDraw) -> (Time, Time, Plan),
 }
 
-/// One run of a trial: its scenario, and when its clock starts.
+/// One run of a trial: its scenario, and the start of its clock.
 #[derive(Clone, Debug)]
 pub struct TrialRun {
-    /// The scenario. Its window opens when trouble begins.
+    /// The scenario. Its window begins with the first fault.
     pub scenario: Scenario,
-    /// When the time to a new leader begins to count.
-    pub clock: Time,
+    /// The start of the time to a new leader.
+    pub clock_start: Time,
 }
 
-/// All trials, in the order people are shown them.
+/// All trials, in the order of reports.
 pub const TRIALS: &[Trial] = &[
     Trial {
         name: "leader-crash",
-        story: "The leader crashes and stays dead.",
-        clock: "the crash",
+        description: "The leader crashes and stays dead.",
+        clock_start: "the crash",
         loss: 0.0,
-        trouble: leader_crash,
+        faults: leader_crash,
     },
     Trial {
         name: "cold-start",
-        story: "All start at time 0, and every one of them calls an election.",
-        clock: "the start",
+        description: "All processes start at time 0, and each calls an election.",
+        clock_start: "the start",
         loss: 0.0,
-        trouble: |_| (Time::ZERO, Time::ZERO, Plan::new()),
+        faults: |_| (Time::ZERO, Time::ZERO, Plan::new()),
     },
     Trial {
         name: "partition-heal",
-        story: "The network is cut in two, 40% of the processes on one side, and healed later.",
-        clock: "the healing; everything else from the cut",
+        description: "The network is cut in two, 40% of the processes on one side, and healed later.",
+        clock_start: "the healing; everything else from the cut",
         loss: 0.0,
-        trouble: partition_heal,
+        faults: partition_heal,
     },
     Trial {
         name: "flapping-leader",
-        story: "Five times, whoever leads crashes, and comes back a while later with its disk.",
-        clock: "the last return; everything else from the first crash",
+        description: "Five times, the leader of the moment crashes, and recovers later with its disk.",
+        clock_start: "the last recovery; everything else from the first crash",
         loss: 0.0,
-        trouble: flapping_leader,
+        faults: flapping_leader,
     },
     Trial {
         name: "lossy",
-        story: "One message in five is lost, all the time; the leader crashes and stays dead.",
-        clock: "the crash",
+        description: "One message in five is lost, all the time; the leader crashes and stays dead.",
+        clock_start: "the crash",
         loss: 0.2,
-        trouble: leader_crash,
+        faults: leader_crash,
     },
 ];
 
@@ -78,21 +78,21 @@ impl Trial {
         TRIALS.iter().find(|trial| trial.name == name)
     }
 
-    /// What is to be set about an algorithm in this trial: parameters and their values.
+    /// The settings of an algorithm in this trial: parameters and their values.
     pub fn settings(&self, contract: &Contract) -> &'static [(&'static str, &'static str)] {
         if self.loss > 0.0 { contract.under_loss } else { &[] }
     }
 
-    /// Draws the trial's run of this seed. The detector is for those algorithms that do
-    /// not find out by themselves that the leader has failed.
+    /// Draws the trial's run of this seed. The detector is for algorithms that do not detect the failure of a leader
+    /// themselves.
     ///
     /// # Panics
-    /// If there are fewer than two processes: there would be nobody to lead.
+    /// If there are fewer than two processes.
     pub fn draw(&self, contract: &Contract, nodes: usize, seed: u64, detector: Detector) -> TrialRun {
         assert!(nodes >= 2, "a trial needs two processes");
-        let mut chance = Chance { rng: Rng::new(suffrage_core::Hash::new(seed).word(4)), nodes };
-        let roster = chance.roster();
-        let (trouble, clock, plan) = (self.trouble)(&mut chance);
+        let mut draw = TrialDraw { rng: Rng::new(suffrage_core::Hash::new(seed).word(4)), nodes };
+        let roster = draw.roster();
+        let (faults, clock_start, plan) = (self.faults)(&mut draw);
         let scenario = Scenario {
             seed,
             latency: Latency::Uniform(Span::from_nanos(Span::UNIT.as_nanos() / 2), Span::UNIT),
@@ -103,43 +103,43 @@ impl Trial {
             },
             initiators: (0..nodes).collect(),
             plan,
-            until: Some(clock + chance.long()),
-            weigh: true,
-            window: Some(trouble),
+            until: Some(clock_start + draw.settling_time()),
+            count_bytes: true,
+            window: Some(faults),
             ..Scenario::new(roster)
         };
-        TrialRun { scenario, clock }
+        TrialRun { scenario, clock_start }
     }
 }
 
 impl TrialRun {
-    /// The time from the start of the clock until all had settled on the leader that they agree on at
-    /// the end; none if they do not agree.
+    /// The time from the start of the clock to the agreement that lasts to the end of the run; none if the run ends
+    /// without agreement.
     pub fn time_to_leader(&self, outcome: &Outcome) -> Option<f64> {
-        let last = outcome.accords.last().filter(|accord| accord.to.is_none())?;
-        Some(last.from.since(self.clock).as_units())
+        let last = outcome.agreements.last().filter(|agreement| agreement.to.is_none())?;
+        Some(last.from.since(self.clock_start).as_units())
     }
 
-    /// The time from the start of the clock until all agreed on a live leader for the first time, be it
-    /// not for long, and what was sent from the first trouble to then; none if they never did.
-    pub fn first_accord(&self, outcome: &Outcome) -> Option<(f64, Traffic)> {
-        let lasts = |accord: &&Accord| accord.to.is_none_or(|to| to > self.clock);
-        let first = outcome.accords.iter().find(lasts)?;
-        // Those who agreed already, and went on, needed neither time nor messages.
-        let wait = first.from.since(self.clock).as_units();
+    /// The time from the start of the clock to the first agreement on a live leader, and the traffic from the first
+    /// fault to that moment; none if there was no agreement.
+    pub fn first_agreement(&self, outcome: &Outcome) -> Option<(f64, Traffic)> {
+        let lasts = |agreement: &&AgreementPeriod| agreement.to.is_none_or(|to| to > self.clock_start);
+        let first = outcome.agreements.iter().find(lasts)?;
+        // An agreement from before the clock start that goes on takes neither time nor messages.
+        let wait = first.from.since(self.clock_start).as_units();
         let before = outcome.window.map_or(Traffic::default(), |window| window.before);
-        Some((wait, if first.from < self.clock { Traffic::default() } else { first.sent - before }))
+        Some((wait, if first.from < self.clock_start { Traffic::default() } else { first.sent - before }))
     }
 }
 
-/// What the seed decides about a run.
-struct Chance {
+/// The random decisions of a run.
+struct TrialDraw {
     rng: Rng,
     nodes: usize,
 }
 
-impl Chance {
-    /// Everybody, in a random order, which is that of the ring.
+impl TrialDraw {
+    /// All processes, in a random ring order.
     fn roster(&mut self) -> Roster {
         let mut ids: Vec<NodeId> = (1..=self.nodes as u64).map(NodeId).collect();
         self.rng.shuffle(&mut ids);
@@ -150,53 +150,53 @@ impl Chance {
         Span::UNIT * (fixed + per_process * self.nodes as u64)
     }
 
-    /// The end of the warm-up, in which a token of a ring goes around several times even if it is lost
-    /// now and then. A few units earlier or later, so that what is periodic is met in any phase.
-    fn warm(&mut self) -> Time {
+    /// The end of the warm-up, in which a token goes around a ring several times even if it is lost now and then. The
+    /// end varies by up to 20 time units, so that faults hit periodic behaviour in any phase.
+    fn warm_up_end(&mut self) -> Time {
         Time::ZERO + self.units(100, 10) + (Span::UNIT * 20).scale(self.rng.unit())
     }
 
     /// Long enough for any algorithm to find a leader, if it ever does.
-    fn long(&self) -> Span {
+    fn settling_time(&self) -> Span {
         self.units(500, 20)
     }
 
-    /// From half of the span to all of it.
-    fn some(&mut self, span: Span) -> Span {
+    /// A random span from half of `span` to all of it.
+    fn half_to_all_of(&mut self, span: Span) -> Span {
         span.scale(0.5 + 0.5 * self.rng.unit())
     }
 }
 
-fn leader_crash(chance: &mut Chance) -> (Time, Time, Plan) {
-    let crash = chance.warm();
+fn leader_crash(draw: &mut TrialDraw) -> (Time, Time, Plan) {
+    let crash = draw.warm_up_end();
     (crash, crash, vec![(crash, Fault::CrashLeader)])
 }
 
-fn partition_heal(chance: &mut Chance) -> (Time, Time, Plan) {
-    let cut = chance.warm();
+fn partition_heal(draw: &mut TrialDraw) -> (Time, Time, Plan) {
+    let cut = draw.warm_up_end();
     // Long enough for a leader on each side.
-    let span = chance.units(50, 10);
-    let healed = cut + chance.some(span);
-    let mut slots: Vec<usize> = (0..chance.nodes).collect();
-    chance.rng.shuffle(&mut slots);
-    let fewer = (2 * chance.nodes / 5).max(1);
+    let span = draw.units(50, 10);
+    let healed = cut + draw.half_to_all_of(span);
+    let mut slots: Vec<usize> = (0..draw.nodes).collect();
+    draw.rng.shuffle(&mut slots);
+    let fewer = (2 * draw.nodes / 5).max(1);
     let sides = [slots[..fewer].to_vec(), slots[fewer..].to_vec()];
-    let plan = vec![(cut, Fault::Cut(0, Cut::new(chance.nodes, &sides, false))), (healed, Fault::Heal(0))];
+    let plan = vec![(cut, Fault::Cut(0, Cut::new(draw.nodes, &sides, false))), (healed, Fault::Heal(0))];
     (cut, healed, plan)
 }
 
-fn flapping_leader(chance: &mut Chance) -> (Time, Time, Plan) {
-    let begin = chance.warm();
+fn flapping_leader(draw: &mut TrialDraw) -> (Time, Time, Plan) {
+    let begin = draw.warm_up_end();
     let mut plan = Plan::new();
     let mut now = begin;
     for _ in 0..5 {
         plan.push((now, Fault::CrashLeader));
-        // Long enough to be missed and replaced.
-        let span = chance.units(100, 4);
-        let back = now + chance.some(span);
+        // Long enough for detection and a new election.
+        let span = draw.units(100, 4);
+        let back = now + draw.half_to_all_of(span);
         plan.push((back, Fault::RecoverLeader { disk: true }));
-        now = back + chance.some(span);
+        now = back + draw.half_to_all_of(span);
     }
-    let last = plan.last().expect("it comes back").0;
+    let last = plan.last().expect("the last fault is a recovery").0;
     (begin, last, plan)
 }

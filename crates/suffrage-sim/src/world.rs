@@ -1,4 +1,4 @@
-//! The world: processes, the network between them, and the faults of both.
+//! The world: processes, the network between them, and faults.
 
 use std::collections::BTreeSet;
 use std::hash::Hash as _;
@@ -7,49 +7,49 @@ use suffrage_core::{
     Context, Effects, Message as _, NodeId, Process, Quality, Roster, Span, Start, Time, Timer as _,
 };
 
+use crate::crashable_effects::{CrashableEffects, Crashed};
 use crate::detector::Suspicions;
-use crate::environment::{Environment, Event, EventKind, Turn};
+use crate::environment::{Environment, Event, EventKind, ProcessEffects};
 use crate::facts::Status;
-use crate::midway::{Crashed, Midway};
-use crate::observer::Why;
+use crate::observer::DropReason;
 use crate::schedule::ScheduledAction;
-use crate::state::Other;
+use crate::state::ExtraElection;
 use crate::{Detector, Facts, Fault, Invariant, Latency, Ledger, Observer, TraceEvent, Violation};
 
 /// A simulated world of processes of one algorithm. One seed decides everything that happens.
 ///
-/// Make one with [`new`](World::new), set what is to be unusual about it, schedule faults and
-/// commands, then [`run`](World::run) it and read the [`ledger`](World::ledger).
+/// Call [`new`](World::new), then the setters, then schedule faults and commands. Then [`run`](World::run) the world
+/// and read the [`ledger`](World::ledger).
 pub struct World<P: Process> {
     pub(crate) roster: Roster,
     pub(crate) processes: Vec<P>,
     pub(crate) make: Box<dyn Fn(NodeId) -> P>,
     pub(crate) environment: Environment<P>,
-    /// The scheduled actions; the queue holds the places in this list.
+    /// The scheduled actions; the queue holds indices into this list.
     pub(crate) actions: Vec<ScheduledAction>,
     pub(crate) detector: Detector,
     pub(crate) suspicions: Suspicions,
-    /// How many events are put up with.
+    /// The greatest number of events.
     limit: u64,
-    /// Who the last crash of a leader hit.
-    pub(crate) fallen: Option<usize>,
-    /// Every process's quality, if crashes are to count against it.
+    /// The leader that the last [`Fault::CrashLeader`] crashed.
+    pub(crate) crashed_leader: Option<usize>,
+    /// The quality of each process, if crashes lower the rank.
     pub(crate) qualities: Option<Vec<Quality>>,
 }
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Nothing was left to happen.
+    /// The queue is empty.
     Quiet,
-    /// Time was up.
+    /// The time limit is reached.
     TimeUp,
-    /// More happened than was to be put up with.
+    /// The limit of events is exceeded.
     Runaway,
 }
 
 impl<P: Process> World<P> {
-    /// A world in which every member of the group starts at time zero, `make` making their processes.
+    /// A world in which every member of the group starts at time zero. `make` makes the processes.
     pub fn new(
         roster: Roster,
         seed: u64,
@@ -67,54 +67,53 @@ impl<P: Process> World<P> {
             detector: Detector::None,
             suspicions: Suspicions::default(),
             limit: u64::MAX,
-            fallen: None,
+            crashed_leader: None,
             qualities: None,
         };
         world.schedule(Time::ZERO, ScheduledAction::Start);
         world
     }
 
-    /// Has messages lost with this probability.
+    /// Sets the probability that a message is lost.
     pub fn set_loss(&mut self, probability: f64) {
         self.environment.state.network.loss = probability;
     }
 
-    /// Has each addressee of a multicast miss it with this probability, whatever the loss of other
-    /// messages.
+    /// Sets the probability that an addressee misses a multicast, independent of the loss of other messages.
     pub fn set_multicast_loss(&mut self, probability: f64) {
         self.environment.state.network.multicast_loss = Some(probability);
     }
 
-    /// Has messages doubled with this probability.
+    /// Sets the probability that a message is duplicated.
     pub fn set_duplicate(&mut self, probability: f64) {
         self.environment.state.network.duplicate = probability;
     }
 
-    /// Lets every clock run at a constant rate of its own, up to this fraction fast or slow.
+    /// Sets the clock drift: every clock runs at a constant rate of its own, up to this fraction fast or slow.
     pub fn set_drift(&mut self, drift: f64) {
         self.environment.state.clocks.drift = drift;
     }
 
-    /// Tells processes to expect messages to take at most this long, instead of the latency's bound.
+    /// Sets the delay bound that processes assume, instead of the latency's bound.
     pub fn set_delay_bound(&mut self, bound: Span) {
         self.environment.state.delay_bound = bound;
     }
 
-    /// Chooses how processes learn of failures. Once, and before any process is killed. A real detector
-    /// is a part of the processes: all the world has to do about it is nothing.
+    /// Sets the failure detector. Call this once, before any process is killed. A real detector is a layer of the
+    /// processes, and the world has nothing to do for it.
     pub fn set_detector(&mut self, detector: Detector) {
         self.detector = detector;
         self.schedule_mistake();
     }
 
-    /// Counts the bytes of what is sent, in the wire format. It costs about as much again as sending.
-    pub fn weigh(&mut self) {
-        self.environment.state.weighs = true;
-        self.environment.state.looked_at = true;
+    /// Counts the bytes of messages in the wire format. This doubles the cost of sending in the simulator.
+    pub fn count_bytes(&mut self) {
+        self.environment.state.counts_bytes = true;
+        self.environment.state.inspects_sends = true;
     }
 
-    /// Counts every crash against the one that crashed: ranks become [`Quality`]s, with the present
-    /// attribute as priority.
+    /// Lowers the rank of a process with each crash: ranks become [`Quality`]s, with the present attribute as
+    /// priority.
     pub fn count_failures(&mut self) {
         let quality = |id: NodeId| {
             let attribute = self.roster.rank(id).expect("a member ranks").attribute;
@@ -128,21 +127,20 @@ impl<P: Process> World<P> {
         self.qualities = Some(qualities);
     }
 
-    /// Ends a run after so many events, whatever the time: for processes that may multiply their
-    /// messages without end.
+    /// Limits the number of events of a run: for processes that may multiply their messages without end.
     pub fn set_limit(&mut self, events: u64) {
         self.limit = events;
     }
 
-    /// Names processes that may not lead, for the invariants.
+    /// Sets the processes that may not lead, for the invariants.
     pub fn set_ineligible(&mut self, slots: BTreeSet<usize>) {
         self.environment.state.ineligible = slots;
     }
 
-    /// Watches the run.
+    /// Sets the observer of the run.
     pub fn set_observer(&mut self, observer: Box<dyn Observer>) {
         self.environment.state.observer = Some(observer);
-        self.environment.state.looked_at = true;
+        self.environment.state.inspects_sends = true;
     }
 
     /// Checks an invariant during the run and at its end.
@@ -150,31 +148,31 @@ impl<P: Process> World<P> {
         self.environment.state.invariants.push(invariant);
     }
 
-    /// Has processes take part in one more election, of which this must hold. Call before anything happens.
+    /// Adds an election with its invariants. Call this before the first [`run`](World::run).
     pub fn add_election(&mut self, invariants: Vec<Box<dyn Invariant>>) {
         let ledger = Ledger::of(self.roster.len(), 0);
-        self.environment.state.others.push(Other { ledger, invariants });
+        self.environment.state.extra_elections.push(ExtraElection { ledger, invariants });
     }
 
-    /// Has a process dead from the start. Call before the first [`run`](World::run).
+    /// Makes a process dead from the start. Call this before the first [`run`](World::run).
     pub fn kill(&mut self, slot: usize) {
         self.environment.state.set_status(slot, Status::Down);
-        self.look_later(ScheduledAction::Look(slot));
+        self.schedule_check(ScheduledAction::CheckProcess(slot));
     }
 
-    /// Schedules a fault. If the time is past, it happens now.
+    /// Schedules a fault. A fault in the past happens now.
     pub fn schedule_fault(&mut self, at: Time, fault: Fault) {
         self.schedule(at, ScheduledAction::Fault(fault));
     }
 
-    /// Schedules a command. If the time is past, it is given now.
+    /// Schedules a command. A command in the past is given now.
     pub fn command(&mut self, at: Time, slot: usize, command: impl Into<P::Command>) {
         let command = command.into().to_string().into_boxed_str();
         self.schedule(at, ScheduledAction::Command(slot, command));
     }
 
-    pub(crate) fn weighs(&self) -> bool {
-        self.environment.state.weighs
+    pub(crate) fn counts_bytes(&self) -> bool {
+        self.environment.state.counts_bytes
     }
 
     /// True time.
@@ -192,38 +190,39 @@ impl<P: Process> World<P> {
         &self.processes[slot]
     }
 
-    /// What has been counted so far.
+    /// The counts so far.
     pub fn ledger(&self) -> &Ledger {
         &self.environment.state.ledger
     }
 
-    /// The truth at this moment.
+    /// The true state of the first election.
     pub fn facts(&self) -> Facts<'_> {
         self.environment.state.facts(&self.roster)
     }
 
-    /// The truth at this moment about one of several elections, which are counted from 0.
+    /// The true state of one of several elections, numbered from 0.
     ///
     /// # Panics
-    /// If there are not that many.
+    /// If there is no such election.
     pub fn facts_in(&self, election: usize) -> Facts<'_> {
         match election.checked_sub(1) {
             None => self.facts(),
-            Some(place) => {
-                self.environment.state.facts_in(&self.roster, &self.environment.state.others[place].ledger)
-            }
+            Some(index) => self
+                .environment
+                .state
+                .facts_in(&self.roster, &self.environment.state.extra_elections[index].ledger),
         }
     }
 
-    /// Lets time pass, up to and including the given moment.
+    /// Handles all events up to and including this time.
     pub fn run(&mut self, until: Time) -> End {
         loop {
             self.environment.queue.open();
-            self.environment.warm_up();
+            self.environment.prefetch_generations();
             let mut idle = true;
             while let Some((time, event)) = self.environment.queue.pop_open(until.as_nanos()) {
                 self.environment.state.now = Time::from_nanos(time);
-                self.happen(event);
+                self.handle_event(event);
                 idle = false;
                 if self.environment.state.ledger.events > self.limit {
                     return End::Runaway;
@@ -239,41 +238,43 @@ impl<P: Process> World<P> {
         }
     }
 
-    /// Checks what must hold at the end.
+    /// Checks the invariants that hold at the end of a run.
     pub fn finish(&mut self) {
         self.environment.state.at_end(&self.roster);
     }
 
-    /// Writes a broken promise down.
+    /// Records a violation.
     pub(crate) fn record_violation(&mut self, invariant: &'static str, detail: String) {
         let at = self.environment.state.now;
         self.environment.state.ledger.violations.push(Violation { invariant, at, detail });
     }
 
     pub(crate) fn schedule(&mut self, at: Time, action: ScheduledAction) {
-        let event = self.file(action);
+        let event = self.store_action(action);
         self.environment.push(at.max(self.environment.state.now), event);
     }
 
-    pub(crate) fn file(&mut self, action: ScheduledAction) -> Event<P> {
-        let place = self.actions.len() as u32;
+    pub(crate) fn store_action(&mut self, action: ScheduledAction) -> Event<P> {
+        let index = self.actions.len() as u32;
         self.actions.push(action);
-        Event { target: place, tag: 0, kind: EventKind::ScheduledAction }
+        Event { target: index, tag: 0, kind: EventKind::ScheduledAction }
     }
 
     #[inline(always)]
-    pub(crate) fn happen(&mut self, event: Event<P>) {
+    pub(crate) fn handle_event(&mut self, event: Event<P>) {
         let slot = event.target as usize;
         match event.kind {
             EventKind::Message(message) => self.deliver(event.tag as usize, slot, message),
-            EventKind::Timer(timer) => self.expire(slot, timer, event.tag),
-            EventKind::Multicast(message) => self.fan_out(slot, f32::from_bits(event.tag), &message),
+            EventKind::Timer(timer) => self.fire_timer(slot, timer, event.tag),
+            EventKind::Multicast(message) => {
+                self.deliver_multicast(slot, f32::from_bits(event.tag), &message)
+            }
             EventKind::ScheduledAction => self.perform(self.actions[slot].clone()),
         }
     }
 
     #[inline(always)]
-    pub(crate) fn expire(&mut self, slot: usize, timer: P::Timer, generation: u32) {
+    pub(crate) fn fire_timer(&mut self, slot: usize, timer: P::Timer, generation: u32) {
         if !self.environment.is_current(slot, timer, generation) {
             return;
         }
@@ -281,7 +282,7 @@ impl<P: Process> World<P> {
             let event = Event { target: slot as u32, tag: generation, kind: EventKind::Timer(timer) };
             return self.environment.defer(slot, event);
         }
-        self.environment.state.note(slot as u64, timer.index() as u64);
+        self.environment.state.record_input(slot as u64, timer.index() as u64);
         if self.environment.state.observer.is_some() {
             let who = self.roster.id(slot);
             self.environment.state.observe(TraceEvent::Expired { who, timer: &timer });
@@ -289,11 +290,11 @@ impl<P: Process> World<P> {
         self.input(slot, Input::Timer(timer));
     }
 
-    fn fan_out(&mut self, from: usize, loss: f32, message: &P::Message) {
+    fn deliver_multicast(&mut self, from: usize, loss: f32, message: &P::Message) {
         for to in 0..self.roster.len() {
             if to != from {
-                if self.environment.state.network.loses_at(loss.into()) {
-                    self.environment.drop_message(&self.roster, from, to, message.clone(), Why::Lost);
+                if self.environment.state.network.draw_loss_at(loss.into()) {
+                    self.environment.drop_message(&self.roster, from, to, message.clone(), DropReason::Lost);
                 } else {
                     self.deliver_copy(from, to, message.clone());
                 }
@@ -305,29 +306,29 @@ impl<P: Process> World<P> {
     fn deliver(&mut self, from: usize, to: usize, message: P::Message) {
         let status = self.environment.state.status(to);
         if status == Status::Down {
-            return self.environment.drop_message(&self.roster, from, to, message, Why::Dead);
+            return self.environment.drop_message(&self.roster, from, to, message, DropReason::ReceiverDead);
         }
-        if !self.environment.state.network.is_whole() && self.environment.state.network.is_cut(from, to) {
-            return self.environment.drop_message(&self.roster, from, to, message, Why::Cut);
+        if !self.environment.state.network.has_no_cuts() && self.environment.state.network.is_cut(from, to) {
+            return self.environment.drop_message(&self.roster, from, to, message, DropReason::Cut);
         }
         if status == Status::Paused {
             let event = Event { target: to as u32, tag: from as u32, kind: EventKind::Message(message) };
             return self.environment.defer(to, event);
         }
-        self.hear(from, to, message);
+        self.receive(from, to, message);
     }
 
-    /// One of several addressees: [`deliver`](Self::deliver), but not compiled into its caller.
+    /// [`deliver`](Self::deliver) for one of several addressees; not inlined.
     #[inline(never)]
     fn deliver_copy(&mut self, from: usize, to: usize, message: P::Message) {
         self.deliver(from, to, message);
     }
 
-    /// Hands over a message that has arrived.
+    /// Gives a process a message that has arrived.
     #[inline(always)]
-    pub(crate) fn hear(&mut self, from: usize, to: usize, message: P::Message) {
+    pub(crate) fn receive(&mut self, from: usize, to: usize, message: P::Message) {
         let kind = message.kind();
-        self.environment.state.note(to as u64 | (from as u64) << 32, 1 << 32);
+        self.environment.state.record_input(to as u64 | (from as u64) << 32, 1 << 32);
         message.hash(&mut self.environment.state.ledger.fingerprint);
         if P::Message::KINDS[kind].counted {
             self.environment.state.ledger.active = self.environment.state.now;
@@ -339,33 +340,34 @@ impl<P: Process> World<P> {
         self.input(to, Input::Message(sender, message));
     }
 
-    /// Hands a process an input, on the way of every message and timer.
+    /// Gives a process an input: the hot path of messages and timers.
     #[inline(always)]
     fn input(&mut self, slot: usize, input: Input<P>) {
-        if !self.environment.state.doomed.is_empty() {
-            return self.input_apart(slot, input);
+        if !self.environment.state.pending_crashes.is_empty() {
+            return self.input_uninlined(slot, input);
         }
         let now = self.environment.state.clock(slot);
         let bound = self.environment.state.delay_bound;
-        let mut turn = Turn::new(slot, &self.roster, &mut self.environment);
-        let mut cx = Context::new(now, self.roster.view(slot), bound, &mut turn);
-        input.hand(&mut self.processes[slot], &mut cx);
+        let mut effects = ProcessEffects::new(slot, &self.roster, &mut self.environment);
+        let mut cx = Context::new(now, self.roster.view(slot), bound, &mut effects);
+        input.apply_to(&mut self.processes[slot], &mut cx);
     }
 
-    /// Hands a process an input that is rare, or that it may crash in the middle of; not compiled into its callers.
+    /// Gives a process an input that is rare, or in the middle of which the process may crash; not inlined.
     #[inline(never)]
-    pub(crate) fn input_apart(&mut self, slot: usize, input: Input<P>) {
+    pub(crate) fn input_uninlined(&mut self, slot: usize, input: Input<P>) {
         let now = self.environment.state.clock(slot);
         let bound = self.environment.state.delay_bound;
-        let point = self.environment.state.doomed.get(&slot).copied();
-        let mut turn = Turn::new(slot, &self.roster, &mut self.environment);
-        let mut midway = Midway::new(&mut turn, point);
-        let effects: &mut dyn Effects<P> = if point.is_some() { &mut midway } else { midway.effects() };
+        let point = self.environment.state.pending_crashes.get(&slot).copied();
+        let mut effects = ProcessEffects::new(slot, &self.roster, &mut self.environment);
+        let mut crashable_effects = CrashableEffects::new(&mut effects, point);
+        let effects: &mut dyn Effects<P> =
+            if point.is_some() { &mut crashable_effects } else { crashable_effects.effects() };
         let mut cx = Context::new(now, self.roster.view(slot), bound, effects);
-        input.hand(&mut self.processes[slot], &mut cx);
-        match midway.end() {
+        input.apply_to(&mut self.processes[slot], &mut cx);
+        match crashable_effects.end() {
             Ok(None) => {}
-            Ok(Some(point)) => drop(self.environment.state.doomed.insert(slot, point)),
+            Ok(Some(point)) => drop(self.environment.state.pending_crashes.insert(slot, point)),
             Err(Crashed) => self.crash(slot),
         }
     }
@@ -384,7 +386,7 @@ pub(crate) enum Input<P: Process> {
 
 impl<P: Process> Input<P> {
     #[inline(always)]
-    fn hand(self, process: &mut P, cx: &mut Context<'_, P>) {
+    fn apply_to(self, process: &mut P, cx: &mut Context<'_, P>) {
         match self {
             Input::Start(start) => process.on_start(cx, start),
             Input::Message(from, message) => process.on_message(cx, from, message),

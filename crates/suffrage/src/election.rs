@@ -73,7 +73,7 @@ impl ElectionBuilder {
         let margin = self.margin.map_or(Span::from_nanos(self.config.ttl.as_nanos() / 6), span);
         let longest = self.config.longest_margin(&engine);
         if margin > longest {
-            return Err(Error::invalid(&InvalidConfig::MarginTooLong(longest)));
+            return Err(Error::invalid(&InvalidConfig::MarginTooLong { margin, longest }));
         }
         let joined = node.lease.join(&self.name, self.config).await;
         let participation = joined.map_err(|error| match error {

@@ -1,4 +1,4 @@
-//! Searches of small worlds, and their agreement with the simulator.
+//! Searches of small models, and their agreement with the simulator.
 
+mod models;
 mod simulator;
-mod worlds;

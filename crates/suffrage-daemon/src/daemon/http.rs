@@ -238,7 +238,7 @@ impl From<SessionError> for Problem {
                 Problem::new(StatusCode::TOO_MANY_REQUESTS, "the queue of this node is full: use another node")
             }
             SessionError::TooManyElections => {
-                Error::TooManyElections(suffrage_lease::sessions::MOST_ELECTIONS).into()
+                Error::TooManyElections(suffrage_lease::sessions::MAX_ELECTIONS).into()
             }
             SessionError::CannotJoin => Problem::new(
                 StatusCode::SERVICE_UNAVAILABLE,

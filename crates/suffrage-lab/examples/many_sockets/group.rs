@@ -1,4 +1,4 @@
-//! A large group in one process, each member on a socket of its own.
+//! A large group in one process, each member with its own socket.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,10 +18,10 @@ use suffrage_node::clock::BootClock;
 use suffrage_node::driver::{self, Handle, Settings};
 use suffrage_node::storage::MemoryDisk;
 
-/// A socket that loses a share of what is sent, by a seed.
+/// A socket that loses a share of the sent datagrams, by a seed.
 pub(crate) struct Lossy {
     socket: Udp,
-    /// Of a thousand.
+    /// The number of lost datagrams of a thousand.
     loss: u64,
     lost: AtomicU64,
     sent: AtomicU64,
@@ -50,23 +50,23 @@ impl Transport for Lossy {
     }
 }
 
-/// What a group is to be.
+/// The configuration of a group.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan<O> {
     pub(crate) members: u64,
-    /// Of a thousand datagrams, how many are lost.
+    /// The number of lost datagrams of a thousand.
     pub(crate) loss: u64,
     pub(crate) delay_bound: Span,
     pub(crate) options: layers::Options<O>,
 }
 
-/// A group that runs.
+/// A running group.
 pub(crate) struct Group<A: Algorithm> {
     sockets: Vec<Arc<Lossy>>,
     pub(crate) members: Vec<Handle<Stack<A>>>,
 }
 
-/// What went over the sockets of all.
+/// The traffic over all sockets.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) sent: u64,
@@ -82,7 +82,7 @@ impl<A: Algorithm> Group<A> {
         let keyring = Keyring::generate()?;
         let mut sockets = Vec::new();
         for id in (1..=plan.members).map(NodeId) {
-            // Room for what a large group gossips about.
+            // Gossip of a large group needs large datagrams.
             let config = Config { datagram: 16_000, ..Config::new(id, keyring.clone())? };
             let socket = Udp::bind(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0), config).await?;
             let (lost, sent) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -107,19 +107,20 @@ impl<A: Algorithm> Group<A> {
         Ok(Group { sockets, members })
     }
 
-    /// Has the first member call an election.
+    /// Tells the first member to call an election.
     pub(crate) async fn campaign(&self) -> Result<(), Error> {
         self.members[0].command(Command::Campaign).await
     }
 
-    /// Stops a member: its socket is closed, and nobody is told.
+    /// Stops a member and closes its socket, without a message to the others.
     pub(crate) async fn stop(&mut self, id: NodeId) -> Result<(), Error> {
-        let place = self.members.iter().position(|member| member.me() == id).expect("it is a member");
-        self.members.remove(place).stop().await.map(drop)
+        let index = self.members.iter().position(|member| member.me() == id).expect("the id is of a member");
+        self.members.remove(index).stop().await.map(drop)
     }
 
-    /// Whom most of those that live believe in, if it is one of them; how many do, and how many believe in another.
-    pub(crate) fn favourite(&self) -> Option<(NodeId, usize, usize)> {
+    /// The live leader that most live members believe in, with the numbers of members that believe in it and in
+    /// another.
+    pub(crate) fn most_believed(&self) -> Option<(NodeId, usize, usize)> {
         let mut votes = BTreeMap::new();
         for leader in self.members.iter().filter_map(|member| member.belief().leader()) {
             *votes.entry(leader).or_insert(0) += 1;
@@ -130,17 +131,17 @@ impl<A: Algorithm> Group<A> {
         lives.then_some((leader, believers, all - believers))
     }
 
-    /// Waits until at least `share` of those that live believe in one of them, and nobody in another. How long it
-    /// took; none if it has not come to that within `patience`.
-    pub(crate) async fn agree(&self, share: f64, patience: Duration) -> Option<(NodeId, usize, Duration)> {
-        let began = Instant::now();
+    /// Waits until at least `share` of the live members believe in one live member, and none in another. Returns the
+    /// leader, the number of members that believe in it and the time that it took. None after `timeout`.
+    pub(crate) async fn agree(&self, share: f64, timeout: Duration) -> Option<(NodeId, usize, Duration)> {
+        let start = Instant::now();
         loop {
             let enough = (self.members.len() as f64 * share).ceil() as usize;
-            match self.favourite() {
+            match self.most_believed() {
                 Some((leader, believers, 0)) if believers >= enough => {
-                    return Some((leader, believers, began.elapsed()));
+                    return Some((leader, believers, start.elapsed()));
                 }
-                _ if began.elapsed() > patience => return None,
+                _ if start.elapsed() > timeout => return None,
                 _ => tokio::time::sleep(Duration::from_millis(5)).await,
             }
         }
@@ -149,11 +150,11 @@ impl<A: Algorithm> Group<A> {
     pub(crate) fn traffic(&self) -> Traffic {
         let counted: Vec<Snapshot> = self.sockets.iter().map(|socket| socket.counters().snapshot()).collect();
         let sum = |of: &dyn Fn(&Snapshot) -> u64| counted.iter().map(of).sum::<u64>();
-        let dropped = Dropped::ALL.map(|reason| (reason.name(), sum(&|it| it.dropped(reason))));
+        let dropped = Dropped::ALL.map(|reason| (reason.name(), sum(&|snapshot| snapshot.dropped(reason))));
         Traffic {
-            sent: sum(&|it| it.sent),
-            bytes: sum(&|it| it.sent_bytes),
-            received: sum(&|it| it.received),
+            sent: sum(&|snapshot| snapshot.sent),
+            bytes: sum(&|snapshot| snapshot.sent_bytes),
+            received: sum(&|snapshot| snapshot.received),
             lost: self.sockets.iter().map(|socket| socket.lost.load(Ordering::Relaxed)).sum(),
             dropped: dropped.into_iter().filter(|&(_, count)| count > 0).collect(),
         }

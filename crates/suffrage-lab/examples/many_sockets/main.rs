@@ -1,12 +1,13 @@
-//! A large group in one process, each member on a socket of its own:
-//! `cargo run --release -p runtime --example many_sockets -- gupta 500 gossip detector loss=10`.
+//! A large group in one process, each member with its own socket:
+//! `cargo run --release -p suffrage-lab --example many_sockets -- gupta 500 gossip detector loss=10`.
 //!
-//! A multicast goes to each member, one after the other; with `gossip`, those that it misses are told by others
-//! (bimodal multicast). With `detector`, members watch each other by gossip, too: then the leader is stopped, and
-//! they find that out and elect the next. With `loss=N`, N of 100 datagrams are lost.
+//! A multicast is a datagram to each member. With `gossip`, members forward it to those that missed it (bimodal
+//! multicast). With `detector`, members also have a gossip failure detector: the leader is stopped, and the others
+//! detect it and elect the next leader. With `loss=N`, N of 100 datagrams are lost.
 //!
-//! It tells when more than half, and when all, believe in one leader; how much was sent; and what was dropped.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "it takes the time")]
+//! The example prints when more than half and when all members believe in one leader, and the numbers of sent and
+//! dropped datagrams.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "measures real time")]
 
 mod group;
 
@@ -23,16 +24,17 @@ use suffrage_node::Error;
 
 use crate::group::{Group, Plan};
 
-/// How long a message may take where five hundred share two processors.
+/// The delay bound for five hundred members on two processors.
 const DELAY_BOUND: Span = Span::from_millis(100);
-const PATIENCE: Duration = Duration::from_secs(120);
-/// A counter reaches a thousand members within about ten periods, and stands still for twenty with a probability
-/// of some e^-10 (gossip.rs).
-const WATCH: gossip::Options =
+/// The longest wait for an agreement.
+const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(120);
+/// The failure detector. A counter reaches a thousand members within about ten periods; the probability that it
+/// does not change for twenty is about e^-10 (gossip.rs).
+const DETECTOR: gossip::Options =
     gossip::Options { period: Span::from_millis(500), fail: Span::from_millis(10_000) };
 
 #[derive(Clone, Copy)]
-struct Wish {
+struct Arguments {
     members: u64,
     gossip: bool,
     detector: bool,
@@ -41,27 +43,27 @@ struct Wish {
 }
 
 async fn agree<A: Algorithm>(group: &Group<A>) -> Option<NodeId> {
-    let (mut agreed, began) = (None, Instant::now());
+    let (mut agreed, start) = (None, Instant::now());
     for share in [0.5, 1.0] {
-        match group.agree(share, PATIENCE).await {
+        match group.agree(share, AGREEMENT_TIMEOUT).await {
             Some((leader, believers, _)) => {
                 println!(
                     "{:>8.1?}  {believers} of {} believe in {leader}",
-                    began.elapsed(),
+                    start.elapsed(),
                     group.members.len()
                 );
                 agreed = Some(leader);
             }
-            None => println!("{:?} is all there is after {PATIENCE:?}", group.favourite()),
+            None => println!("no agreement after {AGREEMENT_TIMEOUT:?}: {:?}", group.most_believed()),
         }
     }
     agreed
 }
 
-async fn elect<A: Algorithm>(wish: Wish, algorithm: A::Options) -> Result<bool, Error> {
-    let Wish { members, gossip, detector, loss } = wish;
+async fn elect<A: Algorithm>(arguments: Arguments, algorithm: A::Options) -> Result<bool, Error> {
+    let Arguments { members, gossip, detector, loss } = arguments;
     let options = layers::Options {
-        detector: detector.then_some(detectors::Options::Gossip(WATCH)),
+        detector: detector.then_some(detectors::Options::Gossip(DETECTOR)),
         multicast: gossip.then_some(bimodal::Options { fanout: 2, rounds: 5 }),
         algorithm,
     };
@@ -70,18 +72,18 @@ async fn elect<A: Algorithm>(wish: Wish, algorithm: A::Options) -> Result<bool, 
     println!("{}: {members} sockets, {loss}% of the datagrams lost", A::CONTRACT.name);
     group.campaign().await?;
     let leader = agree(&group).await;
-    tell(&group);
-    // Without anything that finds the dead, nobody would miss it.
-    let missed = detector || A::CONTRACT.detection == Detection::Timeout;
-    let Some(leader) = leader.filter(|_| missed) else { return Ok(leader.is_some()) };
+    print_traffic(&group);
+    // Without a detector or a time-out, no member would detect the stop.
+    let detects = detector || A::CONTRACT.detection == Detection::Timeout;
+    let Some(leader) = leader.filter(|_| detects) else { return Ok(leader.is_some()) };
     group.stop(leader).await?;
     println!("{leader} stops");
     let next = agree(&group).await;
-    tell(&group);
+    print_traffic(&group);
     Ok(next.is_some_and(|next| next != leader))
 }
 
-fn tell<A: Algorithm>(group: &Group<A>) {
+fn print_traffic<A: Algorithm>(group: &Group<A>) {
     let traffic = group.traffic();
     let (sent, megabytes) = (traffic.sent, traffic.bytes as f64 / 1e6);
     println!(
@@ -93,39 +95,39 @@ fn tell<A: Algorithm>(group: &Group<A>) {
     }
 }
 
-fn wish(arguments: &[String]) -> Option<Wish> {
-    let members = arguments.get(1).map_or(Some(500), |text| text.parse().ok());
+fn parse(words: &[String]) -> Option<Arguments> {
+    let members = words.get(1).map_or(Some(500), |text| text.parse().ok());
     let members = members.filter(|members| (2..=20_000).contains(members))?;
-    let mut wish = Wish { members, gossip: false, detector: false, loss: 0 };
-    for word in arguments.iter().skip(2) {
+    let mut arguments = Arguments { members, gossip: false, detector: false, loss: 0 };
+    for word in words.iter().skip(2) {
         match (word.as_str(), word.strip_prefix("loss=").map(str::parse)) {
-            ("gossip", _) => wish.gossip = true,
-            ("detector", _) => wish.detector = true,
-            (_, Some(Ok(loss @ 0..=90))) => wish.loss = loss,
+            ("gossip", _) => arguments.gossip = true,
+            ("detector", _) => arguments.detector = true,
+            (_, Some(Ok(loss @ 0..=90))) => arguments.loss = loss,
             _ => return None,
         }
     }
-    Some(wish)
+    Some(arguments)
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let name = arguments.first().map_or("gupta", String::as_str);
-    let Some(wish) = wish(&arguments) else {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let name = words.first().map_or("gupta", String::as_str);
+    let Some(arguments) = parse(&words) else {
         eprintln!("usage: many_sockets [ALGORITHM] [MEMBERS] [gossip] [detector] [loss=PERCENT]");
         return ExitCode::from(2);
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    let ended = match name {
-        "gupta" => runtime.block_on(elect::<Gupta>(wish, Default::default())),
-        "announce" => runtime.block_on(elect::<Announce>(wish, Default::default())),
-        "suppress" => runtime.block_on(elect::<Suppress>(wish, Default::default())),
+    let result = match name {
+        "gupta" => runtime.block_on(elect::<Gupta>(arguments, Default::default())),
+        "announce" => runtime.block_on(elect::<Announce>(arguments, Default::default())),
+        "suppress" => runtime.block_on(elect::<Suppress>(arguments, Default::default())),
         _ => {
-            eprintln!("`{name}` is not for large groups: gupta, announce and suppress are");
+            eprintln!("`{name}` is not for large groups; use gupta, announce or suppress");
             return ExitCode::from(2);
         }
     };
-    match ended {
+    match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

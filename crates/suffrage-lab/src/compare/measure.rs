@@ -1,4 +1,4 @@
-//! One algorithm in one trial: its runs, and what comes of them together.
+//! One algorithm in one trial: its runs and their totals.
 
 use serde::{Serialize, Serializer};
 use suffrage_algorithms::catalog;
@@ -19,12 +19,12 @@ pub(super) struct Cell {
     pub(super) detector: Detector,
 }
 
-/// What came of one run.
+/// The result of one run.
 #[derive(Debug)]
-pub(super) struct Ran {
+pub(super) struct RunResult {
     outcome: Outcome,
     time_to_leader: Option<f64>,
-    first: Option<(f64, Traffic)>,
+    first_accord: Option<(f64, Traffic)>,
 }
 
 impl Cell {
@@ -32,7 +32,7 @@ impl Cell {
         self.trial.draw(self.contract, self.nodes, seed, self.detector)
     }
 
-    /// Refuses a group that the algorithm does not take.
+    /// Checks that the algorithm supports the group.
     pub(super) fn check(&self, seed: u64) -> Result<(), Error> {
         struct Check<'a>(&'a Cell, u64);
         impl Visitor for Check<'_> {
@@ -41,7 +41,7 @@ impl Cell {
                 let Check(cell, seed) = self;
                 A::check(&cell.options::<A>(), &cell.draw(seed).scenario.roster).map_err(|bad| {
                     let (name, nodes) = (cell.contract.name, cell.nodes);
-                    let reason = format!("{name} does not take {nodes} processes: {}", bad.reason);
+                    let reason = format!("{name} does not support {nodes} processes: {}", bad.reason);
                     Error::flag("algorithms", reason)
                 })
             }
@@ -49,30 +49,30 @@ impl Cell {
         self.visit(Check(self, seed))
     }
 
-    pub(super) fn run(&self, seed: u64) -> Ran {
+    pub(super) fn run(&self, seed: u64) -> RunResult {
         let runner = runner(self.contract.name, self.trial.settings(self.contract));
         let run = self.draw(seed);
-        let outcome = runner.expect("a contract names values that are taken").run(&run.scenario);
+        let outcome = runner.expect("a contract names valid values").run(&run.scenario);
         let time_to_leader = run.time_to_leader(&outcome);
-        let first = run.first_accord(&outcome);
-        Ran { outcome, time_to_leader, first }
+        let first_accord = run.first_agreement(&outcome);
+        RunResult { outcome, time_to_leader, first_accord }
     }
 
     fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
         catalog::visit(self.contract.name, visitor).expect("a contract's name is in the catalog")
     }
 
-    /// The algorithm's defaults, and what its contract says for this trial.
+    /// The default options of the algorithm, with the settings of its contract for this trial.
     fn options<A: Algorithm>(&self) -> A::Options {
         let mut options = A::Options::default();
         for (name, value) in self.trial.settings(self.contract) {
-            A::set(&mut options, name, value).expect("a contract names values that are taken");
+            A::set(&mut options, name, value).expect("a contract names valid values");
         }
         options
     }
 
-    /// The command that makes the run with this seed happen again, to be looked at.
-    fn simulate(&self, seed: u64) -> String {
+    /// The command that replays the run with this seed.
+    fn replay(&self, seed: u64) -> String {
         let settings: Vec<_> = self
             .trial
             .settings(self.contract)
@@ -83,7 +83,7 @@ impl Cell {
     }
 }
 
-/// Sums over the runs taken in so far.
+/// Sums over the runs so far.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     runs: usize,
@@ -102,41 +102,41 @@ pub(super) struct Totals {
     hash: u64,
 }
 
-/// What came of all runs of an algorithm in a trial.
+/// The result of all runs of an algorithm in a trial.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     pub(super) algorithm: &'static str,
-    /// What was set about it.
+    /// The settings that the contract names for this trial.
     #[serde(serialize_with = "as_map")]
     pub(super) settings: &'static [(&'static str, &'static str)],
-    /// In how many runs all agreed at the end.
+    /// The number of runs in which all processes agreed at the end.
     pub(super) settled_runs: usize,
-    /// The share of those.
+    /// The share of runs in which all processes agreed at the end.
     agreed: Estimate,
-    /// Until the agreement of the end, over the runs that agreed; none if none did.
+    /// The time to the final agreement, over the runs that ended in agreement. None if no run did.
     pub(super) time_to_leader: Option<Times>,
-    /// Until the first agreement, over the runs that had one.
+    /// The time to the first agreement, over the runs that had one.
     pub(super) time_to_first_accord: Option<Times>,
-    /// What was sent until then.
+    /// The traffic until the first agreement.
     pub(super) sent_to_first_accord: Option<Sent>,
-    /// The share of time in which all agreed on a live leader.
+    /// The share of time in which all live processes agreed on a live leader.
     pub(super) accord: Estimate,
     pub(super) leaderless: Estimate,
     pub(super) split: Estimate,
     leaderships: Estimate,
-    /// None for an algorithm that has no detector to err.
+    /// None for an algorithm without a failure detector.
     pub(super) wrong_suspicions: Option<Estimate>,
     pub(super) messages: Estimate,
     pub(super) bytes: Estimate,
-    /// The share of runs in which a promise of the contract was broken. None where messages are lost to the
-    /// end: what holds in the end does so once faults have stopped.
+    /// The share of runs in which a promise of the contract was broken. None if messages are lost until the end:
+    /// some promises hold only after faults end.
     pub(super) violations: Option<Estimate>,
     trace_hash: String,
-    /// The command that shows the first run.
+    /// The command that replays the first run.
     replay: String,
 }
 
-/// How long it took.
+/// Statistics of times.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Times {
     pub(super) median: f64,
@@ -146,7 +146,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// None if there are none.
+    /// None without any times.
     fn of(times: &[f64]) -> Option<Times> {
         let [median, p99, longest] = quantiles(times, [0.5, 0.99, 1.0])?;
         Some(Times { median, p99, longest, mean: mean(times) })
@@ -160,17 +160,17 @@ pub(super) struct Sent {
 }
 
 impl Totals {
-    pub(super) fn take_in(&mut self, Ran { outcome, time_to_leader, first }: &Ran) {
+    pub(super) fn add(&mut self, RunResult { outcome, time_to_leader, first_accord }: &RunResult) {
         let window = outcome.window.expect("a trial has a window");
         self.runs += 1;
         self.violated += usize::from(!outcome.violations.is_empty());
         self.times.extend(time_to_leader);
-        if let Some((time, sent)) = *first {
+        if let Some((time, sent)) = *first_accord {
             self.firsts.push(time);
             self.messages_to_first.add(sent.messages as f64);
             self.bytes_to_first.add(sent.bytes as f64);
         }
-        self.accord.add(window.accord / (window.to - window.from));
+        self.accord.add(window.agreement / (window.to - window.from));
         self.leaderless.add(window.leaderless);
         self.split.add(window.split);
         self.leaderships.add(window.leaderships as f64);
@@ -202,7 +202,7 @@ impl Totals {
             bytes: self.bytes.estimate(),
             violations: (cell.trial.loss == 0.0).then(|| proportion(self.violated, self.runs)),
             trace_hash: format!("{:016x}", self.hash),
-            replay: cell.simulate(seed),
+            replay: cell.replay(seed),
         }
     }
 }

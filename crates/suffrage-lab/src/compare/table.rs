@@ -1,4 +1,4 @@
-//! What was measured, as tables.
+//! The results as tables.
 
 use std::fmt::Write as _;
 
@@ -8,45 +8,41 @@ use super::measure::Row;
 use super::{Comparison, Table};
 use suffrage_cli::text;
 
-/// What the columns are called, and what they mean.
+/// The names of the columns and their meanings.
 const COLUMNS: &[(&str, &str)] = &[
-    ("AGREED", "runs at whose end all live processes believe in the same live leader"),
+    ("AGREED", "runs at the end of which all live processes believe in the same live leader"),
     (
         "MEDIAN",
-        "time to a new leader: until all live processes agree on a live leader, be it not for long. The median \
-         over the runs in which they did",
+        "time to a new leader: until all live processes agree on a live leader, even briefly. The median \
+         over the runs with such an agreement",
     ),
-    (
-        "P99",
-        "the same; the shortest time that at least 99 of 100 of these runs did not exceed. With fewer than \
-         100 runs, the longest",
-    ),
+    ("P99", "the 99th percentile of the same times. With fewer than 100 runs, the longest"),
     (
         "SETTLED",
-        "time until all live processes agree on the leader of the end and do so without a break from then \
-         on: the median over the runs that agreed at the end. Where messages are lost all the time, it tells when \
-         agreement was last interrupted",
+        "time until all live processes agree on the final leader without later interruption. The median over \
+         the runs that ended in agreement. If messages are lost until the end, it is the time after which \
+         agreement was last restored",
     ),
-    ("ACCORD", "in how much of the time all live processes agree on a live leader"),
-    ("LEADERLESS", "for how long nobody believes to lead"),
-    ("SPLIT", "for how long more than one does"),
+    ("ACCORD", "share of time in which all live processes agree on a live leader"),
+    ("LEADERLESS", "time in which no process believes that it leads"),
+    ("SPLIT", "time in which more than one process believes that it leads"),
     (
         "WRONG",
-        "suspicions of processes that could be heard; - for algorithms that have time-outs of their own and \
-         no detector",
+        "suspicions of processes that were alive and reachable; - for algorithms with time-outs of their own \
+         and no detector",
     ),
-    ("TO NEW", "messages sent from the first trouble until there was a new leader"),
+    ("TO NEW", "messages sent from the first fault until there was a new leader"),
     (
         "MESSAGES",
-        "messages sent until the run is over, those that the sources leave out of their counts included; one \
-         to everybody counts once for each addressee",
+        "messages sent until the end of the run, including those that the sources do not count; a multicast \
+         counts once per addressee",
     ),
-    ("BYTES", "the contents of all those messages in the wire format, postcard"),
+    ("BYTES", "payload of those messages in the wire format, postcard"),
 ];
 
-/// The figures of a row, in the order of the columns.
+/// The cells of a row, in the order of the columns.
 fn cells(row: &Row, runs: u64) -> Vec<String> {
-    let maybe = |value: Option<f64>| value.map_or("-".to_string(), figure);
+    let maybe = |value: Option<f64>| value.map_or("-".to_string(), format_number);
     let (first, last) = (row.time_to_first_accord, row.time_to_leader);
     vec![
         format!("{}/{runs}", row.settled_runs),
@@ -54,44 +50,44 @@ fn cells(row: &Row, runs: u64) -> Vec<String> {
         maybe(first.map(|times| times.p99)),
         maybe(last.map(|times| times.median)),
         format!("{:.1}%", 100.0 * row.accord.mean),
-        figure(row.leaderless.mean),
-        figure(row.split.mean),
+        format_number(row.leaderless.mean),
+        format_number(row.split.mean),
         maybe(row.wrong_suspicions.map(|wrong| wrong.mean)),
         maybe(row.sent_to_first_accord.map(|sent| sent.messages.mean)),
-        figure(row.messages.mean),
-        figure(row.bytes.mean),
+        format_number(row.messages.mean),
+        format_number(row.bytes.mean),
     ]
 }
 
-/// A figure with as many decimals as are of interest.
-fn figure(value: f64) -> String {
+/// A number with one decimal, or without decimals from 1000 on.
+fn format_number(value: f64) -> String {
     if value >= 999.95 { format!("{value:.0}") } else { format!("{value:.1}") }
 }
 
-fn opening(comparison: &Comparison) -> String {
+fn heading(comparison: &Comparison) -> String {
     let Comparison { nodes, runs, seed, detector, .. } = comparison;
     let seeds = match runs {
         1 => format!("1 run of each (seed {seed})"),
         _ => format!("{runs} runs of each (seeds {seed} to {})", seed + (runs - 1)),
     };
-    format!("{nodes} processes, {seeds}, detector {detector} for those that need one")
+    format!("{nodes} processes, {seeds}, detector {detector} for the algorithms that need one")
 }
 
 fn story(table: &Table) -> String {
     format!("{} Time counts from {}.", table.story, table.clock)
 }
 
-/// What was set about algorithms for the trial's sake.
+/// The settings of the contracts for this trial.
 fn settings(table: &Table) -> Option<String> {
     let set = table.algorithms.iter().filter(|row| !row.settings.is_empty()).map(|row| {
         let flags = row.settings.iter().map(|(name, value)| format!(" --{name} {value}"));
         format!("{}{}", row.algorithm, flags.collect::<String>())
     });
     let set: Vec<String> = set.collect();
-    (!set.is_empty()).then(|| format!("Set as their contracts say for that: {}.", set.join(", ")))
+    (!set.is_empty()).then(|| format!("Settings from the contracts: {}.", set.join(", ")))
 }
 
-/// Who broke a promise of its contract, and how often.
+/// The algorithms that broke a promise of their contract, with the share of runs.
 fn broken(table: &Table) -> Vec<String> {
     let broken = table.algorithms.iter().filter_map(|row| Some((row, row.violations?)));
     let broken = broken.filter(|(_, share)| share.mean > 0.0);
@@ -101,19 +97,19 @@ fn broken(table: &Table) -> Vec<String> {
     broken.map(sentence).collect()
 }
 
-/// The last words: what is counted, and in what.
-fn unit(comparison: &Comparison) -> String {
+/// The explanation of units, for the end of the text.
+fn units(comparison: &Comparison) -> String {
     let lasts = comparison.scenarios.first().map_or(0.0, |table| table.lasts);
     format!(
-        "Times are in time units; a message takes half to one. What is no median and no P99 is the mean over \
-         all runs, from the first trouble to the end of the run, {} time units after the moment from which \
-         time counts.",
+        "Times are in time units; a message takes 0.5 to 1. Columns other than medians and P99 are means over \
+         all runs, from the first fault to the end of the run. A run ends {} time units after the event from \
+         which time counts.",
         text::number(lasts)
     )
 }
 
 pub(super) fn text(comparison: &Comparison) -> String {
-    let mut text = format!("{}\n", opening(comparison));
+    let mut text = format!("{}\n", heading(comparison));
     for table in &comparison.scenarios {
         let _ = write!(text, "\n{}\n  {}\n", table.name, text::wrap(&story(table), 96, 2));
         if let Some(settings) = settings(table) {
@@ -123,19 +119,19 @@ pub(super) fn text(comparison: &Comparison) -> String {
         for broken in broken(table) {
             let _ = writeln!(text, "  BROKEN  {broken}");
         }
-        let _ = writeln!(text, "  again   {}", table.replay);
+        let _ = writeln!(text, "  replay  {}", table.replay);
     }
     text += "\n";
     for (name, meaning) in COLUMNS {
         let _ = writeln!(text, "{name:<11} {}", text::wrap(meaning, 88, 12));
     }
-    let _ = writeln!(text, "\n{}", text::wrap(&unit(comparison), 100, 0));
-    text += "One run alone: --algorithms NAME --runs 1 --seed SEED; --json has the `suffrage-lab simulate` line \
-             to look at it.\n";
+    let _ = writeln!(text, "\n{}", text::wrap(&units(comparison), 100, 0));
+    text += "A single run: --algorithms NAME --runs 1 --seed SEED. --json prints the `suffrage-lab simulate` line \
+             that shows it.\n";
     text
 }
 
-/// Names to the left, figures to the right.
+/// The table with names left-aligned and numbers right-aligned.
 fn aligned(table: &Table, runs: u64) -> String {
     let named = |name: &str, cells: Vec<String>| [vec![name.to_string()], cells].concat();
     let mut rows = vec![named("ALGORITHM", COLUMNS.iter().map(|(name, _)| name.to_string()).collect())];
@@ -144,7 +140,7 @@ fn aligned(table: &Table, runs: u64) -> String {
 }
 
 pub(super) fn markdown(comparison: &Comparison) -> String {
-    let mut text = format!("{}.\n", opening(comparison));
+    let mut text = format!("{}.\n", heading(comparison));
     for table in &comparison.scenarios {
         let _ = write!(text, "\n## {}\n\n{}", table.name, story(table));
         let _ =
@@ -163,11 +159,11 @@ pub(super) fn markdown(comparison: &Comparison) -> String {
     for (name, meaning) in COLUMNS {
         let _ = writeln!(text, "- {}: {}.", name.to_lowercase(), lowercase(meaning));
     }
-    let _ = writeln!(text, "\n{}", unit(comparison));
+    let _ = writeln!(text, "\n{}", units(comparison));
     text
 }
 
-/// A meaning that names other columns, as Markdown names them.
+/// A meaning with the names of other columns in lower case, as in Markdown.
 fn lowercase(meaning: &str) -> String {
     COLUMNS.iter().fold(meaning.to_string(), |text, (name, _)| text.replace(name, &name.to_lowercase()))
 }
@@ -177,11 +173,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_have_as_many_digits_as_are_of_interest() {
+    fn numbers_from_1000_on_have_no_decimals() {
         for (value, shown) in
             [(0.0, "0.0"), (3.25, "3.2"), (999.94, "999.9"), (999.96, "1000"), (12345.6, "12346")]
         {
-            assert_eq!(figure(value), shown);
+            assert_eq!(format_number(value), shown);
         }
     }
 }

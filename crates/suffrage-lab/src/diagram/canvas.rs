@@ -1,10 +1,10 @@
-//! Where the characters of a diagram go.
+//! The layout of a diagram in characters.
 
 use std::collections::BTreeSet;
 
 use suffrage_core::NodeId;
 
-/// Whether a lifeline is drawn.
+/// The state of a process, which decides how its lifeline is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Up,
@@ -12,7 +12,7 @@ pub(super) enum Life {
     Down,
 }
 
-/// What is drawn across the lifelines of a row. Processes are named by column.
+/// The shape that a row draws across the lifelines. Processes are named by column.
 #[derive(Clone, Debug)]
 pub(super) enum Shape {
     /// Marks on lifelines.
@@ -21,19 +21,19 @@ pub(super) enum Shape {
     Arrow {
         from: usize,
         to: usize,
-        /// Solid if the message counts.
+        /// Whether the source counts the message. Other arrows are dashed.
         solid: bool,
-        /// Whether anybody received it.
+        /// Whether the message arrives.
         arrives: bool,
     },
-    /// A message, and what its addressee made of it.
+    /// A message that arrives, with a mark for the reaction of its addressee.
     MarkedArrow { from: usize, to: usize, solid: bool, mark: char },
     /// A line across everything.
     Rule,
 }
 
 impl Shape {
-    /// Marks what a process made of it.
+    /// Adds the mark for the reaction of a process.
     pub(super) fn mark(&mut self, column: usize, mark: char) {
         match self {
             Shape::Marks(marks) => *marks = vec![(column, mark)],
@@ -60,25 +60,25 @@ impl Shape {
     }
 }
 
-/// What the marks mean, in the order they are explained.
+/// The meanings of the marks, in the order of the legend.
 const LEGEND: &[(char, &str)] = &[
     ('●', "calls an election"),
     ('★', "leads"),
     ('☆', "follows"),
-    ('○', "without a leader"),
+    ('○', "has no leader"),
     ('◦', "time-out"),
     ('?', "suspects"),
-    ('!', "hears again"),
-    ('✗', "dies"),
-    ('◇', "is back"),
+    ('!', "no longer suspects"),
+    ('✗', "crashes"),
+    ('◇', "recovers or resumes"),
     ('±', "changes rank"),
     ('↷', "clock jumps"),
     ('‖', "pauses"),
     ('x', "never arrives"),
-    ('┄', "counted apart"),
+    ('┄', "uncounted"),
 ];
 
-/// The measures of a diagram.
+/// The dimensions of a diagram.
 #[derive(Debug)]
 pub(super) struct Canvas {
     ids: Vec<String>,
@@ -120,8 +120,8 @@ impl Canvas {
         let mut cells = vec![' '; self.width()];
         for (column, id) in self.ids.iter().enumerate() {
             let start = self.x(column) - id.len() / 2;
-            for (place, digit) in id.chars().enumerate() {
-                cells[start + place] = digit;
+            for (offset, digit) in id.chars().enumerate() {
+                cells[start + offset] = digit;
             }
         }
         self.compose("time", &cells, "")
@@ -169,7 +169,7 @@ impl Canvas {
         cells[start] = match (cells[start], right) {
             ('│' | '┊', true) => '├',
             ('│' | '┊', false) => '┤',
-            // It has died since.
+            // The sender has crashed since.
             (_, true) => '╶',
             (_, false) => '╴',
         };
@@ -181,7 +181,7 @@ impl Canvas {
         };
     }
 
-    /// What the marks that were used mean.
+    /// The legend of the marks that the diagram uses.
     pub(super) fn legend<'a>(&self, shapes: impl Iterator<Item = &'a Shape>) -> String {
         let used: BTreeSet<char> = shapes.flat_map(Shape::marks).collect();
         let used = LEGEND.iter().filter(|(mark, _)| used.contains(mark));

@@ -1,15 +1,15 @@
-//! `suffrage-lab check` as users meet it.
+//! Tests of `suffrage-lab check`.
 
 use crate::support::{json, run, succeed};
 
 #[test]
-fn the_split_brain_of_bully_is_found_and_told_as_a_schedule() {
+fn the_split_brain_of_bully_is_found_and_shown_as_a_schedule() {
     let ran = run("suffrage-lab check bully");
     assert_eq!((ran.code, ran.err.as_str()), (1, ""));
     for part in [
-        "BROKEN   never two leaders at once (which it promises only where delays are bounded",
+        "BROKEN   never two leaders at once (promised only with bounded delays",
         "  1. 2 is told to call an election; it sends Election to 3",
-        "  3. the timer Answer of 2 runs out; it LEADS in term 1",
+        "  3. the timer Answer of 2 fires; it LEADS in term 1",
         "So 2 and 3 believe at the same time that they lead.",
     ] {
         assert!(ran.out.contains(part), "{part}\n{}", ran.out);
@@ -18,19 +18,17 @@ fn the_split_brain_of_bully_is_found_and_told_as_a_schedule() {
 }
 
 #[test]
-fn where_messages_are_on_time_bully_has_one_leader_and_all_was_looked_at() {
+fn bully_has_one_leader_in_a_synchronous_world() {
     let out = succeed("suffrage-lab check bully --synchronous");
-    assert!(out.contains("held     never two leaders at once") && out.contains("That is all"), "{out}");
+    assert!(out.contains("held     never two leaders at once") && out.contains("Complete: "), "{out}");
     assert_eq!(run("suffrage-lab check bully --synchronous --expect-violation").code, 1);
 }
 
 #[test]
-fn what_is_cut_off_is_said_to_be() {
-    assert!(
-        succeed("suffrage-lab check ring --depth 4").contains("That is NOT all: there are longer schedules")
-    );
+fn an_incomplete_search_is_reported() {
+    assert!(succeed("suffrage-lab check ring --depth 4").contains("INCOMPLETE: there are longer schedules"));
     let out = succeed("suffrage-lab check chang-roberts --states 50");
-    assert!(out.contains("That is NOT all: there are more states"), "{out}");
+    assert!(out.contains("INCOMPLETE: there are more states"), "{out}");
 }
 
 #[test]
@@ -44,23 +42,23 @@ fn a_report_is_plain_data() {
 }
 
 #[test]
-fn a_mistake_of_quorum_lease_is_found() {
+fn a_bug_of_quorum_lease_is_found() {
     let out = succeed(
         "suffrage-lab check quorum-lease --nodes 3 --voters 1 --resigns 0 --transfers 0 --ticks 1 --bug skip-silence --expect-violation",
     );
     assert!(
-        out.contains("1 crashes and comes back with its disk") && out.contains("So 2 and 3 believe"),
+        out.contains("1 crashes and restarts with its disk") && out.contains("So 2 and 3 believe"),
         "{out}"
     );
 }
 
 #[test]
-fn flags_that_do_not_fit_are_named() {
+fn invalid_flags_are_named() {
     for (flags, part) in [
         ("dictatorship", "there is no algorithm `dictatorship`"),
         ("bully --nodes 10", "--nodes: `10` is not a number of processes from 1 to 9"),
-        ("bully --candidates 4", "--candidates: there are 3 processes"),
-        ("bully --ticks 3", "--ticks: there is no true time here; --synchronous makes one"),
+        ("bully --candidates 4", "--candidates: there are only 3 processes"),
+        ("bully --ticks 3", "--ticks: applies only with true time; add --synchronous"),
         ("bully --synchronous --drift 0.1", "--drift"),
         ("bully --synchronous --tick 0", "--tick"),
         ("bully --start-state late", "--start-state"),

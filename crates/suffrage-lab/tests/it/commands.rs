@@ -1,4 +1,4 @@
-//! The command line as users meet it.
+//! Tests of the command line.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use suffrage_core::Visitor;
 use suffrage_core::{Algorithm, Choice, NodeId};
 use suffrage_lab::Console;
 
-/// Flags of `simulate bully` that do not fit, and what the sentence about them contains.
+/// Invalid flags of `simulate bully`, and a part of the error message.
 const BAD_INPUT: &[(&str, &str)] = &[
     ("--nodes 0", "--nodes"),
     ("--nodes 10000001", "--nodes"),
@@ -50,7 +50,7 @@ const BAD_INPUT: &[(&str, &str)] = &[
     ("--partition '1,2@3'", "--partition"),
     ("--partition '1|2@5..2'", "--partition: `1|2@5..2` ends before it begins"),
     ("--one-way", "--one-way"),
-    ("--heal-all-at 20 --crash 5@30", "--heal-all-at: nothing goes wrong after 20, but --crash comes at 30"),
+    ("--heal-all-at 20 --crash 5@30", "--heal-all-at: all faults end at 20, but --crash begins at 30"),
     ("--heal-all-at 20 --crash 5@10 --recover 5@30", "--heal-all-at"),
     ("--heal-all-at 20 --pause 5@30..40", "--heal-all-at"),
     ("--heal-all-at 20 --partition '1|2@30'", "--heal-all-at"),
@@ -79,7 +79,7 @@ const BAD_INPUT: &[(&str, &str)] = &[
     ("--runs 0", "--runs"),
     ("--jobs 0", "--jobs"),
     ("--until never", "--until"),
-    ("--until 20 --crash 5@30", "--until: the run is over at 20, but --crash comes at 30"),
+    ("--until 20 --crash 5@30", "--until: the run ends at 20, but --crash is at 30"),
     ("--until 20 --rerank 5=1@30", "--until"),
     ("--until 20 --partition '1|2@30..40'", "--until"),
     ("--until 20 --heal-all-at 30", "--until"),
@@ -105,9 +105,9 @@ fn bad_input_is_one_sentence_that_names_the_flag() {
     }
 }
 
-/// Measurements that do not fit, and what the sentence about them contains.
+/// Invalid measurements, and a part of the error message.
 #[test]
-fn bad_measurements_are_refused_in_a_sentence() {
+fn invalid_measurements_are_refused() {
     for (line, words) in [
         ("simulate-detector", "<DETECTOR>... is missing"),
         ("simulate-detector ideal:2", "`ideal:2` is not a detector"),
@@ -139,7 +139,7 @@ fn bad_measurements_are_refused_in_a_sentence() {
 }
 
 #[test]
-fn detectors_are_measured_the_same_whatever_the_jobs() {
+fn measurements_of_detectors_do_not_depend_on_jobs() {
     let line =
         "suffrage-lab simulate-detector heartbeat:1,2.5 phi:4 gossip:1,9 --loss 0.1 --runs 30 --drift 0.01";
     let result = json(&format!("{line} --jobs 1"));
@@ -158,7 +158,7 @@ fn detectors_are_measured_the_same_whatever_the_jobs() {
     }
 }
 
-/// Whoever suspects everybody has noticed every crash; that is counted, and is no speed.
+/// A detector that suspects every process has no detection time: its observers suspected the process already.
 #[test]
 fn a_useless_detector_does_not_look_perfect() {
     let line = "suffrage-lab simulate-detector heartbeat:1,3.5 heartbeat:1,3.6 --loss 1 --runs 3";
@@ -174,8 +174,7 @@ fn a_useless_detector_does_not_look_perfect() {
     assert_eq!(cells[..10], ["heartbeat:1,3.5", "-", "-", "-", "-", "12", "0", "0", "-", "1"], "{table}");
 }
 
-/// T_fail below the time that a counter takes to get round: what the one misses, the other does not answer
-/// for.
+/// T_fail is below the time that a counter needs to reach all. Missed crashes are counted per detector.
 #[test]
 fn each_detector_has_its_own_missed_crashes() {
     let result = json("suffrage-lab simulate-detector gossip:1,4 gossip:1,30 --nodes 16 --runs 3");
@@ -184,7 +183,7 @@ fn each_detector_has_its_own_missed_crashes() {
 }
 
 #[test]
-fn multicasts_are_measured_the_same_whatever_the_jobs() {
+fn measurements_of_multicasts_do_not_depend_on_jobs() {
     let line =
         "suffrage-lab simulate-multicast broadcast ideal:0.9 bimodal:2,8 --loss 0.3 --runs 200 --nodes 20";
     let result = json(&format!("{line} --jobs 1"));
@@ -202,7 +201,7 @@ fn multicasts_are_measured_the_same_whatever_the_jobs() {
 }
 
 #[test]
-fn unknown_names_are_met_with_a_suggestion() {
+fn errors_about_unknown_names_have_a_suggestion() {
     for (line, word) in [
         ("suffrage-lab simulate buly", "`bully`"),
         ("suffrage-lab simulat", "`simulate`"),
@@ -219,7 +218,7 @@ fn unknown_names_are_met_with_a_suggestion() {
 }
 
 #[test]
-fn flags_that_take_lists_take_them_in_every_way() {
+fn lists_can_be_given_in_every_way() {
     let base = "suffrage-lab simulate bully --detector ideal:2 --json";
     for (one, other) in [
         ("--crash 5@10,4@20", "--crash 5@10 --crash 4@20"),
@@ -282,7 +281,7 @@ fn many_runs_are_tabled_in_the_order_of_the_protocol_and_can_be_replayed() {
     let place =
         |kind: &str| table.find(&format!("\n    {kind} ")).unwrap_or_else(|| panic!("{kind}: {table}"));
     assert!(place("Election") < place("Answer") && place("Answer") < place("Coordinator"), "{table}");
-    assert!(!table.contains("apart"), "nothing was sent that does not count: {table}");
+    assert!(!table.contains("uncounted"), "all messages are counted: {table}");
     let printed = succeed(&format!("{line} --json"));
     let key = |kind: &str| printed.find(&format!("\"{kind}\": {{")).unwrap();
     assert!(key("Election") < key("Answer") && key("Answer") < key("Coordinator"), "{printed}");
@@ -292,12 +291,12 @@ fn many_runs_are_tabled_in_the_order_of_the_protocol_and_can_be_replayed() {
 }
 
 #[test]
-fn what_the_sources_do_not_count_stands_apart() {
+fn uncounted_messages_are_listed_separately() {
     let table =
         succeed("suffrage-lab simulate chang-roberts --nodes 5 --crash 5@20 --detector ideal:2 --runs 3");
-    let (counted, apart) = table.split_once("  apart, not in the sources' counts\n").expect(&table);
+    let (counted, uncounted) = table.split_once("  uncounted by the source\n").expect(&table);
     assert!(counted.contains("\n    Election ") && !counted.contains("Ack"), "{table}");
-    assert!(apart.contains("    Ack "), "{table}");
+    assert!(uncounted.contains("    Ack "), "{table}");
 }
 
 #[test]
@@ -306,7 +305,7 @@ fn a_single_run_has_no_interval() {
     let table = succeed(line);
     assert!(table.contains("\n1 run, seed 0\n"), "{table}");
     let rows: Vec<&str> = table.lines().filter(|line| line.contains(".000")).collect();
-    // A share has an interval all the same.
+    // A share of one run has an interval.
     let (shares, means): (Vec<&str>, Vec<&str>) =
         rows.iter().partition(|row| row.contains("agreed") || row.contains("promise broken"));
     assert!(means.len() > 5 && means.iter().all(|row| row.ends_with("   ±?")), "{table}");
@@ -319,14 +318,14 @@ fn a_single_run_has_no_interval() {
     assert!(help.split_whitespace().collect::<Vec<_>>().join(" ").contains("an interval needs at least two"));
 }
 
-/// What `--heal-all-at` has ended is not said to end again.
+/// A partition that `--heal-all-at` has ended is not reported as healed again.
 #[test]
 fn heal_all_at_ends_a_partition_once() {
     let line =
         "suffrage-lab simulate bully --partition '1,2|3,4,5@10..90' --heal-all-at 50 --detector ideal:2";
     for (flags, all_healed, healed) in [
-        ("", "from now on nothing goes wrong", "healed"),
-        ("--diagram", "all healed", "healed:"),
+        ("", "all faults end", "healed"),
+        ("--diagram", "all faults end", "healed:"),
         ("--trace -", "\"healed-all\"", "\"healed\""),
     ] {
         let out = succeed(&format!("{line} {flags}"));
@@ -337,8 +336,8 @@ fn heal_all_at_ends_a_partition_once() {
 }
 
 #[test]
-fn a_run_in_which_nobody_calls_says_so() {
-    let note = "  note      nobody was asked to call an election\n";
+fn a_run_without_a_call_says_so() {
+    let note = "  note      no process was told to call an election\n";
     for flags in ["", "--diagram", "--pause 5@1..2"] {
         let out = succeed(&format!("suffrage-lab simulate bully --initiator none {flags}"));
         assert!(out.contains(note) && !out.contains("\n\n\n"), "{flags}: {out}");
@@ -352,19 +351,19 @@ fn a_run_in_which_nobody_calls_says_so() {
 }
 
 #[test]
-fn crashes_are_told_of_where_they_lower_the_rank() {
+fn crashes_that_lower_the_rank_are_shown() {
     let line = "suffrage-lab simulate bully --crash 5@20 --recover 5@40 --detector ideal:2 --rank quality";
     let out = succeed(&format!("{line} --rerank 4=-9@60"));
-    assert!(out.contains("5 has 1 crash to its name"), "{out}");
+    assert!(out.contains("5 has crashed 1 time"), "{out}");
     assert!(out.contains("4 has attribute -9 from now on"), "{out}");
 }
 
 #[test]
-fn who_finds_nobody_to_lead_is_told_of_once() {
+fn a_process_without_a_candidate_is_reported_once() {
     let line = "suffrage-lab simulate candidate-ordinary --candidates 5 --crashed 5";
     for line in [line.to_string(), format!("{line} --diagram")] {
         let out = succeed(&line);
-        assert_eq!(out.matches("1 finds nobody who may lead").count(), 1, "{out}");
+        assert_eq!(out.matches("1 finds no process that may lead").count(), 1, "{out}");
     }
 }
 
@@ -378,7 +377,7 @@ fn strict_turns_a_broken_promise_into_an_exit_code() {
     assert_eq!(run("suffrage-lab simulate bully --strict").code, 0);
 }
 
-/// A run that broke a promise among many is found again by the command that is printed for it.
+/// The printed command replays the run that broke a promise.
 #[test]
 fn a_printed_replay_replays() {
     let many = succeed("suffrage-lab simulate bully --nodes 4 --loss 0.3 --runs 50 --until 100 --rank 2=9");
@@ -397,8 +396,8 @@ fn traces_are_json_lines() {
     let file = std::env::temp_dir().join(format!("suffrage-trace-{}.jsonl", std::process::id()));
     let flags = "--crash 5@10 --partition '1|2@20..30' --detector ideal:2";
     let line = format!("suffrage-lab simulate bully {flags} --trace");
-    let told = succeed(&format!("{line} {}", file.display()));
-    assert!(told.contains("4 leads"));
+    let text = succeed(&format!("{line} {}", file.display()));
+    assert!(text.contains("4 leads"));
     let written = std::fs::read_to_string(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
     assert_eq!(succeed(&format!("{line} -")), written);
@@ -420,7 +419,7 @@ fn a_file_that_cannot_be_written_is_exit_1() {
     assert!(ran.err.starts_with("error: cannot write /there/is/no/such/folder/x.jsonl: "), "{}", ran.err);
 }
 
-/// Lifelines stand below the names of their processes.
+/// Lifelines are below the names of their processes.
 #[test]
 fn diagrams_are_aligned() {
     for contract in CONTRACTS {
@@ -433,7 +432,7 @@ fn diagrams_are_aligned() {
         let heading = lines.next().unwrap();
         let rows: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
         assert!(rows.len() > 10, "{name}");
-        // 7 lives all along, and nothing else stands in its column.
+        // 7 is alive all the time, and nothing else is drawn in its column.
         let column = heading.find('7').unwrap();
         for row in rows {
             let cell = row.chars().nth(column).unwrap();
@@ -443,7 +442,7 @@ fn diagrams_are_aligned() {
 }
 
 #[test]
-fn algorithms_lists_all_of_them() {
+fn algorithms_lists_all_algorithms() {
     let (table, markdown) =
         (succeed("suffrage-lab algorithms"), succeed("suffrage-lab algorithms --markdown"));
     let contracts = json("suffrage-lab algorithms");
@@ -469,7 +468,7 @@ impl Visitor for Options {
 }
 
 #[test]
-fn help_teaches_every_algorithm_with_its_options() {
+fn help_lists_the_options_of_every_algorithm() {
     for contract in CONTRACTS {
         let help = succeed(&format!("suffrage-lab simulate {} --help", contract.name));
         for fact in [contract.summary, contract.source, "Exit codes", "--partition <GROUPS@FROM..TO>"] {
@@ -485,9 +484,9 @@ fn help_teaches_every_algorithm_with_its_options() {
     }
 }
 
-/// `--forget-votes` and `--forget-votes on` are the same run; a switch that is off can be said to be.
+/// `--forget-votes` and `--forget-votes on` are the same run; `off` is accepted too.
 #[test]
-fn a_switch_may_be_thrown_by_its_name_alone() {
+fn a_switch_without_a_value_is_on() {
     let hash =
         |line: &str| json(&format!("suffrage-lab simulate raft --until 90 {line}"))["trace_hash"].clone();
     assert_eq!(hash("--pre-vote"), hash("--pre-vote on"));
@@ -498,7 +497,7 @@ fn a_switch_may_be_thrown_by_its_name_alone() {
     assert_eq!((ran.code, ran.err.contains("neither `on` nor `off`")), (2, true), "{}", ran.err);
 }
 
-/// Whatever a help text tells people to type, works.
+/// The examples of all help texts succeed.
 #[test]
 fn the_examples_in_help_texts_run() {
     let mut pages = vec!["suffrage-lab".to_string()];
@@ -514,7 +513,7 @@ fn the_examples_in_help_texts_run() {
             .filter(|line| line.starts_with("suffrage-lab "))
             .collect();
         assert!(examples.len() >= 2, "{page}");
-        // What starts processes of this very program is tested in `cluster`.
+        // Examples that start processes are tested in `members`.
         let starts = |example: &str| {
             example.starts_with("suffrage-lab run")
                 || (example.starts_with("suffrage-lab demo") && !example.contains("--simulated"))
@@ -531,14 +530,15 @@ fn the_demo_ends_by_itself_and_its_next_step_works() {
     for contract in CONTRACTS {
         let out =
             succeed(&format!("suffrage-lab demo --simulated --algorithm {} --nodes 4 --once", contract.name));
-        let leads = |act: &str| out.split_once(act)?.1.split_once(" leads").map(|(leader, _)| leader);
-        let first = leads("Act 2. ").unwrap_or_else(|| panic!("{}: nobody leads\n{out}", contract.name));
-        let second = leads(&format!("{first} is dead, "));
+        let leads = |before: &str| out.split_once(before)?.1.split_once(" leads").map(|(leader, _)| leader);
+        let first = leads("Step 2. ").unwrap_or_else(|| panic!("{}: no leader\n{out}", contract.name));
+        let second = leads(&format!("{first} has crashed, "));
         if contract.choice == Choice::Best {
             assert_eq!((first, second), ("4", Some("3")), "{}\n{out}", contract.name);
         }
         assert!(second.is_some_and(|second| second != first), "{}\n{out}", contract.name);
-        for word in ["Act 1.", &format!("{first} leads"), "Act 2.", &format!("{first} crashes"), "Act 3."] {
+        for word in ["Step 1.", &format!("{first} leads"), "Step 2.", &format!("{first} crashes"), "Step 3."]
+        {
             assert!(out.contains(word), "{}: {word}\n{out}", contract.name);
         }
         let next = out.lines().map(str::trim).find(|line| line.starts_with("suffrage-lab simulate")).unwrap();
@@ -547,13 +547,18 @@ fn the_demo_ends_by_itself_and_its_next_step_works() {
     let first = succeed("suffrage-lab demo --simulated --once --algorithm bully --nodes 5");
     assert_eq!(succeed("suffrage-lab demo --simulated"), first);
     let ran = run("suffrage-lab demo --algorithm bully --seed 3");
-    assert_eq!((ran.code, ran.err.contains("--seed: is for --simulated")), (2, true), "{}", ran.err);
+    assert_eq!(
+        (ran.code, ran.err.contains("--seed: applies only with --simulated")),
+        (2, true),
+        "{}",
+        ran.err
+    );
     let ran = run("suffrage-lab demo --nodes 10");
     assert_eq!((ran.code, ran.err.contains("up to 9 nodes")), (2, true), "{}", ran.err);
 }
 
 #[test]
-fn a_reader_that_hangs_up_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     struct Closed;
     impl std::io::Write for Closed {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
@@ -572,7 +577,7 @@ fn a_reader_that_hangs_up_is_no_error() {
     assert!(err.is_empty());
 }
 
-/// Messages counted by hand in the sources, from the command line.
+/// Message counts from the sources.
 #[test]
 fn exact_counts() {
     let counts = |line: &str| {
@@ -594,7 +599,7 @@ fn exact_counts() {
     assert_eq!(counts("raft --nodes 6 --initiator 3 --until 5"), (25, 3));
 }
 
-/// Who contends is drawn from those that are alive, and nobody else calls: also if chance has killed some.
+/// Contenders are drawn from the live processes, also after random crashes, and no other process calls an election.
 #[test]
 fn contenders_are_alive_and_as_many_as_asked_for() {
     let line = "suffrage-lab simulate randomized --nodes 40 --contenders 8 --fail 0.5 --fail-within 0";
@@ -605,10 +610,10 @@ fn contenders_are_alive_and_as_many_as_asked_for() {
     }
 }
 
-/// What a tournament comes to, in one run and in many: winners, messages by phase and kind, contenders by
-/// round, rounds and time.
+/// The JSON of a tournament, of one run and of many: winners, messages by phase and kind, contenders by round, rounds
+/// and time.
 #[test]
-fn tournaments_are_told_by_phases_and_rounds() {
+fn tournaments_are_reported_by_phases_and_rounds() {
     let line = "suffrage-lab simulate randomized --nodes 300 --contenders 0.5 --latency uniform:0,1";
     let one = json(line);
     assert_eq!(one["winners"], serde_json::json!({ "0": 0, "1": 1, "2_or_more": 0 }));

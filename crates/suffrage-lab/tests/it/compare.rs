@@ -1,4 +1,4 @@
-//! `suffrage-lab compare`: every algorithm on the same runs.
+//! Tests of `suffrage-lab compare`.
 
 use crate::support::{json, run, succeed};
 use serde_json::Value;
@@ -14,8 +14,8 @@ fn every_table_has_a_row_for_every_contract() {
     let text = succeed("suffrage-lab compare --runs 2 --nodes 5");
     for trial in TRIALS {
         let table = text.split(&format!("\n{}\n", trial.name)).nth(1).expect("a table for every scenario");
-        let table = table.split("\n  again ").next().unwrap();
-        assert!(table.contains(&trial.story[..30]) && table.contains("Time counts from"), "{table}");
+        let table = table.split("\n  replay ").next().unwrap();
+        assert!(table.contains(&trial.description[..30]) && table.contains("Time counts from"), "{table}");
         let names = table.lines().skip_while(|line| !line.starts_with("  ALGORITHM")).skip(1);
         let names: Vec<&str> = names.map(|line| line.split_whitespace().next().unwrap()).collect();
         assert!(CONTRACTS.iter().map(|contract| contract.name).eq(names), "{table}");
@@ -52,12 +52,12 @@ fn results_do_not_depend_on_the_number_of_jobs() {
 }
 
 #[test]
-fn the_same_seeds_give_the_same_row_whoever_else_takes_part() {
+fn a_row_does_not_depend_on_the_other_algorithms() {
     let all = json("suffrage-lab compare --runs 3 --scenario lossy");
     let alone = json("suffrage-lab compare --runs 3 --scenario lossy --algorithms chang-roberts");
     let row = |value: &Value| {
         let name = |row: &&Value| row["algorithm"] == "chang-roberts";
-        rows(&value["scenarios"][0]).iter().find(name).expect("it takes part").clone()
+        rows(&value["scenarios"][0]).iter().find(name).expect("the algorithm has a row").clone()
     };
     assert_eq!(row(&all), row(&alone));
     assert_eq!(rows(&alone["scenarios"][0]).len(), 1);
@@ -69,17 +69,16 @@ fn without(line: &str, flag: &str) -> String {
     format!("{before} {}", rest.split_once(' ').map_or("", |(_, rest)| rest))
 }
 
-/// What a run of `simulate` sent to whom, bytes included.
+/// The messages and bytes that a run of `simulate` sent.
 fn sent(line: &str) -> [f64; 2] {
     let messages = &json(line)["messages"];
     let bytes = messages["bytes"].as_u64().expect("a single run is weighed");
     [messages["sent"].as_u64().unwrap() as f64, bytes as f64]
 }
 
-/// For every algorithm: what the table counts from the crash on is what `simulate` counts in the whole
-/// run, less what it counts until then.
+/// For every algorithm, the table counts the messages of the whole run of `simulate` minus those before the crash.
 #[test]
-fn what_the_table_of_a_crash_counts_is_what_simulate_counts() {
+fn the_table_of_a_crash_counts_the_same_messages_as_simulate() {
     let table = json("suffrage-lab compare --scenario leader-crash --runs 1 --seed 5");
     for row in rows(&table["scenarios"][0]) {
         let whole = row["replay"].as_str().expect("every row can be replayed");
@@ -109,9 +108,9 @@ fn a_replay_is_the_run_that_was_measured() {
     assert_eq!(json(line)["scenarios"][0], tables["scenarios"][0]);
 }
 
-/// Without a detector, those that need one never replace a leader, and the table says so.
+/// Without a detector, an algorithm that needs one never replaces the leader, and the table shows that.
 #[test]
-fn those_that_never_settle_are_shown_as_such() {
+fn runs_without_agreement_are_shown() {
     let line = "suffrage-lab compare --scenario leader-crash --algorithms bully --runs 3 --detector none";
     let table = json(line);
     let row = &rows(&table["scenarios"][0])[0];
@@ -128,9 +127,9 @@ fn those_that_never_settle_are_shown_as_such() {
     assert!(text.contains("--detector none"), "the line that repeats it");
 }
 
-/// Those that find out by themselves get no detector, and the others that of the command line.
+/// Only algorithms that need a detector get the one of the command line.
 #[test]
-fn the_detector_is_for_those_that_need_one() {
+fn only_algorithms_that_need_a_detector_get_one() {
     let table = json("suffrage-lab compare --scenario leader-crash --runs 1 --detector ideal:5");
     for row in rows(&table["scenarios"][0]) {
         let contract = CONTRACTS.iter().find(|contract| row["algorithm"] == contract.name).unwrap();
@@ -141,11 +140,11 @@ fn the_detector_is_for_those_that_need_one() {
 
 #[test]
 fn bad_input_is_one_sentence_with_a_suggestion() {
-    for (flags, said) in [
+    for (flags, message) in [
         ("--algorithms buly", "--algorithms: there is no algorithm `buly`; there are bully, "),
-        ("--algorithms bully,bully", "--algorithms: `bully` stands twice"),
+        ("--algorithms bully,bully", "--algorithms: `bully` is given twice"),
         ("--scenario leader", "--scenario: there is no scenario `leader`; there are leader-crash, "),
-        ("--scenario lossy,lossy", "--scenario: `lossy` stands twice"),
+        ("--scenario lossy,lossy", "--scenario: `lossy` is given twice"),
         ("--nodes 1", "--nodes: `1` is not a number of processes from 2"),
         ("--nodes 1001", "--nodes"),
         ("--runs 0", "--runs"),
@@ -161,18 +160,18 @@ fn bad_input_is_one_sentence_with_a_suggestion() {
         let ran = run(&format!("suffrage-lab compare {flags}"));
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{flags}");
         let lines: Vec<&str> = ran.err.lines().collect();
-        assert!(lines[0].starts_with("error: ") && lines[0].contains(said), "{flags}: {}", ran.err);
+        assert!(lines[0].starts_with("error: ") && lines[0].contains(message), "{flags}: {}", ran.err);
         assert_eq!(lines[1..], ["hint: `suffrage-lab compare --help` explains every flag"]);
     }
 }
 
 #[test]
-fn a_leader_can_be_named_by_its_office() {
+fn a_leader_can_be_named_leader() {
     let base = "suffrage-lab simulate bully --nodes 5 --detector ideal:2";
     let named = succeed(&format!("{base} --crash 5@20 --recover 5@40"));
-    let office = succeed(&format!("{base} --crash leader@20 --recover leader@40"));
-    let course = |text: &str| text.split("replay").next().unwrap().to_string();
-    assert_eq!(course(&named), course(&office));
+    let leader = succeed(&format!("{base} --crash leader@20 --recover leader@40"));
+    let result = |text: &str| text.split("replay").next().unwrap().to_string();
+    assert_eq!(result(&named), result(&leader));
     for flags in ["--recover leader@40", "--crash leader@40 --recover leader@20"] {
         let ran = run(&format!("{base} {flags}"));
         assert_eq!(ran.code, 2);

@@ -1,5 +1,5 @@
-//! One seed decides everything: a committed set of runs has the same trace hashes on every machine,
-//! in every version, and however many jobs share the work.
+//! The seed determines a run: a committed set of runs has the same trace hashes on every machine, in every version,
+//! and with any number of jobs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ fn trace_hash(command: &str, jobs: usize) -> String {
 }
 
 #[test]
-fn trace_hashes_are_as_committed_whatever_the_jobs() {
+fn trace_hashes_are_as_committed_for_any_number_of_jobs() {
     let text = fs::read_to_string(path(HASHES)).unwrap();
     let mut fresh = String::new();
     for line in text.lines() {
@@ -45,7 +45,7 @@ fn every_algorithm_is_in_the_set() {
     }
 }
 
-/// The counterpart: a hash that did not depend on the run would guard nothing.
+/// The trace hash depends on the run.
 #[test]
 fn what_changes_a_run_changes_its_hash() {
     let changes = ["", "--seed 1", "--loss 0.3", "--crash 5@1", "--initiator 2", "--nodes 6"];

@@ -1,5 +1,5 @@
-//! `suffrage-lab` as users meet it.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests of the edge")]
+//! Tests of the program `suffrage-lab`.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests of real processes")]
 
 mod check;
 mod commands;
@@ -12,7 +12,7 @@ mod scenarios;
 mod torture;
 mod validate;
 
-/// Commands run as users run them, without starting processes.
+/// Runs commands without starting processes.
 mod support {
     use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ mod support {
         suffrage_cli::testing::json(suffrage_lab::run, line)
     }
 
-    /// A place in the repository.
+    /// A path in the repository.
     pub(crate) fn path(relative: &str) -> PathBuf {
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(relative)
     }

@@ -1,7 +1,7 @@
-//! The probabilistic election over gossip, among five hundred members with a real socket each, in one process.
+//! The probabilistic election over gossip, with five hundred members in one process, each with a real socket.
 
 #[path = "../../examples/many_sockets/group.rs"]
-#[allow(dead_code, reason = "the group is an example's, which uses all of it")]
+#[allow(dead_code, reason = "the example uses the rest")]
 mod group;
 
 use std::sync::Arc;
@@ -14,14 +14,15 @@ use suffrage_core::{NodeId, Span, layers};
 use self::group::{Group, Plan};
 
 const MEMBERS: u64 = 500;
-/// An election takes some 60 delays; another round, which a very busy machine may need, twice that.
-const PATIENCE: Duration = Duration::from_secs(180);
-/// "With a probability that does not depend on the size of the group": who misses the broadcasts of all relay
-/// members and the gossip about them is left out, and nobody need be.
-const MOST: f64 = 0.95;
+/// The longest wait for an agreement. An election takes about 60 delays; a second round, which a busy machine may need,
+/// twice that.
+const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(180);
+/// The share of members that must agree. A member that misses the broadcasts of all relay members and the gossip
+/// about them does not know the leader, with a probability that does not depend on the size of the group.
+const SHARE: f64 = 0.95;
 
-/// One datagram in ten is lost, so that some fifty members miss every multicast and are told by gossip. A gossip
-/// round is four delays, so that is what a multicast is given (Time_Out_3), and two to spare.
+/// One datagram in ten is lost, so that about fifty members miss each multicast and get it by gossip. A gossip round
+/// takes four delays; Time_Out_3 is six.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn five_hundred_sockets_elect_a_leader_and_after_it_the_next() {
     let algorithm = Arc::new(gupta::Options { multicast_timeout: 6, ..gupta::Options::default() });
@@ -32,7 +33,7 @@ async fn five_hundred_sockets_elect_a_leader_and_after_it_the_next() {
     group.campaign().await.unwrap();
     let leader = agreement(&group, None).await;
 
-    // A detector from outside: the gossip detector takes longer than a test may (example `many_sockets`).
+    // The test reports the failure itself: the gossip detector takes too long (example `many_sockets`).
     group.stop(leader).await.unwrap();
     for member in &group.members {
         member.suspect(leader).await.unwrap();
@@ -41,11 +42,11 @@ async fn five_hundred_sockets_elect_a_leader_and_after_it_the_next() {
     assert_ne!(next, leader);
 }
 
-async fn agreement(group: &Group<Gupta>, gone: Option<NodeId>) -> NodeId {
-    let agreed = group.agree(MOST, PATIENCE).await;
+async fn agreement(group: &Group<Gupta>, stopped: Option<NodeId>) -> NodeId {
+    let agreed = group.agree(SHARE, AGREEMENT_TIMEOUT).await;
     let traffic = group.traffic();
     let (leader, believers, took) = agreed.unwrap_or_else(|| {
-        panic!("after {gone:?}: {:?} is all there is; {traffic:?}", group.favourite());
+        panic!("no agreement after {stopped:?}: {:?}; {traffic:?}", group.most_believed());
     });
     println!("{believers} of {} believe in {leader} after {took:.1?}; {traffic:?}", group.members.len());
     assert!(traffic.lost > 0 && traffic.received > MEMBERS, "{traffic:?}");

@@ -1,4 +1,4 @@
-//! Every algorithm as a cluster of real processes: `suffrage-lab member`, and the demo that is made of it.
+//! Every algorithm as a cluster of real processes: tests of `suffrage-lab member` and of the demo.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -16,13 +16,13 @@ use suffrage_testbed::Folder;
 
 use suffrage_testbed::{Process, alone, until};
 
-/// The program as users have it.
+/// The path of the program.
 const BINARY: &str = env!("CARGO_BIN_EXE_suffrage-lab");
 
-/// An election that does not persist, and has failed, is called again after this long.
-const ANOTHER: Duration = Duration::from_secs(10);
+/// The time after which a failed election is called again, if the algorithm does not retry.
+const RETRY: Duration = Duration::from_secs(10);
 
-/// What a member believes: whether it is ready, and whom it takes for the leader, itself perhaps.
+/// The belief of a member: whether it is ready, and its leader, which may be the member itself.
 #[derive(Clone, Copy, Debug, Default)]
 struct Belief {
     ready: bool,
@@ -34,11 +34,11 @@ struct Member {
     belief: Arc<Mutex<Belief>>,
 }
 
-/// Members of one cluster, and a folder that ends with them.
+/// The members of one cluster, and their folder.
 struct Members {
     contract: &'static Contract,
     addresses: String,
-    /// They end before their folder does.
+    /// Dropped before the folder: the processes end before their files are removed.
     running: BTreeMap<u64, Member>,
     folder: Folder,
 }
@@ -53,11 +53,11 @@ impl Members {
         Members { contract, addresses: addresses.join(","), running: BTreeMap::new(), folder }
     }
 
-    /// A new cluster, all of which are ready; then all are told to campaign, as whoever starts a cluster does.
+    /// Starts a new cluster, waits until all members are ready, and tells all to campaign.
     fn start(algorithm: &str, count: u64) -> Members {
         let mut members = Members::prepare(algorithm, count);
         for id in 1..=count {
-            members.begin(id, &["--new", "--wait"]);
+            members.start_member(id, &["--new", "--wait"]);
         }
         until("all are ready", || {
             let ready = |member: &Member| member.belief.lock().unwrap().ready;
@@ -80,20 +80,20 @@ impl Members {
         command
     }
 
-    fn begin(&mut self, id: u64, more: &[&str]) {
+    fn start_member(&mut self, id: u64, more: &[&str]) {
         let mut child = self.command(id).args(more).spawn().unwrap();
         let output = child.stdout.take().unwrap();
         let belief = Arc::new(Mutex::new(Belief::default()));
-        let told = Arc::clone(&belief);
+        let reported = Arc::clone(&belief);
         thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                let object: Value = serde_json::from_str(&line).expect("an object a line");
-                let mut belief = told.lock().unwrap();
+                let object: Value = serde_json::from_str(&line).expect("every line is an object");
+                let mut belief = reported.lock().unwrap();
                 match object["event"].as_str().unwrap() {
                     "ready" => belief.ready = true,
                     "leads" => belief.leader = Some(id),
                     "follows" => belief.leader = object["leader"].as_u64(),
-                    "steps-down" | "knows-nobody" => belief.leader = None,
+                    "steps-down" | "undecided" => belief.leader = None,
                     "suspects" | "restores" => assert!(object["peer"].is_u64()),
                     other => panic!("{other}"),
                 }
@@ -108,7 +108,8 @@ impl Members {
         }
     }
 
-    /// Whom all that run believe in, and it itself; where that is only likely, more than half, and none in another.
+    /// The running leader that all members believe in. With high-probability safety, more than half of the members
+    /// must believe in it, and none in another.
     fn agreed(&self) -> Option<u64> {
         let believed = self.running.values().map(|member| member.belief.lock().unwrap().leader);
         let believed: Vec<Option<u64>> = believed.collect();
@@ -126,7 +127,7 @@ impl Members {
     fn agreement(&mut self, what: &str) -> u64 {
         let mut called = Instant::now();
         until(&format!("{}: {what}", self.contract.name), || {
-            if !self.contract.retries && called.elapsed() > ANOTHER {
+            if !self.contract.retries && called.elapsed() > RETRY {
                 called = Instant::now();
                 self.campaign();
             }
@@ -134,28 +135,28 @@ impl Members {
         })
     }
 
-    fn suffices(&self, count: u64) -> bool {
+    fn can_elect(&self, count: u64) -> bool {
         let runner = suffrage_lab::member_runner::runner(self.contract.name, &[]).unwrap().unwrap();
         let present: Vec<bool> = (1..=count).map(|id| self.running.contains_key(&id)).collect();
-        runner.suffices(&Roster::numbered(present.len()), &present)
+        runner.can_elect(&Roster::numbered(present.len()), &present)
     }
 }
 
-/// Elects; the leader is killed; those that are left elect, if they are enough.
+/// Elects a leader, kills it, and elects the next if the remaining members can.
 fn elect_twice(algorithm: &str, count: u64) {
     let mut members = Members::start(algorithm, count);
     let first = members.agreement("a leader");
-    // Dropped, it is killed with SIGKILL.
+    // Drop kills the process with SIGKILL.
     drop(members.running.remove(&first));
-    if members.suffices(count) {
+    if members.can_elect(count) {
         let second = members.agreement("the next leader");
         assert_ne!(first, second, "{algorithm}");
     }
 }
 
-/// A few at a time: each is three processes.
+/// Four algorithms at a time, each with three processes.
 #[test]
-fn every_algorithm_elects_and_survives_its_leader() {
+fn every_algorithm_elects_again_after_its_leader_is_killed() {
     let _alone = alone();
     for contracts in CONTRACTS.chunks(4) {
         thread::scope(|scope| {
@@ -168,19 +169,19 @@ fn every_algorithm_elects_and_survives_its_leader() {
 
 /// "When a crashed process reboots, it holds an election": the best takes over again.
 #[test]
-fn a_bully_that_comes_back_takes_over() {
+fn a_restarted_bully_takes_over() {
     let mut members = Members::start("bully", 3);
     assert_eq!(members.agreement("the best leads"), 3);
     drop(members.running.remove(&3));
     assert_eq!(members.agreement("the next leads"), 2);
-    members.begin(3, &[]);
+    members.start_member(3, &[]);
     until("the best leads again", || (members.agreed() == Some(3)).then_some(()));
 }
 
-/// What the contract does not promise: one that stands still still believes to lead when it goes on; in the end
+/// The contract allows a split brain: a suspended leader still believes that it leads when it resumes. In the end
 /// there is one leader.
 #[test]
-fn a_leader_that_stood_still_and_another_become_one() {
+fn a_suspended_leader_and_its_successor_end_with_one_leader() {
     let mut members = Members::start("bully", 3);
     assert_eq!(members.agreement("the best leads"), 3);
     let best = &members.running[&3];
@@ -192,35 +193,39 @@ fn a_leader_that_stood_still_and_another_become_one() {
     until("one leads", || (members.agreed() == Some(3)).then_some(()));
 }
 
-/// Raft keeps its votes: all are killed, and come back with what they had.
+/// Raft stores its votes: all members are killed and restart with their state.
 #[test]
-fn a_raft_cluster_that_was_killed_goes_on_in_a_later_term() {
+fn a_killed_raft_cluster_elects_again_after_a_restart() {
     let mut members = Members::start("raft", 3);
     members.agreement("a leader");
     members.running.clear();
     let state = |id: u64| members.folder.path().join(id.to_string()).join("raft.state");
     assert!((1..=3).all(|id| state(id).exists()));
     for id in 1..=3 {
-        members.begin(id, &[]);
+        members.start_member(id, &[]);
     }
     members.agreement("a leader again");
 }
 
 #[test]
-fn a_leader_that_is_told_to_end_hands_over() {
+fn a_leader_resigns_on_sigterm() {
     let mut members = Members::start("raft", 3);
     let first = members.agreement("a leader");
     let mut leader = members.running.remove(&first).unwrap();
     leader.process.signal(Signal::TERM);
     assert_eq!(leader.process.code(), 0);
-    assert_ne!(leader.belief.lock().unwrap().leader, Some(first), "it has said that it leads no more");
+    assert_ne!(
+        leader.belief.lock().unwrap().leader,
+        Some(first),
+        "the member reported that it no longer leads"
+    );
     assert_ne!(members.agreement("the next leader"), first);
 }
 
 #[test]
-fn what_a_member_is_told_wrongly_is_said() {
+fn invalid_flags_of_a_member_are_named() {
     let members = Members::prepare("bully", 3);
-    let complaint = |id: u64, more: &[&str]| {
+    let error = |id: u64, more: &[&str]| {
         let output = members.command(id).args(more).stdin(Stdio::null()).output().unwrap();
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
     };
@@ -231,12 +236,12 @@ fn what_a_member_is_told_wrongly_is_said() {
         (1, &["--new", "--listen", "here"], 2, "here"),
         (1, &[], 1, "is not the data folder of a node"),
     ] {
-        let (found, text) = complaint(id, more);
+        let (found, text) = error(id, more);
         assert!(found == code && text.contains(word), "{id} {more:?}: {found} {text}");
     }
 }
 
-/// The leader, who was killed, and who led after it, as a demo tells.
+/// Runs a demo and checks its text: the killed leader and the next one.
 fn demo(algorithm: &str) {
     let arguments = ["demo", "--once", "--algorithm", algorithm];
     let child = Command::new(BINARY).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
@@ -244,11 +249,12 @@ fn demo(algorithm: &str) {
     let text = String::from_utf8(output.stdout).unwrap();
     println!("{text}");
     assert!(output.status.success(), "{algorithm}\n{text}");
-    let (before, after) = text.split_once(", is killed with SIGKILL\n").expect("it is killed");
+    let (before, after) = text.split_once(", is killed with SIGKILL\n").expect("the leader is killed");
     let last = before.lines().last().unwrap();
     let killed = last.split_once("node ").unwrap().1.split_once(',').unwrap().0;
     assert!(before.contains(&format!("follow node {killed}, ")), "{algorithm}\n{text}");
-    let next = after.split(" follow node ").nth(1).expect("another is followed").split_once(',').unwrap().0;
+    let next =
+        after.split(" follow node ").nth(1).expect("another node is followed").split_once(',').unwrap().0;
     assert_ne!(killed, next, "{algorithm}\n{text}");
     assert!(after.contains(&format!("node {next} leads in term ")), "{algorithm}\n{text}");
     assert!(after.contains(" after the kill"), "{algorithm}\n{text}");
@@ -268,7 +274,7 @@ fn the_demo_shows_other_algorithms() {
     }
 }
 
-/// Two of raft: one is no majority, and the demo says so instead of waiting for ever.
+/// One of two nodes of raft is no majority: the demo says so instead of waiting for ever.
 #[test]
 fn the_demo_says_when_too_few_are_left() {
     let arguments = ["demo", "--once", "--algorithm", "raft", "--nodes", "2"];

@@ -1,11 +1,11 @@
-//! `suffrage-lab reproduce` and `suffrage-lab plan`, as users run them.
+//! Tests of `suffrage-lab reproduce` and `suffrage-lab plan`.
 
 use std::fs;
 use std::path::PathBuf;
 
 use crate::support::{json, run, succeed};
 
-/// A folder of this test's own, gone when it is over.
+/// A temporary folder, removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -32,7 +32,7 @@ impl Drop for Folder {
 }
 
 #[test]
-fn a_figure_is_reproduced_the_same_whatever_the_number_of_jobs() {
+fn a_figure_does_not_depend_on_the_number_of_jobs() {
     let folders = [Folder::new("one"), Folder::new("three")];
     let outputs = [1, 3].map(|jobs| {
         let folder = &folders[usize::from(jobs == 3)];
@@ -53,9 +53,9 @@ fn a_figure_is_reproduced_the_same_whatever_the_number_of_jobs() {
     }
 }
 
-/// The command that a page gives for a point makes the first of its runs.
+/// The command of a point makes the first of its runs.
 #[test]
-fn every_point_comes_with_a_command_that_runs_it() {
+fn the_command_of_a_point_runs_it() {
     let folder = Folder::new("points");
     let report = json(&format!(
         "suffrage-lab reproduce gupta2000 --figure 4 --runs 1 --seed 5 --out {}",
@@ -71,7 +71,7 @@ fn every_point_comes_with_a_command_that_runs_it() {
 }
 
 #[test]
-fn results_come_as_json_too() {
+fn results_are_printed_as_json() {
     let folder = Folder::new("json");
     let report =
         json(&format!("suffrage-lab reproduce gupta2000 --figure 4 --runs 2 --out {}", folder.0.display()));
@@ -86,7 +86,7 @@ fn results_come_as_json_too() {
 }
 
 #[test]
-fn the_randomized_election_is_reproduced_the_same_whatever_the_number_of_jobs() {
+fn the_randomized_election_does_not_depend_on_the_number_of_jobs() {
     let folders = [Folder::new("one-more"), Folder::new("two-more")];
     let outputs = [1, 2].map(|jobs| {
         let folder = &folders[jobs - 1];
@@ -109,7 +109,7 @@ fn the_randomized_election_is_reproduced_the_same_whatever_the_number_of_jobs() 
 }
 
 #[test]
-fn figure_9_can_be_had_by_itself() {
+fn figure_9_can_be_reproduced_alone() {
     let folder = Folder::new("figure-9");
     let report = json(&format!(
         "suffrage-lab reproduce ramanathan2007 --figure 9 --nodes 100 --runs 300 --out {}",
@@ -126,17 +126,17 @@ fn figure_9_can_be_had_by_itself() {
 fn a_plan_of_the_randomized_election_names_rounds_and_mediators() {
     let line =
         "suffrage-lab plan --algorithm randomized --nodes 500 --contenders 0.5 --target 0.95 --runs 300";
-    let told = succeed(line);
-    for text in
+    let text = succeed(line);
+    for part in
         ["rounds", "mediators", "with the announcement", "two winners", "Checked by simulation", "gupta"]
     {
-        assert!(told.contains(text), "{text}: {told}");
+        assert!(text.contains(part), "{part}: {text}");
     }
     let answer = json(line);
     let plan = &answer["plan"];
     assert!(plan["success"].as_f64().unwrap() >= 0.95, "{answer}");
     assert_eq!(plan["mediators"].as_array().unwrap().len() as u64, plan["rounds"].as_u64().unwrap());
-    // Section 3.1: the root of n ln n.
+    // Section 3.1: the square root of n ln n.
     assert_eq!(plan["quorum"], 56);
     assert_eq!(plan["contenders"], 250.0);
     let cheaper = answer["cheaper"].as_str().unwrap();
@@ -144,9 +144,9 @@ fn a_plan_of_the_randomized_election_names_rounds_and_mediators() {
     assert_eq!(cheaper, if own <= other { "randomized" } else { "gupta" });
 }
 
-/// Quorums of a small group lie apart too often for any number of rounds.
+/// Quorums of a small group are disjoint too often for any number of rounds.
 #[test]
-fn a_target_that_quorums_do_not_allow_is_exit_code_1() {
+fn a_target_that_quorums_cannot_reach_exits_with_1() {
     let line = "suffrage-lab plan --algorithm randomized --nodes 100 --mode sync --target 0.9999 --runs 100";
     let ran = run(line);
     assert_eq!((ran.code, ran.err.as_str()), (1, ""));
@@ -156,9 +156,9 @@ fn a_target_that_quorums_do_not_allow_is_exit_code_1() {
 #[test]
 fn a_plan_names_k_messages_and_time_outs() {
     let line = "suffrage-lab plan --nodes 300 --view-prob 0.5 --ucast-loss 0.01 --mcast-loss 0.01 --target 0.9 --runs 500";
-    let told = succeed(line);
-    for text in ["by the bound", "by simulation", "they differ", "unicasts", "Time_Out_2", "With one round"] {
-        assert!(told.contains(text), "{text}: {told}");
+    let text = succeed(line);
+    for part in ["by the bound", "by simulation", "difference", "unicasts", "Time_Out_2", "With one round"] {
+        assert!(text.contains(part), "{part}: {text}");
     }
     let plan = json(&format!("{line} --ucast-delay 2 --mcast-delay 10"));
     let one = &plan["plans"][0];
@@ -172,33 +172,37 @@ fn a_plan_names_k_messages_and_time_outs() {
     assert_eq!(time_outs["time_out_1"].as_f64().unwrap(), 1.5 * k * 2.0 + 10.0);
 }
 
-/// With one member in five dying in a round, so does the leader that all agree on.
+/// One member in five crashes in a round, and so does the elected leader.
 #[test]
-fn a_target_out_of_reach_is_exit_code_1() {
+fn an_unreachable_target_exits_with_1() {
     let ran = run("suffrage-lab plan --nodes 100 --fail 0.2 --target 0.99 --runs 500");
     assert_eq!((ran.code, ran.err.as_str()), (1, ""));
-    assert!(ran.out.contains("no K reaches it") && ran.out.contains("failure detector"), "{}", ran.out);
+    assert!(
+        ran.out.contains("no K reaches the target") && ran.out.contains("failure detector"),
+        "{}",
+        ran.out
+    );
 }
 
 #[test]
 fn bad_input_is_named() {
     for (line, reason) in [
-        ("suffrage-lab reproduce gupta2000 --figure 3", "--figure: there is no figure `3`"),
+        ("suffrage-lab reproduce gupta2000 --figure 3", "--figure: figure `3` is not measured"),
         ("suffrage-lab reproduce gupta2000 --runs 0", "--runs: `0` is not a number of runs"),
-        ("suffrage-lab plan --nodes 10 --target 1", "--target: `1` is not a probability between 0 and 1"),
+        ("suffrage-lab plan --nodes 10 --target 1", "--target: `1` is not a probability above 0 and below 1"),
         (
             "suffrage-lab plan --nodes 10 --max-rounds 9",
             "--max-rounds: `9` is not a number of rounds from 1 to 5",
         ),
         ("suffrage-lab plan", "--nodes <N> is missing"),
-        ("suffrage-lab plan --nodes 10 --contenders 3", "--contenders: only randomized is planned by it"),
+        ("suffrage-lab plan --nodes 10 --contenders 3", "--contenders: applies only to randomized"),
         (
             "suffrage-lab plan --algorithm randomized --nodes 10 --view-prob 0.5",
-            "--view-prob: only gupta is planned by it",
+            "--view-prob: applies only to gupta",
         ),
         ("suffrage-lab plan --algorithm bully --nodes 10", "--algorithm"),
         ("suffrage-lab reproduce ramanathan2007 --nodes 3", "--nodes: `3` is not a number of processes"),
-        ("suffrage-lab reproduce ramanathan2007 --figure 5", "--figure: there is no figure `5`"),
+        ("suffrage-lab reproduce ramanathan2007 --figure 5", "--figure: figure `5` is not measured"),
         ("suffrage-lab reproduce nobody1999", "there is no paper `nobody1999`"),
     ] {
         let ran = run(line);

@@ -1,8 +1,8 @@
-//! The golden scenarios: every file of `crates/suffrage-sim/tests/scenarios` is run and compared.
+//! The golden scenarios: the commands of every file of `crates/suffrage-sim/tests/scenarios` are run, and their
+//! output is compared.
 //!
-//! A file is a text to read: `#` lines say why, with their source; a line `$ suffrage-lab …` is a
-//! command, and what follows, up to the next command or comment, is what it prints, with a last line
-//! `exit 2` if that is its exit code.
+//! Lines with `#` explain the scenario and name its source. A line `$ suffrage-lab …` is a command. The lines up to the
+//! next command or comment are its output, with a last line like `exit 2` if the exit code is not 0.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::support::{HOW_TO_BLESS, blessing, difference, path, run};
 
 const SCENARIOS: &str = "crates/suffrage-sim/tests/scenarios";
 
-/// The file as it should be: the same text and commands, with what the commands print now.
+/// The file with the current output of its commands.
 fn rewritten(text: &str) -> String {
     let mut fresh = String::new();
     let mut lines = text.lines().peekable();
@@ -29,7 +29,7 @@ fn rewritten(text: &str) -> String {
 
 fn files() -> Vec<(String, String)> {
     let mut files: Vec<_> = fs::read_dir(path(SCENARIOS))
-        .expect("the scenarios are there")
+        .expect("the folder exists")
         .map(|entry| entry.unwrap().path())
         .filter(|file| file.extension().is_some_and(|extension| extension == "txt"))
         .map(|file| {
@@ -42,8 +42,8 @@ fn files() -> Vec<(String, String)> {
 }
 
 #[test]
-fn scenarios_end_as_written() {
-    let mut complaints = String::new();
+fn the_output_of_scenarios_is_as_committed() {
+    let mut differences = String::new();
     for (name, text) in files() {
         let fresh = rewritten(&text);
         if fresh == text {
@@ -52,21 +52,21 @@ fn scenarios_end_as_written() {
         if blessing() {
             fs::write(path(SCENARIOS).join(&name), fresh).unwrap();
         } else {
-            complaints += &format!("{SCENARIOS}/{name}\n{}\n", difference(&text, &fresh));
+            differences += &format!("{SCENARIOS}/{name}\n{}\n", difference(&text, &fresh));
         }
     }
-    assert!(complaints.is_empty(), "\n{complaints}{HOW_TO_BLESS}\n");
+    assert!(differences.is_empty(), "\n{differences}{HOW_TO_BLESS}\n");
 }
 
 #[test]
-fn every_scenario_says_why_and_splits_are_shown_for_every_algorithm_that_may_split() {
+fn every_scenario_has_an_explanation_and_every_split_brain_is_shown() {
     let files = files();
     for (name, text) in &files {
-        assert!(text.starts_with('#'), "{name} does not say why");
+        assert!(text.starts_with('#'), "{name} has no explanation");
         assert!(text.contains("\n$ suffrage-lab "), "{name} has no command");
     }
-    let (_, splits) = files.iter().find(|(name, _)| name == "split-brain.txt").expect("it is there");
-    // As it is now, whether or not the file is being rewritten meanwhile.
+    let (_, splits) = files.iter().find(|(name, _)| name == "split-brain.txt").expect("the file exists");
+    // The current output: another test may be rewriting the file.
     let splits = rewritten(splits);
     for contract in suffrage_algorithms::catalog::CONTRACTS {
         if contract.safety != suffrage_core::Safety::Eventual {

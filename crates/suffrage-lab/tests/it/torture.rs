@@ -1,10 +1,10 @@
-//! `suffrage-lab torture` as users meet it.
+//! Tests of `suffrage-lab torture`.
 
 use crate::support::{run, succeed};
 use serde_json::Value;
 
 #[test]
-fn kept_promises_are_a_line_an_algorithm() {
+fn kept_promises_are_one_line_per_algorithm() {
     let out = succeed("suffrage-lab torture all --seeds 0..20");
     for contract in suffrage_algorithms::catalog::CONTRACTS {
         let line = out.lines().find(|line| line.starts_with(&format!("{} ", contract.name)));
@@ -12,7 +12,7 @@ fn kept_promises_are_a_line_an_algorithm() {
     }
 }
 
-/// Bully in a network that loses messages, without what its contract asks for there: a known violation.
+/// Bully in a network that loses messages, without the setting that its contract needs: a known violation.
 const BREAKS: &str = "suffrage-lab torture bully --reaffirm off --seeds 0..200";
 
 #[test]
@@ -38,7 +38,7 @@ fn a_broken_promise_comes_with_commands_that_break_it_again() {
 }
 
 #[test]
-fn the_account_names_seed_promise_and_replay() {
+fn the_report_names_seed_promise_and_replay() {
     let out = run(BREAKS).out;
     for part in ["agreement BROKEN in ", " with seed ", "replay  suffrage-lab simulate bully", "shrunk  to "]
     {
@@ -63,7 +63,7 @@ fn results_do_not_depend_on_the_number_of_jobs() {
 fn bad_input_is_one_sentence_that_names_the_flag() {
     for (flags, named) in [
         ("bully --seeds 5", "`5` is not a range of seeds like 0..1000"),
-        ("bully --seeds 5..5", "there is no seed from 5 up to 5"),
+        ("bully --seeds 5..5", "the range 5..5 has no seed"),
         ("bully --nodes 0", "--nodes"),
         ("bully --repair none", "--repair"),
         ("chang-roberts --repair some", "--repair"),
@@ -76,14 +76,18 @@ fn bad_input_is_one_sentence_that_names_the_flag() {
     }
 }
 
-/// The work allowed grows with the group: detectors have everybody send to everybody.
+/// The limit of work grows with the group, because detectors send from every process to every other.
 #[test]
-fn large_groups_are_not_accused_of_their_size() {
+fn large_groups_stay_within_the_limit_of_work() {
     let out = succeed("suffrage-lab torture all --nodes 30 --seeds 0..2");
     assert!(!out.contains("BROKEN"), "{out}");
 }
 
 #[test]
-fn one_broken_promise_among_all_algorithms_is_what_was_expected() {
-    assert_eq!(run("suffrage-lab torture all --seeds 0..1 --expect-violation").code, 1, "nobody broke any");
+fn all_algorithms_without_a_violation_fail_expect_violation() {
+    assert_eq!(
+        run("suffrage-lab torture all --seeds 0..1 --expect-violation").code,
+        1,
+        "no promise was broken"
+    );
 }

@@ -1,11 +1,11 @@
-//! `suffrage-lab validate` as users meet it.
+//! Tests of `suffrage-lab validate`.
 
 use crate::support::{json, run, succeed};
 
 const EXAMPLE: &str = "suffrage-lab validate --ttl 3s --renew 1s --rtt 5ms --drift 1% --stop-grace 500ms";
 
 #[test]
-fn timings_that_work_are_told_what_they_are_worth() {
+fn the_worst_cases_of_valid_timings_are_printed() {
     let text = succeed(EXAMPLE);
     for line in [
         "no leader for      3.555s at most after a crash of the leader",
@@ -24,8 +24,8 @@ fn timings_that_work_are_told_what_they_are_worth() {
 }
 
 #[test]
-fn timings_that_cannot_work_are_refused_with_the_rule_and_what_would_do() {
-    for (flags, rule, mend) in [
+fn invalid_timings_are_refused_with_the_rule_and_a_remedy() {
+    for (flags, rule, remedy) in [
         ("--ttl 3s --renew 2.9s", "no-time-to-stop", "a renewal every 2.333s, or a ttl of 3.579s, would do"),
         ("--ttl 3s --renew 2.95s --stop-grace 0s --kill 0s", "lease-too-short", "a renewal every 2.933s"),
         ("--renew 7ms", "renew-too-often", "a renewal every 7.5ms would do"),
@@ -36,8 +36,8 @@ fn timings_that_cannot_work_are_refused_with_the_rule_and_what_would_do() {
         let line = format!("suffrage-lab validate {flags}");
         let ran = run(&line);
         assert_eq!((ran.code, ran.err.as_str()), (1, ""), "{line}");
-        let said = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(said.contains(&format!("{rule}: ")) && said.contains(mend), "{line}\n{said}");
+        let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(&format!("{rule}: ")) && text.contains(remedy), "{line}\n{text}");
         let ran = run(&format!("{line} --json --simulate"));
         let value: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
         assert_eq!((ran.code, &value["works"]), (1, &false.into()), "{line}");
@@ -46,8 +46,8 @@ fn timings_that_cannot_work_are_refused_with_the_rule_and_what_would_do() {
 }
 
 #[test]
-fn flags_that_cannot_be_read_are_bad_usage() {
-    for (flags, said) in [
+fn invalid_flags_exit_with_2() {
+    for (flags, message) in [
         ("--ttl 3", "--ttl: `3` is not a time like 3s, 500ms or 1m"),
         ("--ttl 25h", "--ttl: `25h` is more than a day"),
         ("--renew=-1s", "--renew: `-1s` is not a time"),
@@ -59,13 +59,13 @@ fn flags_that_cannot_be_read_are_bad_usage() {
         ("--names 0", "--names"),
         ("--runs 0", "--runs"),
         ("--nodes 4", "--simulate"),
-        ("--simulate --nodes 2", "--nodes: with --voters 3 it takes 3 processes at least"),
+        ("--simulate --nodes 2", "--nodes: --voters 3 needs at least 3 processes"),
         ("--simulate --seed 18446744073709551615", "--seed"),
     ] {
         let ran = run(&format!("suffrage-lab validate {flags}"));
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{flags}");
         assert!(
-            ran.err.contains(said) && ran.err.contains("suffrage-lab validate --help"),
+            ran.err.contains(message) && ran.err.contains("suffrage-lab validate --help"),
             "{flags}: {}",
             ran.err
         );
@@ -73,7 +73,7 @@ fn flags_that_cannot_be_read_are_bad_usage() {
 }
 
 #[test]
-fn simulated_runs_stay_within_what_is_computed_and_depend_on_the_seed_alone() {
+fn simulated_runs_stay_within_the_computed_bounds_and_depend_only_on_the_seed() {
     for flags in
         ["", "--voters 1", "--voters 2", "--voters 5 --nodes 5", "--ttl 200ms --renew 50ms --stop-grace 0s"]
     {
@@ -86,13 +86,13 @@ fn simulated_runs_stay_within_what_is_computed_and_depend_on_the_seed_alone() {
 }
 
 #[test]
-fn programs_are_told_in_seconds() {
+fn json_has_times_in_seconds() {
     let value = json(&format!("{EXAMPLE} --names 1000 --leaders 10 --voters 5 --simulate --runs 50"));
     assert_eq!((&value["works"], &value["ttl"]), (&true.into(), &3.0.into()));
     let number = |value: &serde_json::Value| value.as_f64().unwrap();
     assert!(number(&value["simulated"]["crash"]["max"]) <= number(&value["failover_after_crash"]));
     let per_second = &value["per_second"];
     assert_eq!((&per_second["renewal_messages"], &per_second["leaders"]), (&10_000.0.into(), &10.into()));
-    // A hundred renewals of 59 bytes take five packets, from each of ten to each of five and back.
+    // A hundred renewals of 59 bytes need five packets, from each of ten leaders to each of five voters and back.
     assert_eq!(per_second["renewal_packets"], 500.0);
 }

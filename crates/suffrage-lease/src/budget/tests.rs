@@ -1,4 +1,4 @@
-//! The arithmetic by itself; what it says about runs is tested in `tests/quorum_lease/budget.rs`.
+//! The arithmetic alone. Simulated runs are compared with it in `tests/quorum_lease/budget.rs` of the simulator.
 
 use super::*;
 
@@ -10,18 +10,18 @@ fn timings(ttl: &str, renew: &str, rtt: &str, drift: &str) -> Timings {
     Timings::for_round_trip(span(ttl), span(renew), drift.parse().unwrap(), span(rtt))
 }
 
-fn setting(rtt: &str, voters: usize, grace: &str) -> Setting {
-    Setting { grace: span(grace), kill: span("100ms"), ..Setting::new(span(rtt), voters) }
+fn deployment(rtt: &str, voters: usize, grace: &str) -> Deployment {
+    Deployment { grace: span(grace), kill: span("100ms"), ..Deployment::new(span(rtt), voters) }
 }
 
 fn milliseconds(span: Span) -> u64 {
     span.as_nanos() / 1_000_000
 }
 
-/// 3 s, 1 s, 5 ms, 1%, 500 ms and 100 ms, by hand.
+/// Computed by hand for a ttl of 3 s, renewals every 1 s, a round trip of 5 ms, 1%, 500 ms and 100 ms.
 #[test]
 fn the_figures_of_the_example() {
-    let budget = timings("3s", "1s", "5ms", "1%").budget(&setting("5ms", 3, "500ms")).unwrap();
+    let budget = timings("3s", "1s", "5ms", "1%").budget(&deployment("5ms", 3, "500ms")).unwrap();
     // 3000 * 0.99 / 1.01.
     assert_eq!(milliseconds(budget.validity), 2_940);
     // 2.5 + 3000 / 0.99, then (7.5 + 480 + 15) / 0.99 and 6 * 2.5.
@@ -35,12 +35,12 @@ fn the_figures_of_the_example() {
     assert_eq!((milliseconds(budget.lost_after), budget.notice), (2_340, span("600ms")));
     assert_eq!(milliseconds(budget.silence), 3_030);
     // 3000 (1 - d) / (1 + d) = 1000 + 7.5 + 600, so that d = (3000 - 1607.5) / (3000 + 1607.5).
-    assert_eq!(budget.most_drift.to_string(), "30.2224%");
+    assert_eq!(budget.max_drift.to_string(), "30.2224%");
 }
 
 #[test]
-fn a_single_voter_has_nobody_to_wait_for() {
-    let budget = timings("3s", "1s", "5ms", "0%").budget(&setting("5ms", 1, "0s")).unwrap();
+fn a_single_voter_needs_no_other_voters() {
+    let budget = timings("3s", "1s", "5ms", "0%").budget(&deployment("5ms", 1, "0s")).unwrap();
     assert_eq!((milliseconds(budget.crash), budget.release), (3_015, span("15ms")));
 }
 
@@ -48,7 +48,7 @@ fn a_single_voter_has_nobody_to_wait_for() {
 fn each_rule_is_named() {
     let good = timings("3s", "1s", "5ms", "1%");
     let rules = |timings: Timings, grace: &str| -> Vec<&'static str> {
-        timings.violations(&setting("5ms", 3, grace)).iter().map(Violation::rule).collect()
+        timings.violations(&deployment("5ms", 3, grace)).iter().map(Violation::rule).collect()
     };
     assert_eq!(rules(good, "500ms"), [""; 0]);
     assert_eq!(rules(Timings { longest_ttl: span("2s"), ..good }, "0s"), ["ttl-refused"]);
@@ -61,9 +61,9 @@ fn each_rule_is_named() {
     assert_eq!(rules(timings("5ms", "6ms", "5ms", "1%"), "0s"), ["renew-too-often", "lease-too-short"]);
 }
 
-/// What is said to mend a broken rule does, and a little less would not.
+/// A proposed remedy works, and a little less does not.
 #[test]
-fn what_would_do_does_and_no_less() {
+fn the_remedies_of_violations_work_and_are_the_smallest() {
     let little = Span::from_millis(2);
     for (ttl, renew, rtt, drift, grace) in [
         ("3s", "2.95s", "5ms", "1%", "0s"),
@@ -72,52 +72,50 @@ fn what_would_do_does_and_no_less() {
         ("1s", "600ms", "50ms", "20%", "0s"),
         ("100ms", "50ms", "80ms", "1%", "0s"),
     ] {
-        let (timings, setting) = (timings(ttl, renew, rtt, drift), setting(rtt, 3, grace));
-        let works = |timings: Timings, setting: &Setting| timings.violations(setting).is_empty();
-        let broken = timings.violations(&setting);
+        let (timings, deployment) = (timings(ttl, renew, rtt, drift), deployment(rtt, 3, grace));
+        let works = |timings: Timings, deployment: &Deployment| timings.violations(deployment).is_empty();
+        let broken = timings.violations(&deployment);
         let last = *broken.last().expect("it does not work");
-        let (most_renew, most_grace, least_ttl) = match last {
-            Violation::LeaseTooShort { most_renew, least_ttl, .. } => (most_renew, None, least_ttl),
-            Violation::NoTimeToStop { most_renew, most_grace, least_ttl, .. } => {
-                (most_renew, most_grace, least_ttl)
-            }
+        let (max_renew, max_grace, min_ttl) = match last {
+            Violation::LeaseTooShort { max_renew, min_ttl, .. } => (max_renew, None, min_ttl),
+            Violation::NoTimeToStop { max_renew, max_grace, min_ttl, .. } => (max_renew, max_grace, min_ttl),
             other => panic!("{other}"),
         };
         let mut mends = 0;
-        if let Some(renew) = most_renew {
-            let setting = match last {
-                Violation::LeaseTooShort { .. } => Setting::new(setting.round_trip, 3),
-                _ => setting,
+        if let Some(renew) = max_renew {
+            let deployment = match last {
+                Violation::LeaseTooShort { .. } => Deployment::new(deployment.round_trip, 3),
+                _ => deployment,
             };
-            assert!(works(Timings { renew, ..timings }, &setting), "{last}");
-            assert!(!works(Timings { renew: renew + little, ..timings }, &setting), "{last}");
+            assert!(works(Timings { renew, ..timings }, &deployment), "{last}");
+            assert!(!works(Timings { renew: renew + little, ..timings }, &deployment), "{last}");
             mends += 1;
         }
-        if let Some(grace) = most_grace {
-            assert!(works(timings, &Setting { grace, ..setting }), "{last}");
-            assert!(!works(timings, &Setting { grace: grace + little, ..setting }), "{last}");
+        if let Some(grace) = max_grace {
+            assert!(works(timings, &Deployment { grace, ..deployment }), "{last}");
+            assert!(!works(timings, &Deployment { grace: grace + little, ..deployment }), "{last}");
             mends += 1;
         }
         let longer = |ttl| {
             let renew = timings.renew.max(timings.round);
             Timings { ttl, longest_ttl: ttl, renew, ..timings }
         };
-        let lenient = Setting::new(setting.round_trip, 3);
-        let there = if most_grace.is_some() { &setting } else { &lenient };
-        assert!(works(longer(least_ttl), there), "{last}");
-        assert!(!works(longer(least_ttl - little), there), "{last}");
+        let lenient = Deployment::new(deployment.round_trip, 3);
+        let there = if max_grace.is_some() { &deployment } else { &lenient };
+        assert!(works(longer(min_ttl), there), "{last}");
+        assert!(!works(longer(min_ttl - little), there), "{last}");
         assert!(mends > 0 || ttl == "100ms", "{last}");
     }
 }
 
 #[test]
-fn what_is_said_has_the_numbers() {
-    let broken = timings("3s", "2.9s", "5ms", "1%").violations(&setting("5ms", 3, "500ms"));
+fn the_text_of_a_violation_has_the_numbers() {
+    let broken = timings("3s", "2.9s", "5ms", "1%").violations(&deployment("5ms", 3, "500ms"));
     assert_eq!(
         broken[0].to_string(),
-        "a lease of 3s holds for 2.941s by its holder's clock, the last 600ms of which the work needs to \
-         stop; a renewal every 2.9s leaves nothing for an answer, which is waited for 7.5ms; a renewal every \
-         2.333s, or a ttl of 3.579s, would do"
+        "a lease of 3s is valid for 2.941s by its holder's clock, the last 600ms of which the work needs to \
+         stop; a renewal every 2.9s leaves nothing for replies, and the leader waits 7.5ms for them; a renewal \
+         every 2.333s, or a ttl of 3.579s, would do"
     );
 }
 

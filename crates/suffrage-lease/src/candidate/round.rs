@@ -1,16 +1,16 @@
-//! A round of a candidate: the questions under way, and which voters have answered.
+//! A round of a candidate: the request in flight, and the voters that have replied.
 
 use suffrage_core::Time;
 
 use crate::message::{Grant, Request, Token};
 
-/// Some of the voters, by their places: a bit for each.
+/// A set of voters, with a bit for each position in the list of voters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Voters(u64);
 
 impl Voters {
-    pub(super) fn add(&mut self, place: usize) {
-        self.0 |= 1 << place;
+    pub(super) fn add(&mut self, voter: usize) {
+        self.0 |= 1 << voter;
     }
 
     pub(super) fn len(self) -> usize {
@@ -18,14 +18,14 @@ impl Voters {
     }
 }
 
-/// The questions that a candidate waits for answers to.
+/// The request that a candidate waits for replies to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Round {
-    /// Nothing.
+    /// No request is in flight.
     None,
     Enquiry {
         request: Request,
-        /// Who answered, and who holds the lease according to each of them.
+        /// The voters that have replied, and the grants that they named.
         answered: Voters,
         grants: Vec<Grant>,
     },
@@ -34,23 +34,23 @@ pub(super) enum Round {
         token: Token,
         promised: Voters,
         refused: Voters,
-        /// Whether a voter has promised a greater token to somebody.
+        /// Whether a voter has promised a greater token.
         outbid: bool,
     },
     Proposal {
         request: Request,
         token: Token,
-        /// Its own clock before the first was sent.
+        /// The candidate's clock before the request was sent.
         noted: Time,
         accepted: Voters,
         refused: Voters,
         outbid: bool,
-        /// The same renewal, asked before in vain so far: answers may only be slow.
+        /// Earlier renewals of the same token that are still in flight: their replies may only be slow.
         earlier: Vec<Attempt>,
     },
 }
 
-/// A renewal that was asked for and not answered by a majority yet. Each counts from its own moment.
+/// A renewal that no majority has answered yet. Its lease would count from its own noted moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Attempt {
     pub(super) request: Request,
@@ -58,10 +58,10 @@ pub(super) struct Attempt {
     pub(super) accepted: Voters,
 }
 
-/// A question by which a candidate learns how long answers take. No majority has answered it yet; the candidate may have
-/// ceased to wait for the answers.
+/// A request by which a candidate measures the round trip. No majority has replied to it yet. The round of the request
+/// may be over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Measured {
+pub(super) struct RttProbe {
     pub(super) request: Request,
     pub(super) asked: Time,
     pub(super) answered: Voters,

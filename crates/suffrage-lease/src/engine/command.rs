@@ -1,13 +1,15 @@
-//! What an application does to a node, as data: torture and model checker draw it, scenarios and traces hold it.
+//! Commands of an application to a node, as data: torture and model checker draw them, scenarios and traces contain
+//! them.
 //!
 //! ```text
-//!   join                            join as the engine is configured
+//!   join                            join with the engine's default configuration
 //!   join ttl 20 rank 3 failback 50 standing wait-out
 //!   leave, stand, stand once, campaign, withdraw, resign
 //!   transfer 3, health off, rank 7, pin, unpin
 //! ```
 //!
-//! ` in NAME` behind a command means one election, and without it every election that the node takes part in.
+//! A command that ends with ` in NAME` is for one election. Without it the command is for every election that the node
+//! has joined.
 
 use std::fmt;
 use std::ops::Deref;
@@ -19,7 +21,7 @@ use suffrage_core::{Attribute, NodeId, Span};
 use super::config::{CandidateConfig, InvalidConfig};
 use crate::message::Name;
 
-/// The name of an election, as people write it: 1 to 255 bytes.
+/// The name of an election: 1 to 255 bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ElectionName(Arc<str>);
 
@@ -27,7 +29,7 @@ impl ElectionName {
     /// The name, unless it is empty or too long.
     pub fn new(text: &str) -> Result<ElectionName, InvalidConfig> {
         if text.is_empty() || text.len() > 255 {
-            return Err(InvalidConfig::Name);
+            return Err(InvalidConfig::NameLength(text.len()));
         }
         Ok(ElectionName(text.into()))
     }
@@ -46,41 +48,41 @@ impl Deref for ElectionName {
     }
 }
 
-/// What an application asks of a node.
+/// A command of an application to a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Command {
-    /// In which election; none for every one that the node takes part in.
+    /// The election; none for every election that the node has joined.
     pub election: Option<ElectionName>,
-    /// What.
+    /// The action.
     pub action: Action,
 }
 
-/// What a node is to do in an election.
+/// An action of a node in an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Take part; without a configuration, as [`EngineConfig::candidate`](super::EngineConfig::candidate) says.
+    /// Join; without a configuration, with that of [`EngineConfig::candidate`](super::EngineConfig::candidate).
     Join(Option<CandidateConfig>),
-    /// Take part no longer. If the node leads, it hands over first.
+    /// Leave. If the node leads, it hands over first.
     Leave,
     /// Ask to lead, and contend at once, unless the node stands already or yields to others.
     Stand {
-        /// Whether the node stands no longer once it has led and lost. If not, it stands until it withdraws.
+        /// Whether the node stops to stand after one leadership. If not, it stands until it withdraws.
         once: bool,
     },
-    /// Contend now, unless the node leads or yields to others. A node that does not stand begins to, once.
+    /// Contend now, unless the node leads or yields to others. A node that does not stand starts to stand, once.
     Campaign,
-    /// Ask to lead no longer. If the node leads, it hands over.
+    /// Stop to stand. If the node leads, it hands over.
     Withdraw,
     /// Hand over, and yield to others for the length of a lease.
     Resign,
-    /// Hand over to this node; if that one does not take over, to whichever candidate is next.
+    /// Hand over to this node. If it does not take over, the voters wake the next candidate.
     Transfer(NodeId),
-    /// Say whether the application that would lead is healthy: a node whose is not hands over, and does not stand.
+    /// Set the health of the application. A node with an unhealthy application hands over, and does not stand.
     Health(bool),
-    /// Say how good a leader the node would be.
+    /// Set the rank of the node.
     Rank(Attribute),
-    /// Keep the lease that the node holds at this moment from claims of better candidates, until it is released or
-    /// unpinned. If the node holds none, nothing changes.
+    /// Pin the lease that the node holds, or unpin it: claims of better candidates are refused until the lease is
+    /// released or unpinned. A node without a lease ignores the command.
     Pin(bool),
 }
 
@@ -90,7 +92,7 @@ impl Action {
         Command { election: Some(election), action: self }
     }
 
-    /// The command to do this in every election that the node takes part in.
+    /// The command to do this in every election that the node has joined.
     pub fn in_all(self) -> Command {
         Command { election: None, action: self }
     }
@@ -160,14 +162,14 @@ impl FromStr for Command {
             Some((action, election)) => (action, Some(election)),
             None => (text, None),
         };
-        let wrong = || {
+        let error = || {
             format!(
-                "`{text}` is not a command; it is join, leave, stand, stand once, campaign, withdraw, resign, \
-                 transfer ID, health on|off, rank NUMBER, pin or unpin, and ` in NAME` behind it for one election"
+                "`{text}` is not a command: use join, leave, stand, stand once, campaign, withdraw, resign, transfer \
+                 ID, health on|off, rank NUMBER, pin or unpin, and append ` in NAME` for one election"
             )
         };
-        let action = parse_action(action).ok_or_else(wrong)?;
-        let election = election.map(|encoded| decode(encoded).ok_or_else(wrong)).transpose()?;
+        let action = parse_action(action).ok_or_else(error)?;
+        let election = election.map(|encoded| decode(encoded).ok_or_else(error)).transpose()?;
         Ok(Command { election, action })
     }
 }
@@ -199,7 +201,7 @@ fn parse_action(text: &str) -> Option<Action> {
     words.next().is_none().then_some(action)
 }
 
-/// The configuration of a `join`: none if nothing is said.
+/// The configuration of a `join`: none if the command has no options.
 fn parse_config(words: &mut SplitWhitespace<'_>) -> Option<Option<CandidateConfig>> {
     let mut config = None;
     while let Some(word) = words.next() {
@@ -217,7 +219,7 @@ fn parse_config(words: &mut SplitWhitespace<'_>) -> Option<Option<CandidateConfi
     Some(config)
 }
 
-/// The name that was written with `%` and two digits in place of each byte that is not plain.
+/// Decodes a percent-encoded name.
 fn decode(encoded: &str) -> Option<ElectionName> {
     let mut bytes = Vec::new();
     let mut rest = encoded.as_bytes();
@@ -273,7 +275,7 @@ mod tests {
         }
     }
 
-    /// Any command, in any election: the text form is all of it.
+    /// The text form is complete, for any command and any name.
     #[test]
     fn commands_parse_as_they_print() {
         let rng = &mut Rng::new(1);
@@ -287,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_every_algorithm_knows_are_spelled_alike() {
+    fn common_commands_have_the_same_text_form() {
         use suffrage_core::Command as Common;
         for command in [Common::Campaign, Common::Resign, Common::Transfer(NodeId(7))] {
             assert_eq!(command.to_string().parse(), Ok(Command::from(command)));
@@ -295,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_command_is_refused() {
+    fn invalid_commands_are_refused() {
         for text in [
             "",
             "Resign",

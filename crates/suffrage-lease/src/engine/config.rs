@@ -1,39 +1,39 @@
-//! What can be set about an engine and about its part in one election, and the timings that follow.
+//! The configuration of an engine and of a candidate, and the timings that follow from it.
 
 use std::fmt;
 
 use suffrage_core::{Attribute, DRIFT_BOUND, NodeId, Span};
 
-use crate::candidate::MOST_VOTERS;
+use crate::candidate::MAX_VOTERS;
 use crate::timings::{Bug, Drift, Timings};
 
-/// What all nodes of a cluster should have alike.
+/// The configuration of an engine. All nodes of a cluster should have the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EngineConfig {
-    /// Who votes. The same for all, or there can be two leaders at once.
+    /// The voters. All nodes must have the same list, or there can be two leaders at once.
     pub voters: Vec<NodeId>,
-    /// The longest that a message takes, as a rule. A first guess: rounds grow where answers take longer.
+    /// The usual upper bound on message delay. It is a first guess: rounds grow if replies take longer.
     pub delay: Span,
-    /// The most that clocks run fast or slow. The same for all, and true, or there can be two leaders.
+    /// The bound on clock drift. It must be true and the same for all nodes, or there can be two leaders at once.
     pub drift: Drift,
-    /// The longest lease that a voter grants, and after a restart waits for.
+    /// The longest lease that a voter grants. A restarted voter is silent for up to as long.
     pub longest_ttl: Span,
-    /// The configuration of a candidate whose `join` names none.
+    /// The configuration of a candidate whose `join` has none.
     pub candidate: CandidateConfig,
-    /// Timings of candidates with this ttl, and of the voter, in place of those that follow from the above.
+    /// Exact timings of the voter, and of candidates with the same ttl. They replace those that follow from the fields
+    /// above.
     pub exact: Option<Timings>,
-    /// A deliberate mistake.
+    /// A deliberate bug.
     pub bug: Option<Bug>,
 }
 
 impl EngineConfig {
-    /// The configuration for these voters: messages that take up to 25 ms, clocks within 1%, leases up to a
-    /// minute.
+    /// The default configuration for these voters: a delay of 25 ms, a drift bound of 1%, and leases up to a minute.
     pub fn new(voters: impl IntoIterator<Item = NodeId>) -> EngineConfig {
         EngineConfig {
             voters: voters.into_iter().collect(),
             delay: Span::from_millis(25),
-            drift: Drift::millionths((DRIFT_BOUND * 1e6) as u32).expect("it is small"),
+            drift: Drift::millionths((DRIFT_BOUND * 1e6) as u32).expect("the default bound is below 50%"),
             longest_ttl: Span::from_millis(60_000),
             candidate: CandidateConfig::default(),
             exact: None,
@@ -41,19 +41,21 @@ impl EngineConfig {
         }
     }
 
-    /// Refuses what no engine can run with.
+    /// Refuses a configuration that no engine can run with.
     pub fn check(&self) -> Result<(), InvalidConfig> {
         let mut ids = self.voters.clone();
         ids.sort_unstable();
-        ids.dedup();
-        if ids.is_empty() || ids.len() > MOST_VOTERS || ids.len() != self.voters.len() {
-            return Err(InvalidConfig::Voters);
+        if self.voters.is_empty() || self.voters.len() > MAX_VOTERS {
+            return Err(InvalidConfig::VoterCount(self.voters.len()));
+        }
+        if let Some(pair) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(InvalidConfig::DuplicateVoter(pair[0]));
         }
         if self.delay.is_zero() || self.delay > Span::from_millis(60_000) {
-            return Err(InvalidConfig::Delay);
+            return Err(InvalidConfig::Delay(self.delay));
         }
         if self.exact.is_none() && (self.longest_ttl < SHORTEST_TTL || self.longest_ttl > LONGEST_TTL) {
-            return Err(InvalidConfig::LongestTtl);
+            return Err(InvalidConfig::LongestTtl(self.longest_ttl));
         }
         if self.exact.is_none() && self.drift.fraction() > 0.2 {
             return Err(InvalidConfig::Drift);
@@ -67,42 +69,44 @@ impl EngineConfig {
             Some(exact) => Timings { longest_ttl: self.longest_ttl, ..exact },
             None => {
                 let longest = CandidateConfig { ttl: self.longest_ttl, ..CandidateConfig::default() };
-                Timings { gap: self.delay * GAP, patience: LONGEST_POLL * 3, ..longest.timings(self) }
+                Timings { gap: self.delay * GAP, stale_after: LONGEST_POLL * 3, ..longest.timings(self) }
             }
         };
         Timings { bug: self.bug, ..timings }
     }
 }
 
-/// Below this, a timer of the system is too coarse for what has to be done in between.
+/// The shortest ttl: for shorter leases the timers of the operating system are too coarse.
 const SHORTEST_TTL: Span = Span::from_millis(10);
-/// Beyond this, a lease is no lease: its holder's death would go unnoticed for a day.
+/// The longest ttl: after the death of a leader there is no leader for as long.
 const LONGEST_TTL: Span = Span::from_millis(24 * 3_600_000);
-/// A candidate that waits asks at least this often: voters drop it from their queues after three times this.
+/// The longest interval between enquiries of a waiting candidate. Voters drop it from their queues after three times
+/// this.
 pub(crate) const LONGEST_POLL: Span = Span::from_millis(10_000);
-/// How many delays a candidate waits for answers at first: two messages, and some time for the voter.
+/// How many delays a candidate waits for replies at first: two messages, and some time for the voter.
 const ROUND: u64 = 3;
-/// How many delays a voter waits for a candidate that it has woken: to be woken takes one, to be elected four.
+/// How many delays a voter waits for a candidate that it has woken: the wake-up takes one, the election four.
 const GAP: u64 = 6;
-/// A leader renews so many times in the life of a lease.
+/// How many times a leader renews in the length of a lease.
 const RENEWALS: u64 = 3;
-/// Of the time between two renewals, the part by which one may come early.
+/// A renewal may come early by one part in this many of the renewal interval.
 const SLACK: u64 = 20;
 
-/// A node's part in one election.
+/// The configuration of a node's candidate in one election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CandidateConfig {
-    /// How long a lease is: no longer than this after a leader's death, and some messages, another leads.
+    /// The length of a lease. After a leader's death another candidate leads after this time and some message delays.
     pub ttl: Span,
-    /// How good a leader the node would be; greater is better. A better candidate is woken first.
+    /// The rank of the node; greater is better. Voters wake candidates of higher rank first.
     pub attribute: Attribute,
-    /// How long the node must have stood before it asks a worse leader to hand over; none if it never does.
+    /// The fail-back delay: how long the node must have stood before it asks a leader of lower rank to hand over; none
+    /// if it never asks.
     pub failback: Option<Span>,
-    /// Whether the node stands at once: it queues at the voters, and leads when they wake it. If not, it observes
+    /// Whether the node stands at once: it queues at the voters, and campaigns when they wake it. If not, it observes
     /// until a command makes it stand.
     pub standing: bool,
-    /// Whether an external client, not this process, holds the lease. A client may outlive the process, and may
-    /// have outlived the one before of the same id: the node does not stand before that one's lease is over.
+    /// Whether an external client, not this process, holds the lease. A client can survive the process. So the node
+    /// does not campaign before the lease of an earlier process with the same id is over.
     pub wait_out_previous_holder: bool,
 }
 
@@ -119,23 +123,23 @@ impl Default for CandidateConfig {
 }
 
 impl CandidateConfig {
-    /// Refuses a lease that cannot be kept at all.
+    /// Refuses a ttl outside of the limits.
     pub fn check(&self, config: &EngineConfig) -> Result<(), InvalidConfig> {
         if config.exact.is_none() && self.ttl < SHORTEST_TTL {
-            return Err(InvalidConfig::TtlTooShort);
+            return Err(InvalidConfig::TtlTooShort(self.ttl));
         }
         if self.ttl > config.longest_ttl {
-            return Err(InvalidConfig::TtlTooLong(config.longest_ttl));
+            return Err(InvalidConfig::TtlTooLong { ttl: self.ttl, longest: config.longest_ttl });
         }
         Ok(())
     }
 
-    /// The timings that replace all others, if these are for leases of this length.
+    /// The exact timings, if they are for leases of this length.
     fn exact(&self, config: &EngineConfig) -> Option<Timings> {
         config.exact.filter(|exact| exact.ttl == self.ttl)
     }
 
-    /// By how much renewals may come early. Exact ones are on time.
+    /// By how much renewals may come early. With exact timings they do not.
     pub(crate) fn slack(&self, config: &EngineConfig) -> Span {
         match self.exact(config) {
             Some(_) => Span::ZERO,
@@ -143,13 +147,13 @@ impl CandidateConfig {
         }
     }
 
-    /// When a lease is renewed at the latest, after the last time.
+    /// The longest time between two renewals.
     fn renew(&self) -> Span {
         Span::from_nanos(self.ttl.as_nanos() / RENEWALS)
     }
 
-    /// The longest that a leader can need to stop its work such that a renewal can be lost and tried again
-    /// before it has to begin to.
+    /// The longest stop margin: the time that a leader's work needs to stop. With this margin one renewal can be lost
+    /// and repeated before the work has to stop.
     pub fn longest_margin(&self, config: &EngineConfig) -> Span {
         let timings = self.timings(config);
         config.drift.validity(self.ttl) - self.renew() - timings.round * 2
@@ -157,8 +161,8 @@ impl CandidateConfig {
 
     /// The timings of a candidate.
     ///
-    /// A renewal that gets no answer is asked again after a round, and several rounds must fit between the
-    /// first and the end of the lease: so for short leases rounds begin shorter than the network's delay says.
+    /// A renewal without replies is repeated after a round, and several rounds must fit between the first renewal and
+    /// the end of the lease. So the first rounds of short leases are shorter than the configured delay suggests.
     pub(crate) fn timings(&self, config: &EngineConfig) -> Timings {
         let tenth = Span::from_nanos(self.ttl.as_nanos() / 10);
         let timings = self.exact(config).unwrap_or(Timings {
@@ -169,7 +173,7 @@ impl CandidateConfig {
             round: (config.delay * ROUND).min(tenth),
             gap: (config.delay * GAP).min(tenth * 2),
             poll: self.ttl.min(LONGEST_POLL),
-            patience: LONGEST_POLL * 3,
+            stale_after: LONGEST_POLL * 3,
             failback: None,
             bug: None,
         });
@@ -177,50 +181,78 @@ impl CandidateConfig {
     }
 }
 
-/// Why an engine or a candidate cannot be as it is configured.
+/// The reason why a configuration is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum InvalidConfig {
-    /// No voters, too many, or one twice.
-    Voters,
-    /// No delay, or far too long a one.
-    Delay,
-    /// The longest lease is not within reason.
-    LongestTtl,
-    /// Clocks drift so much that no lease would be left.
+    /// There are no voters or too many.
+    VoterCount(usize),
+    /// A voter is listed twice.
+    DuplicateVoter(NodeId),
+    /// The delay is zero or above a minute.
+    Delay(Span),
+    /// The longest lease is below 10 ms or above a day.
+    LongestTtl(Span),
+    /// The drift bound is above 20%, which leaves too little of a lease.
     Drift,
-    /// Timers cannot keep up with so short a lease.
-    TtlTooShort,
-    /// No voter grants a lease above this.
-    TtlTooLong(Span),
-    /// The work could not be stopped in time: this is the longest stop margin.
-    MarginTooLong(Span),
-    /// Names are shown, stored and put into addresses: they have 1 to 255 bytes.
-    Name,
+    /// The ttl is below 10 ms, which timers cannot keep up with.
+    TtlTooShort(Span),
+    /// The ttl is above the longest lease that voters grant.
+    TtlTooLong {
+        /// The configured ttl.
+        ttl: Span,
+        /// The longest lease that voters grant.
+        longest: Span,
+    },
+    /// The stop margin leaves no time to renew the lease before the work must stop.
+    MarginTooLong {
+        /// The configured stop margin.
+        margin: Span,
+        /// The longest stop margin for the ttl.
+        longest: Span,
+    },
+    /// The name of an election does not have 1 to 255 bytes.
+    NameLength(usize),
 }
 
 impl fmt::Display for InvalidConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            InvalidConfig::Voters => {
-                write!(f, "there must be 1 to {MOST_VOTERS} voters, each listed once: 3 or 5 are usual")
+            InvalidConfig::VoterCount(count) => {
+                write!(
+                    f,
+                    "{count} voters are configured: there must be 1 to {MAX_VOTERS}, and 3 or 5 are usual"
+                )
             }
-            InvalidConfig::Delay => {
-                f.write_str("the delay of a message must be above zero and at most a minute")
+            InvalidConfig::DuplicateVoter(id) => {
+                write!(f, "voter {id} is listed twice: list each voter once")
             }
-            InvalidConfig::LongestTtl => f.write_str("the longest lease must be from 10 ms to a day"),
+            InvalidConfig::Delay(delay) => {
+                write!(
+                    f,
+                    "a message delay of {delay} ms is invalid: it must be above zero and at most a minute"
+                )
+            }
+            InvalidConfig::LongestTtl(longest) => {
+                write!(f, "a longest lease of {longest} ms is invalid: it must be from 10 ms to a day")
+            }
             InvalidConfig::Drift => {
                 f.write_str("a drift above 20% leaves too little of a lease: say how far clocks really drift")
             }
-            InvalidConfig::TtlTooShort => f.write_str("a lease must be 10 ms long at least"),
-            InvalidConfig::TtlTooLong(longest) => write!(
+            InvalidConfig::TtlTooShort(ttl) => {
+                write!(f, "a lease of {ttl} ms is too short: it must be at least 10 ms long")
+            }
+            InvalidConfig::TtlTooLong { ttl, longest } => write!(
                 f,
-                "voters grant no lease above {longest} ms: raise the longest lease on all nodes, or ask for less"
+                "voters grant no lease of {ttl} ms: ask for at most {longest} ms, or raise the longest lease on all nodes"
             ),
-            InvalidConfig::MarginTooLong(longest) => write!(
+            InvalidConfig::MarginTooLong { margin, longest } => write!(
                 f,
-                "a stop margin above {longest} ms leaves no time to renew the lease: lower it, or raise the ttl"
+                "a stop margin of {margin} ms leaves no time to renew the lease: use at most {longest} ms, or a longer ttl"
             ),
-            InvalidConfig::Name => f.write_str("a name has 1 to 255 bytes"),
+            InvalidConfig::NameLength(bytes) => {
+                write!(f, "a name of {bytes} bytes is invalid: the name of an election has 1 to 255 bytes")
+            }
         }
     }
 }
@@ -231,7 +263,7 @@ impl std::error::Error for InvalidConfig {}
 mod tests {
     use super::*;
 
-    /// At every ttl: a renewal that is lost can be tried again twice before the lease is over.
+    /// At every ttl a lost renewal can be repeated twice before the lease is over.
     #[test]
     fn three_attempts_to_renew_fit_into_every_lease() {
         for delay in [1, 25, 1_000] {
@@ -249,18 +281,18 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_refused_with_a_reason() {
+    fn invalid_configurations_are_refused_with_a_reason() {
         let valid = EngineConfig::new([NodeId(1), NodeId(2), NodeId(3)]);
         assert_eq!(valid.check(), Ok(()));
         let doubled = EngineConfig::new([NodeId(1), NodeId(1), NodeId(3)]);
-        assert_eq!(doubled.check(), Err(InvalidConfig::Voters));
-        assert_eq!(EngineConfig::new([]).check(), Err(InvalidConfig::Voters));
+        assert_eq!(doubled.check(), Err(InvalidConfig::DuplicateVoter(NodeId(1))));
+        assert_eq!(EngineConfig::new([]).check(), Err(InvalidConfig::VoterCount(0)));
         let wild = EngineConfig { drift: "21%".parse().unwrap(), ..valid.clone() };
         assert_eq!(wild.check(), Err(InvalidConfig::Drift));
         let ttl = |millis| {
             CandidateConfig { ttl: Span::from_millis(millis), ..CandidateConfig::default() }.check(&valid)
         };
-        assert_eq!(ttl(9), Err(InvalidConfig::TtlTooShort));
+        assert_eq!(ttl(9), Err(InvalidConfig::TtlTooShort(Span::from_millis(9))));
         assert_eq!(ttl(60_000), Ok(()));
         assert!(ttl(60_001).unwrap_err().to_string().contains("60000 ms"));
     }

@@ -1,4 +1,4 @@
-//! Carries out what the voter and the candidates of one node do.
+//! The effects of the voter and the candidates of one node.
 
 use std::collections::VecDeque;
 
@@ -10,16 +10,16 @@ use crate::candidate::Effects as CandidateEffects;
 use crate::message::{Ask, Body, Message, Name, Reply};
 use crate::voter::{Effects as VoterEffects, Saved};
 
-/// What a node has said to itself, in order. It needs no message.
+/// Messages of a node to itself, in order. They are delivered within the same input.
 pub(super) type Loopback = VecDeque<Message>;
 
-/// Carries out what either role does about one input.
+/// The effects of a voter or a candidate during one input.
 pub(super) struct NodeEffects<'e, 'v> {
     pub(super) cx: &'e mut Context<'v, Engine>,
     loopback: &'e mut Loopback,
-    /// The election of the candidate at work; the voter names the one it speaks of itself.
+    /// The election of the candidate; none for the voter, which names the election of each reply.
     election: Option<(ElectionIndex, Name)>,
-    /// Whether the candidate has ceased to lead.
+    /// Whether the candidate has stepped down.
     pub(super) stepped_down: bool,
     /// Whether the candidate has learned who leads, or leads itself.
     pub(super) learned_leader: bool,

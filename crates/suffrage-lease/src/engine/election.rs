@@ -1,4 +1,4 @@
-//! A node's part in one election: a candidate, and when the node lets it campaign.
+//! The state of a node in one election: its candidate, and the contention policy that decides when it campaigns.
 
 use suffrage_core::{Attribute, NodeId, Span, Time};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -10,28 +10,28 @@ use crate::candidate::{Candidate, Lease, Stage};
 use crate::message::{Grant, Name, Reply};
 use crate::voter::Voter;
 
-/// How often in a row a candidate that was defeated retries by itself, before it waits to be woken.
+/// How often in a row a defeated candidate retries by itself before it waits for a wake-up.
 const RETRIES: u8 = 3;
 
-/// Which of a node's elections: a small number, used again once the node has left the election.
+/// The index of an election at a node: a small number, which is reused after the node has left the election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ElectionIndex(pub(super) u32);
 
 impl ElectionIndex {
-    /// As an index of a table: the number that [`Context::announce_in`](suffrage_core::Context::announce_in) has.
+    /// The number that [`Context::announce_in`](suffrage_core::Context::announce_in) takes.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// From the number that [`Context::announce_in`](suffrage_core::Context::announce_in) has.
+/// From the number that [`Context::announce_in`](suffrage_core::Context::announce_in) takes.
 impl From<usize> for ElectionIndex {
     fn from(index: usize) -> ElectionIndex {
         ElectionIndex(index as u32)
     }
 }
 
-/// A node's part in one election.
+/// The state of a node in one election.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ElectionState {
     pub(super) name: Name,
@@ -39,33 +39,33 @@ pub struct ElectionState {
     pub(super) candidate: Candidate,
     /// Whether the application asks to lead. If not, the node only observes.
     pub(super) standing: bool,
-    /// Whether it stands no longer once it has led and lost.
+    /// Whether the node stops to stand after one leadership.
     pub(super) once: bool,
-    /// Whether the application that would lead is healthy.
+    /// Whether the application is healthy.
     pub(super) healthy: bool,
     /// Whether claims of better candidates are refused, as long as the node leads.
     pub(super) pinned: bool,
     pub(super) ttl: Span,
-    /// Renewals wait for a multiple of this.
+    /// Renewals are aligned to multiples of this.
     tick: Span,
     /// When to campaign without a wake-up from a voter.
     pub(super) campaign_at: Option<Time>,
-    /// Whether a voter has woken the candidate, which has deferred its campaign.
+    /// Whether a voter has woken the candidate and the campaign was deferred.
     pub(super) woken: bool,
-    /// How often in a row it has campaigned in vain.
+    /// How often in a row the candidate was defeated and retried.
     pub(super) retries: u8,
-    /// Whether a rival that goes first campaigns, too.
+    /// Whether a rival with priority campaigns, too.
     outranked: bool,
-    /// Until when it yields to others, having handed over.
+    /// Until when the node yields to others, after it has handed over.
     pub(super) yield_until: Time,
     /// When the node's voter last heard that a leader released the election.
     pub(super) released_at: Option<Time>,
-    /// The moment of its entry in the timer queue.
+    /// The moment of the entry in the timer queue.
     pub(super) armed: Option<Time>,
 }
 
-/// The memory that a node's part in one election takes, in bytes, without its name in writing: the part itself,
-/// a pointer to it, its place in the timer queue, and its entry in the tree of names, half of which may be empty.
+/// The memory of one joined election at a node, in bytes, without the text of its name: the state, a pointer to it, the
+/// entry in the timer queue, and the entry in the B-tree of names, half of which may be empty.
 pub const ELECTION_MEMORY: usize =
     size_of::<ElectionState>() + size_of::<usize>() + ENTRY_MEMORY + 2 * size_of::<(Name, u32)>();
 
@@ -97,34 +97,34 @@ impl ElectionState {
         }
     }
 
-    // What others may know of it.
+    // Getters.
 
     /// The election's name.
     pub fn name(&self) -> &ElectionName {
         &self.text
     }
 
-    /// The lease that the node holds, if its clock does not show that it is over.
+    /// The lease that the node holds, if it is valid at this moment.
     pub fn lease(&self, now: Time) -> Option<Lease> {
         self.candidate.lease().filter(|lease| now < lease.valid_until)
     }
 
-    /// Whom the node believes to lead, if it does not itself.
+    /// The leader that the node follows; none if it leads itself.
     pub fn leader(&self) -> Option<Grant> {
         self.candidate.leader()
     }
 
-    /// How far the candidate is.
+    /// The stage of the candidate.
     pub fn stage(&self) -> Stage {
         self.candidate.stage()
     }
 
-    /// How good a leader the node would be.
+    /// The rank of the node.
     pub fn attribute(&self) -> Attribute {
         self.candidate.attribute()
     }
 
-    /// How long leases are.
+    /// The length of leases.
     pub fn ttl(&self) -> Span {
         self.ttl
     }
@@ -144,61 +144,62 @@ impl ElectionState {
         self.pinned
     }
 
-    /// Until when the node yields to others, having handed over.
-    pub fn yields_until(&self) -> Time {
-        self.candidate.stands_back_until().max(self.yield_until)
+    /// Until when the node yields to others, after it has handed over.
+    pub fn yield_until(&self) -> Time {
+        self.candidate.yield_until().max(self.yield_until)
     }
 
-    /// Voters that have not answered for so long have been asked at least twice.
-    pub fn patience(&self) -> Span {
+    /// The time after which a silent voter counts as unresponsive: it has got at least two requests by then.
+    pub fn unresponsive_after(&self) -> Span {
         self.ttl.min(LONGEST_POLL) * 2
     }
 
     // The contention policy.
 
-    /// Whether the candidate is there to be elected.
-    pub(super) fn runs(&self) -> bool {
+    /// Whether the candidate may be elected.
+    pub(super) fn is_eligible(&self) -> bool {
         self.standing && self.healthy
     }
 
-    /// The node was told to hand over: if it leads, it yields to others for the length of a lease.
-    pub(super) fn stand_back(&mut self, now: Time) {
+    /// Makes a node that leads yield to others for the length of a lease. Called when the node is told to hand over.
+    pub(super) fn start_yield(&mut self, now: Time) {
         if self.candidate.lease().is_some() {
             self.yield_until = now + self.ttl;
         }
     }
 
-    /// A short while, in the life of a lease.
-    pub(super) fn moment(&self) -> Span {
+    /// A tenth of a lease.
+    pub(super) fn tenth_of_ttl(&self) -> Span {
         Span::from_nanos(self.ttl.as_nanos() / 10)
     }
 
-    /// Whether the candidate asks for what it does not have.
-    pub(super) fn contends(&self) -> bool {
+    /// Whether the candidate contends for a lease that it does not hold.
+    pub(super) fn is_contending(&self) -> bool {
         let asks = matches!(self.candidate.stage(), Stage::Preparing | Stage::Proposing);
         asks && self.candidate.lease().is_none()
     }
 
-    /// Whether no other candidate waits, as far as the node's voter knows, that goes first. All voters know who
-    /// waits, and come to the same order: by rank, and among equals by a hash that is another for every name.
-    pub(super) fn comes_first(&self, me: NodeId, voter: &Voter) -> bool {
-        let mine = self.order(me, self.candidate.attribute());
-        voter.waiters(self.name).all(|(other, attribute)| self.order(other, attribute) <= mine)
+    /// Whether no candidate in the queue of the node's voter has priority over this one. All voters have the same
+    /// candidates in their queues, and compute the same order: by rank, and among equal ranks by a hash that differs
+    /// from election to election.
+    pub(super) fn has_priority(&self, me: NodeId, voter: &Voter) -> bool {
+        let mine = self.priority(me, self.candidate.attribute());
+        voter.waiters(self.name).all(|(other, attribute)| self.priority(other, attribute) <= mine)
     }
 
-    fn order(&self, candidate: NodeId, attribute: Attribute) -> (Attribute, u64, NodeId) {
+    fn priority(&self, candidate: NodeId, attribute: Attribute) -> (Attribute, u64, NodeId) {
         (attribute, xxh3_64_with_seed(self.text.as_bytes(), candidate.0), candidate)
     }
 
-    /// A rival contends. A candidate that contends has left the queues, and so may the rival have: they must not
-    /// both take themselves for the first.
-    pub(super) fn meet(&mut self, me: NodeId, rival: NodeId, attribute: Attribute) {
-        let mine = self.order(me, self.candidate.attribute());
-        self.outranked |= self.contends() && self.order(rival, attribute) > mine;
+    /// Records that a rival contends. A contending candidate is in no queue, and so may the rival be: without this
+    /// record both could find that they have priority.
+    pub(super) fn note_rival(&mut self, me: NodeId, rival: NodeId, attribute: Attribute) {
+        let mine = self.priority(me, self.candidate.attribute());
+        self.outranked |= self.is_contending() && self.priority(rival, attribute) > mine;
     }
 
-    /// Decides whether it is worth retrying: not while another node leads, which the node's own voter knows if it
-    /// votes, and otherwise others tell.
+    /// Updates the number of retries after a reply. A wake-up allows all retries again. `Held` allows none if the
+    /// node's own voter does not vote; a voter that votes knows itself whether another node leads.
     pub(super) fn update_retries(&mut self, reply: &Reply, votes: bool) {
         match reply {
             Reply::Vacant { .. } => self.retries = 0,
@@ -207,9 +208,9 @@ impl ElectionState {
         }
     }
 
-    /// The candidate has contended, and does not any more. If it does not lead, it retries: after this pause if it
-    /// comes first, and otherwise after as long as the candidate itself would wait. Voters wake those who wait, too,
-    /// but leave each of them the time that the slowest network takes.
+    /// Called when a campaign has ended. If the candidate does not lead, it retries: after this pause if it has
+    /// priority, and otherwise after the candidate's own back-off. Voters wake waiting candidates too, but with gaps
+    /// that suit the slowest network.
     pub(super) fn retry(&mut self, now: Time, first: bool, pause: Span) {
         let first = first && !std::mem::take(&mut self.outranked);
         if self.candidate.lease().is_some() {
@@ -217,34 +218,34 @@ impl ElectionState {
             return;
         }
         if self.retries == RETRIES {
-            // Another node leads by now, it seems; or else voters should know that this one waits.
-            self.candidate.look_by(now + pause);
-        } else if self.runs() {
+            // Probably another node leads by now. If not, the enquiry queues the candidate at the voters.
+            self.candidate.enquire_by(now + pause);
+        } else if self.is_eligible() {
             self.retries += 1;
             let when = if first { now + pause } else { self.candidate.next_due() };
             self.campaign_at = Some(self.campaign_at.map_or(when, |earlier| earlier.min(when)));
         }
     }
 
-    /// When it is to be looked at next.
+    /// When the candidate is due next.
     pub(super) fn due(&self) -> Time {
         let next = self.candidate.next_due();
         let next = match (self.candidate.stage(), self.candidate.lease(), self.candidate.leader()) {
-            // The candidate names the earliest moment; the latest is a slack away, and a tick comes before.
-            (Stage::Leading, Some(lease), _) => self.aligned(next).min(lease.valid_until),
-            (Stage::Waiting, None, Some(_)) => self.aligned(next),
+            // The candidate names the earliest moment. The latest is a slack later, and a tick comes before that.
+            (Stage::Leading, Some(lease), _) => self.align_to_tick(next).min(lease.valid_until),
+            (Stage::Waiting, None, Some(_)) => self.align_to_tick(next),
             _ => next,
         };
         next.min(self.campaign_at.unwrap_or(Time::MAX))
     }
 
-    fn aligned(&self, when: Time) -> Time {
+    fn align_to_tick(&self, when: Time) -> Time {
         let tick = self.tick.as_nanos();
         Time::from_nanos(when.as_nanos().div_ceil(tick).saturating_mul(tick))
     }
 }
 
-/// The longest power of two within the slack, so that the ticks of long leases are ticks of short ones, too.
+/// The longest power of two nanoseconds within the slack, so that ticks of long leases are ticks of short leases, too.
 fn tick(slack: Span) -> Span {
     Span::from_nanos(1 << slack.as_nanos().max(1).ilog2())
 }

@@ -1,10 +1,10 @@
-//! The engine alone: what it says to itself, when it wants to be called, when it campaigns.
+//! The engine alone: its loopback, its timer, and when it campaigns.
 
 use suffrage_core::{Effects, Rng, Roster};
 
 use super::*;
 use crate::message::{Grant, Request, Token};
-use crate::voter::MEMORY;
+use crate::voter::VOTER_MEMORY;
 
 const ME: NodeId = NodeId(1);
 
@@ -16,15 +16,15 @@ fn election(name: &str) -> ElectionName {
     ElectionName::new(name).unwrap()
 }
 
-/// What an engine announces of an election.
+/// An announcement of an engine about one election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum News {
     Said(Announcement),
     LeadsUntil(Time),
 }
 
-/// Takes note of what an engine does.
-struct Notes {
+/// Records the effects of an engine.
+struct Record {
     now: Time,
     rng: Rng,
     sent: Vec<(NodeId, Message)>,
@@ -33,7 +33,7 @@ struct Notes {
     due: Option<Time>,
 }
 
-impl Effects<Engine> for Notes {
+impl Effects<Engine> for Record {
     fn rng(&mut self) -> &mut Rng {
         &mut self.rng
     }
@@ -68,19 +68,19 @@ impl Effects<Engine> for Notes {
     fn restore(&mut self, _: NodeId) {}
 }
 
-/// An engine, and everybody else's part played by hand.
-struct Stand {
+/// An engine. The test plays all other nodes.
+struct Harness {
     engine: Engine,
-    notes: Notes,
+    record: Record,
 }
 
-impl Stand {
-    fn new(voters: u64) -> Stand {
-        Stand::of(ME, EngineConfig::new((1..=voters).map(NodeId)), Start::Fresh)
+impl Harness {
+    fn new(voters: u64) -> Harness {
+        Harness::of(ME, EngineConfig::new((1..=voters).map(NodeId)), Start::Fresh)
     }
 
-    fn of(me: NodeId, config: EngineConfig, start: Start<Saved>) -> Stand {
-        let notes = Notes {
+    fn of(me: NodeId, config: EngineConfig, start: Start<Saved>) -> Harness {
+        let record = Record {
             now: at(0),
             rng: Rng::new(7 + me.0),
             sent: Vec::new(),
@@ -88,16 +88,16 @@ impl Stand {
             saved: None,
             due: None,
         };
-        let mut stand = Stand { engine: Engine::new(me, config).unwrap(), notes };
-        stand.input(at(0), |engine, cx| engine.on_start(cx, start));
-        stand
+        let mut harness = Harness { engine: Engine::new(me, config).unwrap(), record };
+        harness.input(at(0), |engine, cx| engine.on_start(cx, start));
+        harness
     }
 
     fn input(&mut self, now: Time, input: impl FnOnce(&mut Engine, &mut Context<'_, Engine>)) {
         let roster = Roster::listed(vec![self.engine.me()]).unwrap();
         let delay = self.engine.config().delay;
-        self.notes.now = now;
-        input(&mut self.engine, &mut Context::new(now, roster.view(0), delay, &mut self.notes));
+        self.record.now = now;
+        input(&mut self.engine, &mut Context::new(now, roster.view(0), delay, &mut self.record));
     }
 
     fn command(&mut self, now: Time, name: &str, action: Action) {
@@ -120,15 +120,15 @@ impl Stand {
         index
     }
 
-    fn hears(&mut self, now: Time, from: NodeId, messages: impl IntoIterator<Item = Message>) {
+    fn receive(&mut self, now: Time, from: NodeId, messages: impl IntoIterator<Item = Message>) {
         for message in messages {
             self.input(now, |engine, cx| engine.on_message(cx, from, message));
         }
     }
 
-    /// The timer runs out, if it is due.
-    fn wakes(&mut self, now: Time) -> bool {
-        let due = self.notes.due.take_if(|due| *due <= now).is_some();
+    /// Fires the timer if it is due. True if it was.
+    fn fire_timer(&mut self, now: Time) -> bool {
+        let due = self.record.due.take_if(|due| *due <= now).is_some();
         if due {
             self.input(now, |engine, cx| engine.on_timer(cx, Timer));
         }
@@ -136,7 +136,7 @@ impl Stand {
     }
 
     fn sent(&mut self) -> Vec<(NodeId, Message)> {
-        std::mem::take(&mut self.notes.sent)
+        std::mem::take(&mut self.record.sent)
     }
 
     fn bodies(&mut self) -> Vec<Body> {
@@ -144,10 +144,10 @@ impl Stand {
     }
 
     fn news(&mut self) -> Vec<(usize, News)> {
-        std::mem::take(&mut self.notes.news)
+        std::mem::take(&mut self.record.news)
     }
 
-    /// What it has announced, but for ends of leases.
+    /// The announcements, without the ends of leases.
     fn said(&mut self) -> Vec<(usize, Announcement)> {
         let said = |(index, news)| match news {
             News::Said(announcement) => Some((index, announcement)),
@@ -156,7 +156,7 @@ impl Stand {
         self.news().into_iter().filter_map(said).collect()
     }
 
-    /// The other voters agree to everything, at once, until nothing more is said.
+    /// The other voters agree to every request at once, until no more messages are sent.
     fn all_agree(&mut self, now: Time) {
         loop {
             let sent = self.sent();
@@ -169,12 +169,12 @@ impl Stand {
                     Body::Ask(Ask::Propose { request, renewal, .. }) => Reply::Accepted { request, renewal },
                     _ => continue,
                 };
-                self.hears(now, to, [Message { name: message.name, body: Body::Reply(reply) }]);
+                self.receive(now, to, [Message { name: message.name, body: Body::Reply(reply) }]);
             }
         }
     }
 
-    /// Leads this election.
+    /// Makes the node lead this election.
     fn leads(&mut self, now: Time, name: &str) -> ElectionIndex {
         let index = self.stand(now, name);
         self.all_agree(now);
@@ -192,62 +192,62 @@ fn stepped_down(index: ElectionIndex) -> (usize, Announcement) {
     (index.index(), Announcement::SteppedDown)
 }
 
-/// What a candidate says to the voter of its own node is no message.
+/// Messages of a candidate to the voter of its own node are not sent.
 #[test]
 fn the_only_voter_elects_itself_without_a_message() {
-    let mut alone = Stand::new(1);
-    assert!(alone.notes.saved.take().is_some(), "that it exists");
-    let index = alone.stand(at(0), "x");
-    assert!(alone.notes.saved.is_some_and(|saved| saved.ceiling >= 1));
-    let news = alone.news();
+    let mut harness = Harness::new(1);
+    assert!(harness.record.saved.take().is_some(), "that it exists");
+    let index = harness.stand(at(0), "x");
+    assert!(harness.record.saved.is_some_and(|saved| saved.ceiling >= 1));
+    let news = harness.news();
     let &[(_, News::LeadsUntil(end)), (_, News::Said(said))] = &news[..] else { panic!("{news:?}") };
     assert_eq!((index.index(), said), elected(index, ME, 1));
     assert!(end > at(2_900) && end < at(3_000));
-    assert_eq!(alone.engine.lease(at(1), index).map(|lease| lease.valid_until), Some(end));
-    assert_eq!(alone.engine.lease(end, index), None, "by its clock it is over");
-    assert!(alone.sent().is_empty());
-    alone.command(at(1), "x", Action::Withdraw);
-    assert_eq!(alone.said(), [stepped_down(index)]);
-    assert!(alone.sent().is_empty());
+    assert_eq!(harness.engine.lease(at(1), index).map(|lease| lease.valid_until), Some(end));
+    assert_eq!(harness.engine.lease(end, index), None, "by its clock it is over");
+    assert!(harness.sent().is_empty());
+    harness.command(at(1), "x", Action::Withdraw);
+    assert_eq!(harness.said(), [stepped_down(index)]);
+    assert!(harness.sent().is_empty());
 }
 
 #[test]
 fn a_name_is_joined_once_and_free_again_after_leaving() {
-    let mut stand = Stand::new(1);
-    let index = stand.stand(at(0), "x");
-    assert_eq!(stand.engine.check_join(&election("x"), None), Err(JoinError::AlreadyJoined));
+    let mut harness = Harness::new(1);
+    let index = harness.stand(at(0), "x");
+    assert_eq!(harness.engine.check_join(&election("x"), None), Err(JoinError::AlreadyJoined));
     let long = CandidateConfig { ttl: Span::from_millis(70_000), ..CandidateConfig::default() };
-    assert!(matches!(stand.engine.check_join(&election("y"), Some(&long)), Err(JoinError::Invalid(_))));
-    stand.command(at(0), "y", Action::Join(Some(long)));
-    assert_eq!(stand.index("y"), None, "a join that cannot work changes nothing");
-    stand.news();
-    stand.command(at(1), "x", Action::Leave);
-    assert_eq!(stand.said(), [stepped_down(index)], "it handed over first");
-    assert!(stand.engine.is_empty());
-    let again = stand.stand(at(2), "x");
-    assert_eq!(stand.said(), [elected(again, ME, 2)]);
+    assert!(matches!(harness.engine.check_join(&election("y"), Some(&long)), Err(JoinError::Invalid(_))));
+    harness.command(at(0), "y", Action::Join(Some(long)));
+    assert_eq!(harness.index("y"), None, "a join that cannot work changes nothing");
+    harness.news();
+    harness.command(at(1), "x", Action::Leave);
+    assert_eq!(harness.said(), [stepped_down(index)], "it handed over first");
+    assert!(harness.engine.is_empty());
+    let again = harness.stand(at(2), "x");
+    assert_eq!(harness.said(), [elected(again, ME, 2)]);
     assert_eq!(again, index, "the index is used again");
 }
 
-/// A thousand names that were led at different moments renew at few moments, and not one comes late.
+/// A thousand leases that began at different moments are renewed at few moments, and none too late.
 #[test]
 fn renewals_come_together_and_early_enough() {
-    let mut stand = Stand::new(3);
+    let mut harness = Harness::new(3);
     for number in 0..1_000 {
-        while let Some(due) = stand.notes.due.filter(|due| *due <= at(number)) {
-            stand.wakes(due);
-            stand.sent();
+        while let Some(due) = harness.record.due.filter(|due| *due <= at(number)) {
+            harness.fire_timer(due);
+            harness.sent();
         }
-        stand.stand(at(number), &number.to_string());
-        stand.all_agree(at(number));
+        harness.stand(at(number), &number.to_string());
+        harness.all_agree(at(number));
     }
-    let led = stand.said().iter().filter(|(_, said)| said.leader() == Some(ME)).count();
+    let led = harness.said().iter().filter(|(_, said)| said.leader() == Some(ME)).count();
     assert_eq!(led, 1_000);
     let (from, until) = (at(2_000), at(3_000));
     let (mut moments, mut renewed) = (0, 0);
-    while let Some(due) = stand.notes.due.filter(|due| *due <= until) {
-        stand.wakes(due);
-        let sent = stand.sent();
+    while let Some(due) = harness.record.due.filter(|due| *due <= until) {
+        harness.fire_timer(due);
+        let sent = harness.sent();
         if due >= from {
             moments += 1;
             renewed += sent.len();
@@ -257,9 +257,9 @@ fn renewals_come_together_and_early_enough() {
                 panic!("{message:?}")
             };
             let reply = Reply::Accepted { request, renewal: true };
-            stand.hears(due, to, [Message { name: message.name, body: Body::Reply(reply) }]);
+            harness.receive(due, to, [Message { name: message.name, body: Body::Reply(reply) }]);
         }
-        for (_, news) in stand.news() {
+        for (_, news) in harness.news() {
             let News::LeadsUntil(end) = news else { panic!("{news:?}") };
             assert!(end > due + Span::from_millis(2_900));
         }
@@ -276,200 +276,200 @@ fn waiting(name: &str) -> Message {
 
 #[test]
 fn a_node_that_hands_over_and_stands_again_yields_to_others() {
-    let mut stand = Stand::new(3);
-    let index = stand.leads(at(0), "x");
-    stand.hears(at(9), NodeId(8), [waiting("x")]);
-    stand.sent();
-    stand.command(at(10), "x", Action::Withdraw);
-    stand.command(at(10), "x", Action::Stand { once: false });
-    assert_eq!(stand.said(), [stepped_down(index)]);
+    let mut harness = Harness::new(3);
+    let index = harness.leads(at(0), "x");
+    harness.receive(at(9), NodeId(8), [waiting("x")]);
+    harness.sent();
+    harness.command(at(10), "x", Action::Withdraw);
+    harness.command(at(10), "x", Action::Stand { once: false });
+    assert_eq!(harness.said(), [stepped_down(index)]);
     let handed_over =
         |body: &Body| matches!(body, Body::Ask(Ask::Release { .. }) | Body::Reply(Reply::Vacant { .. }));
-    assert!(stand.bodies().iter().all(handed_over));
-    assert!(stand.wakes(at(10)));
-    let queued = stand.bodies();
+    assert!(harness.bodies().iter().all(handed_over));
+    assert!(harness.fire_timer(at(10)));
+    let queued = harness.bodies();
     let queues = |body: &Body| matches!(body, Body::Ask(Ask::Enquire { standing: Some(_), .. }));
     assert!(!queued.is_empty() && queued.iter().all(queues), "{queued:?}");
-    let due = stand.notes.due.unwrap();
-    assert!(due >= at(10) + SHORTEST_YIELD);
-    stand.wakes(due);
+    let due = harness.record.due.unwrap();
+    assert!(due >= at(10) + MIN_YIELD);
+    harness.fire_timer(due);
     let prepares = |body: &Body| matches!(body, Body::Ask(Ask::Prepare { .. }));
-    assert!(stand.bodies().iter().all(prepares));
+    assert!(harness.bodies().iter().all(prepares));
 }
 
-/// Its own voter would know of any candidate that waits.
+/// The node's own voter would have queued any waiting candidate.
 #[test]
-fn a_node_that_nobody_waits_behind_stands_again_at_once() {
-    let mut stand = Stand::new(3);
-    let index = stand.leads(at(0), "x");
-    stand.command(at(10), "x", Action::Withdraw);
-    stand.command(at(10), "x", Action::Stand { once: false });
-    stand.all_agree(at(10));
-    assert_eq!(stand.said(), [stepped_down(index), elected(index, ME, 2)]);
+fn a_node_without_waiting_rivals_stands_again_at_once() {
+    let mut harness = Harness::new(3);
+    let index = harness.leads(at(0), "x");
+    harness.command(at(10), "x", Action::Withdraw);
+    harness.command(at(10), "x", Action::Stand { once: false });
+    harness.all_agree(at(10));
+    assert_eq!(harness.said(), [stepped_down(index), elected(index, ME, 2)]);
 }
 
 #[test]
-fn a_node_that_resigned_yields_for_a_lease_whatever_it_is_told() {
-    let mut stand = Stand::new(3);
-    let index = stand.leads(at(0), "x");
-    stand.command(at(6), "x", Action::Resign);
-    assert_eq!(stand.said(), [stepped_down(index)]);
-    assert_eq!(stand.engine.election(index).unwrap().yields_until(), at(3_006));
-    stand.sent();
-    stand.command(at(7), "x", Action::Campaign);
-    while let Some(due) = stand.notes.due.filter(|due| *due < at(3_006)) {
-        stand.wakes(due);
+fn a_node_that_resigned_yields_for_a_lease_even_if_told_to_campaign() {
+    let mut harness = Harness::new(3);
+    let index = harness.leads(at(0), "x");
+    harness.command(at(6), "x", Action::Resign);
+    assert_eq!(harness.said(), [stepped_down(index)]);
+    assert_eq!(harness.engine.election(index).unwrap().yield_until(), at(3_006));
+    harness.sent();
+    harness.command(at(7), "x", Action::Campaign);
+    while let Some(due) = harness.record.due.filter(|due| *due < at(3_006)) {
+        harness.fire_timer(due);
         let prepares = |body: &Body| matches!(body, Body::Ask(Ask::Prepare { .. }));
-        assert!(!stand.bodies().iter().any(prepares), "at {due}");
+        assert!(!harness.bodies().iter().any(prepares), "at {due}");
     }
-    stand.wakes(at(3_006));
-    stand.all_agree(at(3_006));
-    assert_eq!(stand.said(), [elected(index, ME, 2)]);
+    harness.fire_timer(at(3_006));
+    harness.all_agree(at(3_006));
+    assert_eq!(harness.said(), [elected(index, ME, 2)]);
 }
 
 #[test]
 fn a_node_that_stands_once_does_not_stand_again() {
-    let mut stand = Stand::new(1);
-    let index = stand.join(at(0), "x");
-    stand.command(at(0), "x", Action::Stand { once: true });
-    stand.command(at(0), "x", Action::Stand { once: true });
-    assert_eq!(stand.said(), [elected(index, ME, 1)]);
-    stand.command(at(1), "x", Action::Resign);
-    assert!(!stand.engine.election(index).unwrap().stands());
-    assert_eq!(stand.said(), [stepped_down(index)]);
-    // One that stands anyway does so after it has led, too.
-    stand.command(at(2), "x", Action::Stand { once: false });
-    stand.command(at(2), "x", Action::Stand { once: true });
-    stand.command(at(2), "x", Action::Campaign);
-    while stand.engine.lease(stand.notes.now, index).is_none() {
-        let due = stand.notes.due.unwrap();
-        stand.wakes(due);
+    let mut harness = Harness::new(1);
+    let index = harness.join(at(0), "x");
+    harness.command(at(0), "x", Action::Stand { once: true });
+    harness.command(at(0), "x", Action::Stand { once: true });
+    assert_eq!(harness.said(), [elected(index, ME, 1)]);
+    harness.command(at(1), "x", Action::Resign);
+    assert!(!harness.engine.election(index).unwrap().stands());
+    assert_eq!(harness.said(), [stepped_down(index)]);
+    // A node that stands permanently still stands after it has led.
+    harness.command(at(2), "x", Action::Stand { once: false });
+    harness.command(at(2), "x", Action::Stand { once: true });
+    harness.command(at(2), "x", Action::Campaign);
+    while harness.engine.lease(harness.record.now, index).is_none() {
+        let due = harness.record.due.unwrap();
+        harness.fire_timer(due);
     }
-    stand.command(stand.notes.now, "x", Action::Resign);
-    assert!(stand.engine.election(index).unwrap().stands());
+    harness.command(harness.record.now, "x", Action::Resign);
+    assert!(harness.engine.election(index).unwrap().stands());
 }
 
 #[test]
 fn a_pinned_lease_is_kept_from_claims_until_it_is_released() {
-    let mut stand = Stand::new(3);
-    let index = stand.leads(at(0), "x");
+    let mut harness = Harness::new(3);
+    let index = harness.leads(at(0), "x");
     let claim = Message { name: Name::of("x"), body: Body::Claim { attribute: 9 } };
-    stand.command(at(1), "x", Action::Pin(true));
-    stand.hears(at(2), NodeId(2), [claim]);
-    assert!(stand.engine.lease(at(2), index).is_some() && stand.said().is_empty());
-    stand.command(at(3), "x", Action::Pin(false));
-    stand.hears(at(4), NodeId(2), [claim]);
-    assert_eq!(stand.said(), [stepped_down(index)]);
-    // What it does not hold, it cannot pin; and what it holds later is not pinned.
-    stand.command(at(5), "x", Action::Pin(true));
-    assert!(!stand.engine.election(index).unwrap().is_pinned());
-    stand.command(at(6), "x", Action::Withdraw);
-    stand.leads(at(4_000), "y");
-    stand.command(at(4_000), "y", Action::Pin(true));
-    stand.command(at(4_001), "y", Action::Resign);
-    assert!(!stand.engine.election(stand.index("y").unwrap()).unwrap().is_pinned());
+    harness.command(at(1), "x", Action::Pin(true));
+    harness.receive(at(2), NodeId(2), [claim]);
+    assert!(harness.engine.lease(at(2), index).is_some() && harness.said().is_empty());
+    harness.command(at(3), "x", Action::Pin(false));
+    harness.receive(at(4), NodeId(2), [claim]);
+    assert_eq!(harness.said(), [stepped_down(index)]);
+    // A node without a lease cannot pin, and a later lease is not pinned.
+    harness.command(at(5), "x", Action::Pin(true));
+    assert!(!harness.engine.election(index).unwrap().is_pinned());
+    harness.command(at(6), "x", Action::Withdraw);
+    harness.leads(at(4_000), "y");
+    harness.command(at(4_000), "y", Action::Pin(true));
+    harness.command(at(4_001), "y", Action::Resign);
+    assert!(!harness.engine.election(harness.index("y").unwrap()).unwrap().is_pinned());
 }
 
-/// DESIGN, "100,000 held": what each of them takes. A held election's share at the voter is computed where it
-/// is kept; a candidate's is that of its parts.
+/// The memory of each of many held elections, at the voter and at the candidate's node.
 #[test]
 fn an_election_takes_little_memory() {
-    const { assert!(MEMORY < 200, "at a voter") };
+    const { assert!(VOTER_MEMORY < 200, "at a voter") };
     const { assert!(ELECTION_MEMORY < 560, "at the candidate's node") };
 }
 
 #[test]
-fn a_voter_answers_for_names_it_takes_no_part_in_and_impostors_are_not_heard() {
-    let mut stand = Stand::new(3);
+fn a_voter_replies_for_elections_that_its_node_has_not_joined_and_ignores_forged_senders() {
+    let mut harness = Harness::new(3);
     let ask = |name: &str| {
         let body = Body::Ask(Ask::Enquire { request: Request(9), standing: None });
         Message { name: Name::of(name), body }
     };
-    stand.hears(at(0), NodeId(8), [ask("x"), ask("y")]);
-    assert!(stand.sent().iter().map(|(to, _)| *to).eq([NodeId(8); 2]));
-    stand.hears(at(0), ME, [ask("x")]);
-    assert!(stand.sent().is_empty(), "a sender that claims to be this node is not");
+    harness.receive(at(0), NodeId(8), [ask("x"), ask("y")]);
+    assert!(harness.sent().iter().map(|(to, _)| *to).eq([NodeId(8); 2]));
+    harness.receive(at(0), ME, [ask("x")]);
+    assert!(harness.sent().is_empty(), "a sender that claims to be this node is not");
 }
 
-/// Nodes 1 and 2, which stand for what 3 led until it died with its voter. Timers take as long as it takes to be
-/// called.
+/// Nodes 1 and 2 stand in an election that node 3 led until it died with its voter. A timer fires when the test runs
+/// the node.
 struct Leaderless {
     name: String,
-    nodes: [Stand; 2],
-    /// How long messages take, in milliseconds.
+    nodes: [Harness; 2],
+    /// The message delay, in milliseconds.
     latency: u64,
-    /// When each arrives, where, from whom, and what it says.
-    under_way: Vec<(u64, usize, NodeId, Message)>,
-    /// Who prepared, and when, in milliseconds.
+    /// The messages in flight: arrival time in milliseconds, receiver, sender, message.
+    in_flight: Vec<(u64, usize, NodeId, Message)>,
+    /// The nodes that prepared, and when, in milliseconds.
     prepared: Vec<(usize, u64)>,
 }
 
 impl Leaderless {
     const TTL: u64 = 200;
 
-    /// Each waits in its own voter's queue before the other.
+    /// Each node is first in the queue of its own voter.
     fn new(name: &str) -> Leaderless {
         Leaderless::waiting(name, false)
     }
 
-    /// Each waits in the other's voter's queue first, as it can be after both have restarted: then each voter wakes the
-    /// other's candidate, and knows only its own to wait.
+    /// Each node is first in the queue of the other's voter, as after a restart of both. Then each voter wakes the
+    /// other node's candidate, and its queue has only its own.
     fn crossed(name: &str) -> Leaderless {
         Leaderless { latency: 5, ..Leaderless::waiting(name, true) }
     }
 
     fn waiting(name: &str, crossed: bool) -> Leaderless {
         let voters = EngineConfig::new((1..=3).map(NodeId));
-        let mut nodes = [NodeId(1), NodeId(2)].map(|id| Stand::of(id, voters.clone(), Start::Fresh));
+        let mut nodes = [NodeId(1), NodeId(2)].map(|id| Harness::of(id, voters.clone(), Start::Fresh));
         let (token, ttl, attribute) = (Token::after(0), Span::from_millis(Leaderless::TTL), 0);
         let prepare = Ask::Prepare { request: Request(1), token, attribute };
         let propose = Ask::Propose { request: Request(2), token, ttl, attribute, renewal: false };
         for node in &mut nodes {
             let led = [prepare, propose].map(|ask| Message { name: Name::of(name), body: Body::Ask(ask) });
-            node.hears(at(0), NodeId(3), led);
+            node.receive(at(0), NodeId(3), led);
             if crossed {
                 let body = Body::Ask(Ask::Enquire { request: Request(3), standing: Some(attribute) });
                 let rival = NodeId(3 - node.engine.me().0);
-                node.hears(at(0), rival, [Message { name: Name::of(name), body }]);
+                node.receive(at(0), rival, [Message { name: Name::of(name), body }]);
             }
             node.sent();
             let config = CandidateConfig { ttl, ..CandidateConfig::default() };
             node.command(at(1), name, Action::Join(Some(config)));
             node.command(at(1), name, Action::Stand { once: false });
         }
-        Leaderless { name: name.to_string(), nodes, latency: 1, under_way: Vec::new(), prepared: Vec::new() }
+        Leaderless { name: name.to_string(), nodes, latency: 1, in_flight: Vec::new(), prepared: Vec::new() }
     }
 
-    /// Until one of them leads: which, and when. Each is called when something is due, unless it is late.
+    /// Runs until one node leads. Returns the node and the time in milliseconds. Timers fire when due, unless
+    /// `is_late`.
     fn run(&mut self, is_late: impl Fn(usize, u64) -> bool) -> (usize, u64) {
         for millis in 1..1_000 {
-            let arrive = self.under_way.extract_if(.., |(when, ..)| *when == millis).collect::<Vec<_>>();
+            let arrive = self.in_flight.extract_if(.., |(when, ..)| *when == millis).collect::<Vec<_>>();
             for (_, to, from, message) in arrive {
-                self.nodes[to].hears(at(millis), from, [message]);
+                self.nodes[to].receive(at(millis), from, [message]);
             }
-            for place in 0..2 {
-                let node = &mut self.nodes[place];
+            for index in 0..2 {
+                let node = &mut self.nodes[index];
                 if millis == Leaderless::TTL {
-                    // Neither is ahead of the other because it contended in vain more often.
+                    // Both nodes learn of the same greatest token, so neither has an advantage from earlier defeats.
                     let reply = Reply::Rejected { request: Request(0), promised: 50 };
                     let message = Message { name: Name::of(&self.name), body: Body::Reply(reply) };
-                    node.hears(at(millis), NodeId(3), [message]);
+                    node.receive(at(millis), NodeId(3), [message]);
                 }
-                while !is_late(place, millis) && node.wakes(at(millis)) {}
+                while !is_late(index, millis) && node.fire_timer(at(millis)) {}
                 let mut prepares = false;
                 for (to, message) in node.sent() {
                     if to != NodeId(3) {
                         prepares |= matches!(message.body, Body::Ask(Ask::Prepare { .. }));
-                        let from = NodeId(place as u64 + 1);
-                        self.under_way.push((millis + self.latency, 1 - place, from, message));
+                        let from = NodeId(index as u64 + 1);
+                        self.in_flight.push((millis + self.latency, 1 - index, from, message));
                     }
                 }
                 if prepares && millis > Leaderless::TTL {
-                    self.prepared.push((place, millis));
+                    self.prepared.push((index, millis));
                 }
                 let me = node.engine.me();
                 if node.said().iter().any(|(_, said)| said.leader() == Some(me)) {
-                    return (place, millis);
+                    return (index, millis);
                 }
             }
         }
@@ -477,50 +477,52 @@ impl Leaderless {
     }
 }
 
-/// Both are woken, are late until the same moment, and then contend at once. Neither can win without the other's voter.
-/// The voters would wake the next after six delays, 150 ms.
+/// Both nodes are woken, are late until the same moment, and then contend simultaneously. Neither can win without the
+/// other's voter. The voters would wake the next candidate after six delays, 150 ms.
 #[test]
-fn a_duel_after_a_death_is_over_before_voters_wake_anybody() {
-    let mut duels = 0;
+fn a_split_vote_after_a_death_is_over_before_voters_wake_the_next_candidate() {
+    let mut split_votes = 0;
     for number in 0..100 {
         let mut leaderless = Leaderless::new(&format!("x{number}"));
         let (_, led) = leaderless.run(|_, millis| (201..212).contains(&millis));
-        duels += usize::from(leaderless.prepared.iter().filter(|(_, millis)| *millis == 212).count() == 2);
-        // A round of a tenth of the lease until both have lost, a moment for the one that goes first, two round trips.
+        split_votes +=
+            usize::from(leaderless.prepared.iter().filter(|(_, millis)| *millis == 212).count() == 2);
+        // A round of a tenth of the lease until both are defeated, the pause of the node with priority, two round
+        // trips.
         assert!(led < 245, "{number}: {led} ms: {:?}", leaderless.prepared);
     }
-    assert!(duels > 50, "{duels} of 100 were duels");
+    assert!(split_votes > 50, "{split_votes} of 100 were split votes");
 }
 
-/// Neither finds the other in its own voter's queue, and both take themselves for the first. They learn better when they
-/// meet: only one of them retries at once.
+/// Neither node finds the other in its own voter's queue, so both seem to have priority. After they have got each
+/// other's `Prepare`, only one of them retries at once.
 #[test]
-fn of_two_that_both_seem_to_come_first_only_one_does_so_twice() {
-    let mut duels = 0;
+fn of_two_candidates_that_both_seem_to_have_priority_only_one_retries_at_once() {
+    let mut split_votes = 0;
     for number in 0..100 {
         let mut leaderless = Leaderless::crossed(&format!("x{number}"));
         let (leader, led) = leaderless.run(|_, _| false);
-        let rivals = leaderless.prepared.iter().filter(|(place, _)| *place != leader).count();
-        duels += rivals;
+        let rivals = leaderless.prepared.iter().filter(|(index, _)| *index != leader).count();
+        split_votes += rivals;
         assert!(rivals <= 1, "{number}: {led} ms: {:?}", leaderless.prepared);
         assert!(led < 300, "{number}: {led} ms: {:?}", leaderless.prepared);
     }
-    assert!(duels > 50, "{duels} of 100 were duels");
+    assert!(split_votes > 50, "{split_votes} of 100 were split votes");
 }
 
-/// A node that has just restarted votes for nobody, and its voter knows nobody to lead. It is told by others, and asks
-/// them for nothing a second time.
+/// The voter of a node that has just restarted is silent, and knows no grant. The node learns from the `Held` of other
+/// voters that another node leads, and does not retry.
 #[test]
-fn a_node_whose_voter_is_silent_believes_others_that_somebody_leads() {
+fn a_node_whose_voter_is_silent_does_not_retry_after_held() {
     let saved = Saved { ceiling: 1_000, longest: Span::from_millis(30_000), voter: true };
     let config = EngineConfig::new([1, 2, 3].map(NodeId));
-    let mut stand = Stand::of(ME, config, Start::Recovered(Some(saved)));
-    stand.stand(at(0), "x");
+    let mut harness = Harness::of(ME, config, Start::Recovered(Some(saved)));
+    harness.stand(at(0), "x");
     let grant = Grant { token: Token::after(2_000), holder: NodeId(2), attribute: 0 };
     let (mut prepared, mut enquired) = (0, None);
     for millis in 0..200 {
-        while stand.wakes(at(millis)) {}
-        for (to, Message { name, body }) in stand.sent() {
+        while harness.fire_timer(at(millis)) {}
+        for (to, Message { name, body }) in harness.sent() {
             let Body::Ask(ask) = body else { continue };
             let answer = match ask {
                 Ask::Prepare { request, .. } => {
@@ -533,35 +535,35 @@ fn a_node_whose_voter_is_silent_believes_others_that_somebody_leads() {
                 }
                 _ => continue,
             };
-            stand.hears(at(millis), to, [Message { name, body: Body::Reply(answer) }]);
+            harness.receive(at(millis), to, [Message { name, body: Body::Reply(answer) }]);
         }
     }
     assert_eq!(prepared, 1, "whoever leads is not asked for it again and again");
     assert!(enquired.is_some_and(|when| when < 30), "{enquired:?}: it soon knows who leads");
 }
 
-/// One is late, be it the one that goes first or not, and hears of the other before it contends.
+/// One node is late, with or without priority, and gets the rival's `Prepare` before it contends.
 #[test]
 fn a_candidate_that_hears_of_a_rival_lets_it_finish() {
     for number in 0..100 {
         for late in 0..2 {
             let mut leaderless = Leaderless::new(&format!("x{number}"));
-            let (leader, led) = leaderless.run(|place, millis| place == late && (199..207).contains(&millis));
+            let (leader, led) = leaderless.run(|index, millis| index == late && (199..207).contains(&millis));
             assert!(led < 215, "{number}: {led} ms: {:?}", leaderless.prepared);
             let prepared = &leaderless.prepared;
-            assert!(prepared.iter().all(|(place, _)| *place == leader), "{prepared:?}");
+            assert!(prepared.iter().all(|(index, _)| *index == leader), "{prepared:?}");
         }
     }
 }
 
-/// Commands to every election do the same as to each.
+/// A command to every election does the same as one command to each.
 #[test]
 fn a_command_without_a_name_is_for_every_election() {
-    let mut stand = Stand::new(1);
-    let [one, two] = ["x", "y"].map(|name| stand.stand(at(0), name));
-    stand.news();
-    stand.input(at(1), |engine, cx| engine.on_command(cx, Action::Resign.in_all()));
-    let mut said = stand.said();
+    let mut harness = Harness::new(1);
+    let [one, two] = ["x", "y"].map(|name| harness.stand(at(0), name));
+    harness.news();
+    harness.input(at(1), |engine, cx| engine.on_command(cx, Action::Resign.in_all()));
+    let mut said = harness.said();
     said.sort_by_key(|(index, _)| *index);
     assert_eq!(said, [stepped_down(one), stepped_down(two)]);
 }

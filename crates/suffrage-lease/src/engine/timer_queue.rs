@@ -1,7 +1,7 @@
-//! The moments at which the elections of a node are due, of very many.
+//! A timer queue for very many elections.
 //!
-//! An ordered set, not a heap with stale entries: the same elections make the same value, whichever way it was
-//! reached, as a model checker needs it.
+//! It is an ordered set, not a heap with stale entries: equal timers make equal values, whatever their history is. The
+//! model checker needs that.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,12 @@ use suffrage_core::Time;
 
 use crate::voter::per_entry;
 
-/// Which election is due, and when: one entry for each.
+/// When each election is due, with at most one entry for each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct TimerQueue(BTreeSet<(Time, u32)>);
 
 impl TimerQueue {
-    /// Moves an election's entry.
+    /// Moves the entry of an election from `before` to `due`.
     pub(super) fn set(&mut self, index: u32, before: Option<Time>, due: Option<Time>) {
         if before == due {
             return;
@@ -27,12 +27,12 @@ impl TimerQueue {
         }
     }
 
-    /// The next moment at which any is due.
+    /// The earliest due moment.
     pub(super) fn next(&self) -> Option<Time> {
         self.0.first().map(|&(due, _)| due)
     }
 
-    /// Takes out one that is due.
+    /// Removes and returns an election that is due.
     pub(super) fn take(&mut self, now: Time) -> Option<u32> {
         self.next().filter(|&due| due <= now)?;
         self.0.pop_first().map(|(_, index)| index)

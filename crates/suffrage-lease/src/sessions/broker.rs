@@ -1,47 +1,46 @@
-//! All elections of a node that clients take part in: drives the node's candidates for those who wait in the queues.
+//! The clients of all elections of a node. The broker drives the node's candidates on behalf of the waiting clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use suffrage_core::{Attribute, NodeId, Span, Time};
 
-use super::queue::{Held, SessionQueue, Step};
+use super::queue::{NodeLease, QueueAction, SessionQueue};
 use super::{
     Arrival, CampaignRequest, RequestId, SessionConfig, SessionError, SessionOutcome, SessionReply,
     SessionRequest,
 };
 use crate::{Bug, CandidateConfig, Name};
 
-/// The most elections that clients take part in at one node.
-pub const MOST_ELECTIONS: usize = 100_000;
+/// The greatest number of elections that clients take part in at one node.
+pub const MAX_ELECTIONS: usize = 100_000;
 
-/// What a [`SessionBroker`] asks of the node's candidates. All of it happens at once: what
-/// [`lease`](LeaseControl::lease) answers next is what is left. The broker learns of a lease that begins or ends
+/// The interface of a [`SessionBroker`] to the node's candidates. Every call takes effect at once:
+/// [`lease`](LeaseControl::lease) then returns the new state. The broker learns of a lease that begins or ends
 /// within a call by [`SessionBroker::on_lease_change`], after the call.
 pub trait LeaseControl {
     /// The lease that the node holds in this election, if it is valid at this moment.
-    fn lease(&self, name: Name) -> Option<Held>;
+    fn lease(&self, name: Name) -> Option<NodeLease>;
 
-    /// Joins an election. False if that cannot be.
+    /// Joins an election. False if the node cannot.
     fn join(&mut self, name: &str, config: CandidateConfig) -> bool;
 
-    /// Campaigns until the node has led and does not any more.
+    /// Stands until the end of one leadership.
     fn campaign(&mut self, name: Name);
 
     /// Changes the rank of the node's candidate.
     fn set_rank(&mut self, name: Name, rank: Attribute);
 
-    /// Campaigns no more. If the node leads, it releases the lease.
+    /// Stops to stand. If the node leads, it releases the lease.
     fn withdraw(&mut self, name: Name);
 
-    /// Releases the lease in favour of another node, and campaigns no more. In favour of the node itself it is the
-    /// same as [`withdraw`](LeaseControl::withdraw).
+    /// Releases the lease in favour of another node, and stops to stand. In favour of the node itself it is the same as
+    /// [`withdraw`](LeaseControl::withdraw).
     fn transfer(&mut self, name: Name, to: NodeId);
 
-    /// Makes sure that no better candidate's claim makes the node release the lease that it holds now, and tells what
-    /// it holds.
-    fn pin(&mut self, name: Name) -> Option<Held>;
+    /// Pins the lease that the node holds, so that claims of better candidates are refused, and returns the lease.
+    fn pin(&mut self, name: Name) -> Option<NodeLease>;
 
-    /// Leaves an election that it has joined. If the node leads, it releases the lease.
+    /// Leaves an election that the node has joined. If the node leads, it releases the lease.
     fn leave(&mut self, name: Name);
 }
 
@@ -99,7 +98,7 @@ impl SessionBroker {
         control: &mut impl LeaseControl,
     ) {
         let name = Name::of(text);
-        if let Err(error) = self.open(name, text, &request) {
+        if let Err(error) = self.ensure_election(name, text, &request) {
             return self.replies.push((arrival.request, Err(error)));
         }
         let Some(election) = self.elections.get_mut(&name) else { return };
@@ -129,15 +128,15 @@ impl SessionBroker {
                 replies.push((arrival.request, revoking.ok_or(SessionError::NotLeading)));
             }
         }
-        self.settle(now, name, control);
+        self.reconcile(now, name, control);
     }
 
-    /// The client of a request does not wait for the answer any more. To be called also for requests that may have
-    /// been answered meanwhile.
+    /// The client of a request does not wait for the reply any more. Must be called even if the reply may have been
+    /// sent meanwhile.
     pub fn on_hang_up(&mut self, now: Time, name: Name, request: RequestId, control: &mut impl LeaseControl) {
         if let Some(election) = self.elections.get_mut(&name) {
             election.queue.on_hang_up(now, request);
-            self.settle(now, name, control);
+            self.reconcile(now, name, control);
         }
     }
 
@@ -151,14 +150,14 @@ impl SessionBroker {
     ) {
         if let Some(election) = self.elections.get_mut(&name) {
             election.queue.on_reply_undelivered(now, request);
-            self.settle(now, name, control);
+            self.reconcile(now, name, control);
         }
     }
 
     /// The node has begun to hold the lease of this election, or has ceased to.
     pub fn on_lease_change(&mut self, now: Time, name: Name, control: &mut impl LeaseControl) {
         if self.elections.contains_key(&name) {
-            self.settle(now, name, control);
+            self.reconcile(now, name, control);
         }
     }
 
@@ -172,35 +171,35 @@ impl SessionBroker {
         let due: Vec<Name> =
             self.due.iter().take_while(|&&(due, _)| due <= now).map(|&(_, name)| name).collect();
         for name in due {
-            self.settle(now, name, control);
+            self.reconcile(now, name, control);
         }
     }
 
-    /// The node is to stop: no client comes to lead any more, and those that lead are told to stop.
+    /// Stops the sessions: no client starts to lead any more, and clients that lead are told to stop.
     pub fn stop(&mut self, now: Time, control: &mut impl LeaseControl) {
         self.stopping = true;
         let names: Vec<Name> = self.elections.keys().copied().collect();
         for name in names {
             if let Some(election) = self.elections.get_mut(&name) {
                 election.queue.stop(now, &mut self.replies);
-                self.settle(now, name, control);
+                self.reconcile(now, name, control);
             }
         }
     }
 
-    /// Takes clients again, if no client leads any more.
+    /// Accepts clients again, if no client leads any more.
     pub fn resume(&mut self) {
         if self.is_stopped() {
             self.stopping = false;
         }
     }
 
-    /// Whether the node stops: no client comes to lead here any more.
+    /// Whether the sessions stop: no client starts to lead here any more.
     pub fn is_stopping(&self) -> bool {
         self.stopping
     }
 
-    /// Whether no client leads any more that was promised to, after [`stop`](SessionBroker::stop).
+    /// Whether [`stop`](SessionBroker::stop) was called, and all promises to clients are over.
     pub fn is_stopped(&self) -> bool {
         self.stopping && self.elections.is_empty()
     }
@@ -235,8 +234,13 @@ impl SessionBroker {
         std::mem::take(&mut self.replies)
     }
 
-    /// Makes sure that there is an entry for the election, or tells what the request comes to without one.
-    fn open(&mut self, name: Name, text: &str, request: &SessionRequest) -> Result<(), SessionError> {
+    /// Creates the entry of an election if there is none. Refuses requests that need an existing entry.
+    fn ensure_election(
+        &mut self,
+        name: Name,
+        text: &str,
+        request: &SessionRequest,
+    ) -> Result<(), SessionError> {
         if self.elections.contains_key(&name) {
             return Ok(());
         }
@@ -246,7 +250,7 @@ impl SessionBroker {
             | SessionRequest::Renew { .. }
             | SessionRequest::Resign { .. } => return Err(SessionError::Expired),
             SessionRequest::Revoke { .. } => return Err(SessionError::NotLeading),
-            SessionRequest::Campaign(_) if self.elections.len() >= MOST_ELECTIONS => {
+            SessionRequest::Campaign(_) if self.elections.len() >= MAX_ELECTIONS => {
                 return Err(SessionError::TooManyElections);
             }
             SessionRequest::Campaign(_) => {}
@@ -258,16 +262,18 @@ impl SessionBroker {
         Ok(())
     }
 
-    /// Brings the node's candidate in step with the queue.
-    fn settle(&mut self, now: Time, name: Name, control: &mut impl LeaseControl) {
+    /// Reconciles the node's candidate with the queue.
+    fn reconcile(&mut self, now: Time, name: Name, control: &mut impl LeaseControl) {
         let Some(election) = self.elections.get_mut(&name) else { return };
         loop {
-            match election.queue.settle(now, control.lease(name), &mut self.replies) {
-                Step::Rest => break,
-                Step::Release(to) => release(name, to, control),
-                // A lease of another length was meant for a client that has left the queue.
-                Step::Offer(lease) if election.joined != Some(lease.ttl) => release(name, None, control),
-                Step::Offer(_) => {
+            match election.queue.reconcile(now, control.lease(name), &mut self.replies) {
+                QueueAction::None => break,
+                QueueAction::Release(to) => release(name, to, control),
+                // A lease of another length was for a client that has left the queue.
+                QueueAction::Offer(lease) if election.joined != Some(lease.ttl) => {
+                    release(name, None, control)
+                }
+                QueueAction::Offer(_) => {
                     let pinned = match self.config.bug {
                         Some(Bug::SkipPin) => control.lease(name),
                         _ => control.pin(name),
@@ -306,7 +312,7 @@ impl ElectionSessions {
         *self.idle_since.get_or_insert(now) + self.joined.map_or(Span::ZERO, |_| linger)
     }
 
-    /// Campaigns for the first client in the queue, or no more if there is none. False if the node cannot join.
+    /// Stands for the first client in the queue; withdraws if there is none. False if the node cannot join.
     fn campaign(&mut self, name: Name, sessions: &SessionConfig, control: &mut impl LeaseControl) -> bool {
         let Some(lease) = self.queue.wanted() else {
             if !self.queue.is_held() && self.joined.is_some() {
@@ -323,7 +329,7 @@ impl ElectionSessions {
                 attribute: lease.rank,
                 failback: sessions.failback,
                 standing: false,
-                // A client does not die with the node: the node's previous boot may have promised it the election.
+                // A client survives a crash of the node: the node's previous boot may have promised a client the lease.
                 wait_out_previous_holder: true,
             };
             if !control.join(&self.text, config) {
@@ -339,7 +345,7 @@ impl ElectionSessions {
     }
 }
 
-/// Releases the lease. Whoever leads by it has ceased to believe so.
+/// Releases the lease. No client relies on it any more.
 fn release(name: Name, to: Option<NodeId>, control: &mut impl LeaseControl) {
     match to {
         Some(to) => control.transfer(name, to),

@@ -1,18 +1,18 @@
-//! A well-behaved client of a node: what simulated clients run, and what client libraries follow.
+//! A well-behaved client of a node. Simulated clients run it, and client libraries follow it.
 //!
 //! ```text
 //!            campaign                 Leading                 validity over, Expired
 //!   idle ─────────────▶ campaigning ───────────▶ leading ─────────────────────────────▶ campaigning
 //!    ▲                     │   ▲ no reply: asks again, and after a while another node
-//!    │ resign              └───┘ Waiting: asks again    │ renews, again and again until it is answered
-//!    └──────────────────────────────────────────────────┘ resign, Revoked: stops first, then says so
+//!    │ resign              └───┘ Waiting: asks again    │ renews, again and again until a reply comes
+//!    └──────────────────────────────────────────────────┘ resign, Revoked: stops first, then tells the node
 //! ```
 //!
-//! Rules that safety rests on:
+//! Safety depends on these rules:
 //!
 //! 1. A client counts the validity of a reply from the moment just before it sent *that* request.
-//! 2. At the end of the validity the client has ceased to lead, whatever it hears later.
-//! 3. A client that resigns ceases to lead first. After that no reply to an earlier request makes it lead.
+//! 2. At the end of the validity the client stops leading, whatever replies come later.
+//! 3. A client that resigns stops leading first. After that no reply to an earlier request makes it lead.
 
 use serde::{Deserialize, Serialize};
 use suffrage_core::{Attribute, NodeId, Span, Time};
@@ -22,29 +22,29 @@ use super::{
 };
 use crate::Bug;
 
-/// The most requests that are in flight at a time. The oldest is kept, since its reply comes first; the second oldest is
-/// forgotten.
-const MOST_IN_FLIGHT: usize = 8;
-/// How often a client asks in vain before it tries another node.
+/// The greatest number of requests in flight. Beyond it the second oldest is forgotten. The oldest is kept, because its
+/// reply comes first.
+const MAX_IN_FLIGHT: usize = 8;
+/// How many requests without a reply make a client switch to another node.
 const ATTEMPTS: u32 = 2;
 
-/// What a client wants.
+/// The configuration of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClientConfig {
     /// The lease.
     pub lease: LeaseRequest,
     /// How long the node may wait before it answers a campaign: a long poll.
     pub wait: Span,
-    /// How long a reply takes at most, besides that. After it the client takes request or reply for lost. A first
-    /// guess: a client that gets no reply waits longer.
+    /// How long the client waits for a reply, besides `wait`, before it treats the request as lost. It is a first
+    /// guess: a client that gets no reply waits longer the next time.
     pub timeout: Span,
-    /// How many nodes there are to ask.
+    /// The number of nodes.
     pub nodes: usize,
-    /// A deliberate mistake.
+    /// A deliberate bug.
     pub bug: Option<Bug>,
 }
 
-/// What a client holds.
+/// The lease of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ClientLease {
     /// The fencing token.
@@ -53,12 +53,12 @@ pub struct ClientLease {
     pub until: Time,
 }
 
-/// What a client wants done, or tells.
+/// An action of a client, which the driver carries out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientAction {
     /// Send a request to a node, by its place in the list of nodes.
     Send {
-        /// Which node.
+        /// The node.
         node: usize,
         /// The number of the request, which the reply quotes.
         number: u64,
@@ -67,7 +67,7 @@ pub enum ClientAction {
     },
     /// Close the connection of a request: nobody reads the reply any more.
     HangUp {
-        /// Which node.
+        /// The node.
         node: usize,
         /// The number of the request.
         number: u64,
@@ -80,7 +80,7 @@ pub enum ClientAction {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stage {
-    /// Wants nothing.
+    /// Does not want to lead.
     Idle,
     /// Waits before it asks again.
     Pausing { until: Time },
@@ -96,7 +96,7 @@ struct InFlight {
     sent: Time,
 }
 
-/// A session that the client has given up, and the node may not know that.
+/// A session that the client has abandoned. The node may not have been told yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Resigning {
     node: usize,
@@ -106,7 +106,7 @@ struct Resigning {
     /// The number of the request. Repetitions have the same, so that a reply to any of them counts.
     number: u64,
     retry_at: Time,
-    /// By then the node has ended the session by itself.
+    /// When the session has expired at the node, so that the client need not repeat the request.
     give_up_at: Time,
 }
 
@@ -127,14 +127,14 @@ pub struct SessionClient {
     resigning: Option<Resigning>,
     next_number: u64,
     attempts: u32,
-    /// How long the client waits for a reply at present: from the configured time on, by doublings, up to a ttl. A reply
-    /// that takes longer comes too late to lead by.
-    patience: Span,
+    /// How long the client waits for a reply at present. It begins at the configured timeout and doubles up to a ttl. A
+    /// lease whose reply takes longer is over on arrival.
+    reply_timeout: Span,
 }
 
 impl SessionClient {
-    /// A client that wants nothing yet, and will ask this node first. The numbers of its requests begin with
-    /// `first_number`: a client that restarts must not use the old ones again.
+    /// An idle client, which asks this node first. The numbers of its requests begin with `first_number`. A client that
+    /// restarts must not reuse numbers.
     pub fn new(config: ClientConfig, node: usize, first_number: u64) -> SessionClient {
         SessionClient {
             node: node % config.nodes.max(1),
@@ -145,11 +145,11 @@ impl SessionClient {
             resigning: None,
             next_number: first_number,
             attempts: 0,
-            patience: config.timeout,
+            reply_timeout: config.timeout,
         }
     }
 
-    /// What the client holds. Look at its clock before believing it.
+    /// The lease of the client. The caller must compare `until` with the client's clock.
     pub fn lease(&self) -> Option<ClientLease> {
         match self.stage {
             Stage::Leading { lease, .. } => Some(lease),
@@ -162,7 +162,7 @@ impl SessionClient {
         self.stage != Stage::Idle
     }
 
-    /// Wants to lead, from now on and again whenever it has lost.
+    /// Starts to campaign, and campaigns again after every loss.
     pub fn campaign(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
         self.lapse(now, actions);
         if matches!(self.stage, Stage::Idle | Stage::Pausing { .. }) {
@@ -170,8 +170,8 @@ impl SessionClient {
         }
     }
 
-    /// Ceases to lead and to wait, in favour of that node if one is named; wants to lead again after this pause, if
-    /// there is one.
+    /// Stops to lead and to wait, in favour of that node if one is named. Campaigns again after `again_after`, if it is
+    /// given.
     pub fn resign(
         &mut self,
         now: Time,
@@ -179,7 +179,7 @@ impl SessionClient {
         again_after: Option<Span>,
         actions: &mut Vec<ClientAction>,
     ) {
-        self.quit_for(now, to, actions);
+        self.abandon_session_for(now, to, actions);
         self.stage = match again_after {
             Some(pause) => Stage::Pausing { until: now + pause },
             None => Stage::Idle,
@@ -191,14 +191,14 @@ impl SessionClient {
         self.config.lease.rank = rank;
     }
 
-    /// Asks another node from now on, unless it leads.
-    pub fn move_on(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
+    /// Switches to another node, unless the client leads.
+    pub fn switch_node(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
         self.lapse(now, actions);
         match self.stage {
             Stage::Leading { .. } => {}
             Stage::Idle => self.next_node(),
             Stage::Pausing { .. } | Stage::Campaigning { .. } => {
-                self.quit(now, actions);
+                self.abandon_session(now, actions);
                 self.next_node();
                 self.ask(now, actions);
             }
@@ -227,10 +227,11 @@ impl SessionClient {
             Stage::Campaigning { retry_at } if retry_at <= now => {
                 // The request or the reply is lost, or the node is gone.
                 self.hang_up(actions);
-                self.patience = (self.patience * 2).min(self.config.lease.ttl.max(self.config.timeout));
+                self.reply_timeout =
+                    (self.reply_timeout * 2).min(self.config.lease.ttl.max(self.config.timeout));
                 self.attempts += 1;
                 if self.attempts >= ATTEMPTS {
-                    self.quit(now, actions);
+                    self.abandon_session(now, actions);
                     self.next_node();
                 }
                 self.ask(now, actions);
@@ -258,14 +259,16 @@ impl SessionClient {
             self.resigning = None;
             return;
         }
-        let Some(place) = self.in_flight.iter().position(|request| request.number == number) else { return };
+        let Some(position) = self.in_flight.iter().position(|request| request.number == number) else {
+            return;
+        };
         if outcome == Ok(SessionReply::Superseded) {
             // The answer comes to another request of the client, or to a repetition of this one.
             return;
         }
-        let InFlight { sent, .. } = self.in_flight.remove(place);
-        if now.since(sent) * 4 <= self.patience {
-            self.patience = Span::from_nanos(self.patience.as_nanos() / 2).max(self.config.timeout);
+        let InFlight { sent, .. } = self.in_flight.remove(position);
+        if now.since(sent) * 4 <= self.reply_timeout {
+            self.reply_timeout = Span::from_nanos(self.reply_timeout.as_nanos() / 2).max(self.config.timeout);
         }
         match outcome {
             Ok(SessionReply::Leading { session, token, valid_for }) => {
@@ -275,7 +278,7 @@ impl SessionClient {
                 if let Stage::Campaigning { .. } = self.stage {
                     self.session = Some(session);
                     self.attempts = 0;
-                    // A node that answers at once is not to be asked without end.
+                    // Limits the request rate at a node that replies at once.
                     let until = sent + self.config.timeout;
                     if until <= now {
                         self.ask(now, actions);
@@ -286,8 +289,8 @@ impl SessionClient {
             }
             Ok(SessionReply::Superseded | SessionReply::Resigned | SessionReply::Revoking { .. }) => {}
             Err(SessionError::Revoked) => {
-                // The work has to end. Once it has, the node may hand over; others go first.
-                self.quit(now, actions);
+                // The work has to stop. After that the node may hand over, and the client yields to others.
+                self.abandon_session(now, actions);
                 self.stage = Stage::Pausing { until: now + self.config.lease.ttl };
             }
             Err(SessionError::Expired) => {
@@ -303,14 +306,14 @@ impl SessionClient {
                 | SessionError::NotLeading
                 | SessionError::Stopping,
             ) => {
-                self.quit(now, actions);
+                self.abandon_session(now, actions);
                 self.next_node();
                 self.stage = Stage::Pausing { until: now + self.config.timeout };
             }
         }
     }
 
-    /// The node says that the client leads: for so long from just before the request was sent.
+    /// The node says that the client leads for `valid_for`, from just before the request was sent.
     fn on_leading(
         &mut self,
         now: Time,
@@ -324,7 +327,7 @@ impl SessionClient {
         let until = sent + valid_for;
         match self.stage {
             Stage::Leading { lease, .. } => {
-                // What was promised once is kept: a reply that was overtaken takes nothing back.
+                // An overtaken reply does not shorten the lease: the node keeps its promises.
                 let lease = ClientLease { token: lease.token.max(token), until: lease.until.max(until) };
                 self.lead(now, lease, now.since(sent), actions);
             }
@@ -342,8 +345,8 @@ impl SessionClient {
         }
     }
 
-    /// Leads until the lease is over. Renews after a third of the remaining time, or earlier if the last round trip took
-    /// so long that two more would not fit into the rest.
+    /// Leads until the lease is over. Renews after a third of the remaining time, or earlier if the last round trip
+    /// took so long that two more would not fit into the rest.
     fn lead(&mut self, now: Time, lease: ClientLease, took: Span, actions: &mut Vec<ClientAction>) {
         let left = lease.until.since(now).as_nanos();
         let renew_in = (left / 3).min(left.saturating_sub(2 * took.as_nanos()));
@@ -352,10 +355,10 @@ impl SessionClient {
         actions.push(ClientAction::Lead(lease));
     }
 
-    /// The lease is over by the client's own clock. Called before anything else is looked at.
+    /// Ends an expired lease, by the client's own clock. Called first at every input.
     fn lapse(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
         if self.lease().is_some_and(|lease| lease.until <= now) {
-            self.quit(now, actions);
+            self.abandon_session(now, actions);
             self.ask(now, actions);
         }
     }
@@ -367,12 +370,12 @@ impl SessionClient {
         }
     }
 
-    /// Gives up the session: ceases to lead, forgets all requests, and then tells the node.
-    fn quit(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
-        self.quit_for(now, None, actions);
+    /// Abandons the session: steps down, forgets all requests, and then tells the node.
+    fn abandon_session(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
+        self.abandon_session_for(now, None, actions);
     }
 
-    fn quit_for(&mut self, now: Time, to: Option<NodeId>, actions: &mut Vec<ClientAction>) {
+    fn abandon_session_for(&mut self, now: Time, to: Option<NodeId>, actions: &mut Vec<ClientAction>) {
         self.step_down(actions);
         self.hang_up(actions);
         self.attempts = 0;
@@ -396,10 +399,10 @@ impl SessionClient {
         self.attempts = 0;
     }
 
-    /// Campaigns, as the client of its session if it has one.
+    /// Campaigns, with the session if the client has one.
     fn ask(&mut self, now: Time, actions: &mut Vec<ClientAction>) {
         let ClientConfig { lease, wait, .. } = self.config;
-        self.stage = Stage::Campaigning { retry_at: now + wait + self.patience };
+        self.stage = Stage::Campaigning { retry_at: now + wait + self.reply_timeout };
         let campaign = CampaignRequest { session: self.session, lease, wait };
         self.send(now, SessionRequest::Campaign(campaign), actions);
     }
@@ -407,7 +410,7 @@ impl SessionClient {
     /// Notes the clock, then sends.
     fn send(&mut self, now: Time, request: SessionRequest, actions: &mut Vec<ClientAction>) {
         let number = self.number();
-        if self.in_flight.len() == MOST_IN_FLIGHT {
+        if self.in_flight.len() == MAX_IN_FLIGHT {
             let InFlight { number, .. } = self.in_flight.remove(1);
             actions.push(ClientAction::HangUp { node: self.node, number });
         }

@@ -1,5 +1,5 @@
-//! A node with clients: the engine, and the broker of the clients that lead through it. The process that wire and
-//! simulator run.
+//! A node with clients: the engine, and the broker of the clients that lead through it. The wire and the simulator run
+//! this process.
 //!
 //! ```text
 //!   commands, messages, the timer ──▶ Engine ──leases that begin and end──▶ SessionBroker ──▶ replies
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use suffrage_core::{Announcement, Attribute, Context, Effects, NodeId, Process, Rng, Span, Start, Time};
 
 use super::{
-    Arrival, Held, LeaseControl, RequestId, SessionBroker, SessionConfig, SessionOutcome, SessionRequest,
+    Arrival, LeaseControl, NodeLease, RequestId, SessionBroker, SessionConfig, SessionOutcome, SessionRequest,
 };
 use crate::engine::{
     Action, CandidateConfig, Command, ElectionIndex, ElectionName, Engine, EngineConfig, InvalidConfig,
@@ -22,7 +22,7 @@ use crate::engine::{
 use crate::message::{Message, Name};
 use crate::voter::Saved;
 
-/// Who takes part in an election besides the clients of sessions.
+/// The participants of an election at this node, besides the clients of sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Participants {
     observers: u32,
@@ -63,18 +63,18 @@ pub struct SessionEngine {
     engine: Engine,
     broker: SessionBroker,
     participants: BTreeMap<Name, Participants>,
-    /// Elections whose lease has begun or ended, and the broker does not know yet.
+    /// Elections whose lease has begun or ended since the broker was last told.
     changed: Vec<ElectionIndex>,
     memberships: Vec<MembershipChange>,
     /// When the engine is due.
     engine_due: Option<Time>,
     /// The moment for which the timer is set.
     armed: Option<Time>,
-    /// The number of commands so far that revoke: they are requests that nobody waits for.
+    /// The number of revocations by commands so far. They are requests without a client that waits for the reply.
     revocations: u64,
 }
 
-/// The numbers of requests that nobody waits for. Drivers number theirs from 0.
+/// Requests from this number on have no client that waits for the reply. Drivers number theirs from 0.
 const UNANSWERED: u64 = 1 << 63;
 
 impl SessionEngine {
@@ -119,15 +119,15 @@ impl SessionEngine {
         let now = cx.now();
         let (broker, mut control) = self.control(cx);
         broker.on_request(now, arrival, election, request, &mut control);
-        self.settle(cx);
+        self.reconcile(cx);
     }
 
-    /// The client of a request does not wait for the answer any more; it may have been answered meanwhile.
+    /// The client of a request does not wait for the reply any more. The reply may have been sent meanwhile.
     pub fn on_hang_up(&mut self, cx: &mut Context<'_, Self>, election: Name, request: RequestId) {
         let now = cx.now();
         let (broker, mut control) = self.control(cx);
         broker.on_hang_up(now, election, request, &mut control);
-        self.settle(cx);
+        self.reconcile(cx);
     }
 
     /// The reply to a request was not delivered, and it is certain that nobody will ever read it.
@@ -135,7 +135,7 @@ impl SessionEngine {
         let now = cx.now();
         let (broker, mut control) = self.control(cx);
         broker.on_reply_undelivered(now, election, request, &mut control);
-        self.settle(cx);
+        self.reconcile(cx);
     }
 
     /// No client comes to lead any more, and those that lead are told to stop.
@@ -143,7 +143,7 @@ impl SessionEngine {
         let now = cx.now();
         let (broker, mut control) = self.control(cx);
         broker.stop(now, &mut control);
-        self.settle(cx);
+        self.reconcile(cx);
     }
 
     /// Takes clients again. Nothing happens unless [`stop_sessions`](SessionEngine::stop_sessions) was called and no
@@ -171,7 +171,7 @@ impl SessionEngine {
 
     // The application.
 
-    /// Takes part in an election with a candidate of the application. Observers observe on, under the same index.
+    /// Joins an election with a candidate of the application. Existing observers stay, under the same index.
     pub fn join(
         &mut self,
         cx: &mut Context<'_, Self>,
@@ -179,17 +179,17 @@ impl SessionEngine {
         config: CandidateConfig,
     ) -> Result<ElectionIndex, JoinError> {
         let name = election.hash();
-        if self.is_taken(name) {
+        if self.has_candidate(name) {
             return Err(JoinError::AlreadyJoined);
         }
         let (_, mut control) = self.control(cx);
         control.replace(election, config)?;
         self.participants.entry(name).or_default().candidate = true;
-        self.settle(cx);
+        self.reconcile(cx);
         self.engine.index_of(name).ok_or(JoinError::TooMany)
     }
 
-    /// Observes an election. An observer does not disturb whoever else takes part.
+    /// Observes an election. An observer does not affect other participants.
     pub fn observe(
         &mut self,
         cx: &mut Context<'_, Self>,
@@ -201,12 +201,11 @@ impl SessionEngine {
             control.observe(election)?;
         }
         self.participants.entry(name).or_default().observers += 1;
-        self.settle(cx);
+        self.reconcile(cx);
         self.engine.index_of(name).ok_or(JoinError::TooMany)
     }
 
-    /// The application's candidate, or one of its observers, takes part no more. True if the node has left the
-    /// election.
+    /// Removes the application's candidate, or one of its observers. True if the node has left the election.
     pub fn leave(&mut self, cx: &mut Context<'_, Self>, name: Name, candidate: bool) -> bool {
         let Some(participants) = self.participants.get_mut(&name) else { return false };
         if candidate {
@@ -228,7 +227,7 @@ impl SessionEngine {
                 (false, false) => {}
             }
         }
-        self.settle(cx);
+        self.reconcile(cx);
         self.engine.index_of(name).is_none()
     }
 
@@ -248,16 +247,16 @@ impl SessionEngine {
         self.changed.clear();
     }
 
-    /// Whether somebody has a candidate in this election. One that was joined by a command is the application's.
-    fn is_taken(&self, name: Name) -> bool {
+    /// Whether the application or a client has a candidate in this election. A join by a command is the application's.
+    fn has_candidate(&self, name: Name) -> bool {
         self.engine.index_of(name).is_some()
             && self.participants.get(&name).is_none_or(|participants| participants.candidate)
             || self.broker.has_joined(name)
     }
 
-    // How it works.
+    // Internals.
 
-    /// The broker, and what it drives the engine by.
+    /// The broker, and the handle through which it drives the engine.
     fn control<'e, 'v>(
         &'e mut self,
         cx: &'e mut Context<'v, Self>,
@@ -279,11 +278,11 @@ impl SessionEngine {
     ) {
         let (_, mut control) = self.control(cx);
         control.input(input);
-        self.settle(cx);
+        self.reconcile(cx);
     }
 
     /// Tells the broker of leases that have begun or ended, until nothing changes any more; then sets the timer.
-    fn settle(&mut self, cx: &mut Context<'_, Self>) {
+    fn reconcile(&mut self, cx: &mut Context<'_, Self>) {
         while let Some(index) = self.changed.pop() {
             let Some(name) = self.engine.election(index).map(|state| state.name().hash()) else { continue };
             let now = cx.now();
@@ -300,7 +299,7 @@ impl SessionEngine {
         }
     }
 
-    /// Somebody wants the node to hand over an election that clients take part in.
+    /// Asks the clients of an election to hand over, on behalf of a command.
     fn revoke(&mut self, cx: &mut Context<'_, Self>, election: &ElectionName, to: Option<NodeId>) {
         let request = RequestId(UNANSWERED | self.revocations);
         self.revocations = (self.revocations + 1) % UNANSWERED;
@@ -309,7 +308,7 @@ impl SessionEngine {
         self.on_request(cx, arrival, election, SessionRequest::Revoke { to });
     }
 
-    /// Carries out an action in an election. Where clients take part, the election is theirs.
+    /// Carries out an action in an election. If clients take part, the election belongs to them.
     fn command(&mut self, cx: &mut Context<'_, Self>, election: ElectionName, action: Action) {
         let name = election.hash();
         if self.broker.has_joined(name) {
@@ -323,7 +322,7 @@ impl SessionEngine {
             (Some(index), None) => Some(MembershipChange::Left { index }),
             _ => None,
         });
-        self.settle(cx);
+        self.reconcile(cx);
     }
 
     fn command_clients(&mut self, cx: &mut Context<'_, Self>, election: &ElectionName, action: Action) {
@@ -365,7 +364,7 @@ impl Process for SessionEngine {
         }
         let (broker, mut control) = self.control(cx);
         broker.on_due(now, &mut control);
-        self.settle(cx);
+        self.reconcile(cx);
     }
 
     fn on_command(&mut self, cx: &mut Context<'_, Self>, Command { election, action }: Command) {
@@ -380,13 +379,13 @@ impl Process for SessionEngine {
     }
 }
 
-/// The configuration of an observer, who never asks for a lease.
+/// The configuration of an observer, which never asks for a lease.
 fn observer(config: &EngineConfig) -> CandidateConfig {
     let ttl = config.candidate.ttl.min(config.longest_ttl);
     CandidateConfig { ttl, standing: false, wait_out_previous_holder: false, ..config.candidate }
 }
 
-/// What the broker drives the engine by.
+/// The handle through which the broker drives the engine.
 struct Control<'e, 'v> {
     engine: &'e mut Engine,
     participants: &'e BTreeMap<Name, Participants>,
@@ -440,9 +439,9 @@ impl Control<'_, '_> {
 }
 
 impl LeaseControl for Control<'_, '_> {
-    fn lease(&self, name: Name) -> Option<Held> {
+    fn lease(&self, name: Name) -> Option<NodeLease> {
         let lease = self.engine.lease(self.effects.cx.now(), self.engine.index_of(name)?)?;
-        Some(Held { token: lease.token.number(), until: lease.valid_until })
+        Some(NodeLease { token: lease.token.number(), until: lease.valid_until })
     }
 
     fn join(&mut self, name: &str, config: CandidateConfig) -> bool {
@@ -472,7 +471,7 @@ impl LeaseControl for Control<'_, '_> {
         self.act_in(name, Action::Withdraw);
     }
 
-    fn pin(&mut self, name: Name) -> Option<Held> {
+    fn pin(&mut self, name: Name) -> Option<NodeLease> {
         self.act_in(name, Action::Pin(true));
         self.lease(name)
     }
@@ -481,14 +480,14 @@ impl LeaseControl for Control<'_, '_> {
         let Some(index) = self.engine.index_of(name) else { return };
         let Some(election) = self.engine.election(index).map(|state| state.name().clone()) else { return };
         match self.participants.contains_key(&name) {
-            // Observers observe on. An observer's configuration fits every engine.
+            // The observers stay. The configuration of an observer is valid in every engine.
             true => _ = self.observe(&election),
             false => self.leave_index(index),
         }
     }
 }
 
-/// Carries out what the engine does, and takes note of leases that begin and end, and of when the engine is due.
+/// The effects of the engine. Records which leases begin and end, and when the engine is due.
 struct EngineEffects<'e, 'v> {
     cx: &'e mut Context<'v, SessionEngine>,
     due: &'e mut Option<Time>,
@@ -496,7 +495,7 @@ struct EngineEffects<'e, 'v> {
 }
 
 impl EngineEffects<'_, '_> {
-    fn note(&mut self, election: usize, announcement: Announcement) {
+    fn record_lease_change(&mut self, election: usize, announcement: Announcement) {
         let leads = announcement.leader() == Some(self.cx.me());
         if leads || announcement == Announcement::SteppedDown {
             self.changed.push(ElectionIndex::from(election));
@@ -530,7 +529,7 @@ impl Effects<Engine> for EngineEffects<'_, '_> {
         self.lead_until_in(0, end);
     }
     fn announce_in(&mut self, election: usize, announcement: Announcement) {
-        self.note(election, announcement);
+        self.record_lease_change(election, announcement);
         self.cx.announce_in(election, announcement);
     }
     fn lead_until_in(&mut self, election: usize, end: Time) {

@@ -9,7 +9,7 @@
 //! two clients the node releases the lease, so that candidates of other nodes can have it, and campaigns again:
 //! each client leads with a token of its own.
 //!
-//! **What a client is promised.** A client counts its lease from the moment just before it sent its request,
+//! **The promise to a client.** A client counts its lease from the moment just before it sent its request,
 //! which is the only moment that client and node can agree on. Let `s` be that moment in true time. The node reads
 //! its clock when the request has arrived: `r`, at the true moment `s` or later. The node answers with a span `v`,
 //! and must not release before the client has ceased to lead by the client's own clock. The node's lease ends when
@@ -22,7 +22,7 @@
 //! A client that has waited for `w` before it came to lead counts from before it began to wait, and `w` is part
 //! of its `v`. That costs the client `2 drift w`: hence [`longest_wait`].
 //!
-//! **What follows.** From the reply until `e` the leadership is the client's, and nobody else ends it earlier. An
+//! **Consequences.** From the reply until `e` the leadership is the client's, and nobody else ends it earlier. An
 //! operator, or the end of the daemon, *revokes* it: the client is told at its next renewal, and the node releases
 //! when the client resigns or when `e` has passed. A better candidate of another node does not get the lease
 //! either: the node pins the lease ([`LeaseControl::pin`]) before it tells a client that it leads.
@@ -46,13 +46,13 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use suffrage_core::{Attribute, NodeId, Span, Time};
 
-pub use self::broker::{LeaseControl, MOST_ELECTIONS, SessionBroker};
+pub use self::broker::{LeaseControl, MAX_ELECTIONS, SessionBroker};
 pub use self::client::{ClientAction, ClientConfig, ClientLease, SessionClient};
 pub use self::engine::{MembershipChange, SessionEngine};
-pub use self::queue::{Held, MOST_CLIENTS, SessionQueue, Step, longest_wait};
+pub use self::queue::{MAX_CLIENTS, NodeLease, QueueAction, SessionQueue, longest_wait};
 use crate::{Bug, Drift};
 
-/// A client's session. Whoever knows the id can renew and resign, so ids are random and hard to guess.
+/// The id of a client's session. Anyone who knows the id can renew and resign, so ids are random and hard to guess.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SessionId(pub u128);
@@ -84,20 +84,20 @@ impl FromStr for SessionId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RequestId(pub u64);
 
-/// What a node's sessions go by.
+/// The configuration of a node's sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SessionConfig {
-    /// How much clocks run fast or slow at most: the node's, and those of its clients.
+    /// The bound on the clock drift of the node and of its clients.
     pub drift: Drift,
     /// The shortest time for which a client keeps its place in a queue between two requests.
     pub shortest_retry: Span,
-    /// How long a node's candidate must have stood for a client before it asks a worse leader to hand over; none if
-    /// it never does.
+    /// The fail-back delay: how long a node's candidate must have stood for a client before it asks a leader of lower
+    /// rank to hand over; none if it never asks.
     pub failback: Option<Span>,
-    /// How long a node stays in an election that no client needs: a client that comes back soon need not wait until
-    /// the node knows the state of the election.
+    /// How long a node stays in an election without clients. A client that comes back within this time need not wait
+    /// until the node has learned the state of the election.
     pub linger: Span,
-    /// A deliberate mistake.
+    /// A deliberate bug.
     pub bug: Option<Bug>,
 }
 
@@ -105,13 +105,13 @@ pub struct SessionConfig {
 const LONGEST_RETRY: Span = Span::from_millis(10_000);
 
 impl SessionConfig {
-    /// For clients on a real network.
+    /// The default configuration, for clients on a real network.
     pub fn new(drift: Drift) -> SessionConfig {
         let (shortest_retry, linger) = (Span::from_millis(1_000), Span::from_millis(60_000));
         SessionConfig { drift, shortest_retry, failback: None, linger, bug: None }
     }
 
-    /// How long a place in the queue is kept for a client that does not ask.
+    /// How long a client keeps its place in the queue between two requests.
     pub fn retry_before(&self, ttl: Span) -> Span {
         ttl.clamp(self.shortest_retry.min(LONGEST_RETRY), LONGEST_RETRY)
     }
@@ -126,7 +126,7 @@ pub struct LeaseRequest {
     pub rank: Attribute,
 }
 
-/// A client's wish to lead.
+/// A client's request to lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CampaignRequest {
     /// The session, for a client that has one already.
@@ -137,24 +137,24 @@ pub struct CampaignRequest {
     pub wait: Span,
 }
 
-/// What a client, or an operator, asks of a node.
+/// A request of a client or an operator to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SessionRequest {
-    /// Wants to lead.
+    /// The client asks to lead.
     Campaign(CampaignRequest),
-    /// Leads, and wants to lead for longer.
+    /// The client leads, and asks to lead for longer.
     Renew {
         /// The client's session.
         session: SessionId,
     },
-    /// Has stopped to lead, or wants to lead no more.
+    /// The client has stopped leading, or does not want to lead any more.
     Resign {
         /// The client's session.
         session: SessionId,
         /// The node that is to lead next, if the client names one.
         to: Option<NodeId>,
     },
-    /// An operator wants the node to hand over; the client that leads is told.
+    /// An operator asks the node to hand over. The client that leads is told at its next renewal.
     Revoke {
         /// The node that is to lead next, if the operator names one.
         to: Option<NodeId>,
@@ -166,13 +166,13 @@ pub enum SessionRequest {
 pub struct Arrival {
     /// The number of the request.
     pub request: RequestId,
-    /// The node's clock when the request had come, or earlier: not earlier than the client sent it.
+    /// A moment on the node's clock between the client's sending of the request and its arrival.
     pub received: Time,
     /// The session that the client gets if it has none: random, and not used before.
     pub new_session: SessionId,
 }
 
-/// What a client is told.
+/// A reply to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SessionReply {
     /// The client leads.
@@ -195,7 +195,7 @@ pub enum SessionReply {
     },
     /// Another request of the same session is answered in place of this one.
     Superseded,
-    /// The client leads no more, and waits no more.
+    /// The client neither leads nor waits any more.
     Resigned,
     /// The node hands over within this time at the latest.
     Revoking {
@@ -204,16 +204,16 @@ pub enum SessionReply {
     },
 }
 
-/// Why a client is refused.
+/// The reason why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SessionError {
     /// The session does not lead, and does not wait.
     Expired,
     /// The session leads, but an operator or the end of the daemon has revoked it: the client must stop and resign.
     Revoked,
-    /// [`MOST_CLIENTS`] clients wait for this election at this node.
+    /// [`MAX_CLIENTS`] clients wait for this election at this node.
     QueueFull,
-    /// Clients take part in [`MOST_ELECTIONS`] elections at this node.
+    /// Clients take part in [`MAX_ELECTIONS`] elections at this node.
     TooManyElections,
     /// The node cannot join the election: something else in the same process has joined it.
     CannotJoin,

@@ -1,6 +1,6 @@
 //! The clients of one election at one node: one holds the lease, the others wait in the order in which they came.
 //!
-//! The [module above](super) says what a client is promised, and why that holds.
+//! The [parent module](super) says what a client is promised, and why that holds.
 
 use std::collections::VecDeque;
 
@@ -12,32 +12,32 @@ use super::{
 };
 use crate::{Bug, Drift};
 
-/// The most clients that wait for one election at one node.
-pub const MOST_CLIENTS: usize = 1_000;
-/// The longest time after which a waiting client is answered.
+/// The greatest number of clients that wait for one election at one node.
+pub const MAX_CLIENTS: usize = 1_000;
+/// The longest time that a request waits for its reply.
 const LONGEST_WAIT: Span = Span::from_millis(60_000);
 
 /// The node's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Held {
+pub struct NodeLease {
     /// The fencing token.
     pub token: u64,
     /// Until when the node leads, by the node's clock.
     pub until: Time,
 }
 
-/// What the queue wants done about the node's own lease.
+/// What the caller must do about the node's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum QueueAction {
     /// Nothing.
-    Rest,
+    None,
     /// Pin the lease for the first client, then [`grant`](SessionQueue::grant) it.
     Offer(LeaseRequest),
     /// Release the lease: to that node, if one is named.
     Release(Option<NodeId>),
 }
 
-/// A request that waits for its answer.
+/// A request that waits for its reply: a long poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Poll {
     request: RequestId,
@@ -53,7 +53,7 @@ struct Waiter {
     poll: Option<Poll>,
     /// Until when the place is kept between two requests.
     keep_until: Time,
-    /// The request whose reply told the client its session. Before that the client cannot come back.
+    /// The request whose reply told the client its session. Without that reply the client cannot come back.
     introduced_by: Option<RequestId>,
 }
 
@@ -68,16 +68,16 @@ struct Holder {
     until: Time,
     /// Until when the client may believe that it leads.
     promised: Time,
-    /// Somebody wants the lease to be handed over: to that node, if one is named.
+    /// Set if the lease is to be handed over: to that node, if one is named.
     revoked: Option<Option<NodeId>>,
-    /// The client has resigned.
+    /// Set if the client has resigned: in favour of that node, if one is named.
     resigned: Option<Option<NodeId>>,
 }
 
 /// The clients of one election at one node.
 ///
 /// Inputs are the methods that take `now`, a moment on the node's clock. After each of them
-/// [`settle`](SessionQueue::settle) is to be called, and when the moment of
+/// [`reconcile`](SessionQueue::reconcile) is to be called, and when the moment of
 /// [`next_due`](SessionQueue::next_due) has come.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SessionQueue {
@@ -87,7 +87,7 @@ pub struct SessionQueue {
     stopping: bool,
 }
 
-/// How long a client waits for an answer at most: waiting must not cost it more than a quarter of a lease.
+/// The longest time that a client waits for a reply. Waiting must not cost the client more than a quarter of its lease.
 pub fn longest_wait(drift: Drift, ttl: Span) -> Span {
     match drift.fraction() {
         0.0 => LONGEST_WAIT,
@@ -107,7 +107,7 @@ impl SessionQueue {
         now: Time,
         arrival: Arrival,
         campaign: CampaignRequest,
-        held: Option<Held>,
+        held: Option<NodeLease>,
         replies: &mut Vec<(RequestId, SessionOutcome)>,
     ) {
         let Arrival { request, received, new_session } = arrival;
@@ -136,7 +136,7 @@ impl SessionQueue {
             }
             return;
         }
-        if self.waiters.len() >= MOST_CLIENTS {
+        if self.waiters.len() >= MAX_CLIENTS {
             return replies.push((request, Err(SessionError::QueueFull)));
         }
         let answer_by = now + wait.min(longest_wait(self.config.drift, lease.ttl));
@@ -151,7 +151,7 @@ impl SessionQueue {
         now: Time,
         received: Time,
         session: SessionId,
-        held: Option<Held>,
+        held: Option<NodeLease>,
     ) -> SessionOutcome {
         let drift = self.config.drift;
         let holder = self.holder.as_mut().filter(|holder| holder.session == session);
@@ -167,7 +167,7 @@ impl SessionQueue {
         Ok(holder.promise(drift, received, held))
     }
 
-    /// A client has stopped to lead, or wants to lead no more.
+    /// A client has stopped leading, or does not want to lead any more.
     pub fn resign(
         &mut self,
         session: SessionId,
@@ -179,15 +179,15 @@ impl SessionQueue {
             holder.resigned = Some(holder.revoked.flatten().or(to));
             return Ok(SessionReply::Resigned);
         }
-        let place = self.waiters.iter().position(|waiter| waiter.session == session);
-        let Some(waiter) = place.and_then(|place| self.waiters.remove(place)) else {
+        let position = self.waiters.iter().position(|waiter| waiter.session == session);
+        let Some(waiter) = position.and_then(|position| self.waiters.remove(position)) else {
             return Err(SessionError::Expired);
         };
         replies.extend(waiter.poll.map(|poll| (poll.request, Ok(SessionReply::Superseded))));
         Ok(SessionReply::Resigned)
     }
 
-    /// Somebody else wants the node to hand over: how long that takes at most; none if no client leads.
+    /// Asks the client that leads to hand over. Returns how long that takes at most; none if no client leads.
     pub fn revoke(&mut self, now: Time, to: Option<NodeId>) -> Option<Span> {
         let holder = self.holder.as_mut()?;
         holder.revoked = Some(to);
@@ -197,31 +197,31 @@ impl SessionQueue {
         Some(holder.promised.since(now))
     }
 
-    /// The node is to stop: no client comes to lead any more, and the one that leads is told to stop.
+    /// Stops the queue: no client starts to lead any more, and the client that leads is told to stop.
     pub fn stop(&mut self, now: Time, replies: &mut Vec<(RequestId, SessionOutcome)>) {
         self.stopping = true;
         self.revoke(now, None);
         self.fail_all(SessionError::Stopping, replies);
     }
 
-    /// Refuses all who wait.
+    /// Refuses all waiting clients.
     pub fn fail_all(&mut self, error: SessionError, replies: &mut Vec<(RequestId, SessionOutcome)>) {
         let polls = self.waiters.drain(..).filter_map(|waiter| waiter.poll);
         replies.extend(polls.map(|poll| (poll.request, Err(error))));
     }
 
-    /// Something has changed, or become due: says what is to be done about the lease, and answers whoever is to be
-    /// answered.
-    pub fn settle(
+    /// Called after every change and when due. Returns what to do about the lease, and answers requests that have
+    /// waited long enough.
+    pub fn reconcile(
         &mut self,
         now: Time,
-        held: Option<Held>,
+        held: Option<NodeLease>,
         replies: &mut Vec<(RequestId, SessionOutcome)>,
-    ) -> Step {
+    ) -> QueueAction {
         self.waiters.retain(|waiter| waiter.poll.is_some() || now < waiter.keep_until);
         let offered = held.is_some() && self.holder.is_none();
         for (queue_position, waiter) in self.waiters.iter_mut().enumerate() {
-            // The first gets the lease that the node holds, however short it waits.
+            // The first client gets the lease that the node holds, however short its wait is.
             if queue_position == 0 && offered {
                 continue;
             }
@@ -235,27 +235,27 @@ impl SessionQueue {
         }
         if held.is_none() {
             // A late renewal of the node's lease must not bring it back: the next client needs a token of its own.
-            return if self.holder.take().is_some() { Step::Release(None) } else { Step::Rest };
+            return if self.holder.take().is_some() { QueueAction::Release(None) } else { QueueAction::None };
         }
         if let Some(holder) = &self.holder {
-            return match holder.over(now) {
+            return match holder.ended(now) {
                 Some(to) => {
                     self.holder = None;
-                    Step::Release(to)
+                    QueueAction::Release(to)
                 }
-                None => Step::Rest,
+                None => QueueAction::None,
             };
         }
         match self.waiters.front() {
-            Some(waiter) if waiter.poll.is_some() => Step::Offer(waiter.lease),
-            // The client is expected back; nobody has been told of this token.
-            Some(_) => Step::Rest,
-            None => Step::Release(None),
+            Some(waiter) if waiter.poll.is_some() => QueueAction::Offer(waiter.lease),
+            // The client is expected to ask again. No client has been told this token.
+            Some(_) => QueueAction::None,
+            None => QueueAction::Release(None),
         }
     }
 
-    /// The first client leads by this lease, which nothing but time can end before the client is told to stop.
-    pub fn grant(&mut self, now: Time, held: Held, replies: &mut Vec<(RequestId, SessionOutcome)>) {
+    /// Gives this pinned lease to the first client. Only its expiry ends it before the client is told to stop.
+    pub fn grant(&mut self, now: Time, held: NodeLease, replies: &mut Vec<(RequestId, SessionOutcome)>) {
         let Some(Poll { request, received, .. }) = self.waiters.front().and_then(|waiter| waiter.poll) else {
             return;
         };
@@ -324,29 +324,29 @@ impl SessionQueue {
         self.holder.is_none() && self.waiters.is_empty()
     }
 
-    /// When [`settle`](SessionQueue::settle) is to be called, if nothing happens before.
+    /// When [`reconcile`](SessionQueue::reconcile) is to be called, if nothing happens before.
     pub fn next_due(&self) -> Time {
-        let holder = self.holder.as_ref().map(Holder::ends);
+        let holder = self.holder.as_ref().map(Holder::ends_at);
         let waiters = self.waiters.iter().map(|it| it.poll.map_or(it.keep_until, |poll| poll.answer_by));
         holder.into_iter().chain(waiters).min().unwrap_or(Time::MAX)
     }
 }
 
 impl Holder {
-    fn promise(&mut self, drift: Drift, received: Time, held: Held) -> SessionReply {
+    fn promise(&mut self, drift: Drift, received: Time, held: NodeLease) -> SessionReply {
         let end = held.until.min(self.until);
         self.promised = self.promised.max(end);
         let valid_for = drift.validity(end.since(received));
         SessionReply::Leading { session: self.session, token: held.token, valid_for }
     }
 
-    fn ends(&self) -> Time {
+    fn ends_at(&self) -> Time {
         if self.revoked.is_some() { self.promised.min(self.until) } else { self.until }
     }
 
     /// The node that is to lead next, if one is named; none if the client still leads.
-    fn over(&self, now: Time) -> Option<Option<NodeId>> {
-        self.resigned.or_else(|| (now >= self.ends()).then_some(self.revoked.flatten()))
+    fn ended(&self, now: Time) -> Option<Option<NodeId>> {
+        self.resigned.or_else(|| (now >= self.ends_at()).then_some(self.revoked.flatten()))
     }
 }
 

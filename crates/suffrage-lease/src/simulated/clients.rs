@@ -1,8 +1,8 @@
 //! Members of a world that are clients of nodes.
 //!
-//! Clients campaign through any node, and move on to another when it stops or falls silent. The *clients* announce
-//! that they lead, and until when: what is checked of leaders is checked of them. A client that leads tells everybody,
-//! so that everybody knows the leader in the end.
+//! A client campaigns through any node, and switches to another when the node stops or is silent. The *clients*
+//! announce that they lead and until when, so that all invariants of leaders are checked of clients. A client that
+//! leads tells all members, so that all members know the leader in the end.
 
 use suffrage_core::{Announcement, Context, NodeId, Span, Term, Time};
 
@@ -12,12 +12,12 @@ use crate::engine::{Action, Command, Timer};
 use crate::message::Name;
 use crate::sessions::{ClientAction, ClientConfig, ClientLease, SessionClient, SessionRequest};
 
-/// For how many leases a member believes in a leader that it does not hear of.
-const LEASES_OF_BELIEF: u64 = 3;
+/// After how many lengths of a lease a member forgets a leader that it does not hear of.
+const LEASES_UNTIL_FORGOTTEN: u64 = 3;
 
-/// The leader of one election that a member has heard of.
+/// A leader that a member has heard of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Heard {
+struct KnownLeader {
     leader: NodeId,
     token: u64,
     until: Time,
@@ -25,46 +25,46 @@ struct Heard {
 
 /// The leaders that a member has heard of, by election.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Beliefs {
-    heard: Vec<Option<Heard>>,
+pub(super) struct KnownLeaders {
+    leaders: Vec<Option<KnownLeader>>,
     ttl: Span,
 }
 
-impl Beliefs {
-    pub(super) fn new(elections: usize, ttl: Span) -> Beliefs {
-        Beliefs { heard: vec![None; elections], ttl }
+impl KnownLeaders {
+    pub(super) fn new(elections: usize, ttl: Span) -> KnownLeaders {
+        KnownLeaders { leaders: vec![None; elections], ttl }
     }
 
     /// A client says that it leads.
-    pub(super) fn hear(
+    pub(super) fn on_leading(
         &mut self,
         cx: &mut Context<'_, QuorumLease>,
         election: usize,
         leader: NodeId,
         token: u64,
     ) {
-        let until = cx.now() + self.ttl * LEASES_OF_BELIEF;
-        let known = self.heard[election];
+        let until = cx.now() + self.ttl * LEASES_UNTIL_FORGOTTEN;
+        let known = self.leaders[election];
         if known.is_some_and(|known| known.token > token) {
             return;
         }
-        self.heard[election] = Some(Heard { leader, token, until });
+        self.leaders[election] = Some(KnownLeader { leader, token, until });
         if known.map(|known| (known.leader, known.token)) != Some((leader, token)) {
             cx.announce_in(election, Announcement::Elected { leader, term: Term(token) });
         }
     }
 
     fn forget(&mut self, election: usize) {
-        self.heard[election] = None;
+        self.leaders[election] = None;
     }
 
     pub(super) fn next_due(&self) -> Time {
-        self.heard.iter().flatten().map(|heard| heard.until).min().unwrap_or(Time::MAX)
+        self.leaders.iter().flatten().map(|known| known.until).min().unwrap_or(Time::MAX)
     }
 
     pub(super) fn on_due(&mut self, cx: &mut Context<'_, QuorumLease>) {
-        for election in 0..self.heard.len() {
-            if self.heard[election].take_if(|heard| heard.until <= cx.now()).is_some() {
+        for election in 0..self.leaders.len() {
+            if self.leaders[election].take_if(|known| known.until <= cx.now()).is_some() {
                 cx.announce_in(election, Announcement::Undecided);
             }
         }
@@ -77,12 +77,12 @@ pub(super) struct ClientMember {
     nodes: Vec<NodeId>,
     config: ClientConfig,
     clients: Vec<SessionClient>,
-    beliefs: Beliefs,
+    known_leaders: KnownLeaders,
     armed: Option<Time>,
 }
 
 impl ClientMember {
-    /// A client of these nodes, in so many elections.
+    /// A client of these nodes, in this many elections.
     pub(super) fn new(
         cx: &mut Context<'_, QuorumLease>,
         nodes: Vec<NodeId>,
@@ -95,15 +95,15 @@ impl ClientMember {
                 let waits = [Span::ZERO, config.lease.ttl.scale(0.5), config.lease.ttl * 2];
                 let wait = waits[rng.below(3) as usize];
                 let node = rng.below(nodes.len() as u64) as usize;
-                // Away from the numbers of an earlier life of this client.
+                // The numbers differ from those of an earlier boot of this client.
                 SessionClient::new(ClientConfig { wait, ..config }, node, rng.bits() >> 1)
             })
             .collect();
-        let beliefs = Beliefs::new(elections, config.lease.ttl);
-        ClientMember { nodes, config, clients, beliefs, armed: None }
+        let known_leaders = KnownLeaders::new(elections, config.lease.ttl);
+        ClientMember { nodes, config, clients, known_leaders, armed: None }
     }
 
-    /// The lease that the client holds of an election, be it over by its clock.
+    /// The lease that the client holds in an election, even if it has expired by the client's clock.
     pub(super) fn lease(&self, election: usize) -> Option<ClientLease> {
         self.clients.get(election)?.lease()
     }
@@ -127,10 +127,10 @@ impl ClientMember {
                 }
             }
             SessionMessage::Leading { token } => {
-                // A client that was paused first notices that its own lease is over.
+                // A client that was paused must first notice that its own lease is over.
                 self.input(cx, election, |client, now, actions| client.on_due(now, actions));
                 if self.lease(election).is_none() {
-                    self.beliefs.hear(cx, election, from, token);
+                    self.known_leaders.on_leading(cx, election, from, token);
                 }
             }
             SessionMessage::Request { .. } | SessionMessage::HangUp { .. } => {}
@@ -140,15 +140,15 @@ impl ClientMember {
 
     pub(super) fn on_timer(&mut self, cx: &mut Context<'_, QuorumLease>) {
         self.armed = None;
-        // A client may also ask another node for no reason.
-        let restless = cx.rng().chance(1.0 / 64.0);
-        self.each(cx, None, |client, now, actions| {
+        // Sometimes a client switches to another node without a reason.
+        let switches = cx.rng().chance(1.0 / 64.0);
+        self.input_each(cx, None, |client, now, actions| {
             client.on_due(now, actions);
-            if restless {
-                client.move_on(now, actions);
+            if switches {
+                client.switch_node(now, actions);
             }
         });
-        self.beliefs.on_due(cx);
+        self.known_leaders.on_due(cx);
         self.arm(cx);
     }
 
@@ -159,7 +159,7 @@ impl ClientMember {
             Action::Transfer(to) => Some(to).filter(|to| self.nodes.contains(to)),
             _ => None,
         };
-        self.each(cx, election.map(|election| election.hash()), |client, now, actions| match action {
+        self.input_each(cx, election.map(|election| election.hash()), |client, now, actions| match action {
             Action::Join(_) | Action::Stand { .. } | Action::Campaign | Action::Health(true) => {
                 client.campaign(now, actions);
             }
@@ -171,27 +171,27 @@ impl ClientMember {
                 client.resign(now, to, Some(pause), actions);
             }
             Action::Rank(rank) => client.set_rank(rank),
-            Action::Pin(_) => client.move_on(now, actions),
+            Action::Pin(_) => client.switch_node(now, actions),
         });
         self.arm(cx);
     }
 
     /// Hands an input to the client of each election, or of one.
-    fn each(
+    fn input_each(
         &mut self,
         cx: &mut Context<'_, QuorumLease>,
         election: Option<Name>,
         input: impl Fn(&mut SessionClient, Time, &mut Vec<ClientAction>),
     ) {
-        for place in 0..self.clients.len() {
-            if election.is_none_or(|wanted| wanted == name(place).hash()) {
-                self.input(cx, place, &input);
+        for number in 0..self.clients.len() {
+            if election.is_none_or(|wanted| wanted == name(number).hash()) {
+                self.input(cx, number, &input);
             }
         }
         self.arm(cx);
     }
 
-    /// Hands an input to the client of an election, and carries out what it wants done.
+    /// Hands an input to the client of an election, and carries out its actions.
     fn input(
         &mut self,
         cx: &mut Context<'_, QuorumLease>,
@@ -206,7 +206,7 @@ impl ClientMember {
             match action {
                 ClientAction::Send { node, number, request } => {
                     let message = SessionMessage::Request { number, request };
-                    // A client that has a session may say everything twice.
+                    // Requests with a session are idempotent: sometimes a client sends one twice.
                     let twice = has_session(&request) && cx.rng().chance(1.0 / 8.0);
                     for _ in 0..1 + usize::from(twice) {
                         cx.send(self.nodes[node], MemberMessage::session(name(election).hash(), message));
@@ -217,7 +217,7 @@ impl ClientMember {
                     cx.send(self.nodes[node], MemberMessage::session(name(election).hash(), message));
                 }
                 ClientAction::Lead(lease) => {
-                    self.beliefs.forget(election);
+                    self.known_leaders.forget(election);
                     cx.lead_until_in(election, lease.until);
                     if leads.replace(lease.token) != Some(lease.token) {
                         let (leader, term) = (cx.me(), Term(lease.token));
@@ -235,7 +235,8 @@ impl ClientMember {
     }
 
     fn arm(&mut self, cx: &mut Context<'_, QuorumLease>) {
-        let due = self.clients.iter().map(SessionClient::next_due).chain([self.beliefs.next_due()]).min();
+        let due =
+            self.clients.iter().map(SessionClient::next_due).chain([self.known_leaders.next_due()]).min();
         let due = due.filter(|&due| due < Time::MAX);
         if self.armed != due {
             match due {

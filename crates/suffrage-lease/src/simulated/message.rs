@@ -1,4 +1,4 @@
-//! What members of a world say to each other: what nodes say on the wire, and what clients and nodes say by HTTP.
+//! The messages of a simulated world: those of nodes, as on the wire, and those of clients and nodes, as over HTTP.
 
 use serde::{Deserialize, Serialize};
 use suffrage_core::{Attribute, Kind, Message as _};
@@ -6,59 +6,59 @@ use suffrage_core::{Attribute, Kind, Message as _};
 use crate::message::{Ask, Body, Message, Name, Reply};
 use crate::sessions::{SessionOutcome, SessionRequest};
 
-/// What clients and nodes say to each other, and clients to all. Where clients really are, requests and replies are
-/// HTTP, a hang-up is a closed connection, and clients tell whom they lead in ways of their own.
+/// A message between a client and a node, or of a client to all members. In production, requests and replies are HTTP,
+/// a hang-up is a closed connection, and how a client makes its leadership known is its own business.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SessionMessage {
-    /// From a client to a node.
+    /// A request of a client to a node.
     Request {
-        /// To be quoted in the reply.
+        /// The number that the reply quotes.
         number: u64,
-        /// What is asked for.
+        /// The request.
         request: SessionRequest,
     },
-    /// From a node to a client.
+    /// A reply of a node to a client.
     Reply {
         /// The number of the request.
         number: u64,
-        /// The answer.
+        /// The outcome.
         outcome: SessionOutcome,
     },
-    /// From a client to a node: nobody reads the reply any more.
+    /// The client has closed the connection: nobody reads the reply any more.
     HangUp {
         /// The number of the request.
         number: u64,
     },
-    /// From the client that leads to everybody.
+    /// The client that leads tells all members.
     Leading {
-        /// Its token.
+        /// The client's token.
         token: u64,
     },
 }
 
-/// What there is to say about one election: a [`Body`], or something between clients and nodes. A [`Body`] has the same
-/// bytes and the same hash here.
+/// The content of a message about one election: a [`Body`], or a [`SessionMessage`]. A [`Body`] has the same bytes and
+/// the same hash here as on the wire.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MemberBody {
-    /// To a voter.
+    /// A message to a voter.
     Ask(Ask),
-    /// From a voter.
+    /// A message from a voter.
     Reply(Reply),
-    /// From a candidate to the leader.
+    /// A claim of a candidate to the leader.
     Claim {
-        /// How good a leader the candidate is.
+        /// The rank of the candidate.
         attribute: Attribute,
     },
-    /// Between clients and nodes. In a box: such messages are long, and few.
+    /// A message of a client or to a client. It is boxed because it is large and rare.
     Session(Box<SessionMessage>),
 }
 
-/// What members of a world say to each other.
+/// A message between members of a world.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MemberMessage {
-    /// About which election.
+    /// The election.
     pub name: Name,
-    /// What.
+    /// The content.
     pub body: MemberBody,
 }
 
@@ -74,12 +74,12 @@ impl From<Message> for MemberMessage {
 }
 
 impl MemberMessage {
-    /// Something between clients and nodes.
+    /// A message of a client or to a client.
     pub fn session(name: Name, message: SessionMessage) -> MemberMessage {
         MemberMessage { name, body: MemberBody::Session(Box::new(message)) }
     }
 
-    /// What nodes say on the wire, if it is that.
+    /// The message as on the wire, if it is one between nodes.
     pub fn wire(&self) -> Result<Message, SessionMessage> {
         let body = match self.body {
             MemberBody::Ask(ask) => Body::Ask(ask),
@@ -101,11 +101,11 @@ const SESSION_KINDS: [Kind; 4] = [
 
 const KINDS: [Kind; WIRE_KINDS + SESSION_KINDS.len()] = {
     let mut kinds = [Kind::new(""); WIRE_KINDS + SESSION_KINDS.len()];
-    let mut place = 0;
-    while place < kinds.len() {
-        kinds[place] =
-            if place < WIRE_KINDS { Message::KINDS[place] } else { SESSION_KINDS[place - WIRE_KINDS] };
-        place += 1;
+    let mut index = 0;
+    while index < kinds.len() {
+        kinds[index] =
+            if index < WIRE_KINDS { Message::KINDS[index] } else { SESSION_KINDS[index - WIRE_KINDS] };
+        index += 1;
     }
     kinds
 };
@@ -130,9 +130,9 @@ mod tests {
     use crate::message::{Request, Token};
     use std::hash::{BuildHasher, BuildHasherDefault};
 
-    /// Traces and measured bytes are those of the wire.
+    /// Traces and byte counts are those of the wire.
     #[test]
-    fn what_nodes_say_has_the_same_bytes_hash_and_kind_as_on_the_wire() {
+    fn messages_of_nodes_have_the_same_bytes_hash_and_kind_as_on_the_wire() {
         let bodies = [
             Body::Ask(Ask::Release { token: Token::after(6), to: None }),
             Body::Reply(Reply::Promised { request: Request(300) }),

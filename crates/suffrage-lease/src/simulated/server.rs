@@ -1,14 +1,14 @@
 //! A member of a world that is a node with clients: the wire's [`SessionEngine`], whose requests and replies are
 //! messages of the world.
 //!
-//! The node announces nothing about itself, since it leads for clients only. It believes in the client that says that
+//! The node announces no leadership of its own, because it leads for clients only. It follows the client that says that
 //! it leads.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use suffrage_core::{Announcement, Context, Effects, NodeId, Process, Rng, Span, Time};
 
-use super::clients::Beliefs;
+use super::clients::KnownLeaders;
 use super::message::{MemberMessage, SessionMessage};
 use super::{QuorumLease, name};
 use crate::engine::{Action, Command, Engine, Timer};
@@ -16,14 +16,14 @@ use crate::message::{Message, Name};
 use crate::sessions::{Arrival, RequestId, SessionEngine, SessionId};
 use crate::voter::Saved;
 
-/// How many requests a node remembers that it has answered, so that hang-ups come too late for some.
+/// How many answered requests a node remembers, so that hang-ups can arrive after the reply.
 const ANSWERED: usize = 16;
-/// For how many leases a node that was told to stop takes no clients.
+/// For how many lengths of a lease a stopped node accepts no clients.
 const LEASES_STOPPED: u64 = 3;
 
 /// A request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Asked {
+struct ClientRequest {
     client: NodeId,
     number: u64,
     name: Name,
@@ -37,13 +37,13 @@ pub(super) struct Server {
     engine: SessionEngine,
     ttl: Span,
     next_request: u64,
-    open: BTreeMap<RequestId, Asked>,
-    answered: VecDeque<(RequestId, Asked)>,
+    open: BTreeMap<RequestId, ClientRequest>,
+    answered: VecDeque<(RequestId, ClientRequest)>,
     /// The leaders that the node has heard of.
-    beliefs: Beliefs,
+    known_leaders: KnownLeaders,
     /// When the engine is due.
     engine_due: Option<Time>,
-    /// When the node takes clients again, having been told to stop.
+    /// When a stopped node accepts clients again.
     resume_at: Option<Time>,
     armed: Option<Time>,
 }
@@ -56,7 +56,7 @@ impl Server {
             next_request: 0,
             open: BTreeMap::new(),
             answered: VecDeque::new(),
-            beliefs: Beliefs::new(elections, ttl),
+            known_leaders: KnownLeaders::new(elections, ttl),
             engine_due: None,
             resume_at: None,
             armed: None,
@@ -73,12 +73,12 @@ impl Server {
         cx: &mut Context<'_, QuorumLease>,
         input: impl FnOnce(&mut SessionEngine, &mut Context<'_, SessionEngine>),
     ) {
-        self.hand_in(cx, input);
-        while self.reply(cx) {}
+        self.input_engine(cx, input);
+        while self.send_replies(cx) {}
         self.arm(cx);
     }
 
-    fn hand_in(
+    fn input_engine(
         &mut self,
         cx: &mut Context<'_, QuorumLease>,
         input: impl FnOnce(&mut SessionEngine, &mut Context<'_, SessionEngine>),
@@ -89,22 +89,24 @@ impl Server {
         self.engine.take_membership_changes();
     }
 
-    /// Sends the replies that there are, but for those to clients that are known to be gone.
-    fn reply(&mut self, cx: &mut Context<'_, QuorumLease>) -> bool {
+    /// Sends the pending replies, except to clients that are known to be gone. True if there were any.
+    fn send_replies(&mut self, cx: &mut Context<'_, QuorumLease>) -> bool {
         let replies = self.engine.take_replies();
         let any = !replies.is_empty();
         for (request, outcome) in replies {
-            let Some(asked) = self.open.remove(&request) else { continue };
-            if asked.gone {
-                self.hand_in(cx, |engine, cx| engine.on_reply_undelivered(cx, asked.name, request));
+            let Some(client_request) = self.open.remove(&request) else { continue };
+            if client_request.gone {
+                self.input_engine(cx, |engine, cx| {
+                    engine.on_reply_undelivered(cx, client_request.name, request)
+                });
                 continue;
             }
             if self.answered.len() == ANSWERED {
                 self.answered.pop_front();
             }
-            self.answered.push_back((request, asked));
-            let reply = SessionMessage::Reply { number: asked.number, outcome };
-            cx.send(asked.client, MemberMessage::session(asked.name, reply));
+            self.answered.push_back((request, client_request));
+            let reply = SessionMessage::Reply { number: client_request.number, outcome };
+            cx.send(client_request.client, MemberMessage::session(client_request.name, reply));
         }
         any
     }
@@ -118,32 +120,35 @@ impl Server {
     ) {
         match message {
             SessionMessage::Request { number, request } => {
-                let asked = Asked { client: from, number, name: name(election).hash(), gone: false };
+                let client_request =
+                    ClientRequest { client: from, number, name: name(election).hash(), gone: false };
                 let id = RequestId(self.next_request);
                 self.next_request += 1;
-                self.open.insert(id, asked);
+                self.open.insert(id, client_request);
                 let rng = cx.rng();
                 let new_session = SessionId(u128::from(rng.bits()) << 64 | u128::from(rng.bits()));
                 let arrival = Arrival { request: id, received: cx.now(), new_session };
                 self.input(cx, |engine, cx| engine.on_request(cx, arrival, &name(election), request));
             }
             SessionMessage::HangUp { number } => {
-                let open = self.open.iter().map(|(&request, &asked)| (request, asked));
-                let about = |(_, asked): &(RequestId, Asked)| (asked.client, asked.number) == (from, number);
+                let open = self.open.iter().map(|(&request, &client_request)| (request, client_request));
+                let about = |(_, client_request): &(RequestId, ClientRequest)| {
+                    (client_request.client, client_request.number) == (from, number)
+                };
                 let all: Vec<_> = open.chain(self.answered.iter().copied()).filter(about).collect();
-                for (request, asked) in all {
-                    // A node may notice only when it is about to reply.
+                for (request, client_request) in all {
+                    // A node may notice the hang-up only when it is about to reply.
                     match self.open.get_mut(&request).filter(|_| cx.rng().chance(0.5)) {
-                        Some(asked) => asked.gone = true,
+                        Some(client_request) => client_request.gone = true,
                         None => {
                             self.open.remove(&request);
-                            self.input(cx, |engine, cx| engine.on_hang_up(cx, asked.name, request));
+                            self.input(cx, |engine, cx| engine.on_hang_up(cx, client_request.name, request));
                         }
                     }
                 }
             }
             SessionMessage::Leading { token } => {
-                self.beliefs.hear(cx, election, from, token);
+                self.known_leaders.on_leading(cx, election, from, token);
                 self.arm(cx);
             }
             SessionMessage::Reply { .. } => {}
@@ -159,11 +164,11 @@ impl Server {
             self.engine_due = None;
             self.input(cx, |engine, cx| engine.on_timer(cx, Timer));
         }
-        self.beliefs.on_due(cx);
+        self.known_leaders.on_due(cx);
         self.arm(cx);
     }
 
-    /// A node that is told to leave stops as a daemon does: its clients keep what they were promised.
+    /// On `leave` a node stops like a daemon: promises to clients are kept.
     pub(super) fn on_command(&mut self, cx: &mut Context<'_, QuorumLease>, command: Command) {
         match command.action {
             Action::Leave => {
@@ -177,8 +182,8 @@ impl Server {
     }
 
     fn arm(&mut self, cx: &mut Context<'_, QuorumLease>) {
-        let beliefs = Some(self.beliefs.next_due()).filter(|&due| due < Time::MAX);
-        let due = [self.engine_due, self.resume_at, beliefs].into_iter().flatten().min();
+        let known_leaders = Some(self.known_leaders.next_due()).filter(|&due| due < Time::MAX);
+        let due = [self.engine_due, self.resume_at, known_leaders].into_iter().flatten().min();
         if self.armed != due {
             match due {
                 Some(due) => cx.set_timer(Timer, due.since(cx.now())),
@@ -189,7 +194,7 @@ impl Server {
     }
 }
 
-/// Hands on what the engine does, but for announcements: clients make those.
+/// Forwards the effects of the engine, except announcements: clients announce.
 struct Relay<'e, 'v> {
     cx: &'e mut Context<'v, QuorumLease>,
     due: &'e mut Option<Time>,

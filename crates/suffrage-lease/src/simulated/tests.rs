@@ -1,4 +1,4 @@
-//! Members of a world: what they join, their options, and how the engine's elections are numbered.
+//! Members of a world: the elections that they join, their options, and the numbers of elections.
 
 use super::*;
 use crate::message::{Ask, Body, Name, Reply, Request};
@@ -9,7 +9,7 @@ fn subject(me: u64, count: usize) -> TestProcess<QuorumLease> {
     TestProcess::new(me, count, &Options::default())
 }
 
-/// What a process says to itself costs no message and no time.
+/// A node's messages to itself are not sent, and take no time.
 #[test]
 fn the_only_voter_elects_itself_at_once() {
     let mut alone = subject(1, 1);
@@ -24,7 +24,7 @@ fn the_only_voter_elects_itself_at_once() {
 }
 
 #[test]
-fn a_voter_saves_that_it_exists_and_one_that_is_none_saves_nothing() {
+fn a_voter_saves_its_state_when_it_starts_and_other_members_save_nothing() {
     for (me, voter) in [(5, true), (6, false)] {
         let mut subject = TestProcess::<QuorumLease>::unstarted(me, 9, &Options::default());
         assert_eq!(!subject.start(Start::Fresh).saved().is_empty(), voter);
@@ -41,7 +41,7 @@ fn a_voter_saves_that_it_exists_and_one_that_is_none_saves_nothing() {
 }
 
 #[test]
-fn answers_about_another_election_are_not_its_own() {
+fn replies_about_another_election_are_ignored() {
     let mut candidate = subject(9, 9);
     let sent = candidate.campaign().sent();
     let MemberBody::Ask(Ask::Prepare { request, .. }) = sent[0].1.body else { panic!("it prepares") };
@@ -56,7 +56,7 @@ fn answers_about_another_election_are_not_its_own() {
 }
 
 #[test]
-fn the_application_is_asked_how_it_is() {
+fn an_unhealthy_application_makes_the_leader_step_down() {
     let roster = Roster::numbered(1);
     let mut recorder = Recorder::<QuorumLease>::new(0);
     let mut process = QuorumLease::new(NodeId(1), &Options::default());
@@ -68,14 +68,14 @@ fn the_application_is_asked_how_it_is() {
         let announced = effects.iter().position(|effect| *effect == Effect::Announce(elected(1, 1)));
         led.is_some() && led < announced
     };
-    assert!(led(&recorder.take()), "until when comes first");
+    assert!(led(&recorder.take()), "the end of the lease comes before the announcement");
     let unhealthy = Action::Health(false).in_all();
     process.on_command(&mut recorder.context(Time::ZERO, roster.view(0), Span::UNIT), unhealthy);
     assert!(recorder.take().contains(&Effect::Announce(Announcement::SteppedDown)));
 }
 
 #[test]
-fn leases_that_cannot_be_kept_are_refused() {
+fn timings_that_cannot_keep_a_lease_are_refused() {
     let roster = Roster::numbered(5);
     let check = |ttl, renew, drift: &str| {
         let drift = drift.parse().unwrap();

@@ -1,4 +1,4 @@
-//! The voter, corner by corner.
+//! Edge cases of a voter.
 
 use super::*;
 use crate::Options;
@@ -12,24 +12,24 @@ const GAP: u64 = 6;
 
 #[derive(Default)]
 struct Record {
-    said: Vec<(NodeId, Reply)>,
+    replied: Vec<(NodeId, Reply)>,
     saved: Vec<Saved>,
-    /// Whether something was said before the last save of the same input.
-    said_too_early: bool,
+    /// Whether a reply preceded the last save of the same input.
+    replied_before_save: bool,
 }
 
 impl Effects for Record {
     fn save(&mut self, saved: Saved) {
-        self.said_too_early |= !self.said.is_empty();
+        self.replied_before_save |= !self.replied.is_empty();
         self.saved.push(saved);
     }
     fn reply(&mut self, to: NodeId, _: Name, reply: Reply) {
-        self.said.push((to, reply));
+        self.replied.push((to, reply));
     }
 }
 
-/// A voter, asked one thing after another.
-struct Booth {
+/// A voter, and its requests and saved state.
+struct Harness {
     voter: Voter,
     now: Time,
     requests: u64,
@@ -49,41 +49,41 @@ fn time(units: u64) -> Time {
     Time::ZERO + Span::from_millis(units)
 }
 
-impl Booth {
-    fn new() -> Booth {
-        Booth::starting(Start::Fresh, time(0))
+impl Harness {
+    fn new() -> Harness {
+        Harness::starting(Start::Fresh, time(0))
     }
 
-    fn starting(start: Start<Saved>, now: Time) -> Booth {
+    fn starting(start: Start<Saved>, now: Time) -> Harness {
         let record = &mut Record::default();
         let voter = Voter::start(Options::default().timings(Span::UNIT), record, now, start);
         let saved = *record.saved.last().expect("it saves that it exists");
-        Booth { voter, now, requests: 0, saved, saves: 1 }
+        Harness { voter, now, requests: 0, saved, saves: 1 }
     }
 
-    /// Crashes and comes back with its disk.
-    fn restart(&self) -> Booth {
-        Booth::starting(Start::Recovered(Some(self.saved)), self.now)
+    /// Crashes, and recovers with the disk.
+    fn restart(&self) -> Harness {
+        Harness::starting(Start::Recovered(Some(self.saved)), self.now)
     }
 
-    fn keep(&mut self, record: Record) -> Vec<(NodeId, Reply)> {
-        assert!(!record.said_too_early, "what is said rests on what is saved");
+    fn take_replies(&mut self, record: Record) -> Vec<(NodeId, Reply)> {
+        assert!(!record.replied_before_save, "a reply must follow the save that it depends on");
         self.saves += record.saved.len();
         self.saved = record.saved.last().copied().unwrap_or(self.saved);
-        record.said
+        record.replied
     }
 
     fn ask_about(&mut self, name: Name, from: NodeId, ask: Ask) -> Vec<(NodeId, Reply)> {
         let mut record = Record::default();
         self.voter.on_ask(&mut record, self.now, from, name, ask);
-        self.keep(record)
+        self.take_replies(record)
     }
 
-    /// The one answer to the one who asks.
+    /// The single reply, which goes to the sender.
     fn answer(&mut self, name: Name, from: NodeId, ask: Ask) -> Option<Reply> {
-        let said = self.ask_about(name, from, ask);
-        assert!(said.len() <= 1 && said.iter().all(|(to, _)| *to == from), "{said:?}");
-        said.first().map(|(_, reply)| *reply)
+        let replied = self.ask_about(name, from, ask);
+        assert!(replied.len() <= 1 && replied.iter().all(|(to, _)| *to == from), "{replied:?}");
+        replied.first().map(|(_, reply)| *reply)
     }
 
     fn request(&mut self) -> Request {
@@ -107,8 +107,8 @@ impl Booth {
     }
 
     fn release(&mut self, from: NodeId, number: u64, to: Option<NodeId>) -> Vec<NodeId> {
-        let said = self.ask_about(name(), from, Ask::Release { token: token(number), to });
-        woken(&said)
+        let replied = self.ask_about(name(), from, Ask::Release { token: token(number), to });
+        woken(&replied)
     }
 
     fn enquire(&mut self, from: NodeId, standing: Option<Attribute>) -> (u64, Option<Grant>) {
@@ -119,7 +119,7 @@ impl Booth {
         }
     }
 
-    /// Lets time pass, and what is due happen. Tells who is woken, and when.
+    /// Advances time and runs what is due. Returns the woken candidates, and when each is woken.
     fn wait(&mut self, units: u64) -> Vec<(u64, NodeId)> {
         let end = self.now + Span::from_millis(units);
         let mut all = Vec::new();
@@ -128,16 +128,16 @@ impl Booth {
             let mut record = Record::default();
             self.voter.on_due(&mut record, due);
             let at = due.as_nanos() / Span::UNIT.as_nanos();
-            all.extend(woken(&self.keep(record)).into_iter().map(|who| (at, who)));
+            all.extend(woken(&self.take_replies(record)).into_iter().map(|who| (at, who)));
         }
         self.now = end;
         all
     }
 }
 
-fn woken(said: &[(NodeId, Reply)]) -> Vec<NodeId> {
+fn woken(replied: &[(NodeId, Reply)]) -> Vec<NodeId> {
     let vacant = |(to, reply): &(NodeId, Reply)| matches!(reply, Reply::Vacant { .. }).then_some(*to);
-    said.iter().filter_map(vacant).collect()
+    replied.iter().filter_map(vacant).collect()
 }
 
 fn promised(reply: Option<Reply>) -> bool {
@@ -164,314 +164,317 @@ fn holder(reply: Option<Reply>) -> Option<NodeId> {
 
 #[test]
 fn a_token_is_promised_to_one_candidate_once_and_never_a_smaller_one() {
-    let mut booth = Booth::new();
-    assert!(promised(booth.prepare(A, 5)));
-    assert_eq!(rejected(booth.prepare(B, 5)), Some(5), "equal tokens");
-    assert_eq!(rejected(booth.prepare(A, 5)), Some(5), "not even to the same one");
-    assert_eq!(rejected(booth.prepare(B, 4)), Some(5));
-    assert!(promised(booth.prepare(B, 6)));
-    assert_eq!(rejected(booth.propose(A, 5)), Some(6));
-    assert!(accepted(booth.propose(B, 6)));
+    let mut harness = Harness::new();
+    assert!(promised(harness.prepare(A, 5)));
+    assert_eq!(rejected(harness.prepare(B, 5)), Some(5), "equal tokens");
+    assert_eq!(rejected(harness.prepare(A, 5)), Some(5), "not even to the same one");
+    assert_eq!(rejected(harness.prepare(B, 4)), Some(5));
+    assert!(promised(harness.prepare(B, 6)));
+    assert_eq!(rejected(harness.propose(A, 5)), Some(6));
+    assert!(accepted(harness.propose(B, 6)));
 }
 
 /// "Answers Held and changes nothing: a waiting candidate can never disturb a leader."
 #[test]
-fn while_it_is_held_nothing_changes_for_the_holder() {
-    let mut booth = Booth::new();
-    booth.prepare(A, 1);
-    assert!(accepted(booth.propose(A, 1)));
-    booth.wait(10);
-    let Some(Reply::Held { grant, remaining, .. }) = booth.prepare(B, 9) else { panic!("it is held") };
+fn while_an_election_is_held_nothing_changes_for_the_holder() {
+    let mut harness = Harness::new();
+    harness.prepare(A, 1);
+    assert!(accepted(harness.propose(A, 1)));
+    harness.wait(10);
+    let Some(Reply::Held { grant, remaining, .. }) = harness.prepare(B, 9) else { panic!("it is held") };
     assert_eq!((grant.holder, grant.token, remaining), (A, token(1), Span::from_millis(TTL - 10)));
-    assert_eq!(holder(booth.propose(B, 9)), Some(A));
-    assert!(accepted(booth.propose(A, 1)), "a renewal with the same token");
-    assert_eq!(booth.enquire(C, None).0, 1);
+    assert_eq!(holder(harness.propose(B, 9)), Some(A));
+    assert!(accepted(harness.propose(A, 1)), "a renewal with the same token");
+    assert_eq!(harness.enquire(C, None).0, 1);
 }
 
 #[test]
-fn a_grant_ends_when_its_time_is_over_by_the_voters_clock_whether_its_timer_has_run_or_not() {
-    let mut booth = Booth::new();
-    booth.prepare(A, 1);
-    booth.propose(A, 1);
-    booth.now = time(TTL) + Span::ZERO;
-    assert!(promised(booth.prepare(B, 2)));
-    let mut booth = Booth::new();
-    booth.prepare(A, 1);
-    booth.propose(A, 1);
-    booth.now = Time::from_nanos(time(TTL).as_nanos() - 1);
-    assert_eq!(holder(booth.prepare(B, 2)), Some(A));
+fn a_grant_expires_by_the_voters_clock_whether_its_timer_has_fired_or_not() {
+    let mut harness = Harness::new();
+    harness.prepare(A, 1);
+    harness.propose(A, 1);
+    harness.now = time(TTL) + Span::ZERO;
+    assert!(promised(harness.prepare(B, 2)));
+    let mut harness = Harness::new();
+    harness.prepare(A, 1);
+    harness.propose(A, 1);
+    harness.now = Time::from_nanos(time(TTL).as_nanos() - 1);
+    assert_eq!(holder(harness.prepare(B, 2)), Some(A));
 }
 
 #[test]
-fn the_holder_may_prepare_a_greater_token_and_holds_on() {
-    let mut booth = Booth::new();
-    booth.prepare(A, 1);
-    booth.propose(A, 1);
-    booth.wait(20);
-    assert!(promised(booth.prepare(A, 2)));
-    assert_eq!(holder(booth.prepare(B, 9)), Some(A), "what it holds is not given up by that");
-    booth.wait(9);
-    assert_eq!(holder(booth.prepare(B, 9)), Some(A));
-    assert_eq!(rejected(booth.propose(A, 1)), Some(2));
-    assert!(accepted(booth.propose(A, 2)));
-    booth.wait(29);
-    assert_eq!(booth.enquire(B, None).1.map(|grant| grant.token), Some(token(2)));
+fn the_holder_may_prepare_a_greater_token_and_keeps_its_grant() {
+    let mut harness = Harness::new();
+    harness.prepare(A, 1);
+    harness.propose(A, 1);
+    harness.wait(20);
+    assert!(promised(harness.prepare(A, 2)));
+    assert_eq!(holder(harness.prepare(B, 9)), Some(A), "what it holds is not given up by that");
+    harness.wait(9);
+    assert_eq!(holder(harness.prepare(B, 9)), Some(A));
+    assert_eq!(rejected(harness.propose(A, 1)), Some(2));
+    assert!(accepted(harness.propose(A, 2)));
+    harness.wait(29);
+    assert_eq!(harness.enquire(B, None).1.map(|grant| grant.token), Some(token(2)));
 }
 
 /// "A delayed or duplicated Propose after Release, or after expiry": after expiry it delays others by one ttl at worst,
 /// and only if nothing greater was promised.
 #[test]
 fn a_late_proposal_after_expiry_delays_others_by_one_ttl_at_most() {
-    let mut booth = Booth::new();
-    booth.prepare(A, 1);
-    booth.propose(A, 1);
-    booth.wait(TTL);
-    assert!(accepted(booth.propose(A, 1)), "the late one");
-    assert_eq!(holder(booth.prepare(B, 2)), Some(A));
-    booth.wait(TTL);
-    assert!(promised(booth.prepare(B, 2)));
-    assert_eq!(rejected(booth.propose(A, 1)), Some(2), "and once more, later still");
-    assert!(accepted(booth.propose(B, 2)));
-    assert_eq!(holder(booth.propose(A, 1)), Some(B));
+    let mut harness = Harness::new();
+    harness.prepare(A, 1);
+    harness.propose(A, 1);
+    harness.wait(TTL);
+    assert!(accepted(harness.propose(A, 1)), "the late one");
+    assert_eq!(holder(harness.prepare(B, 2)), Some(A));
+    harness.wait(TTL);
+    assert!(promised(harness.prepare(B, 2)));
+    assert_eq!(rejected(harness.propose(A, 1)), Some(2), "and once more, later still");
+    assert!(accepted(harness.propose(B, 2)));
+    assert_eq!(holder(harness.propose(A, 1)), Some(B));
 }
 
 #[test]
 fn a_renewal_that_its_release_has_overtaken_is_refused() {
-    let mut booth = Booth::new();
-    booth.prepare(A, 1);
-    booth.propose(A, 1);
-    booth.enquire(B, Some(0));
-    assert_eq!(booth.release(A, 1, None), [B]);
-    assert_eq!(rejected(booth.propose(A, 1)), Some(1), "the late one");
-    assert_eq!(booth.enquire(C, None), (1, None));
-    // The next token is not affected, whoever has it.
-    assert!(promised(booth.prepare(A, 2)));
-    assert!(accepted(booth.propose(A, 2)) && accepted(booth.propose(A, 2)));
-    // Nor is a greater one that the holder was promised before it released.
-    assert!(promised(booth.prepare(A, 3)));
-    booth.release(A, 2, None);
-    assert_eq!(rejected(booth.propose(A, 2)), Some(3));
-    assert!(accepted(booth.propose(A, 3)));
+    let mut harness = Harness::new();
+    harness.prepare(A, 1);
+    harness.propose(A, 1);
+    harness.enquire(B, Some(0));
+    assert_eq!(harness.release(A, 1, None), [B]);
+    assert_eq!(rejected(harness.propose(A, 1)), Some(1), "the late one");
+    assert_eq!(harness.enquire(C, None), (1, None));
+    // The next token is not affected, whichever candidate has it.
+    assert!(promised(harness.prepare(A, 2)));
+    assert!(accepted(harness.propose(A, 2)) && accepted(harness.propose(A, 2)));
+    // A greater token that the holder was promised before its release is not affected either.
+    assert!(promised(harness.prepare(A, 3)));
+    harness.release(A, 2, None);
+    assert_eq!(rejected(harness.propose(A, 2)), Some(3));
+    assert!(accepted(harness.propose(A, 3)));
 }
 
 #[test]
 fn a_proposal_that_its_release_has_overtaken_is_refused() {
-    let mut booth = Booth::new();
-    booth.prepare(A, 1);
-    assert_eq!(booth.release(A, 1, None), []);
-    assert_eq!(rejected(booth.propose(A, 1)), Some(1));
-    assert!(promised(booth.prepare(B, 2)) && accepted(booth.propose(B, 2)));
+    let mut harness = Harness::new();
+    harness.prepare(A, 1);
+    assert_eq!(harness.release(A, 1, None), []);
+    assert_eq!(rejected(harness.propose(A, 1)), Some(1));
+    assert!(promised(harness.prepare(B, 2)) && accepted(harness.propose(B, 2)));
     // The release of a token that another candidate holds changes nothing.
-    booth.release(A, 2, None);
-    assert!(accepted(booth.propose(B, 2)));
+    harness.release(A, 2, None);
+    assert!(accepted(harness.propose(B, 2)));
 }
 
 #[test]
 fn a_released_election_that_is_forgotten_leaves_nothing_behind() {
-    let mut booth = Booth::new();
-    booth.prepare(A, 1);
-    booth.propose(A, 1);
-    booth.release(A, 1, None);
-    assert_eq!(booth.voter.released.len(), 1);
-    booth.wait(GAP);
-    assert!(booth.voter.is_empty() && booth.voter.released.is_empty());
+    let mut harness = Harness::new();
+    harness.prepare(A, 1);
+    harness.propose(A, 1);
+    harness.release(A, 1, None);
+    assert_eq!(harness.voter.released.len(), 1);
+    harness.wait(GAP);
+    assert!(harness.voter.is_empty() && harness.voter.released.is_empty());
 }
 
-/// A lease that was granted is never shortened by what is granted later: the later one may not win a majority.
+/// A later grant never shortens an earlier one: the later one may not win a majority.
 #[test]
 fn a_shorter_lease_does_not_end_the_longer_one() {
-    let mut booth = Booth::new();
-    booth.prepare(A, 1);
-    booth.propose_for(A, 1, TTL);
-    booth.propose_for(A, 1, 1);
-    booth.wait(TTL - 1);
-    assert_eq!(holder(booth.prepare(B, 2)), Some(A));
+    let mut harness = Harness::new();
+    harness.prepare(A, 1);
+    harness.propose_for(A, 1, TTL);
+    harness.propose_for(A, 1, 1);
+    harness.wait(TTL - 1);
+    assert_eq!(holder(harness.prepare(B, 2)), Some(A));
 }
 
 #[test]
 fn a_late_release_does_not_touch_a_later_grant() {
-    let mut booth = Booth::new();
-    booth.prepare(A, 1);
-    booth.propose(A, 1);
-    assert_eq!(booth.release(A, 1, None), []);
-    booth.prepare(A, 2);
-    booth.propose(A, 2);
-    booth.enquire(B, Some(0));
+    let mut harness = Harness::new();
+    harness.prepare(A, 1);
+    harness.propose(A, 1);
+    assert_eq!(harness.release(A, 1, None), []);
+    harness.prepare(A, 2);
+    harness.propose(A, 2);
+    harness.enquire(B, Some(0));
     for (who, number) in [(A, 1), (B, 2), (A, 3)] {
-        assert_eq!(booth.release(who, number, None), []);
+        assert_eq!(harness.release(who, number, None), []);
     }
-    assert_eq!(booth.enquire(C, None).1.map(|grant| grant.holder), Some(A));
-    assert_eq!(booth.release(A, 2, None), [B]);
+    assert_eq!(harness.enquire(C, None).1.map(|grant| grant.holder), Some(A));
+    assert_eq!(harness.release(A, 2, None), [B]);
 }
 
 /// "Silent until the longest ttl it may have granted has passed; tokens above the saved ceiling."
 #[test]
-fn after_a_restart_it_is_silent_and_promises_only_above_the_ceiling() {
-    let mut booth = Booth::new();
-    booth.prepare(A, 7);
-    booth.propose_for(A, 7, 3);
-    booth.propose_for(A, 7, 20);
-    booth.propose_for(A, 7, 10);
-    booth.wait(5);
-    let mut booth = booth.restart();
-    assert_eq!(booth.saved, Saved { ceiling: 7 + CHUNK, longest: Span::from_millis(20), voter: true });
+fn a_restarted_voter_is_silent_and_promises_only_above_the_ceiling() {
+    let mut harness = Harness::new();
+    harness.prepare(A, 7);
+    harness.propose_for(A, 7, 3);
+    harness.propose_for(A, 7, 20);
+    harness.propose_for(A, 7, 10);
+    harness.wait(5);
+    let mut harness = harness.restart();
+    assert_eq!(
+        harness.saved,
+        Saved { ceiling: 7 + TOKEN_CHUNK, longest: Span::from_millis(20), voter: true }
+    );
     for units in [0, 19] {
-        booth.wait(units);
-        assert_eq!(booth.prepare(B, 9_000), None);
-        assert_eq!(booth.propose(A, 7), None);
-        assert_eq!(booth.ask_about(name(), C, Ask::Enquire { request: Request(0), standing: Some(1) }), []);
+        harness.wait(units);
+        assert_eq!(harness.prepare(B, 9_000), None);
+        assert_eq!(harness.propose(A, 7), None);
+        assert_eq!(harness.ask_about(name(), C, Ask::Enquire { request: Request(0), standing: Some(1) }), []);
     }
-    booth.wait(1);
-    assert_eq!(rejected(booth.propose(A, 7)), Some(7 + CHUNK));
-    assert_eq!(rejected(booth.prepare(B, 7 + CHUNK)), Some(7 + CHUNK));
-    assert!(promised(booth.prepare(B, 8 + CHUNK)));
+    harness.wait(1);
+    assert_eq!(rejected(harness.propose(A, 7)), Some(7 + TOKEN_CHUNK));
+    assert_eq!(rejected(harness.prepare(B, 7 + TOKEN_CHUNK)), Some(7 + TOKEN_CHUNK));
+    assert!(promised(harness.prepare(B, 8 + TOKEN_CHUNK)));
 }
 
 #[test]
-fn it_saves_in_chunks_and_when_a_lease_is_longer_than_any_before() {
-    let mut booth = Booth::new();
-    let saves = |booth: &mut Booth, number| {
-        let before = booth.saves;
-        assert!(promised(booth.prepare(A, number)));
-        booth.saves - before
+fn a_voter_saves_in_chunks_and_when_a_lease_is_longer_than_any_before() {
+    let mut harness = Harness::new();
+    let saves = |harness: &mut Harness, number| {
+        let before = harness.saves;
+        assert!(promised(harness.prepare(A, number)));
+        harness.saves - before
     };
-    assert_eq!(saves(&mut booth, 1), 1);
-    for number in 2..=1 + CHUNK {
-        assert_eq!(saves(&mut booth, number), 0, "{number}");
+    assert_eq!(saves(&mut harness, 1), 1);
+    for number in 2..=1 + TOKEN_CHUNK {
+        assert_eq!(saves(&mut harness, number), 0, "{number}");
     }
-    assert_eq!(saves(&mut booth, 2 + CHUNK), 1);
-    let before = booth.saves;
+    assert_eq!(saves(&mut harness, 2 + TOKEN_CHUNK), 1);
+    let before = harness.saves;
     for ttl in [10, 10, 5, 20, 20] {
-        assert!(accepted(booth.propose_for(A, 2 + CHUNK, ttl)));
+        assert!(accepted(harness.propose_for(A, 2 + TOKEN_CHUNK, ttl)));
     }
-    assert_eq!(booth.saves - before, 2, "for 10 and for 20: none on the way of renewals");
+    assert_eq!(harness.saves - before, 2, "for 10 and for 20: none on the way of renewals");
 }
 
 #[test]
-fn a_voter_that_lost_its_disk_says_nothing_for_good() {
-    let mut booth = Booth::starting(Start::Recovered(None), time(0));
-    booth.wait(1_000);
-    assert_eq!(booth.prepare(A, 1), None);
-    let mut booth = booth.restart();
-    booth.wait(1_000);
-    assert_eq!(booth.prepare(A, 1), None, "not after another restart either");
+fn a_voter_that_lost_its_disk_never_replies_again() {
+    let mut harness = Harness::starting(Start::Recovered(None), time(0));
+    harness.wait(1_000);
+    assert_eq!(harness.prepare(A, 1), None);
+    let mut harness = harness.restart();
+    harness.wait(1_000);
+    assert_eq!(harness.prepare(A, 1), None, "not after another restart either");
 }
 
 #[test]
 fn a_lease_of_nothing_or_of_years_is_not_granted() {
-    let mut booth = Booth::new();
-    booth.prepare(A, 1);
+    let mut harness = Harness::new();
+    harness.prepare(A, 1);
     for ttl in [0, TTL + 1, u64::MAX / Span::UNIT.as_nanos()] {
-        assert_eq!(booth.propose_for(A, 1, ttl), None);
+        assert_eq!(harness.propose_for(A, 1, ttl), None);
     }
-    assert_eq!(booth.saved.longest, Span::ZERO);
+    assert_eq!(harness.saved.longest, Span::ZERO);
 }
 
 /// "Names with no live grant are forgotten without ever letting a token go backwards."
 #[test]
-fn what_nobody_holds_is_forgotten_and_no_token_goes_backwards() {
-    let mut booth = Booth::new();
-    booth.prepare(A, 50);
-    booth.propose(A, 50);
+fn elections_without_a_grant_are_forgotten_and_no_token_goes_backwards() {
+    let mut harness = Harness::new();
+    harness.prepare(A, 50);
+    harness.propose(A, 50);
     let other = Name::of("another election");
     let ask = |number| Ask::Prepare { request: Request(0), token: token(number), attribute: 0 };
-    assert!(promised(booth.answer(other, B, ask(3))), "names are independent");
-    assert_eq!(booth.voter.len(), 2);
-    booth.wait(GAP);
-    assert_eq!(booth.voter.len(), 1, "what was promised and never proposed");
-    booth.wait(TTL + GAP);
-    assert!(booth.voter.is_empty() && booth.voter.next_due().is_none());
-    assert_eq!(rejected(booth.prepare(B, 50)), Some(50));
-    assert_eq!(rejected(booth.answer(other, B, ask(4))), Some(50), "the greatest counts for all");
-    assert!(promised(booth.prepare(B, 51)));
-    assert!(promised(booth.answer(other, B, ask(51))));
+    assert!(promised(harness.answer(other, B, ask(3))), "names are independent");
+    assert_eq!(harness.voter.len(), 2);
+    harness.wait(GAP);
+    assert_eq!(harness.voter.len(), 1, "what was promised and never proposed");
+    harness.wait(TTL + GAP);
+    assert!(harness.voter.is_empty() && harness.voter.next_due().is_none());
+    assert_eq!(rejected(harness.prepare(B, 50)), Some(50));
+    assert_eq!(rejected(harness.answer(other, B, ask(4))), Some(50), "the greatest counts for all");
+    assert!(promised(harness.prepare(B, 51)));
+    assert!(promised(harness.answer(other, B, ask(51))));
 }
 
 #[test]
-fn an_enquiry_of_one_that_does_not_stand_leaves_no_trace() {
-    let mut booth = Booth::new();
-    assert_eq!(booth.enquire(A, None), (0, None));
-    assert!(booth.voter.is_empty());
+fn an_enquiry_of_a_candidate_that_does_not_stand_is_not_recorded() {
+    let mut harness = Harness::new();
+    assert_eq!(harness.enquire(A, None), (0, None));
+    assert!(harness.voter.is_empty());
 }
 
 /// "Release … wakes waiters in order": by rank, first come first served within one, a gap apart.
 #[test]
 fn waiters_are_woken_in_rank_order_one_after_the_other() {
-    let mut booth = Booth::new();
-    booth.prepare(A, 1);
-    booth.propose(A, 1);
+    let mut harness = Harness::new();
+    harness.prepare(A, 1);
+    harness.propose(A, 1);
     for (who, attribute) in [(11, 1), (12, 5), (13, 3), (14, 3)] {
-        booth.enquire(NodeId(who), Some(attribute));
+        harness.enquire(NodeId(who), Some(attribute));
     }
-    assert_eq!(booth.release(A, 1, None), [NodeId(12)]);
+    assert_eq!(harness.release(A, 1, None), [NodeId(12)]);
     let order = [(GAP, NodeId(13)), (2 * GAP, NodeId(14)), (3 * GAP, NodeId(11))];
-    assert_eq!(booth.wait(10 * GAP), order);
+    assert_eq!(harness.wait(10 * GAP), order);
 }
 
 #[test]
-fn on_expiry_the_best_is_woken_and_the_others_sleep_on_if_it_is_elected() {
-    let mut booth = Booth::new();
-    booth.prepare(A, 1);
-    booth.propose(A, 1);
-    booth.enquire(B, Some(2));
-    booth.enquire(C, Some(1));
-    assert_eq!(booth.wait(TTL), [(TTL, B)]);
-    booth.wait(2);
-    assert!(promised(booth.prepare(B, 2)));
-    assert_eq!(booth.wait(GAP - 1), [], "a promise is time to propose in");
-    assert!(accepted(booth.propose(B, 2)));
-    assert_eq!(booth.wait(TTL - 1), []);
-    assert_eq!(booth.wait(1), [(TTL + 2 + GAP - 1 + TTL, C)]);
+fn on_expiry_only_the_best_candidate_is_woken_if_it_is_elected() {
+    let mut harness = Harness::new();
+    harness.prepare(A, 1);
+    harness.propose(A, 1);
+    harness.enquire(B, Some(2));
+    harness.enquire(C, Some(1));
+    assert_eq!(harness.wait(TTL), [(TTL, B)]);
+    harness.wait(2);
+    assert!(promised(harness.prepare(B, 2)));
+    assert_eq!(harness.wait(GAP - 1), [], "a promise is time to propose in");
+    assert!(accepted(harness.propose(B, 2)));
+    assert_eq!(harness.wait(TTL - 1), []);
+    assert_eq!(harness.wait(1), [(TTL + 2 + GAP - 1 + TTL, C)]);
 }
 
 #[test]
-fn a_transfer_wakes_the_one_that_was_named_and_falls_back_to_the_best() {
-    let mut booth = Booth::new();
-    booth.prepare(A, 1);
-    booth.propose(A, 1);
+fn a_transfer_wakes_the_named_candidate_and_falls_back_to_the_best() {
+    let mut harness = Harness::new();
+    harness.prepare(A, 1);
+    harness.propose(A, 1);
     for (who, attribute) in [(B, 9), (C, 1)] {
-        booth.enquire(who, Some(attribute));
+        harness.enquire(who, Some(attribute));
     }
-    assert_eq!(booth.release(A, 1, Some(C)), [C]);
-    assert_eq!(booth.wait(GAP), [(GAP, B)]);
-    booth.prepare(B, 2);
-    booth.propose(B, 2);
-    booth.enquire(C, Some(1));
-    assert_eq!(booth.release(B, 2, Some(NodeId(77))), [C], "a stranger is not waited for");
+    assert_eq!(harness.release(A, 1, Some(C)), [C]);
+    assert_eq!(harness.wait(GAP), [(GAP, B)]);
+    harness.prepare(B, 2);
+    harness.propose(B, 2);
+    harness.enquire(C, Some(1));
+    assert_eq!(harness.release(B, 2, Some(NodeId(77))), [C], "a stranger is not waited for");
 }
 
 #[test]
-fn where_nobody_leads_those_who_enquire_are_woken_in_order_after_a_while() {
-    let mut booth = Booth::new();
-    booth.enquire(A, Some(1));
-    booth.wait(2);
-    booth.enquire(B, Some(2));
-    assert_eq!(booth.wait(3 * GAP), [(GAP, B), (2 * GAP, A)]);
-    assert!(booth.voter.is_empty());
+fn without_a_leader_enquiring_candidates_are_woken_in_order_after_a_gap() {
+    let mut harness = Harness::new();
+    harness.enquire(A, Some(1));
+    harness.wait(2);
+    harness.enquire(B, Some(2));
+    assert_eq!(harness.wait(3 * GAP), [(GAP, B), (2 * GAP, A)]);
+    assert!(harness.voter.is_empty());
 }
 
-/// "Memory per held election under 200 bytes", with the trees as thin as they get.
+/// "Memory per held election under 200 bytes", with B-tree nodes as empty as they can be.
 #[test]
 fn a_held_election_takes_less_than_200_bytes() {
     assert_eq!(size_of::<Election>(), 40);
-    const { assert!(MEMORY < 200) };
-    println!("{MEMORY} bytes at most");
+    const { assert!(VOTER_MEMORY < 200) };
+    println!("{VOTER_MEMORY} bytes at most");
 }
 
-/// One timer for all, whatever there are of them.
+/// One timer serves all elections.
 #[test]
 fn a_hundred_thousand_elections_share_one_timer() {
-    let mut booth = Booth::new();
+    let mut harness = Harness::new();
     let names: Vec<Name> = (0..100_000).map(|number| Name::of(&format!("shard {number}"))).collect();
-    for (place, &name) in names.iter().enumerate() {
-        booth.now = Time::from_nanos(place as u64);
+    for (index, &name) in names.iter().enumerate() {
+        harness.now = Time::from_nanos(index as u64);
         let ttl = Span::from_millis(TTL);
         let propose =
             Ask::Propose { request: Request(0), token: token(1), ttl, attribute: 0, renewal: false };
-        assert!(accepted(booth.answer(name, A, propose)));
+        assert!(accepted(harness.answer(name, A, propose)));
     }
-    assert_eq!(booth.voter.len(), names.len());
-    assert_eq!(booth.voter.next_due(), Some(time(TTL)));
-    booth.wait(TTL + 2 * GAP);
-    assert!(booth.voter.is_empty());
+    assert_eq!(harness.voter.len(), names.len());
+    assert_eq!(harness.voter.next_due(), Some(time(TTL)));
+    harness.wait(TTL + 2 * GAP);
+    assert!(harness.voter.is_empty());
 }

@@ -38,19 +38,21 @@ pub(super) fn status(
 }
 
 fn why(now: Time, engine: &Engine, journal: &Journal, election: &ElectionState, notes: &Notes) -> Why {
-    let silent = silent_voters(now, engine, journal, election.patience());
+    let silent = silent_voters(now, engine, journal, election.unresponsive_after());
     let voters = engine.config().voters.len();
     let majority = voters / 2 + 1;
     match (election.lease(now), election.leader(), election.stage()) {
         (Some(lease), ..) => Why::Leading { remaining: duration(lease.valid_until.since(now)) },
         _ if !election.is_healthy() => Why::Unhealthy,
         // A node that has just begun to observe has not received replies yet.
-        _ if !election.stands() && now.since(notes.since) < election.patience() => Why::NotCandidate,
+        _ if !election.stands() && now.since(notes.since) < election.unresponsive_after() => {
+            Why::NotCandidate
+        }
         _ if voters - silent.len() < majority => Why::NoMajority { silent, majority },
         _ if !election.stands() => Why::NotCandidate,
         (_, Some(grant), _) => Why::Following { leader: grant.holder },
-        _ if now < election.yields_until() => {
-            Why::Yielding { remaining: duration(election.yields_until().since(now)) }
+        _ if now < election.yield_until() => {
+            Why::Yielding { remaining: duration(election.yield_until().since(now)) }
         }
         (_, _, Stage::Preparing | Stage::Proposing) => Why::Campaigning,
         _ => Why::Waiting,
@@ -58,9 +60,14 @@ fn why(now: Time, engine: &Engine, journal: &Journal, election: &ElectionState, 
 }
 
 /// The voters that have not replied for longer than this.
-fn silent_voters(now: Time, engine: &Engine, journal: &Journal, patience: Span) -> Vec<VoterContact> {
-    let mut voters = journal.contacts(now, engine.votes(now));
-    voters.retain(|contact| contact.reply_age.is_none_or(|age| age > duration(patience)));
+fn silent_voters(
+    now: Time,
+    engine: &Engine,
+    journal: &Journal,
+    unresponsive_after: Span,
+) -> Vec<VoterContact> {
+    let mut voters = journal.contacts(now, engine.is_voting(now));
+    voters.retain(|contact| contact.reply_age.is_none_or(|age| age > duration(unresponsive_after)));
     voters
 }
 
@@ -68,7 +75,7 @@ fn silent_voters(now: Time, engine: &Engine, journal: &Journal, patience: Span) 
 pub(super) fn voter_status(now: Time, engine: &Engine) -> Option<VoterStatus> {
     let voter = engine.voter()?;
     Some(VoterStatus {
-        votes: voter.votes(),
+        votes: voter.may_vote(),
         silence_remaining: duration(voter.silent_until().since(now)),
         elections: voter.len(),
     })

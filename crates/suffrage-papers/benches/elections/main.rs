@@ -55,9 +55,9 @@ struct Report {
 
 impl Report {
     fn measure() -> Report {
-        let everybody = Contenders::Count(MILLION);
+        let all = Contenders::Count(MILLION);
         let simulated = |seed| {
-            let outcome = ramanathan2007::randomized(MILLION, everybody).outcome(seed);
+            let outcome = ramanathan2007::randomized(MILLION, all).outcome(seed);
             outcome.messages.total
         };
         simulated(0);
@@ -98,13 +98,13 @@ impl Report {
         println!(
             "P1: {ELECTIONS} elections by quorums and {ELECTIONS} randomized in {seconds:.1} s on {cores} cores"
         );
-        println!("P3: {:.2} GiB at the most", self.peak as f64 / f64::from(1 << 30));
+        println!("P3: peak memory {:.2} GiB", self.peak as f64 / f64::from(1 << 30));
     }
 }
 
 /// An election by probabilistic quorums.
 fn in_bulk(nodes: usize, seed: u64) -> bulk::Counts {
-    bulk::run(nodes, HALF, seed).expect("everybody is answered in time").counts
+    bulk::run(nodes, HALF, seed).expect("all requests are answered in time").counts
 }
 
 /// The number of requests of such an election, for comparison with the bare loop.

@@ -56,8 +56,9 @@ impl Setting {
     /// Theorem 2: the lower bound of the probability that a failed round is followed by another.
     pub fn detection(&self, k: f64) -> f64 {
         let hears_all = (1.0 - self.fail) * libm::pow(1.0 - self.mcast_loss, 1.5 * self.k2(k));
-        let nobody = if hears_all >= 1.0 { 0.0 } else { libm::exp(self.nodes * libm::log1p(-hears_all)) };
-        self.round(k).e1 * (1.0 - nobody)
+        let none_detects =
+            if hears_all >= 1.0 { 0.0 } else { libm::exp(self.nodes * libm::log1p(-hears_all)) };
+        self.round(k).e1 * (1.0 - none_detects)
     }
 
     /// Theorem 3: the maximum number of unicasts of a round if E1 holds. Each of 3 K1/2 members may send the best

@@ -50,10 +50,11 @@ impl Figure4 {
     }
 
     fn table(&self, results: &Results) -> Table {
-        let head = ["K", "bound", "measured", "relay members", "dead leader", "undecided", "split", "weak"];
+        let head =
+            ["K", "bound", "measured", "relay members", "crashed leader", "undecided", "split", "weak"];
         let mut table = Table::new(
             "figure-4-rounds",
-            "One round, with exact 95% intervals; why it failed, as shares of all runs",
+            "One round, with exact 95% intervals; causes of failure as shares of all runs",
             &head,
         );
         for &(k, index) in &self.points {
@@ -90,13 +91,13 @@ impl Figure4 {
         let (verdict, deciding) = Verdict::decide(&judged);
         let found = match verdict {
             Verdict::Held => format!(
-                "At every K the measured share is above the bound, by {} or more: the bound is pessimistic.",
+                "At every K the measured share is above the bound, by at least {}. The bound is pessimistic.",
                 number(nearest)
             ),
-            Verdict::DidNotHold => format!("The bound is above what was measured at {deciding}."),
-            _ => format!("The bound is within the interval of what was measured at {deciding}."),
+            Verdict::DidNotHold => format!("The bound is above the measured share at {deciding}."),
+            _ => format!("The bound is within the measured interval at {deciding}."),
         };
-        let says = "The probability that a round succeeds is bounded below by the product of Theorem 1.";
+        let says = "The product of Theorem 1 is a lower bound of the probability that a round succeeds.";
         Claim::new("Theorem 1", says, verdict, found)
     }
 
@@ -105,12 +106,11 @@ impl Figure4 {
         let at =
             self.points.iter().min_by_key(|(other, _)| other.abs_diff(k as u32)).expect("there are points");
         let strong = results.at(at.1).share("strong");
-        let says =
-            "With the lowest id as the choice, the success of a round is much higher than the curve shows.";
+        let says = "If members prefer the lowest id, the success of a round is much higher than the curve.";
         let verdict = strong.map_or(Verdict::Unclear, |strong| Verdict::at_least(strong, bound + 0.1));
-        let measured = strong.map_or("nothing".to_string(), interval);
+        let measured = strong.map_or("no value".to_string(), interval);
         let found = format!(
-            "At K = {}, near the bound\u{2019}s peak of {}, {measured} was measured.",
+            "At K = {}, near the peak of the bound at {}, the measured success is {measured}.",
             at.0,
             number(bound)
         );
@@ -122,7 +122,7 @@ impl Figure4 {
 fn peak() -> (f64, f64) {
     let ks = (4..=65).map(f64::from);
     let bounds = ks.map(|k| (k, Setting::FIGURE_4.round(k).success()));
-    bounds.max_by(|a, b| a.1.total_cmp(&b.1)).expect("there are some")
+    bounds.max_by(|a, b| a.1.total_cmp(&b.1)).expect("there are values of K")
 }
 
 impl Exhibitor for Figure4 {
@@ -135,21 +135,21 @@ impl Exhibitor for Figure4 {
                 "Figure 4",
                 "The product of the bounds appears to peak at 0.6.",
                 Verdict::computed((0.55..0.65).contains(&highest)),
-                format!("It peaks at {} where K is {k}.", number(highest)),
+                format!("The peak is {} at K = {k}.", number(highest)),
             ),
             Claim::new(
                 "section 4",
-                "The bounds of E1 and E2 are near one at small K, here about 40, whatever N is.",
+                "The bounds of E1 and E2 are near one at small K, here about 40, for every N.",
                 Verdict::computed(round.e1 > 0.99 && round.e2 > 0.99),
                 format!(
-                    "At K = 40 they are {} and {}; N is not in them.",
+                    "At K = 40 the bounds are {} and {}. They do not depend on N.",
                     number(round.e1),
                     number(round.e2)
                 ),
             ),
             Claim::new(
                 "section 4",
-                "At K = 40 the bound of E4 remains close to one for N far below 10^39.",
+                "At K = 40 the bound of E4 stays close to one for N far below 10^39.",
                 Verdict::computed((1e39..1e40).contains(&largest)),
                 format!("p_mcastl^(-K2/2) is {largest:.1e}."),
             ),
@@ -164,8 +164,8 @@ impl Exhibitor for Figure4 {
             plots: vec![self.plot(results)],
             tables: vec![self.table(results)],
             notes: vec![
-                "At K = 7 most failures are members that are left undecided, having heard of no result or of several; at \
-                 large K what remains are leaders that died during the round, which nothing in the protocol prevents."
+                "At K = 7 most failures are undecided members, which received no result or several. At large K the \
+                 remaining failures are leaders that crashed during the round, which the protocol cannot prevent."
                     .to_string(),
             ],
         }

@@ -132,12 +132,12 @@ impl Figure5 {
             "unicasts",
             "multicasts",
             "last round",
-            "dead leader",
+            "crashed leader",
             "undecided",
             "split",
         ];
         let title =
-            "Means with 95% intervals; shares of runs that reached the last round, and why runs failed";
+            "Means with 95% intervals; shares of runs that reached the last round, and causes of failure";
         let mut table = Table::new(&format!("{}-table", self.row.name), title, &head);
         for &(x, index) in &self.points {
             let at = results.at(index);
@@ -182,13 +182,13 @@ impl Figure5 {
             all.min_by(|a, b| a.1.mean.total_cmp(&b.1.mean))
         };
         let judge = |figure: &str, least: f64| match lowest(figure) {
-            None => (Verdict::Unclear, "Nothing was measured.".to_string()),
+            None => (Verdict::Unclear, "There are no measurements.".to_string()),
             Some((x, value)) => {
                 let verdict = Verdict::at_least(value, least);
                 (
                     verdict,
                     format!(
-                        "The lowest is {}, where {} is {}; held means at least {least}.",
+                        "The lowest value is {}, at {} = {}. The claim holds if it is at least {least}.",
                         interval(value),
                         self.row.label,
                         number(x)
@@ -208,32 +208,32 @@ fn loss_claims(figure: &Figure5, results: &Results) -> Vec<Claim> {
     let mut claims = figure.success(results, "Figure 5(a)", says, &|loss| loss <= 0.4 + 1e-9).to_vec();
     let strong = figure.all(results, "strong");
     let found = match rise(&strong) {
-        None => "It falls, or stays within the intervals, as the loss grows.".to_string(),
+        None => "Strong success falls, or stays within the intervals, as the loss grows.".to_string(),
         Some((low, high)) => format!(
-            "No: it is {} at loss {} and {} at loss {}. At low loss it is rare that anybody misses everything; at high \
-             loss so many do that the next, larger round is called. In between, a single member may miss the call and \
-             every result, and nobody knows of it.",
+            "No. Strong success is {} at loss {} and {} at loss {}. At low loss, a member rarely misses all messages. At \
+             high loss, so many members do that a larger round is called. Between them, a single member may miss the \
+             call and every result, and no member detects it.",
             interval(low.1),
             low.0,
             interval(high.1),
             high.0
         ),
     };
-    let question = "Does strong success fall steadily with the loss, as one would expect?";
+    let question = "Does strong success fall monotonically with the loss?";
     claims.push(Claim::new("", question, Verdict::OurQuestion, found));
-    if let (Some(calm), Some(rough)) = (figure.at(results, 0.0), figure.at(results, 0.5)) {
+    if let (Some(without), Some(with)) = (figure.at(results, 0.0), figure.at(results, 0.5)) {
         let mean_text = |at: &Measured, name: &str| at.mean(name).map_or(String::new(), interval);
-        let question = "What does loss cost?";
+        let question = "What is the cost of loss?";
         let found = format!(
-            "From loss 0 to loss 0.5, rounds go from {} to {}, unicasts from {} to {}, multicasts from {} to {}. A run \
-             that reaches the last round, K = N, costs in the order of N^2 unicasts; {} of all do at loss 0.5.",
-            mean_text(calm, "rounds"),
-            mean_text(rough, "rounds"),
-            mean_text(calm, "unicasts"),
-            mean_text(rough, "unicasts"),
-            mean_text(calm, "multicasts"),
-            mean_text(rough, "multicasts"),
-            mean_text(rough, "reached_last_round"),
+            "From loss 0 to loss 0.5, rounds grow from {} to {}, unicasts from {} to {}, multicasts from {} to {}. A run \
+             that reaches the last round, K = N, costs about N^2 unicasts. At loss 0.5, {} of runs do.",
+            mean_text(without, "rounds"),
+            mean_text(with, "rounds"),
+            mean_text(without, "unicasts"),
+            mean_text(with, "unicasts"),
+            mean_text(without, "multicasts"),
+            mean_text(with, "multicasts"),
+            mean_text(with, "reached_last_round"),
         );
         claims.push(Claim::new("", question, Verdict::OurQuestion, found));
     }
@@ -257,7 +257,10 @@ fn size_claims(figure: &Figure5, results: &Results) -> Vec<Claim> {
         "Termination within 1 expected round for N up to 6000.",
         Verdict::all(rounds.iter().map(|(_, rounds)| Verdict::at_most(*rounds, 1.1))),
         longest.map_or(String::new(), |(_, rounds)| {
-            format!("The largest mean number of rounds is {}; held means at most 1.1.", interval(*rounds))
+            format!(
+                "The largest mean number of rounds is {}. The claim holds if it is at most 1.1.",
+                interval(*rounds)
+            )
         }),
     ));
     for name in ["unicasts", "multicasts"] {
@@ -282,7 +285,7 @@ const SIGNIFICANCE: f64 = 0.01;
 /// [`TOLERANCE`] of the common mean.
 pub(super) fn judge_equal_means(points: &[RunningMean]) -> (Verdict, String) {
     let Some(probability) = equal_means(points) else {
-        return (Verdict::Unclear, "There are too few runs to tell.".to_string());
+        return (Verdict::Unclear, "There are too few runs.".to_string());
     };
     let mut all = RunningMean::default();
     points.iter().for_each(|point| all.merge(point));
@@ -296,8 +299,8 @@ pub(super) fn judge_equal_means(points: &[RunningMean]) -> (Verdict, String) {
     };
     let means = points.iter().map(RunningMean::mean);
     let found = format!(
-        "The means are between {} and {}; if all were the same, they would differ as much in a share of {} of cases \
-         (Welch\u{2019}s analysis of variance). Below {SIGNIFICANCE} the claim did not hold; it held if also every \
+        "The means are between {} and {}. If all were equal, such differences would have probability {} (Welch\u{2019}s \
+         analysis of variance). The claim did not hold if this is below {SIGNIFICANCE}. Otherwise it held if every \
          interval is within {}% of the common mean.",
         number(means.clone().fold(f64::INFINITY, f64::min)),
         number(means.fold(f64::NEG_INFINITY, f64::max)),
@@ -313,7 +316,7 @@ fn view_claims(figure: &Figure5, results: &Results) -> Vec<Claim> {
     if let (Some(few), Some(many)) = (figure.at(results, 0.2), figure.at(results, 0.5)) {
         let mean_text = |at: &Measured, name: &str| at.mean(name).map_or(String::new(), interval);
         let found = format!(
-            "At view_prob 0.2 it takes {} rounds, {} unicasts and {} multicasts; at 0.5, {}, {} and {}.",
+            "At view_prob 0.2 an election takes {} rounds, {} unicasts and {} multicasts. At 0.5 it takes {}, {} and {}.",
             mean_text(few, "rounds"),
             mean_text(few, "unicasts"),
             mean_text(few, "multicasts"),
@@ -321,7 +324,7 @@ fn view_claims(figure: &Figure5, results: &Results) -> Vec<Claim> {
             mean_text(many, "unicasts"),
             mean_text(many, "multicasts"),
         );
-        claims.push(Claim::new("", "What do small views cost?", Verdict::OurQuestion, found));
+        claims.push(Claim::new("", "What is the cost of small views?", Verdict::OurQuestion, found));
     }
     claims
 }
@@ -338,17 +341,17 @@ impl Figure5 {
             })
         });
         let question = format!(
-            "The axis of Figure {} ends at {end} messages. Do ours stay below it?",
+            "The axis of Figure {} ends at {end} messages. Do the measurements stay below it?",
             self.row.letters[2].replace('5', "5(") + ")"
         );
         let verdicts = ["unicasts", "multicasts"].into_iter().flat_map(|name| {
             let points = self.all(results, name).into_iter().filter(|point| point.0 >= from - 1e-9);
             points.map(|point| Verdict::at_most(point.1, end))
         });
-        let yes = match Verdict::all(verdicts) {
+        let answer = match Verdict::all(verdicts) {
             Verdict::Held => "Yes",
             Verdict::DidNotHold => {
-                "No: ours sends more than that axis has room for, and the text does not say why"
+                "No. The measurements exceed the axis, and the paper does not explain the difference"
             }
             _ => "Unclear",
         };
@@ -356,7 +359,7 @@ impl Figure5 {
             "",
             &question,
             Verdict::OurQuestion,
-            format!("{yes}. Measured are {}.", counts.join(" and ")),
+            format!("{answer}. Measured: {}.", counts.join(" and ")),
         )
     }
 }

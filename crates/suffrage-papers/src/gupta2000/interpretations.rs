@@ -82,10 +82,19 @@ impl Interpretations {
     }
 
     fn table(&self, results: &Results) -> Table {
-        let head =
-            ["reading", "loss", "strong", "weak", "rounds", "unicasts", "multicasts", "undecided", "split"];
+        let head = [
+            "interpretation",
+            "loss",
+            "strong",
+            "weak",
+            "rounds",
+            "unicasts",
+            "multicasts",
+            "undecided",
+            "split",
+        ];
         let title = "All interpretations at all losses: means with 95% intervals";
-        let mut table = Table::new("readings-table", title, &head);
+        let mut table = Table::new("interpretations-table", title, &head);
         for (interpretation, points) in INTERPRETATIONS.iter().zip(&self.points) {
             for &(loss, index) in points {
                 let at = results.at(index);
@@ -128,28 +137,28 @@ impl Exhibitor for Interpretations {
             .map(|interpretation| format!("{}: {}.", interpretation.name, interpretation.description));
         let success = Axis::linear("P(success), strong").from(0.0, 1.02);
         Exhibit {
-            name: "readings".to_string(),
+            name: "interpretations".to_string(),
             title: "Interpretations: which member calls the next round without a result?".to_string(),
             setting:
-                "N = 500, p_fail 0.001, view_prob 0.5; K = 7, 14, 28, 56, N. A small group, since one of the \
-                      readings multicasts in the order of N times."
+                "N = 500, p_fail 0.001, view_prob 0.5; K = 7, 14, 28, 56, N. The group is small because one of the \
+                      interpretations sends about N multicasts."
                     .to_string(),
             claims: vec![Claim::new(
                 "",
-                "A member that received no final choice has none to hash. What should it do?",
+                "What should a member do that received no final choice to hash?",
                 Verdict::OurQuestion,
                 format!("The lowest strong success of each interpretation: {}.", all.join("; ")),
             )],
             plots: vec![
-                self.plot(results, "readings-strong", "Strong success", success, "strong"),
+                self.plot(results, "interpretations-strong", "Strong success", success, "strong"),
                 self.plot(
                     results,
-                    "readings-multicasts",
+                    "interpretations-multicasts",
                     "Multicasts",
                     Axis::log("multicasts"),
                     "multicasts",
                 ),
-                self.plot(results, "readings-unicasts", "Unicasts", Axis::log("unicasts"), "unicasts"),
+                self.plot(results, "interpretations-unicasts", "Unicasts", Axis::log("unicasts"), "unicasts"),
             ],
             tables: vec![self.table(results)],
             notes: descriptions.collect(),

@@ -51,8 +51,8 @@ impl Theorem2 {
             "followed by another",
             "of those, leader alive",
         ];
-        let title = "Rounds that failed, as a share of all; how many of them were followed by another round; and \
-                     how many but for those in which all agree on a leader that is dead. Exact 95% intervals";
+        let title = "Failed rounds, as a share of all; the share of failed rounds that were followed by another round; \
+                     and that share without rounds in which all agree on a crashed leader. Exact 95% intervals";
         let mut table = Table::new("theorem-2-detection", title, &head);
         for &(k, setting, index) in &self.points {
             let at = results.at(index);
@@ -114,11 +114,11 @@ fn first_round(figures: Vec<Figure>) -> Vec<Figure> {
 
 impl Exhibitor for Theorem2 {
     fn exhibit(&self, _: &Study, results: &Results) -> Exhibit {
-        let says = "A round that does not succeed is followed by a re-initiating multicast at least as often as the \
-                    bound says, close to always for large K and N.";
+        let says = "A failed round is followed by a re-initiating multicast at least as often as the bound, which is \
+                    close to one for large K and N.";
         let (verdict, found) = self.judge(results, "detected");
         let mut claims = vec![Claim::new("Theorem 2", says, verdict, found)];
-        let question = "Does it hold if rounds that all agree in, on a leader that has died, are left out?";
+        let question = "Does the bound hold without rounds in which all agree on a crashed leader?";
         let (verdict, found) = self.judge(results, "detected_alive");
         claims.push(Claim::new(
             "",
@@ -141,10 +141,9 @@ impl Exhibitor for Theorem2 {
             plots: Vec::new(),
             tables: vec![self.table(results)],
             notes: vec![
-                "Members call another round when they heard of no final choice, or of two. A leader that everybody \
-                 agreed on and that died during the round gives nobody a reason to; finding that out is the work of \
-                 a failure detector, which the protocol does not have. Nor does a member notice anything that \
-                 missed both the initiating multicast and every final choice."
+                "Members call another round when they received no final choice, or two. A crash of the elected leader \
+                 during the round is not detected: the protocol has no failure detector. A member that missed both \
+                 the initiating multicast and every final choice does not detect the failure either."
                     .to_string(),
             ],
         }
@@ -173,7 +172,7 @@ mod tests {
             Figure::share("detected_alive", true),
         ];
         assert_eq!(run(2.0, true, false), noticed);
-        assert_eq!(run(2.0, false, true), noticed, "whatever became of the second");
+        assert_eq!(run(2.0, false, true), noticed, "the second round does not matter");
         assert_eq!(run(1.0, false, true), [Figure::share("failed", true), Figure::share("detected", false)]);
         assert_eq!(
             run(1.0, false, false)[1..],

@@ -69,14 +69,14 @@ impl Theorem3 {
                     series,
                 }
             };
-        let calm = setting(VIEWS[0]);
+        let low_faults = setting(VIEWS[0]);
         vec![
             plot(
                 "theorem-3-unicasts",
                 "Unicasts of one round",
                 "unicasts",
                 "unicasts",
-                &|k| calm.most_unicasts(k),
+                &|k| low_faults.most_unicasts(k),
                 "(3 K1/2)^3",
             ),
             plot(
@@ -84,7 +84,7 @@ impl Theorem3 {
                 "Final multicasts of one round",
                 "final multicasts",
                 "finals",
-                &|k| calm.most_final_multicasts(k),
+                &|k| low_faults.most_final_multicasts(k),
                 "3 K1/2",
             ),
             plot(
@@ -111,7 +111,7 @@ impl Theorem3 {
             "unicasts within",
             "multicasts within",
         ];
-        let title = "One round: means, and how often E1 holds (of relay members at the start) and counts are within (3 K1/2)^3 and 3 K1/2";
+        let title = "One round: means; the shares of runs in which E1 holds (for relay members at the start) and in which counts are within (3 K1/2)^3 and 3 K1/2";
         let mut table = Table::new("theorem-3-costs", title, &head);
         for (view_prob, points) in &self.points {
             for &(k, index) in points {
@@ -154,7 +154,7 @@ impl Theorem3 {
             "With probability Pr[E1] or more, a round takes O(K^3) unicasts.",
             verdict,
             format!(
-                "They stay within (3 K1/2)^3 in a share of {} of the runs or more, at every K.",
+                "Unicasts are within (3 K1/2)^3 in a share of at least {} of the runs, at every K.",
                 number(lowest)
             ),
         );
@@ -167,8 +167,8 @@ impl Theorem3 {
             "With probability Pr[E1]^2 or more, a round takes O(K) multicasts, also at one time.",
             verdict,
             format!(
-                "The final multicasts, which come all at one time, are within 3 K1/2 in a share of {} of the runs or \
-                 more, at every K.",
+                "The final multicasts, which are sent at one time, are within 3 K1/2 in a share of at least {} of the \
+                 runs, at every K.",
                 number(lowest)
             ),
         );
@@ -207,7 +207,7 @@ impl Theorem3 {
                 "Theorem 4",
                 "The expected number of unicasts is O(K^3).",
                 Verdict::all(powers.iter().map(|power| Verdict::at_most(*power, 3.0))),
-                format!("It grows with K to the power of {unicasts}: K^3 is an upper bound."),
+                format!("Unicasts grow with K to the power of {unicasts}. K^3 is an upper bound."),
             ),
             Claim::new(
                 "section 3.1",
@@ -215,8 +215,8 @@ impl Theorem3 {
                  communicated to every other.",
                 cubic,
                 format!(
-                    "Measured is K to the power of {unicasts}; held means {} at least somewhere. With the lowest id as the choice, \
-                     most members begin with the same one, and have nothing to relay.",
+                    "Unicasts grow with K to the power of {unicasts}. The claim holds if one power is at least {}. If members \
+                     prefer the lowest id, most start with the same choice and have nothing to relay.",
                     3.0 - TOLERANCE
                 ),
             ),
@@ -225,8 +225,8 @@ impl Theorem3 {
                 "The expected number of multicasts is O(K).",
                 Verdict::all(linear.iter().map(|power| Verdict::at_most(*power, 1.0 + TOLERANCE))),
                 format!(
-                    "Final multicasts grow with K to the power of {finals}, where {} and less counts as linear; one \
-                     initiating multicast comes to that.",
+                    "Final multicasts grow with K to the power of {finals}. At most {} counts as linear. There is one \
+                     initiating multicast in addition.",
                     1.0 + TOLERANCE
                 ),
             ),
@@ -235,9 +235,9 @@ impl Theorem3 {
                 "A round takes O(NK + N) time.",
                 self.in_time(results),
                 format!(
-                    "A round takes far less than NK + N delays. In a network where all are one delay apart, time grows \
-                     with K to the power of {time}, all of it time-outs of section 3.2, and not with N (see the table \
-                     over N below): the bound is for networks of N hops."
+                    "A round takes far less than NK + N delays. If all members are one delay apart, time grows with K to \
+                     the power of {time}, because of the time-outs of section 3.2, and not with N (see the table over N \
+                     below). The bound is for networks of N hops."
                 ),
             ),
         ]

@@ -121,7 +121,9 @@ impl Accuracy {
         let exact = results.at(index).share("winners_1")?;
         let none = results.at(index).counts("winners_0").map_or(0, |(none, _)| none);
         let held = match case.kind {
-            Kind::Claimed => format!("; held means no exception, and {ALWAYS} at least"),
+            Kind::Claimed => {
+                format!(". The claim holds without an exception and if the interval is above {ALWAYS}")
+            }
             Kind::Asked => String::new(),
         };
         let found = format!(
@@ -135,7 +137,7 @@ impl Accuracy {
                 Claim::new("section 7.2", &says, Verdict::always(exact), found)
             }
             Kind::Asked => {
-                let question = format!("How often is there one: {}?", case.name);
+                let question = format!("How often is there exactly one winner: {}?", case.name);
                 Claim::new("", &question, Verdict::OurQuestion, found)
             }
         })
@@ -144,7 +146,7 @@ impl Accuracy {
     fn table(&self, results: &Results) -> Table {
         let head = ["protocol", "runs", "one winner", "no winner", "two or more", "no finalist"];
         let title =
-            "How many win, as a share of all runs, with the exact 95% intervals of Clopper and Pearson";
+            "Numbers of winners, as shares of all runs, with exact 95% intervals (Clopper and Pearson)";
         let mut table = Table::new("section-7-2", title, &head);
         for &(case, runs, index) in &self.points {
             let at = results.at(index);
@@ -167,10 +169,10 @@ impl Exhibitor for Accuracy {
             plots: Vec::new(),
             tables: vec![self.table(results)],
             notes: vec![
-                "Printed are the tables without two slips of the pen that the text contradicts; letter by letter, an \
-                 idle mediator never says yes. A share of runs in which nobody is left by the first phase is the \
-                 price of its rounds: two contenders alone can kill each other. The rounds are chosen so that they \
-                 do in at most 1% of elections."
+                "The printed tables are used without two misprints that the text contradicts: with them, an idle \
+                 mediator never accepts. In a share of runs the first phase leaves no finalist, because two \
+                 contenders alone can stop each other. The number of rounds is chosen so that this happens in at \
+                 most 1% of elections."
                     .to_string(),
             ],
         }

@@ -75,7 +75,7 @@ impl Failures {
             }
         }
         let sound = MODES.map(|mode| {
-            let name = format!("Theorem 11, {mode:?}, no dead processes");
+            let name = format!("Theorem 11, {mode:?}, no crashed processes");
             add(trial(mode, Contenders::Share(1.0)), study, &name, request.part(500))
         });
         Failures { nodes: nodes as u64, points, sound }
@@ -117,14 +117,14 @@ impl Failures {
     }
 
     fn theorem_11(&self, results: &Results, mode: Mode) -> Claim {
-        let says = "Where all must say yes and gamma < 1/sigma_j, dead mediators leave no less than a factor of \
-                    exp(-gamma sigma_j) of those that would go on.";
+        let says = "If all mediators must accept and gamma < 1/sigma_j, crashed mediators leave at least a factor of \
+                    exp(-gamma sigma_j) of the contenders that would advance.";
         let (mut judged, mut worst) = (Vec::new(), 0.0_f64);
         for point in self.some(mode, "all-positive", Field::All) {
             for (round, factor, claimed) in self.factors(point, results) {
                 worst = worst.max((factor.mean / claimed - 1.0).abs());
                 let text = format!(
-                    "{} against {} at gamma {}, round {round}",
+                    "{} versus {} at gamma {}, round {round}",
                     interval(factor),
                     number(claimed),
                     point.gamma
@@ -135,15 +135,15 @@ impl Failures {
         let (verdict, deciding) = Verdict::decide(&judged);
         let rounds = judged.len();
         let found = match verdict {
-            _ if judged.is_empty() => format!("{mode:?}: no round has contenders enough."),
+            _ if judged.is_empty() => format!("{mode:?}: no round has enough contenders."),
             Verdict::Held => format!(
-                "{mode:?}: in {rounds} rounds of {} values of gamma the factor is within {}% of that; {}% \
-                 less would have been put down to the calculation.",
+                "{mode:?}: in {rounds} rounds of {} values of gamma the factor is within {}% of that. The claim holds \
+                 down to {}% less, because the calculation is approximate.",
                 GAMMAS.len(),
                 number(worst * 100.0),
                 tolerance(mode) * 100.0
             ),
-            _ => format!("{mode:?}: of {rounds} rounds, measured are {deciding}."),
+            _ => format!("{mode:?}: of {rounds} rounds, the deciding ones are {deciding}."),
         };
         Claim::new("Theorem 11", says, verdict, found)
     }
@@ -161,13 +161,13 @@ impl Failures {
 
     fn theorem_11_of_the_first_approach(&self, results: &Results) -> Claim {
         let question =
-            "If a contender goes on unless a mediator refuses it, what factor of the contenders is left?";
+            "If a contender advances unless a mediator refuses it, what factor of the contenders is left?";
         let found: Vec<String> =
             MODES.into_iter().filter_map(|mode| self.first_approach_factor(results, mode)).collect();
         let found = match found.is_empty() {
-            true => "No round has contenders enough.".to_string(),
+            true => "No round has enough contenders.".to_string(),
             false => format!(
-                "{}, over all rounds and values of gamma. Dead mediators refuse no contender, so none is lost by them.",
+                "{}, over all rounds and values of gamma. Crashed mediators refuse no contender.",
                 found.join("; ")
             ),
         };
@@ -178,7 +178,7 @@ impl Failures {
         let model = self.model(mode);
         let last = model.mediators(model.rounds) as f64;
         let log = libm::pow(libm::log2(self.nodes as f64), 6.0);
-        let says = "If gamma sigma_(w-1) < 1, a single leader is elected but for a chance of O(exp(gamma \
+        let says = "If gamma sigma_(w-1) < 1, a single leader is elected, except with probability O(exp(gamma \
                     sigma_(w-1)) / log^6 n).";
         let (mut verdicts, mut texts) = (Vec::new(), Vec::new());
         let within = |point: &&Point| point.gamma * last < 1.0;
@@ -191,8 +191,7 @@ impl Failures {
         let who = match field {
             Field::All => "All contend".to_string(),
             Field::One => format!(
-                "One contends, whom the proof leaves out: it needs each of its {} mediators of the first phase \
-                 alive",
+                "One contends, a case without a proof: each of its {} mediators of the first phase must be alive",
                 model.asked()
             ),
         };
@@ -202,8 +201,8 @@ impl Failures {
             .map(|point| format!("{} at gamma {}", share(results.at(point.index), "winners_1"), point.gamma))
             .collect();
         let found = format!(
-            "{mode:?}. {who}: one winner in {}; the chance, its constant taken to be one, is nothing. With the \
-             first approach, in {}.",
+            "{mode:?}. {who}: one winner in {}. With a constant of one, the bound of the probability is close to zero. \
+             With the first approach: one winner in {}.",
             texts.join(", "),
             first.join(", ")
         );
@@ -212,24 +211,29 @@ impl Failures {
 
     fn alone(&self, results: &Results, mode: Mode) -> Claim {
         let question =
-            "Does a single contender fail to win as often as calculated, 1 - (1 - gamma)^(sum of sigma_j)?";
+            "Does a single contender fail with the calculated probability, 1 - (1 - gamma)^(sum of sigma_j)?";
         let texts: Vec<String> = self
             .some(mode, "all-positive", Field::One)
             .map(|point| {
                 let none = share(results.at(point.index), "winners_0");
                 format!(
-                    "{none} at gamma {}, {} by calculation",
+                    "{none} at gamma {}, calculated {}",
                     point.gamma,
-                    number(self.model(mode).nobody_alone(point.gamma))
+                    number(self.model(mode).single_contender_fails(point.gamma))
                 )
             })
             .collect();
-        Claim::new("", question, Verdict::OurQuestion, format!("{mode:?}: it fails in {}.", texts.join("; ")))
+        Claim::new(
+            "",
+            question,
+            Verdict::OurQuestion,
+            format!("{mode:?}: the contender fails in {}.", texts.join("; ")),
+        )
     }
 
     fn first_approach(&self, results: &Results, mode: Mode) -> Claim {
-        let says = "The first approach, to go on unless a mediator says no, lets more contenders go on, which affects \
-                    the bounds on messages and rounds; the second keeps them.";
+        let says = "With the first approach, a contender advances unless a mediator refuses. More contenders advance, \
+                    which affects the bounds on messages and rounds. The second approach keeps the bounds.";
         let (mut verdicts, mut texts) = (Vec::new(), Vec::new());
         let points = APPROACHES.map(|approach| self.some(mode, approach, Field::All));
         let [second, first] = points;
@@ -241,7 +245,7 @@ impl Failures {
             };
             verdicts.push(Verdict::above(many.ratio(few), 1.0));
             texts.push(format!(
-                "{} finalists and {} messages against {} and {} at gamma {}",
+                "{} finalists and {} messages versus {} and {} at gamma {}",
                 number(many.mean),
                 number(dear.mean),
                 number(few.mean),
@@ -252,7 +256,7 @@ impl Failures {
         // If gamma is too small, there is no visible difference.
         let seen: Vec<Verdict> =
             verdicts.into_iter().filter(|verdict| *verdict != Verdict::Unclear).collect();
-        let found = format!("{mode:?}, first against second: {}.", texts.join("; "));
+        let found = format!("{mode:?}, first versus second approach: {}.", texts.join("; "));
         Claim::new("section 5", says, Verdict::all(seen), found)
     }
 
@@ -280,7 +284,7 @@ impl Failures {
             "messages",
         ];
         let title =
-            "Elections in which processes are dead with probability gamma; exact intervals of the shares";
+            "Elections in which processes have crashed with probability gamma; exact intervals of the shares";
         let mut table = Table::new("failures", title, &head);
         for point in &self.points {
             let at = results.at(point.index);
@@ -304,7 +308,7 @@ impl Failures {
         for mode in MODES {
             let model = self.model(mode);
             let name = format!("1 - (1 - gamma)^{}, {mode:?}", model.asked());
-            let computed = GAMMAS.map(|gamma| (gamma, model.nobody_alone(gamma)));
+            let computed = GAMMAS.map(|gamma| (gamma, model.single_contender_fails(gamma)));
             series.push(Series::computed(&name, Style::Curve, computed));
             for approach in APPROACHES {
                 let points = self.some(mode, approach, Field::One);
@@ -315,7 +319,7 @@ impl Failures {
         }
         Plot {
             name: "no-leader".to_string(),
-            title: "A single contender without success".to_string(),
+            title: "A single contender that does not win".to_string(),
             x: Axis::log("gamma"),
             y: Axis::linear("P(no leader)").from(0.0, 1.0),
             series,
@@ -327,9 +331,9 @@ impl Exhibitor for Failures {
     fn exhibit(&self, _: &Study, results: &Results) -> Exhibit {
         Exhibit {
             name: "failures".to_string(),
-            title: "Section 5, Theorems 11 and 12: dead mediators".to_string(),
+            title: "Section 5, Theorems 11 and 12: crashed mediators".to_string(),
             setting: format!(
-                "n = {}; {}; processes are dead from the start with probability gamma, and contenders are alive",
+                "n = {}; {}; processes are crashed from the start with probability gamma, and contenders are alive",
                 self.nodes,
                 MODES
                     .map(|mode| {
@@ -343,11 +347,10 @@ impl Exhibitor for Failures {
             plots: vec![self.plot(results)],
             tables: vec![self.table(results)],
             notes: vec![
-                "The number of rounds is that of n processes; the paper would use n - n gamma, which changes it by \
-                 none or one here. The paper has the theorems for the synchronous protocol; asynchronously there \
-                 are more rounds, so that more mediators have to be alive. There one that a dead mediator does \
-                 not answer waits for it for ever with the second approach, and goes on after two tau with the \
-                 first."
+                "The number of rounds is that of n processes. The paper would use n - n gamma, which changes it by at \
+                 most one here. The theorems of the paper are for the synchronous protocol. The asynchronous one has \
+                 more rounds, so more mediators must be alive. There, a contender waits for ever for a crashed \
+                 mediator with the second approach, and advances after two tau with the first."
                     .to_string(),
             ],
         }

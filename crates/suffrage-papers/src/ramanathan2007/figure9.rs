@@ -106,7 +106,7 @@ impl Figure9 {
         let mut claims = Vec::new();
         let says = "With 50% contenders, PQ takes more than ten times as many messages as RE.";
         if let Some(ratio) = self.ratio(results, 0.5) {
-            let found = format!("It takes {} times as many.", interval(ratio));
+            let found = format!("PQ takes {} times as many messages as RE.", interval(ratio));
             claims.push(Claim::new("section 7.1", says, Verdict::at_least(ratio, 10.0), found));
         }
         let growth = |curve: &str| {
@@ -116,7 +116,7 @@ impl Figure9 {
         if let (Some(quorums), Some(rounds)) = (growth("PQ"), growth("RE")) {
             let says = "PQ does not scale well when the share of contenders grows.";
             let found = format!(
-                "From 1% to 50% its messages grow {}-fold, those of RE {}-fold.",
+                "From 1% to 50% contenders, the messages of PQ grow by a factor of {}, those of RE by {}.",
                 interval(quorums),
                 interval(rounds)
             );
@@ -131,10 +131,10 @@ impl Figure9 {
         let plain = self.at(results, "RE", 0.5, "messages")?;
         let walked = self.at(results, "RE, power-law overlay", 0.5, "messages")?;
         let hops = self.at(results, "RE, power-law overlay", 0.5, "walk_hops")?;
-        let question = "What does it cost to find mediators by Metropolis-Hastings walks in the overlay?";
+        let question = "What is the cost of finding mediators by Metropolis-Hastings walks in the overlay?";
         let found = format!(
-            "At 50% it takes {} messages with them and {} without; the walks themselves go over {} edges, {} for \
-             each message, which the paper does not count.",
+            "At 50% contenders an election takes {} messages with walks and {} without. The walks take {} hops, {} per \
+             message, which the paper does not count.",
             interval(walked),
             interval(plain),
             number(hops.mean),
@@ -187,7 +187,7 @@ impl Exhibitor for Figure9 {
             name: "figure-9".to_string(),
             title: "Figure 9: messages against the share of contenders".to_string(),
             setting: format!(
-                "n = {}, asynchronous, delays uniform up to tau; mediators uniform, or found by walks in a \
+                "n = {}, asynchronous, delays uniform up to tau; mediators chosen uniformly, or by walks in a \
                  power-law overlay of alpha {ALPHA}",
                 self.nodes
             ),

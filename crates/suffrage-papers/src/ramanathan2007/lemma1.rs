@@ -58,7 +58,7 @@ impl Lemma1 {
         };
         let sync = || synchronous(randomized(nodes, all));
         let ceil = lemma(sync(), "Lemma 1, sigma rounded up", study);
-        let random = lemma(sync().set("rounding", "random"), "Lemma 1, sigma rounded by chance", study);
+        let random = lemma(sync().set("rounding", "random"), "Lemma 1, sigma rounded at random", study);
         let asynchronous = add(randomized(nodes, all), study, "Lemma 1, asynchronous", runs);
         let two = [Mode::Sync, Mode::Async].map(|mode| {
             let trial = randomized(nodes, Contenders::Count(2));
@@ -89,7 +89,7 @@ impl Lemma1 {
             let (least, most) =
                 (half * libm::pow(1.0 - epsilon, steps), half * libm::pow(1.0 + epsilon, steps));
             let text = format!(
-                "{} in round {round} against {} to {}",
+                "{} in round {round}, claimed {} to {}",
                 interval(contenders),
                 number(least),
                 number(most)
@@ -100,20 +100,21 @@ impl Lemma1 {
         let found = match verdict {
             _ if judged.is_empty() => "There is no second round.".to_string(),
             Verdict::Held => "The means of all rounds are within the interval.".to_string(),
-            _ => format!("Measured are {deciding}."),
+            _ => format!("Measured: {deciding}."),
         };
         (verdict, found)
     }
 
     fn claims(&self, results: &Results) -> Vec<Claim> {
-        let says = "On average contenders fall by half in each round: E[X_i] is n/2^(i-1) within factors of \
+        let says = "The expected number of contenders halves in each round: E[X_i] is n/2^(i-1) within factors of \
                     (1 - 1/log^2 n)^(i-1) and (1 + 1/log^2 n)^(i-1).";
         let mut claims = Vec::new();
-        for (index, rounding) in [(self.ceil, "up"), (self.random, "up or down by chance")] {
+        for (index, rounding) in [(self.ceil, "up"), (self.random, "up or down at random")] {
             let (verdict, found) = self.halving(results.at(index));
             let found = format!(
-                "Sigma rounded {rounding}. {found} One mediator is the least there can be, for 0.83 in the first \
-                 round: so it lets 1/e pass and not 1/2, and rounding up halves faster later on, too."
+                "Sigma is rounded {rounding}. {found} In the first round sigma is 0.83, but there is at least one \
+                 mediator, so 1/e of the contenders advance and not 1/2. In later rounds, rounding up also leaves \
+                 fewer contenders."
             );
             claims.push(Claim::new("Lemma 1", says, verdict, found));
         }
@@ -132,9 +133,9 @@ impl Lemma1 {
             Some((mean / contenders[round - 1] - 1.0).abs())
         });
         let worst = off.fold(0.0, f64::max);
-        let question = "Are the contenders those of the lemma\u{2019}s own recursion, with sigma as it is after \
-                        rounding: X_(j+1) = X_j (1 - p_j)^(X_j - 1)?";
-        let found = format!("It is off by {}% at most, in any round.", number(worst * 100.0));
+        let question = "Do the contenders follow the recursion of the lemma with the rounded sigma: \
+                        X_(j+1) = X_j (1 - p_j)^(X_j - 1)?";
+        let found = format!("The difference is at most {}% in any round.", number(worst * 100.0));
         Claim::new("", question, Verdict::OurQuestion, found)
     }
 
@@ -153,8 +154,8 @@ impl Lemma1 {
             Some(&(round, worst)) => (
                 Verdict::at_least(worst, least),
                 format!(
-                    "In round {round} they are within {}% in {} of runs; {} is claimed. A number about m varies by \
-                     about sqrt(m), which is more than that where few are left.",
+                    "In round {round} they are within {}% in {} of runs. The claim is {}. A count with mean m has a \
+                     standard deviation of about sqrt(m), which is larger when few contenders are left.",
                     number(epsilon(self.model.nodes as usize) * 100.0),
                     interval(worst),
                     number(least)
@@ -165,7 +166,7 @@ impl Lemma1 {
     }
 
     fn theorem_1(&self, results: &Results) -> Vec<Claim> {
-        let says = "At the end of the first phase there is a contender, but for a chance of O(1/log^6 n).";
+        let says = "The first phase leaves a contender, except with probability O(1/log^6 n).";
         let most = 1.0 / libm::pow(libm::log2(self.model.nodes as f64), 6.0);
         let mut claims = Vec::new();
         for (index, mode) in [(self.ceil, "synchronous"), (self.asynchronous, "asynchronous")] {
@@ -173,19 +174,19 @@ impl Lemma1 {
             let verdict = Verdict::at_most(proportion(none, runs), most);
             let finalists = mean_text(results.at(index), "finalists");
             let found = format!(
-                "All contend, {mode}: none was left in {none} of {runs} runs, {finalists} on average. The chance, its \
-                 constant taken to be one, is {}: too small for this number of runs to show.",
+                "All contend, {mode}: none is left in {none} of {runs} runs; the mean is {finalists}. With a constant \
+                 of one, the claimed probability is {}, too small for this number of runs.",
                 number(most)
             );
             claims.push(Claim::new("Theorem 1", says, verdict, found));
         }
-        let question = "And of two contenders alone, which the proof leaves out?";
+        let question = "How often do two contenders alone end without a finalist, a case without a proof?";
         let found = self.two.map(|(mode, _, index)| {
             let expected = Model::new(self.model.nodes, mode, Rounds::default()).no_finalist_of_two();
             let measured = share(results.at(index), "no_finalist");
             let most = if mode == Mode::Async { "at most " } else { "" };
             format!(
-                "{mode:?}: none is left in {measured} of elections, {most}{} by calculation",
+                "{mode:?}: none is left in {measured} of elections, calculated {most}{}",
                 number(expected)
             )
         });
@@ -196,11 +197,11 @@ impl Lemma1 {
     fn theorem_2(&self, results: &Results) -> Claim {
         let log = libm::log2(self.model.nodes as f64);
         let most = 0.5 * (1.0 + 1.0 / (log * log)) * libm::pow(log, 6.0);
-        let says = "At the end of the first phase at most (1 + epsilon)/2 log^6 n contenders are left.";
+        let says = "The first phase leaves at most (1 + epsilon)/2 log^6 n contenders.";
         let finalists = results.at(self.ceil).mean("finalists");
         let verdict = finalists.map_or(Verdict::Unclear, |finalists| Verdict::at_most(finalists, most));
         let found = format!(
-            "{} are left on average. The bound is {}, {} than there are processes.",
+            "The mean number of remaining contenders is {}. The bound is {}, {} than the number of processes.",
             mean_text(results.at(self.ceil), "finalists"),
             number(most),
             if most > self.model.nodes as f64 { "more" } else { "less" }
@@ -216,7 +217,7 @@ impl Lemma1 {
             "recursion",
             "rounded up",
             "of the round before",
-            "rounded by chance",
+            "rounded at random",
             "asynchronous",
         ];
         let title = format!("Contenders of each round, all contending: means of {} runs", self.runs);
@@ -260,7 +261,7 @@ impl Lemma1 {
                 Series::computed("n / 2^(j-1)", Style::Bound, halves),
                 Series::computed("recursion", Style::Curve, expected),
                 measured("rounded up", self.ceil),
-                measured("rounded by chance", self.random),
+                measured("rounded at random", self.random),
                 measured("asynchronous", self.asynchronous),
             ],
         }
@@ -277,7 +278,7 @@ impl Exhibitor for Lemma1 {
     fn exhibit(&self, _: &Study, results: &Results) -> Exhibit {
         Exhibit {
             name: "lemma-1".to_string(),
-            title: "Lemma 1, Theorems 1 and 2: half of them go on".to_string(),
+            title: "Lemma 1, Theorems 1 and 2: half of the contenders advance".to_string(),
             setting: format!(
                 "n = {}, all contend, synchronous with {} rounds in the first phase",
                 self.model.nodes, self.model.rounds
@@ -286,8 +287,7 @@ impl Exhibitor for Lemma1 {
             plots: vec![self.plot(results)],
             tables: vec![self.table(results)],
             notes: vec![
-                "The lemma has constants hidden in O(1/log^2 n); they are taken to be one, and logarithms to be to \
-                 the base 2."
+                "The constants in O(1/log^2 n) are assumed to be one, and logarithms are to the base 2."
                     .to_string(),
             ],
         }

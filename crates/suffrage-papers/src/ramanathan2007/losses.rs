@@ -54,7 +54,7 @@ impl Losses {
                     let runs = request.part(40);
                     let name = match trouble {
                         Trouble::Loss(loss) => format!("Messages lost: {loss}, {mode}, {approach}"),
-                        Trouble::Deaths => format!("Contenders die, {mode}, {approach}"),
+                        Trouble::Deaths => format!("Contenders crash, {mode}, {approach}"),
                     };
                     points.push(Point {
                         trouble,
@@ -108,16 +108,17 @@ impl Losses {
             found.push(format!("{none} of {runs} ({}, {})", point.mode, point.approach));
         }
         let found = format!(
-            "{MORTALS} contend, and all but one die within {WITHIN} tau, one after the other. Nobody won in {} \
-             elections. There one died that had beaten the rest and had not won yet: whoever has lost does not try \
-             again, and the one that lives is among those.",
+            "{MORTALS} processes contend, and all but one crash within {WITHIN} tau, one after the other. There is no \
+             winner in {} elections. In these, a contender crashed after it had beaten the others and before it won. \
+             A contender that has lost does not try again, and the surviving one has lost.",
             found.join(", ")
         );
         Claim::new("section 5", says, Verdict::all(verdicts), found)
     }
 
     fn lost(&self, results: &Results) -> Claim {
-        let question = "How often is there one winner where messages are lost, which the paper leaves out?";
+        let question =
+            "How often is there one winner if messages are lost, a case that the paper does not cover?";
         let texts: Vec<String> = LOSSES
             .into_iter()
             .map(|loss| {
@@ -132,8 +133,8 @@ impl Losses {
             })
             .collect();
         let found = format!(
-            "1% contend; {}. Nothing is sent again, so that the second approach takes a lost message for a dead \
-             mediator, and the first lets both of two go on where a refusal is lost.",
+            "1% contend; {}. There are no retransmissions. With the second approach, a lost message counts as a crashed \
+             mediator. With the first, two contenders both advance if a refusal is lost.",
             texts.join("; ")
         );
         Claim::new("", question, Verdict::OurQuestion, found)
@@ -151,7 +152,7 @@ impl Losses {
             "agreed",
             "messages",
         ];
-        let title = "Shares of all runs with the exact 95% intervals of Clopper and Pearson";
+        let title = "Shares of all runs with exact 95% intervals (Clopper and Pearson)";
         let mut table = Table::new("losses", title, &head);
         for point in &self.points {
             let at = results.at(point.index);
@@ -178,14 +179,14 @@ impl Exhibitor for Losses {
     fn exhibit(&self, _: &Study, results: &Results) -> Exhibit {
         Exhibit {
             name: "losses".to_string(),
-            title: "Section 5: contenders that die, and messages that are lost".to_string(),
+            title: "Section 5: crashed contenders and lost messages".to_string(),
             setting: format!("n = {}", self.nodes),
             claims: vec![self.deaths(results), self.lost(results)],
             plots: Vec::new(),
             tables: vec![self.table(results)],
             notes: vec![
-                "Agreed are elections at whose end all that live believe in the same live leader. One that has won \
-                 and died is a winner all the same: to replace it is the application's concern, says the paper."
+                "An election is agreed if in the end all live processes believe in the same live leader. A contender \
+                 that won and crashed counts as a winner: according to the paper, the application replaces it."
                     .to_string(),
             ],
         }

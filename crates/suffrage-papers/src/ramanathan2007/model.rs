@@ -103,20 +103,20 @@ impl Model {
     /// with any of them: for the k-th, `q^(k-1)`, where two sets are disjoint with probability q. The sum is below `q
     /// / (1 - q)`. In the asynchronous mode it is an estimate, since the order of arrival also matters.
     pub fn two_winners(&self) -> f64 {
-        let apart = 1.0 - intersection_probability(self.nodes, self.quorum());
-        (apart / (1.0 - apart)).min(1.0)
+        let disjoint = 1.0 - intersection_probability(self.nodes, self.quorum());
+        (disjoint / (1.0 - disjoint)).min(1.0)
     }
 
     /// The probability that a single contender does not win because mediators are dead: `1 - (1-gamma)^(sum of
     /// sigma_j)`. In the second phase replacements are asked for dead mediators.
-    pub fn nobody_alone(&self, gamma: f64) -> f64 {
+    pub fn single_contender_fails(&self, gamma: f64) -> f64 {
         1.0 - libm::pow(1.0 - gamma, self.asked() as f64)
     }
 
     /// The probability of exactly one winner at the worst number of contenders: two, or one where mediators are dead.
     pub fn success(&self, gamma: f64) -> f64 {
-        let nobody = self.no_finalist_of_two().max(self.nobody_alone(gamma));
-        (1.0 - nobody - self.two_winners()).max(0.0)
+        let no_winner = self.no_finalist_of_two().max(self.single_contender_fails(gamma));
+        (1.0 - no_winner - self.two_winners()).max(0.0)
     }
 }
 
@@ -140,9 +140,12 @@ mod tests {
     #[test]
     fn theorem_3_quorums_are_disjoint_about_once_in_n() {
         for nodes in [1_000, 50_000, 1_000_000] {
-            let apart = Model::new(nodes, Mode::Sync, Rounds::default()).two_winners();
-            assert!(apart < 1.0 / nodes as f64, "without putting back it is less often still: {apart}");
-            assert!(apart > 0.2 / nodes as f64, "{apart}");
+            let disjoint = Model::new(nodes, Mode::Sync, Rounds::default()).two_winners();
+            assert!(
+                disjoint < 1.0 / nodes as f64,
+                "without replacement, disjoint quorums are even rarer: {disjoint}"
+            );
+            assert!(disjoint > 0.2 / nodes as f64, "{disjoint}");
         }
     }
 
@@ -189,8 +192,8 @@ mod tests {
     fn a_single_contender_needs_every_mediator() {
         let model = Model { nodes: 1_000, mode: Mode::Sync, rounds: 2 };
         assert_eq!(model.asked(), 3);
-        near(model.nobody_alone(0.1), 1.0 - 0.9 * 0.9 * 0.9, 1e-12);
-        assert_eq!(model.nobody_alone(0.0), 0.0);
+        near(model.single_contender_fails(0.1), 1.0 - 0.9 * 0.9 * 0.9, 1e-12);
+        assert_eq!(model.single_contender_fails(0.0), 0.0);
         assert!(model.success(0.1) < model.success(0.0));
     }
 }

@@ -49,7 +49,7 @@ pub struct Plan {
     /// The probability that neither of two contenders is a finalist.
     pub no_finalist_of_two: f64,
     /// The probability that a single contender does not win because mediators are dead.
-    pub nobody_alone: f64,
+    pub single_contender_fails: f64,
     /// An upper bound of the probability of a second winner.
     pub two_winners: f64,
     /// True if the probability of success reaches the target.
@@ -80,7 +80,7 @@ impl Question {
             messages: model.messages(contenders),
             success,
             no_finalist_of_two: model.no_finalist_of_two(),
-            nobody_alone: model.nobody_alone(self.fail),
+            single_contender_fails: model.single_contender_fails(self.fail),
             two_winners: model.two_winners(),
             reaches: success >= self.target,
         }
@@ -196,6 +196,6 @@ mod tests {
     fn dead_mediators_allow_fewer_rounds() {
         let plan = Question { fail: 0.001, ..QUESTION }.plan();
         assert!(plan.reaches && plan.rounds < QUESTION.plan().rounds, "{plan:?}");
-        assert!(plan.nobody_alone <= 0.01);
+        assert!(plan.single_contender_fails <= 0.01);
     }
 }

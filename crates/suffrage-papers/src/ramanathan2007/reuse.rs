@@ -32,7 +32,7 @@ impl Reuse {
                     let trial = randomized(request.nodes, Contenders::Share(share));
                     let trial = if mode == "sync" { synchronous(trial) } else { trial };
                     let trial = if reuse { trial.set("reuse-mediators", "on") } else { trial };
-                    add(trial, study, &format!("Mediators used again: {reuse}, {mode}, {share}"), runs)
+                    add(trial, study, &format!("Reuse of mediators: {reuse}, {mode}, {share}"), runs)
                 });
                 points.push(Point { mode, share, indices });
             }
@@ -62,9 +62,9 @@ impl Exhibitor for Reuse {
                 format!("{}, {}% contend: {}", point.mode, number(point.share * 100.0), interval(*part))
             })
             .collect();
-        let says = "Asking only the mediators that are missing, with those of earlier rounds taking part, reduces \
-                    the messages by a constant factor.";
-        let found = format!("Messages as a part of those without it: {}.", found.join("; "));
+        let says = "Reusing the mediators of earlier rounds and asking only the additional ones reduces the messages by \
+                    a constant factor.";
+        let found = format!("Messages, as a share of those without reuse: {}.", found.join("; "));
         let head = ["mode", "contenders", "used again", "messages", "first phase", "finalists", "one winner"];
         let title = format!("Means of {} runs", self.runs);
         let mut table = Table::new("mediators-used-again", &title, &head);
@@ -84,14 +84,14 @@ impl Exhibitor for Reuse {
         }
         Exhibit {
             name: "reuse".to_string(),
-            title: "Section 3.2: mediators used again".to_string(),
+            title: "Section 3.2: reuse of mediators".to_string(),
             setting: format!("n = {}", self.nodes),
             claims: vec![Claim::new("section 3.2", says, Verdict::all(verdicts), found)],
             plots: Vec::new(),
             tables: vec![table],
             notes: vec![
-                "Our reading: a mediator holds whom it has accepted until that one drops out, for which a loser has \
-                 to say so. That message is counted, and takes part of the saving back."
+                "Our interpretation: a mediator keeps an accepted contender until it drops out, so a losing contender \
+                 must report that. This message is counted and reduces the savings."
                     .to_string(),
             ],
         }

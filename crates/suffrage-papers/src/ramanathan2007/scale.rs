@@ -62,7 +62,7 @@ impl Scale {
     }
 
     fn messages(&self, results: &Results, mode: Mode, location: &'static str) -> Claim {
-        let says = "The total number of messages is O(n), however many contend.";
+        let says = "The total number of messages is O(n), for any number of contenders.";
         let points = self.all(results, mode, "messages");
         let means: Vec<(f64, f64)> = points.iter().map(|(nodes, value)| (*nodes, value.mean)).collect();
         let (Some(power), Some(fit)) = (fit_exponent(&means), fit_line(&means)) else {
@@ -70,8 +70,8 @@ impl Scale {
         };
         let each: Vec<f64> = means.iter().map(|(nodes, messages)| messages / nodes).collect();
         let found = format!(
-            "{mode:?}: they grow as n to the power of {}, where {} and less counts as linear; the straight line \
-             is {} n + {}; a process causes between {} and {}.",
+            "{mode:?}: messages grow as n to the power of {}. At most {} counts as linear. The fitted line is {} n + {}. \
+             There are between {} and {} messages per process.",
             interval(power),
             1.0 + TOLERANCE,
             number(fit.slope.mean),
@@ -92,14 +92,14 @@ impl Scale {
         let logs: Vec<(f64, f64)> =
             points.iter().map(|(nodes, rounds)| (libm::log2(*nodes), rounds.mean)).collect();
         let fit = fit_line(&logs).map_or(String::new(), |fit| {
-            format!(" The straight line is {} log2 n + {}.", number(fit.slope.mean), number(fit.intercept))
+            format!(" The fitted line is {} log2 n + {}.", number(fit.slope.mean), number(fit.intercept))
         });
-        let found = format!("{mode:?}: at most log2 n + 1 of them: {}.{fit}", texts.join(", "));
+        let found = format!("{mode:?}: at most log2 n + 1 rounds: {}.{fit}", texts.join(", "));
         Claim::new(location, says, Verdict::all(verdicts), found)
     }
 
     fn time(&self, results: &Results) -> Claim {
-        let says = "A contender knows whether it has won within O(tau log n): two tau a round, and the second phase.";
+        let says = "A contender knows whether it has won within O(tau log n): two tau per round, and the second phase.";
         let (mut verdicts, mut texts) = (Vec::new(), Vec::new());
         for point in self.of_mode(Mode::Async) {
             let Some(time) = results.at(point.index).mean("time_tau") else { continue };
@@ -108,7 +108,10 @@ impl Scale {
             verdicts.push(Verdict::at_most(time, most));
             texts.push(format!("{} of {most} at n = {}", number(time.mean), point.nodes));
         }
-        let found = format!("Time until the winner knows, in tau, and the bound: {}.", texts.join(", "));
+        let found = format!(
+            "Time until the winner knows that it has won, in tau, and the bound: {}.",
+            texts.join(", ")
+        );
         Claim::new("Theorem 9", says, Verdict::all(verdicts), found)
     }
 
@@ -125,7 +128,7 @@ impl Scale {
             "finalists",
             "one winner",
         ];
-        let title = "All contend: means with 95% intervals; of one winner, the exact one";
+        let title = "All contend: means with 95% intervals; the share with one winner has an exact interval";
         let mut table = Table::new("messages-over-n", title, &head);
         for &Point { mode, nodes, runs, index } in &self.points {
             let at = results.at(index);
@@ -163,7 +166,7 @@ impl Scale {
         }
         Plot {
             name: "messages-per-process".to_string(),
-            title: "Messages for each process, all contending".to_string(),
+            title: "Messages per process, all contending".to_string(),
             x: Axis::log("n, processes"),
             y: Axis::linear("messages / n"),
             series,

@@ -54,7 +54,7 @@ const ROWS: [Row; 4] = [
     },
     Row {
         name: "gupta (P.C.L.E.)",
-        says: "The election of Gupta et al. takes O(K^4 n) messages a round.",
+        says: "The election of Gupta et al. takes O(K^4 n) messages per round.",
         most: 1.0,
         messages: "sent",
         trial: gupta,
@@ -62,7 +62,7 @@ const ROWS: [Row; 4] = [
     },
     Row {
         name: "ring (chang-roberts)",
-        says: "Does a ring take n log n messages, as the table says that it must?",
+        says: "Does a ring need n log n messages, as the table says?",
         most: 1.0,
         messages: "messages",
         trial: ring,
@@ -120,12 +120,11 @@ impl Table1 {
         let grows = format!("Messages grow as n to the power of {}", interval(fit));
         if row.name.starts_with("ring") {
             // The bound is for the worst order of ranks; the measurement is the mean over random orders.
-            let found =
-                format!("{grows}, on average over orders by chance; the bound is for the worst order.");
+            let found = format!("{grows}, on average over random orders. The bound is for the worst order.");
             return Claim::new("", row.says, Verdict::OurQuestion, found);
         }
         let found = format!(
-            "{grows}; {} is the claim, and {TOLERANCE} more is put down to rounding and logarithms.",
+            "{grows}. The claim is {}, with a tolerance of {TOLERANCE} for rounding and logarithms.",
             row.most
         );
         Claim::new("Table 1", row.says, Verdict::at_most(fit, row.most + TOLERANCE), found)
@@ -134,8 +133,8 @@ impl Table1 {
     fn table(&self, results: &Results) -> Table {
         let head = ["algorithm", "n", "messages", "messages / n", "exponent", "rounds", "time", "agreed"];
         let title = format!(
-            "Messages, rounds and time in longest delays, if all contend (gupta: one calls), {} runs each. The \
-             exponent is that of the power law through all sizes. A multicast of gupta counts for each member",
+            "Messages, rounds, and time in maximum delays, if all contend (gupta: one initiator), {} runs each. The \
+             exponent is of the power law over all sizes. A multicast of gupta counts once per member",
             self.runs
         );
         let mut table = Table::new("table-1", &title, &head);
@@ -168,9 +167,9 @@ impl Exhibitor for Table1 {
             .map(|(row, indices)| Series::measured(row.name, Table1::messages(row, indices, results)));
         Exhibit {
             name: "table-1".to_string(),
-            title: "Table 1: the algorithms compared".to_string(),
-            setting: "All processes contend; of gupta, one calls, with K = 7, 14, 28, 56, N; the ring's ranks \
-                      stand in random order; nothing is lost"
+            title: "Table 1: comparison of algorithms".to_string(),
+            setting: "All processes contend; gupta has one initiator and K = 7, 14, 28, 56, N; the ranks of the \
+                      ring are in random order; no message is lost"
                 .to_string(),
             claims: self
                 .points
@@ -186,8 +185,8 @@ impl Exhibitor for Table1 {
             }],
             tables: vec![self.table(results)],
             notes: vec![
-                "The other rows of the table are elections in other worlds, a multihop radio network and multicast \
-                 groups, and not measured."
+                "The other rows of the table are for other networks, a multihop radio network and multicast groups. \
+                 They are not measured."
                     .to_string(),
             ],
         }

@@ -61,19 +61,22 @@ impl Times {
             runs += of;
             if within < of {
                 let share = at.share(point.within).map_or(String::new(), interval);
-                late.push(format!("{} with delays {}: {share} of runs", point.protocol, point.latency));
+                late.push(format!("{} with delays {}: {share}", point.protocol, point.latency));
             }
         }
         if runs == 0 {
-            return (Verdict::Unclear, "Nothing was measured.".to_string());
+            return (Verdict::Unclear, "There are no measurements.".to_string());
         }
         let share = proportion(in_time, runs);
         let found = match late.is_empty() {
             true => format!(
-                "Nobody took longer in any of {runs} runs, for a share of {}; held means {ALWAYS} at least.",
+                "No contender took longer in any of {runs} runs: a share of {}. The claim holds if the interval is above {ALWAYS}.",
                 interval(share)
             ),
-            false => format!("All were in time only in: {}.", late.join("; ")),
+            false => format!(
+                "Not all contenders were in time. Shares of runs in which all were: {}.",
+                late.join("; ")
+            ),
         };
         (Verdict::always(share), found)
     }
@@ -84,11 +87,11 @@ impl Exhibitor for Times {
         let says = "A contender in the second phase knows within 7 tau whether it has won.";
         let (verdict, found) = self.judge(results, "printed");
         let (repaired, also) = self.judge(results, "repaired");
-        let question = "With the repaired tables, does it know within 10 tau?";
+        let question = "With the repaired tables, does a contender know it within 10 tau?";
         let head =
             ["protocol", "tables", "delays", "runs", "longest in tau", "within 7 tau", "within 10 tau"];
-        let title = "The longest that anybody took in the second phase: the mean over runs, and how often all were \
-                     in time";
+        let title = "The longest time of a contender in the second phase: the mean over runs, and the shares of runs in \
+                     which all were in time";
         let mut table = Table::new("theorem-8-times", title, &head);
         for point in &self.points {
             let at = results.at(point.index);
@@ -105,7 +108,7 @@ impl Exhibitor for Times {
         Exhibit {
             name: "theorem-8".to_string(),
             title: "Theorem 8: the second phase is short".to_string(),
-            setting: "Delays of tau, and uniform up to tau; all contenders begin at the same time".to_string(),
+            setting: "Delays of tau, and uniform up to tau; all contenders start at the same time".to_string(),
             claims: vec![
                 Claim::new("Theorem 8", says, verdict, found),
                 Claim::new("", question, Verdict::OurQuestion, match repaired {
@@ -117,9 +120,10 @@ impl Exhibitor for Times {
             plots: Vec::new(),
             tables: vec![table],
             notes: vec![
-                "As printed, a waiter is refused as soon as a potential winner reports: that is quick, and is why \
-                 sometimes nobody wins. As repaired it is kept: an answer takes up to 8 tau, one each way, three for \
-                 safe and three for close-safe; and POTW another two."
+                "With the printed tables, a waiting contender is refused as soon as a potential winner reports. That is \
+                 fast, but sometimes no contender wins. With the repaired tables, the waiting contender is kept: an \
+                 answer takes up to 8 tau (one in each direction, three for safe, three for close-safe), and POTW \
+                 takes another two."
                     .to_string(),
             ],
         }

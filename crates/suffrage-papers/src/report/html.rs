@@ -71,10 +71,10 @@ fn section(report: &Report) -> String {
     let provenance = &report.provenance;
     let _ = write!(
         html,
-        "<h2>How this page was made</h2>\n<pre>{}</pre>\n<p>suffrage-lab {}, {} runs a point unless a table says \
-         otherwise, the first seed {}. The same command makes the same page on every machine, whatever the \
-         number of cores. Bars are 95% intervals: Wilson's for shares, normal ones for means. Every plot and \
-         table has a CSV file beside this page.</p>\n",
+        "<h2>Provenance</h2>\n<pre>{}</pre>\n<p>suffrage-lab {}, {} runs per point unless a table says otherwise, \
+         first seed {}. The same command makes the same page on every machine, with any number of cores. Bars are \
+         95% intervals: exact ones for shares, Student's t for means. Every plot and table has a CSV file in the \
+         folder of this page.</p>\n",
         escape(&provenance.command),
         provenance.version,
         provenance.runs,
@@ -92,7 +92,7 @@ fn overview(report: &Report) -> String {
         .map(|verdict| format!("{} {}", report.count(verdict), verdict.label()))
         .collect();
     let mut html = format!(
-        "<p><strong>Of the paper\u{2019}s claims checked here, {}.</strong></p>\n<div class=\"wide\">\
+        "<p><strong>Checked claims of the paper: {}.</strong></p>\n<div class=\"wide\">\
          <table class=\"claims\"><thead><tr><th>location</th><th>claim of the paper</th><th></th></tr></thead>\
          <tbody>\n",
         counts.join(", ")

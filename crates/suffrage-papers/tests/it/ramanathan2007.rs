@@ -31,11 +31,14 @@ fn theorem_3_two_win_as_often_as_quorums_are_disjoint() {
     let runs = 2_000;
     let (twice, _) = measure(trial, runs).counts("winners_2_or_more").unwrap();
     let quorum = Model::new(50, Mode::Sync, Rounds::Fixed(0)).quorum();
-    let apart = 1.0 - intersection_probability(200, quorum);
-    let error = libm::sqrt(apart * (1.0 - apart) / runs as f64);
+    let disjoint = 1.0 - intersection_probability(200, quorum);
+    let error = libm::sqrt(disjoint * (1.0 - disjoint) / runs as f64);
     let share = twice as f64 / runs as f64;
-    assert!((share - apart).abs() < 6.0 * error, "{share} is not {apart}, give or take {error}");
-    assert!(twice > 50, "{twice} are enough to tell");
+    assert!(
+        (share - disjoint).abs() < 6.0 * error,
+        "{share} is not within six standard errors of {disjoint} ({error})"
+    );
+    assert!(twice > 50, "only {twice} runs with two winners");
 }
 
 /// ALGORITHMS.md, section 6: P(no finalist | two contenders) is exact with a common clock. 3,000 runs; six standard
@@ -53,7 +56,7 @@ fn two_contenders_are_left_without_a_finalist_as_often_as_calculated() {
         let share = none as f64 / runs as f64;
         assert!(share < expected + error, "{mode:?}: {share} is more than {expected}");
         assert!(mode == Mode::Async || share > expected - error, "{mode:?}: {share} is less than {expected}");
-        assert!(none > 30, "{mode:?}: {none} are enough to tell");
+        assert!(none > 30, "{mode:?}: only {none} runs without a finalist");
     }
 }
 
@@ -107,7 +110,7 @@ fn section_5_a_single_contender_fails_as_often_as_calculated() {
         trial.scenario.fail = gamma;
         let runs = 2_000;
         let (none, _) = measure(trial, runs).counts("winners_0").unwrap();
-        let expected = model.nobody_alone(gamma);
+        let expected = model.single_contender_fails(gamma);
         let error = libm::sqrt(expected * (1.0 - expected) / runs as f64);
         let share = none as f64 / runs as f64;
         assert!((share - expected).abs() < 6.0 * error, "{gamma}: {share} is not {expected}");
@@ -177,21 +180,22 @@ fn the_report_of_the_paper_is_complete_and_reproducible() {
 }
 
 /// Section 5: "as long as there is at least one contender who has not failed, a leader gets elected". That is false
-/// if the contender that has beaten the others dies before it has won. Of ten contenders that die one after the other
-/// during the election, this happens in some of 100 elections, and not in all.
+/// if the contender that has beaten the others crashes before it has won. Of ten contenders that crash one after the
+/// other during the election, this happens in some of 100 elections, and not in all.
 #[test]
-fn section_5_dying_contenders_can_fail_the_election() {
+fn section_5_crashes_of_contenders_can_fail_the_election() {
     let paper = reproduction(Request { nodes: 5_000, most_nodes: 1_000, runs: 4_000, seed: 0 });
-    let dying = |point: &&suffrage_papers::study::Point| point.name == "Contenders die, async, all-positive";
-    let point = paper.study.points().iter().find(dying).unwrap();
+    let crashing =
+        |point: &&suffrage_papers::study::Point| point.name == "Contenders crash, async, all-positive";
+    let point = paper.study.points().iter().find(crashing).unwrap();
     assert!(point.replay.contains(" --crash 2@2 --crash 3@4 "), "{}", point.replay);
     let runs = point.runs;
-    let first: u64 = paper.study.points().iter().take_while(|at| !dying(at)).map(|at| at.runs).sum();
+    let first: u64 = paper.study.points().iter().take_while(|at| !crashing(at)).map(|at| at.runs).sum();
     let mut measured = Measured::default();
     (first..first + runs).for_each(|number| measured.add(paper.study.run(number)));
     let (none, of) = measured.counts("winners_0").unwrap();
     assert_eq!(of as u64, runs);
-    println!("nobody won in {none} of {of}");
+    println!("no winner in {none} of {of} runs");
     assert!(none > 0 && none < of, "{none} of {of}");
 }
 

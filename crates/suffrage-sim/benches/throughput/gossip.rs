@@ -8,7 +8,7 @@ use suffrage_sim::{Latency, World};
 
 use crate::Work;
 
-/// How long a round is, and the longest a message takes.
+/// The length of a round, and the longest delay of a message.
 const ROUND: Span = Span::UNIT;
 const LOSS: f64 = 0.01;
 
@@ -59,7 +59,7 @@ impl Process for Gossip {
     fn on_command(&mut self, _: &mut Context<'_, Self>, _: Command) {}
 }
 
-/// In the simulator, with everything it offers.
+/// The workload in the simulator.
 pub(crate) fn simulate(members: usize, rounds: u8, seed: u64) -> impl FnOnce() -> Work {
     let latency = Latency::Uniform(Span::ZERO, ROUND);
     let mut world = World::new(Roster::numbered(members), seed, latency, move |id| Gossip {
@@ -74,8 +74,8 @@ pub(crate) fn simulate(members: usize, rounds: u8, seed: u64) -> impl FnOnce() -
     }
 }
 
-/// The same in a loop that does nothing else: events of 16 bytes in buckets of equal width, put in
-/// order when their turn comes.
+/// The workload in a hand-written loop: events of 16 bytes in buckets of equal width, which are sorted when they are
+/// opened.
 pub(crate) fn bare(members: usize, rounds: u8, seed: u64) -> impl FnOnce() -> Work {
     // About eight events a bucket, but no more buckets than fit the cache; more than a round of them,
     // since nothing is further away than one. Powers of two, to shift and mask instead of dividing.

@@ -1,5 +1,5 @@
-//! How fast the simulator is, as ratios to bare hand-written loops measured in the same run, turn by
-//! turn. Run it with `cargo xtask bench simulator`.
+//! The speed of the simulator, as ratios to hand-written loops that are measured alternately in the same run. Run it with
+//! `cargo xtask bench simulator`.
 #![allow(missing_docs, reason = "a program")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it measures time")]
 
@@ -8,10 +8,10 @@ mod ring;
 
 use std::time::Instant;
 
-/// What a workload did.
+/// The result of a workload.
 struct Work {
     events: u64,
-    /// Something that depends on all of it, so that it cannot be left out, and can be compared.
+    /// A value that depends on the whole workload, so that the compiler cannot remove it, and results can be compared.
     result: u64,
 }
 
@@ -37,7 +37,7 @@ fn main() {
 }
 
 struct Report {
-    /// First, since only the highest mark of memory is known.
+    /// Measured first, since only the peak of the memory is known.
     bytes_per_process: f64,
     w1: Comparison,
     /// By the number of processes.
@@ -86,14 +86,14 @@ impl Report {
     }
 }
 
-/// Events per second, medians of turns.
+/// Events per second, medians of alternating runs.
 struct Comparison {
     bare: f64,
     simulated: f64,
     ratio: f64,
 }
 
-/// Measures the two in turn, so that what else the machine does hits both.
+/// Measures the two alternately, so that other load on the machine affects both.
 fn compare<B, S>(turns: u64, bare: impl Fn(u64) -> B, simulated: impl Fn(u64) -> S) -> Comparison
 where
     B: FnOnce() -> Work,
@@ -114,7 +114,7 @@ where
     Comparison { bare, simulated, ratio: median(ratios) }
 }
 
-/// How many events a second, and what came of it.
+/// The events per second, and the result.
 fn rate(workload: impl FnOnce() -> Work) -> (f64, Work) {
     let start = Instant::now();
     let work = workload();
@@ -126,7 +126,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Memory that running W2 adds, by the kernel's account of the highest mark.
+/// The memory that W2 adds, by the kernel's peak.
 fn bytes_per_process(members: usize) -> f64 {
     let before = peak();
     gossip::simulate(members, 5, 0)();

@@ -18,7 +18,7 @@ fn ranks(members: usize, seed: u64) -> Vec<u64> {
     ranks
 }
 
-/// As the bare loop does it: no acknowledgement of hops, and the failure detector for repair.
+/// Options that match the bare loop: no acknowledgement of hops, and the failure detector for repair.
 fn plain() -> <ChangRoberts as Algorithm>::Options {
     let mut options = Default::default();
     for (name, value) in [("hop-timeout", "off"), ("repair", "detector")] {
@@ -29,7 +29,7 @@ fn plain() -> <ChangRoberts as Algorithm>::Options {
     options
 }
 
-/// In the simulator, with everything it offers.
+/// The workload in the simulator.
 pub(crate) fn simulate(members: usize, elections: usize, seed: u64) -> impl FnOnce() -> Work {
     let mut roster = Roster::numbered(members);
     for (slot, rank) in ranks(members, seed).into_iter().enumerate() {
@@ -48,7 +48,7 @@ pub(crate) fn simulate(members: usize, elections: usize, seed: u64) -> impl FnOn
     }
 }
 
-/// The same in a loop that does nothing else, over a heap.
+/// The workload in a hand-written loop, over a heap.
 pub(crate) fn bare(members: usize, elections: usize, seed: u64) -> impl FnOnce() -> Work {
     let ranks = ranks(members, seed);
     let mut rng = Rng::new(seed);

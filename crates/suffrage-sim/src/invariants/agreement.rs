@@ -1,10 +1,10 @@
-//! At the end, all that can reach each other believe in the same leader, and it is one of them.
+//! At the end, all processes of a component believe in the same leader, which is one of them.
 
 use super::Invariant;
 use crate::Facts;
 
 /// At the end, the processes of a component that believe in a leader believe in the same one, which
-/// lives and is in that component.
+/// is live and in that component.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Agreement;
 
@@ -36,28 +36,28 @@ impl Invariant for Agreement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{Status, tests::Stage};
+    use crate::facts::{Status, tests::TestWorld};
 
     #[test]
     fn fires_on_disagreement_within_a_component_only() {
-        let mut stage = Stage::new(4);
+        let mut world = TestWorld::new(4);
         for (slot, leader) in [(0, 2), (1, 2), (2, 4), (3, 4)] {
-            stage.believe(slot, leader, 1);
+            world.believe(slot, leader, 1);
         }
-        assert!(Agreement.at_end(&stage.facts()).unwrap_err().contains("1 believes in 2, but 3 in 4"));
-        stage.cut(2);
-        assert_eq!(Agreement.at_end(&stage.facts()), Ok(()));
+        assert!(Agreement.at_end(&world.facts()).unwrap_err().contains("1 believes in 2, but 3 in 4"));
+        world.cut(2);
+        assert_eq!(Agreement.at_end(&world.facts()), Ok(()));
     }
 
     #[test]
     fn fires_on_a_leader_that_is_dead_or_elsewhere() {
-        let mut stage = Stage::new(3);
-        stage.believe(0, 3, 1);
-        stage.statuses[2] = Status::Down;
-        assert!(Agreement.at_end(&stage.facts()).is_err());
-        stage.statuses[2] = Status::Up;
-        assert_eq!(Agreement.at_end(&stage.facts()), Ok(()));
-        stage.cut(1);
-        assert!(Agreement.at_end(&stage.facts()).is_err());
+        let mut world = TestWorld::new(3);
+        world.believe(0, 3, 1);
+        world.statuses[2] = Status::Down;
+        assert!(Agreement.at_end(&world.facts()).is_err());
+        world.statuses[2] = Status::Up;
+        assert_eq!(Agreement.at_end(&world.facts()), Ok(()));
+        world.cut(1);
+        assert!(Agreement.at_end(&world.facts()).is_err());
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::{Change, Invariant};
 use crate::Facts;
 
-/// At no moment do two live processes believe themselves leaders: anywhere, or among those that can
-/// reach each other. One that leads for a stated time does so by its own clock; the moment is a true one.
+/// At no true time do two live processes believe themselves leaders: anywhere, or in one component. A lease ends by the
+/// leader's own clock.
 #[derive(Clone, Debug)]
 pub struct AtMostOneLeader {
     per_component: bool,
@@ -14,12 +14,12 @@ pub struct AtMostOneLeader {
 }
 
 impl AtMostOneLeader {
-    /// Wherever they are.
+    /// Two leaders anywhere are a violation.
     pub fn anywhere() -> Self {
         AtMostOneLeader { per_component: false, leaders: BTreeSet::new() }
     }
 
-    /// Where they could talk to each other.
+    /// Two leaders that can reach each other are a violation.
     pub fn per_component() -> Self {
         AtMostOneLeader { per_component: true, leaders: BTreeSet::new() }
     }
@@ -31,18 +31,18 @@ impl Invariant for AtMostOneLeader {
     }
 
     fn on_change(&mut self, facts: &Facts<'_>, change: Change) -> Result<(), String> {
-        if let Change::Announced(slot, _) | Change::Clocked(slot) = change {
+        if let Change::Announced(slot, _) | Change::LeaseOrClock(slot) = change {
             self.leaders.insert(slot);
         }
-        // Leases run out without anything happening.
+        // Leases expire without an event.
         self.leaders.retain(|&slot| facts.leads(slot));
         let leaders: Vec<usize> = self.leaders.iter().copied().collect();
-        for (place, &leader) in leaders.iter().enumerate() {
+        for (index, &leader) in leaders.iter().enumerate() {
             let rival =
-                leaders[..place].iter().find(|&&other| !self.per_component || facts.connected(leader, other));
+                leaders[..index].iter().find(|&&other| !self.per_component || facts.connected(leader, other));
             if let Some(&rival) = rival {
                 let (leader, rival) = (facts.roster().id(leader), facts.roster().id(rival));
-                return Err(format!("{rival} and {leader} both believe to lead"));
+                return Err(format!("{rival} and {leader} both believe that they lead"));
             }
         }
         Ok(())
@@ -52,49 +52,48 @@ impl Invariant for AtMostOneLeader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{Status, tests::Stage};
+    use crate::facts::{Status, tests::TestWorld};
     use suffrage_core::Time;
 
     #[test]
     fn fires_on_two_and_not_on_one_after_the_other() {
-        let mut stage = Stage::new(3);
+        let mut world = TestWorld::new(3);
         let mut invariant = AtMostOneLeader::anywhere();
-        let change = Change::Announced(0, stage.believe(0, 1, 1));
-        assert_eq!(invariant.on_change(&stage.facts(), change), Ok(()));
-        let change = Change::Announced(2, stage.believe(2, 3, 2));
-        assert!(invariant.on_change(&stage.facts(), change).unwrap_err().contains("1 and 3 both"));
-        stage.statuses[0] = Status::Down;
-        assert_eq!(invariant.on_change(&stage.facts(), Change::Crashed(0)), Ok(()));
+        let change = Change::Announced(0, world.believe(0, 1, 1));
+        assert_eq!(invariant.on_change(&world.facts(), change), Ok(()));
+        let change = Change::Announced(2, world.believe(2, 3, 2));
+        assert!(invariant.on_change(&world.facts(), change).unwrap_err().contains("1 and 3 both"));
+        world.statuses[0] = Status::Down;
+        assert_eq!(invariant.on_change(&world.facts(), Change::Crashed(0)), Ok(()));
     }
 
     #[test]
-    fn two_on_different_sides_offend_one_of_the_two_kinds() {
-        let mut stage = Stage::new(2);
-        stage.cut(1);
+    fn two_leaders_on_different_sides_violate_one_of_the_two_invariants() {
+        let mut world = TestWorld::new(2);
+        world.cut(1);
         let (mut anywhere, mut local) = (AtMostOneLeader::anywhere(), AtMostOneLeader::per_component());
         for slot in 0..2 {
-            let change = Change::Announced(slot, stage.believe(slot, slot as u64 + 1, 1));
-            assert_eq!(anywhere.on_change(&stage.facts(), change).is_err(), slot == 1);
-            assert_eq!(local.on_change(&stage.facts(), change), Ok(()));
+            let change = Change::Announced(slot, world.believe(slot, slot as u64 + 1, 1));
+            assert_eq!(anywhere.on_change(&world.facts(), change).is_err(), slot == 1);
+            assert_eq!(local.on_change(&world.facts(), change), Ok(()));
         }
-        stage.network.heal(0);
-        assert!(local.on_change(&stage.facts(), Change::Rewired).is_err());
+        world.network.heal(0);
+        assert!(local.on_change(&world.facts(), Change::Connectivity).is_err());
     }
 
-    /// A leader that is paused cannot say that it stepped down; what counts is whether it may believe that
-    /// it leads, which it reads off its own clock.
+    /// A paused leader cannot announce that it stepped down. Its own clock decides whether it may believe that it leads.
     #[test]
-    fn a_lease_that_has_run_out_is_no_leadership_until_it_is_extended() {
+    fn an_expired_lease_is_no_leadership_until_it_is_extended() {
         let (one, two) = (Time::from_nanos(1), Time::from_nanos(2));
-        let mut stage = Stage::new(2);
+        let mut world = TestWorld::new(2);
         let mut invariant = AtMostOneLeader::anywhere();
-        stage.ledger.lease_until(0, one);
-        let change = Change::Announced(0, stage.believe(0, 1, 1));
-        assert_eq!(invariant.on_change(&stage.facts(), change), Ok(()));
-        stage.now = one;
-        let change = Change::Announced(1, stage.believe(1, 2, 2));
-        assert_eq!(invariant.on_change(&stage.facts(), change), Ok(()), "the first one's has run out");
-        stage.ledger.lease_until(0, two);
-        assert!(invariant.on_change(&stage.facts(), Change::Clocked(0)).is_err());
+        world.ledger.lease_until(0, one);
+        let change = Change::Announced(0, world.believe(0, 1, 1));
+        assert_eq!(invariant.on_change(&world.facts(), change), Ok(()));
+        world.now = one;
+        let change = Change::Announced(1, world.believe(1, 2, 2));
+        assert_eq!(invariant.on_change(&world.facts(), change), Ok(()), "the first lease has expired");
+        world.ledger.lease_until(0, two);
+        assert!(invariant.on_change(&world.facts(), Change::LeaseOrClock(0)).is_err());
     }
 }

@@ -1,36 +1,36 @@
-//! What is led is safe from leaders of the past, if it looks at tokens.
+//! A resource that checks fencing tokens is safe from writes of former leaders.
 
 use suffrage_core::{NodeId, Term};
 
 use super::{Change, Invariant};
 use crate::Facts;
 
-/// A register that leaders write to. A write carries its leader's token and may be on its way for any time:
-/// its leader may have been paused between looking at its lease and writing, or the network was slow. So
-/// whenever somebody begins to lead and has written, the writes of all who led before arrive.
+/// A register that leaders write to. A write carries its leader's token, and may be delayed without bound: the leader
+/// may have been paused between the check of its lease and the write, or the network was slow. So after the first write
+/// of a new leader, delayed writes of all former leaders arrive.
 ///
-/// The register never takes a write of a leader that has been succeeded, and always one of the latest.
+/// The register never accepts a write of a former leader, and always accepts one of the latest leader.
 #[derive(Clone, Debug)]
 pub struct FencedRegister {
     checks: bool,
-    /// The greatest token it has seen.
+    /// The greatest token of a write so far.
     seen: Term,
-    /// Whose writes are on their way.
-    late: Vec<(NodeId, Term)>,
+    /// The former leaders whose writes are delayed, with their tokens.
+    delayed: Vec<(NodeId, Term)>,
 }
 
 impl FencedRegister {
-    /// A register that refuses a write with a smaller token than it has seen.
-    pub fn checking() -> FencedRegister {
-        FencedRegister { checks: true, seen: Term::default(), late: Vec::new() }
+    /// A register that rejects a write with a smaller token than it has seen.
+    pub fn fenced() -> FencedRegister {
+        FencedRegister { checks: true, seen: Term::default(), delayed: Vec::new() }
     }
 
-    /// A register that takes every write, to show what comes of that.
-    pub fn trusting() -> FencedRegister {
-        FencedRegister { checks: false, ..FencedRegister::checking() }
+    /// A register that accepts every write, to show the damage.
+    pub fn unfenced() -> FencedRegister {
+        FencedRegister { checks: false, ..FencedRegister::fenced() }
     }
 
-    /// Whether a write is taken.
+    /// True if a write is accepted.
     fn write(&mut self, token: Term) -> bool {
         let taken = !self.checks || token >= self.seen;
         self.seen = self.seen.max(token);
@@ -40,23 +40,23 @@ impl FencedRegister {
 
 impl Invariant for FencedRegister {
     fn name(&self) -> &'static str {
-        if self.checks { "fenced-register" } else { "trusting-register" }
+        if self.checks { "fenced-register" } else { "unfenced-register" }
     }
 
     fn on_change(&mut self, facts: &Facts<'_>, change: Change) -> Result<(), String> {
         let Some((leader, term)) = change.new_leader(facts) else { return Ok(()) };
         if !self.write(term) {
-            return Err(format!("{leader} leads, and its write with {term} is refused"));
+            return Err(format!("{leader} leads, and its write with {term} is rejected"));
         }
-        for place in 0..self.late.len() {
-            let (deposed, token) = self.late[place];
-            if deposed != leader && self.write(token) {
-                return Err(format!("{leader} leads, and a write of {deposed} with {token} is taken"));
+        for index in 0..self.delayed.len() {
+            let (predecessor, token) = self.delayed[index];
+            if predecessor != leader && self.write(token) {
+                return Err(format!("{leader} leads, and a write of {predecessor} with {token} is accepted"));
             }
         }
-        // Of one leader's writes the latest is the hardest to refuse.
-        self.late.retain(|&(earlier, _)| earlier != leader);
-        self.late.push((leader, term));
+        // Of one leader's writes the latest has the greatest token, so it is the hardest to reject.
+        self.delayed.retain(|&(earlier, _)| earlier != leader);
+        self.delayed.push((leader, term));
         Ok(())
     }
 }
@@ -64,25 +64,25 @@ impl Invariant for FencedRegister {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::tests::Stage;
+    use crate::facts::tests::TestWorld;
 
     fn successions(mut register: FencedRegister, leaders: &[(usize, u64)]) -> Result<(), String> {
-        let mut stage = Stage::new(3);
+        let mut world = TestWorld::new(3);
         leaders.iter().try_for_each(|&(slot, term)| {
-            let change = Change::Announced(slot, stage.believe(slot, slot as u64 + 1, term));
-            register.on_change(&stage.facts(), change)
+            let change = Change::Announced(slot, world.believe(slot, slot as u64 + 1, term));
+            register.on_change(&world.facts(), change)
         })
     }
 
     #[test]
-    fn fires_on_late_writes_where_tokens_are_not_looked_at_or_do_not_increase() {
+    fn fires_on_delayed_writes_if_tokens_are_not_checked_or_do_not_increase() {
         let increasing = [(0, 1), (1, 2), (1, 3), (0, 4)];
-        assert_eq!(successions(FencedRegister::checking(), &increasing), Ok(()));
-        let error = successions(FencedRegister::trusting(), &increasing).unwrap_err();
-        assert_eq!(error, "2 leads, and a write of 1 with 1 is taken");
-        let error = successions(FencedRegister::checking(), &[(0, 2), (1, 2)]).unwrap_err();
-        assert_eq!(error, "2 leads, and a write of 1 with 2 is taken");
-        let error = successions(FencedRegister::checking(), &[(0, 2), (1, 1)]).unwrap_err();
-        assert_eq!(error, "2 leads, and its write with 1 is refused");
+        assert_eq!(successions(FencedRegister::fenced(), &increasing), Ok(()));
+        let error = successions(FencedRegister::unfenced(), &increasing).unwrap_err();
+        assert_eq!(error, "2 leads, and a write of 1 with 1 is accepted");
+        let error = successions(FencedRegister::fenced(), &[(0, 2), (1, 2)]).unwrap_err();
+        assert_eq!(error, "2 leads, and a write of 1 with 2 is accepted");
+        let error = successions(FencedRegister::fenced(), &[(0, 2), (1, 1)]).unwrap_err();
+        assert_eq!(error, "2 leads, and its write with 1 is rejected");
     }
 }

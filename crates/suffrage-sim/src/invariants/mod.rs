@@ -1,4 +1,4 @@
-//! What must hold, each in a file of its own, checked against the truth that no process sees.
+//! The invariants, one a file, checked against the true state, which no process sees.
 
 mod agreement;
 mod at_most_one_leader;
@@ -25,37 +25,37 @@ use suffrage_core::{Announcement, Choice, Contract, Electorate, NodeId, Safety, 
 
 use crate::Facts;
 
-/// Something that must hold.
+/// An invariant.
 pub trait Invariant {
-    /// Its name in reports.
+    /// The name in reports.
     fn name(&self) -> &'static str;
 
-    /// Checked after every change. The error says what does not hold.
+    /// Checks the invariant after a change. The error says what is violated.
     fn on_change(&mut self, facts: &Facts<'_>, change: Change) -> Result<(), String> {
         let _ = (facts, change);
         Ok(())
     }
 
-    /// Checked when the run is over.
+    /// Checks the invariant at the end of the run.
     fn at_end(&mut self, facts: &Facts<'_>) -> Result<(), String> {
         let _ = facts;
         Ok(())
     }
 }
 
-/// What has just changed.
+/// A change of the true state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The process in this slot said what it believes.
+    /// The process in this slot announced its belief.
     Announced(usize, Announcement),
-    /// The process in this slot died.
+    /// The process in this slot crashed.
     Crashed(usize),
-    /// The process in this slot stopped for a while, or goes on.
+    /// The process in this slot was paused, or resumed.
     Paused(usize),
-    /// The process in this slot said until when it leads, or its clock has jumped.
-    Clocked(usize),
-    /// Who can reach whom.
-    Rewired,
+    /// The process in this slot announced the end of its lease, or its clock jumped.
+    LeaseOrClock(usize),
+    /// A cut began, or healed.
+    Connectivity,
 }
 
 impl Change {
@@ -72,15 +72,15 @@ impl Change {
     }
 }
 
-/// A promise that was broken.
+/// A violation of an invariant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    /// Which invariant.
+    /// The invariant's name.
     pub invariant: &'static str,
-    /// When, in true time units.
+    /// The true time, in time units.
     #[serde(serialize_with = "in_units")]
     pub at: Time,
-    /// What did not hold.
+    /// The detail.
     pub detail: String,
 }
 
@@ -88,8 +88,8 @@ fn in_units<S: serde::Serializer>(time: &Time, serializer: S) -> Result<S::Ok, S
     serializer.serialize_f64(time.as_units())
 }
 
-/// What a contract promises of every run, where these must be there for anybody to be elected. What is
-/// promised with a probability no single run can break: it takes many, and the share of those that agree.
+/// The invariants that a contract promises for every run, with this electorate. A promise with a probability has none:
+/// no single run violates it.
 pub fn of_contract(contract: &Contract, electorate: Electorate) -> Vec<Box<dyn Invariant>> {
     if !contract.is_certain() {
         return Vec::new();
@@ -103,7 +103,7 @@ pub fn of_contract(contract: &Contract, electorate: Electorate) -> Vec<Box<dyn I
         Safety::AtMostOne => {
             invariants.push(Box::new(AtMostOneLeader::anywhere()));
             invariants.push(Box::new(TokenIncreases::default()));
-            invariants.push(Box::new(FencedRegister::checking()));
+            invariants.push(Box::new(FencedRegister::fenced()));
         }
         Safety::AtMostOnePerComponent => invariants.push(Box::new(AtMostOneLeader::per_component())),
         Safety::AtMostOnePerTerm => invariants.push(Box::new(OneLeaderPerTerm::default())),

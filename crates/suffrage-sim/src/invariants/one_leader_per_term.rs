@@ -7,7 +7,7 @@ use suffrage_core::{NodeId, Term};
 use super::{Change, Invariant};
 use crate::Facts;
 
-/// Nobody believes itself the leader of a term in which another one did.
+/// No two processes ever believe themselves the leader of the same term.
 #[derive(Clone, Debug, Default)]
 pub struct OneLeaderPerTerm {
     leaders: BTreeMap<Term, NodeId>,
@@ -30,17 +30,17 @@ impl Invariant for OneLeaderPerTerm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::tests::Stage;
+    use crate::facts::tests::TestWorld;
 
     #[test]
-    fn fires_on_a_second_leader_of_the_term_however_late() {
-        let mut stage = Stage::new(3);
+    fn fires_on_a_second_leader_of_a_term_at_any_later_time() {
+        let mut world = TestWorld::new(3);
         let mut invariant = OneLeaderPerTerm::default();
         for (slot, leader, term, fine) in
             [(0, 1, 1, true), (1, 2, 2, true), (2, 1, 1, true), (2, 3, 1, false)]
         {
-            let change = Change::Announced(slot, stage.believe(slot, leader, term));
-            assert_eq!(invariant.on_change(&stage.facts(), change).is_ok(), fine, "{change:?}");
+            let change = Change::Announced(slot, world.believe(slot, leader, term));
+            assert_eq!(invariant.on_change(&world.facts(), change).is_ok(), fine, "{change:?}");
         }
     }
 }

@@ -1,12 +1,12 @@
-//! At the end, everybody knows a leader.
+//! At the end, every process knows a leader.
 
 use suffrage_core::Electorate;
 
 use super::Invariant;
 use crate::Facts;
 
-/// At the end, every live process believes in some leader, unless nobody it can reach may lead or those
-/// it can reach are too few to elect one.
+/// At the end, every live process believes in some leader, unless its component has no process that may lead, or no
+/// quorum.
 #[derive(Clone, Copy, Debug)]
 pub struct Termination {
     electorate: Electorate,
@@ -42,40 +42,40 @@ impl Invariant for Termination {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{Status, tests::Stage};
+    use crate::facts::{Status, tests::TestWorld};
 
     const ANYBODY: Termination = Termination { electorate: Electorate::Anybody };
 
     #[test]
     fn fires_when_a_live_process_knows_no_leader() {
-        let mut stage = Stage::new(2);
-        stage.believe(0, 1, 1);
-        assert!({ ANYBODY }.at_end(&stage.facts()).unwrap_err().contains("2 knows of no leader"));
-        stage.statuses[1] = Status::Down;
-        assert_eq!({ ANYBODY }.at_end(&stage.facts()), Ok(()));
+        let mut world = TestWorld::new(2);
+        world.believe(0, 1, 1);
+        assert!({ ANYBODY }.at_end(&world.facts()).unwrap_err().contains("2 knows of no leader"));
+        world.statuses[1] = Status::Down;
+        assert_eq!({ ANYBODY }.at_end(&world.facts()), Ok(()));
     }
 
     #[test]
-    fn nobody_to_elect_is_no_failure() {
-        let mut stage = Stage::new(2);
-        stage.ineligible.extend([0, 1]);
-        assert_eq!({ ANYBODY }.at_end(&stage.facts()), Ok(()));
-        stage.ineligible.remove(&1);
-        assert!({ ANYBODY }.at_end(&stage.facts()).is_err());
+    fn a_component_without_candidates_needs_no_leader() {
+        let mut world = TestWorld::new(2);
+        world.ineligible.extend([0, 1]);
+        assert_eq!({ ANYBODY }.at_end(&world.facts()), Ok(()));
+        world.ineligible.remove(&1);
+        assert!({ ANYBODY }.at_end(&world.facts()).is_err());
     }
 
     #[test]
-    fn too_few_to_elect_are_no_failure() {
-        let mut stage = Stage::new(5);
-        stage.cut(2);
+    fn a_component_without_a_quorum_needs_no_leader() {
+        let mut world = TestWorld::new(5);
+        world.cut(2);
         for slot in 2..5 {
-            stage.believe(slot, 5, 1);
+            world.believe(slot, 5, 1);
         }
         let mut majority = Termination::of(Electorate::Majority);
-        assert_eq!(majority.at_end(&stage.facts()), Ok(()));
-        assert!({ ANYBODY }.at_end(&stage.facts()).is_err());
-        stage.statuses[0] = Status::Down;
-        stage.network.heal(0);
-        assert!(majority.at_end(&stage.facts()).unwrap_err().contains("2 knows of no leader"));
+        assert_eq!(majority.at_end(&world.facts()), Ok(()));
+        assert!({ ANYBODY }.at_end(&world.facts()).is_err());
+        world.statuses[0] = Status::Down;
+        world.network.heal(0);
+        assert!(majority.at_end(&world.facts()).unwrap_err().contains("2 knows of no leader"));
     }
 }

@@ -1,12 +1,12 @@
-//! Whoever begins to lead has a greater token than everybody before.
+//! Each new leader has a greater token than all leaders before.
 
 use suffrage_core::{NodeId, Term};
 
 use super::{Change, Invariant};
 use crate::Facts;
 
-/// A process that announces itself the leader does so in a greater term than anybody has before, itself
-/// included: terms are fencing tokens, which tell an earlier leader from a later one.
+/// A process that announces itself the leader has a greater term than all leaders before, itself included: terms are
+/// fencing tokens, which order leaders.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokenIncreases {
     greatest: Option<(Term, NodeId)>,
@@ -32,11 +32,11 @@ impl Invariant for TokenIncreases {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::tests::Stage;
+    use crate::facts::tests::TestWorld;
 
     #[test]
     fn fires_on_an_equal_and_on_a_smaller_token_of_a_leader() {
-        let mut stage = Stage::new(3);
+        let mut world = TestWorld::new(3);
         let mut invariant = TokenIncreases::default();
         for (slot, leader, term, fine) in [
             (0, 1, 5, true),
@@ -47,8 +47,8 @@ mod tests {
             (0, 1, 6, true),
             (2, 3, 8, true),
         ] {
-            let change = Change::Announced(slot, stage.believe(slot, leader, term));
-            assert_eq!(invariant.on_change(&stage.facts(), change).is_ok(), fine, "{change:?}");
+            let change = Change::Announced(slot, world.believe(slot, leader, term));
+            assert_eq!(invariant.on_change(&world.facts(), change).is_ok(), fine, "{change:?}");
         }
     }
 }

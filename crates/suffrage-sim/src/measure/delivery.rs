@@ -1,4 +1,4 @@
-//! How many processes a multicast reaches.
+//! Measures the share of processes that a multicast reaches.
 
 use std::convert::Infallible;
 
@@ -11,40 +11,39 @@ use crate::{Fault, Latency, Multicast, World};
 /// A world in which one process multicasts once.
 #[derive(Clone, Debug)]
 pub struct DeliveryTrial {
-    /// How.
+    /// The multicast service.
     pub multicast: Multicast,
-    /// How many processes.
+    /// The number of processes.
     pub nodes: usize,
-    /// How long messages take.
+    /// The delay of messages.
     pub latency: Latency,
-    /// How likely a message is lost.
+    /// The probability that a message is lost.
     pub loss: f64,
-    /// How likely the broadcast misses an addressee, if that differs.
+    /// The probability that the broadcast misses an addressee, if it differs.
     pub broadcast_loss: Option<f64>,
-    /// Whether the sender dies when it has sent the broadcast.
+    /// True if the sender crashes after the broadcast.
     pub sender_crashes: bool,
-    /// Decides everything that is left to chance.
+    /// The seed of every random decision.
     pub seed: u64,
 }
 
-/// What came of it.
+/// The result of a [`DeliveryTrial`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Delivery {
-    /// How many were reached, of all but the sender.
+    /// The number of processes that were reached, without the sender.
     pub reached: usize,
-    /// The same as a fraction.
+    /// The number as a fraction of all processes but the sender.
     pub fraction: f64,
     /// Messages to one addressee each, per process.
     pub messages: f64,
-    /// When the last of those that were reached was, in time units. None if nobody was.
+    /// The time of the last delivery, in time units. None if there was none.
     pub last: Option<f64>,
-    /// When all was quiet, in time units: after the last round of gossip, though nobody may have learnt
-    /// anything from it.
+    /// The time of the last event, in time units: after the last round of gossip, even if it delivered nothing.
     pub quiet: f64,
 }
 
 impl DeliveryTrial {
-    /// In a flawless network.
+    /// A trial in a network without faults.
     pub fn new(multicast: Multicast, nodes: usize) -> DeliveryTrial {
         DeliveryTrial {
             multicast,
@@ -57,13 +56,13 @@ impl DeliveryTrial {
         }
     }
 
-    /// Runs it.
+    /// Runs the trial.
     pub fn run(&self) -> Delivery {
         let options = match self.multicast {
             Multicast::Bimodal(options) => Some(options),
             Multicast::Broadcast | Multicast::Ideal(_) => None,
         };
-        let make = move |_| Bimodal::new(options, Shout { heard: None });
+        let make = move |_| Bimodal::new(options, MulticastOnCommand { received_at: None });
         let mut world = World::new(Roster::numbered(self.nodes), self.seed, self.latency, make);
         world.set_loss(self.loss);
         if let Multicast::Ideal(reached) = self.multicast {
@@ -77,39 +76,39 @@ impl DeliveryTrial {
             world.schedule_fault(Time::ZERO, Fault::Crash(0));
         }
         world.run(Time::MAX);
-        let heard = || (1..self.nodes).filter_map(|slot| world.process(slot).algorithm().heard);
-        let reached = heard().count();
+        let received_at = || (1..self.nodes).filter_map(|slot| world.process(slot).algorithm().received_at);
+        let reached = received_at().count();
         Delivery {
             reached,
             fraction: reached as f64 / (self.nodes as f64 - 1.0).max(1.0),
             messages: world.ledger().traffic().messages as f64 / self.nodes as f64,
-            last: heard().max().map(Time::as_units),
+            last: received_at().max().map(Time::as_units),
             quiet: world.now().as_units(),
         }
     }
 }
 
-/// Multicasts on command.
+/// A process that multicasts on command.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Shout {
-    heard: Option<Time>,
+struct MulticastOnCommand {
+    received_at: Option<Time>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-struct Hey;
+struct Payload;
 
-suffrage_core::message_kinds!(Hey);
+suffrage_core::message_kinds!(Payload);
 
-impl Process for Shout {
-    type Message = Hey;
+impl Process for MulticastOnCommand {
+    type Message = Payload;
     type Timer = Infallible;
     type Saved = ();
     type Command = Command;
 
     fn on_start(&mut self, _: &mut Context<'_, Self>, _: Start<()>) {}
 
-    fn on_message(&mut self, cx: &mut Context<'_, Self>, _: NodeId, Hey: Hey) {
-        self.heard.get_or_insert(cx.now());
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, _: NodeId, Payload: Payload) {
+        self.received_at.get_or_insert(cx.now());
     }
 
     fn on_timer(&mut self, _: &mut Context<'_, Self>, timer: Infallible) {
@@ -117,6 +116,6 @@ impl Process for Shout {
     }
 
     fn on_command(&mut self, cx: &mut Context<'_, Self>, _: Command) {
-        cx.multicast(Hey);
+        cx.multicast(Payload);
     }
 }

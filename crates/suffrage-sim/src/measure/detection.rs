@@ -1,4 +1,4 @@
-//! How soon a failure detector notices a crash, and how often it errs.
+//! Measures the detection time and the mistakes of a failure detector.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,72 +10,72 @@ use suffrage_core::{Hash, NodeId, Rng, Roster, Span, Time};
 
 use crate::{Fault, Latency, Observer, TraceEvent, World};
 
-/// A world of nothing but detectors, in which one process crashes at a random moment.
+/// A world of detectors without an algorithm, in which one process crashes at a random moment.
 #[derive(Clone, Debug)]
 pub struct DetectionTrial {
-    /// Which detector.
+    /// The detector.
     pub detector: detectors::Options,
-    /// How many processes.
+    /// The number of processes.
     pub nodes: usize,
-    /// How long messages take.
+    /// The delay of messages.
     pub latency: Latency,
-    /// How likely a message is lost.
+    /// The probability that a message is lost.
     pub loss: f64,
-    /// How likely a message is doubled.
+    /// The probability that a message is duplicated.
     pub duplicate: f64,
-    /// How much clocks run fast or slow, as a fraction.
+    /// The greatest deviation of a clock's rate, as a fraction.
     pub drift: f64,
-    /// How long the detectors run before anything is counted.
+    /// The time before the measurement begins.
     pub warm_up: Span,
-    /// For how long mistakes are counted, before the crash.
+    /// The length of the watch: the time before the crash in which mistakes are counted.
     pub watch: Span,
-    /// Decides everything that is left to chance.
+    /// The seed of every random decision.
     pub seed: u64,
 }
 
-/// What came of it. Times are in time units.
+/// The result of a [`DetectionTrial`]. Times are in time units.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Detection {
-    /// By observer.
-    pub noticed: Vec<Noticed>,
-    /// How many wrong suspicions began while they were counted.
+    /// The detection time of each observer.
+    pub detection_times: Vec<DetectionTime>,
+    /// The number of wrong suspicions that began during the watch.
     pub mistakes: usize,
-    /// How long each of them lasted that ended before the run did, and of the victim before the crash.
+    /// The durations of the mistakes that ended before the end of the run, and for the victim before the crash.
     pub durations: Vec<f64>,
-    /// While mistakes were counted, the share of all pairs' time in which the one suspected the other,
-    /// whenever that began and whether or not it ended. One minus it is the query accuracy probability
-    /// of Chen, Toueg and Aguilera 2002.
-    pub wrong: f64,
-    /// For how long they were counted.
+    /// The share of all pairs' time during the watch in which the one suspected the other, whenever the suspicion began
+    /// and whether or not it ended. One minus this share is the query accuracy probability of Chen, Toueg and Aguilera
+    /// 2002.
+    pub suspected_share: f64,
+    /// The length of the watch.
     pub watched: f64,
-    /// Messages to one addressee each, while mistakes were counted.
+    /// Messages to one addressee each, during the watch.
     pub messages: u64,
 }
 
-/// When an observer began to suspect the victim for good. Chen, Toueg and Aguilera 2002 call that a
-/// detection time of 0 if it was before the crash; here it is none, since luck is no speed.
+/// The time at which an observer began to suspect the victim for good. If that was before the crash, Chen, Toueg and
+/// Aguilera 2002 define the detection time as 0. Here it has no value, because a mistake is not a fast detection.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Noticed {
-    /// Before the crash: it erred, and did not find out in time.
-    Already,
-    /// So long after the crash.
+pub enum DetectionTime {
+    /// Before the crash: a mistake that was not corrected in time.
+    BeforeCrash,
+    /// This time after the crash.
     After(f64),
-    /// It trusted the victim when the run was over.
-    Missed,
+    /// The observer trusted the victim at the end of the run.
+    Never,
 }
 
-impl Noticed {
-    /// How long after the crash, if it was after it.
+impl DetectionTime {
+    /// The time after the crash, if the suspicion began after it.
     pub fn time(self) -> Option<f64> {
         match self {
-            Noticed::After(time) => Some(time),
-            Noticed::Already | Noticed::Missed => None,
+            DetectionTime::After(time) => Some(time),
+            DetectionTime::BeforeCrash | DetectionTime::Never => None,
         }
     }
 }
 
 impl DetectionTrial {
-    /// In a flawless network; long enough for a detector to have settled, and to err now and then.
+    /// A trial in a network without faults, with a warm-up and a watch of 200 time units each.
     pub fn new(detector: detectors::Options, nodes: usize) -> DetectionTrial {
         DetectionTrial {
             detector,
@@ -90,27 +90,27 @@ impl DetectionTrial {
         }
     }
 
-    /// Runs it.
+    /// Runs the trial.
     pub fn run(&self) -> Detection {
-        let chance = &mut Rng::new(Hash::new(self.seed).word(4));
+        let rng = &mut Rng::new(Hash::new(self.seed).word(4));
         let period = self.detector.period(self.latency.bound());
-        let subject = chance.below(self.nodes as u64) as usize;
+        let subject = rng.below(self.nodes as u64) as usize;
         let start = Time::ZERO + self.warm_up;
-        // A period more or less, so that the crash comes at any moment between two messages.
-        let crash = start + self.watch + period.scale(chance.unit());
-        let opinions = Opinions::default();
+        // Up to a period later, so that the crash comes at any moment between two messages.
+        let crash = start + self.watch + period.scale(rng.unit());
+        let changes = SuspicionChanges::default();
         let mut world = self.world();
-        world.set_observer(Box::new(opinions.clone()));
+        world.set_observer(Box::new(changes.clone()));
         world.schedule_fault(crash, Fault::Crash(subject));
         let sent = |world: &World<Any>| world.ledger().traffic().messages;
         world.run(start);
         let before = sent(&world);
         world.run(crash);
         let messages = sent(&world) - before;
-        // What has been forgotten may come back; it has had the time when this is over.
+        // Long enough for a suspicion that is withdrawn to begin again.
         world.run(crash + self.detector.max_detection_time(self.latency.bound()) * 4 + period * 10);
         let victim = world.roster().id(subject);
-        opinions.summary(world.roster(), victim, start..crash, messages)
+        changes.summary(world.roster(), victim, start..crash, messages)
     }
 
     fn world(&self) -> World<Any> {
@@ -124,57 +124,57 @@ impl DetectionTrial {
     }
 }
 
-/// Who came to which opinion of whom, and when.
+/// The changes of suspicion in a run.
 #[derive(Clone, Default)]
-struct Opinions(Rc<RefCell<Vec<Opinion>>>);
+struct SuspicionChanges(Rc<RefCell<Vec<SuspicionChange>>>);
 
-struct Opinion {
+struct SuspicionChange {
     at: Time,
     who: NodeId,
     peer: NodeId,
     suspected: bool,
 }
 
-impl Observer for Opinions {
+impl Observer for SuspicionChanges {
     fn observe(&mut self, at: Time, event: TraceEvent<'_>) {
         let (who, peer, suspected) = match event {
             TraceEvent::Suspected { who, peer } => (who, peer, true),
             TraceEvent::Restored { who, peer } => (who, peer, false),
             _ => return,
         };
-        self.0.borrow_mut().push(Opinion { at, who, peer, suspected });
+        self.0.borrow_mut().push(SuspicionChange { at, who, peer, suspected });
     }
 }
 
-impl Opinions {
+impl SuspicionChanges {
     fn summary(&self, roster: &Roster, victim: NodeId, watch: Range<Time>, messages: u64) -> Detection {
         let mut open: BTreeMap<(NodeId, NodeId), Time> = BTreeMap::new();
-        let (mut mistakes, mut durations, mut wrong) = (0, Vec::new(), 0.0);
-        // Nobody is dead before the watch is over, so that all suspicions in it are wrong.
+        let (mut mistakes, mut durations, mut suspected_share) = (0, Vec::new(), 0.0);
+        // No process is dead before the end of the watch, so all suspicions in it are wrong.
         let watched = |from: Time, to: Time| to.min(watch.end).since(from.max(watch.start)).as_units();
-        for &Opinion { at, who, peer, suspected } in self.0.borrow().iter() {
+        for &SuspicionChange { at, who, peer, suspected } in self.0.borrow().iter() {
             if suspected {
                 open.insert((who, peer), at);
                 mistakes += usize::from(watch.contains(&at));
             } else if let Some(began) = open.remove(&(who, peer)) {
-                wrong += watched(began, at);
+                suspected_share += watched(began, at);
                 if watch.contains(&began) && (peer != victim || at < watch.end) {
                     durations.push(at.since(began).as_units());
                 }
             }
         }
-        wrong += open.values().map(|&began| watched(began, watch.end)).sum::<f64>();
-        let noticed = |who| match open.get(&(who, victim)) {
-            None => Noticed::Missed,
-            Some(&began) if began < watch.end => Noticed::Already,
-            Some(began) => Noticed::After(began.since(watch.end).as_units()),
+        suspected_share += open.values().map(|&began| watched(began, watch.end)).sum::<f64>();
+        let detection_times = |who| match open.get(&(who, victim)) {
+            None => DetectionTime::Never,
+            Some(&began) if began < watch.end => DetectionTime::BeforeCrash,
+            Some(began) => DetectionTime::After(began.since(watch.end).as_units()),
         };
         let (nodes, watched) = (roster.len() as f64, watched(watch.start, watch.end));
         Detection {
-            noticed: roster.iter().filter(|&id| id != victim).map(noticed).collect(),
+            detection_times: roster.iter().filter(|&id| id != victim).map(detection_times).collect(),
             mistakes,
             durations,
-            wrong: wrong / (nodes * (nodes - 1.0) * watched),
+            suspected_share: suspected_share / (nodes * (nodes - 1.0) * watched),
             watched,
             messages,
         }

@@ -1,64 +1,64 @@
-//! How long nobody leads after a leader with a quorum lease is gone.
+//! Measures the leaderless time after the end of a leader with a quorum lease.
 
 use suffrage_core::{Command, Hash, Rng, Roster, Span, Time};
 use suffrage_lease::{Options, QuorumLease, Timings};
 
 use crate::{Fault, Latency, Scenario, World};
 
-/// A group with a quorum lease whose leader goes at a random moment. All of its members stand.
+/// A group with a quorum lease whose leader crashes or resigns at a random moment. All members are candidates.
 #[derive(Clone, Debug)]
 pub struct FailoverTrial {
-    /// How long everything takes.
+    /// The timings of the lease.
     pub timings: Timings,
-    /// How many of the members vote.
+    /// The number of voters.
     pub voters: usize,
-    /// How many members there are: the voters, and others. Of one or two voters none may die, so that then
-    /// there must be others.
+    /// The number of members, including the voters. With one or two voters no voter may crash, so there must be other
+    /// members.
     pub members: usize,
-    /// How long messages take.
+    /// The delay of messages.
     pub latency: Latency,
-    /// How much clocks run fast or slow, as a fraction.
+    /// The greatest deviation of a clock's rate, as a fraction.
     pub drift: f64,
-    /// Decides everything that is left to chance.
+    /// The seed of every random decision.
     pub seed: u64,
 }
 
-/// How a leader goes.
+/// The cause of a fail-over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// It dies, with its vote if it has one.
+pub enum FailoverCause {
+    /// The leader crashes, with its vote if it has one.
     Crash,
-    /// It releases its lease.
+    /// The leader releases its lease.
     Release,
 }
 
-/// What came of it.
+/// The result of a [`FailoverTrial`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failover {
-    /// How long nobody led, in true time. None if that was longer than many leases.
-    pub took: Option<Span>,
+    /// The leaderless time, in true time. None if it was longer than 20 leases.
+    pub leaderless: Option<Span>,
 }
 
 impl FailoverTrial {
-    /// Runs it.
-    pub fn run(&self, ending: Ending) -> Failover {
-        let chance = &mut Rng::new(Hash::new(self.seed).word(5));
+    /// Runs the trial.
+    pub fn run(&self, cause: FailoverCause) -> Failover {
+        let rng = &mut Rng::new(Hash::new(self.seed).word(5));
         let ttl = self.timings.ttl;
         let first = if self.voters > 2 { 0 } else { self.voters };
-        let mut world = self.world(first + chance.below((self.members - first) as u64) as usize);
-        // Everybody has asked who leads by then, and waits in the queues.
-        let end = Time::ZERO + ttl * 3 + ttl.scale(chance.unit());
+        let mut world = self.world(first + rng.below((self.members - first) as u64) as usize);
+        // By then all candidates have enquired, and wait in the voters' queues.
+        let end = Time::ZERO + ttl * 3 + ttl.scale(rng.unit());
         world.run(end);
         let leader = (0..self.members).find(|&slot| world.facts().leads(slot));
-        let leader = leader.expect("nothing has gone wrong yet");
-        match ending {
-            Ending::Crash => world.schedule_fault(end, Fault::Crash(leader)),
-            Ending::Release => world.command(end, leader, Command::Resign),
+        let leader = leader.expect("there is a leader before the first fault");
+        match cause {
+            FailoverCause::Crash => world.schedule_fault(end, Fault::Crash(leader)),
+            FailoverCause::Release => world.command(end, leader, Command::Resign),
         }
-        Failover { took: self.next(&mut world).map(|next| next.since(end)) }
+        Failover { leaderless: self.next(&mut world).map(|next| next.since(end)) }
     }
 
-    /// When the next one leads.
+    /// The beginning of the next leadership.
     fn next(&self, world: &mut World<QuorumLease>) -> Option<Time> {
         let (before, end) = (world.ledger().leaderships.len(), world.now());
         for quarters in 1..=80 {

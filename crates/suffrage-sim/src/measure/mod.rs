@@ -1,9 +1,9 @@
-//! Measuring parts by themselves: detectors, multicasts, and how soon a lease finds its next holder.
+//! Measures parts by themselves: detectors, multicasts, and the fail-over of a lease.
 
 mod delivery;
 mod detection;
 mod failover;
 
 pub use delivery::{Delivery, DeliveryTrial};
-pub use detection::{Detection, DetectionTrial, Noticed};
-pub use failover::{Ending, Failover, FailoverTrial};
+pub use detection::{Detection, DetectionTime, DetectionTrial};
+pub use failover::{Failover, FailoverCause, FailoverTrial};

@@ -15,7 +15,7 @@ mod values;
 use std::fmt;
 use std::str::FromStr;
 
-pub use commands::{Commands, Handover, Request};
+pub use commands::{AlgorithmCommand, Commands, Transfer};
 pub use faults::{Faults, Jump, Partition, Pause, Rerank};
 pub use group::{Group, Initiators, Links};
 pub use network::NetworkSpec;
@@ -36,12 +36,12 @@ pub struct Flag {
     pub help: &'static str,
     /// Flags that cannot be given together with this one.
     pub conflicts: &'static [&'static str],
-    /// The flag without which this one says nothing.
+    /// The flag that this one requires.
     pub requires: Option<&'static str>,
     /// Parses one value into a specification.
-    read: fn(&mut Spec, &str) -> Result<(), String>,
+    parse_value: fn(&mut Spec, &str) -> Result<(), String>,
     /// Prints the values that a specification has for this flag.
-    show: fn(&Spec) -> Vec<String>,
+    print_values: fn(&Spec) -> Vec<String>,
 }
 
 /// The number of values that a flag takes.
@@ -49,7 +49,7 @@ pub struct Flag {
 pub enum Arity {
     /// None: the flag is a switch.
     Switch,
-    /// One, and the flag stands once.
+    /// One, and the flag is given once.
     One,
     /// Several, separated by commas or spaces; the flag may be repeated.
     List,
@@ -57,7 +57,7 @@ pub enum Arity {
     Repeat,
 }
 
-/// Flags that stand together in a help text.
+/// Flags under one heading of a help text.
 pub struct Section {
     /// The heading.
     pub heading: &'static str,
@@ -88,22 +88,22 @@ impl Flag {
         help: "",
         conflicts: &[],
         requires: None,
-        read: |_, _| Ok(()),
-        show: |_| Vec::new(),
+        parse_value: |_, _| Ok(()),
+        print_values: |_| Vec::new(),
     };
 
     /// Checks the syntax of one value. The error quotes the value and says what is expected.
     pub fn check(&self, value: &str) -> Result<(), String> {
-        (self.read)(&mut Spec::default(), value)
+        (self.parse_value)(&mut Spec::default(), value)
     }
 
-    /// The value that holds where the flag is not given, if it is always the same.
+    /// The default value, if it is always the same.
     pub fn default_value(&self) -> Option<String> {
-        (self.show)(&Spec::default()).into_iter().next().filter(|_| self.arity == Arity::One)
+        (self.print_values)(&Spec::default()).into_iter().next().filter(|_| self.arity == Arity::One)
     }
 }
 
-/// A flag that does not fit: its name, and what is wrong with which value.
+/// An error of a flag: its name, and what is wrong with which value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlagError {
     /// The name, without its dashes.
@@ -126,7 +126,7 @@ impl fmt::Display for FlagError {
 
 impl std::error::Error for FlagError {}
 
-/// A scenario as flags say it: typed values, not yet checked against each other.
+/// The typed values of the flags of a scenario, not yet checked against each other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spec {
     /// The processes.
@@ -145,7 +145,7 @@ impl Spec {
     /// Parses one value of a flag; a switch has the empty value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), FlagError> {
         let flag = flag(name).ok_or_else(|| FlagError::new(name, "there is no such flag"))?;
-        (flag.read)(self, value).map_err(|reason| FlagError::new(name, reason))
+        (flag.parse_value)(self, value).map_err(|reason| FlagError::new(name, reason))
     }
 
     /// Parses the words of a command line: `--crash 80@12 5@20 --seed=7`.
@@ -155,40 +155,40 @@ impl Spec {
         let mut words = words.iter().map(AsRef::as_ref).peekable();
         while let Some(word) = words.next() {
             let Some(word) = word.strip_prefix("--") else {
-                return Err(FlagError::new(word, "is not a flag"));
+                return Err(FlagError::new(word, format!("`{word}` is not a flag; a flag begins with --")));
             };
             let (name, joined) = match word.split_once('=') {
                 Some((name, value)) => (name, Some(value)),
                 None => (word, None),
             };
             let flag = flag(name).ok_or_else(|| FlagError::new(name, "there is no such flag"))?;
-            let again = given.iter().any(|other| other.name == name);
-            if again && matches!(flag.arity, Arity::Switch | Arity::One) {
-                return Err(FlagError::new(name, "stands twice"));
+            let repeated = given.iter().any(|other| other.name == name);
+            if repeated && matches!(flag.arity, Arity::Switch | Arity::One) {
+                return Err(FlagError::new(name, "is given twice; give it once"));
             }
             given.push(flag);
-            let most = match flag.arity {
+            let max_values = match flag.arity {
                 Arity::Switch => 0,
                 Arity::One => 1,
                 Arity::List | Arity::Repeat => usize::MAX,
             };
             let mut values: Vec<&str> = joined.into_iter().collect();
-            while values.len() < most
+            while values.len() < max_values
                 && let Some(value) = words.next_if(|word| !word.starts_with("--"))
             {
                 values.push(value);
             }
             spec.set_all(flag, &values)?;
         }
-        check_company(&given)?;
+        check_combinations(&given)?;
         Ok(spec)
     }
 
     fn set_all(&mut self, flag: &Flag, values: &[&str]) -> Result<(), FlagError> {
         match (flag.arity, values) {
             (Arity::Switch, []) => self.set(flag.name, ""),
-            (Arity::Switch, _) => Err(FlagError::new(flag.name, "takes no value")),
-            (_, []) => Err(FlagError::new(flag.name, "a value is missing")),
+            (Arity::Switch, _) => Err(FlagError::new(flag.name, "takes no value; remove it")),
+            (_, []) => Err(FlagError::new(flag.name, format!("a value is missing; give {}", flag.value))),
             (Arity::List, values) => values
                 .iter()
                 .flat_map(|value| value.split(','))
@@ -197,11 +197,11 @@ impl Spec {
         }
     }
 
-    /// The flags that say it, with their values, but for those that say what holds anyway.
+    /// The flags that differ from their defaults, with their values.
     pub fn given(&self) -> Vec<(&'static Flag, Vec<String>)> {
-        let usual = Spec::default();
-        let values = |flag: &'static Flag| (flag, (flag.show)(self));
-        flags().map(values).filter(|(flag, values)| *values != (flag.show)(&usual)).collect()
+        let defaults = Spec::default();
+        let values = |flag: &'static Flag| (flag, (flag.print_values)(self));
+        flags().map(values).filter(|(flag, values)| *values != (flag.print_values)(&defaults)).collect()
     }
 
     /// The scenario, if the flags fit together.
@@ -216,7 +216,7 @@ impl Spec {
         Ok(scenario)
     }
 
-    /// The flags that describe a scenario, but for what is only measured about it (`weigh` and `window`).
+    /// The flags that describe a scenario, but for what is only measured about it (`count_bytes` and `window`).
     ///
     /// # Panics
     /// If the members of the group have attributes, acquaintances or an overlay that no flag gives.
@@ -236,7 +236,7 @@ impl Spec {
         if let Some(healed) = self.faults.heal_all_at.iter().max()
             && let Some((flag, at)) = faults.iter().find(|(flag, at)| at > healed && *flag != "rerank")
         {
-            let reason = format!("nothing goes wrong after {healed}, but --{flag} comes at {at}");
+            let reason = format!("all faults end at {healed}, but --{flag} begins at {at}; move one of them");
             return Err(FlagError::new("heal-all-at", reason));
         }
         let healed = self.faults.heal_all_at.iter().map(|&at| ("heal-all-at", at));
@@ -244,22 +244,22 @@ impl Spec {
         if let Some(until) = self.run.until
             && let Some((flag, at)) = times.find(|(_, at)| *at > until)
         {
-            let reason = format!("the run is over at {until}, but --{flag} comes at {at}");
+            let reason = format!("the run ends at {until}, but --{flag} is at {at}; move one of them");
             return Err(FlagError::new("until", reason));
         }
         Ok(())
     }
 }
 
-/// Refuses flags that exclude each other, and flags without the one that they refine.
-fn check_company(given: &[&Flag]) -> Result<(), FlagError> {
+/// Refuses flags that exclude each other, and flags without the one that they require.
+fn check_combinations(given: &[&Flag]) -> Result<(), FlagError> {
     let is_given = |name: &&&str| given.iter().any(|flag| flag.name == **name);
     for flag in given {
         if let Some(other) = flag.conflicts.iter().find(is_given) {
             return Err(FlagError::new(flag.name, format!("cannot be combined with --{other}")));
         }
         if let Some(other) = flag.requires.iter().find(|name| !is_given(name)) {
-            return Err(FlagError::new(flag.name, format!("says nothing without --{other}")));
+            return Err(FlagError::new(flag.name, format!("requires --{other}")));
         }
     }
     Ok(())
@@ -268,8 +268,8 @@ fn check_company(given: &[&Flag]) -> Result<(), FlagError> {
 impl FromStr for Spec {
     type Err = FlagError;
 
-    /// Parses what `Display` prints, and what a shell would make the same words of; of a shell's quotes only
-    /// the single ones are understood.
+    /// Parses the output of `Display`, and other lines with the same words. Of a shell's quotes only single quotes and
+    /// backslashes are understood.
     fn from_str(line: &str) -> Result<Spec, FlagError> {
         Spec::parse(&unquoted(line))
     }

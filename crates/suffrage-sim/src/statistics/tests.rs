@@ -1,6 +1,6 @@
 //! Known values, and how often intervals cover the truth.
 //!
-//! Where chance decides, seeds are fixed, and each test says how often it would fail with other seeds.
+//! Seeds of random tests are fixed, and each test says how often it would fail with other seeds.
 
 use std::time::Duration;
 

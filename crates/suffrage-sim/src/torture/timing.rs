@@ -2,36 +2,36 @@
 
 use suffrage_core::{Rng, Span, Time};
 
-use super::{MOST_SLOW, STORM};
+use super::{MAX_SLOW_FACTOR, STORM_END};
 use crate::{CrashPoint, Fault, Plan};
 
-/// How many delay bounds late a message is at most, where no lease says what is late.
-pub(super) const LATEST: u64 = 100;
+/// The greatest additional delay of a message, in delay bounds, for algorithms without leases.
+pub(super) const MAX_LATE_BOUNDS: u64 = 100;
 
 fn moment(rng: &mut Rng) -> Time {
-    Time::ZERO + Span::from_millis(rng.below(STORM))
+    Time::ZERO + Span::from_millis(rng.below(STORM_END))
 }
 
-/// A moment, and a later one unless it lasts to the end of the storm.
+/// A random beginning, and an end unless the fault lasts to the end of the storm.
 fn interval(rng: &mut Rng) -> (Time, Option<Time>) {
     let (one, other) = (moment(rng), moment(rng));
     (one.min(other), (one != other && rng.chance(0.7)).then_some(one.max(other)))
 }
 
-/// A delay bound that is up to twenty times what messages take at most, in one case of ten.
+/// A delay bound that is 2 to 20 times too large, in one case of ten.
 pub(super) fn large_bound(rng: &mut Rng, bound: Span) -> Option<Span> {
-    rng.chance(0.1).then(|| bound * (2 + rng.below(MOST_SLOW - 1)))
+    rng.chance(0.1).then(|| bound * (2 + rng.below(MAX_SLOW_FACTOR - 1)))
 }
 
-/// A delay bound that is a half to a twentieth of what messages take at most, in one case of five; but so that a round
-/// trip takes no more than so many of it.
+/// A delay bound that is 2 to 20 times too small, in one case of five. A real round trip takes at most `round_trip` of
+/// these bounds.
 pub(super) fn small_bound(rng: &mut Rng, bound: Span, round_trip: u64) -> Option<Span> {
-    let most = (round_trip / 2).min(MOST_SLOW);
-    (most >= 2 && rng.chance(0.2)).then(|| Span::from_nanos(bound.as_nanos() / (2 + rng.below(most - 1))))
+    let max = (round_trip / 2).min(MAX_SLOW_FACTOR);
+    (max >= 2 && rng.chance(0.2)).then(|| Span::from_nanos(bound.as_nanos() / (2 + rng.below(max - 1))))
 }
 
-/// Somewhere in the effects of an input: half of the time at a save.
-pub(super) fn point(rng: &mut Rng) -> CrashPoint {
+/// A random crash point in the effects of an input, half of the time at a save.
+pub(super) fn crash_point(rng: &mut Rng) -> CrashPoint {
     match rng.below(4) {
         0 => CrashPoint::BeforeSave,
         1 => CrashPoint::AfterSave,
@@ -39,7 +39,7 @@ pub(super) fn point(rng: &mut Rng) -> CrashPoint {
     }
 }
 
-/// Processes that crash in the middle of an input and, most of them, come back; some crash again as they do.
+/// Crashes in the middle of an input. Most processes recover, and some crash again in their recovery.
 pub(super) fn crashes(rng: &mut Rng, members: usize) -> Plan {
     let count = if rng.chance(0.5) { 0 } else { 1 + rng.below(3) };
     let mut plan = Plan::new();
@@ -47,11 +47,11 @@ pub(super) fn crashes(rng: &mut Rng, members: usize) -> Plan {
         let slot = rng.below(members as u64) as usize;
         let mut times = [moment(rng), moment(rng), moment(rng)];
         times.sort_unstable();
-        let again = times[1];
-        plan.push((times[0], Fault::CrashMidway { slot, point: point(rng) }));
+        let second = times[1];
+        plan.push((times[0], Fault::CrashMidway { slot, point: crash_point(rng) }));
         if rng.chance(0.2) {
-            plan.push((again, Fault::Crash(slot)));
-            plan.push((again, Fault::CrashMidway { slot, point: point(rng) }));
+            plan.push((second, Fault::Crash(slot)));
+            plan.push((second, Fault::CrashMidway { slot, point: crash_point(rng) }));
         }
         if rng.chance(0.7) {
             plan.push((times[2], Fault::Recover { slot, disk: rng.chance(0.5) }));
@@ -60,30 +60,31 @@ pub(super) fn crashes(rng: &mut Rng, members: usize) -> Plan {
     plan
 }
 
-/// Spells in which messages take up to twenty times as long as processes expect.
+/// Periods in which messages take up to twenty times the usual delay.
 pub(super) fn slow_messages(rng: &mut Rng) -> Plan {
     let count = if rng.chance(0.7) { 0 } else { 1 + rng.below(2) };
     let mut plan = Plan::new();
     for _ in 0..count {
         let (from, to) = interval(rng);
-        plan.push((from, Fault::Slow((2 + rng.below(MOST_SLOW - 1)) as f64)));
+        plan.push((from, Fault::Slow((2 + rng.below(MAX_SLOW_FACTOR - 1)) as f64)));
         plan.extend(to.map(|to| (to, Fault::Slow(1.0))));
     }
     plan
 }
 
-/// A spell in which a few messages are late.
+/// A period in which a few messages are late.
 pub(super) fn late_messages(rng: &mut Rng, longest: Span) -> Plan {
     if rng.chance(0.7) {
         return Plan::new();
     }
     let (from, to) = interval(rng);
-    let end = to.map(|to| (to, Fault::Late { probability: 0.0, most: Span::ZERO }));
+    let end = to.map(|to| (to, Fault::Late { probability: 0.0, max_delay: Span::ZERO }));
     std::iter::once((from, late(rng, 50, longest))).chain(end).collect()
 }
 
-/// Up to so many messages of a thousand are late, by up to a span that is itself up to the longest.
+/// Late messages with a probability of up to `thousandths` in a thousand, and a random greatest delay of up to
+/// `longest`.
 pub(super) fn late(rng: &mut Rng, thousandths: u64, longest: Span) -> Fault {
     let probability = (1 + rng.below(thousandths)) as f64 / 1000.0;
-    Fault::Late { probability, most: Span::from_millis(1 + (longest.as_units() * rng.unit()) as u64) }
+    Fault::Late { probability, max_delay: Span::from_millis(1 + (longest.as_units() * rng.unit()) as u64) }
 }

@@ -1,4 +1,4 @@
-//! What the algorithms of the catalog do in a simulated world.
+//! The algorithms of the catalog in a simulated world.
 
 mod announcements;
 mod calls;

@@ -1,4 +1,4 @@
-//! What the simulator claims, what the algorithms do in it, and what detectors and multicasts are worth.
+//! Tests of the simulator, of the algorithms in it, and of detectors and multicasts.
 
 mod algorithms;
 mod measure;

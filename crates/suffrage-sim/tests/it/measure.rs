@@ -1,7 +1,7 @@
-//! Detectors and multicasts by themselves, measured against what their sources say of them.
+//! Detectors and multicasts by themselves, measured against the claims of their sources.
 //!
-//! Bounds on what is left to chance are at least four standard errors wide, so that over all seeds
-//! fewer than one in ten thousand would fail; the seeds are fixed.
+//! Statistical bounds are at least four standard errors wide, so that fewer than one seed in ten thousand fails; the
+//! seeds are fixed.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,14 +13,13 @@ mod phi;
 
 use suffrage_core::detectors::{self, Any};
 use suffrage_core::{NodeId, Roster, Span, Time};
-use suffrage_sim::measure::{Detection, DetectionTrial, Noticed};
+use suffrage_sim::measure::{Detection, DetectionTime, DetectionTrial};
 use suffrage_sim::statistics::fit_line;
 use suffrage_sim::{Fault, Latency, Observer, Plan, TraceEvent, World};
 
-/// A process that was paused finds what the others have sent meanwhile, and suspects nobody; the others
-/// are right to suspect it.
+/// A process that was paused gets the messages of the pause, and suspects nobody; the others suspect it rightly.
 #[test]
-fn one_that_was_paused_does_not_blame_the_others() {
+fn a_process_that_was_paused_does_not_suspect_the_others() {
     for detector in ["heartbeat:1,3.5", "phi:8,1", "gossip:1,12"] {
         let options: detectors::Options = detector.parse().unwrap();
         let make = move |_| Any::new(Some(options));
@@ -33,16 +32,16 @@ fn one_that_was_paused_does_not_blame_the_others() {
     }
 }
 
-/// What process 1 thinks.
+/// The suspicions of process 1.
 #[derive(Clone, Default)]
-struct Opinion {
-    /// When it suspected 3, if it did not take that back.
+struct SuspicionRecord {
+    /// The time at which it suspected 3 for good.
     of_3: Rc<Cell<Option<f64>>>,
-    /// How often it suspected 2.
+    /// The number of suspicions of 2.
     of_2: Rc<Cell<usize>>,
 }
 
-impl Observer for Opinion {
+impl Observer for SuspicionRecord {
     fn observe(&mut self, at: Time, event: TraceEvent<'_>) {
         match event {
             TraceEvent::Suspected { who: NodeId(1), peer: NodeId(2) } => self.of_2.set(self.of_2.get() + 1),
@@ -53,69 +52,74 @@ impl Observer for Opinion {
     }
 }
 
-/// Of three processes, with a delay of 1: when the first suspected the last for good, and how often it
-/// suspected the second.
-fn opinion(detector: &str, plan: Plan, until: f64) -> (Option<f64>, usize) {
+/// Runs three processes with a delay of 1. Returns the time at which the first suspected the last for good, and the
+/// number of its suspicions of the second.
+fn suspicions(detector: &str, plan: Plan, until: f64) -> (Option<f64>, usize) {
     let options: detectors::Options = detector.parse().unwrap();
     let latency = Latency::Const(Span::UNIT);
     let mut world = World::new(Roster::numbered(3), 1, latency, move |_| Any::new(Some(options)));
-    let opinion = Opinion::default();
-    world.set_observer(Box::new(opinion.clone()));
+    let suspicions = SuspicionRecord::default();
+    world.set_observer(Box::new(suspicions.clone()));
     plan.into_iter().for_each(|(at, fault)| world.schedule_fault(at, fault));
     world.run(at(until));
-    (opinion.of_3.get(), opinion.of_2.get())
+    (suspicions.of_3.get(), suspicions.of_2.get())
 }
 
 fn at(units: f64) -> Time {
     Time::ZERO + Span::from_units(units)
 }
 
-/// What was sent during a pause comes all at once when it is over. Heartbeats are like clockwork here, so
-/// that none is ever late but by the pause.
+/// The messages of a pause arrive all at once at its end. Heartbeats are regular here, so only the pause makes them
+/// late.
 #[test]
 fn phi_learns_nothing_from_its_own_pause() {
     for detector in ["phi:1,1", "phi:3,1", "phi:8,1"] {
         for pause in [1.2, 2.0, 5.5, 15.0, 19.0, 21.3, 50.0, 200.0, 1300.0, 2000.0] {
             let plan = vec![(at(20.0), Fault::Pause(0, at(20.0 + pause)))];
-            let (_, wrong) = opinion(detector, plan.clone(), 120.0 + pause);
+            let (_, wrong) = suspicions(detector, plan.clone(), 120.0 + pause);
             assert_eq!(wrong, 0, "{detector}, paused for {pause}");
-            // Nor is it more patient than before, unless the pause cannot be told from a late heartbeat.
+            // The detection time does not grow either, unless the pause looks like a late heartbeat.
             if pause < 3.0 {
                 continue;
             }
             let crash = 60.0 + pause;
             let crashed = [plan, vec![(at(crash + 0.5), Fault::Crash(2))]].concat();
-            let (suspected, wrong) = opinion(detector, crashed, 200.0 + pause);
-            let usual = opinion(detector, vec![(at(crash + 0.5), Fault::Crash(2))], 200.0 + pause).0;
-            let (suspected, usual) = (suspected.expect("noticed"), usual.expect("noticed"));
+            let (suspected, wrong) = suspicions(detector, crashed, 200.0 + pause);
+            let usual = suspicions(detector, vec![(at(crash + 0.5), Fault::Crash(2))], 200.0 + pause).0;
+            let (suspected, usual) =
+                (suspected.expect("times_after_crash"), usual.expect("times_after_crash"));
             assert!((suspected - usual).abs() < 0.1, "{detector}, {pause}: {suspected} {usual}");
             assert_eq!(wrong, 0);
         }
     }
 }
 
-/// On one seed everything but the doubles is the same.
+/// On one seed the two runs differ only by the duplicates.
 #[test]
-fn phi_learns_nothing_from_doubles() {
+fn phi_learns_nothing_from_duplicates() {
     for detector in ["phi:1,1", "phi:3,1", "phi:8,1"] {
         let once = trial(detector, 4, "const:1");
         let twice = DetectionTrial { duplicate: 1.0, ..once.clone() };
         let (once, twice) = (run(&once, 5), run(&twice, 5));
-        assert_eq!((noticed(&once), mistakes(&once)), (noticed(&twice), 0.0), "{detector}");
+        assert_eq!(
+            (times_after_crash(&once), mistakes(&once)),
+            (times_after_crash(&twice), 0.0),
+            "{detector}"
+        );
         assert_eq!(mistakes(&twice), 0.0, "{detector}");
     }
 }
 
-/// A peer dies just before or while the process is paused: it is missed a time-out after the pause, and
-/// a delay of grace, whether or not its last heartbeats were waiting.
+/// A peer crashes just before or during a pause of the process. It is suspected a time-out and a delay of grace after the
+/// pause, whether or not its last heartbeats were deferred.
 #[test]
-fn a_death_during_a_pause_is_noticed_soon_after_it() {
+fn a_crash_during_a_pause_is_detected_soon_after_it() {
     for (detector, patience) in [("heartbeat:1,3.5", 3.5), ("phi:8,1", 2.5), ("gossip:1,15", 15.0)] {
         for half in 0..7 {
             let pause = 20.0 + f64::from(half) / 2.0;
             for crash in [19.1, 20.6, 21.1, 21.6, 22.1, 22.6, 23.1, 100.0] {
                 let plan = vec![(at(pause), Fault::Pause(0, at(320.0))), (at(crash), Fault::Crash(2))];
-                let (suspected, wrong) = opinion(detector, plan, 1000.0);
+                let (suspected, wrong) = suspicions(detector, plan, 1000.0);
                 let case = format!("{detector}, pause {pause}, crash {crash}: {suspected:?}");
                 assert!(suspected.is_some_and(|at| at <= 320.0 + patience + 1.0), "{case}");
                 assert_eq!(wrong, 0, "{case}");
@@ -128,7 +132,7 @@ fn a_death_during_a_pause_is_noticed_soon_after_it() {
 /// most if somebody else lives, is counted anew, or the jump, if it is shorter. Ahead: so is that, or the jump, if it is shorter than the time-out and a delay, and
 /// a delay of grace.
 #[test]
-fn a_clock_that_jumps_blinds_nobody() {
+fn a_clock_jump_does_not_disable_detection() {
     let timeout = 3.5;
     for by in [0.3, 0.7, 1.5, 3.0, 4.4, 10.0, 300.0] {
         for tenth in 0..30 {
@@ -136,7 +140,7 @@ fn a_clock_that_jumps_blinds_nobody() {
                 let jump = Fault::Jump { slot: 0, by: Span::from_units(by), back };
                 let when = 318.0 + f64::from(tenth) / 10.0;
                 let plan = vec![(at(when), jump.clone()), (at(319.05), Fault::Crash(2))];
-                let (suspected, wrong) = opinion("heartbeat:1,3.5", plan, 1000.0);
+                let (suspected, wrong) = suspicions("heartbeat:1,3.5", plan, 1000.0);
                 let case = format!("jump at {when} by {by}, back: {back}: {suspected:?}");
                 let more = if back { 1.0 } else { 1.0 + f64::max(1.0, by.min(timeout + 1.0)) };
                 let window = 319.05 + timeout - 1.0..=320.05 + timeout + more;
@@ -147,7 +151,7 @@ fn a_clock_that_jumps_blinds_nobody() {
                 let more = if by < timeout { f64::max(more, by) } else { more };
                 let alone =
                     vec![(at(when), jump), (at(250.05), Fault::Crash(1)), (at(317.05), Fault::Crash(2))];
-                let (suspected, _) = opinion("heartbeat:1,3.5", alone, 1000.0);
+                let (suspected, _) = suspicions("heartbeat:1,3.5", alone, 1000.0);
                 let window = 317.05 + timeout - 1.0..=318.05 + timeout + more;
                 assert!(suspected.is_some_and(|at| window.contains(&at)), "{case}, alone: {suspected:?}");
             }
@@ -173,17 +177,16 @@ fn watched(results: &[Detection]) -> f64 {
     results.iter().map(|result| result.watched).sum()
 }
 
-/// When the crash was noticed, by run and observer.
-fn opinions(results: &[Detection]) -> Vec<Noticed> {
-    results.iter().flat_map(|result| result.noticed.iter().copied()).collect()
+/// The detection times, by run and observer.
+fn detection_times(results: &[Detection]) -> Vec<DetectionTime> {
+    results.iter().flat_map(|result| result.detection_times.iter().copied()).collect()
 }
 
-/// How long after the crash it was noticed, by all that did not suspect the victim already; nobody missed
-/// it.
-fn noticed(results: &[Detection]) -> Vec<f64> {
-    let opinions = opinions(results);
-    assert!(!opinions.contains(&Noticed::Missed));
-    opinions.into_iter().filter_map(Noticed::time).collect()
+/// The detection times after the crash, without observers that suspected the victim before. No observer missed the crash.
+fn times_after_crash(results: &[Detection]) -> Vec<f64> {
+    let detection_times = detection_times(results);
+    assert!(!detection_times.contains(&DetectionTime::Never));
+    detection_times.into_iter().filter_map(DetectionTime::time).collect()
 }
 
 fn mean(values: &[f64]) -> f64 {

@@ -1,22 +1,21 @@
-//! What the simulator claims, one sentence a test: everything that is measured or checked elsewhere
-//! rests on these.
+//! The claims of the simulator, one a test. All measurements and checks elsewhere rest on them.
 
-mod accords;
-mod chance;
+mod agreements;
+mod bytes;
 mod crashes;
+mod crashes_midway;
 mod cuts;
 mod detectors;
 mod determinism;
 mod ledger;
 mod messages;
-mod midway;
 mod multicast;
 mod pauses;
 mod probe;
+mod probes;
+mod randomness;
 mod ranks;
 mod scale;
 mod scenario;
-mod stage;
 mod timers;
 mod trials;
-mod weight;

@@ -1,4 +1,4 @@
-//! A broker whose node holds what the test says.
+//! A broker whose node leads when the test says so.
 
 use super::*;
 use crate::sessions::{LeaseRequest, SessionId};
@@ -6,18 +6,18 @@ use crate::sessions::{LeaseRequest, SessionId};
 const TTL: Span = Span::from_millis(3_000);
 const LEASE: LeaseRequest = LeaseRequest { ttl: TTL, rank: 5 };
 
-/// A node without voters: the test decides when it leads. Tells what it was asked to do.
+/// A node without voters: the test decides when it leads. Records the calls of the broker.
 #[derive(Default)]
 struct Fake {
     now: Time,
-    held: BTreeMap<Name, Held>,
+    held: BTreeMap<Name, NodeLease>,
     joined: BTreeMap<Name, CandidateConfig>,
     refuses: bool,
     calls: Vec<String>,
 }
 
 impl LeaseControl for Fake {
-    fn lease(&self, name: Name) -> Option<Held> {
+    fn lease(&self, name: Name) -> Option<NodeLease> {
         self.held.get(&name).copied().filter(|held| self.now < held.until)
     }
     fn join(&mut self, name: &str, config: CandidateConfig) -> bool {
@@ -45,7 +45,7 @@ impl LeaseControl for Fake {
         self.held.remove(&name);
         self.calls.push(format!("transfer {to}"));
     }
-    fn pin(&mut self, name: Name) -> Option<Held> {
+    fn pin(&mut self, name: Name) -> Option<NodeLease> {
         self.calls.push("pin".into());
         self.lease(name)
     }
@@ -95,7 +95,7 @@ impl Test {
     /// The node comes to lead.
     fn lead(&mut self, millis: u64, token: u64, until: u64) {
         self.fake.now = at(millis);
-        self.fake.held.insert(Name::of("x"), Held { token, until: at(until) });
+        self.fake.held.insert(Name::of("x"), NodeLease { token, until: at(until) });
         self.broker.on_lease_change(at(millis), Name::of("x"), &mut self.fake);
     }
 
@@ -104,7 +104,7 @@ impl Test {
         self.broker.on_due(at(millis), &mut self.fake);
     }
 
-    /// What the node was asked to do since the last time.
+    /// The broker's calls since the last time.
     fn calls(&mut self) -> String {
         std::mem::take(&mut self.fake.calls).join(", ")
     }
@@ -160,7 +160,7 @@ fn an_election_without_clients_is_left_after_a_while_and_forgotten() {
     test.due(60_200);
     assert_eq!(test.calls().rsplit(", ").next(), Some("leave"));
     assert!(test.broker.is_empty() && test.broker.next_due().is_none());
-    // What comes to nothing leaves no trace.
+    // A refused request creates no entry.
     test.request(60_300, SessionRequest::Renew { session: SessionId(1) });
     test.request(60_300, SessionRequest::Revoke { to: None });
     assert!(test.broker.is_empty());
@@ -200,7 +200,7 @@ fn a_revoked_client_is_told_and_keeps_what_it_was_promised() {
     test.request(200, SessionRequest::Revoke { to: Some(NodeId(2)) });
     test.request(300, SessionRequest::Renew { session: SessionId(1) });
     test.expect("", &[(2, "revoking 2800"), (3, "revoked")]);
-    test.fake.held.insert(Name::of("x"), Held { token: 7, until: at(9_000) });
+    test.fake.held.insert(Name::of("x"), NodeLease { token: 7, until: at(9_000) });
     test.due(2_999);
     test.expect("", &[]);
     test.due(3_000);
@@ -252,7 +252,7 @@ fn a_node_that_cannot_join_says_so() {
 #[test]
 fn elections_are_limited() {
     let mut test = Test::new();
-    for number in 0..MOST_ELECTIONS {
+    for number in 0..MAX_ELECTIONS {
         let text = number.to_string();
         let lease =
             SessionRequest::Campaign(CampaignRequest { session: None, lease: LEASE, wait: Span::ZERO });

@@ -1,4 +1,4 @@
-//! A client, and replies at any times.
+//! A client, with replies at various moments.
 
 use super::*;
 
@@ -83,7 +83,7 @@ fn validity_counts_from_just_before_the_request() {
     assert_eq!(test.actions(), [renew(1), renew(2)]);
     test.leading(1_900, 2, 5, 3_000);
     assert_eq!(test.actions(), [lead(5, 4_800)]);
-    // The earlier one was overtaken, and takes nothing back.
+    // The earlier reply was overtaken, and does not shorten the lease.
     test.leading(1_950, 1, 5, 3_000);
     assert_eq!(test.actions(), [lead(5, 4_800)]);
     test.leading(1_960, 1, 5, 9_000);
@@ -102,7 +102,7 @@ fn a_client_with_slow_round_trips_renews_earlier() {
     assert_eq!(test.client.next_due(), at(4_000), "two of 1,100 do not fit into the rest of 1,900: at once");
 }
 
-/// The reply to the first of many renewals is the first to come, however many were sent since.
+/// The reply to the first of many renewals comes first, however many were sent since.
 #[test]
 fn the_oldest_request_in_flight_is_not_forgotten() {
     let mut test = Test::led();
@@ -115,18 +115,18 @@ fn the_oldest_request_in_flight_is_not_forgotten() {
 
 /// A reply that takes longer than a ttl comes too late to lead by: the client does not wait for it.
 #[test]
-fn patience_grows_up_to_a_ttl() {
+fn reply_timeout_grows_up_to_a_ttl() {
     let mut test = Test::new();
     for _ in 0..20 {
         let due = test.client.next_due();
         test.client.on_due(due, &mut test.actions);
         assert!(test.client.next_due().since(due) <= WAIT + TTL);
     }
-    assert_eq!(test.client.patience, TTL);
+    assert_eq!(test.client.reply_timeout, TTL);
 }
 
 #[test]
-fn after_the_validity_nothing_makes_the_client_lead_on() {
+fn a_client_stops_leading_at_the_end_of_the_validity() {
     let mut test = Test::led();
     test.due(2_900);
     test.actions();
@@ -153,7 +153,7 @@ fn a_client_that_resigns_steps_down_first_and_believes_no_earlier_reply() {
     );
     test.leading(1_800, 1, 5, 3_000);
     assert_eq!((test.actions(), test.client.lease()), (vec![], None));
-    // It says so again until it is heard, or the session is over anyway.
+    // The client repeats the request until it gets a reply, or until the session has expired anyway.
     test.due(1_850);
     assert_eq!(test.actions(), [resign(2)], "with the same number: a reply to either counts");
     test.reply(1_900, 2, Ok(SessionReply::Resigned));
@@ -162,13 +162,13 @@ fn a_client_that_resigns_steps_down_first_and_believes_no_earlier_reply() {
 }
 
 #[test]
-fn a_resignation_is_not_repeated_for_ever() {
+fn a_resignation_is_not_repeated_forever() {
     let mut test = Test::led();
     test.client.resign(at(1_000), None, None, &mut test.actions);
     for now in (1_100..7_000).step_by(100) {
         test.due(now);
     }
-    assert_eq!(test.actions().len(), 61, "it steps down, and says so for two ttl");
+    assert_eq!(test.actions().len(), 61, "it steps down, and repeats the request for two ttl");
     test.due(7_000);
     assert_eq!((test.actions(), test.client.next_due()), (vec![], Time::MAX));
 }
@@ -196,13 +196,13 @@ fn a_silent_node_is_asked_again_and_then_another() {
     let hang_up = |number| ClientAction::HangUp { node: 1, number };
     let expected = [campaign(1, 0, None), hang_up(0), campaign(1, 1, None), hang_up(1), campaign(2, 2, None)];
     assert_eq!(test.actions(), expected);
-    // The node answers after all: too late.
+    // The node replies after all, too late.
     test.leading(20_400, 1, 5, 30_000);
     assert_eq!(test.client.lease(), None);
 }
 
 #[test]
-fn a_revoked_client_stops_and_lets_others_go_first() {
+fn a_revoked_client_stops_and_yields_to_others() {
     let mut test = Test::led();
     test.due(1_700);
     test.actions();
@@ -213,7 +213,7 @@ fn a_revoked_client_stops_and_lets_others_go_first() {
 }
 
 #[test]
-fn a_client_leaves_a_node_that_stops_and_comes_back_from_one_that_forgot_it() {
+fn a_client_switches_from_a_stopping_node_and_campaigns_again_at_one_that_lost_its_session() {
     let mut test = Test::new();
     test.actions();
     test.reply(50, 0, Err(SessionError::Stopping));
@@ -228,19 +228,19 @@ fn a_client_leaves_a_node_that_stops_and_comes_back_from_one_that_forgot_it() {
 }
 
 #[test]
-fn a_client_moves_only_while_it_does_not_lead() {
+fn a_client_switches_nodes_only_while_it_does_not_lead() {
     let mut test = Test::led();
-    test.client.move_on(at(1_100), &mut test.actions);
+    test.client.switch_node(at(1_100), &mut test.actions);
     assert_eq!(test.actions(), []);
     let mut test = Test::new();
     test.actions();
-    test.client.move_on(at(10), &mut test.actions);
+    test.client.switch_node(at(10), &mut test.actions);
     assert_eq!(test.actions(), [ClientAction::HangUp { node: 1, number: 0 }, campaign(2, 1, None)]);
 }
 
-/// The reply took longer than the lease: the client never led, but its session does.
+/// The reply took longer than the lease: the client never led, but its session holds the lease.
 #[test]
-fn a_lease_that_is_over_when_the_reply_comes_is_renewed_and_not_believed() {
+fn a_lease_that_is_over_when_the_reply_comes_is_renewed_and_not_used() {
     let mut test = Test::new();
     test.actions();
     test.leading(3_000, 0, 5, 3_000);

@@ -1,4 +1,4 @@
-//! A node with clients that is its only voter: what a majority would answer, it answers itself, within the same input.
+//! A node with clients that is the only voter: it elects itself within one input.
 
 use suffrage_core::{Effect, Recorder, Roster};
 
@@ -77,7 +77,7 @@ impl Test {
         self.node.take_replies().into_iter().map(|(request, outcome)| (request.0, word(outcome))).collect()
     }
 
-    /// What the node has announced since the last time.
+    /// The announcements since the last time.
     fn announced(&mut self) -> Vec<Announcement> {
         let effects = self.recorder.take();
         effects
@@ -118,7 +118,7 @@ fn a_command_to_hand_over_keeps_the_promise_to_a_client() {
         assert_eq!((test.announced(), test.replies()), (vec![], vec![]), "{action}");
         let renewal = test.request(200, SessionRequest::Renew { session: SessionId(1) });
         assert_eq!(test.replies(), [(renewal, "Revoked".to_string())]);
-        // The node renews its lease for others' sake, and the client's promise ends with the lease it was given.
+        // The node still renews its own lease, but the promise to the client ends with the lease that it was given.
         let promised = test.node.broker().next_due().unwrap();
         assert!(promised <= at(3_000), "{promised:?}");
         for millis in [1_000, 2_000, promised.as_nanos() / 1_000_000] {
@@ -166,7 +166,7 @@ fn an_election_has_one_candidate_at_a_node_a_clients_or_the_applications() {
 }
 
 #[test]
-fn a_node_that_leaves_everything_waits_for_nobody() {
+fn leave_all_does_not_wait_for_clients() {
     let mut test = Test::new();
     test.campaign(0);
     test.announced();

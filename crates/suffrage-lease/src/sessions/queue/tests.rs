@@ -1,4 +1,4 @@
-//! Clients in a queue, at any times.
+//! Clients in a queue, with requests at various moments.
 
 use super::*;
 
@@ -13,8 +13,8 @@ fn at(millis: u64) -> Time {
     Time::ZERO + Span::from_millis(millis)
 }
 
-fn held(token: u64, until: u64) -> Option<Held> {
-    Some(Held { token, until: at(until) })
+fn held(token: u64, until: u64) -> Option<NodeLease> {
+    Some(NodeLease { token, until: at(until) })
 }
 
 fn queue() -> SessionQueue {
@@ -55,18 +55,18 @@ fn ask_again(queue: &mut SessionQueue, now: u64, request: u64, session: SessionI
     replies
 }
 
-fn settle(queue: &mut SessionQueue, now: u64, held: Option<Held>) -> (Step, Replies) {
+fn reconcile(queue: &mut SessionQueue, now: u64, held: Option<NodeLease>) -> (QueueAction, Replies) {
     let mut replies = Vec::new();
-    (queue.settle(at(now), held, &mut replies), replies)
+    (queue.reconcile(at(now), held, &mut replies), replies)
 }
 
-/// The queue has settled without anything to do or to say.
-fn rests(queue: &mut SessionQueue, now: u64, held: Option<Held>) {
-    assert_eq!(settle(queue, now, held), (Step::Rest, vec![]));
+/// Asserts that there is nothing to do and no reply.
+fn assert_idle(queue: &mut SessionQueue, now: u64, held: Option<NodeLease>) {
+    assert_eq!(reconcile(queue, now, held), (QueueAction::None, vec![]));
 }
 
-fn grant(queue: &mut SessionQueue, now: u64, held: Option<Held>) -> Replies {
-    assert_eq!(settle(queue, now, held), (Step::Offer(LEASE), vec![]));
+fn grant(queue: &mut SessionQueue, now: u64, held: Option<NodeLease>) -> Replies {
+    assert_eq!(reconcile(queue, now, held), (QueueAction::Offer(LEASE), vec![]));
     let mut replies = Vec::new();
     queue.grant(at(now), held.unwrap(), &mut replies);
     replies
@@ -76,7 +76,7 @@ fn grant(queue: &mut SessionQueue, now: u64, held: Option<Held>) -> Replies {
 fn led() -> SessionQueue {
     let mut queue = queue();
     enter(&mut queue, 500, 1, A, 10_000);
-    rests(&mut queue, 500, None);
+    assert_idle(&mut queue, 500, None);
     // The end is at 4,000, as seen from 500.
     let replies = grant(&mut queue, 1_000, held(7, 4_000));
     assert_eq!(replies, [(RequestId(1), leading(A, 7, valid(3_500)))]);
@@ -102,7 +102,7 @@ fn no_client_outlives_the_nodes_lease_nor_its_session_whatever_the_clocks() {
                 let campaign = CampaignRequest { session: None, lease: LEASE, wait };
                 queue.campaign(received, arrival, campaign, None, &mut replies);
                 let end = granted + Span::from_millis(left);
-                queue.grant(granted, Held { token: 1, until: end }, &mut replies);
+                queue.grant(granted, NodeLease { token: 1, until: end }, &mut replies);
                 let Ok(SessionReply::Leading { valid_for, .. }) = replies[0].1 else { panic!("it leads") };
                 let client_ends = valid_for.as_nanos() as f64 / client;
                 let node_ends = end.min(granted + TTL).as_nanos() as f64 / node;
@@ -140,12 +140,12 @@ fn a_lease_is_renewed_from_the_moment_the_request_came() {
 fn a_session_that_is_not_renewed_ends_and_the_next_client_needs_another_lease() {
     let mut queue = led();
     enter(&mut queue, 1_500, 2, B, 60_000);
-    rests(&mut queue, 3_999, held(7, 6_000));
+    assert_idle(&mut queue, 3_999, held(7, 6_000));
     assert_eq!((queue.next_due(), queue.wanted()), (at(4_000), None));
     assert_eq!(queue.renew(at(4_000), at(3_999), A, held(7, 6_000)), Err(SessionError::Expired));
-    assert_eq!(settle(&mut queue, 4_000, held(7, 6_000)).0, Step::Release(None));
+    assert_eq!(reconcile(&mut queue, 4_000, held(7, 6_000)).0, QueueAction::Release(None));
     assert_eq!(queue.wanted(), Some(LEASE), "the node campaigns again, for B");
-    rests(&mut queue, 4_001, None);
+    assert_idle(&mut queue, 4_001, None);
     assert_eq!(grant(&mut queue, 4_100, held(8, 7_000)), [(RequestId(2), leading(B, 8, valid(5_500)))]);
 }
 
@@ -154,7 +154,7 @@ fn the_lease_of_a_client_that_resigns_is_released_at_once() {
     let mut queue = led();
     assert_eq!(queue.resign(A, Some(NodeId(2)), &mut Vec::new()), Ok(SessionReply::Resigned));
     assert_eq!(queue.renew(at(1_001), at(1_001), A, held(7, 4_000)), Err(SessionError::Expired));
-    assert_eq!(settle(&mut queue, 1_001, held(7, 4_000)).0, Step::Release(Some(NodeId(2))));
+    assert_eq!(reconcile(&mut queue, 1_001, held(7, 4_000)).0, QueueAction::Release(Some(NodeId(2))));
     assert!(queue.is_empty());
     assert_eq!(queue.resign(A, None, &mut Vec::new()), Err(SessionError::Expired));
 }
@@ -174,14 +174,14 @@ fn a_promise_is_kept_when_an_operator_revokes() {
     let mut queue = led();
     assert_eq!(queue.revoke(at(1_500), Some(NodeId(3))), Some(Span::from_millis(2_500)));
     assert_eq!(queue.renew(at(2_000), at(2_000), A, held(7, 5_000)), Err(SessionError::Revoked));
-    rests(&mut queue, 3_999, held(7, 6_000));
+    assert_idle(&mut queue, 3_999, held(7, 6_000));
     let mut patient = led();
     patient.revoke(at(1_500), Some(NodeId(3)));
-    let over = Step::Release(Some(NodeId(3)));
-    assert_eq!(settle(&mut patient, 4_000, held(7, 6_000)).0, over);
+    let over = QueueAction::Release(Some(NodeId(3)));
+    assert_eq!(reconcile(&mut patient, 4_000, held(7, 6_000)).0, over);
     // Or when the client has resigned.
     queue.resign(A, None, &mut Vec::new()).unwrap();
-    assert_eq!(settle(&mut queue, 3_999, held(7, 6_000)).0, over);
+    assert_eq!(reconcile(&mut queue, 3_999, held(7, 6_000)).0, over);
     assert_eq!(queue.revoke(at(4_000), None), None);
 }
 
@@ -190,21 +190,21 @@ fn a_place_in_the_queue_is_kept_for_a_while() {
     let mut queue = queue();
     enter(&mut queue, 0, 1, A, 1_000);
     enter(&mut queue, 0, 2, B, 60_000);
-    assert_eq!(settle(&mut queue, 1_000, None), (Step::Rest, vec![(RequestId(1), waiting(A, 0))]));
+    assert_eq!(reconcile(&mut queue, 1_000, None), (QueueAction::None, vec![(RequestId(1), waiting(A, 0))]));
     // The node leads while A is away: A is expected back.
-    rests(&mut queue, 2_000, held(5, 4_900));
+    assert_idle(&mut queue, 2_000, held(5, 4_900));
     assert_eq!(ask_again(&mut queue, 2_500, 3, A, 3_000), []);
     assert_eq!(grant(&mut queue, 2_500, held(5, 4_900))[0].0, RequestId(3));
-    // A had hung up in the meantime, and never comes back.
+    // A hung up in the meantime, and never comes back.
     queue.on_reply_undelivered(at(2_500), RequestId(3));
-    rests(&mut queue, 5_499, held(5, 7_000));
+    assert_idle(&mut queue, 5_499, held(5, 7_000));
     assert_eq!(grant(&mut queue, 5_500, held(5, 7_000))[0].0, RequestId(2), "A was never told the token");
     let again = ask_again(&mut queue, 5_600, 4, A, 3_000);
     assert_eq!(again, [(RequestId(4), Err(SessionError::Expired))]);
 }
 
 #[test]
-fn no_client_comes_to_lead_while_the_node_stops() {
+fn no_client_starts_to_lead_while_the_node_stops() {
     let mut queue = led();
     enter(&mut queue, 1_100, 2, B, 60_000);
     let mut replies = Vec::new();
@@ -213,34 +213,34 @@ fn no_client_comes_to_lead_while_the_node_stops() {
     let late = try_enter(&mut queue, 1_300, 3, SessionId(3), 3_000);
     assert_eq!(late, [(RequestId(3), Err(SessionError::Stopping))]);
     assert!(queue.is_held());
-    assert_eq!(settle(&mut queue, 4_000, held(7, 6_000)).0, Step::Release(None));
+    assert_eq!(reconcile(&mut queue, 4_000, held(7, 6_000)).0, QueueAction::Release(None));
     assert!(queue.is_empty());
 }
 
 #[test]
-fn a_queue_has_an_end() {
+fn a_queue_has_a_limit() {
     let mut queue = queue();
-    for session in 0..MOST_CLIENTS as u64 {
+    for session in 0..MAX_CLIENTS as u64 {
         enter(&mut queue, 0, session, SessionId(session.into()), 1_000);
     }
     let more = try_enter(&mut queue, 0, 9_999, SessionId(9_999), 3_000);
     assert_eq!(more, [(RequestId(9_999), Err(SessionError::QueueFull))]);
 }
 
-/// A lease that is over by the clock may still be renewed by an answer under way: it must not come back with the same
-/// token.
+/// A reply in flight may still renew a lease that is over by the clock. The lease must not be offered again with the
+/// same token.
 #[test]
 fn a_lease_that_has_run_out_is_released_and_not_offered_again() {
     let mut queue = led();
     enter(&mut queue, 1_100, 2, B, 60_000);
-    assert_eq!(settle(&mut queue, 4_100, None).0, Step::Release(None));
-    rests(&mut queue, 4_100, None);
+    assert_eq!(reconcile(&mut queue, 4_100, None).0, QueueAction::Release(None));
+    assert_idle(&mut queue, 4_100, None);
     assert!(!queue.is_held() && queue.wanted().is_some(), "the node campaigns for B");
 }
 
 #[test]
-fn a_client_that_was_never_answered_cannot_come_back_and_has_no_place() {
-    // Its first reply does not reach it, be it that it leads or that it waits; or it hangs up before.
+fn a_client_without_any_reply_cannot_come_back_and_loses_its_place() {
+    // The first reply, Leading or Waiting, does not reach the client; or the client hangs up before.
     for how in ["leads", "waits", "hangs up"] {
         let mut queue = queue();
         enter(&mut queue, 0, 1, A, 1_000);
@@ -250,24 +250,24 @@ fn a_client_that_was_never_answered_cannot_come_back_and_has_no_place() {
                 queue.on_reply_undelivered(at(500), RequestId(1));
             }
             "waits" => {
-                settle(&mut queue, 1_000, None);
+                reconcile(&mut queue, 1_000, None);
                 queue.on_reply_undelivered(at(1_000), RequestId(1));
             }
             _ => {
                 queue.on_hang_up(at(500), RequestId(1));
-                settle(&mut queue, 500, None);
+                reconcile(&mut queue, 500, None);
             }
         }
         assert!(queue.is_empty(), "{how}");
     }
 }
 
-/// A client that hangs up may have read what it was told before: nobody else gets its lease.
+/// A client that hangs up may have read the reply before: no other client gets its lease.
 #[test]
 fn a_hang_up_after_the_reply_changes_nothing() {
     let mut queue = led();
     queue.on_hang_up(at(1_001), RequestId(1));
-    rests(&mut queue, 1_001, held(7, 4_000));
+    assert_idle(&mut queue, 1_001, held(7, 4_000));
     assert!(queue.is_held_by(A));
     // Nor does a reply that was not delivered, if a later one was.
     queue.renew(at(1_100), at(1_100), A, held(7, 4_000)).unwrap();
@@ -280,8 +280,8 @@ fn a_hang_up_after_the_reply_changes_nothing() {
 fn a_client_that_does_not_wait_leads_if_the_node_does() {
     let mut queue = queue();
     enter(&mut queue, 0, 1, A, 0);
-    assert_eq!(settle(&mut queue, 0, None), (Step::Rest, vec![(RequestId(1), waiting(A, 0))]));
-    rests(&mut queue, 100, held(5, 3_000));
+    assert_eq!(reconcile(&mut queue, 0, None), (QueueAction::None, vec![(RequestId(1), waiting(A, 0))]));
+    assert_idle(&mut queue, 100, held(5, 3_000));
     assert_eq!(ask_again(&mut queue, 200, 2, A, 0), []);
     assert_eq!(grant(&mut queue, 200, held(5, 3_000))[0].0, RequestId(2));
 }
@@ -290,7 +290,7 @@ fn a_client_that_does_not_wait_leads_if_the_node_does() {
 fn the_later_of_two_requests_of_a_session_is_answered() {
     let mut queue = queue();
     enter(&mut queue, 0, 1, A, 0);
-    settle(&mut queue, 0, None);
+    reconcile(&mut queue, 0, None);
     assert_eq!(ask_again(&mut queue, 1, 2, A, 1_000), []);
     let replies = ask_again(&mut queue, 2, 3, A, 1_000);
     assert_eq!(replies, [(RequestId(2), Ok(SessionReply::Superseded))]);

@@ -392,7 +392,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         NodeMetrics {
             counters: self.journal.counters,
             elections: self.engine().len(),
-            voters: self.journal.contacts(now, self.engine().votes(now)),
+            voters: self.journal.contacts(now, self.engine().is_voting(now)),
             voter: report::voter_status(now, self.engine()),
             round_trip: report::duration(self.engine().round_trip()),
             messages_sent: self.out.mail.messages(),

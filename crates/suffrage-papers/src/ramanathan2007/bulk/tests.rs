@@ -99,7 +99,7 @@ impl FullElection {
                 }
                 Effect::CancelTimer { timer } => self.generations[slot][timer.index()] += 1,
                 Effect::Announce(_) => self.decided = now,
-                other => panic!("nobody does this: {other:?}"),
+                other => panic!("unexpected effect: {other:?}"),
             }
         }
     }
@@ -160,7 +160,7 @@ fn bulk_elections_equal_full_elections_with_the_same_delays() {
         for seed in 0..runs {
             let mut played = FullElection::new(nodes, contenders, seed);
             played.play();
-            let result = run(nodes, contenders, seed).expect("everybody is answered in time");
+            let result = run(nodes, contenders, seed).expect("all requests are answered in time");
             assert_eq!(result, played.result(), "{contenders} of {nodes} contend, seed {seed}");
             several += usize::from(result.winners.len() > 1);
         }

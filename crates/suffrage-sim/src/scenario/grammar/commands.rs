@@ -1,5 +1,4 @@
-//! What the application asks of processes: to campaign, to resign, to transfer leadership, or what else an algorithm
-//! knows.
+//! Commands of the application: campaign, resign, transfer, and the commands of single algorithms.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +9,7 @@ use super::values::{Timed, add, show, slot};
 use super::{Arity, At, Flag, FlagError, Section};
 use crate::Scenario;
 
-/// What the flags say about commands.
+/// The values of the flags of commands.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Commands {
     /// The calls for an election.
@@ -18,9 +17,9 @@ pub struct Commands {
     /// The resignations.
     pub resign: Vec<At<NodeId>>,
     /// The transfers of leadership.
-    pub transfer: Vec<At<Handover>>,
-    /// What only some algorithms know, in their words.
-    pub command: Vec<At<Request>>,
+    pub transfer: Vec<At<Transfer>>,
+    /// Commands that only some algorithms know, in their text form.
+    pub command: Vec<At<AlgorithmCommand>>,
 }
 
 pub(super) const SECTION: Section = Section {
@@ -31,17 +30,17 @@ pub(super) const SECTION: Section = Section {
             value: "ID@TIME",
             arity: Arity::List,
             help: "A process is told to call an election, like 3@10",
-            read: |spec, text| add(&mut spec.commands.campaign, text),
-            show: |spec| show(&spec.commands.campaign),
+            parse_value: |spec, text| add(&mut spec.commands.campaign, text),
+            print_values: |spec| show(&spec.commands.campaign),
             ..Flag::NEW
         },
         Flag {
             name: "resign",
             value: "ID@TIME",
             arity: Arity::List,
-            help: "A process is told to lead no longer, like 5@10",
-            read: |spec, text| add(&mut spec.commands.resign, text),
-            show: |spec| show(&spec.commands.resign),
+            help: "A process is told to resign, like 5@10",
+            parse_value: |spec, text| add(&mut spec.commands.resign, text),
+            print_values: |spec| show(&spec.commands.resign),
             ..Flag::NEW
         },
         Flag {
@@ -49,17 +48,17 @@ pub(super) const SECTION: Section = Section {
             value: "ID>ID@TIME",
             arity: Arity::List,
             help: "A process is told to hand its leadership over to another, like '5>3@10'",
-            read: |spec, text| add(&mut spec.commands.transfer, text),
-            show: |spec| show(&spec.commands.transfer),
+            parse_value: |spec, text| add(&mut spec.commands.transfer, text),
+            print_values: |spec| show(&spec.commands.transfer),
             ..Flag::NEW
         },
         Flag {
             name: "command",
             value: "ID:COMMAND@TIME",
             arity: Arity::Repeat,
-            help: "A process is told something that its algorithm knows, like '5:health off@10' or '3:leave in 2@7'",
-            read: |spec, text| add(&mut spec.commands.command, text),
-            show: |spec| show(&spec.commands.command),
+            help: "A process gets a command of its own algorithm, like '5:health off@10' or '3:leave in 2@7'",
+            parse_value: |spec, text| add(&mut spec.commands.command, text),
+            print_values: |spec| show(&spec.commands.command),
             ..Flag::NEW
         },
     ],
@@ -78,17 +77,17 @@ impl Commands {
     pub(super) fn apply(&self, scenario: &mut Scenario) -> Result<(), FlagError> {
         let roster = &scenario.roster;
         let mut commands = Vec::new();
-        for &At { what: id, at } in &self.campaign {
+        for &At { value: id, at } in &self.campaign {
             commands.push((at, slot("campaign", roster, id)?, Command::Campaign.to_string()));
         }
-        for &At { what: id, at } in &self.resign {
+        for &At { value: id, at } in &self.resign {
             commands.push((at, slot("resign", roster, id)?, Command::Resign.to_string()));
         }
-        for &At { what: Handover { from, to }, at } in &self.transfer {
+        for &At { value: Transfer { from, to }, at } in &self.transfer {
             slot("transfer", roster, to)?;
             commands.push((at, slot("transfer", roster, from)?, Command::Transfer(to).to_string()));
         }
-        for At { what: Request { to, text }, at } in &self.command {
+        for At { value: AlgorithmCommand { to, text }, at } in &self.command {
             commands.push((*at, slot("command", roster, *to)?, text.clone()));
         }
         commands.sort();
@@ -101,12 +100,14 @@ impl Commands {
         for (at, slot, text) in &scenario.commands {
             let (at, id) = (*at, scenario.roster.id(*slot));
             match text.parse() {
-                Ok(Command::Campaign) => commands.campaign.push(At { what: id, at }),
-                Ok(Command::Resign) => commands.resign.push(At { what: id, at }),
+                Ok(Command::Campaign) => commands.campaign.push(At { value: id, at }),
+                Ok(Command::Resign) => commands.resign.push(At { value: id, at }),
                 Ok(Command::Transfer(to)) => {
-                    commands.transfer.push(At { what: Handover { from: id, to }, at });
+                    commands.transfer.push(At { value: Transfer { from: id, to }, at });
                 }
-                Err(_) => commands.command.push(At { what: Request { to: id, text: text.clone() }, at }),
+                Err(_) => {
+                    commands.command.push(At { value: AlgorithmCommand { to: id, text: text.clone() }, at })
+                }
             }
         }
         commands
@@ -115,27 +116,28 @@ impl Commands {
 
 /// A transfer of leadership: `5>3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Handover {
+pub struct Transfer {
     /// The process that is asked to stop leading.
     pub from: NodeId,
     /// The process that is to lead instead.
     pub to: NodeId,
 }
 
-impl Timed for Handover {
+impl Timed for Transfer {
     const EXAMPLE: &'static str = "5>3";
 }
 
-impl FromStr for Handover {
+impl FromStr for Transfer {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Handover, String> {
-        let (from, to) = text.split_once('>').ok_or_else(|| format!("`{text}` has not the form 5>3"))?;
-        Ok(Handover { from: from.parse()?, to: to.parse()? })
+    fn from_str(text: &str) -> Result<Transfer, String> {
+        let (from, to) =
+            text.split_once('>').ok_or_else(|| format!("`{text}` does not have the form 5>3"))?;
+        Ok(Transfer { from: from.parse()?, to: to.parse()? })
     }
 }
 
-impl fmt::Display for Handover {
+impl fmt::Display for Transfer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}>{}", self.from, self.to)
     }
@@ -143,28 +145,28 @@ impl fmt::Display for Handover {
 
 /// A command of an algorithm's own to a process: `5:health off`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct AlgorithmCommand {
     /// The process.
     pub to: NodeId,
-    /// The command, in the algorithm's words.
+    /// The command in its text form.
     pub text: String,
 }
 
-impl Timed for Request {
+impl Timed for AlgorithmCommand {
     const EXAMPLE: &'static str = "5:health off";
 }
 
-impl FromStr for Request {
+impl FromStr for AlgorithmCommand {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Request, String> {
+    fn from_str(text: &str) -> Result<AlgorithmCommand, String> {
         let (to, command) =
-            text.split_once(':').ok_or_else(|| format!("`{text}` has not the form 5:health off"))?;
-        Ok(Request { to: to.parse()?, text: command.to_string() })
+            text.split_once(':').ok_or_else(|| format!("`{text}` does not have the form 5:health off"))?;
+        Ok(AlgorithmCommand { to: to.parse()?, text: command.to_string() })
     }
 }
 
-impl fmt::Display for Request {
+impl fmt::Display for AlgorithmCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.to, self.text)
     }
@@ -176,21 +178,21 @@ mod tests {
 
     #[test]
     fn commands_of_an_algorithm_are_parsed_as_they_are_printed() {
-        let request: At<Request> = "5:health off in 2@30".parse().unwrap();
-        assert_eq!(request.what, Request { to: NodeId(5), text: "health off in 2".to_string() });
+        let request: At<AlgorithmCommand> = "5:health off in 2@30".parse().unwrap();
+        assert_eq!(request.value, AlgorithmCommand { to: NodeId(5), text: "health off in 2".to_string() });
         assert_eq!(request.to_string(), "5:health off in 2@30");
         for text in ["5:pin", "5@3", "x:pin@3"] {
-            assert!(text.parse::<At<Request>>().is_err(), "{text}");
+            assert!(text.parse::<At<AlgorithmCommand>>().is_err(), "{text}");
         }
     }
 
     #[test]
     fn transfers_are_parsed_as_they_are_printed() {
-        let transfer: At<Handover> = "5>3@30".parse().unwrap();
-        assert_eq!(transfer.what, Handover { from: NodeId(5), to: NodeId(3) });
+        let transfer: At<Transfer> = "5>3@30".parse().unwrap();
+        assert_eq!(transfer.value, Transfer { from: NodeId(5), to: NodeId(3) });
         assert_eq!(transfer.to_string(), "5>3@30");
         for text in ["5>3", "5@3", ">3@3", "5>@3"] {
-            assert!(text.parse::<At<Handover>>().is_err(), "{text}");
+            assert!(text.parse::<At<Transfer>>().is_err(), "{text}");
         }
     }
 }

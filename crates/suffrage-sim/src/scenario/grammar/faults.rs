@@ -8,20 +8,20 @@ use suffrage_core::{Attribute, NodeId, Roster, Span, Time};
 
 use super::values::{self, Probability, Timed, add, set, show, slot, slots};
 use super::{Arity, At, Flag, FlagError, Section, Target};
-use crate::{CrashPoint, Cut, Fault, Plan, Scenario, order};
+use crate::{CrashPoint, Cut, Fault, Plan, Scenario, sort_plan};
 
-/// What the flags say about faults.
+/// The values of the flags of faults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
     /// The crashes.
     pub crash: Vec<At<Target>>,
     /// The probability with which each process crashes by itself.
     pub fail: f64,
-    /// The time by which it does.
+    /// The latest time of such a crash.
     pub fail_within: Option<Span>,
-    /// The recoveries of processes that find what they have saved.
+    /// The recoveries with the disk.
     pub recover: Vec<At<Target>>,
-    /// The recoveries of processes that find nothing.
+    /// The recoveries without the disk.
     pub recover_wiped: Vec<At<Target>>,
     /// The pauses.
     pub pause: Vec<Pause>,
@@ -31,18 +31,18 @@ pub struct Faults {
     pub rerank: Vec<At<Rerank>>,
     /// The partitions of the network.
     pub partition: Vec<Partition>,
-    /// True if all partitions cut one way only.
+    /// True if all partitions are one-way.
     pub one_way: bool,
     /// The changes of the probability that a message is lost.
     pub loss_from: Vec<At<Probability>>,
     /// The changes of the probability that a message is duplicated.
     pub duplicate_from: Vec<At<Probability>>,
     /// The crashes in the middle of an input.
-    pub crash_midway: Vec<At<Midway>>,
+    pub crash_midway: Vec<At<MidwayCrash>>,
     /// The changes of the probability that a message is late.
-    pub late: Vec<At<Lateness>>,
+    pub late: Vec<At<LateMessages>>,
     /// The changes of the speed of messages.
-    pub slow: Vec<At<Slowness>>,
+    pub slow: Vec<At<SlowFactor>>,
     /// The moments at which cuts, loss, duplication and wrong suspicions end.
     pub heal_all_at: Vec<Time>,
 }
@@ -54,53 +54,53 @@ pub(super) const SECTION: Section = Section {
             name: "crash",
             value: "ID@TIME",
             arity: Arity::List,
-            help: "A process dies, like 80@12; leader@12 is whoever leads then",
-            read: |spec, text| add(&mut spec.faults.crash, text),
-            show: |spec| show(&spec.faults.crash),
+            help: "A process crashes, like 80@12; leader@12 is the leader at that time",
+            parse_value: |spec, text| add(&mut spec.faults.crash, text),
+            print_values: |spec| show(&spec.faults.crash),
             ..Flag::NEW
         },
         Flag {
             name: "fail",
             value: "PROBABILITY",
-            help: "How likely each process dies by itself, at some moment up to --fail-within",
-            read: |spec, text| set(&mut spec.faults.fail, values::probability(text)),
-            show: |spec| show([&spec.faults.fail]),
+            help: "The probability that each process crashes by itself, at a random time up to --fail-within",
+            parse_value: |spec, text| set(&mut spec.faults.fail, values::probability(text)),
+            print_values: |spec| show([&spec.faults.fail]),
             ..Flag::NEW
         },
         Flag {
             name: "fail-within",
             value: "TIME",
-            help: "By when processes die that die by --fail; 0 is before the start [default: ten longest delays]",
+            help: "The latest time of crashes by --fail; 0 is before the start [default: ten delay bounds]",
             requires: Some("fail"),
-            read: |spec, text| set(&mut spec.faults.fail_within, text.parse::<Span>()),
-            show: |spec| show(&spec.faults.fail_within),
+            parse_value: |spec, text| set(&mut spec.faults.fail_within, text.parse::<Span>()),
+            print_values: |spec| show(&spec.faults.fail_within),
             ..Flag::NEW
         },
         Flag {
             name: "recover",
             value: "ID@TIME",
             arity: Arity::List,
-            help: "A dead process comes back, like 80@40; leader@40 is whoever --crash leader@TIME hit last",
-            read: |spec, text| add(&mut spec.faults.recover, text),
-            show: |spec| show(&spec.faults.recover),
+            help: "A dead process recovers with its disk, like 80@40; leader@40 is the process that --crash leader@TIME hit last",
+            parse_value: |spec, text| add(&mut spec.faults.recover, text),
+            print_values: |spec| show(&spec.faults.recover),
             ..Flag::NEW
         },
         Flag {
             name: "recover-wiped",
             value: "ID@TIME",
             arity: Arity::List,
-            help: "A dead process comes back without what it had saved, like 80@40",
-            read: |spec, text| add(&mut spec.faults.recover_wiped, text),
-            show: |spec| show(&spec.faults.recover_wiped),
+            help: "A dead process recovers without its disk, like 80@40",
+            parse_value: |spec, text| add(&mut spec.faults.recover_wiped, text),
+            print_values: |spec| show(&spec.faults.recover_wiped),
             ..Flag::NEW
         },
         Flag {
             name: "pause",
             value: "ID@FROM..TO",
             arity: Arity::List,
-            help: "A process stops for a while and goes on as if nothing had happened, like 5@10..20",
-            read: |spec, text| add(&mut spec.faults.pause, text),
-            show: |spec| show(&spec.faults.pause),
+            help: "A process is paused, and keeps its state, like 5@10..20",
+            parse_value: |spec, text| add(&mut spec.faults.pause, text),
+            print_values: |spec| show(&spec.faults.pause),
             ..Flag::NEW
         },
         Flag {
@@ -108,8 +108,8 @@ pub(super) const SECTION: Section = Section {
             value: "ID@TIME+SPAN",
             arity: Arity::List,
             help: "A process's clock jumps ahead or back, like 5@10+30 or 5@10-30",
-            read: |spec, text| add(&mut spec.faults.jump, text),
-            show: |spec| show(&spec.faults.jump),
+            parse_value: |spec, text| add(&mut spec.faults.jump, text),
+            print_values: |spec| show(&spec.faults.jump),
             ..Flag::NEW
         },
         Flag {
@@ -117,8 +117,8 @@ pub(super) const SECTION: Section = Section {
             value: "ID=ATTRIBUTE@TIME",
             arity: Arity::List,
             help: "Changes an attribute during the run, like 5=99@30",
-            read: |spec, text| add(&mut spec.faults.rerank, text),
-            show: |spec| show(&spec.faults.rerank),
+            parse_value: |spec, text| add(&mut spec.faults.rerank, text),
+            print_values: |spec| show(&spec.faults.rerank),
             ..Flag::NEW
         },
         Flag {
@@ -126,80 +126,80 @@ pub(super) const SECTION: Section = Section {
             value: "GROUPS@FROM..TO",
             arity: Arity::Repeat,
             help: "The network is cut into groups, like '1,2|3,4,5@10..50'; without ..50 for good; with > for |, \
-                   a group is not heard by the groups after it, but hears them",
-            read: |spec, text| add(&mut spec.faults.partition, text),
-            show: |spec| show(&spec.faults.partition),
+                   messages of a group do not reach the groups after it, but theirs reach it",
+            parse_value: |spec, text| add(&mut spec.faults.partition, text),
+            print_values: |spec| show(&spec.faults.partition),
             ..Flag::NEW
         },
         Flag {
             name: "one-way",
             arity: Arity::Switch,
-            help: "All partitions cut one way only, as if written with >",
-            read: |spec, _| set(&mut spec.faults.one_way, Ok(true)),
-            show: |spec| show(spec.faults.one_way.then_some(&"")),
+            help: "All partitions are one-way, as if written with >",
+            parse_value: |spec, _| set(&mut spec.faults.one_way, Ok(true)),
+            print_values: |spec| show(spec.faults.one_way.then_some(&"")),
             ..Flag::NEW
         },
         Flag {
             name: "loss-from",
             value: "PROBABILITY@TIME",
             arity: Arity::List,
-            help: "Messages are lost with another probability from then on, like 0.3@50",
-            read: |spec, text| add(&mut spec.faults.loss_from, text),
-            show: |spec| show(&spec.faults.loss_from),
+            help: "Messages are lost with this probability from then on, like 0.3@50",
+            parse_value: |spec, text| add(&mut spec.faults.loss_from, text),
+            print_values: |spec| show(&spec.faults.loss_from),
             ..Flag::NEW
         },
         Flag {
             name: "duplicate-from",
             value: "PROBABILITY@TIME",
             arity: Arity::List,
-            help: "Messages arrive twice with another probability from then on, like 0.3@50",
-            read: |spec, text| add(&mut spec.faults.duplicate_from, text),
-            show: |spec| show(&spec.faults.duplicate_from),
+            help: "Messages arrive twice with this probability from then on, like 0.3@50",
+            parse_value: |spec, text| add(&mut spec.faults.duplicate_from, text),
+            print_values: |spec| show(&spec.faults.duplicate_from),
             ..Flag::NEW
         },
         Flag {
             name: "crash-midway",
             value: "ID:POINT@TIME",
             arity: Arity::List,
-            help: "From then on a process dies in the middle of what it does: before its next save, like \
-                   5:before-save@10, after it, like 5:after-save@10, or after so many effects, like 5:3@10",
-            read: |spec, text| add(&mut spec.faults.crash_midway, text),
-            show: |spec| show(&spec.faults.crash_midway),
+            help: "From then on a process crashes in the middle of its effects: before its next save, like \
+                   5:before-save@10, after it, like 5:after-save@10, or after a number of effects, like 5:3@10",
+            parse_value: |spec, text| add(&mut spec.faults.crash_midway, text),
+            print_values: |spec| show(&spec.faults.crash_midway),
             ..Flag::NEW
         },
         Flag {
             name: "late",
             value: "PROBABILITY:SPAN@TIME",
             arity: Arity::List,
-            help: "From then on some messages take up to so much longer, like 0.01:36@10",
-            read: |spec, text| add(&mut spec.faults.late, text),
-            show: |spec| show(&spec.faults.late),
+            help: "From then on this share of messages has an additional delay of up to SPAN, like 0.01:36@10",
+            parse_value: |spec, text| add(&mut spec.faults.late, text),
+            print_values: |spec| show(&spec.faults.late),
             ..Flag::NEW
         },
         Flag {
             name: "slow",
             value: "FACTOR@TIME",
             arity: Arity::List,
-            help: "From then on messages take so many times as long, like 20@10; processes still expect the usual \
-                   delay",
-            read: |spec, text| add(&mut spec.faults.slow, text),
-            show: |spec| show(&spec.faults.slow),
+            help: "From then on the delay of messages is multiplied, like 20@10; the delay bound that processes assume \
+                   stays",
+            parse_value: |spec, text| add(&mut spec.faults.slow, text),
+            print_values: |spec| show(&spec.faults.slow),
             ..Flag::NEW
         },
         Flag {
             name: "heal-all-at",
             value: "TIME",
             arity: Arity::List,
-            help: "From then on nothing goes wrong any more: no loss, duplication, delay, partition or wrong suspicion",
-            read: |spec, text| add(&mut spec.faults.heal_all_at, text),
-            show: |spec| show(&spec.faults.heal_all_at),
+            help: "From then on there is no loss, duplication, additional delay, partition or wrong suspicion",
+            parse_value: |spec, text| add(&mut spec.faults.heal_all_at, text),
+            print_values: |spec| show(&spec.faults.heal_all_at),
             ..Flag::NEW
         },
     ],
 };
 
 impl Faults {
-    /// True if any process comes back.
+    /// True if any process recovers.
     pub(super) fn recovers(&self) -> bool {
         !self.recover.is_empty() || !self.recover_wiped.is_empty()
     }
@@ -228,21 +228,21 @@ impl Faults {
         self.check_leaders()?;
         self.check_order(crashed)?;
         if self.one_way && self.partition.is_empty() {
-            return Err(FlagError::new("one-way", "there is no --partition that could be one way"));
+            return Err(FlagError::new("one-way", "there is no --partition to be one-way; add one"));
         }
         scenario.plan = self.plan(&scenario.roster)?;
         scenario.fail = self.fail;
         scenario.fail_within = match self.fail {
             0.0 => Span::ZERO,
-            _ => self.fail_within.unwrap_or(usual_fail_within(scenario)),
+            _ => self.fail_within.unwrap_or(default_fail_within(scenario)),
         };
         Ok(())
     }
 
     fn plan(&self, roster: &Roster) -> Result<Plan, FlagError> {
         let mut plan = Plan::new();
-        for &At { what, at } in &self.crash {
-            let fault = match what {
+        for &At { value, at } in &self.crash {
+            let fault = match value {
                 Target::Member(id) => Fault::Crash(slot("crash", roster, id)?),
                 Target::Leader => Fault::CrashLeader,
             };
@@ -250,8 +250,8 @@ impl Faults {
         }
         let recoveries = [("recover", &self.recover, true), ("recover-wiped", &self.recover_wiped, false)];
         for (flag, targets, disk) in recoveries {
-            for &At { what, at } in targets {
-                let fault = match what {
+            for &At { value, at } in targets {
+                let fault = match value {
                     Target::Member(id) => Fault::Recover { slot: slot(flag, roster, id)?, disk },
                     Target::Leader => Fault::RecoverLeader { disk },
                 };
@@ -264,7 +264,7 @@ impl Faults {
         for &Pause { id, from, to } in &self.pause {
             plan.push((from, Fault::Pause(slot("pause", roster, id)?, to)));
         }
-        for &At { what: Rerank { id, attribute }, at } in &self.rerank {
+        for &At { value: Rerank { id, attribute }, at } in &self.rerank {
             plan.push((at, Fault::Rank(slot("rerank", roster, id)?, attribute)));
         }
         for (name, partition) in self.partition.iter().enumerate() {
@@ -274,65 +274,73 @@ impl Faults {
             plan.push((partition.from, Fault::Cut(name, cut)));
             plan.extend(partition.to.map(|to| (to, Fault::Heal(name))));
         }
-        plan.extend(self.loss_from.iter().map(|loss| (loss.at, Fault::Loss(loss.what.0))));
-        plan.extend(self.duplicate_from.iter().map(|again| (again.at, Fault::Duplicate(again.what.0))));
-        for &At { what: Midway { id, point }, at } in &self.crash_midway {
+        plan.extend(self.loss_from.iter().map(|loss| (loss.at, Fault::Loss(loss.value.0))));
+        plan.extend(self.duplicate_from.iter().map(|again| (again.at, Fault::Duplicate(again.value.0))));
+        for &At { value: MidwayCrash { id, point }, at } in &self.crash_midway {
             plan.push((at, Fault::CrashMidway { slot: slot("crash-midway", roster, id)?, point }));
         }
-        let late = |late: &At<Lateness>| {
-            let Lateness { probability, most } = late.what;
-            (late.at, Fault::Late { probability, most })
+        let late = |late: &At<LateMessages>| {
+            let LateMessages { probability, max_delay } = late.value;
+            (late.at, Fault::Late { probability, max_delay })
         };
         plan.extend(self.late.iter().map(late));
-        plan.extend(self.slow.iter().map(|slow| (slow.at, Fault::Slow(slow.what.0))));
+        plan.extend(self.slow.iter().map(|slow| (slow.at, Fault::Slow(slow.value.0))));
         plan.extend(self.heal_all_at.iter().map(|&at| (at, Fault::HealAll)));
-        order(&mut plan);
+        sort_plan(&mut plan);
         Ok(plan)
     }
 
-    /// Refuses the crash of a dead process, the recovery of a live one and the pause of a dead one: an id or a
-    /// time is mistaken.
+    /// Refuses the crash of a dead process, the recovery of a live one and the pause of a dead one: the id or the time
+    /// is wrong.
     fn check_order(&self, crashed: &[NodeId]) -> Result<(), FlagError> {
-        let members = |targets: &[At<Target>], step: Step| {
-            let member = move |&At { what, at }: &At<Target>| match what {
-                Target::Member(id) => Some((id, at, step)),
+        let members = |targets: &[At<Target>], change: ProcessChange| {
+            let member = move |&At { value, at }: &At<Target>| match value {
+                Target::Member(id) => Some((id, at, change)),
                 Target::Leader => None,
             };
             targets.iter().filter_map(member).collect::<Vec<_>>()
         };
-        let mut steps = members(&self.crash, Step::Crash);
-        steps.extend(members(&self.recover, Step::Recover("recover")));
-        steps.extend(members(&self.recover_wiped, Step::Recover("recover-wiped")));
-        steps.extend(self.pause.iter().map(|pause| (pause.id, pause.from, Step::Pause)));
-        // Whether and when a crash in the middle of an input happens turns out during the run.
-        steps.retain(|(id, ..)| self.crash_midway.iter().all(|midway| midway.what.id != *id));
-        steps.sort_by_key(|&(_, at, step)| (at, step));
+        let mut changes = members(&self.crash, ProcessChange::Crash);
+        changes.extend(members(&self.recover, ProcessChange::Recover("recover")));
+        changes.extend(members(&self.recover_wiped, ProcessChange::Recover("recover-wiped")));
+        changes.extend(self.pause.iter().map(|pause| (pause.id, pause.from, ProcessChange::Pause)));
+        // The run decides whether and when a crash in the middle of an input happens.
+        changes.retain(|(id, ..)| self.crash_midway.iter().all(|midway| midway.value.id != *id));
+        changes.sort_by_key(|&(_, at, change)| (at, change));
         let mut dead: BTreeMap<NodeId, bool> = crashed.iter().map(|&id| (id, true)).collect();
-        for (id, at, step) in steps {
+        for (id, at, change) in changes {
             let dead = dead.entry(id).or_default();
-            match (step, *dead) {
-                (Step::Crash, true) => {
-                    return Err(FlagError::new("crash", format!("process {id} is already dead at {at}")));
+            match (change, *dead) {
+                (ProcessChange::Crash, true) => {
+                    return Err(FlagError::new(
+                        "crash",
+                        format!(
+                            "process {id} is already dead at {at}; remove this crash or --recover it before"
+                        ),
+                    ));
                 }
-                (Step::Recover(flag), false) => {
+                (ProcessChange::Recover(flag), false) => {
                     let advice = format!("crash it before, with --crashed {id} or --crash {id}@TIME");
                     return Err(FlagError::new(flag, format!("process {id} is not dead at {at}; {advice}")));
                 }
-                (Step::Pause, true) => {
-                    return Err(FlagError::new("pause", format!("process {id} is dead at {at}")));
+                (ProcessChange::Pause, true) => {
+                    return Err(FlagError::new(
+                        "pause",
+                        format!("process {id} is dead at {at}; pause a live process"),
+                    ));
                 }
-                (Step::Crash, false) => *dead = true,
-                (Step::Recover(_), true) => *dead = false,
-                (Step::Pause, false) => {}
+                (ProcessChange::Crash, false) => *dead = true,
+                (ProcessChange::Recover(_), true) => *dead = false,
+                (ProcessChange::Pause, false) => {}
             }
         }
         Ok(())
     }
 
-    /// Refuses the recovery of a leader before any leader has crashed. Who the leader is turns out during the
-    /// run, so the crash of a leader says nothing about a process of a known id.
+    /// Refuses the recovery of a leader before any leader has crashed. The run decides which process is the leader, so
+    /// the crash of a leader says nothing about a process of a known id.
     fn check_leaders(&self) -> Result<(), FlagError> {
-        let leader = |target: &&At<Target>| target.what == Target::Leader;
+        let leader = |target: &&At<Target>| target.value == Target::Leader;
         let first = self.crash.iter().filter(leader).map(|crash| crash.at).min();
         for (flag, recoveries) in [("recover", &self.recover), ("recover-wiped", &self.recover_wiped)] {
             let too_early = |target: &&At<Target>| first.is_none_or(|first| target.at < first);
@@ -348,61 +356,68 @@ impl Faults {
         let id = |slot: usize| scenario.roster.id(slot);
         let member = |slot: usize| Target::Member(id(slot));
         let mut faults = Faults { fail: scenario.fail, ..Faults::default() };
-        if scenario.fail > 0.0 && scenario.fail_within != usual_fail_within(scenario) {
+        if scenario.fail > 0.0 && scenario.fail_within != default_fail_within(scenario) {
             faults.fail_within = Some(scenario.fail_within);
         }
         let mut plan = scenario.plan.clone();
-        order(&mut plan);
-        for (place, &(at, ref fault)) in plan.iter().enumerate() {
+        sort_plan(&mut plan);
+        for (index, &(at, ref fault)) in plan.iter().enumerate() {
             match fault {
-                Fault::Crash(slot) => faults.crash.push(At { what: member(*slot), at }),
-                Fault::CrashLeader => faults.crash.push(At { what: Target::Leader, at }),
-                Fault::Recover { slot, disk } => faults.back(*disk).push(At { what: member(*slot), at }),
-                Fault::RecoverLeader { disk } => faults.back(*disk).push(At { what: Target::Leader, at }),
+                Fault::Crash(slot) => faults.crash.push(At { value: member(*slot), at }),
+                Fault::CrashLeader => faults.crash.push(At { value: Target::Leader, at }),
+                Fault::Recover { slot, disk } => {
+                    faults.recoveries(*disk).push(At { value: member(*slot), at })
+                }
+                Fault::RecoverLeader { disk } => {
+                    faults.recoveries(*disk).push(At { value: Target::Leader, at })
+                }
                 Fault::Pause(slot, to) => faults.pause.push(Pause { id: id(*slot), from: at, to: *to }),
                 Fault::Jump { slot, by, back } => {
                     faults.jump.push(Jump { id: id(*slot), at, by: *by, back: *back });
                 }
                 Fault::Rank(slot, attribute) => {
-                    faults.rerank.push(At { what: Rerank { id: id(*slot), attribute: *attribute }, at });
+                    faults.rerank.push(At { value: Rerank { id: id(*slot), attribute: *attribute }, at });
                 }
                 Fault::Cut(name, cut) => {
                     let (sides, one_way) = cut.groups();
                     let groups =
                         sides.iter().map(|side| side.iter().map(|&slot| id(slot)).collect()).collect();
-                    let healed = plan[place..].iter().find(|(_, fault)| *fault == Fault::Heal(*name));
+                    let healed = plan[index..].iter().find(|(_, fault)| *fault == Fault::Heal(*name));
                     let to = healed.map(|(to, _)| *to);
                     faults.partition.push(Partition { groups, one_way, from: at, to });
                 }
                 // Printed with its cut.
                 Fault::Heal(_) => {}
-                Fault::Loss(loss) => faults.loss_from.push(At { what: Probability(*loss), at }),
-                Fault::Duplicate(again) => faults.duplicate_from.push(At { what: Probability(*again), at }),
+                Fault::Loss(loss) => faults.loss_from.push(At { value: Probability(*loss), at }),
+                Fault::Duplicate(again) => faults.duplicate_from.push(At { value: Probability(*again), at }),
                 Fault::CrashMidway { slot, point } => {
-                    faults.crash_midway.push(At { what: Midway { id: id(*slot), point: *point }, at });
+                    faults.crash_midway.push(At { value: MidwayCrash { id: id(*slot), point: *point }, at });
                 }
-                Fault::Late { probability, most } => {
-                    faults.late.push(At { what: Lateness { probability: *probability, most: *most }, at });
+                Fault::Late { probability, max_delay } => {
+                    faults.late.push(At {
+                        value: LateMessages { probability: *probability, max_delay: *max_delay },
+                        at,
+                    });
                 }
-                Fault::Slow(factor) => faults.slow.push(At { what: Slowness(*factor), at }),
+                Fault::Slow(factor) => faults.slow.push(At { value: SlowFactor(*factor), at }),
                 Fault::HealAll => faults.heal_all_at.push(at),
             }
         }
         faults
     }
 
-    fn back(&mut self, disk: bool) -> &mut Vec<At<Target>> {
+    fn recoveries(&mut self, disk: bool) -> &mut Vec<At<Target>> {
         if disk { &mut self.recover } else { &mut self.recover_wiped }
     }
 }
 
-fn usual_fail_within(scenario: &Scenario) -> Span {
+fn default_fail_within(scenario: &Scenario) -> Span {
     scenario.delay_bound.unwrap_or(scenario.latency.bound()) * 10
 }
 
 /// A change of one process. At equal times a process crashes before it recovers, and recovers before it pauses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
+enum ProcessChange {
     Crash,
     /// By the flag of this name.
     Recover(&'static str),
@@ -424,7 +439,7 @@ impl FromStr for Pause {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Pause, String> {
-        let form = || format!("`{text}` has not the form 5@10..20");
+        let form = || format!("`{text}` does not have the form 5@10..20");
         let (id, when) = text.split_once('@').ok_or_else(form)?;
         let (from, to) = when.split_once("..").ok_or_else(form)?;
         let (from, to) = values::times(text, from, to)?;
@@ -455,9 +470,9 @@ impl FromStr for Jump {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Jump, String> {
-        let form = || format!("`{text}` has not the form 5@10+30 or 5@10-30");
+        let form = || format!("`{text}` does not have the form 5@10+30 or 5@10-30");
         let sign = text.find(['+', '-']).ok_or_else(form)?;
-        let At { what: id, at } = text[..sign].parse()?;
+        let At { value: id, at } = text[..sign].parse()?;
         Ok(Jump { id, at, by: text[sign + 1..].parse()?, back: text[sign..].starts_with('-') })
     }
 }
@@ -486,7 +501,7 @@ impl FromStr for Rerank {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Rerank, String> {
-        let form = || format!("`{text}` has not the form 5=99");
+        let form = || format!("`{text}` does not have the form 5=99");
         let (id, attribute) = text.split_once('=').ok_or_else(form)?;
         Ok(Rerank { id: id.parse()?, attribute: attribute.parse().map_err(|_| form())? })
     }
@@ -500,82 +515,82 @@ impl fmt::Display for Rerank {
 
 /// A crash in the middle of an input: `5:before-save`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Midway {
+pub struct MidwayCrash {
     /// The process.
     pub id: NodeId,
     /// The point at which it dies.
     pub point: CrashPoint,
 }
 
-impl Timed for Midway {
+impl Timed for MidwayCrash {
     const EXAMPLE: &'static str = "5:before-save";
 }
 
-impl FromStr for Midway {
+impl FromStr for MidwayCrash {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Midway, String> {
-        let form = || format!("`{text}` has not the form 5:before-save, 5:after-save or 5:3");
+    fn from_str(text: &str) -> Result<MidwayCrash, String> {
+        let form = || format!("`{text}` does not have the form 5:before-save, 5:after-save or 5:3");
         let (id, point) = text.split_once(':').ok_or_else(form)?;
-        Ok(Midway { id: id.parse()?, point: point.parse()? })
+        Ok(MidwayCrash { id: id.parse()?, point: point.parse()? })
     }
 }
 
-impl fmt::Display for Midway {
+impl fmt::Display for MidwayCrash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.id, self.point)
     }
 }
 
-/// A probability of being late, and by how much at most: `0.01:36`.
+/// The probability that a message is late, and the longest additional delay: `0.01:36`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Lateness {
+pub struct LateMessages {
     /// The probability.
     pub probability: f64,
     /// The longest additional delay.
-    pub most: Span,
+    pub max_delay: Span,
 }
 
-impl Timed for Lateness {
+impl Timed for LateMessages {
     const EXAMPLE: &'static str = "0.01:36";
 }
 
-impl FromStr for Lateness {
+impl FromStr for LateMessages {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Lateness, String> {
-        let form = || format!("`{text}` has not the form 0.01:36");
-        let (probability, most) = text.split_once(':').ok_or_else(form)?;
-        Ok(Lateness { probability: values::probability(probability)?, most: most.parse()? })
+    fn from_str(text: &str) -> Result<LateMessages, String> {
+        let form = || format!("`{text}` does not have the form 0.01:36");
+        let (probability, max_delay) = text.split_once(':').ok_or_else(form)?;
+        Ok(LateMessages { probability: values::probability(probability)?, max_delay: max_delay.parse()? })
     }
 }
 
-impl fmt::Display for Lateness {
+impl fmt::Display for LateMessages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.probability, self.most)
+        write!(f, "{}:{}", self.probability, self.max_delay)
     }
 }
 
 /// A factor by which messages are slower: `20`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Slowness(pub f64);
+pub struct SlowFactor(pub f64);
 
-impl Timed for Slowness {
+impl Timed for SlowFactor {
     const EXAMPLE: &'static str = "20";
 }
 
-impl FromStr for Slowness {
+impl FromStr for SlowFactor {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Slowness, String> {
+    fn from_str(text: &str) -> Result<SlowFactor, String> {
         match text.parse() {
-            Ok(factor) if (0.001..=1000.0).contains(&factor) => Ok(Slowness(factor)),
+            Ok(factor) if (0.001..=1000.0).contains(&factor) => Ok(SlowFactor(factor)),
             _ => Err(format!("`{text}` is not a factor from 0.001 to 1000")),
         }
     }
 }
 
-impl fmt::Display for Slowness {
+impl fmt::Display for SlowFactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -586,7 +601,7 @@ impl fmt::Display for Slowness {
 pub struct Partition {
     /// The groups that are separated.
     pub groups: Vec<Vec<NodeId>>,
-    /// True if a group is no longer heard by the groups after it, and still hears them.
+    /// True if messages of a group do not reach the groups after it, but theirs reach the group.
     pub one_way: bool,
     /// The beginning.
     pub from: Time,
@@ -609,12 +624,12 @@ impl FromStr for Partition {
         let groups: Vec<_> =
             groups.split(if one_way { '>' } else { '|' }).map(group).collect::<Result<_, _>>()?;
         if groups.len() < 2 {
-            return Err(format!("`{text}` has not the form 1,2|3,4,5@10..50: there is nothing to separate"));
+            return Err(format!("`{text}` does not have the form 1,2|3,4,5@10..50: name two groups or more"));
         }
         let mut named: Vec<NodeId> = groups.concat();
         named.sort_unstable();
         match named.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(format!("{} stands on two sides", pair[0])),
+            Some(pair) => Err(format!("process {} is in two groups; name it once", pair[0])),
             None => Ok(Partition { groups, one_way, from, to }),
         }
     }
@@ -640,8 +655,8 @@ mod tests {
         units.to_string().parse().unwrap()
     }
 
-    fn at<T>(what: T, units: u64) -> At<T> {
-        At { what, at: time(units) }
+    fn at<T>(value: T, units: u64) -> At<T> {
+        At { value, at: time(units) }
     }
 
     #[test]
@@ -675,15 +690,15 @@ mod tests {
         check::<Pause>(&["5@10..20"]);
         check::<Jump>(&["5@10+30", "5@10-0.5"]);
         check::<At<Rerank>>(&["5=-9@3"]);
-        check::<At<Midway>>(&["5:before-save@10", "5:after-save@10", "5:3@10"]);
-        check::<At<Lateness>>(&["0.25:36@10"]);
-        check::<At<Slowness>>(&["2.5@10"]);
+        check::<At<MidwayCrash>>(&["5:before-save@10", "5:after-save@10", "5:3@10"]);
+        check::<At<LateMessages>>(&["0.25:36@10"]);
+        check::<At<SlowFactor>>(&["2.5@10"]);
         check::<Partition>(&["1,2|3@10..50", "1|2|3", "1>2,3@7", "1|2@0..3"]);
         assert_eq!("1|2@0".parse::<Partition>().unwrap().to_string(), "1|2");
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_values_are_refused() {
         for text in ["80", "80@", "@3", "x@3", "80@-1"] {
             assert!(text.parse::<At<NodeId>>().is_err() && text.parse::<At<Target>>().is_err(), "{text}");
         }
@@ -701,18 +716,21 @@ mod tests {
             assert!(text.parse::<At<Rerank>>().is_err(), "{text}");
         }
         for text in ["5@10", "5:save@10", "5:-1@10", ":3@10", "5:3"] {
-            assert!(text.parse::<At<Midway>>().is_err(), "{text}");
+            assert!(text.parse::<At<MidwayCrash>>().is_err(), "{text}");
         }
         for text in ["0.1@10", "2:3@10", "0.1:3", "0.1:x@10", "NaN:1@10"] {
-            assert!(text.parse::<At<Lateness>>().is_err(), "{text}");
+            assert!(text.parse::<At<LateMessages>>().is_err(), "{text}");
         }
         for text in ["20", "0@10", "x@10", "NaN@10"] {
-            assert!(text.parse::<At<Slowness>>().is_err(), "{text}");
+            assert!(text.parse::<At<SlowFactor>>().is_err(), "{text}");
         }
         let refusal = |text: &str| text.parse::<Pause>().unwrap_err();
-        assert_eq!(refusal("5@10..5"), "`5@10..5` ends before it begins");
-        assert_eq!(refusal("5@10..10"), "`5@10..10` ends as it begins");
+        assert_eq!(refusal("5@10..5"), "`5@10..5` ends before it begins; swap the two times");
+        assert_eq!(refusal("5@10..10"), "`5@10..10` ends when it begins; the end must be later");
         assert_eq!(refusal("5@10..1e30"), "1e30".parse::<Time>().unwrap_err());
-        assert_eq!("1|2@5..2".parse::<Partition>().unwrap_err(), "`1|2@5..2` ends before it begins");
+        assert_eq!(
+            "1|2@5..2".parse::<Partition>().unwrap_err(),
+            "`1|2@5..2` ends before it begins; swap the two times"
+        );
     }
 }

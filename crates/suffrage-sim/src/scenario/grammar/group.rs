@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use suffrage_core::{NodeId, Overlay, Roster};
 
-use super::values::{self, set, show, slots, stands_twice};
+use super::values::{self, named_twice, set, show, slots};
 use super::{Arity, Faults, Flag, FlagError, Section};
 use crate::{Contenders, Ranking, Scenario};
 
-/// More processes than this are a typing slip, or want a machine larger than most.
-const MOST_NODES: usize = 10_000_000;
-/// The number of processes if no flag says it.
-const NODES: usize = 5;
+/// The greatest number of processes: more are a typing error, or need more memory than most machines have.
+const MAX_NODES: usize = 10_000_000;
+/// The default number of processes.
+const DEFAULT_NODES: usize = 5;
 
-/// What the flags say about the processes.
+/// The values of the flags of the processes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     /// The number of processes; their ids are 1 to that number.
@@ -30,7 +30,7 @@ pub struct Group {
     pub initiator: Option<Initiators>,
     /// The number of others that do, drawn at random.
     pub contenders: Option<Contenders>,
-    /// The network in which processes find each other.
+    /// The overlay in which processes find each other.
     pub topology: Links,
     /// The processes that are dead from the start.
     pub crashed: Vec<NodeId>,
@@ -57,9 +57,11 @@ pub(super) const SECTION: Section = Section {
         Flag {
             name: "nodes",
             value: "N",
-            help: "How many processes; their ids are 1 to N [default: 5]",
-            read: |spec, text| set(&mut spec.group.nodes, values::number(text, "processes", 1, MOST_NODES)),
-            show: |spec| show(&spec.group.nodes),
+            help: "The number of processes; their ids are 1 to N [default: 5]",
+            parse_value: |spec, text| {
+                set(&mut spec.group.nodes, values::number(text, "processes", 1, MAX_NODES))
+            },
+            print_values: |spec| show(&spec.group.nodes),
             ..Flag::NEW
         },
         Flag {
@@ -68,61 +70,61 @@ pub(super) const SECTION: Section = Section {
             arity: Arity::List,
             help: "The processes by id, in ring order, like 3,32,5,80,6,12",
             conflicts: &["nodes"],
-            read: |spec, text| values::member(text).map(|id| spec.group.ids.push(id)),
-            show: |spec| show(&spec.group.ids),
+            parse_value: |spec, text| values::member(text).map(|id| spec.group.ids.push(id)),
+            print_values: |spec| show(&spec.group.ids),
             ..Flag::NEW
         },
         Flag {
             name: "rank",
             value: "RANKING",
-            help: "Who ranks above whom: id, lowest-id, random, quality (fewer crashes first, then id), or the \
-                   attributes of some, like 5=90,6=1",
-            read: |spec, text| set(&mut spec.group.rank, text.parse::<Ranking>()),
-            show: |spec| show([&spec.group.rank]),
+            help: "The ranking of processes: id, lowest-id, random, quality (fewer crashes first, then id), or the \
+                   attributes of some processes, like 5=90,6=1",
+            parse_value: |spec, text| set(&mut spec.group.rank, text.parse::<Ranking>()),
+            print_values: |spec| show([&spec.group.rank]),
             ..Flag::NEW
         },
         Flag {
             name: "view-prob",
             value: "PROBABILITY",
-            help: "How likely each process knows each other one; 1 is everybody",
-            read: |spec, text| set(&mut spec.group.view_prob, values::probability(text)),
-            show: |spec| show([&spec.group.view_prob]),
+            help: "The probability that one process knows another; with 1, all know all",
+            parse_value: |spec, text| set(&mut spec.group.view_prob, values::probability(text)),
+            print_values: |spec| show([&spec.group.view_prob]),
             ..Flag::NEW
         },
         Flag {
             name: "initiator",
             value: "ID,..|all|none",
-            help: "Who calls an election at time 0: ids, all, or none [default: the first live process]",
-            read: |spec, text| set(&mut spec.group.initiator, text.parse::<Initiators>()),
-            show: |spec| show(&spec.group.initiator),
+            help: "The processes that call an election at time 0: ids, all, or none [default: the first live process]",
+            parse_value: |spec, text| set(&mut spec.group.initiator, text.parse::<Initiators>()),
+            print_values: |spec| show(&spec.group.initiator),
             ..Flag::NEW
         },
         Flag {
             name: "contenders",
             value: "SHARE|N",
-            help: "How many others call an election at time 0, drawn at random: a share like 0.01 or a number \
-                   like 500; then nobody else does, unless --initiator says so",
-            read: |spec, text| set(&mut spec.group.contenders, text.parse::<Contenders>()),
-            show: |spec| show(&spec.group.contenders),
+            help: "The number of random processes that call an election at time 0: a share like 0.01 or a number \
+                   like 500; others call only if --initiator names them",
+            parse_value: |spec, text| set(&mut spec.group.contenders, text.parse::<Contenders>()),
+            print_values: |spec| show(&spec.group.contenders),
             ..Flag::NEW
         },
         Flag {
             name: "topology",
             value: "TOPOLOGY",
-            help: "Who can find whom, for algorithms that look for others at random: complete, or \
+            help: "The overlay, for algorithms that choose peers by random walks: complete, or \
                    power-law:ALPHA, a random network in which degree falls with rank as rank^-ALPHA; the same \
                    in all runs",
-            read: |spec, text| set(&mut spec.group.topology, text.parse::<Links>()),
-            show: |spec| show([&spec.group.topology]),
+            parse_value: |spec, text| set(&mut spec.group.topology, text.parse::<Links>()),
+            print_values: |spec| show([&spec.group.topology]),
             ..Flag::NEW
         },
         Flag {
             name: "crashed",
             value: "ID,..",
             arity: Arity::List,
-            help: "Who is dead from the start",
-            read: |spec, text| values::member(text).map(|id| spec.group.crashed.push(id)),
-            show: |spec| show(&spec.group.crashed),
+            help: "The processes that are dead from the start",
+            parse_value: |spec, text| values::member(text).map(|id| spec.group.crashed.push(id)),
+            print_values: |spec| show(&spec.group.crashed),
             ..Flag::NEW
         },
     ],
@@ -131,13 +133,13 @@ pub(super) const SECTION: Section = Section {
 impl Group {
     /// The number of processes.
     pub fn size(&self) -> usize {
-        if self.ids.is_empty() { self.nodes.unwrap_or(NODES) } else { self.ids.len() }
+        if self.ids.is_empty() { self.nodes.unwrap_or(DEFAULT_NODES) } else { self.ids.len() }
     }
 
     pub(super) fn roster(&self) -> Result<Roster, FlagError> {
         let roster = match self.ids.is_empty() {
             true => Roster::numbered(self.size()),
-            false => Roster::listed(self.ids.clone()).map_err(|twice| stands_twice("ids", twice))?,
+            false => Roster::listed(self.ids.clone()).map_err(|twice| named_twice("ids", twice))?,
         };
         Ok(match self.topology {
             Links::Complete => roster,
@@ -214,14 +216,14 @@ impl Group {
     }
 }
 
-/// For each slot, whether its process is dead from the start.
+/// For each slot, true if its process is dead from the start.
 fn dead(roster: &Roster, crashed: &[usize]) -> Vec<bool> {
     let mut dead = vec![false; roster.len()];
     crashed.iter().for_each(|&slot| dead[slot] = true);
     dead
 }
 
-/// The slots of the others.
+/// The slots of the live processes.
 fn live(dead: &[bool]) -> impl Iterator<Item = usize> {
     (0..dead.len()).filter(|&slot| !dead[slot])
 }
@@ -259,10 +261,10 @@ impl fmt::Display for Initiators {
     }
 }
 
-/// The network in which processes find each other.
+/// The overlay in which processes find each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Links {
-    /// Everybody finds everybody.
+    /// All processes find all others.
     #[default]
     Complete,
     /// A random network in which degree falls with rank, to the power of minus this.
@@ -279,7 +281,7 @@ impl FromStr for Links {
                 Ok(alpha) if (0.0..=2.0).contains(&alpha) => Ok(Links::PowerLaw(alpha)),
                 _ => Err(format!("`{alpha}` is not an exponent from 0 to 2")),
             },
-            _ => Err(format!("`{text}` is neither complete nor power-law:ALPHA")),
+            _ => Err(format!("`{text}` is not a topology; use complete or power-law:ALPHA")),
         }
     }
 }
@@ -308,7 +310,7 @@ impl FromStr for Ranking {
             "quality" => Ok(Ranking::Quality),
             _ => text.split(',').map(pair).collect::<Option<_>>().map(Ranking::Listed).ok_or_else(|| {
                 format!(
-                    "`{text}` is not a ranking; it is id, lowest-id, random, quality, or a list like 5=90,6=1"
+                    "`{text}` is not a ranking; use id, lowest-id, random, quality, or a list like 5=90,6=1"
                 )
             }),
         }
@@ -348,7 +350,7 @@ impl FromStr for Contenders {
 impl fmt::Display for Contenders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // With a decimal point: without one it would be a number of processes.
+            // With a decimal point, since without one the value is a number of processes.
             Contenders::Share(share) if share.fract() == 0.0 => write!(f, "{share:.1}"),
             Contenders::Share(share) => share.fmt(f),
             Contenders::Count(count) => count.fmt(f),
@@ -361,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_and_counts_are_read_as_they_are_shown() {
+    fn shares_and_counts_are_parsed_as_they_are_printed() {
         for text in ["0.01", "500", "1.0", "1", "0"] {
             assert_eq!(text.parse::<Contenders>().unwrap().to_string(), text);
         }
@@ -371,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn rankings_are_read_as_they_are_shown() {
+    fn rankings_are_parsed_as_they_are_printed() {
         for text in ["id", "lowest-id", "random", "quality", "5=90,6=-1"] {
             assert_eq!(text.parse::<Ranking>().unwrap().to_string(), text);
         }
@@ -381,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_drawn_together() {
+    fn ids_are_printed_as_ranges() {
         let say = |list: &[u64]| suffrage_core::compact_ids(list.iter().map(|&id| NodeId(id)));
         assert_eq!(say(&[]), "nobody");
         assert_eq!(say(&[5]), "5");

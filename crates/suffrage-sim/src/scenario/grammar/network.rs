@@ -9,18 +9,18 @@ use super::values::{self, set, show};
 use super::{Flag, FlagError, Section};
 use crate::{Detector, Latency, Multicast, Scenario};
 
-/// What the flags say about the network, the clocks, the failure detector and the multicast.
+/// The values of the flags of the network, the clocks, the failure detector and the multicast.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkSpec {
     /// The delay of messages.
     pub latency: Latency,
-    /// The delay that processes take for the longest.
+    /// The delay bound that processes assume.
     pub delay_bound: Option<Span>,
     /// The probability that a message is lost.
     pub loss: f64,
-    /// The same of messages to a single process, if it differs.
+    /// The probability that a message to a single process is lost, if it differs.
     pub ucast_loss: Option<f64>,
-    /// The same of multicasts, for each addressee, if it differs.
+    /// The probability that an addressee misses a multicast, if it differs.
     pub mcast_loss: Option<f64>,
     /// The probability that a message arrives twice.
     pub duplicate: f64,
@@ -54,83 +54,83 @@ pub(super) const SECTION: Section = Section {
         Flag {
             name: "latency",
             value: "LATENCY",
-            help: "How long messages take, in time units: const:1, uniform:0.5,1.5, exp:1 (mean) or \
+            help: "The delay of messages, in time units: const:1, uniform:0.5,1.5, exp:1 (mean) or \
                    lognormal:1,0.5 (median, spread)",
-            read: |spec, text| set(&mut spec.network.latency, text.parse::<Latency>()),
-            show: |spec| show([&spec.network.latency]),
+            parse_value: |spec, text| set(&mut spec.network.latency, text.parse::<Latency>()),
+            print_values: |spec| show([&spec.network.latency]),
             ..Flag::NEW
         },
         Flag {
             name: "delay-bound",
             value: "TIME",
-            help: "What processes take to be the longest delay [default: what 999 of 1000 messages keep to]",
-            read: |spec, text| set(&mut spec.network.delay_bound, text.parse::<Span>()),
-            show: |spec| show(&spec.network.delay_bound),
+            help: "The delay bound that processes assume [default: the bound of --latency, or what 999 of 1000 messages keep to]",
+            parse_value: |spec, text| set(&mut spec.network.delay_bound, text.parse::<Span>()),
+            print_values: |spec| show(&spec.network.delay_bound),
             ..Flag::NEW
         },
         Flag {
             name: "loss",
             value: "PROBABILITY",
-            help: "How likely a message is lost",
-            read: |spec, text| set(&mut spec.network.loss, values::probability(text)),
-            show: |spec| show([&spec.network.loss]),
+            help: "The probability that a message is lost",
+            parse_value: |spec, text| set(&mut spec.network.loss, values::probability(text)),
+            print_values: |spec| show([&spec.network.loss]),
             ..Flag::NEW
         },
         Flag {
             name: "ucast-loss",
             value: "PROBABILITY",
-            help: "How likely a message to a single process is lost, if not as likely as --loss says",
+            help: "The probability that a message to a single process is lost, if it differs from --loss",
             conflicts: &["loss"],
-            read: |spec, text| set(&mut spec.network.ucast_loss, values::probability(text)),
-            show: |spec| show(&spec.network.ucast_loss),
+            parse_value: |spec, text| set(&mut spec.network.ucast_loss, values::probability(text)),
+            print_values: |spec| show(&spec.network.ucast_loss),
             ..Flag::NEW
         },
         Flag {
             name: "mcast-loss",
             value: "PROBABILITY",
-            help: "How likely an addressee misses a multicast, if not as likely as --loss says",
-            read: |spec, text| set(&mut spec.network.mcast_loss, values::probability(text)),
-            show: |spec| show(&spec.network.mcast_loss),
+            help: "The probability that an addressee misses a multicast, if it differs from --loss",
+            parse_value: |spec, text| set(&mut spec.network.mcast_loss, values::probability(text)),
+            print_values: |spec| show(&spec.network.mcast_loss),
             ..Flag::NEW
         },
         Flag {
             name: "duplicate",
             value: "PROBABILITY",
-            help: "How likely a message arrives twice",
-            read: |spec, text| set(&mut spec.network.duplicate, values::probability(text)),
-            show: |spec| show([&spec.network.duplicate]),
+            help: "The probability that a message arrives twice",
+            parse_value: |spec, text| set(&mut spec.network.duplicate, values::probability(text)),
+            print_values: |spec| show([&spec.network.duplicate]),
             ..Flag::NEW
         },
         Flag {
             name: "drift",
             value: "FRACTION",
-            help: "How much clocks run fast or slow, as a fraction",
-            read: |spec, text| set(&mut spec.network.drift, values::drift(text)),
-            show: |spec| show([&spec.network.drift]),
+            help: "The greatest deviation of a clock's rate, as a fraction; 0.01 is one percent",
+            parse_value: |spec, text| set(&mut spec.network.drift, values::drift(text)),
+            print_values: |spec| show([&spec.network.drift]),
             ..Flag::NEW
         },
         Flag {
             name: "detector",
             value: "DETECTOR",
-            help: "How processes learn of failures: none, ideal:DELAY, or parametric:DELAY,RATE with wrong \
-                   suspicions at a rate per process and time unit; or by messages of a real detector, which may \
-                   err: heartbeat:PERIOD,TIMEOUT, phi:THRESHOLD[,PERIOD] (8 errs in one silence of 10^8; \
-                   without PERIOD there is one heartbeat per longest delay) or gossip:PERIOD,T_FAIL; \
-                   `suffrage-lab simulate-detector` measures those",
-            read: |spec, text| set(&mut spec.network.detector, text.parse::<Detector>()),
-            show: |spec| show([&spec.network.detector]),
+            help: "The failure detector: none, ideal:DELAY, or parametric:DELAY,RATE with wrong \
+                   suspicions at a rate per process and time unit; or a real detector, which sends messages and can make \
+                   mistakes: heartbeat:PERIOD,TIMEOUT, phi:THRESHOLD[,PERIOD] (8 is one mistake in 10^8 silences; \
+                   without PERIOD there is one heartbeat per delay bound) or gossip:PERIOD,T_FAIL; \
+                   `suffrage-lab simulate-detector` measures real detectors",
+            parse_value: |spec, text| set(&mut spec.network.detector, text.parse::<Detector>()),
+            print_values: |spec| show([&spec.network.detector]),
             ..Flag::NEW
         },
         Flag {
             name: "multicast",
             value: "MULTICAST",
-            help: "How multicasts reach people, of algorithms that multicast: broadcast (each addressee misses \
-                   it as often as any message), ideal:PROBABILITY (each is reached so often, whatever --loss is; \
-                   heartbeats too; alone, `ideal` is ideal:1, less what --mcast-loss says), or \
+            help: "The multicast service, for algorithms that multicast: broadcast (each addressee misses \
+                   a message as often as any message), ideal:PROBABILITY (each addressee is reached with this \
+                   probability, whatever --loss is; heartbeats too; `ideal` alone is ideal:1, less --mcast-loss), or \
                    bimodal:FANOUT,ROUNDS (a broadcast repaired by gossip); `suffrage-lab simulate-multicast` \
                    measures them",
-            read: |spec, text| set(&mut spec.network.multicast, text.parse::<Multicast>()),
-            show: |spec| show([&spec.network.multicast]),
+            parse_value: |spec, text| set(&mut spec.network.multicast, text.parse::<Multicast>()),
+            print_values: |spec| show([&spec.network.multicast]),
             ..Flag::NEW
         },
     ],
@@ -140,7 +140,7 @@ impl NetworkSpec {
     pub(super) fn apply(&self, scenario: &mut Scenario) -> Result<(), FlagError> {
         if self.delay_bound.unwrap_or(self.latency.bound()).is_zero() {
             let flag = if self.delay_bound.is_some() { "delay-bound" } else { "latency" };
-            let reason = "no time at all to answer in; add a --delay-bound above 0";
+            let reason = "the delay bound is 0, so that no answer is in time; add a --delay-bound above 0";
             return Err(FlagError::new(flag, reason));
         }
         (scenario.multicast, scenario.multicast_loss) = self.multicast()?;
@@ -157,7 +157,7 @@ impl NetworkSpec {
     fn multicast(&self) -> Result<(Multicast, Option<f64>), FlagError> {
         match (self.multicast, self.mcast_loss) {
             (Multicast::Ideal(reached), Some(_)) if reached < 1.0 => {
-                let reason = "--multicast ideal:PROBABILITY says it already; give one of the two";
+                let reason = "--multicast ideal:PROBABILITY sets the loss already; give one of the two";
                 Err(FlagError::new("mcast-loss", reason))
             }
             (Multicast::Ideal(_), Some(missed)) => Ok((Multicast::Broadcast, Some(missed))),
@@ -170,7 +170,7 @@ impl NetworkSpec {
     pub(super) fn of(scenario: &Scenario) -> NetworkSpec {
         let Scenario { latency, delay_bound, loss, duplicate, drift, detector, multicast, .. } = *scenario;
         let mcast_loss = match multicast {
-            // The simulator goes by the probability of an ideal multicast alone.
+            // For an ideal multicast the simulator uses its probability alone.
             Multicast::Ideal(_) => None,
             Multicast::Broadcast | Multicast::Bimodal(_) => scenario.multicast_loss,
         };
@@ -203,11 +203,13 @@ impl FromStr for Latency {
             },
             _ => {
                 let forms = "const:1, uniform:0.5,1.5, exp:1 or lognormal:1,0.5";
-                return Err(format!("`{text}` is not a latency; it has the form {forms}"));
+                return Err(format!("`{text}` is not a latency; use the form {forms}"));
             }
         };
         match latency {
-            Latency::Uniform(least, most) if least > most => Err(format!("{least} is more than {most}")),
+            Latency::Uniform(least, most) if least > most => {
+                Err(format!("{least} is more than {most}; give the smaller delay first"))
+            }
             _ => Ok(latency),
         }
     }
@@ -242,7 +244,7 @@ impl FromStr for Detector {
             },
             ("heartbeat" | "phi" | "gossip", _) => text.parse().map(Detector::Real),
             _ => Err(format!(
-                "`{text}` is not a detector; it is none, ideal:DELAY, parametric:DELAY,RATE, \
+                "`{text}` is not a detector; use none, ideal:DELAY, parametric:DELAY,RATE, \
                  heartbeat:PERIOD,TIMEOUT, phi:THRESHOLD[,PERIOD] or gossip:PERIOD,T_FAIL"
             )),
         }
@@ -273,7 +275,7 @@ impl FromStr for Multicast {
             },
             ("bimodal", values) => values.parse().map(Multicast::Bimodal),
             _ => Err(format!(
-                "`{text}` is not a multicast; it is broadcast, ideal:PROBABILITY or bimodal:FANOUT,ROUNDS"
+                "`{text}` is not a multicast; use broadcast, ideal:PROBABILITY or bimodal:FANOUT,ROUNDS"
             )),
         }
     }
@@ -294,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn latencies_are_read_as_they_are_shown() {
+    fn latencies_are_parsed_as_they_are_printed() {
         for text in ["const:1", "uniform:0,1.5", "exp:2", "lognormal:1,0.5"] {
             assert_eq!(text.parse::<Latency>().unwrap().to_string(), text);
         }
@@ -304,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn detectors_are_read_as_they_are_shown() {
+    fn detectors_are_parsed_as_they_are_printed() {
         for text in ["none", "ideal:2", "parametric:2,0.001", "heartbeat:1,3.5", "phi:8", "gossip:1,9"] {
             assert_eq!(text.parse::<Detector>().unwrap().to_string(), text);
         }
@@ -314,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn multicasts_are_read_as_they_are_shown() {
+    fn multicasts_are_parsed_as_they_are_printed() {
         for text in ["broadcast", "ideal:0.9", "bimodal:2,5"] {
             assert_eq!(text.parse::<Multicast>().unwrap().to_string(), text);
         }

@@ -1,4 +1,4 @@
-//! The end of a run, what it is checked for, and its seed.
+//! The end of a run, its checks, and its seed.
 
 use suffrage_core::{Span, Time};
 
@@ -6,12 +6,12 @@ use super::values::{self, set, show};
 use super::{Flag, Section};
 use crate::Scenario;
 
-/// What the flags say about a run.
+/// The values of the flags of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunSpec {
     /// The end of the run.
     pub until: Option<Time>,
-    /// The number of events that are put up with.
+    /// The greatest number of events.
     pub limit: Option<u64>,
     /// The time after which a leader must stay.
     pub stable: Option<Span>,
@@ -25,35 +25,34 @@ pub(super) const SECTION: Section = Section {
         Flag {
             name: "until",
             value: "TIME",
-            help: "When a run is over at the latest [default: long after the last fault]",
-            read: |spec, text| set(&mut spec.run.until, text.parse::<Time>()),
-            show: |spec| show(&spec.run.until),
+            help: "The latest end of a run [default: long after the last fault]",
+            parse_value: |spec, text| set(&mut spec.run.until, text.parse::<Time>()),
+            print_values: |spec| show(&spec.run.until),
             ..Flag::NEW
         },
         Flag {
             name: "limit",
             value: "EVENTS",
-            help: "Ends a run that has more events than this, and takes that for a broken promise [default: none]",
-            read: |spec, text| set(&mut spec.run.limit, limit(text)),
-            show: |spec| show(&spec.run.limit),
+            help: "Ends a run that has more events than this, and reports a broken promise [default: none]",
+            parse_value: |spec, text| set(&mut spec.run.limit, limit(text)),
+            print_values: |spec| show(&spec.run.limit),
             ..Flag::NEW
         },
         Flag {
             name: "stable",
             value: "TIME",
-            help: "Takes it for a broken promise if a leader that all have believed in for this long, and that is \
-                   well and cut from nobody, is replaced or gets another token; for networks that lose nothing \
-                   [default: nobody looks]",
-            read: |spec, text| set(&mut spec.run.stable, text.parse::<Span>()),
-            show: |spec| show(&spec.run.stable),
+            help: "Reports a broken promise if a healthy leader that all have believed in for this long is replaced \
+                   or gets another token; for networks without loss [default: not checked]",
+            parse_value: |spec, text| set(&mut spec.run.stable, text.parse::<Span>()),
+            print_values: |spec| show(&spec.run.stable),
             ..Flag::NEW
         },
         Flag {
             name: "seed",
             value: "SEED",
-            help: "Decides everything that is left to chance [default: 0]",
-            read: |spec, text| set(&mut spec.run.seed, values::seed(text)),
-            show: |spec| show(&spec.run.seed),
+            help: "The seed of every random decision [default: 0]",
+            parse_value: |spec, text| set(&mut spec.run.seed, values::seed(text)),
+            print_values: |spec| show(&spec.run.seed),
             ..Flag::NEW
         },
     ],
@@ -62,7 +61,7 @@ pub(super) const SECTION: Section = Section {
 fn limit(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(events @ 1..) => Ok(events),
-        _ => Err(format!("`{text}` is not a number of events from 1 on")),
+        _ => Err(format!("`{text}` is not a number of events; use 1 or more")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The grammar against itself: what is printed is parsed, and describes the same run.
+//! Round trips of the grammar: printed flags are parsed, and describe the same run.
 
 use std::collections::BTreeSet;
 
@@ -17,8 +17,8 @@ fn scenario(line: &str) -> Scenario {
     spec(line).scenario().unwrap_or_else(|error| panic!("{line}: {error}"))
 }
 
-/// Prints a scenario, and parses what was printed.
-fn again(scenario: &Scenario) -> (String, Scenario) {
+/// Prints a scenario, and parses the printed flags.
+fn round_trip(scenario: &Scenario) -> (String, Scenario) {
     let line = Spec::of(scenario).to_string();
     let parsed = self::scenario(&line);
     (line, parsed)
@@ -36,12 +36,12 @@ impl Visitor for RoundTrip {
         let target = TortureTarget::<A>::default();
         for seed in 0..SEEDS {
             let case = target.case(seed);
-            let (line, parsed) = again(&case.scenario);
+            let (line, parsed) = round_trip(&case.scenario);
             assert_eq!(parsed, case.scenario, "{line}");
             let few = shrink(&case.scenario, |scenario| scenario.plan.len() + scenario.commands.len() > 3);
-            assert_eq!(again(&few).1, few, "{line}");
+            assert_eq!(round_trip(&few).1, few, "{line}");
             if seed % 4 == 0 {
-                let runner = runner(A::CONTRACT.name, &crate::borrowed(&case.settings))
+                let runner = runner(A::CONTRACT.name, &crate::borrow_settings(&case.settings))
                     .expect("the case has set them");
                 let (before, after) = (runner.run(&case.scenario), runner.run(&parsed));
                 assert_eq!(before.trace_hash, after.trace_hash, "{line}");
@@ -64,14 +64,14 @@ fn trials_are_parsed_as_they_are_printed() {
     {
         for seed in 0..20 {
             let mut scenario = trial.draw(contract, 2 + seed as usize, seed, detector).scenario;
-            (scenario.weigh, scenario.window) = (false, None);
-            let (line, parsed) = again(&scenario);
+            (scenario.count_bytes, scenario.window) = (false, None);
+            let (line, parsed) = round_trip(&scenario);
             assert_eq!(parsed, scenario, "{line}");
         }
     }
 }
 
-/// Flags as a user may write them, and as they are printed: in order, and without what holds anyway.
+/// Flags as a user may write them, and as they are printed: in order, and without defaults.
 #[test]
 fn flags_are_printed_in_the_shortest_form() {
     for (written, printed) in [
@@ -89,7 +89,7 @@ fn flags_are_printed_in_the_shortest_form() {
     }
 }
 
-/// What torture does not draw.
+/// Flags that torture does not draw.
 #[test]
 fn every_flag_survives_a_scenario() {
     let lines = [
@@ -109,12 +109,12 @@ fn every_flag_survives_a_scenario() {
         "--nodes 3 --initiator 1 --multicast ideal:0.9 --until 90 --limit 1000 --stable 5 --seed 18446744073709551615",
     ];
     for line in lines {
-        assert_eq!(again(&scenario(line)).0, line);
+        assert_eq!(round_trip(&scenario(line)).0, line);
     }
     let used: BTreeSet<&str> =
         lines.iter().flat_map(|line| spec(line).given()).map(|(flag, _)| flag.name).collect();
     let unused: Vec<&str> = flags().map(|flag| flag.name).filter(|name| !used.contains(name)).collect();
-    // These say in another way what another flag says: by the sign >, and by --loss with --mcast-loss.
+    // These flags have an equivalent: the sign >, and --loss with --mcast-loss.
     assert_eq!(unused, ["one-way", "ucast-loss"]);
     assert_eq!(scenario("--ucast-loss 0.3"), scenario("--loss 0.3 --mcast-loss 0"));
     assert_eq!(scenario("--partition 1|2,3@5 --one-way"), scenario("--partition 1>2,3@5"));
@@ -130,16 +130,16 @@ fn a_cut_is_printed_with_its_own_end() {
     let mut scenario = Scenario::new(Roster::numbered(3));
     scenario.plan =
         vec![(at(9), Fault::Heal(0)), (at(1), cut(0, 1)), (at(5), Fault::Heal(0)), (at(6), cut(1, 2))];
-    let (line, parsed) = again(&scenario);
+    let (line, parsed) = round_trip(&scenario);
     assert_eq!(line, "--nodes 3 --initiator none --partition '1|2@1..5' --partition '2|3@6..9' --seed 0");
-    assert_eq!(again(&parsed).0, line);
+    assert_eq!(round_trip(&parsed).0, line);
 }
 
-/// Commands at one moment to one process are given in one order, however the scenario was put together.
+/// Commands at one moment to one process have a fixed order, whatever the order in the scenario.
 #[test]
 fn the_order_of_commands_does_not_matter() {
     use suffrage_algorithms::raft::Raft;
-    // Process 1 leads by then: to campaign changes nothing before it resigns, and much after.
+    // Process 1 leads by then: a campaign has no effect before the resignation, and has one after it.
     let scenario = scenario("--initiator 1 --campaign 1@40 --resign 1@40 --until 90");
     let mut reversed = scenario.clone();
     reversed.commands.reverse();
@@ -171,21 +171,21 @@ fn a_bad_value_is_quoted() {
 #[test]
 fn flags_that_do_not_fit_are_refused() {
     for (line, sentence) in [
-        ("5", "--5: is not a flag"),
+        ("5", "--5: `5` is not a flag; a flag begins with --"),
         ("--colour red", "--colour: there is no such flag"),
-        ("--crash", "--crash: a value is missing"),
-        ("--one-way=yes", "--one-way: takes no value"),
-        ("--seed 1 --seed 2", "--seed: stands twice"),
+        ("--crash", "--crash: a value is missing; give ID@TIME"),
+        ("--one-way=yes", "--one-way: takes no value; remove it"),
+        ("--seed 1 --seed 2", "--seed: is given twice; give it once"),
         ("--nodes 2 --ids 1,2", "--ids: cannot be combined with --nodes"),
         ("--ucast-loss 0.1 --loss 0.1", "--ucast-loss: cannot be combined with --loss"),
-        ("--fail-within 3", "--fail-within: says nothing without --fail"),
-        ("--ids 3,32,3", "--ids: process 3 stands twice"),
+        ("--fail-within 3", "--fail-within: requires --fail"),
+        ("--ids 3,32,3", "--ids: process 3 is named twice; name it once"),
         (
             "--ids 9223372036854775808",
             "--ids: 9223372036854775808 is too large an id; the largest is 9223372036854775807",
         ),
         ("--initiator 9", "--initiator: there is no process 9; the group is 1-5"),
-        ("--initiator 1,1", "--initiator: process 1 stands twice"),
+        ("--initiator 1,1", "--initiator: process 1 is named twice; name it once"),
         (
             "--initiator 3 --crashed 3",
             "--initiator: process 3 is dead from the start; name a live one or drop --crashed 3",
@@ -195,7 +195,10 @@ fn flags_that_do_not_fit_are_refused() {
             "--crashed: all processes are dead from the start; leave one alive or --recover one",
         ),
         ("--rank 9=1", "--rank: there is no process 9; the group is 1-5"),
-        ("--crash 5@1,5@2", "--crash: process 5 is already dead at 2"),
+        (
+            "--crash 5@1,5@2",
+            "--crash: process 5 is already dead at 2; remove this crash or --recover it before",
+        ),
         (
             "--recover 5@1",
             "--recover: process 5 is not dead at 1; crash it before, with --crashed 5 or --crash 5@TIME",
@@ -204,25 +207,37 @@ fn flags_that_do_not_fit_are_refused() {
             "--recover-wiped leader@1",
             "--recover-wiped: no leader has crashed before 1; add --crash leader@TIME",
         ),
-        ("--pause 5@3..4 --crashed 5", "--pause: process 5 is dead at 3"),
+        ("--pause 5@3..4 --crashed 5", "--pause: process 5 is dead at 3; pause a live process"),
         ("--partition 1|2,9", "--partition: there is no process 9; the group is 1-5"),
-        ("--one-way", "--one-way: there is no --partition that could be one way"),
+        ("--one-way", "--one-way: there is no --partition to be one-way; add one"),
         (
             "--heal-all-at 20 --crash 5@30",
-            "--heal-all-at: nothing goes wrong after 20, but --crash comes at 30",
+            "--heal-all-at: all faults end at 20, but --crash begins at 30; move one of them",
         ),
         (
             "--heal-all-at 20 --loss-from 0.1@30",
-            "--heal-all-at: nothing goes wrong after 20, but --loss-from comes at 30",
+            "--heal-all-at: all faults end at 20, but --loss-from begins at 30; move one of them",
         ),
-        ("--until 20 --rerank 5=1@30", "--until: the run is over at 20, but --rerank comes at 30"),
-        ("--until 20 --heal-all-at 30", "--until: the run is over at 20, but --heal-all-at comes at 30"),
-        ("--until 20 --transfer '1>2@30'", "--until: the run is over at 20, but --transfer comes at 30"),
+        (
+            "--until 20 --rerank 5=1@30",
+            "--until: the run ends at 20, but --rerank is at 30; move one of them",
+        ),
+        (
+            "--until 20 --heal-all-at 30",
+            "--until: the run ends at 20, but --heal-all-at is at 30; move one of them",
+        ),
+        (
+            "--until 20 --transfer '1>2@30'",
+            "--until: the run ends at 20, but --transfer is at 30; move one of them",
+        ),
         ("--transfer '1>9@3'", "--transfer: there is no process 9; the group is 1-5"),
-        ("--delay-bound 0", "--delay-bound: no time at all to answer in; add a --delay-bound above 0"),
+        (
+            "--delay-bound 0",
+            "--delay-bound: the delay bound is 0, so that no answer is in time; add a --delay-bound above 0",
+        ),
         (
             "--multicast ideal:0.5 --mcast-loss 0.1",
-            "--mcast-loss: --multicast ideal:PROBABILITY says it already; give one of the two",
+            "--mcast-loss: --multicast ideal:PROBABILITY sets the loss already; give one of the two",
         ),
     ] {
         let refused = line.parse::<Spec>().and_then(|spec| spec.scenario()).expect_err(line);

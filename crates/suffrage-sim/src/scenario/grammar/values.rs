@@ -8,11 +8,11 @@ use suffrage_core::{Attribute, NodeId, Roster, Time, compact_ids};
 
 use super::FlagError;
 
-/// Something at a moment: `80@12`.
+/// A value at a moment: `80@12`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At<T> {
-    /// The process that it happens to, or more than that.
-    pub what: T,
+    /// The value: a process, or a process with details.
+    pub value: T,
     /// The moment.
     pub at: Time,
 }
@@ -29,14 +29,14 @@ impl<T: Timed> FromStr for At<T> {
     fn from_str(text: &str) -> Result<At<T>, String> {
         let (what, at) = text
             .split_once('@')
-            .ok_or_else(|| format!("`{text}` lacks a time; it has the form {}@12", T::EXAMPLE))?;
-        Ok(At { what: what.parse()?, at: at.parse()? })
+            .ok_or_else(|| format!("`{text}` has no time; use the form {}@12", T::EXAMPLE))?;
+        Ok(At { value: what.parse()?, at: at.parse()? })
     }
 }
 
 impl<T: Display> Display for At<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}", self.what, self.at)
+        write!(f, "{}@{}", self.value, self.at)
     }
 }
 
@@ -49,7 +49,7 @@ impl Timed for NodeId {
 pub enum Target {
     /// The process of this id.
     Member(NodeId),
-    /// Of a crash, the leader at that moment; of a recovery, the leader that the last such crash hit.
+    /// Of a crash, the leader at that moment; of a recovery, the leader that the last such crash crashed.
     Leader,
 }
 
@@ -99,7 +99,7 @@ impl Display for Probability {
     }
 }
 
-/// Parses a number within these bounds; `what` is the plural of what is counted.
+/// Parses a number within these bounds; `what` is the plural of the counted noun.
 pub fn number<T: FromStr + PartialOrd + Display>(
     text: &str,
     what: &str,
@@ -146,8 +146,8 @@ pub(super) fn times(text: &str, from: &str, to: &str) -> Result<(Time, Time), St
     let (from, to): (Time, Time) = (from.parse()?, to.parse()?);
     match from.cmp(&to) {
         Ordering::Less => Ok((from, to)),
-        Ordering::Equal => Err(format!("`{text}` ends as it begins")),
-        Ordering::Greater => Err(format!("`{text}` ends before it begins")),
+        Ordering::Equal => Err(format!("`{text}` ends when it begins; the end must be later")),
+        Ordering::Greater => Err(format!("`{text}` ends before it begins; swap the two times")),
     }
 }
 
@@ -157,9 +157,9 @@ pub(super) fn add<T: FromStr<Err = String>>(values: &mut Vec<T>, text: &str) -> 
     Ok(())
 }
 
-/// Puts a value in its place if it could be parsed.
-pub(super) fn set<T, U: Into<T>>(place: &mut T, value: Result<U, String>) -> Result<(), String> {
-    *place = value?.into();
+/// Sets a target to a value if it could be parsed.
+pub(super) fn set<T, U: Into<T>>(target: &mut T, value: Result<U, String>) -> Result<(), String> {
+    *target = value?.into();
     Ok(())
 }
 
@@ -170,21 +170,21 @@ pub(super) fn show<'a, T: Display + 'a>(values: impl IntoIterator<Item = &'a T>)
 
 /// The slot of a member.
 pub(super) fn slot(flag: &str, roster: &Roster, id: NodeId) -> Result<usize, FlagError> {
-    let stranger = || format!("there is no process {id}; the group is {}", compact_ids(roster.iter()));
-    roster.slot(id).ok_or_else(|| FlagError::new(flag, stranger()))
+    let unknown = || format!("there is no process {id}; the group is {}", compact_ids(roster.iter()));
+    roster.slot(id).ok_or_else(|| FlagError::new(flag, unknown()))
 }
 
-/// The slots of members, each named once.
+/// The slots of members; refuses a member that is named twice.
 pub(super) fn slots(flag: &str, roster: &Roster, ids: &[NodeId]) -> Result<Vec<usize>, FlagError> {
     let slots: Vec<usize> = ids.iter().map(|&id| slot(flag, roster, id)).collect::<Result<_, _>>()?;
     let mut sorted = slots.clone();
     sorted.sort_unstable();
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(stands_twice(flag, roster.id(pair[0]))),
+        Some(pair) => Err(named_twice(flag, roster.id(pair[0]))),
         None => Ok(slots),
     }
 }
 
-pub(super) fn stands_twice(flag: &str, id: NodeId) -> FlagError {
-    FlagError::new(flag, format!("process {id} stands twice"))
+pub(super) fn named_twice(flag: &str, id: NodeId) -> FlagError {
+    FlagError::new(flag, format!("process {id} is named twice; name it once"))
 }

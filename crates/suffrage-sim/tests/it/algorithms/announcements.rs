@@ -1,4 +1,4 @@
-//! How many announcements LE-A and LE-S make (Schooler, Manohar, Chandy 2002), and how long they take.
+//! The number of announcements of LE-A and LE-S (Schooler, Manohar, Chandy 2002), and the time they take.
 
 use suffrage_algorithms::announce::Announce;
 use suffrage_algorithms::soft_state::AnnouncementTiming;
@@ -6,7 +6,7 @@ use suffrage_algorithms::suppress::{Options, Suppress, Wake};
 use suffrage_core::{NodeId, Roster, Span, Time};
 use suffrage_sim::{Detector, Fault, Outcome, Ranking, Scenario};
 
-/// A group that elects for the first time, watched for so long.
+/// A group that elects for the first time, and runs for this number of delays.
 fn election(members: usize, seed: u64, delays: u64) -> Scenario {
     let mut scenario = Scenario::new(Roster::numbered(members));
     scenario.seed = seed;
@@ -15,7 +15,7 @@ fn election(members: usize, seed: u64, delays: u64) -> Scenario {
     scenario
 }
 
-/// LE-A: everybody announces itself, once; all know the leader after three message delays.
+/// LE-A: every process announces itself once; all know the leader after three message delays.
 #[test]
 fn announcement_takes_n_multicasts() {
     for n in [1, 2, 5, 50, 200] {
@@ -26,15 +26,15 @@ fn announcement_takes_n_multicasts() {
     }
 }
 
-/// LE-S by rank: the best wakes first, and "nobody else needs to speak". The same after its death.
+/// LE-S by rank: the best wakes first, and "nobody else needs to speak". The same after its crash.
 #[test]
 fn suppression_by_rank_takes_one_multicast() {
     let options = Options { wake: Wake::Rank, ..Default::default() };
     for n in [2, 5, 50, 200] {
         let outcome = election(n, 7, 9).run::<Suppress>(&options);
         assert_eq!((outcome.messages.multicasts, outcome.decided, outcome.leaderships), (1, 4.0, 1));
-        // The leader repeats itself at 10 and dies; the time-out runs out at 11 + 35, and all follow the
-        // next after its announcement and a round trip.
+        // The leader repeats its announcement at 10 and crashes. The time-out expires at 11 + 35, and all follow the
+        // next leader after its announcement and a round trip.
         let mut scenario = election(n, 7, 55);
         scenario.ranking = Ranking::Id;
         scenario.plan = vec![(Time::ZERO + Span::from_millis(15), Fault::Crash(n - 1))];
@@ -44,7 +44,7 @@ fn suppression_by_rank_takes_one_multicast() {
     }
 }
 
-/// A leader that was suspected is not missed again when its time-out would have run out.
+/// A suspected leader causes one election: its time-out does not cause another.
 #[test]
 fn a_suspicion_makes_one_election() {
     let mut scenario = Scenario::new(Roster::numbered(4));
@@ -62,21 +62,21 @@ fn a_suspicion_makes_one_election() {
 }
 
 fn suppressed(members: usize, seed: u64, window: u64) -> Outcome {
-    // Nobody repeats itself before it is over.
+    // No announcement is repeated before the end of the run.
     let options = Options { window, period: 1_000, timeout: 4_000, ..Default::default() };
     election(members, seed, window + 3).run::<Suppress>(&options)
 }
 
-/// The number of announcements to be expected: with u = d / W, the one with j - 1 better ones speaks if none
-/// of them woke more than d before it. It wakes within the first d of the window with chance u, and speaks;
-/// or it wakes at x, and none of them woke before x - d: the integral of (1 - x + u)^(j - 1) from u to 1.
+/// The expected number of announcements. With u = d / W, a process with j - 1 better ones announces itself if none of
+/// them woke more than d before it. It wakes within the first d of the window with probability u, and announces; or it
+/// wakes at x, and none of them woke before x - d: the integral of (1 - x + u)^(j - 1) from u to 1.
 fn expected(members: usize, window: u64) -> f64 {
     let u = 1.0 / window as f64;
     (1..=members as i32).map(|j| u + (1.0 - u.powi(j)) / f64::from(j)).sum()
 }
 
-/// Measured in 2,000 runs each, within five standard errors of the mean: a false alarm for one set of seeds
-/// in a million, six times that for six settings; the seeds are fixed.
+/// Measured in 2,000 runs each, within five standard errors of the mean: wrong for one set of seeds in a million for
+/// each of six settings; the seeds are fixed.
 #[test]
 fn suppression_takes_about_the_harmonic_number_of_multicasts() {
     for (members, window) in [(2, 10), (10, 10), (50, 10), (50, 100), (200, 10), (200, 1_000)] {

@@ -1,5 +1,4 @@
-//! Commands and new ranks at any moment of a storm, put to the algorithms with time-outs of their own: they
-//! settle all the same.
+//! Commands and new ranks at any moment of a storm, for algorithms with time-outs: they agree on a leader after it.
 
 use suffrage_algorithms::announce::Announce;
 use suffrage_algorithms::soft_state::AnnouncementTiming;
@@ -9,7 +8,7 @@ use suffrage_core::{Algorithm, Attribute, Command, NodeId, Rng, Roster, Span, Ti
 use suffrage_sim::{Detector, Fault, Latency, Scenario, Storm, storm};
 
 const SEEDS: u64 = 2_000;
-const STORM: u64 = 300;
+const STORM_END: u64 = 300;
 
 /// A storm for each seed, and commands and new ranks at any moment of it.
 fn survive<A: Algorithm>(options: &A::Options) {
@@ -27,9 +26,9 @@ fn survive<A: Algorithm>(options: &A::Options) {
         let detectors =
             [Detector::None, Detector::Parametric { delay: Span::from_millis(3), false_rate: 0.02 }];
         scenario.detector = *rng.pick(&detectors).expect("there are two");
-        let (from, to) = (Time::ZERO, Time::ZERO + Span::from_millis(STORM));
+        let (from, to) = (Time::ZERO, Time::ZERO + Span::from_millis(STORM_END));
         scenario.plan = storm(seed, Storm { members, from, to, lossy: true, shortest_cut: Span::ZERO });
-        let moment = |rng: &mut Rng| from + Span::from_millis(STORM).scale(rng.unit());
+        let moment = |rng: &mut Rng| from + Span::from_millis(STORM_END).scale(rng.unit());
         for _ in 0..4 {
             let rank = Fault::Rank(rng.below(members as u64) as usize, rng.below(20) as Attribute);
             scenario.plan.push((moment(rng), rank));
@@ -61,13 +60,13 @@ fn announced_leaders_settle() {
 }
 
 #[test]
-fn leaders_that_others_were_silent_for_settle() {
+fn suppressing_leaders_settle() {
     for wake in [Wake::Random, Wake::Rank] {
         survive::<Suppress>(&suppress::Options { wake, ..Default::default() });
     }
 }
 
-/// A stable leader goes when it is told to, and nobody else can make it.
+/// A stable leader resigns on command. Commands to followers do not affect it.
 #[test]
 fn a_stable_leader_resigns_and_hands_over() {
     let mut scenario = Scenario::new(Roster::numbered(5));

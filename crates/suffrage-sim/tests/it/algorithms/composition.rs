@@ -1,5 +1,5 @@
-//! Processes compose: detectors and multicasts stand in front of an algorithm, with messages, timers
-//! and saved state of their own, and neither knows more of the other than the vocabulary.
+//! Layers: detectors and multicasts around an algorithm, with messages, timers and saved state of their own. Layer and
+//! algorithm know only each other's interface.
 
 use std::convert::Infallible;
 
@@ -16,15 +16,15 @@ use suffrage_core::{
 use suffrage_sim::invariants::{Agreement, Termination};
 use suffrage_sim::{Detector, Fault, Latency, Multicast, Outcome, Scenario, Storm, World, keep_disks, storm};
 
-/// A counter stands still for t periods by chance with a probability of about exp(-t): T_fail is such
-/// that in groups as small as these nobody errs.
+/// The detectors. A gossip counter does not change for t periods with a probability of about exp(-t). T_fail is large
+/// enough that no mistakes are expected in these small groups.
 const DETECTORS: [&str; 3] = ["heartbeat:1,4.5", "phi:8,1", "gossip:1,25"];
 
 fn time(units: u64) -> Time {
     Time::ZERO + Span::from_millis(units)
 }
 
-/// The leader dies, is missed and replaced; it comes back, and leads again.
+/// The leader crashes and is replaced; it recovers, and leads again.
 #[test]
 fn bully_behind_each_detector_replaces_a_dead_leader_and_takes_it_back() {
     for detector in DETECTORS {
@@ -53,7 +53,7 @@ fn bully_behind_each_detector_replaces_a_dead_leader_and_takes_it_back() {
     }
 }
 
-/// Who runs a scenario need not know what it puts in front of the algorithm.
+/// A scenario adds the layers by itself.
 #[test]
 fn a_scenario_chooses_the_layers_by_itself() {
     let mut scenario = Scenario::new(Roster::numbered(4));
@@ -70,19 +70,19 @@ fn a_scenario_chooses_the_layers_by_itself() {
         let kinds: Vec<&str> = outcome.messages.by_kind.iter().map(|(kind, _)| *kind).collect();
         assert_eq!(kinds, ["Election", "Answer", "Coordinator"]);
         let kind = if detector.starts_with("gossip") { "Gossip" } else { "Heartbeat" };
-        // Four processes, one of them for 20 of 100 periods: each speaks once a period, and in gossip once
-        // more when it tries the dead one.
+        // Four processes, one of them for 20 of 100 periods: each sends once a period, and in gossip once more if the
+        // target is dead.
         let most = if kind == "Gossip" { 332 + 332 / 3 } else { 332 };
         assert!((316..=most).contains(&outcome.messages.of(kind)), "{detector}: {:?}", outcome.messages);
     }
 }
 
-struct Weather {
+struct RunScenario {
     scenario: Scenario,
     settings: &'static [(&'static str, &'static str)],
 }
 
-impl Visitor for Weather {
+impl Visitor for RunScenario {
     type Output = Outcome;
     fn visit<A: Algorithm>(self) -> Outcome {
         let mut options = A::Options::default();
@@ -93,7 +93,7 @@ impl Visitor for Weather {
     }
 }
 
-/// Whether a run behind a real detector ends with a component that has not one leader.
+/// True if a run with a real detector ends with a component without exactly one leader.
 struct Disagreement(Scenario);
 
 impl Visitor for Disagreement {
@@ -109,10 +109,9 @@ impl Visitor for Disagreement {
     }
 }
 
-/// Crashes, recoveries, pauses and cuts, noticed by real detectors: when it is over the contract's
-/// promises hold, for every algorithm that needs a detector. Gossip finds its way round a cut that is one
-/// way or leaves somebody in between: it reports the failure of processes, not of the ways between them,
-/// so that algorithms must be set as where messages are lost.
+/// Crashes, recoveries, pauses and cuts, noticed by real detectors. After the storm the contract's promises hold, for
+/// every algorithm that needs a detector. Gossip passes around one-way and partial cuts: it reports failures of
+/// processes, not of links. So algorithms with gossip need their settings for loss.
 #[test]
 fn storms_noticed_by_real_detectors_end_well() {
     let mut failures = Vec::new();
@@ -125,10 +124,10 @@ fn storms_noticed_by_real_detectors_end_well() {
             (scenario.seed, scenario.detector) = (seed, detector);
             scenario.initiators = (0..members).collect();
             scenario.latency = Latency::Uniform(Span::ZERO, Span::UNIT);
-            // A cut that no detector notices is a lost message, which is not for a detector to mend.
+            // A cut that no detector notices is a lost message, which a detector does not repair.
             let shortest_cut = Span::from_millis(60);
-            let weather = Storm { members, from: time(0), to: time(300), lossy: false, shortest_cut };
-            scenario.plan = storm(seed, weather);
+            let run = Storm { members, from: time(0), to: time(300), lossy: false, shortest_cut };
+            scenario.plan = storm(seed, run);
             if contract.needs_disk {
                 keep_disks(&mut scenario.plan);
             }
@@ -139,12 +138,12 @@ fn storms_noticed_by_real_detectors_end_well() {
                 let run = Disagreement(scenario.clone());
                 disagreements += usize::from(catalog::visit(contract.name, run).unwrap());
             }
-            let outcome = catalog::visit(contract.name, Weather { scenario, settings }).unwrap();
+            let outcome = catalog::visit(contract.name, RunScenario { scenario, settings }).unwrap();
             if let Some(violation) = outcome.violations.first() {
                 failures.push(format!("{} {detector} seed {seed}: {violation:?}", contract.name));
             }
         }
-        // What is promised with a probability is not promised for every storm.
+        // A promise with a probability does not hold for every storm.
         if disagreements > 7 {
             failures.push(format!("{}: {disagreements} of 150 disagree", contract.name));
         }
@@ -154,17 +153,17 @@ fn storms_noticed_by_real_detectors_end_well() {
 
 type Pair = Watched<Any, Bully>;
 
-struct Bench {
+struct Harness {
     pair: Pair,
     recorder: Recorder<Pair>,
     roster: Roster,
 }
 
-impl Bench {
-    fn new(detector: &str) -> Bench {
+impl Harness {
+    fn new(detector: &str) -> Harness {
         let detector: detectors::Options = detector.parse().unwrap();
         let pair = Watched::new(Any::new(Some(detector)), Bully::new(NodeId(3), &Default::default()));
-        Bench { pair, recorder: Recorder::new(1), roster: Roster::numbered(4) }
+        Harness { pair, recorder: Recorder::new(1), roster: Roster::numbered(4) }
     }
 
     fn input(
@@ -179,25 +178,29 @@ impl Bench {
 
 /// The algorithm learns of a suspicion before the detector's next effect, and the world sees it first.
 #[test]
-fn an_opinion_reaches_the_world_and_then_the_algorithm_at_once() {
-    let mut bench = Bench::new("heartbeat:1,3");
-    bench.input(0, |pair, cx| pair.on_start(cx, Start::Fresh));
+fn a_suspicion_reaches_the_world_and_then_the_algorithm_at_once() {
+    let mut harness = Harness::new("heartbeat:1,3");
+    harness.input(0, |pair, cx| pair.on_start(cx, Start::Fresh));
     let coordinator = Layered::Algorithm(bully::Message::Coordinator { term: Term(1) });
-    bench.input(1, |pair, cx| pair.on_message(cx, NodeId(4), coordinator));
+    harness.input(1, |pair, cx| pair.on_message(cx, NodeId(4), coordinator));
     for peer in [1, 2] {
         let beat = Layered::Detector(detectors::Message::Heartbeat);
-        assert_eq!(bench.input(1, |pair, cx| pair.on_message(cx, NodeId(peer), beat)), []);
+        assert_eq!(harness.input(1, |pair, cx| pair.on_message(cx, NodeId(peer), beat)), []);
     }
     let overdue = LayeredTimer::Detector(detectors::Timer::Overdue);
-    let effects = bench.input(3, |pair, cx| pair.on_timer(cx, overdue));
+    let effects = harness.input(3, |pair, cx| pair.on_timer(cx, overdue));
     let leads = Announcement::Elected { leader: NodeId(3), term: Term(2) };
-    assert_eq!(effects[0], Effect::Suspect(NodeId(4)), "a word of the algorithm is no sign of life");
+    assert_eq!(
+        effects[0],
+        Effect::Suspect(NodeId(4)),
+        "a message of the algorithm does not count as a heartbeat"
+    );
     assert!(effects.contains(&Effect::Announce(leads)), "{effects:?}");
     assert_eq!(*effects.last().unwrap(), Effect::SetTimer { timer: overdue, after: Span::UNIT });
 }
 
 #[test]
-fn kinds_and_timers_of_the_parts_stand_side_by_side() {
+fn kinds_and_timers_of_the_parts_are_concatenated() {
     type Message = Layered<detectors::Message, bully::Message>;
     let names: Vec<&str> = Message::KINDS.iter().map(|kind| kind.name).collect();
     assert_eq!(names, ["Heartbeat", "Gossip", "Election", "Answer", "Coordinator"]);
@@ -211,20 +214,20 @@ fn kinds_and_timers_of_the_parts_stand_side_by_side() {
     assert_eq!(suffrage_core::Timer::index(Timer::Algorithm(bully::Timer::Answer)), 2);
 }
 
-/// What one part saves does not erase what the other has saved.
+/// A save of one part does not erase the saved state of the other.
 #[test]
-fn parts_save_side_by_side_and_are_given_their_own_back() {
-    let mut bench = Bench::new("gossip:1,9");
-    let effects = bench.input(0, |pair, cx| pair.on_start(cx, Start::Fresh));
+fn parts_save_and_recover_independently() {
+    let mut harness = Harness::new("gossip:1,9");
+    let effects = harness.input(0, |pair, cx| pair.on_start(cx, Start::Fresh));
     let saved = SavedParts { detector: Some(1), algorithm: None };
     assert!(effects.contains(&Effect::Save(saved)), "{effects:?}");
     let disk = SavedParts { detector: Some(7), algorithm: Some(()) };
-    let effects = bench.input(0, |pair, cx| pair.on_start(cx, Start::Recovered(Some(disk))));
+    let effects = harness.input(0, |pair, cx| pair.on_start(cx, Start::Recovered(Some(disk))));
     let saved = SavedParts { detector: Some(8), algorithm: Some(()) };
     assert!(effects.contains(&Effect::Save(saved)), "{effects:?}");
 }
 
-/// The plainest algorithm that multicasts: who is told to lead says so to all.
+/// The simplest algorithm that multicasts: on command, a process leads and tells all.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Claim;
 
@@ -286,7 +289,7 @@ fn a_multicast_over_gossip_reaches_whom_the_broadcast_misses() {
         let gossip = scenario.run::<Claim>(&());
         assert_eq!((gossip.leader, gossip.quiet), (Some(NodeId(8)), true), "seed {seed}");
         let messages = &gossip.messages;
-        assert_eq!((messages.multicasts, messages.total), (1, 0), "what mends it is counted apart");
+        assert_eq!((messages.multicasts, messages.total), (1, 0), "repairs are not counted");
         solicited += messages.of("Solicit");
         retransmitted += messages.of("Retransmission");
         scenario.multicast = Multicast::Ideal(1.0);

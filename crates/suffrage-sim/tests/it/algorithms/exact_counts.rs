@@ -1,4 +1,4 @@
-//! The figures of the sources, hit exactly.
+//! The message counts of the sources, exactly.
 //!
 //! Messages are counted when sent, also to the dead; no loss; one time unit per message.
 
@@ -29,7 +29,7 @@ fn run<A: Algorithm + 'static>(scenario: &Scenario) -> Outcome {
     run_with::<A>(scenario, &A::Options::default())
 }
 
-/// Runs until everything is quiet; where a leader goes on to speak, until beliefs have settled.
+/// Runs until the world is quiet; if the leader goes on sending, until beliefs have settled.
 fn run_with<A: Algorithm + 'static>(scenario: &Scenario, options: &A::Options) -> Outcome {
     let mut outcome = scenario.run::<A>(options);
     if A::CONTRACT.detection == Detection::Timeout {
@@ -42,7 +42,7 @@ fn run_with<A: Algorithm + 'static>(scenario: &Scenario, options: &A::Options) -
     outcome
 }
 
-/// What an election costs. A multicast counts once.
+/// The number of messages of an election. A multicast counts once.
 fn cost<A: Algorithm>(scenario: &Scenario) -> u64 {
     let messages = run::<A>(scenario).messages;
     messages.total + messages.multicasts
@@ -146,7 +146,7 @@ fn chang_roberts_takes_3n_minus_1_at_worst_and_2n_at_best() {
     }
 }
 
-/// cs425 slide 22: everybody ends with 80.
+/// cs425 slide 22: all processes end with 80.
 #[test]
 fn the_slides_ring_elects_80() {
     let ring = [3, 32, 5, 80, 6, 12].map(NodeId).to_vec();

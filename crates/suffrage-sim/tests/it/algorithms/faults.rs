@@ -1,6 +1,5 @@
-//! Failures during an election: whatever happens, once it stops every component that can elect a leader
-//! ends with exactly one, its best live member if the contract says so; and what a contract promises of
-//! the time before that holds all along.
+//! Failures during an election. After the end of the faults every component that can elect a leader ends with exactly
+//! one, its best live member if the contract promises it. Promises about the time before that hold all along.
 
 use suffrage_algorithms::catalog::{self, CONTRACTS};
 use suffrage_core::Visitor;
@@ -8,23 +7,23 @@ use suffrage_core::{Algorithm, Attribute, Choice, Contract, Detection, NodeId, R
 use suffrage_sim::invariants::{Agreement, Termination};
 use suffrage_sim::{Detector, Fault, Latency, Outcome, Ranking, Scenario, Storm, keep_disks, storm};
 
-/// How processes are to get through a storm.
+/// The support that processes have in a storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Means {
+enum Setup {
     /// A failure detector reports every silence that can cost a message, and its end.
     Detector,
-    /// The same, and the detector errs now and then while the storm lasts.
+    /// The same, and the detector makes mistakes while the storm lasts.
     ErringDetector,
-    /// Messages are lost and doubled, there is no detector, and what the contract asks for under loss is
-    /// set: leaders reaffirm themselves.
+    /// Messages are lost and duplicated, there is no detector, and the contract's settings for loss are used: leaders
+    /// reaffirm themselves.
     Reaffirm,
     /// All of it at once.
     Both,
 }
 
-const STORM: u64 = 300;
+const STORM_END: u64 = 300;
 
-fn stormy(seed: u64, means: Means) -> Scenario {
+fn storm_scenario(seed: u64, setup: Setup) -> Scenario {
     let members = 2 + (seed % 7) as usize;
     let mut order: Vec<NodeId> = (1..=members as u64).map(NodeId).collect();
     let chance = &mut Rng::new(seed);
@@ -38,17 +37,17 @@ fn stormy(seed: u64, means: Means) -> Scenario {
         1 => Latency::Uniform(Span::ZERO, Span::UNIT),
         _ => Latency::Exponential(Span::from_units(0.3)),
     };
-    // Everybody calls: one that never had a leader and is not told to call has nothing to miss.
+    // All processes call an election: one that never had a leader and gets no command does not start one.
     scenario.initiators = (0..members).collect();
     let delay = Span::from_units(2.0 + (seed % 5) as f64);
-    scenario.detector = match means {
-        Means::Reaffirm => Detector::None,
-        Means::Detector => Detector::Ideal { delay },
-        Means::ErringDetector | Means::Both => Detector::Parametric { delay, false_rate: 0.01 },
+    scenario.detector = match setup {
+        Setup::Reaffirm => Detector::None,
+        Setup::Detector => Detector::Ideal { delay },
+        Setup::ErringDetector | Setup::Both => Detector::Parametric { delay, false_rate: 0.01 },
     };
-    let (from, to) = (Time::ZERO, Time::ZERO + Span::from_millis(STORM));
-    let lossy = matches!(means, Means::Reaffirm | Means::Both);
-    // What no detector notices is a lost message, and those are for reaffirmation to mend.
+    let (from, to) = (Time::ZERO, Time::ZERO + Span::from_millis(STORM_END));
+    let lossy = matches!(setup, Setup::Reaffirm | Setup::Both);
+    // A cut that no detector notices is a lost message, which only reaffirmation repairs.
     let shortest_cut = if lossy { Span::ZERO } else { delay + Span::UNIT };
     scenario.plan = storm(seed, Storm { members, from, to, lossy, shortest_cut });
     if chance.chance(0.3) {
@@ -59,31 +58,31 @@ fn stormy(seed: u64, means: Means) -> Scenario {
     scenario
 }
 
-/// The same as far as the contract is meant for it: where safety rests on what was saved, disks are
-/// kept; and one that never falls quiet is not watched for longer than it needs.
-fn stormy_for(contract: &Contract, seed: u64, means: Means) -> Scenario {
-    let mut scenario = stormy(seed, means);
+/// The storm scenario within the claims of a contract: disks are kept if safety depends on them. Algorithms that never
+/// fall quiet run for 1,000 delays after the storm.
+fn storm_scenario_for(contract: &Contract, seed: u64, setup: Setup) -> Scenario {
+    let mut scenario = storm_scenario(seed, setup);
     if contract.needs_disk {
         keep_disks(&mut scenario.plan);
     }
     if contract.detection == Detection::Timeout {
-        return ending(scenario, 1_000);
+        return running_for(scenario, 1_000);
     }
     scenario
 }
 
-/// The same, over so many message delays after the storm.
-fn ending(scenario: Scenario, delays: u64) -> Scenario {
+/// The same scenario, ending this number of message delays after the storm.
+fn running_for(scenario: Scenario, delays: u64) -> Scenario {
     let after = scenario.latency.bound() * delays;
-    Scenario { until: Some(Time::ZERO + Span::from_millis(STORM) + after), ..scenario }
+    Scenario { until: Some(Time::ZERO + Span::from_millis(STORM_END) + after), ..scenario }
 }
 
-struct Weather {
+struct RunScenario {
     scenario: Scenario,
     settings: &'static [(&'static str, &'static str)],
 }
 
-impl Visitor for Weather {
+impl Visitor for RunScenario {
     type Output = Outcome;
 
     fn visit<A: Algorithm>(self) -> Outcome {
@@ -95,8 +94,8 @@ impl Visitor for Weather {
     }
 }
 
-/// Whether a run ends with a component that has not one leader: of what is promised with a probability, that
-/// is the part which can be seen in a single run, and which it alone does not break.
+/// True if a run ends with a component without exactly one leader. A promise with a probability allows this in a single
+/// run.
 struct Disagreement(Scenario);
 
 impl Visitor for Disagreement {
@@ -113,55 +112,55 @@ impl Visitor for Disagreement {
     }
 }
 
-fn outcome(contract: &Contract, seed: u64, means: Means) -> Outcome {
-    let settings = match means {
-        Means::Detector | Means::ErringDetector => &[],
-        Means::Reaffirm | Means::Both => contract.under_loss,
+fn outcome(contract: &Contract, seed: u64, setup: Setup) -> Outcome {
+    let settings = match setup {
+        Setup::Detector | Setup::ErringDetector => &[],
+        Setup::Reaffirm | Setup::Both => contract.under_loss,
     };
-    let weather = Weather { scenario: stormy_for(contract, seed, means), settings };
-    catalog::visit(contract.name, weather).expect("it is in the catalog")
+    let run = RunScenario { scenario: storm_scenario_for(contract, seed, setup), settings };
+    catalog::visit(contract.name, run).expect("it is in the catalog")
 }
 
-/// How many storms each algorithm goes through: `SUFFRAGE_SEEDS`, or enough for every day.
-#[allow(clippy::disallowed_methods, reason = "a longer watch is asked for from outside")]
+/// The number of storms for each algorithm: `SUFFRAGE_SEEDS`, or 2,000.
+#[allow(clippy::disallowed_methods, reason = "the environment sets the number of seeds")]
 fn seeds() -> u64 {
     std::env::var("SUFFRAGE_SEEDS").map_or(2_000, |seeds| seeds.parse().expect("SUFFRAGE_SEEDS is a number"))
 }
 
-/// Whether these means are any to this algorithm: one that rests on a detector, and whose contract names
-/// nothing that makes up for it, never learns that its leader is dead.
-fn helps(means: Means, contract: &Contract) -> bool {
+/// True if the algorithm can work with this setup. An algorithm that relies on a detector, and whose contract names no
+/// settings for loss, never learns without a detector that its leader is dead.
+fn applies(setup: Setup, contract: &Contract) -> bool {
     let blind = contract.detection == Detection::Detector && contract.under_loss.is_empty();
-    means != Means::Reaffirm || !blind
+    setup != Setup::Reaffirm || !blind
 }
 
-/// How many storms in a hundred may end without one leader where that is promised with a probability only,
-/// and not for storms: a word that is lost need not be said again.
-fn pardoned(means: Means) -> u64 {
-    if means == Means::Both { 5 } else { 1 }
+/// The percentage of storms that may end without exactly one leader, for promises with a probability. They do not hold
+/// for storms, since lost messages are not retransmitted.
+fn allowed_percent(setup: Setup) -> u64 {
+    if setup == Setup::Both { 5 } else { 1 }
 }
 
-fn survive(means: Means) {
+fn survive(setup: Setup) {
     let seeds = seeds();
     let mut failures = Vec::new();
-    let (mut stirred, mut runs) = (0, 0);
-    for contract in CONTRACTS.iter().filter(|contract| helps(means, contract)) {
+    let (mut leader_changes, mut runs) = (0, 0);
+    for contract in CONTRACTS.iter().filter(|contract| applies(setup, contract)) {
         let probable = !contract.is_certain() && contract.retries;
         let mut disagreements = 0;
         for seed in 0..seeds {
-            let outcome = outcome(contract, seed, means);
-            stirred += usize::from(contract.retries && outcome.leaderships > 1);
+            let outcome = outcome(contract, seed, setup);
+            leader_changes += usize::from(contract.retries && outcome.leaderships > 1);
             runs += usize::from(contract.retries);
             if probable {
-                let run = Disagreement(stormy_for(contract, seed, means));
+                let run = Disagreement(storm_scenario_for(contract, seed, setup));
                 disagreements += u64::from(catalog::visit(contract.name, run).expect("it is there"));
             }
             if let Some(violation) = outcome.violations.first() {
-                failures.push(format!("{} {means:?} seed {seed}: {violation:?}", contract.name));
+                failures.push(format!("{} {setup:?} seed {seed}: {violation:?}", contract.name));
             }
         }
-        if disagreements > (seeds * pardoned(means)).div_ceil(100) {
-            failures.push(format!("{} {means:?}: {disagreements} of {seeds} disagree", contract.name));
+        if disagreements > (seeds * allowed_percent(setup)).div_ceil(100) {
+            failures.push(format!("{} {setup:?}: {disagreements} of {seeds} disagree", contract.name));
         }
     }
     assert!(
@@ -170,83 +169,83 @@ fn survive(means: Means) {
         failures.len(),
         failures[..failures.len().min(20)].join("\n")
     );
-    // The storms are not empty: in most of them leadership changes, where somebody sees to it.
-    assert!(stirred * 2 > runs, "only {stirred} of {runs} runs were stirred");
+    // The storms have an effect: in most of them leadership changes.
+    assert!(leader_changes * 2 > runs, "only {leader_changes} of {runs} runs had a change of leadership");
 }
 
 #[test]
 fn with_a_detector_and_no_loss_the_best_of_each_component_leads() {
-    survive(Means::Detector);
+    survive(Setup::Detector);
 }
 
 #[test]
 fn with_a_detector_that_errs_the_best_of_each_component_leads() {
-    survive(Means::ErringDetector);
+    survive(Setup::ErringDetector);
 }
 
 #[test]
 fn with_loss_and_reaffirmation_the_best_of_each_component_leads() {
-    survive(Means::Reaffirm);
+    survive(Setup::Reaffirm);
 }
 
 #[test]
 fn with_everything_at_once_the_best_of_each_component_leads() {
-    survive(Means::Both);
+    survive(Setup::Both);
 }
 
-/// Those that promise a leader only with some probability promise none in a storm; but they come to rest,
-/// with a leader or without.
+/// Algorithms that promise a leader only with a probability promise none in a storm. But they fall quiet, with a leader
+/// or without.
 #[test]
-fn where_nothing_is_certain_storms_end_in_silence() {
+fn probabilistic_algorithms_fall_quiet_after_storms() {
     for contract in CONTRACTS.iter().filter(|contract| !contract.is_certain()) {
         for seed in 0..seeds().min(300) {
-            for means in [Means::Detector, Means::Reaffirm] {
-                let outcome = outcome(contract, seed, means);
-                assert!(outcome.quiet, "{} {means:?} seed {seed}", contract.name);
+            for setup in [Setup::Detector, Setup::Reaffirm] {
+                let outcome = outcome(contract, seed, setup);
+                assert!(outcome.quiet, "{} {setup:?} seed {seed}", contract.name);
             }
         }
     }
 }
 
-/// It does not take these long: each of seven dead leaders in a row costs a time-out at most.
+/// Each of seven dead leaders in a row costs these algorithms one time-out at most.
 #[test]
 fn soft_state_and_stable_leaders_settle_within_250_delays() {
     for contract in CONTRACTS.iter().filter(|it| ["stable-leader", "announce", "suppress"].contains(&it.name))
     {
         for seed in 0..seeds() {
-            let scenario = ending(stormy(seed, Means::Reaffirm), 250);
-            let weather = Weather { scenario, settings: contract.under_loss };
-            let outcome = catalog::visit(contract.name, weather).expect("it is there");
+            let scenario = running_for(storm_scenario(seed, Setup::Reaffirm), 250);
+            let run = RunScenario { scenario, settings: contract.under_loss };
+            let outcome = catalog::visit(contract.name, run).expect("it is there");
             assert_eq!(outcome.violations, [], "{} seed {seed}", contract.name);
         }
     }
 }
 
-/// LE-S lives through everything where ranks decide who speaks, too.
+/// LE-S keeps its promises also if ranks decide which process announces itself.
 #[test]
 fn suppression_by_rank_ends_with_the_best_of_each_component() {
     for seed in 0..seeds() {
-        let scenario = ending(stormy(seed, Means::Both), 250);
-        let weather = Weather { scenario, settings: &[("wake", "rank")] };
-        let outcome = catalog::visit("suppress", weather).expect("it is there");
+        let scenario = running_for(storm_scenario(seed, Setup::Both), 250);
+        let run = RunScenario { scenario, settings: &[("wake", "rank")] };
+        let outcome = catalog::visit("suppress", run).expect("it is there");
         assert_eq!(outcome.violations, [], "seed {seed}");
     }
 }
 
-/// The bully and ring families assume that messages are not lost. Without reaffirmation that assumption is
-/// needed.
+/// The bully and ring families assume that messages are not lost. Without reaffirmation they need that assumption.
 #[test]
 fn without_reaffirmation_lost_messages_leave_some_without_the_right_leader() {
     for contract in CONTRACTS.iter().filter(|contract| !contract.under_loss.is_empty()) {
         let fails = |seed: &u64| {
-            let weather = Weather { scenario: stormy_for(contract, *seed, Means::Reaffirm), settings: &[] };
-            !catalog::visit(contract.name, weather).expect("it is there").violations.is_empty()
+            let run =
+                RunScenario { scenario: storm_scenario_for(contract, *seed, Setup::Reaffirm), settings: &[] };
+            !catalog::visit(contract.name, run).expect("it is there").violations.is_empty()
         };
         assert!((0..50).any(|seed| fails(&seed)), "{}", contract.name);
     }
 }
 
-/// Six processes in a ring; one dies on the way of the election that 1 has called.
+/// Six processes in a ring; one crashes during the election that 1 has called.
 fn ring_that_loses(id: u64, at: &str) -> Scenario {
     let mut scenario = Scenario::new(Roster::numbered(6));
     scenario.initiators = vec![0];
@@ -256,15 +255,15 @@ fn ring_that_loses(id: u64, at: &str) -> Scenario {
 }
 
 /// cs425 slide 28: "Election: 80 will circulate around the ring forever => Liveness violated". For the
-/// rings that end at their initiator, it is the initiator's death that does it.
+/// rings that end at their initiator, the crash of the initiator has the same effect.
 #[test]
-fn without_repair_a_ring_whose_best_member_or_initiator_dies_loops() {
+fn without_repair_a_ring_whose_best_member_or_initiator_crashes_loops() {
     for (name, victim, at) in
         [("chang-roberts", 6, "7"), ("collecting-ring", 1, "3"), ("maximum-ring", 1, "3")]
     {
         let run = |settings| {
-            let weather = Weather { scenario: ring_that_loses(victim, at), settings };
-            catalog::visit(name, weather).expect("it is in the catalog")
+            let run = RunScenario { scenario: ring_that_loses(victim, at), settings };
+            catalog::visit(name, run).expect("it is in the catalog")
         };
         let looping = run(&[("repair", "none")]);
         assert!(!looping.quiet && looping.leader.is_none(), "{name}");
@@ -279,7 +278,7 @@ fn without_repair_a_ring_whose_best_member_or_initiator_dies_loops() {
 
 /// cs425 slides 29 and 30: each of the two repairs is enough on its own.
 #[test]
-fn each_repair_of_the_slides_mends_the_ring_on_its_own() {
+fn each_repair_of_the_slides_is_enough_on_its_own() {
     for (name, victim, at) in
         [("chang-roberts", 6, "7"), ("collecting-ring", 1, "3"), ("maximum-ring", 1, "3")]
     {
@@ -291,7 +290,7 @@ fn each_repair_of_the_slides_mends_the_ring_on_its_own() {
         ] {
             let mut scenario = ring_that_loses(victim, at);
             scenario.detector = detector;
-            let outcome = catalog::visit(name, Weather { scenario, settings }).expect("it is there");
+            let outcome = catalog::visit(name, RunScenario { scenario, settings }).expect("it is there");
             assert_eq!(outcome.violations, [], "{name} {settings:?}");
             assert!(outcome.quiet, "{name} {settings:?}");
         }
@@ -314,7 +313,7 @@ fn an_unstable_favourite_is_re_elected_for_ever_unless_quality_counts() {
         }
         let run = |ranking| {
             let scenario = Scenario { ranking, ..scenario.clone() };
-            catalog::visit(contract.name, Weather { scenario, settings: &[] }).expect("it is there")
+            catalog::visit(contract.name, RunScenario { scenario, settings: &[] }).expect("it is there")
         };
         let plain = run(Ranking::Id);
         assert_eq!(plain.leader.map(|leader| leader.0), Some(5), "{}", contract.name);
@@ -326,7 +325,7 @@ fn an_unstable_favourite_is_re_elected_for_ever_unless_quality_counts() {
         );
         let wiser = run(Ranking::Quality);
         assert_eq!(wiser.leader.map(|leader| leader.0), Some(4), "{}", contract.name);
-        assert_eq!(wiser.leaderships, 2, "{}: the favourite, then a steady one", contract.name);
+        assert_eq!(wiser.leaderships, 2, "{}: first the favourite, then a stable process", contract.name);
         assert_eq!((plain.violations, wiser.violations), (vec![], vec![]), "{}", contract.name);
     }
 }

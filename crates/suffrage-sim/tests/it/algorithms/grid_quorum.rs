@@ -19,7 +19,7 @@ fn latency(seed: u64) -> Latency {
     }
 }
 
-/// Everybody contends at once.
+/// All processes contend at once.
 fn contended(members: usize, seed: u64) -> Scenario {
     let mut scenario = Scenario::new(Roster::numbered(members));
     scenario.seed = seed;
@@ -30,17 +30,17 @@ fn contended(members: usize, seed: u64) -> Scenario {
     scenario
 }
 
-/// Everybody contends within two delays of each other, before anybody can have heard of a leader; and when
-/// the last has stood.
+/// All processes contend within two delays of each other, before any of them can know a leader. Returns also the time of
+/// the last campaign.
 fn staggered(members: usize, seed: u64) -> (World<GridQuorum>, f64) {
     let mut scenario = contended(members, seed);
     scenario.initiators.clear();
     scenario.latency = if seed.is_multiple_of(2) { Latency::Const(Span::UNIT) } else { late() };
     let mut world = scenario.world::<GridQuorum>(&Options::default());
-    let chance = &mut Rng::new(!seed);
+    let rng = &mut Rng::new(!seed);
     let mut last = 0.0f64;
     for slot in 0..members {
-        let at = 2.0 * chance.unit();
+        let at = 2.0 * rng.unit();
         world.command(Time::ZERO + Span::from_units(at), slot, Command::Campaign);
         last = last.max(at);
     }
@@ -52,8 +52,8 @@ fn late() -> Latency {
 }
 
 /// Maekawa 1985, sections 4 and 5: no deadlock, and 3 to 7 messages for each member of a quorum when
-/// requests collide. It is his rules that end the contention, not anybody's patience: the term is the first.
-/// Where no message takes longer than its bound, everybody follows five delays after the last has stood.
+/// requests collide. Maekawa's rules end the contention, not a time-out: the term is the first.
+/// If no message takes longer than its bound, all follow five delays after the last campaign.
 #[test]
 fn all_that_contend_at_once_elect_one_in_the_first_term_within_seven_messages_a_lock() {
     let (mut most, mut slowest, mut relinquished) = (0.0f64, 0.0f64, 0);
@@ -92,24 +92,24 @@ fn all_that_contend_at_once_elect_one_in_the_first_term_within_seven_messages_a_
 /// between a lock and the next, with the disk kept; a detector that errs all the time, and so little patience
 /// with voters that rows and columns are changed, and locks released, again and again. Whatever is said at
 /// the moments in `unheard` is lost.
-fn battered(seed: u64, forget_locks: bool, unheard: &[Time]) -> World<GridQuorum> {
+fn faulty_run(seed: u64, forget_locks: bool, unheard: &[Time]) -> World<GridQuorum> {
     let members = [4, 6, 9, 12][seed as usize % 4];
-    let chance = &mut Rng::new(!seed);
-    let moment = |chance: &mut Rng| Time::ZERO + BATTERING.scale(chance.unit());
+    let rng = &mut Rng::new(!seed);
+    let moment = |rng: &mut Rng| Time::ZERO + BATTERING.scale(rng.unit());
     let mut scenario = Scenario::new(Roster::numbered(members));
     scenario.seed = seed;
-    scenario.latency = Latency::Exponential(Span::from_units(0.5 + 6.0 * chance.unit()));
+    scenario.latency = Latency::Exponential(Span::from_units(0.5 + 6.0 * rng.unit()));
     scenario.delay_bound = Some(Span::UNIT);
     scenario.duplicate = 1.0;
-    if chance.chance(0.5) {
+    if rng.chance(0.5) {
         scenario.detector = Detector::Parametric { delay: Span::from_millis(3), false_rate: 0.2 };
     }
     for _ in 0..6 * members {
-        let (slot, down) = (chance.below(members as u64) as usize, moment(chance));
-        let up = down + Span::from_units(chance.unit());
+        let (slot, down) = (rng.below(members as u64) as usize, moment(rng));
+        let up = down + Span::from_units(rng.unit());
         scenario.plan.extend([(down, Fault::Crash(slot)), (up, Fault::Recover { slot, disk: true })]);
-        if chance.chance(0.2) {
-            scenario.plan.push((down, Fault::Rank(slot, chance.bits() as Attribute)));
+        if rng.chance(0.2) {
+            scenario.plan.push((down, Fault::Rank(slot, rng.bits() as Attribute)));
         }
     }
     for &at in unheard {
@@ -121,7 +121,7 @@ fn battered(seed: u64, forget_locks: bool, unheard: &[Time]) -> World<GridQuorum
     let options = Options { retry: 1, patience: 1_000, reaffirm: None, forget_locks };
     let mut world = scenario.world::<GridQuorum>(&options);
     for _ in 0..3 * members {
-        world.command(moment(chance), chance.below(members as u64) as usize, Command::Campaign);
+        world.command(moment(rng), rng.below(members as u64) as usize, Command::Campaign);
     }
     world.run(Time::ZERO + BATTERING);
     world
@@ -129,36 +129,36 @@ fn battered(seed: u64, forget_locks: bool, unheard: &[Time]) -> World<GridQuorum
 
 const BATTERING: Span = Span::from_millis(60);
 
-/// How many led, and whether two of them in one term: all that is promised while faults last. The first two
-/// that are elected are not heard, so that others go on to contend for a term that is won.
+/// The number of leaderships, and true if two of them share a term. Messages of the first two leaders are lost, so that
+/// others go on to contend for a term that is won.
 fn contested(seed: u64, forget_locks: bool) -> (usize, bool) {
     let mut unheard = Vec::new();
     loop {
-        let world = battered(seed, forget_locks, &unheard);
+        let world = faulty_run(seed, forget_locks, &unheard);
         let ledger = world.ledger();
-        let doubled = ledger.violations.iter().any(|it| it.invariant == "one-leader-per-term");
+        let duplicated = ledger.violations.iter().any(|it| it.invariant == "one-leader-per-term");
         let next = ledger.leaderships.iter().map(|period| period.from).find(|from| !unheard.contains(from));
         match next {
-            Some(next) if !doubled && unheard.len() < 2 => unheard.push(next),
-            _ => return (ledger.leaderships.len(), doubled),
+            Some(next) if !duplicated && unheard.len() < 2 => unheard.push(next),
+            _ => return (ledger.leaderships.len(), duplicated),
         }
     }
 }
 
-/// What is said of an earlier grant is not taken for the present, nor is what was granted forgotten.
+/// Messages about an earlier grant do not affect the present one, and grants are not forgotten.
 #[test]
 fn never_two_leaders_in_a_term_however_late_and_doubled_messages_are() {
     let (mut leaderships, mut failures) = (0, Vec::new());
     for seed in 0..5 * seeds() {
-        let (led, doubled) = contested(seed, false);
+        let (led, duplicated) = contested(seed, false);
         leaderships += led as u64;
-        failures.extend(doubled.then_some(seed));
+        failures.extend(duplicated.then_some(seed));
     }
     assert!(failures.is_empty(), "{} of them: {:?}", failures.len(), &failures[..failures.len().min(10)]);
     assert!(leaderships > 7 * seeds(), "leaders change: {leaderships}");
 }
 
-/// The checker has teeth: the same with terms and locks not saved.
+/// The checker finds the bug: the same runs with terms and locks not saved.
 #[test]
 fn forgotten_locks_elect_two_leaders_in_a_term() {
     let found: Vec<u64> = (0..1_000).filter(|&seed| contested(seed, true).1).collect();
@@ -179,9 +179,9 @@ fn messages_grow_as_n_sqrt_n() {
     assert!(large / small < 100.0);
 }
 
-/// One that contends alone: its quorum asked and locked, everybody told.
+/// A single contender: its quorum is asked and locked, and all are told.
 #[test]
-fn one_alone_takes_two_messages_a_voter_and_the_announcement() {
+fn a_single_contender_takes_two_messages_a_voter_and_the_announcement() {
     for members in 1..=60usize {
         let grid = Grid::of(members);
         for caller in 0..members {
@@ -235,29 +235,29 @@ fn leadership_is_transferred_and_resigned() {
 }
 
 /// Crashes and recoveries with disks kept, cuts, pauses, loss, doubling, wrong suspicions, commands.
-fn stormy(seed: u64) -> (Scenario, Options) {
+fn storm_scenario(seed: u64) -> (Scenario, Options) {
     let members = 1 + (seed % 9) as usize;
-    let chance = &mut Rng::new(!seed);
+    let rng = &mut Rng::new(!seed);
     let mut scenario = Scenario::new(Roster::numbered(members));
     scenario.seed = seed;
     scenario.latency = latency(seed);
-    scenario.drift = if chance.chance(0.5) { 0.0 } else { 0.05 };
-    scenario.ranking = if chance.chance(0.5) { Ranking::Id } else { Ranking::Random };
+    scenario.drift = if rng.chance(0.5) { 0.0 } else { 0.05 };
+    scenario.ranking = if rng.chance(0.5) { Ranking::Id } else { Ranking::Random };
     scenario.initiators = (0..members).collect();
-    let delay = Span::from_units(2.0 + chance.unit() * 5.0);
-    let lossy = chance.chance(0.6);
-    scenario.detector = match lossy && chance.chance(0.5) {
+    let delay = Span::from_units(2.0 + rng.unit() * 5.0);
+    let lossy = rng.chance(0.6);
+    scenario.detector = match lossy && rng.chance(0.5) {
         true => Detector::None,
         false => Detector::Parametric { delay, false_rate: 0.01 },
     };
     let shortest_cut = if lossy { Span::ZERO } else { delay + Span::UNIT };
     let (from, to) = (Time::ZERO, time(300));
     scenario.plan = storm(seed, Storm { members, from, to, lossy, shortest_cut });
-    // Beside the storm's, crashes so short that they fall between a lock and the next.
+    // Additional crashes that are so short that they fall between two locks.
     for _ in 0..3 * members {
-        let (slot, down) = (chance.below(members as u64) as usize, time(chance.below(280)));
+        let (slot, down) = (rng.below(members as u64) as usize, time(rng.below(280)));
         scenario.plan.push((down, Fault::Crash(slot)));
-        let up = down + Span::from_units(chance.unit() * 20.0);
+        let up = down + Span::from_units(rng.unit() * 20.0);
         scenario.plan.push((up, Fault::Recover { slot, disk: true }));
     }
     scenario.plan.sort_by_key(|(at, _)| *at);
@@ -266,8 +266,8 @@ fn stormy(seed: u64) -> (Scenario, Options) {
     (scenario, Options { reaffirm: lossy.then_some(10), ..Options::default() })
 }
 
-/// How many storms: `SUFFRAGE_SEEDS`, or enough for every day.
-#[allow(clippy::disallowed_methods, reason = "a longer watch is asked for from outside")]
+/// The number of storms: `SUFFRAGE_SEEDS`, or the default.
+#[allow(clippy::disallowed_methods, reason = "the environment sets the number of seeds")]
 fn seeds() -> u64 {
     std::env::var("SUFFRAGE_SEEDS").map_or(2_000, |seeds| seeds.parse().expect("SUFFRAGE_SEEDS is a number"))
 }
@@ -277,14 +277,13 @@ fn never_two_leaders_in_a_term_and_one_in_the_end() {
     let mut failures = Vec::new();
     let mut leaderships = 0;
     for seed in 0..seeds() {
-        let (scenario, options) = stormy(seed);
+        let (scenario, options) = storm_scenario(seed);
         let mut world = scenario.world::<GridQuorum>(&options);
-        let chance = &mut Rng::new(seed);
-        for _ in 0..chance.below(6) {
-            let (at, slot) = (time(chance.below(300)), chance.below(scenario.roster.len() as u64) as usize);
-            let to = NodeId(1 + chance.below(scenario.roster.len() as u64));
-            let command =
-                [Command::Campaign, Command::Resign, Command::Transfer(to)][chance.below(3) as usize];
+        let rng = &mut Rng::new(seed);
+        for _ in 0..rng.below(6) {
+            let (at, slot) = (time(rng.below(300)), rng.below(scenario.roster.len() as u64) as usize);
+            let to = NodeId(1 + rng.below(scenario.roster.len() as u64));
+            let command = [Command::Campaign, Command::Resign, Command::Transfer(to)][rng.below(3) as usize];
             world.command(at, slot, command);
         }
         world.run(scenario.horizon());

@@ -1,4 +1,4 @@
-//! The probabilistic election in whole groups: what the paper claims of it, and what it leaves to others.
+//! The probabilistic election in whole groups: the claims of the paper, and its readings.
 //!
 //! Statistical tests run on fixed seeds; each says what it allows.
 
@@ -8,7 +8,7 @@ use suffrage_algorithms::gupta::{Ending, Estimate, Gupta, OnSilence, Options, Ph
 use suffrage_core::{Command, Member, NodeId, Roster, Span, Time};
 use suffrage_sim::{Cut, Detector, Fault, Latency, Outcome, Ranking, Scenario, World};
 
-/// One member of a group with views of one half calls; messages are lost once in a thousand times.
+/// A group with views of one half, in which one member calls; one message in a thousand is lost.
 fn paper(members: usize, seed: u64) -> Scenario {
     let mut scenario = Scenario::new(Roster::numbered(members));
     scenario.ranking = Ranking::LowestId;
@@ -17,7 +17,7 @@ fn paper(members: usize, seed: u64) -> Scenario {
     scenario
 }
 
-/// The same without loss, and everybody knows everybody.
+/// The same without loss, and with complete views.
 fn flawless(members: usize, seed: u64) -> Scenario {
     Scenario { view_prob: 1.0, loss: 0.0, ..paper(members, seed) }
 }
@@ -40,7 +40,7 @@ fn figure(outcome: &Outcome, name: &str) -> f64 {
     }
 }
 
-fn tally(world: &World<Gupta>) -> RunSummary {
+fn summary(world: &World<Gupta>) -> RunSummary {
     let facts = world.facts();
     let mut members = (0..world.roster().len()).map(|slot| Member {
         id: world.roster().id(slot),
@@ -98,7 +98,7 @@ fn any_choice_function_elects_its_best() {
 }
 
 #[test]
-fn ranks_that_change_between_elections_are_heeded() {
+fn ranks_that_change_between_elections_take_effect() {
     let mut scenario = Scenario { ranking: Ranking::Id, ..flawless(50, 1) };
     scenario.plan = vec![(at(60), Fault::Rank(49, -1)), (at(60), Fault::Rank(7, 1_000))];
     scenario.commands = vec![(at(70), 3, Command::Campaign.to_string())];
@@ -117,7 +117,7 @@ fn several_initiators_at_once_hold_one_election() {
             let mut world = scenario.world::<Gupta>(&Arc::default());
             world.run(scenario.horizon());
             let relays: Vec<usize> = (0..200).filter(|&slot| world.process(slot).relayed_in(1)).collect();
-            (scenario.run::<Gupta>(&Arc::default()), tally(&world), relays)
+            (scenario.run::<Gupta>(&Arc::default()), summary(&world), relays)
         });
         assert_eq!(several.0.leader, one.0.leader, "seed {seed}");
         assert_eq!((several.1.ending, several.2), (Ending::Success, one.2), "seed {seed}");
@@ -152,7 +152,7 @@ fn initiators_at_different_times_do_no_harm() {
 /// 2.2: "member(s) detecting a failure of [...] the previous leader": all 2,000 of them at the same time.
 /// Few initiate: the tenth root of their number is 2.1, and 30 leave much room.
 #[test]
-fn a_dead_leader_is_replaced_and_few_of_all_who_miss_it_say_so() {
+fn a_dead_leader_is_replaced_and_few_members_initiate() {
     let mut scenario = flawless(2_000, 3);
     scenario.detector = Detector::Ideal { delay: Span::from_millis(2) };
     scenario.plan = vec![(at(60), Fault::Crash(0))];
@@ -187,15 +187,15 @@ fn the_whole_stack_of_figure_1_replaces_a_dead_leader() {
     assert!(replaced >= 15, "{replaced} of 20");
 }
 
-/// Reading 10: a leader that dies once all agree on it is not for the protocol to find.
+/// Reading 10: the protocol does not detect the crash of a leader after the agreement.
 #[test]
-fn why_a_run_failed_is_told() {
+fn the_reason_of_a_failed_run_is_reported() {
     let mut scenario = flawless(100, 1);
     scenario.plan = vec![(at(60), Fault::Crash(0))];
     let outcome = scenario.run::<Gupta>(&Arc::default());
     let figures = ["strong", "weak", "failed_dead_leader", "failed_split", "failed_undecided", "rounds"];
     assert_eq!(figures.map(|name| figure(&outcome, name)), [0.0, 1.0, 1.0, 0.0, 0.0, 1.0]);
-    // Two halves that do not hear of each other, and do not notice.
+    // Two halves that are cut from each other, without a detector.
     (scenario.initiators, scenario.detector) = (vec![], Detector::Ideal { delay: Span::from_millis(2) });
     scenario.commands = [10, 90].map(|slot| (at(10), slot, Command::Campaign.to_string())).to_vec();
     scenario.plan =
@@ -206,10 +206,10 @@ fn why_a_run_failed_is_told() {
     assert_eq!(figure(&outcome, "reached_last_round"), 0.0);
 }
 
-/// Reading 11: member 10 hears nothing of the election for as long as it lasts. As printed it stays idle;
-/// if all know that an election is due, it calls the next round.
+/// Reading 11: member 10 gets no message of the election. As printed, member 10 stays idle; if all know that an election
+/// is due, it calls the next round.
 #[test]
-fn one_that_misses_everything_is_idle_unless_all_know() {
+fn a_member_that_misses_all_messages_is_idle_unless_all_know_of_the_election() {
     let mut scenario = Scenario { ranking: Ranking::Id, ..flawless(10, 1) };
     let cut = Cut::new(10, &[(0..9).collect(), vec![9]], false);
     scenario.plan = vec![(Time::ZERO, Fault::Cut(0, cut)), (at(18), Fault::Heal(0))];
@@ -230,7 +230,7 @@ fn silence_in_each_reading() {
         let scenario = flawless(300, seed);
         let mut world = scenario.world::<Gupta>(&options);
         world.run(scenario.horizon());
-        (tally(&world), scenario.run::<Gupta>(&options).messages.multicasts)
+        (summary(&world), scenario.run::<Gupta>(&options).messages.multicasts)
     };
     let silent: Vec<u64> =
         (0..60).filter(|&seed| run(OnSilence::Never, seed).0.first_relay_members == 0).collect();
@@ -268,7 +268,7 @@ fn the_raw_size_of_the_view_multiplies_the_relay_members() {
     }
 }
 
-/// What is left in the processes tells who relayed, who spoke and what was heard.
+/// The state of the processes shows which members relayed and multicast, and the messages that they got.
 #[test]
 fn a_run_can_be_read_from_its_processes() {
     let scenario = paper(500, 4);
@@ -276,9 +276,9 @@ fn a_run_can_be_read_from_its_processes() {
     world.run(scenario.horizon());
     let relays: Vec<&Gupta> =
         (0..500).map(|slot| world.process(slot)).filter(|process| process.relayed_in(1)).collect();
-    let tally = tally(&world);
-    assert_eq!((tally.ending, tally.rounds, tally.weak), (Ending::Success, 1, 1.0));
-    assert_eq!(relays.len() as u64, tally.first_relay_members);
+    let summary = summary(&world);
+    assert_eq!((summary.ending, summary.rounds, summary.weak), (Ending::Success, 1, 1.0));
+    assert_eq!(relays.len() as u64, summary.first_relay_members);
     assert!(relays.iter().all(|relay| relay.sent_choice_in(1) && relay.phase() == Phase::Elected));
     let leader = world.process(0).leader();
     assert!(leader.is_some() && relays.iter().all(|relay| relay.preference() == leader));

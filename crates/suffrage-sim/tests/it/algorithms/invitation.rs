@@ -1,5 +1,5 @@
-//! The invitation algorithm in a simulated world: what the book says of it, what it costs, and that
-//! whatever happens, once it stops every component ends as one group.
+//! The invitation algorithm in a simulated world: the figures of the book, the costs, and that after all faults every
+//! component ends as one group.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ fn at(units: u64) -> Time {
 
 const SUCCESSOR: First = First::Successor;
 
-/// A group of `nodes` in which everybody starts alone.
+/// A group of `nodes` processes that all start alone.
 fn alone(nodes: usize) -> Scenario {
     let mut scenario = Scenario::new(Roster::numbered(nodes));
     scenario.until = Some(at(1_000));
@@ -33,15 +33,15 @@ fn settle<A: Algorithm>(scenario: &Scenario, options: &A::Options) -> Outcome {
     outcome
 }
 
-/// A message that counts: when it was sent, its kind, by whom and to whom.
+/// A counted message: time of sending, kind, sender and receiver.
 type Sent = (Time, &'static str, u64, u64);
 
-/// Takes down what was sent.
+/// Records the counted messages.
 #[derive(Clone, Default)]
-struct Post(Rc<RefCell<Vec<Sent>>>);
+struct SentMessages(Rc<RefCell<Vec<Sent>>>);
 
-impl Post {
-    /// Who sent messages of this kind to whom, from that time on.
+impl SentMessages {
+    /// Senders and receivers of messages of this kind, from that time on.
     fn of(&self, kind: &str, from: Time) -> Vec<(u64, u64)> {
         let sent = self.0.borrow();
         let wanted = sent.iter().filter(|(at, name, ..)| *at >= from && *name == kind);
@@ -53,7 +53,7 @@ impl Post {
     }
 }
 
-impl Observer for Post {
+impl Observer for SentMessages {
     fn observe(&mut self, at: Time, event: TraceEvent<'_>) {
         if let TraceEvent::Sent { from, to, message, .. } = event
             && message.counted
@@ -63,10 +63,14 @@ impl Observer for Post {
     }
 }
 
-/// Runs a scenario in which commands are given, and returns whom all follow in the end.
-fn command(scenario: &Scenario, options: &Options, commands: &[(Time, usize, Command)]) -> (u64, Post) {
+/// Runs a scenario with commands. Returns the leader that all follow in the end, and the messages.
+fn command(
+    scenario: &Scenario,
+    options: &Options,
+    commands: &[(Time, usize, Command)],
+) -> (u64, SentMessages) {
     let mut world = scenario.world::<Invitation>(options);
-    let post = Post::default();
+    let post = SentMessages::default();
     world.set_observer(Box::new(post.clone()));
     commands.iter().for_each(|&(when, slot, command)| world.command(when, slot, command));
     world.run(scenario.horizon());
@@ -91,8 +95,8 @@ fn figure_10_4_takes_ten() {
     assert_eq!(post.of("Merged", at(0)), [(3, 4)]);
 }
 
-/// The figure continued for every power of two: equals merge in pairs. Those to look first are told to;
-/// nobody looks of its own accord.
+/// The figure continued for every power of two: groups of equal size merge in pairs. Commands decide which leaders look
+/// for others first; no leader looks by itself.
 #[test]
 fn merging_in_pairs_takes_two_for_each_and_half_of_n_log_n() {
     for doublings in 1..=7 {
@@ -109,7 +113,7 @@ fn merging_in_pairs_takes_two_for_each_and_half_of_n_log_n() {
     }
 }
 
-/// One that invites everybody at once, and outranks them: three messages for each, and nobody is told.
+/// A process that outranks all others invites them at once: three messages for each, and no notifications.
 #[test]
 fn gathering_the_others_takes_three_for_each_in_three_message_times() {
     let cost = Invitation::CONTRACT;
@@ -146,7 +150,7 @@ fn no_start_from_alone_costs_more_than_the_contract_says() {
 }
 
 /// The count of messages beside that of bully, in which everybody calls (or the worst does, which is the
-/// same). `cargo run -p election --example invitation_versus_bully` prints it for other sizes too.
+/// same). `cargo run -p suffrage-sim --example invitation_versus_bully` prints it for other sizes too.
 #[test]
 fn a_thousand_that_start_alone_end_in_one_group() {
     for seed in 0..5 {
@@ -191,7 +195,7 @@ fn after_a_partition_only_the_smaller_group_is_told() {
     }
 }
 
-/// Whoever has led the larger group keeps it, however well the other one ranks.
+/// The leader of the larger group keeps it, whatever the rank of the other leader.
 #[test]
 fn a_leader_that_fails_leaves_its_followers_to_gather_again() {
     let mut scenario = alone(5);
@@ -228,51 +232,51 @@ fn a_leader_can_hand_its_group_over() {
 const STORM: u64 = 300;
 const CALM: u64 = 200;
 
-/// A storm in which everything goes wrong that can, and commands come at any time.
-fn stormy(seed: u64) -> (Scenario, Vec<(Time, usize, Command)>) {
+/// A storm with faults of all kinds, and commands at any time.
+fn storm_scenario(seed: u64) -> (Scenario, Vec<(Time, usize, Command)>) {
     let members = 2 + (seed % 8) as usize;
-    let chance = &mut Rng::new(seed);
+    let rng = &mut Rng::new(seed);
     let mut order: Vec<NodeId> = (1..=members as u64).map(NodeId).collect();
-    chance.shuffle(&mut order);
+    rng.shuffle(&mut order);
     let mut scenario = Scenario::new(Roster::listed(order).expect("ids are unique"));
     scenario.seed = seed;
-    scenario.ranking = if chance.chance(0.5) { Ranking::Id } else { Ranking::Random };
-    scenario.drift = if chance.chance(0.5) { 0.0 } else { 0.05 };
+    scenario.ranking = if rng.chance(0.5) { Ranking::Id } else { Ranking::Random };
+    scenario.drift = if rng.chance(0.5) { 0.0 } else { 0.05 };
     scenario.latency = match seed % 3 {
         0 => Latency::Const(Span::UNIT),
         1 => Latency::Uniform(Span::ZERO, Span::UNIT),
         _ => Latency::Exponential(Span::from_units(0.3)),
     };
-    // Whatever the distribution says: what takes longer is late.
+    // The assumed bound, whatever the distribution: longer delays are late messages.
     scenario.delay_bound = Some(Span::UNIT);
-    scenario.detector = match chance.below(3) {
+    scenario.detector = match rng.below(3) {
         0 => Detector::None,
         1 => Detector::Ideal { delay: Span::from_millis(3) },
         _ => Detector::Parametric { delay: Span::from_millis(3), false_rate: 0.01 },
     };
-    let lossy = chance.chance(0.7);
-    let weather = Storm { members, from: at(0), to: at(STORM), lossy, shortest_cut: Span::ZERO };
-    scenario.plan = storm(seed, weather);
-    for _ in 0..chance.below(3) {
-        let rank = Fault::Rank(chance.below(members as u64) as usize, chance.bits() as i64);
-        scenario.plan.push((at(chance.below(STORM)), rank));
+    let lossy = rng.chance(0.7);
+    let config = Storm { members, from: at(0), to: at(STORM), lossy, shortest_cut: Span::ZERO };
+    scenario.plan = storm(seed, config);
+    for _ in 0..rng.below(3) {
+        let rank = Fault::Rank(rng.below(members as u64) as usize, rng.bits() as i64);
+        scenario.plan.push((at(rng.below(STORM)), rank));
     }
     scenario.until = Some(at(STORM + CALM));
-    let command = |chance: &mut Rng| {
-        let (when, slot) = (at(chance.below(STORM)), chance.below(members as u64) as usize);
-        let command = match chance.below(4) {
+    let command = |rng: &mut Rng| {
+        let (when, slot) = (at(rng.below(STORM)), rng.below(members as u64) as usize);
+        let command = match rng.below(4) {
             0 => Command::Resign,
-            1 => Command::Transfer(NodeId(1 + chance.below(members as u64))),
+            1 => Command::Transfer(NodeId(1 + rng.below(members as u64))),
             _ => Command::Campaign,
         };
         (when, slot, command)
     };
-    let commands = (0..chance.below(8)).map(|_| command(chance)).collect();
+    let commands = (0..rng.below(8)).map(|_| command(rng)).collect();
     (scenario, commands)
 }
 
-/// How many storms there are: `SUFFRAGE_SEEDS`, or enough for every day.
-#[allow(clippy::disallowed_methods, reason = "a longer watch is asked for from outside")]
+/// The number of storms: `SUFFRAGE_SEEDS`, or the default.
+#[allow(clippy::disallowed_methods, reason = "the environment sets the number of seeds")]
 fn seeds() -> u64 {
     std::env::var("SUFFRAGE_SEEDS").map_or(3_000, |seeds| seeds.parse().expect("SUFFRAGE_SEEDS is a number"))
 }
@@ -282,7 +286,7 @@ fn seeds() -> u64 {
 fn after_any_storm_each_component_is_one_group() {
     let (mut failures, mut longest) = (Vec::new(), 0.0_f64);
     for seed in 0..seeds() {
-        let (scenario, commands) = stormy(seed);
+        let (scenario, commands) = storm_scenario(seed);
         let mut world = scenario.world::<Invitation>(&Options::default());
         commands.into_iter().for_each(|(when, slot, command)| world.command(when, slot, command));
         world.run(scenario.horizon());

@@ -9,5 +9,5 @@ mod costs;
 mod forgery;
 mod names;
 mod partitions;
+mod storm_scenarios;
 mod storms;
-mod weather;

@@ -1,5 +1,4 @@
-//! Whole groups of Raft servers: one leader a term, and what pre-vote, check-quorum and saved votes are
-//! each good for.
+//! Groups of Raft servers: one leader a term, and the purpose of pre-vote, check-quorum and saved votes.
 
 use suffrage_algorithms::raft::{Options, Raft};
 use suffrage_core::{Algorithm, Command, NodeId, Rng, Roster, Span, Start, Time};
@@ -17,20 +16,20 @@ fn group(nodes: usize) -> Scenario {
     scenario
 }
 
-/// The slots of these ids, apart from the others.
+/// A cut between these ids and the others.
 fn cut(nodes: usize, ids: &[usize]) -> Cut {
     let (apart, others) = (1..=nodes).partition::<Vec<_>, _>(|id| ids.contains(id));
     let slots = |ids: Vec<usize>| ids.into_iter().map(|id| id - 1).collect();
     Cut::new(nodes, &[slots(apart), slots(others)], false)
 }
 
-/// Who led, and since when.
+/// The leaders, with the beginnings of their leaderships.
 fn leaderships(world: &World<Raft>) -> Vec<(NodeId, Time)> {
     world.ledger().leaderships.iter().map(|period| (period.leader, period.from)).collect()
 }
 
-/// A storm of crashes, recoveries, pauses, cuts, loss, doubling and late messages; disks are kept.
-fn stormy(seed: u64) -> Scenario {
+/// A storm of crashes, recoveries, pauses, cuts, loss, duplication and late messages; disks are kept.
+fn storm_scenario(seed: u64) -> Scenario {
     let members = 2 + (seed % 7) as usize;
     let mut scenario = Scenario::new(Roster::numbered(members));
     scenario.seed = seed;
@@ -41,14 +40,14 @@ fn stormy(seed: u64) -> Scenario {
         _ => Latency::Exponential(Span::from_units(0.5)),
     };
     let (from, to) = (Time::ZERO, time(300));
-    let weather = Storm { members, from, to, lossy: !seed.is_multiple_of(4), shortest_cut: Span::ZERO };
-    scenario.plan = storm(seed, weather);
-    // Beside the storm's, crashes so short that they fall between a vote and the next.
-    let chance = &mut Rng::new(!seed);
+    let config = Storm { members, from, to, lossy: !seed.is_multiple_of(4), shortest_cut: Span::ZERO };
+    scenario.plan = storm(seed, config);
+    // Additional crashes that are so short that they fall between two votes.
+    let rng = &mut Rng::new(!seed);
     for _ in 0..4 * members {
-        let (slot, down) = (chance.below(members as u64) as usize, time(chance.below(280)));
+        let (slot, down) = (rng.below(members as u64) as usize, time(rng.below(280)));
         scenario.plan.push((down, Fault::Crash(slot)));
-        let up = down + Span::from_units(chance.unit() * 20.0);
+        let up = down + Span::from_units(rng.unit() * 20.0);
         scenario.plan.push((up, Fault::Recover { slot, disk: true }));
     }
     scenario.plan.sort_by_key(|(at, _)| *at);
@@ -57,20 +56,20 @@ fn stormy(seed: u64) -> Scenario {
     scenario
 }
 
-/// How many storms: `SUFFRAGE_SEEDS`, or enough for every day.
-#[allow(clippy::disallowed_methods, reason = "a longer watch is asked for from outside")]
+/// The number of storms: `SUFFRAGE_SEEDS`, or 2,000.
+#[allow(clippy::disallowed_methods, reason = "the environment sets the number of seeds")]
 fn seeds() -> u64 {
     std::env::var("SUFFRAGE_SEEDS").map_or(2_000, |seeds| seeds.parse().expect("SUFFRAGE_SEEDS is a number"))
 }
 
-/// With and without pre-vote and check-quorum: safety rests on neither.
+/// With and without pre-vote and check-quorum: safety does not depend on them.
 #[test]
 fn never_two_leaders_in_a_term_and_one_in_the_end() {
     let mut leaderships = 0;
     for seed in 0..seeds() {
         let options = Options { pre_vote: seed % 5 != 1, check_quorum: seed % 5 != 2, ..Options::default() };
-        let mut scenario = stormy(seed);
-        // Without check-quorum a leader that stays cut off believes in itself for good: it says so.
+        let mut scenario = storm_scenario(seed);
+        // Without check-quorum a leader that stays cut off believes in itself for good, so the last cut is removed.
         if !options.check_quorum {
             scenario.plan.retain(|(at, fault)| !(*at == time(300) && matches!(fault, Fault::Cut(..))));
         }
@@ -81,20 +80,20 @@ fn never_two_leaders_in_a_term_and_one_in_the_end() {
     assert!(leaderships > 2 * seeds(), "the storms change leaders: {leaderships}");
 }
 
-/// The checker has teeth: the same storms with votes and terms not saved.
+/// The checker finds the bug: the same storms with votes and terms not saved.
 #[test]
 fn forgotten_votes_elect_two_leaders_in_a_term() {
     let options = Options { forget_votes: true, ..Options::default() };
-    let doubled = |seed: &u64| {
-        let outcome = stormy(*seed).run::<Raft>(&options);
+    let duplicated = |seed: &u64| {
+        let outcome = storm_scenario(*seed).run::<Raft>(&options);
         outcome.violations.iter().any(|violation| violation.invariant == "one-leader-per-term")
     };
-    let found: Vec<u64> = (0..200).filter(doubled).collect();
+    let found: Vec<u64> = (0..200).filter(duplicated).collect();
     assert!(found.len() >= 10, "only seeds {found:?}");
 }
 
 /// The shortest way to two leaders in a term: 3 votes for 1, loses its disk, and votes for 2.
-/// One that knows that it lost its disk does not vote, and 2 has to wait for others.
+/// A server that knows that it lost its disk does not vote, and 2 does not get a majority.
 #[test]
 fn a_server_that_votes_after_losing_its_disk_makes_two_leaders() {
     let run = |forget_votes, disk| {
@@ -123,7 +122,7 @@ fn a_server_that_votes_after_losing_its_disk_makes_two_leaders() {
 }
 
 /// Thesis, 9.6: "a server that is partitioned […] when it regains connectivity" deposes a healthy leader,
-/// unless it had to ask for promises first.
+/// unless it needs pre-votes first.
 #[test]
 fn a_server_that_comes_back_deposes_a_healthy_leader_only_without_pre_vote() {
     for seed in 0..200 {
@@ -143,9 +142,8 @@ fn a_server_that_comes_back_deposes_a_healthy_leader_only_without_pre_vote() {
     }
 }
 
-/// Thesis, 6.2. The leader and one other are cut off: within two looks at who answers, none of them
-/// believes in a leader, and the majority has another in a later term. Without check-quorum the old one
-/// goes on believing in itself.
+/// Thesis, 6.2. The leader and one other server are cut off. Within two checks of the quorum both believe in no leader,
+/// and the majority has another in a later term. Without check-quorum the old leader goes on believing in itself.
 #[test]
 fn a_leader_without_a_majority_steps_down() {
     for seed in 0..200 {
@@ -168,9 +166,9 @@ fn a_leader_without_a_majority_steps_down() {
     }
 }
 
-/// 5.2: the leader dies, and another is elected within a few time-outs.
+/// 5.2: the leader crashes, and another is elected within a few time-outs.
 #[test]
-fn the_death_of_the_leader_is_survived_while_a_majority_lives() {
+fn a_crashed_leader_is_replaced_while_a_majority_is_live() {
     for seed in 0..200 {
         let mut scenario = group(5);
         scenario.seed = seed;
@@ -210,9 +208,9 @@ fn leadership_is_transferred_and_resigned() {
     assert_eq!(world.ledger().violations, []);
 }
 
-/// A server that crashed before it could vote has saved that it exists, and so votes when it is back.
+/// A server saves its state at its first start, so a server that crashed before its first vote may vote after recovery.
 #[test]
-fn a_server_that_never_voted_is_no_stranger_to_its_disk() {
+fn a_server_saves_its_state_before_its_first_vote() {
     let mut recorder = suffrage_core::Recorder::<Raft>::new(0);
     let roster = Roster::numbered(3);
     let mut server = Raft::new(NodeId(2), &Options::default());

@@ -3,8 +3,8 @@
 mod asynchronous;
 mod exhaustive;
 mod failures;
-mod flaws;
+mod group;
+mod printed_flaws;
 mod sampling;
 mod schedules;
-mod stage;
 mod synchronous;

@@ -1,5 +1,5 @@
-//! Stable leader election: a healthy leader stays whatever befalls the others (Aguilera et al. 2001), few
-//! links carry messages, and lost messages are lived with.
+//! Stable leader election: a healthy leader stays whatever happens to the others (Aguilera et al. 2001), few links carry
+//! messages, and lost messages are tolerated.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -13,15 +13,14 @@ use suffrage_sim::{
     Cut, Detector, Fault, Latency, Observer, Ranking, Scenario, Storm, TraceEvent, World, storm,
 };
 
-/// For how many storms the properties are tried; each has its own seed, which a failure names.
+/// The number of storms; each has its own seed, which a failure names.
 const SEEDS: u64 = 2_000;
 
-/// In message delays: more than the `Ok` of a period takes to everybody, and what they say to it back.
+/// The settling time in message delays: more than an `Ok` takes to reach all processes, and their answers.
 const SETTLING: u64 = 20;
 
-/// A group that is to go through anything, and then to be left in peace. Its members, delays, ranks and
-/// faults are decided by the seed.
-fn troubled(seed: u64) -> Scenario {
+/// A scenario with a storm, and no faults after it. The seed decides the members, delays, ranks and faults.
+fn storm_scenario(seed: u64) -> Scenario {
     let members = 2 + (seed % 7) as usize;
     let mut scenario = Scenario::new(Roster::numbered(members));
     scenario.seed = seed;
@@ -36,17 +35,16 @@ fn troubled(seed: u64) -> Scenario {
     scenario.detector = Detector::Parametric { delay: Span::from_millis(3), false_rate: 0.01 };
     let (from, to) = (Time::ZERO, Time::ZERO + Span::from_millis(300));
     scenario.plan = storm(seed, Storm { members, from, to, lossy: true, shortest_cut: Span::ZERO });
-    // All of it ends but the wrong suspicions, the last cut of some storms included.
+    // All faults end but the wrong suspicions, including the last cut of some storms.
     scenario.plan.retain(|(_, fault)| !matches!(fault, Fault::HealAll | Fault::Cut(0, _)));
     scenario.plan.extend([(to, Fault::Loss(0.0)), (to, Fault::Duplicate(0.0))]);
     scenario.plan.extend((1..4).map(|name| (to, Fault::Heal(name))));
     scenario
 }
 
-/// Everything that can happen to others than the leader, in the given span: crashes, recoveries with and
-/// without the disk, pauses, cuts between them, doubled messages, new ranks, calls for elections. Wrong
-/// suspicions come on top.
-fn harass<A: Algorithm>(world: &mut World<A>, rng: &mut Rng, leader: usize, length: Span) {
+/// Schedules faults of all processes but the leader in the given span: crashes, recoveries with and without the disk,
+/// pauses, cuts between them, duplicated messages, new ranks, campaigns. Wrong suspicions go on.
+fn fault_followers<A: Algorithm>(world: &mut World<A>, rng: &mut Rng, leader: usize, length: Span) {
     let members = world.roster().len();
     let others: Vec<usize> = (0..members).filter(|&slot| slot != leader).collect();
     let begin = world.now();
@@ -79,15 +77,14 @@ fn harass<A: Algorithm>(world: &mut World<A>, rng: &mut Rng, leader: usize, leng
     world.schedule_fault(begin + length, Fault::HealAll);
 }
 
-/// A group that has gone through a storm and settled, and its leader. None if nobody lives, or if they do
-/// not agree.
+/// A group that has agreed on a leader after a storm, and the leader. None if no process is live, or without agreement.
 fn settled<A: Algorithm>(seed: u64) -> Option<(World<A>, usize)> {
-    let scenario = troubled(seed);
+    let scenario = storm_scenario(seed);
     let bound = scenario.latency.bound();
     let mut world = scenario.world::<A>(&A::Options::default());
     world.run(Time::ZERO + Span::from_millis(300) + bound * 400);
-    // From here on no message is lost. That the network is rewired, by a cut that separates nobody, has
-    // the invariant look at it.
+    // From here on no message is lost. A cut that separates nobody is a change of connectivity, which makes the
+    // invariant check the state.
     world.check(Box::new(Stability::after(bound * SETTLING)));
     world.schedule_fault(world.now(), Fault::Cut(9, Cut::new(world.roster().len(), &[], false)));
     world.run(world.now() + bound * SETTLING);
@@ -98,10 +95,10 @@ fn settled<A: Algorithm>(seed: u64) -> Option<(World<A>, usize)> {
     unanimous.then_some((world, leader))
 }
 
-/// Harasses all but the leader of a settled group, and leaves it in peace again.
-fn harassed<A: Algorithm>(seed: u64, (mut world, leader): (World<A>, usize)) -> World<A> {
-    let bound = troubled(seed).latency.bound();
-    harass(&mut world, &mut Rng::new(seed ^ 0x5eed), leader, bound * 400);
+/// Runs a settled group with faults of all processes but the leader, and then without faults.
+fn run_with_faulty_followers<A: Algorithm>(seed: u64, (mut world, leader): (World<A>, usize)) -> World<A> {
+    let bound = storm_scenario(seed).latency.bound();
+    fault_followers(&mut world, &mut Rng::new(seed ^ 0x5eed), leader, bound * 400);
     world.run(world.now() + bound * 700);
     world.finish();
     world
@@ -110,40 +107,40 @@ fn harassed<A: Algorithm>(seed: u64, (mut world, leader): (World<A>, usize)) -> 
 /// "Once a leader is elected, it remains the leader for as long as it does not crash and its links have
 /// been behaving well, irrespective of the behavior of other processes and links."
 #[test]
-fn a_healthy_leader_survives_whatever_befalls_the_others() {
+fn a_healthy_leader_survives_all_faults_of_the_others() {
     let mut tried = 0;
     for seed in 0..SEEDS {
         let Some((world, leader)) = settled::<StableLeader>(seed) else {
-            let mut world = troubled(seed).world::<StableLeader>(&Options::default());
+            let mut world = storm_scenario(seed).world::<StableLeader>(&Options::default());
             world.run(Time::ZERO + Span::from_millis(301));
             assert_eq!(world.facts().up().count(), 0, "seed {seed}: nobody was elected");
             continue;
         };
         let before = world.now();
-        let world = harassed(seed, (world, leader));
+        let world = run_with_faulty_followers(seed, (world, leader));
         assert_eq!(world.ledger().violations, [], "seed {seed}");
         let later = world.ledger().leaderships.iter().filter(|period| period.to.is_none_or(|to| to > before));
         let leaders: Vec<NodeId> = later.map(|period| period.leader).collect();
         assert_eq!(leaders, [world.roster().id(leader)], "seed {seed}");
         tried += 1;
     }
-    assert!(tried > SEEDS * 9 / 10, "{tried} of {SEEDS} groups outlived the storm");
+    assert!(tried > SEEDS * 9 / 10, "{tried} of {SEEDS} groups survived the storm");
 }
 
-/// The counterpart: the same faults unseat a healthy leader of an algorithm that is not stable. A better
-/// one that recovers, or rises in rank, bullies it away, and so does a wrong suspicion.
+/// The counterpart: the same faults replace a healthy leader of an algorithm that is not stable. A better process that
+/// recovers, or rises in rank, takes over, and so does one with a wrong suspicion.
 #[test]
-fn a_healthy_leader_of_the_bully_algorithm_does_not() {
+fn a_healthy_leader_of_the_bully_algorithm_is_replaced() {
     let unstable = (0..200).filter(|&seed| {
         let Some(group) = settled::<Bully>(seed) else { return false };
-        let world = harassed(seed, group);
+        let world = run_with_faulty_followers(seed, group);
         world.ledger().violations.iter().any(|violation| violation.invariant == "stability")
     });
     let unstable = unstable.count();
     assert!(unstable > 100, "{unstable} of 200");
 }
 
-/// Who has sent to whom since some time.
+/// The pairs of sender and receiver since some time.
 struct Links {
     since: Time,
     seen: Rc<RefCell<BTreeSet<(NodeId, NodeId)>>>,
@@ -163,7 +160,7 @@ impl Observer for Links {
 #[test]
 fn after_stabilisation_only_the_links_from_the_leader_carry_messages() {
     for seed in 0..SEEDS {
-        let mut scenario = troubled(seed);
+        let mut scenario = storm_scenario(seed);
         let since = Time::ZERO + Span::from_millis(300) + scenario.latency.bound() * 400;
         scenario.until = Some(since + scenario.latency.bound() * 100);
         let seen = Rc::new(RefCell::new(BTreeSet::new()));
@@ -181,12 +178,12 @@ fn lossy(seed: u64, loss: f64, periods: u64) -> World<StableLeader> {
     scenario.seed = seed;
     scenario.plan = vec![(Time::ZERO + Span::from_units(22.5), Fault::Loss(loss))];
     let mut world = scenario.world::<StableLeader>(&Options::default());
-    // Between the time-out of one that misses the last `Ok` and the next: `Ok` is said at 25, 30, …
+    // After the time-out of a process that misses the last `Ok`, and before the next one: `Ok` is sent at 25, 30, …
     world.run(Time::ZERO + Span::from_millis(25 + 5 * (periods - 1) + 4));
     world
 }
 
-/// How likely a run of `length` losses is among `count` messages.
+/// The probability of a run of `length` losses among `count` messages.
 fn chance_of_a_run(loss: f64, length: usize, count: u64) -> f64 {
     let mut missed = vec![0.0; length + 1];
     missed[0] = 1.0;
@@ -202,12 +199,11 @@ fn chance_of_a_run(loss: f64, length: usize, count: u64) -> f64 {
     missed[length]
 }
 
-/// A leader falls by loss only if one of its followers misses four `Ok` in a row, which is what a time-out
-/// of 22 delays takes at a period of 5. Over 200 periods, the chance that it does: 7% at a loss of 10%, 64%
-/// at 20%. Measured in 2,000 runs, within five standard deviations of a binomial distribution: a false
-/// alarm for one set of seeds in a million; the seeds are fixed.
+/// Loss replaces a leader only if one of its followers misses four `Ok` in a row, since the time-out is 22 delays and
+/// the period 5. The probability over 200 periods is 7% at a loss of 10%, and 64% at 20%. Measured in 2,000 runs, within
+/// five standard deviations of a binomial distribution: wrong for one set of seeds in a million; the seeds are fixed.
 #[test]
-fn under_permanent_loss_a_leader_falls_as_seldom_as_computed() {
+fn under_permanent_loss_a_leader_is_replaced_as_seldom_as_computed() {
     for loss in [0.1, 0.2] {
         let expected = 1.0 - (1.0 - chance_of_a_run(loss, 4, 200)).powi(4);
         let fell = |seed: &u64| {
@@ -223,8 +219,8 @@ fn under_permanent_loss_a_leader_falls_as_seldom_as_computed() {
     }
 }
 
-/// "Its links have been behaving well" is needed: a follower that alone is cut from the leader, and not
-/// from the others, replaces it. The paper does not promise otherwise.
+/// "Its links have been behaving well" is needed: a follower that is cut from the leader, and not from the others,
+/// replaces it. The paper does not promise otherwise.
 #[test]
 fn a_leader_that_one_follower_cannot_hear_is_replaced() {
     let mut scenario = Scenario::new(Roster::numbered(4));
@@ -253,7 +249,7 @@ fn one_process_with_good_links_is_enough_and_leads() {
 
 /// Each dead leader on the way costs a time-out, unless a detector has reported it.
 #[test]
-fn suspicions_skip_dead_leaders_once_the_time_out_has_run_out() {
+fn suspicions_skip_dead_leaders_once_the_time_out_has_expired() {
     let decided = |detector| {
         let mut scenario = Scenario::new(Roster::numbered(9));
         scenario.crashed = (0..7).collect();

@@ -20,7 +20,7 @@ fn share(results: &[Delivery], wanted: impl Fn(f64) -> bool) -> f64 {
 
 /// 200 runs with 49 addressees: the mean share has a standard error of 0.0046 and less.
 #[test]
-fn a_broadcast_reaches_whom_it_reaches() {
+fn a_broadcast_reaches_the_expected_share() {
     for latency in ["const:1", "uniform:0,1"] {
         let latency = latency.parse().unwrap();
         for (multicast, loss, expected) in
@@ -76,7 +76,7 @@ fn one_round_repairs_what_it_should() {
 /// the sender dies. If it reached nobody, with probability 0.97^49 = 0.225, that is the end of it; else
 /// gossip brings it to almost all. 1000 runs, so that the standard error of that share is 0.013.
 #[test]
-fn almost_everybody_or_almost_nobody() {
+fn gossip_reaches_almost_all_or_almost_none() {
     let unlucky =
         DeliveryTrial { broadcast_loss: Some(0.97), sender_crashes: true, ..trial("bimodal:2,12", 50, 0.05) };
     let results = run(&unlucky, 1000);
@@ -92,8 +92,7 @@ fn almost_everybody_or_almost_nobody() {
     assert!(share(&run(&plain, 300), |fraction| fraction > 0.2) < 0.01);
 }
 
-/// A broadcast is over when its slowest message arrives; who is told by gossip hears of it later, and
-/// gossip goes on when there is nobody left to tell.
+/// A broadcast is over when its slowest message arrives. Gossip delivers later, and goes on after the last delivery.
 #[test]
 fn the_last_delivery_comes_before_all_is_quiet() {
     for result in run(&trial("broadcast", 50, 0.3), 20) {

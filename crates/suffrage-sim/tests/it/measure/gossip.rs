@@ -16,7 +16,7 @@ fn ln(nodes: usize) -> f64 {
     libm::log(nodes as f64)
 }
 
-/// How many periods it takes until everybody has heard of process 1.
+/// The number of periods until all processes have heard of process 1.
 fn spread(nodes: usize, seed: u64) -> f64 {
     let mut world = world(nodes, seed);
     let mut now = Time::ZERO;
@@ -76,7 +76,7 @@ fn t_fail_must_grow_with_the_logarithm_of_the_group() {
     assert!(off < 1.5, "{off}: {points:?}");
 }
 
-/// The other side of it: with T_fail as it is, a larger group errs more. On 200 and 40 other seeds a run errs
+/// The counterpart: with the same T_fail, a larger group makes more mistakes. On 200 and 40 other seeds a run errs
 /// 0.1 times in a group of 8, with a standard deviation of 0.6 (mistakes come in clusters), and 39 times in one of
 /// 64, with 28. So 20 runs err 2 and 790 times, with 2.5 and 125; the bounds are 9 and 4.7 of those away.
 #[test]
@@ -104,7 +104,7 @@ fn detection_takes_longer_with_the_logarithm_of_the_group() {
         let results = run(&trial, 40);
         assert_eq!(mistakes(&results), 0.0);
         let last = results.iter().map(|result| {
-            result.noticed.iter().map(|it| it.time().expect("everybody notices")).fold(0.0, f64::max)
+            result.detection_times.iter().map(|it| it.time().expect("everybody notices")).fold(0.0, f64::max)
         });
         mean(&last.collect::<Vec<_>>()) - 40.0
     };

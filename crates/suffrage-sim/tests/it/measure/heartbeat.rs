@@ -1,20 +1,20 @@
 //! The heartbeat detector against the bounds that its file derives.
 
-use crate::measure::{mean, mistakes, noticed, opinions, run, trial, units, watched};
-use suffrage_sim::measure::{Detection, DetectionTrial, Noticed};
+use crate::measure::{detection_times, mean, mistakes, run, times_after_crash, trial, units, watched};
+use suffrage_sim::measure::{Detection, DetectionTime, DetectionTrial};
 
 /// "noticed after `timeout - period + d` at the earliest and `timeout + D` at the latest", and no
 /// mistake while `timeout` is more than `period + D - d`.
 #[test]
 fn detection_keeps_to_its_bounds_and_comes_close_to_them() {
     let results = run(&trial("heartbeat:2,7", 6, "uniform:0.5,1.5"), 200);
-    let times = noticed(&results);
+    let times = times_after_crash(&results);
     let (least, most) =
         (times.iter().copied().fold(f64::MAX, f64::min), times.iter().copied().fold(0.0, f64::max));
     assert!((5.5..5.9).contains(&least), "{least}");
     assert!((8.1..=8.5).contains(&most), "{most}");
     assert_eq!(mistakes(&results), 0.0);
-    // One that watches only just long enough does not err either, and one that does not, does.
+    // A time-out just above the limit makes no mistakes either, and one below it does.
     assert_eq!(mistakes(&run(&trial("heartbeat:2,3.001", 6, "uniform:0.5,1.5"), 50)), 0.0);
     assert!(mistakes(&run(&trial("heartbeat:2,2.9", 6, "uniform:0.5,1.5"), 50)) > 0.0);
 }
@@ -25,7 +25,7 @@ fn clocks_within_bounds_cause_no_mistakes() {
     let drifting = DetectionTrial { drift: 0.1, ..trial("heartbeat:2,7", 6, "uniform:0.5,1.5") };
     let results = run(&drifting, 100);
     assert_eq!(mistakes(&results), 0.0);
-    for time in noticed(&results) {
+    for time in times_after_crash(&results) {
         assert!((7.0 / 1.1 - 2.0 / 0.9 + 0.5..=7.0 / 0.9 + 1.5).contains(&time), "{time}");
     }
 }
@@ -55,27 +55,27 @@ fn each_period_costs_a_message_to_everybody() {
     }
 }
 
-/// The share of all pairs' time that was spent in error.
+/// The share of all pairs' time with a wrong suspicion.
 fn wrong(results: &[Detection]) -> f64 {
-    results.iter().map(|result| result.wrong * result.watched).sum::<f64>() / watched(results)
+    results.iter().map(|result| result.suspected_share * result.watched).sum::<f64>() / watched(results)
 }
 
-/// Where nothing arrives, everybody suspects everybody from the first time-out on, and is never right.
+/// If nothing arrives, all processes suspect all others from the first time-out on, always wrongly.
 #[test]
 fn a_detector_that_hears_nothing_is_wrong_all_the_time() {
     let deaf = DetectionTrial { loss: 1.0, ..trial("heartbeat:1,3.5", 5, "const:1") };
     let settled = run(&deaf, 3);
     for result in &settled {
         assert_eq!((result.mistakes, result.durations.len()), (0, 0), "they began before the watch");
-        assert_eq!(result.noticed, [Noticed::Already; 4]);
-        assert!((result.wrong - 1.0).abs() < 1e-9, "{}", result.wrong);
+        assert_eq!(result.detection_times, [DetectionTime::BeforeCrash; 4]);
+        assert!((result.suspected_share - 1.0).abs() < 1e-9, "{}", result.suspected_share);
     }
     // Mistakes that begin during the watch and never end count until its end.
     for result in run(&DetectionTrial { warm_up: units(0.0), ..deaf }, 3) {
         assert_eq!((result.mistakes, result.durations.len()), (20, 0));
-        assert_eq!(result.noticed, [Noticed::Already; 4]);
+        assert_eq!(result.detection_times, [DetectionTime::BeforeCrash; 4]);
         let expected = 1.0 - 3.5 / result.watched;
-        assert!((result.wrong - expected).abs() < 1e-9, "{} {expected}", result.wrong);
+        assert!((result.suspected_share - expected).abs() < 1e-9, "{} {expected}", result.suspected_share);
     }
 }
 
@@ -104,7 +104,7 @@ fn a_time_out_below_period_and_delay_is_wrong_as_often_as_it_must_be() {
 ///
 /// 2000 runs of 5 observers and 30 pairs: standard errors of 0.0006, 0.0025 and 0.011.
 #[test]
-fn who_errs_at_the_crash_has_no_detection_time() {
+fn an_observer_with_a_mistake_at_the_crash_has_no_detection_time() {
     let p = 0.3;
     let (warm_up, watch) = (units(20.0), units(20.0));
     let results =
@@ -112,11 +112,12 @@ fn who_errs_at_the_crash_has_no_detection_time() {
     let found = wrong(&results);
     let expected = p * (1.0 + p) / 2.0;
     assert!((found - expected).abs() < 0.003, "{found} {expected}");
-    let opinions = opinions(&results);
-    let errs = opinions.iter().filter(|&&it| it == Noticed::Already).count() as f64 / opinions.len() as f64;
+    let detection_times = detection_times(&results);
+    let errs = detection_times.iter().filter(|&&it| it == DetectionTime::BeforeCrash).count() as f64
+        / detection_times.len() as f64;
     let expected = p * p * (1.0 + p) / 2.0;
     assert!((errs - expected).abs() < 0.0125, "{errs} {expected}");
-    let found = mean(&noticed(&results));
+    let found = mean(&times_after_crash(&results));
     let expected = (1.0 - p) * (2.0 + p + p * p / 8.0) / (1.0 - expected);
     assert!((found - expected).abs() < 0.055, "{found} {expected}");
 }

@@ -1,7 +1,7 @@
 //! The phi accrual detector against Hayashibara et al. 2004.
 
-use crate::measure::{mean, mistakes, noticed, opinions, run, trial, units, watched};
-use suffrage_sim::measure::{DetectionTrial, Noticed};
+use crate::measure::{detection_times, mean, mistakes, run, times_after_crash, trial, units, watched};
+use suffrage_sim::measure::{DetectionTime, DetectionTrial};
 
 /// "the likeliness that the monitor will make a mistake [...] is about 10% for phi = 1, 1% for phi = 2,
 /// 0.1% for phi = 3, and so on" (section 3.2): per silence between two heartbeats, where those are
@@ -29,17 +29,21 @@ fn mistakes_are_as_rare_as_the_threshold_says() {
 /// Times are compared where none of them errs.
 #[test]
 fn detection_takes_longer_the_higher_the_threshold() {
-    let run = |phi| opinions(&run(&trial(&format!("phi:{phi},10"), 6, "lognormal:10,0.1"), 30));
+    let run = |phi| detection_times(&run(&trial(&format!("phi:{phi},10"), 6, "lognormal:10,0.1"), 30));
     let (mut low, mut middle, mut high) = (Vec::new(), Vec::new(), Vec::new());
     for ((least, more), most) in run(1).into_iter().zip(run(3)).zip(run(8)) {
         match (least, more, most) {
-            (Noticed::After(least), Noticed::After(more), Noticed::After(most)) => {
+            (DetectionTime::After(least), DetectionTime::After(more), DetectionTime::After(most)) => {
                 assert!(least <= more && more < most, "{least} {more} {most}");
                 low.push(least);
                 middle.push(more);
                 high.push(most);
             }
-            (Noticed::Already, Noticed::Already | Noticed::After(_), Noticed::After(_)) => {}
+            (
+                DetectionTime::BeforeCrash,
+                DetectionTime::BeforeCrash | DetectionTime::After(_),
+                DetectionTime::After(_),
+            ) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -63,9 +67,9 @@ fn the_same_threshold_fits_two_networks() {
     let rate = |results: &[_]| mistakes(results) / (watched(results) / 10.0 * 30.0);
     let (phi_calm, phi_rough) = (watch("phi:3,10", calm), watch("phi:3,10", rough));
     let (fixed_calm, fixed_rough) = (watch("heartbeat:10,14.5", calm), watch("heartbeat:10,14.5", rough));
-    let (fast, slow) = (mean(&noticed(&phi_calm)), mean(&noticed(&phi_rough)));
+    let (fast, slow) = (mean(&times_after_crash(&phi_calm)), mean(&times_after_crash(&phi_rough)));
     assert!(slow > fast + 4.0, "three times the deviation, 1.4: {fast} {slow}");
-    let same = mean(&noticed(&fixed_calm));
+    let same = mean(&times_after_crash(&fixed_calm));
     assert!((same - fast).abs() < 0.5, "the time-out is the one phi arrives at: {same} {fast}");
     assert!(rate(&phi_calm) < 0.003 && rate(&fixed_calm) < 0.003);
     // Delays that are not normal cost a factor, and not a hundred.

@@ -1,79 +1,80 @@
 //! Cuts in the network.
 
-use crate::world::probe::Act::Say;
-use crate::world::stage::Stage;
+use crate::world::probe::Action::Send;
+use crate::world::probes::ProbeWorld;
 
 #[test]
-fn a_cut_drops_what_is_sent_and_what_is_under_way_and_lets_pass_what_comes_later() {
-    let mut stage = Stage::new(2);
-    let seen = stage.watch();
+fn a_cut_drops_messages_on_sending_and_on_arrival_until_it_heals() {
+    let mut probes = ProbeWorld::new(2);
+    let seen = probes.watch();
     for (at, word) in [(8.5, 1), (9.5, 2), (10.5, 3), (18.5, 4), (20.5, 5)] {
-        stage.at(at, 1, Say(2, word));
+        probes.at(at, 1, Send(2, word));
     }
-    stage.cut(10.0, 20.0, &[&[1], &[2]]);
-    stage.run_out();
-    assert_eq!(stage.diary(2), ["9.5 heard 1 from 1", "21.5 heard 5 from 1"]);
-    assert_eq!(stage.counts(), [0, 3, 0, 0, 0]);
+    probes.cut(10.0, 20.0, &[&[1], &[2]]);
+    probes.run_out();
+    assert_eq!(probes.log(2), ["9.5 heard 1 from 1", "21.5 heard 5 from 1"]);
+    assert_eq!(probes.counts(), [0, 3, 0, 0, 0]);
     let dropped: Vec<String> = seen.borrow().iter().filter(|line| line.contains(": Cut")).cloned().collect();
-    let whys = ["10.5 1 to 2: Cut", "10.5 1 to 2: Cut", "18.5 1 to 2: Cut"];
-    assert_eq!(dropped, whys, "one on arrival, two on sending");
+    let reasons = ["10.5 1 to 2: Cut", "10.5 1 to 2: Cut", "18.5 1 to 2: Cut"];
+    assert_eq!(dropped, reasons, "one on arrival, two on sending");
 }
 
 #[test]
-fn what_is_sent_into_a_cut_is_gone_even_if_it_heals_before_it_would_arrive() {
-    let mut stage = Stage::new(2);
-    stage.cut(10.0, 10.6, &[&[1], &[2]]);
-    stage.at(10.5, 1, Say(2, 7));
-    stage.run_out();
-    assert_eq!(stage.diary(2), [""; 0]);
-    assert_eq!(stage.counts(), [0, 1, 0, 0, 0]);
+fn a_message_sent_into_a_cut_is_lost_even_if_the_cut_heals_before_its_arrival() {
+    let mut probes = ProbeWorld::new(2);
+    probes.cut(10.0, 10.6, &[&[1], &[2]]);
+    probes.at(10.5, 1, Send(2, 7));
+    probes.run_out();
+    assert_eq!(probes.log(2), [""; 0]);
+    assert_eq!(probes.counts(), [0, 1, 0, 0, 0]);
 }
 
 #[test]
-fn what_is_under_way_outlives_a_cut_that_heals_before_it_arrives() {
-    let mut stage = Stage::new(2);
-    stage.at(10.0, 1, Say(2, 7));
-    stage.cut(10.1, 10.9, &[&[1], &[2]]);
-    stage.run_out();
-    assert_eq!(stage.diary(2), ["11 heard 7 from 1"]);
+fn a_message_in_flight_passes_a_cut_that_heals_before_its_arrival() {
+    let mut probes = ProbeWorld::new(2);
+    probes.at(10.0, 1, Send(2, 7));
+    probes.cut(10.1, 10.9, &[&[1], &[2]]);
+    probes.run_out();
+    assert_eq!(probes.log(2), ["11 heard 7 from 1"]);
 }
 
-/// Everybody greets everybody at 5, while the network is cut as given; who heard whom.
-fn greetings(cut: impl Fn(&mut Stage)) -> Vec<Vec<u64>> {
-    let mut stage = Stage::new(5);
-    cut(&mut stage);
+/// Every process sends to every other at 5, while the network is cut as given. Returns the senders that each received
+/// from.
+fn greetings(cut: impl Fn(&mut ProbeWorld)) -> Vec<Vec<u64>> {
+    let mut probes = ProbeWorld::new(5);
+    cut(&mut probes);
     for from in 1..=5 {
-        (1..=5).filter(|&to| to != from).for_each(|to| stage.at(5.0, from, Say(to, 0)));
+        (1..=5).filter(|&to| to != from).for_each(|to| probes.at(5.0, from, Send(to, 0)));
     }
-    stage.run_out();
+    probes.run_out();
     let heard = |line: &String| line.rsplit(' ').next().unwrap().parse().unwrap();
-    stage.diaries().iter().map(|diary| diary.iter().map(heard).collect()).collect()
+    probes.logs().iter().map(|log| log.iter().map(heard).collect()).collect()
 }
 
 #[test]
-fn a_cut_separates_its_sides_and_those_on_no_side_reach_all() {
-    let heard = greetings(|stage| stage.cut(1.0, 9.0, &[&[1, 2], &[3, 4]]));
+fn a_cut_separates_its_sides_and_processes_on_no_side_reach_all() {
+    let heard = greetings(|probes| probes.cut(1.0, 9.0, &[&[1, 2], &[3, 4]]));
     let both_ways = [vec![2, 5], vec![1, 5], vec![4, 5], vec![3, 5], vec![1, 2, 3, 4]];
     assert_eq!(heard, both_ways);
 }
 
 #[test]
 fn after_a_one_way_cut_a_side_still_hears_the_sides_after_it() {
-    let heard = greetings(|stage| stage.cut_one_way(1.0, 9.0, &[&[1, 2], &[3], &[4]]));
+    let heard = greetings(|probes| probes.cut_one_way(1.0, 9.0, &[&[1, 2], &[3], &[4]]));
     let one_way = [vec![2, 3, 4, 5], vec![1, 3, 4, 5], vec![4, 5], vec![5], vec![1, 2, 3, 4]];
     assert_eq!(heard, one_way);
 }
 
 #[test]
 fn cuts_add_up_and_heal_one_by_one() {
-    let heard = greetings(|stage| {
-        stage.cut(1.0, 9.0, &[&[1, 2], &[3, 4, 5]]);
-        stage.cut(2.0, 9.0, &[&[1, 3], &[2, 4, 5]]);
+    let heard = greetings(|probes| {
+        probes.cut(1.0, 9.0, &[&[1, 2], &[3, 4, 5]]);
+        probes.cut(2.0, 9.0, &[&[1, 3], &[2, 4, 5]]);
     });
     assert_eq!(heard, [vec![], vec![], vec![], vec![5], vec![4]]);
-    let heard = greetings(|stage| {
-        stage.cut(1.0, 3.0, &[&[1, 2], &[3, 4, 5]]);
-        stage.cut(2.0, 9.0, &[&[1, 3], &[2, 4, 5]]);
+    let heard = greetings(|probes| {
+        probes.cut(1.0, 3.0, &[&[1, 2], &[3, 4, 5]]);
+        probes.cut(2.0, 9.0, &[&[1, 3], &[2, 4, 5]]);
     });
     assert_eq!(heard, [vec![3], vec![4, 5], vec![1], vec![2, 5], vec![2, 4]]);
 }

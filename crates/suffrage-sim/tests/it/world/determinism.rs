@@ -1,4 +1,4 @@
-//! One seed decides everything, and nothing else does.
+//! The seed alone decides a run.
 
 use std::rc::Rc;
 
@@ -7,9 +7,9 @@ use suffrage_algorithms::chang_roberts::ChangRoberts;
 use suffrage_core::{Algorithm, Roster, Span, Time};
 use suffrage_sim::{Detector, Fault, Latency, Ranking, Scenario, Storm, World, storm};
 
-use crate::world::probe::Act::{Say, Set};
+use crate::world::probe::Action::{Send, Set};
 use crate::world::probe::Alarm;
-use crate::world::stage::{Stage, Watcher, span, time};
+use crate::world::probes::{ProbeWorld, Watcher, span, time};
 
 const STORM: Storm = Storm {
     members: 6,
@@ -19,8 +19,8 @@ const STORM: Storm = Storm {
     shortest_cut: Span::ZERO,
 };
 
-/// A scenario in which everything that can happen does.
-fn weather(seed: u64) -> Scenario {
+/// A scenario with faults of all kinds.
+fn everything_goes_wrong(seed: u64) -> Scenario {
     Scenario {
         seed,
         latency: Latency::Uniform(span(0.1), span(1.5)),
@@ -34,14 +34,14 @@ fn weather(seed: u64) -> Scenario {
     }
 }
 
-/// Everything a run leaves behind.
-fn account<A: Algorithm>(world: &World<A>) -> String {
+/// The complete state after a run, as text.
+fn full_state<A: Algorithm>(world: &World<A>) -> String {
     let processes: Vec<_> = (0..world.roster().len()).map(|slot| world.process(slot)).collect();
     format!("{} {:?} {:?}", world.now(), world.ledger(), processes)
 }
 
-fn alike<A: Algorithm>() {
-    let hash = |seed| weather(seed).run::<A>(&Default::default()).trace_hash;
+fn assert_deterministic<A: Algorithm>() {
+    let hash = |seed| everything_goes_wrong(seed).run::<A>(&Default::default()).trace_hash;
     let mut hashes: Vec<u64> = (0..20).map(hash).collect();
     assert!((0..20).map(hash).eq(hashes.iter().copied()), "the same seed, the same run");
     hashes.sort_unstable();
@@ -51,12 +51,12 @@ fn alike<A: Algorithm>() {
 
 #[test]
 fn the_same_seed_gives_the_same_run_and_another_seed_another() {
-    alike::<Bully>();
-    alike::<ChangRoberts>();
+    assert_deterministic::<Bully>();
+    assert_deterministic::<ChangRoberts>();
 }
 
 #[test]
-fn the_seed_matters_even_if_only_the_latency_is_left_to_chance() {
+fn the_seed_matters_even_if_only_the_latency_is_random() {
     let hash = |seed| {
         let latency = Latency::Uniform(span(0.1), span(1.5));
         let scenario = Scenario { seed, latency, initiators: vec![0], ..Scenario::new(Roster::numbered(4)) };
@@ -67,12 +67,12 @@ fn the_seed_matters_even_if_only_the_latency_is_left_to_chance() {
 }
 
 #[test]
-fn an_onlooker_changes_nothing() {
+fn an_observer_changes_nothing() {
     for seed in 0..20 {
         let seen = Rc::default();
         let watcher = Box::new(Watcher(Rc::clone(&seen)));
-        let watched = weather(seed).run_observed::<Bully>(&Default::default(), watcher);
-        let unwatched = weather(seed).run::<Bully>(&Default::default());
+        let watched = everything_goes_wrong(seed).run_observed::<Bully>(&Default::default(), watcher);
+        let unwatched = everything_goes_wrong(seed).run::<Bully>(&Default::default());
         assert_eq!(format!("{watched:?}"), format!("{unwatched:?}"));
         assert!(seen.borrow().len() > 100);
     }
@@ -81,68 +81,68 @@ fn an_onlooker_changes_nothing() {
 #[test]
 fn a_run_in_slices_is_the_run_at_once() {
     for seed in 0..20 {
-        let mut whole = weather(seed).world::<Bully>(&Default::default());
+        let mut whole = everything_goes_wrong(seed).world::<Bully>(&Default::default());
         whole.run(time(1_000.0));
         for slice in [0.3, 1.0, 33.3] {
-            let mut sliced = weather(seed).world::<Bully>(&Default::default());
+            let mut sliced = everything_goes_wrong(seed).world::<Bully>(&Default::default());
             let mut until = 0.0;
             while until < 1_000.0 {
                 until = f64::min(until + slice, 1_000.0);
                 sliced.run(time(until));
             }
-            assert_eq!(account(&sliced), account(&whole), "seed {seed}, slices of {slice}");
+            assert_eq!(full_state(&sliced), full_state(&whole), "seed {seed}, slices of {slice}");
         }
     }
 }
 
 #[test]
-fn what_is_scheduled_on_the_way_happens_as_if_it_had_been_scheduled_before() {
+fn faults_scheduled_during_a_run_happen_like_faults_scheduled_before_it() {
     for seed in 0..20 {
-        let mut scenario = weather(seed);
+        let mut scenario = everything_goes_wrong(seed);
         let plan = std::mem::take(&mut scenario.plan);
         let mut before = scenario.world::<Bully>(&Default::default());
         plan.iter().for_each(|(at, fault)| before.schedule_fault(*at, fault.clone()));
         before.run(time(1_000.0));
         let mut after = scenario.world::<Bully>(&Default::default());
         for (at, fault) in plan {
-            // To the last moment before it; then it is the last to be scheduled for its moment, as
-            // it would have been the first: with random latency nothing else happens then.
+            // Runs to the last moment before the fault. The fault is then the last event scheduled for its moment
+            // instead of the first; with random latency there is no other event at that moment.
             after.run(Time::from_nanos(at.as_nanos().saturating_sub(1)));
             after.schedule_fault(at, fault);
         }
         after.run(time(1_000.0));
-        assert_eq!(account(&after), account(&before), "seed {seed}");
+        assert_eq!(full_state(&after), full_state(&before), "seed {seed}");
     }
 }
 
 #[test]
-fn what_is_scheduled_sooner_than_what_the_world_waits_for_comes_sooner() {
-    let mut stage = Stage::new(2);
-    stage.at(1.0, 2, Set(Alarm(0), 1e6));
-    stage.run(10.0);
-    stage.at(20.0, 1, Say(2, 1));
-    stage.run(30.0);
-    stage.at(31.0, 1, Say(2, 2));
-    stage.run_out();
-    assert_eq!(stage.diary(2), ["21 heard 1 from 1", "32 heard 2 from 1", "1000001 alarm 0"]);
+fn an_event_scheduled_before_the_next_event_comes_first() {
+    let mut probes = ProbeWorld::new(2);
+    probes.at(1.0, 2, Set(Alarm(0), 1e6));
+    probes.run(10.0);
+    probes.at(20.0, 1, Send(2, 1));
+    probes.run(30.0);
+    probes.at(31.0, 1, Send(2, 2));
+    probes.run_out();
+    assert_eq!(probes.log(2), ["21 heard 1 from 1", "32 heard 2 from 1", "1000001 alarm 0"]);
 }
 
 #[test]
-fn what_is_scheduled_for_the_past_happens_now() {
-    let mut stage = Stage::new(2);
-    stage.at(100.0, 2, Set(Alarm(0), 1.0));
-    stage.run(50.0);
-    stage.at(20.0, 1, Say(2, 1));
-    stage.schedule_fault(30.0, Fault::Duplicate(1.0));
-    stage.run_out();
-    assert_eq!(stage.diary(2), ["51 heard 1 from 1", "101 alarm 0"]);
+fn an_event_scheduled_in_the_past_happens_now() {
+    let mut probes = ProbeWorld::new(2);
+    probes.at(100.0, 2, Set(Alarm(0), 1.0));
+    probes.run(50.0);
+    probes.at(20.0, 1, Send(2, 1));
+    probes.schedule_fault(30.0, Fault::Duplicate(1.0));
+    probes.run_out();
+    assert_eq!(probes.log(2), ["51 heard 1 from 1", "101 alarm 0"]);
 }
 
 #[test]
 fn time_does_not_run_backwards() {
-    let mut stage = Stage::new(2);
-    stage.at(100.0, 1, Say(2, 1));
-    stage.run(50.0);
-    stage.run(20.0);
-    assert_eq!(stage.world.now(), time(50.0));
+    let mut probes = ProbeWorld::new(2);
+    probes.at(100.0, 1, Send(2, 1));
+    probes.run(50.0);
+    probes.run(20.0);
+    assert_eq!(probes.world.now(), time(50.0));
 }

@@ -1,75 +1,75 @@
-//! Messages between processes that are well.
+//! Messages without faults.
 
 use suffrage_core::{Roster, Span};
 use suffrage_sim::Latency;
 
-use crate::world::probe::Act::{Say, Set};
+use crate::world::probe::Action::{Send, Set};
 use crate::world::probe::Alarm;
-use crate::world::stage::{ONE, Stage, span};
+use crate::world::probes::{ONE, ProbeWorld, span};
 
 #[test]
 fn a_message_arrives_after_the_latency() {
-    let mut stage = Stage::with(Roster::numbered(2), 1, Latency::Const(span(2.5)));
-    stage.at(5.0, 1, Say(2, 7));
-    stage.run_out();
-    assert_eq!(stage.diary(2), ["7.5 heard 7 from 1"]);
-    assert_eq!(stage.diary(1), [""; 0]);
+    let mut probes = ProbeWorld::with(Roster::numbered(2), 1, Latency::Const(span(2.5)));
+    probes.at(5.0, 1, Send(2, 7));
+    probes.run_out();
+    assert_eq!(probes.log(2), ["7.5 heard 7 from 1"]);
+    assert_eq!(probes.log(1), [""; 0]);
 }
 
 #[test]
-fn a_message_to_oneself_takes_its_time_too() {
-    let mut stage = Stage::new(1);
-    stage.at(5.0, 1, Say(1, 7));
-    stage.run_out();
-    assert_eq!(stage.diary(1), ["6 heard 7 from 1"]);
+fn a_message_to_the_sender_itself_has_a_delay_too() {
+    let mut probes = ProbeWorld::new(1);
+    probes.at(5.0, 1, Send(1, 7));
+    probes.run_out();
+    assert_eq!(probes.log(1), ["6 heard 7 from 1"]);
 }
 
 #[test]
-fn at_equal_times_who_was_first_stays_first() {
-    let mut stage = Stage::new(4);
+fn messages_of_equal_arrival_keep_the_order_of_sending() {
+    let mut probes = ProbeWorld::new(4);
     for (from, word) in [(3, 1), (1, 2), (2, 3), (1, 4), (3, 5)] {
-        stage.at(5.0, from, Say(4, word));
+        probes.at(5.0, from, Send(4, word));
     }
-    stage.run_out();
+    probes.run_out();
     let heard =
         ["6 heard 1 from 3", "6 heard 2 from 1", "6 heard 3 from 2", "6 heard 4 from 1", "6 heard 5 from 3"];
-    assert_eq!(stage.diary(4), heard);
+    assert_eq!(probes.log(4), heard);
 }
 
 #[test]
-fn messages_and_timers_due_together_come_in_the_order_they_were_caused() {
-    let mut stage = Stage::new(2);
-    stage.at(5.0, 1, Say(2, 1));
-    stage.at(5.25, 2, Set(Alarm(0), 0.75));
-    stage.at(3.0, 2, Set(Alarm(1), 3.0));
-    stage.run_out();
-    assert_eq!(stage.diary(2), ["6 alarm 1", "6 heard 1 from 1", "6 alarm 0"]);
+fn messages_and_timers_of_equal_time_come_in_the_order_of_scheduling() {
+    let mut probes = ProbeWorld::new(2);
+    probes.at(5.0, 1, Send(2, 1));
+    probes.at(5.25, 2, Set(Alarm(0), 0.75));
+    probes.at(3.0, 2, Set(Alarm(1), 3.0));
+    probes.run_out();
+    assert_eq!(probes.log(2), ["6 alarm 1", "6 heard 1 from 1", "6 alarm 0"]);
 }
 
 #[test]
-fn without_latency_a_message_arrives_at_once_but_after_what_is_due_already() {
-    let mut stage = Stage::with(Roster::numbered(2), 1, Latency::Const(Span::ZERO));
-    stage.at(5.0, 1, Say(2, 1));
-    stage.at(5.0, 2, Say(2, 2));
-    stage.at(5.0, 2, Set(Alarm(0), 0.0));
-    stage.run_out();
-    assert_eq!(stage.diary(2), ["5 heard 1 from 1", "5 heard 2 from 2", "5 alarm 0"]);
+fn without_latency_a_message_arrives_at_once_but_after_earlier_events() {
+    let mut probes = ProbeWorld::with(Roster::numbered(2), 1, Latency::Const(Span::ZERO));
+    probes.at(5.0, 1, Send(2, 1));
+    probes.at(5.0, 2, Send(2, 2));
+    probes.at(5.0, 2, Set(Alarm(0), 0.0));
+    probes.run_out();
+    assert_eq!(probes.log(2), ["5 heard 1 from 1", "5 heard 2 from 2", "5 alarm 0"]);
 }
 
 #[test]
 fn with_random_latency_messages_overtake_each_other_and_arrive_when_they_are_due() {
-    let mut stage = Stage::with(Roster::numbered(2), 1, Latency::Uniform(span(2.0), span(5.0)));
-    let seen = stage.watch();
+    let mut probes = ProbeWorld::with(Roster::numbered(2), 1, Latency::Uniform(span(2.0), span(5.0)));
+    let seen = probes.watch();
     for word in 0..200 {
-        stage.at(10.0, 1, Say(2, word));
+        probes.at(10.0, 1, Send(2, word));
     }
-    stage.run_out();
-    let heard = &stage.world.process(1).times;
+    probes.run_out();
+    let heard = &probes.world.process(1).times;
     assert!(heard.is_sorted() && heard.len() == 200);
     let (first, last) = (heard[0].as_units(), heard[199].as_units());
-    // That none of 200 falls into one of the outer tenths has a probability below 10^-8.
+    // The probability that none of 200 falls into one of the outer tenths is below 10^-8.
     assert!((12.0..12.3).contains(&first) && (14.7..=15.0).contains(&last), "{first} to {last}");
-    let words = stage.diary(2).iter().map(|line| line.split(' ').nth(2).unwrap().parse::<u64>().unwrap());
+    let words = probes.log(2).iter().map(|line| line.split(' ').nth(2).unwrap().parse::<u64>().unwrap());
     assert!(!words.is_sorted());
     let seen = seen.borrow();
     let mut due: Vec<f64> =
@@ -79,39 +79,39 @@ fn with_random_latency_messages_overtake_each_other_and_arrive_when_they_are_due
 }
 
 #[test]
-fn a_message_to_a_stranger_reaches_nobody_and_is_counted() {
-    let mut stage = Stage::new(2);
-    let seen = stage.watch();
-    stage.at(1.0, 1, Say(3, 7));
-    stage.at(1.0, 1, Say(0, 7));
-    stage.run_out();
-    assert_eq!(stage.diaries(), [[""; 0]; 2]);
-    assert_eq!(stage.counts(), [0, 0, 0, 0, 2]);
+fn a_message_to_an_unknown_receiver_is_dropped_and_counted() {
+    let mut probes = ProbeWorld::new(2);
+    let seen = probes.watch();
+    probes.at(1.0, 1, Send(3, 7));
+    probes.at(1.0, 1, Send(0, 7));
+    probes.run_out();
+    assert_eq!(probes.logs(), [[""; 0]; 2]);
+    assert_eq!(probes.counts(), [0, 0, 0, 0, 2]);
     let seen = seen.borrow();
-    assert_eq!(seen[1], "1 1 to 3: Stranger");
+    assert_eq!(seen[1], "1 1 to 3: UnknownReceiver");
 }
 
 #[test]
-fn processes_are_told_the_bound_of_the_latency_or_the_one_that_is_set() {
-    let bound = |stage: &mut Stage| {
-        stage.run_out();
-        stage.world.process(0).delay_bound
+fn the_delay_bound_is_that_of_the_latency_or_the_one_that_is_set() {
+    let bound = |probes: &mut ProbeWorld| {
+        probes.run_out();
+        probes.world.process(0).delay_bound
     };
-    assert_eq!(bound(&mut Stage::new(1)), Span::UNIT);
+    assert_eq!(bound(&mut ProbeWorld::new(1)), Span::UNIT);
     let latency = Latency::Uniform(span(2.0), span(5.0));
-    assert_eq!(bound(&mut Stage::with(Roster::numbered(1), 1, latency)), span(5.0));
-    let mut stage = Stage::with(Roster::numbered(1), 1, ONE);
-    stage.world.set_delay_bound(span(9.0));
-    assert_eq!(bound(&mut stage), span(9.0));
+    assert_eq!(bound(&mut ProbeWorld::with(Roster::numbered(1), 1, latency)), span(5.0));
+    let mut probes = ProbeWorld::with(Roster::numbered(1), 1, ONE);
+    probes.world.set_delay_bound(span(9.0));
+    assert_eq!(bound(&mut probes), span(9.0));
 }
 
 #[test]
 fn processes_of_a_listed_group_are_reached_by_their_ids() {
     let roster = Roster::listed([30, 10, 20].map(suffrage_core::NodeId).to_vec()).unwrap();
-    let mut stage = Stage::with(roster, 1, ONE);
-    stage.at(1.0, 30, Say(10, 1));
-    stage.at(1.0, 10, Say(20, 2));
-    stage.run_out();
-    assert_eq!(stage.diary(10), ["2 heard 1 from 30"]);
-    assert_eq!(stage.diary(20), ["2 heard 2 from 10"]);
+    let mut probes = ProbeWorld::with(roster, 1, ONE);
+    probes.at(1.0, 30, Send(10, 1));
+    probes.at(1.0, 10, Send(20, 2));
+    probes.run_out();
+    assert_eq!(probes.log(10), ["2 heard 1 from 30"]);
+    assert_eq!(probes.log(20), ["2 heard 2 from 10"]);
 }

@@ -1,4 +1,4 @@
-//! A process that does what it is told and writes down what it is told of.
+//! A process that executes commands and logs its inputs.
 
 use serde::{Deserialize, Serialize};
 use suffrage_core::{
@@ -6,59 +6,59 @@ use suffrage_core::{
     Formula, Member, NodeId, Parameter, Process, Safety, Span, Start, Synchrony, Term, Time, Timer, Topology,
 };
 
-/// Something a probe can be told to do. Processes are named by id.
+/// An action of a probe. Processes are named by id.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Act {
-    /// Sends a word.
-    Say(u64, u64),
-    /// Sends a word that is counted apart.
-    Whisper(u64, u64),
-    /// Sends a word to everybody.
-    Shout(u64),
-    /// Sets an alarm, so many units from now.
+pub(crate) enum Action {
+    /// Sends a message.
+    Send(u64, u64),
+    /// Sends a message that is not counted.
+    SendUncounted(u64, u64),
+    /// Multicasts a message.
+    Multicast(u64),
+    /// Sets an alarm, this number of units from now.
     Set(Alarm, f64),
     Cancel(Alarm),
     Save(u64),
-    /// Sends a word, saves it, and sends the word after it.
-    Vow(u64, u64),
+    /// Sends a number, saves it, and sends the next number.
+    SendSaveSend(u64, u64),
     /// Believes in a leader, in a term.
     Follow(u64, u64),
     StepDown,
-    Doubt,
+    Undecide,
 }
 
 const OPERATION: u32 = 60;
 const FIRST: u32 = 40;
 
-impl Act {
-    /// The act as a command: a world passes on nothing else, so it travels as a number.
+impl Action {
+    /// The action encoded as a command, since a world delivers only commands.
     pub(crate) fn command(self) -> Command {
         let nanos = |units| Span::from_units(units).as_nanos();
         let (operation, first, second): (u64, u64, u64) = match self {
-            Act::Say(to, word) => (1, to, word),
-            Act::Whisper(to, word) => (2, to, word),
-            Act::Shout(word) => (3, 0, word),
-            Act::Set(alarm, after) => (4, alarm.0.into(), nanos(after)),
-            Act::Cancel(alarm) => (5, alarm.0.into(), 0),
-            Act::Save(value) => (6, 0, value),
-            Act::Follow(leader, term) => (7, leader, term),
-            Act::StepDown => (8, 0, 0),
-            Act::Doubt => (9, 0, 0),
-            Act::Vow(to, word) => (10, to, word),
+            Action::Send(to, word) => (1, to, word),
+            Action::SendUncounted(to, word) => (2, to, word),
+            Action::Multicast(word) => (3, 0, word),
+            Action::Set(alarm, after) => (4, alarm.0.into(), nanos(after)),
+            Action::Cancel(alarm) => (5, alarm.0.into(), 0),
+            Action::Save(value) => (6, 0, value),
+            Action::Follow(leader, term) => (7, leader, term),
+            Action::StepDown => (8, 0, 0),
+            Action::Undecide => (9, 0, 0),
+            Action::SendSaveSend(to, word) => (10, to, word),
         };
         assert!(first < 1 << (OPERATION - FIRST) && second < 1 << FIRST, "{self:?}");
         Command::Transfer(NodeId(operation << OPERATION | first << FIRST | second))
     }
 }
 
-/// Words probes exchange.
+/// Messages of probes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) enum Word {
-    Said(u64),
-    Whispered(u64),
+pub(crate) enum ProbeMessage {
+    TracedMessage(u64),
+    Uncounted(u64),
 }
 
-suffrage_core::message_kinds!(Word { Said, Whispered: uncounted });
+suffrage_core::message_kinds!(ProbeMessage { TracedMessage, Uncounted: uncounted });
 
 /// Even alarms share one timer, odd ones the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,29 +72,29 @@ impl Timer for Alarm {
     }
 }
 
-/// A process that does what it is told and writes down what it is told of, with the time its own
-/// clock shows. It insists on being started once and before all else.
+/// A process that executes commands and logs its inputs with the time of its own clock. It asserts that it is started
+/// once, before all other inputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Probe {
     started: bool,
-    pub(crate) diary: Vec<String>,
-    /// When, by its own clock, each line was written.
+    pub(crate) log: Vec<String>,
+    /// The time of each line, by its own clock.
     pub(crate) times: Vec<Time>,
     pub(crate) delay_bound: Span,
-    /// What it says to everybody when told to campaign.
-    slogan: Option<u64>,
+    /// The multicast on a `campaign` command.
+    campaign_message: Option<u64>,
 }
 
 impl Probe {
     fn write(&mut self, cx: &Context<'_, Self>, line: String) {
         assert!(self.started, "{line}: before the start");
-        self.diary.push(format!("{} {line}", cx.now()));
+        self.log.push(format!("{} {line}", cx.now()));
         self.times.push(cx.now());
     }
 }
 
 impl Process for Probe {
-    type Message = Word;
+    type Message = ProbeMessage;
     type Timer = Alarm;
     type Saved = u64;
     type Command = Command;
@@ -110,10 +110,10 @@ impl Process for Probe {
         }
     }
 
-    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Word) {
+    fn on_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: ProbeMessage) {
         match message {
-            Word::Said(word) => self.write(cx, format!("heard {word} from {from}")),
-            Word::Whispered(word) => self.write(cx, format!("overheard {word} from {from}")),
+            ProbeMessage::TracedMessage(word) => self.write(cx, format!("heard {word} from {from}")),
+            ProbeMessage::Uncounted(word) => self.write(cx, format!("overheard {word} from {from}")),
         }
     }
 
@@ -130,24 +130,29 @@ impl Process for Probe {
     }
 
     fn on_view_change(&mut self, cx: &mut Context<'_, Self>) {
-        let best = cx.view().iter().max_by_key(|&id| cx.view().rank(id)).expect("itself at least");
+        let best = cx
+            .view()
+            .iter()
+            .max_by_key(|&id| cx.view().rank(id))
+            .expect("a view contains the process itself");
         self.write(cx, format!("sees {best} as the best"));
     }
 
     fn on_command(&mut self, cx: &mut Context<'_, Self>, command: Command) {
-        let Command::Transfer(NodeId(act)) = command else {
+        let Command::Transfer(NodeId(action)) = command else {
             self.write(cx, format!("is told {command:?}"));
-            if let Some(word) = self.slogan {
-                cx.multicast(Word::Said(word));
+            if let Some(word) = self.campaign_message {
+                cx.multicast(ProbeMessage::TracedMessage(word));
             }
             return;
         };
-        let (first, second) = (act >> FIRST & ((1 << (OPERATION - FIRST)) - 1), act & ((1 << FIRST) - 1));
+        let (first, second) =
+            (action >> FIRST & ((1 << (OPERATION - FIRST)) - 1), action & ((1 << FIRST) - 1));
         let alarm = Alarm(first as u8);
-        match act >> OPERATION {
-            1 => cx.send(NodeId(first), Word::Said(second)),
-            2 => cx.send(NodeId(first), Word::Whispered(second)),
-            3 => cx.multicast(Word::Said(second)),
+        match action >> OPERATION {
+            1 => cx.send(NodeId(first), ProbeMessage::TracedMessage(second)),
+            2 => cx.send(NodeId(first), ProbeMessage::Uncounted(second)),
+            3 => cx.multicast(ProbeMessage::TracedMessage(second)),
             4 => cx.set_timer(alarm, Span::from_nanos(second)),
             5 => cx.cancel_timer(alarm),
             6 => cx.save(second),
@@ -155,11 +160,11 @@ impl Process for Probe {
             8 => cx.announce(Announcement::SteppedDown),
             9 => cx.announce(Announcement::Undecided),
             10 => {
-                cx.send(NodeId(first), Word::Said(second));
+                cx.send(NodeId(first), ProbeMessage::TracedMessage(second));
                 cx.save(second);
-                cx.send(NodeId(first), Word::Said(second + 1));
+                cx.send(NodeId(first), ProbeMessage::TracedMessage(second + 1));
             }
-            other => panic!("no act has the number {other}"),
+            other => panic!("no action has the number {other}"),
         }
     }
 }
@@ -188,21 +193,24 @@ impl Algorithm for Probe {
         upkeep: &[],
     };
 
-    /// The slogan.
+    /// The multicast on a `campaign` command.
     type Options = Option<u64>;
 
     const PARAMETERS: &'static [Parameter<Option<u64>>] = &[];
 
-    fn new(_: NodeId, slogan: &Option<u64>) -> Probe {
-        Probe { slogan: *slogan, ..Probe::default() }
+    fn new(_: NodeId, campaign_message: &Option<u64>) -> Probe {
+        Probe { campaign_message: *campaign_message, ..Probe::default() }
     }
 
-    fn figures(slogan: &Option<u64>, members: &mut dyn Iterator<Item = Member<'_, Probe>>) -> Vec<Figure> {
+    fn figures(
+        campaign_message: &Option<u64>,
+        members: &mut dyn Iterator<Item = Member<'_, Probe>>,
+    ) -> Vec<Figure> {
         let members: Vec<_> = members.collect();
-        let lines = members.iter().map(|member| member.process.diary.len()).sum::<usize>();
+        let lines = members.iter().map(|member| member.process.log.len()).sum::<usize>();
         let dead = members.iter().filter(|member| !member.up).map(|member| member.id.0).sum::<u64>();
         vec![
-            Figure::share("slogan", slogan.is_some()),
+            Figure::share("campaign_message", campaign_message.is_some()),
             Figure::amount("lines", lines as f64),
             Figure::amount("dead", dead as f64),
         ]

@@ -1,15 +1,15 @@
-//! A world of a million.
+//! A world of a million processes.
 
 use serde::{Deserialize, Serialize};
 use suffrage_core::Term;
 use suffrage_core::{Announcement, Command, Context, NodeId, Process, Roster, Span, Start};
 use suffrage_sim::{End, World};
 
-use crate::world::stage::{ONE, time};
+use crate::world::probes::{ONE, time};
 
-/// Greets its successor and waits; told to, greets everybody.
+/// Sends to its successor and sets a timer. On command, multicasts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Neighbour {
+struct Greeter {
     greetings: u32,
 }
 
@@ -19,13 +19,13 @@ struct Greeting;
 suffrage_core::message_kinds!(Greeting);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Patience;
+struct Deadline;
 
-suffrage_core::timer_indices!(Patience);
+suffrage_core::timer_indices!(Deadline);
 
-impl Process for Neighbour {
+impl Process for Greeter {
     type Message = Greeting;
-    type Timer = Patience;
+    type Timer = Deadline;
     type Saved = ();
     type Command = Command;
 
@@ -33,14 +33,14 @@ impl Process for Neighbour {
         if let Some(next) = cx.view().successors().next() {
             cx.send(next, Greeting);
         }
-        cx.set_timer(Patience, Span::UNIT * 5);
+        cx.set_timer(Deadline, Span::UNIT * 5);
     }
 
     fn on_message(&mut self, _: &mut Context<'_, Self>, _: NodeId, _: Greeting) {
         self.greetings += 1;
     }
 
-    fn on_timer(&mut self, cx: &mut Context<'_, Self>, _: Patience) {
+    fn on_timer(&mut self, cx: &mut Context<'_, Self>, _: Deadline) {
         cx.announce(Announcement::Elected { leader: NodeId(1), term: Term(1) });
     }
 
@@ -52,8 +52,8 @@ impl Process for Neighbour {
 const MILLION: usize = 1_000_000;
 
 #[test]
-fn a_million_processes_are_built_and_greet_each_other_in_no_time() {
-    let mut world = World::new(Roster::numbered(MILLION), 1, ONE, |_| Neighbour { greetings: 0 });
+fn a_million_processes_exchange_messages() {
+    let mut world = World::new(Roster::numbered(MILLION), 1, ONE, |_| Greeter { greetings: 0 });
     world.command(time(3.0), 0, Command::Campaign);
     assert_eq!(world.run(time(10.0)), End::Quiet);
     assert_eq!(world.process(0).greetings, 1);

@@ -6,7 +6,7 @@ use suffrage_core::{Figure, NodeId, Roster, Time};
 use suffrage_sim::{Cut, Detector, Fault, Outcome, Ranking, Scenario};
 
 use crate::world::probe::Probe;
-use crate::world::stage::{span, time};
+use crate::world::probes::{span, time};
 
 fn bully(scenario: &Scenario) -> Outcome {
     scenario.run::<Bully>(&Default::default())
@@ -30,9 +30,9 @@ fn the_ranking_decides_who_is_the_best() {
     assert_eq!(leader("5=-1".parse().unwrap()), Some(NodeId(4)), "the others keep their ids");
 }
 
-/// Of 40 seeds none makes a given one of five the best with a probability of 0.0001.
+/// The probability that none of 40 seeds makes a given one of five processes the best is 0.0001.
 #[test]
-fn a_random_ranking_is_decided_by_the_seed_and_favours_nobody() {
+fn a_random_ranking_is_uniform_and_decided_by_the_seed() {
     let leader = |seed| bully(&Scenario { seed, ranking: Ranking::Random, ..called(5) }).leader;
     let mut leaders: Vec<_> = (0..40).map(leader).collect();
     assert!((0..40).map(leader).eq(leaders.iter().copied()));
@@ -51,7 +51,7 @@ fn the_crashed_are_dead_from_the_start() {
     let world = Scenario { crashed: vec![1], detector, ..Scenario::new(Roster::numbered(2)) };
     let mut world = world.world::<Probe>(&None);
     world.run(Time::MAX);
-    assert_eq!(world.process(0).diary, ["3 suspects 2"]);
+    assert_eq!(world.process(0).log, ["3 suspects 2"]);
 }
 
 #[test]
@@ -59,17 +59,14 @@ fn the_initiators_call_at_time_zero_and_nobody_else_does() {
     let scenario = Scenario { initiators: vec![2, 0], ..Scenario::new(Roster::numbered(3)) };
     let mut world = scenario.world::<Probe>(&None);
     world.run(Time::MAX);
-    let diary = |slot: usize| world.process(slot).diary.as_slice();
-    assert_eq!(
-        (diary(0), diary(2)),
-        (&["0 is told Campaign".into()][..], &["0 is told Campaign".into()][..])
-    );
-    assert_eq!(diary(1), [""; 0]);
+    let log = |slot: usize| world.process(slot).log.as_slice();
+    assert_eq!((log(0), log(2)), (&["0 is told Campaign".into()][..], &["0 is told Campaign".into()][..]));
+    assert_eq!(log(1), [""; 0]);
     let nobody = Scenario::new(Roster::numbered(3));
     let outcome = bully(&nobody);
     assert_eq!((outcome.leader, outcome.undecided, outcome.messages.total), (None, 3, 0));
     let dead = Scenario { initiators: vec![1], crashed: vec![1], ..nobody };
-    assert_eq!(bully(&dead).messages.total, 0, "the dead call nobody");
+    assert_eq!(bully(&dead).messages.total, 0, "a dead process calls no election");
 }
 
 #[test]
@@ -81,7 +78,7 @@ fn the_roster_is_the_ring() {
 }
 
 #[test]
-fn a_run_stops_at_its_horizon_and_is_quiet_only_if_nothing_is_left() {
+fn a_run_stops_at_its_horizon_and_is_quiet_only_without_events() {
     let outcome = bully(&called(5));
     assert!(outcome.quiet && outcome.agreed);
     let short = Scenario { until: Some(time(1.5)), ..called(5) };
@@ -128,7 +125,7 @@ fn everything_the_scenario_sets_reaches_the_world() {
 }
 
 #[test]
-fn an_outcome_agrees_only_on_a_leader_that_lives() {
+fn an_outcome_agrees_only_on_a_live_leader() {
     let plan = vec![(time(50.0), Fault::Crash(4))];
     let outcome = bully(&Scenario { plan, ..called(5) });
     assert_eq!((outcome.leader, outcome.agreed), (None, false));
@@ -136,10 +133,10 @@ fn an_outcome_agrees_only_on_a_leader_that_lives() {
     assert_eq!(outcome.leaderships, 1);
 }
 
-/// A cut for good: 5 leads one side from 1 on, 2 the other from 12 on, and so it stays although
-/// nothing happens any more.
+/// A permanent cut: 5 leads one side from 1 on, and 2 the other from 12 on. Both lead up to the horizon, although no
+/// events are left.
 #[test]
-fn a_world_that_has_fallen_quiet_stays_as_it_is_until_the_horizon() {
+fn a_quiet_world_keeps_its_state_until_the_horizon() {
     let cut = Cut::new(5, &[vec![0, 1], vec![2, 3, 4]], false);
     let detector = Detector::Ideal { delay: span(2.0) };
     let outcome = bully(&Scenario {
@@ -153,7 +150,7 @@ fn a_world_that_has_fallen_quiet_stays_as_it_is_until_the_horizon() {
 }
 
 #[test]
-fn the_horizon_leaves_the_detector_its_time() {
+fn the_horizon_includes_the_detection_time() {
     let scenario = called(5);
     let patient = Scenario { detector: Detector::Ideal { delay: span(900.0) }, ..scenario.clone() };
     assert_eq!(patient.horizon(), scenario.horizon() + span(900.0));
@@ -166,14 +163,14 @@ fn multicasts_and_other_messages_are_lost_each_at_their_own_rate() {
         let scenario = Scenario { loss, multicast_loss, ..all.clone() };
         scenario.run::<Probe>(&Some(7)).messages.undelivered
     };
-    assert_eq!(undelivered(0.0, Some(1.0)), 90, "a slogan is a multicast");
+    assert_eq!(undelivered(0.0, Some(1.0)), 90, "the message of a campaign is a multicast");
     assert_eq!(undelivered(1.0, Some(0.0)), 0);
     assert_eq!(undelivered(1.0, None), 90);
 }
 
-/// Of 2,000, a quarter is 500 with a standard deviation of 19; the bound is six of those, on fixed seeds.
+/// A quarter of 2,000 is 500, with a standard deviation of 19. The bound is six standard deviations, on fixed seeds.
 #[test]
-fn processes_die_by_themselves_as_often_as_is_said_and_by_the_time_that_is_said() {
+fn processes_crash_by_themselves_with_the_given_probability_and_within_the_given_time() {
     let scenario = |seed, fail_within| Scenario {
         seed,
         crashed: vec![3],
@@ -198,7 +195,7 @@ fn processes_die_by_themselves_as_often_as_is_said_and_by_the_time_that_is_said(
 }
 
 #[test]
-fn views_are_as_partial_as_is_said_and_differ_by_seed() {
+fn views_have_the_given_probability_and_differ_by_seed() {
     let known = |seed, view_prob| {
         let scenario = Scenario { seed, view_prob, ..Scenario::new(Roster::numbered(1_000)) };
         scenario.world::<Probe>(&None).roster().view(5).peers().collect::<Vec<_>>()
@@ -211,16 +208,21 @@ fn views_are_as_partial_as_is_said_and_differ_by_seed() {
 }
 
 #[test]
-fn an_algorithm_is_measured_by_its_own_figures_alone_or_behind_layers() {
+fn an_outcome_has_the_figures_of_its_algorithm_with_and_without_layers() {
     let mut scenario = Scenario { crashed: vec![1, 2], ..called(4) };
     let figures = |scenario: &Scenario| scenario.run::<Probe>(&Some(7)).figures;
-    let expected =
-        |lines| [Figure::share("slogan", true), Figure::amount("lines", lines), Figure::amount("dead", 5.0)];
-    assert_eq!(figures(&scenario), expected(2.0), "the call, and what the only other live one heard");
+    let expected = |lines| {
+        [Figure::share("campaign_message", true), Figure::amount("lines", lines), Figure::amount("dead", 5.0)]
+    };
+    assert_eq!(
+        figures(&scenario),
+        expected(2.0),
+        "the campaign, and the message to the only other live process"
+    );
     scenario.detector = "heartbeat:1,3".parse().unwrap();
     scenario.until = Some(time(10.0));
     assert_eq!(figures(&scenario), expected(6.0), "and two suspicions of two");
     let json = serde_json::to_value(scenario.run::<Probe>(&None)).unwrap();
-    assert_eq!(json["figures"]["slogan"], false);
+    assert_eq!(json["figures"]["campaign_message"], false);
     assert_eq!(json["figures"]["dead"], 5.0);
 }

@@ -1,5 +1,5 @@
-//! What `Timings::budget` computes, against what happens: no run exceeds it, some come near it, and a formula
-//! that left something out would be found wrong by the same runs.
+//! `Timings::budget` against measurements: no run exceeds it, some come near it, and the same runs refute a formula
+//! without one of its terms.
 
 mod alone;
 
@@ -7,13 +7,13 @@ use std::sync::LazyLock;
 
 use suffrage_core::{Attribute, Command, Message as _, Roster, Span, Time};
 use suffrage_lease::{
-    Ask, Body, Budget, Load, Message, Name, Options, QuorumLease, RENEWAL_BYTES, Reply, Request, Setting,
+    Ask, Body, Budget, Deployment, Load, Message, Name, Options, QuorumLease, RENEWAL_BYTES, Reply, Request,
     Timings, Token,
 };
-use suffrage_sim::measure::{Ending, Failover, FailoverTrial};
+use suffrage_sim::measure::{Failover, FailoverCause, FailoverTrial};
 use suffrage_sim::{Cut, Fault, Latency, Scenario, World};
 
-use crate::algorithms::quorum_lease::weather::seeds;
+use crate::algorithms::quorum_lease::storm_scenarios::seeds;
 
 fn span(text: &str) -> Span {
     Span::parse_duration(text).unwrap()
@@ -22,7 +22,7 @@ fn span(text: &str) -> Span {
 /// Lease, round trip, drift.
 type Case = (&'static str, &'static str, &'static str);
 
-/// Long and short leases, seen from the network; clocks that agree, and clocks that do not.
+/// Leases that are long and short relative to the round trip, with and without drift.
 const CASES: [Case; 5] = [
     ("3s", "5ms", "1%"),
     ("3s", "5ms", "0%"),
@@ -31,7 +31,7 @@ const CASES: [Case; 5] = [
     ("60ms", "4ms", "1%"),
 ];
 
-/// How many vote, of how many. Of two, the next leader would be the voter, and need no messages.
+/// Voters and members. With two members the next leader would be the voter, and need no messages.
 const GROUPS: [(usize, usize); 5] = [(1, 3), (3, 3), (3, 8), (5, 5), (5, 12)];
 
 fn timings((ttl, rtt, drift): Case) -> Timings {
@@ -40,7 +40,7 @@ fn timings((ttl, rtt, drift): Case) -> Timings {
 }
 
 fn budget(case: Case, voters: usize) -> Budget {
-    timings(case).budget(&Setting::new(span(case.1), voters)).unwrap()
+    timings(case).budget(&Deployment::new(span(case.1), voters)).unwrap()
 }
 
 /// Messages take any time up to half of a round trip, clocks drift up to the bound.
@@ -57,26 +57,26 @@ struct Measured {
 }
 
 impl Measured {
-    /// The longest that nobody led, in milliseconds.
+    /// The longest leaderless time, in milliseconds.
     fn longest(&self) -> f64 {
-        let took = |failover: &Failover| failover.took.expect("somebody leads in the end").as_units();
+        let took = |failover: &Failover| failover.leaderless.expect("somebody leads in the end").as_units();
         self.failovers.iter().map(took).fold(0.0, f64::max)
     }
 }
 
-fn measure(ending: Ending) -> Vec<Measured> {
+fn measure(cause: FailoverCause) -> Vec<Measured> {
     let all = CASES.into_iter().flat_map(|case| GROUPS.map(|group| (case, group)));
     let measured = all.map(|(case, group)| {
-        let runs = (0..1_000).map(|seed| trial(case, group, seed).run(ending));
+        let runs = (0..1_000).map(|seed| trial(case, group, seed).run(cause));
         Measured { case, voters: group.0, failovers: runs.collect() }
     });
     measured.collect()
 }
 
-static CRASHES: LazyLock<Vec<Measured>> = LazyLock::new(|| measure(Ending::Crash));
-static RELEASES: LazyLock<Vec<Measured>> = LazyLock::new(|| measure(Ending::Release));
+static CRASHES: LazyLock<Vec<Measured>> = LazyLock::new(|| measure(FailoverCause::Crash));
+static RELEASES: LazyLock<Vec<Measured>> = LazyLock::new(|| measure(FailoverCause::Release));
 
-/// In how many of the cases some run took longer than this says.
+/// The number of cases in which some run took longer than the formula.
 fn refuted(measured: &[Measured], formula: impl Fn(&Measured) -> Span) -> usize {
     measured.iter().filter(|it| it.longest() > formula(it).as_units()).count()
 }
@@ -143,8 +143,8 @@ fn two_that_wait_may_defeat_each_other_and_that_has_a_bound() {
     let budget = budget(case, 3);
     let mut longer = 0;
     for seed in 0..10_000 {
-        let took = trial(case, (3, 3), seed).run(Ending::Crash).took.unwrap();
-        assert!(took <= budget.crash + budget.duel, "seed {seed}: {took}");
+        let took = trial(case, (3, 3), seed).run(FailoverCause::Crash).leaderless.unwrap();
+        assert!(took <= budget.crash + budget.split_vote, "seed {seed}: {took}");
         longer += usize::from(took > budget.crash);
     }
     println!("{longer} of 10000 take longer than for one alone");
@@ -152,32 +152,32 @@ fn two_that_wait_may_defeat_each_other_and_that_has_a_bound() {
 }
 
 /// The longest of these runs with one candidate that waits and messages at their worst, as a share of the bound.
-fn alone(case: Case, voters: usize, ending: Ending) -> f64 {
+fn alone(case: Case, voters: usize, cause: FailoverCause) -> f64 {
     let budget = budget(case, voters);
     // After a release the worst takes several messages that come just in time.
-    let (bound, runs) = match ending {
-        Ending::Crash => (budget.crash, seeds() / 4),
-        Ending::Release => (budget.release, seeds() * 5),
+    let (bound, runs) = match cause {
+        FailoverCause::Crash => (budget.crash, seeds() / 4),
+        FailoverCause::Release => (budget.release, seeds() * 5),
     };
-    let took = (0..runs).map(|seed| alone::failover(timings(case), span(case.1), voters, seed, ending));
+    let took = (0..runs).map(|seed| alone::failover(timings(case), span(case.1), voters, seed, cause));
     took.max().unwrap().as_units() / bound.as_units()
 }
 
-/// What the bounds are derived for. Tight within a factor of 2.
+/// The case for which the bounds are derived: one waiting candidate. Tight within a factor of 2.
 #[test]
 fn the_only_one_that_waits_leads_within_the_bounds_and_not_far_from_them() {
     for case in CASES {
         for voters in [1, 3, 5] {
-            for ending in [Ending::Crash, Ending::Release] {
-                let share = alone(case, voters, ending);
-                println!("{case:?}, {voters} voters, {ending:?}: at most {:.0}% of the bound", 100.0 * share);
-                assert!((0.5..=1.0).contains(&share), "{case:?} {voters} {ending:?} {share}");
+            for cause in [FailoverCause::Crash, FailoverCause::Release] {
+                let share = alone(case, voters, cause);
+                println!("{case:?}, {voters} voters, {cause:?}: at most {:.0}% of the bound", 100.0 * share);
+                assert!((0.5..=1.0).contains(&share), "{case:?} {voters} {cause:?} {share}");
             }
         }
     }
 }
 
-/// Three voters and a leader that is none; every message takes just half of a round trip.
+/// Three voters and a leader that does not vote; every message takes half of a round trip.
 fn steady(timings: Timings, rtt: Span, seed: u64) -> Scenario {
     let mut scenario = Scenario::new(Roster::numbered(4));
     scenario.seed = seed;
@@ -191,7 +191,7 @@ fn world(scenario: &Scenario, timings: Timings) -> World<QuorumLease> {
     scenario.world(&Options { voters: 3, exact: Some(timings), ..Options::default() })
 }
 
-/// Whether a leader that stands still for so long leads on, whatever the moment.
+/// True if a leader keeps its lease over a pause of this length.
 fn outlives(case: Case, pause: Span, seed: u64) -> bool {
     let timings = timings(case);
     let mut scenario = steady(timings, span(case.1), seed);
@@ -218,8 +218,8 @@ fn a_leader_outlives_a_pause_of_the_computed_length_at_any_moment() {
     }
 }
 
-/// What is left of the lease at least, by the leader's clock, if so many renewals are lost from the second on;
-/// none if it is over.
+/// The least remaining lease, by the leader's clock, if `lost` renewals are lost from the second on; none if the lease
+/// expires.
 fn least_left(timings: Timings, rtt: Span, lost: u64) -> Option<Span> {
     let mut scenario = steady(timings, rtt, 1);
     // Clocks are right. The first proposal is sent after a round trip, and a renewal `renew` after that.
@@ -251,16 +251,16 @@ fn as_many_lost_renewals_as_computed_are_survived_and_one_more_is_not() {
     {
         let (ttl, rtt) = (span(ttl), span(rtt));
         let timings = Timings::for_round_trip(ttl, ttl.scale(1.0 / 3.0), "0%".parse().unwrap(), rtt);
-        let setting = Setting { grace: span(notice), ..Setting::new(rtt, 3) };
-        let budget = timings.budget(&setting).unwrap();
+        let deployment = Deployment { grace: span(notice), ..Deployment::new(rtt, 3) };
+        let budget = timings.budget(&deployment).unwrap();
         let at_work = budget.lost_renewals_at_work;
         assert!(0 < at_work && at_work < budget.lost_renewals);
         assert!(least_left(timings, rtt, budget.lost_renewals).is_some(), "{budget:?}");
         assert_eq!(least_left(timings, rtt, budget.lost_renewals + 1), None, "{budget:?}");
         let step = timings.round.scale(0.01);
         let left = |lost| least_left(timings, rtt, lost).unwrap() + step;
-        assert!(left(at_work) >= setting.grace, "{budget:?}");
-        assert!(left(at_work + 1) < setting.grace + step * 2, "{budget:?}");
+        assert!(left(at_work) >= deployment.grace, "{budget:?}");
+        assert!(left(at_work + 1) < deployment.grace + step * 2, "{budget:?}");
     }
 }
 
@@ -313,7 +313,7 @@ fn what_is_sent_while_nothing_happens_is_as_computed() {
     let [renewals, enquiries] = [0, 1].map(|it| (sent(&world, kinds[it]) - before[it]) as f64 / 1_000.0);
     let computed = timings.traffic(&Load { names: 1, leaders: 1, waiting, voters: 3 });
     assert_eq!(renewals, computed.renewals);
-    // Three of those who wait are voters, and need no message to ask themselves.
+    // Three of the waiting candidates are voters, and need no message to ask themselves.
     let expected = computed.enquiries * (6.0 * 3.0 + 3.0 * 2.0) / (9.0 * 3.0);
     println!("{enquiries} enquiries a second, {expected} computed");
     assert!((enquiries / expected - 1.0).abs() < 0.03, "{enquiries} {expected}");

@@ -1,18 +1,18 @@
-//! The checkers have teeth: each deliberate mistake is found by the same storms that the right code survives.
+//! Each deliberate bug is found by the same storms that the correct code passes.
 
 use suffrage_core::{Command, Rng, Roster, Span};
 use suffrage_lease::{Bug, Options, QuorumLease};
 use suffrage_sim::invariants::Stability;
 use suffrage_sim::{Fault, Scenario};
 
-use crate::algorithms::quorum_lease::weather::{seeds, stormy, time};
+use crate::algorithms::quorum_lease::storm_scenarios::{seeds, storm_scenario, time};
 
-/// How many of 2,000 storms break a promise, and which.
+/// The number of 2,000 storms that violate a promise, and the promises.
 fn found(bug: Bug) -> (usize, Vec<&'static str>) {
     let mut broken = Vec::new();
     let mut count = 0;
     for seed in 0..2_000 {
-        let (scenario, options) = stormy(seed);
+        let (scenario, options) = storm_scenario(seed);
         let outcome = scenario.run::<QuorumLease>(&Options { bug: Some(bug), ..options });
         let safety = |name: &&str| !["agreement", "termination"].contains(name);
         let names: Vec<_> = outcome.violations.iter().map(|it| it.invariant).filter(safety).collect();
@@ -50,10 +50,10 @@ fn forgetting_the_ceiling_lets_tokens_go_backwards() {
     assert!(count >= 5 && broken.contains(&"token-increases"), "{count} {broken:?}");
 }
 
-/// The same storms, but some disks are lost. That may cost the group its majority of voters for good, and so
-/// nothing is asked about the end; but what must never happen does not.
+/// The same storms, but some disks are lost. The group may lose its majority of voters for good, so liveness is not
+/// checked; safety is.
 fn with_lost_disks(seed: u64, bug: Option<Bug>) -> Vec<&'static str> {
-    let (mut scenario, options) = stormy(seed);
+    let (mut scenario, options) = storm_scenario(seed);
     let rng = &mut Rng::new(!seed);
     for (_, fault) in &mut scenario.plan {
         if let Fault::Recover { disk, .. } = fault {
@@ -82,8 +82,8 @@ fn a_voter_that_comes_back_without_its_disk_lets_tokens_go_backwards_and_makes_t
     assert!(tokens >= 5 && leaders >= 5, "{tokens} {leaders}");
 }
 
-/// A leader that is well, and others that want its place at any time and come and go, but are no voters.
-fn envied(seed: u64) -> Scenario {
+/// A healthy leader, and rivals that campaign at any time. A process that does not vote crashes and recovers.
+fn contended_leader(seed: u64) -> Scenario {
     let rng = &mut Rng::new(seed);
     let mut scenario = Scenario::new(Roster::numbered(6));
     scenario.seed = seed;
@@ -106,7 +106,7 @@ fn envied(seed: u64) -> Scenario {
 }
 
 fn disturbed(seed: u64, bug: Option<Bug>) -> bool {
-    let scenario = envied(seed);
+    let scenario = contended_leader(seed);
     let mut world = scenario.world::<QuorumLease>(&Options { voters: 3, bug, ..Options::default() });
     world.check(Box::new(Stability::of_terms_after(Span::from_millis(5))));
     world.run(scenario.horizon());
@@ -118,14 +118,14 @@ fn disturbed(seed: u64, bug: Option<Bug>) -> bool {
 
 /// DESIGN: "a waiting candidate can never disturb a leader".
 #[test]
-fn who_waits_never_costs_a_healthy_leader_its_lease_or_its_token() {
+fn a_waiting_candidate_never_costs_a_healthy_leader_its_lease_or_its_token() {
     for seed in 0..seeds() {
         assert!(!disturbed(seed, None), "seed {seed}");
     }
 }
 
 #[test]
-fn taking_note_of_a_greater_token_while_held_disturbs_a_healthy_leader() {
+fn recording_a_greater_token_while_the_lease_is_held_disturbs_a_healthy_leader() {
     let count = (0..2_000).filter(|&seed| disturbed(seed, Some(Bug::BumpWhileHeld))).count();
     println!("BumpWhileHeld: {count} of 2000 healthy leaders are disturbed");
     assert!(count >= 1_000, "{count}");

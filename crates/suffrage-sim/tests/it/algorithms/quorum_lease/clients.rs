@@ -1,10 +1,10 @@
-//! Clients of nodes under torture: drifting clocks, lost and repeated requests, nodes that crash, restart, stop and hand
-//! over under them. What is checked of leaders is checked of the clients.
+//! Clients of nodes under torture: drifting clocks, lost and repeated requests, nodes that crash, restart, pause and hand
+//! over. The invariants of leaders are checked for the clients.
 
 use suffrage_lease::{Bug, Options, QuorumLease, WaitOut};
 use suffrage_sim::{Outcome, TortureCase, TortureTarget};
 
-use crate::algorithms::quorum_lease::weather::seeds;
+use crate::algorithms::quorum_lease::storm_scenarios::seeds;
 
 /// The outcomes of the cases with such options, from the first seed on.
 fn tortured_if(wanted: fn(&Options) -> bool, bug: Option<Bug>) -> impl Iterator<Item = (u64, Outcome)> {
@@ -19,8 +19,8 @@ fn tortured(bug: Option<Bug>) -> impl Iterator<Item = (u64, Outcome)> {
     tortured_if(|options| options.clients > 0, bug)
 }
 
-/// "No two clients believe they lead one name at one moment", tokens increase, and once faults end a client leads and
-/// everybody knows it.
+/// "No two clients believe they lead one name at one moment", tokens increase, and after the faults a client leads and
+/// all know it.
 #[test]
 fn no_two_clients_believe_to_lead_one_name_at_one_moment() {
     let mut leaderships = 0;
@@ -31,7 +31,7 @@ fn no_two_clients_believe_to_lead_one_name_at_one_moment() {
     assert!(leaderships > seeds() as usize, "{leaderships}: clients did lead, and one after the other");
 }
 
-/// How many cases with clients it takes to find a mistake, and what it breaks.
+/// The promises that the first failing case with clients violates, within `most` cases.
 fn found_within(bug: Bug, most: usize) -> Vec<&'static str> {
     let safety = |name: &&str| !["agreement", "termination"].contains(name);
     let broken = tortured(Some(bug)).take(most).find_map(|(_, outcome)| {
@@ -42,7 +42,7 @@ fn found_within(bug: Bug, most: usize) -> Vec<&'static str> {
 }
 
 #[test]
-fn each_deliberate_mistake_in_the_sessions_makes_two_leaders() {
+fn each_deliberate_bug_in_the_sessions_makes_two_leaders() {
     for (bug, most) in [
         (Bug::SessionValidityFromReply, 300),
         (Bug::RevokeAtOnce, 300),

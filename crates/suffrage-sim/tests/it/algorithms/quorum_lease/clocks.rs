@@ -1,18 +1,18 @@
-//! What safety rests on: rates within the bound, and clocks that do not jump. What the bound allows is safe,
-//! and what it does not allow is found.
+//! The clock assumptions of safety: rates within the drift bound, and no jumps. Clocks within the bound are safe, and
+//! clocks outside of it break safety.
 
 use suffrage_core::{Command, NodeId, Roster, Span};
 use suffrage_lease::{Options, QuorumLease};
 use suffrage_sim::{Cut, Fault, Outcome, Scenario};
 
-use crate::algorithms::quorum_lease::weather::{drift, seeds, stormy, time};
+use crate::algorithms::quorum_lease::storm_scenarios::{drift, seeds, storm_scenario, time};
 
 fn two_at_once(outcome: &Outcome) -> bool {
     outcome.violations.iter().any(|violation| violation.invariant == "at-most-one-leader")
 }
 
-/// Leaders are cut off from the voters at any time, and others take over as soon as they can: leases are used
-/// up to the last moment, by clocks of all rates within the drift.
+/// Leaders are cut off from the voters, and others take over as soon as they can: leases are used up to the last moment,
+/// by clocks of all rates within the drift.
 fn succession(seed: u64, clocks: f64) -> Scenario {
     let mut scenario = Scenario::new(Roster::numbered(7));
     scenario.seed = seed;
@@ -44,7 +44,7 @@ fn drift_up_to_the_bound_is_safe() {
     }
 }
 
-/// A bound of nothing, and clocks that drift: the checker has teeth.
+/// With a drift bound of 0 and clocks that drift, the checker finds two leaders.
 #[test]
 fn drift_beyond_the_bound_makes_two_leaders() {
     let options = Options { voters: 3, drift: drift("0%"), ..Options::default() };
@@ -57,7 +57,7 @@ fn drift_beyond_the_bound_makes_two_leaders() {
     assert!(counts[3] >= 50, "{counts:?}");
 }
 
-/// 6 leads and is cut off at 40. Then somebody's clock jumps, and 7 wants to lead.
+/// 6 leads and is cut off at 40. Then the clock in `slot` jumps (of a voter, also a second voter's), and 7 campaigns.
 fn jump(slot: usize, by: u64, back: bool) -> Outcome {
     let mut scenario = succession(1, 0.0);
     scenario.plan.truncate(2);
@@ -69,9 +69,9 @@ fn jump(slot: usize, by: u64, back: bool) -> Outcome {
     scenario.run::<QuorumLease>(&Options { voters: 3, ..Options::default() })
 }
 
-/// CLOCK_BOOTTIME never jumps, so that these lie outside of what is assumed. A leader's clock that jumps
-/// forward only shortens its lease; but a majority of voters whose clocks do forget what they granted, and
-/// a leader whose clock jumps back takes its lease for longer than it is.
+/// CLOCK_BOOTTIME never jumps, so jumps are outside of the assumptions. A leader's clock that jumps forward only shortens
+/// its lease. But a majority of voters whose clocks jump forward forget their grants, and a leader whose clock jumps
+/// back takes its lease for longer than it is.
 #[test]
 fn clocks_that_jump_break_it_forward_at_voters_and_backward_at_leaders() {
     assert_eq!(jump(5, 100, false).violations, []);
@@ -84,7 +84,7 @@ fn clocks_that_jump_break_it_forward_at_voters_and_backward_at_leaders() {
 #[test]
 fn forward_jumps_of_candidates_are_safe() {
     for seed in 0..seeds() {
-        let (mut scenario, options) = stormy(seed);
+        let (mut scenario, options) = storm_scenario(seed);
         let members = scenario.roster.len();
         let candidates = options.voters.min(members)..members;
         for (place, slot) in candidates.enumerate() {
@@ -96,8 +96,8 @@ fn forward_jumps_of_candidates_are_safe() {
     }
 }
 
-/// A suspended machine: its process does not run, and its clock goes on. When it is back it knows at once that
-/// it does not lead.
+/// On a suspended machine the process does not run, and its clock goes on. After the resume the leader knows at once that
+/// its lease has expired.
 #[test]
 fn a_suspended_leader_knows_that_time_has_passed() {
     let mut scenario = Scenario::new(Roster::numbered(5));
@@ -107,8 +107,12 @@ fn a_suspended_leader_knows_that_time_has_passed() {
     world.run(time(30));
     assert!(world.facts().leads(4));
     world.run(time(99));
-    assert_eq!(world.facts().belief(4).map(|belief| belief.leader), Some(NodeId(5)), "it has not looked yet");
-    assert!(!world.facts().leads(4), "but if it looks at its clock, it knows");
+    assert_eq!(
+        world.facts().belief(4).map(|belief| belief.leader),
+        Some(NodeId(5)),
+        "the process has not read its clock yet"
+    );
+    assert!(!world.facts().leads(4), "by its clock the lease has expired");
     world.run(time(100));
     assert_eq!(world.facts().belief(4), None);
     let leaderships = &world.ledger().leaderships;

@@ -1,24 +1,24 @@
-//! What it costs, exactly, and how long it takes.
+//! Exact costs in messages and delays.
 
 use suffrage_core::{Algorithm, Attribute, Command, Message as _, NodeId, Process, Roster, Span};
 use suffrage_lease::{Options, QuorumLease};
 use suffrage_sim::{Fault, Ranking, Scenario, World};
 
-use crate::algorithms::quorum_lease::weather::{leaders, seeds, time};
+use crate::algorithms::quorum_lease::storm_scenarios::{leaders, seeds, time};
 
-/// How many messages of this kind were sent.
+/// The number of messages of this kind.
 fn sent(world: &World<QuorumLease>, kind: &str) -> u64 {
     let kinds = <QuorumLease as Process>::Message::KINDS;
     world.ledger().sent(kinds.iter().position(|it| it.name == kind).expect("there is such a kind"))
 }
 
-/// How many were sent that count: all but renewals and enquiries.
+/// The number of counted messages: all but renewals and enquiries.
 fn counted(world: &World<QuorumLease>) -> u64 {
     let kinds = <QuorumLease as Process>::Message::KINDS;
     (0..kinds.len()).filter(|&kind| kinds[kind].counted).map(|kind| world.ledger().sent(kind)).sum()
 }
 
-/// `members`, the first `voters` of which vote; the one in this slot calls.
+/// `members` processes, of which the first `voters` vote; the one in slot `caller` campaigns.
 fn called(members: usize, voters: usize, caller: usize) -> (Scenario, Options) {
     let mut scenario = Scenario::new(Roster::numbered(members));
     scenario.initiators = vec![caller];
@@ -94,14 +94,14 @@ fn a_handover_takes_six_messages_a_voter_however_many_wait() {
     }
 }
 
-/// What the contract says that something costs in a group of so many.
+/// The cost of an operation in a group of this size, by the contract.
 fn stated(what: &str, members: usize) -> std::ops::RangeInclusive<u64> {
     let upkeep = QuorumLease::CONTRACT.upkeep.iter().find(|expense| expense.operation == what);
     let messages = upkeep.expect("the contract speaks of it").messages;
     (messages.best.of)(members as u64)..=(messages.worst.of)(members as u64)
 }
 
-/// How a leader is succeeded by another, and what that cost.
+/// The number of messages of a handover from `leader` to `next`.
 fn succession(members: usize, what: &str, leader: usize, next: usize) -> u64 {
     let (mut scenario, options) = called(members, 5, leader);
     // The successor is the best of all, and so the first in every queue.
@@ -113,7 +113,7 @@ fn succession(members: usize, what: &str, leader: usize, next: usize) -> u64 {
             scenario.ranking = Ranking::LowestId;
             scenario.commands = vec![(at, leader, Command::Transfer(NodeId(next as u64 + 1)).to_string())];
         }
-        // It has been cut off for so long that its lease is over, and hears of nothing.
+        // The leader is paused for so long that its lease expires.
         _ => scenario.plan = vec![(at, Fault::Pause(leader, time(280)))],
     }
     let mut world = scenario.world::<QuorumLease>(&options);
@@ -147,7 +147,7 @@ fn handovers_cost_what_the_contract_says() {
                 .collect();
             let stated = stated(what, members);
             assert!(costs.iter().all(|cost| stated.contains(cost)), "{members} {what} {costs:?} {stated:?}");
-            // A lease that expires is one of a leader that died: of one that does not vote, here.
+            // The lease of a paused leader expires; here, of one that does not vote.
             if what != "a handover by expiry" || members >= 7 {
                 let ends = (costs.iter().min(), costs.iter().max());
                 assert_eq!(ends, (Some(stated.start()), Some(stated.end())), "{members} {what}");
@@ -156,7 +156,7 @@ fn handovers_cost_what_the_contract_says() {
     }
 }
 
-/// A thousand start at once, none of them called: one after the other is woken, and only one contends.
+/// A thousand processes start at once without a command: voters wake one after the other, and only one contends.
 #[test]
 fn a_cold_start_of_a_thousand_is_no_herd() {
     for seed in 0..20 {
@@ -171,7 +171,7 @@ fn a_cold_start_of_a_thousand_is_no_herd() {
 }
 
 /// "Duels end by randomised back-off in a bounded expected number of rounds": all call at once, and again and
-/// again. The mean of 2,000 is known to a tenth of a delay, so that the bound is far off.
+/// again. The mean of 2,000 runs is known to a tenth of a delay, so the bound has a large margin.
 #[test]
 fn duels_end_soon() {
     let (mut total, mut worst) = (0.0, 0.0_f64);
@@ -190,7 +190,7 @@ fn duels_end_soon() {
     assert!(total / 2_000.0 < 40.0 && worst < 150.0, "{total} {worst}");
 }
 
-/// The leader names its successor; if that one is dead, the best of the others is next after a gap.
+/// The leader names its successor. If the successor is dead, the best other candidate is next after a gap.
 #[test]
 fn a_transfer_is_quick_and_so_is_its_fall_back() {
     for (dead, next, after) in [(false, 7, 6), (true, 9, 12)] {
@@ -234,7 +234,7 @@ fn a_favourite_that_comes_and_goes_does_not_lead_until_it_stays() {
     }
 }
 
-/// Without `failback`, and among equals, nobody asks for what another has.
+/// Without `failback`, and among candidates of equal rank, nobody claims another's lease.
 #[test]
 fn nobody_is_asked_to_hand_over_without_need() {
     let equal = Ranking::Listed((1..=9).map(|id| (NodeId(id), 7 as Attribute)).collect());

@@ -1,9 +1,9 @@
-//! What happens if messages are forged: the protocol trusts the transport to say who sent them.
+//! Forged messages: the protocol trusts the transport to authenticate the sender.
 
 use suffrage_core::{NodeId, Span, Start};
 use suffrage_lease::{Ask, Name, Options, Reply, Request, Saved, Token, Voter, VoterEffects};
 
-use crate::algorithms::quorum_lease::weather::time;
+use crate::algorithms::quorum_lease::storm_scenarios::time;
 
 const A: NodeId = NodeId(8);
 const B: NodeId = NodeId(9);
@@ -18,7 +18,7 @@ impl VoterEffects for Answers {
     }
 }
 
-/// How many of three voters grant B a lease at 5, which A has held since 0, if at 4 somebody says this.
+/// The number of three voters that grant B a lease at 5, which A has held since 0, if they get `said` at 4.
 fn grants(said: Option<(NodeId, Ask)>) -> usize {
     let timings = Options::default().timings(Span::UNIT);
     let (name, request, ttl, attribute) = (Name::of("x"), Request(0), timings.ttl, 0);
@@ -41,7 +41,7 @@ fn grants(said: Option<(NodeId, Ask)>) -> usize {
     granted.count()
 }
 
-/// A word in B's own name is not taken; one in A's name is, by all.
+/// A release in B's own name is ignored; all voters accept one in A's name.
 #[test]
 fn a_forged_release_makes_two_leaders() {
     let release = Ask::Release { token: Token::after(0), to: None };

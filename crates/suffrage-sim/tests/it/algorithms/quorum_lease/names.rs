@@ -1,12 +1,12 @@
-//! Roles apart, and several elections at once, each judged on its own.
+//! Separate roles, and several elections at once, each with its own invariants.
 
 use suffrage_core::{Command, Roster};
 use suffrage_lease::{Bug, Options, QuorumLease};
 use suffrage_sim::{Fault, Scenario, TortureTarget, World};
 
-use crate::algorithms::quorum_lease::weather::time;
+use crate::algorithms::quorum_lease::storm_scenarios::time;
 
-/// Who leads an election, by slot.
+/// The leaders of an election, by slot.
 fn leaders_in(world: &World<QuorumLease>, election: usize) -> Vec<usize> {
     let facts = world.facts_in(election);
     (0..facts.roster().len()).filter(|&slot| facts.leads(slot)).collect()
@@ -16,10 +16,10 @@ fn leaders_in(world: &World<QuorumLease>, election: usize) -> Vec<usize> {
 fn voters_that_do_not_stand_know_who_leads_and_never_do() {
     let options = Options { voters: 3, candidates: Some(2), ..Options::default() };
     let mut scenario = Scenario::new(Roster::numbered(5));
-    // Whatever they are told.
+    // Voters that are not candidates ignore these commands.
     scenario.initiators = vec![0, 1, 2];
     scenario.commands = (0..3).map(|slot| (time(50), slot, Command::Campaign.to_string())).collect();
-    // Then those who may lead die: that nobody does is no broken promise.
+    // Then all candidates crash. That nobody leads then is no violation.
     scenario.plan = vec![(time(100), Fault::Crash(3)), (time(100), Fault::Crash(4))];
     let mut world = scenario.world::<QuorumLease>(&options);
     world.run(time(99));
@@ -59,7 +59,7 @@ fn every_election_has_a_leader_of_its_own() {
     assert!(different > 10, "they are independent: only {different} of 200 have different leaders");
 }
 
-/// A mistake that shows in another election than the first is found there.
+/// A bug that shows in another election than the first is found there.
 #[test]
 fn promises_are_checked_in_every_election() {
     let target = TortureTarget::<QuorumLease> {
@@ -71,7 +71,7 @@ fn promises_are_checked_in_every_election() {
             bug: Some(Bug::ForgetCeiling),
             ..Options::default()
         },
-        // Without clients: with them, what members believe is told by clients, and a mistake shows there, too.
+        // Without clients: with clients, their beliefs replace those of members, and bugs show there too.
         given: ["voters", "names", "ttl", "renew", "bug", "clients"]
             .map(|name| (name, String::new()))
             .to_vec(),

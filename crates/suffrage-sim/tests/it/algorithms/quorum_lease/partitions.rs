@@ -7,7 +7,7 @@ use suffrage_lease::{Options, QuorumLease};
 use suffrage_sim::invariants::Stability;
 use suffrage_sim::{Cut, Fault, Scenario, World};
 
-use crate::algorithms::quorum_lease::weather::{leaders, seeds, time};
+use crate::algorithms::quorum_lease::storm_scenarios::{leaders, seeds, time};
 
 /// `members` voters that are candidates too; 3 leads since time 4.
 fn group(members: usize, seed: u64) -> Scenario {
@@ -25,9 +25,9 @@ fn run(scenario: &Scenario, until: u64) -> World<QuorumLease> {
     world
 }
 
-/// Only the hub reaches a majority; the leader does not any more. The hub leads within a lease and some rounds,
-/// and goes on leading. It first lets those go first that are better, and cannot win: of 2,000, half are over after
-/// 49 delays, 99% after 51, the last after 64.
+/// Only the hub reaches a majority; the leader no longer does. The hub leads within a lease and some rounds, and stays
+/// leader. It first defers to better candidates, which cannot win. Of 2,000 runs, half are over after 49 delays, 99%
+/// after 51, the last after 64.
 #[test]
 fn quorum_loss_makes_the_hub_lead() {
     for seed in 0..seeds() {
@@ -43,7 +43,7 @@ fn quorum_loss_makes_the_hub_lead() {
     }
 }
 
-/// The same, and the old leader reaches nobody at all. Those who cannot win are woken before the hub: of 2,000, half
+/// The same, and the old leader reaches nobody. Candidates that cannot win are woken before the hub. Of 2,000 runs, half
 /// are over after 57 delays, 99% after 66, the last after 67.
 #[test]
 fn constrained_election_makes_the_hub_lead() {
@@ -62,7 +62,7 @@ fn constrained_election_makes_the_hub_lead() {
     }
 }
 
-/// One that does not hear the leader, though others do: it is told by them, and the leader stays, with its
+/// A process does not receive from the leader, but the others do. They tell it who leads, and the leader stays, with its
 /// token.
 #[test]
 fn a_chain_changes_nothing() {
@@ -84,7 +84,7 @@ fn a_chain_changes_nothing() {
     }
 }
 
-/// A leader that is heard and does not hear, or hears and is not heard, cannot renew its lease.
+/// A leader behind a one-way cut, in either direction, cannot renew its lease.
 #[test]
 fn a_leader_that_is_cut_one_way_is_succeeded() {
     for seed in 0..seeds() {

@@ -1,4 +1,4 @@
-//! Section 5: mediators that fail, messages that are lost, contenders that die.
+//! Section 5: mediators that fail, messages that are lost, contenders that crash.
 
 use suffrage_algorithms::randomized::Options;
 use suffrage_algorithms::randomized::options::{Mode, OnFailure, Rounds};
@@ -6,10 +6,10 @@ use suffrage_algorithms::randomized::rounds::sigma;
 use suffrage_core::{Rng, Roster, Span, Time};
 use suffrage_sim::{Fault, Latency, Scenario};
 
-use crate::algorithms::randomized::synchronous::{end, tally};
+use crate::algorithms::randomized::synchronous::{end, summary};
 
-/// A group in which each but the first is dead from the start with this probability, and the first so many
-/// that live contend.
+/// A group in which each process but the first is dead from the start with probability `gamma`, and the first
+/// `contenders` live processes contend.
 fn failing(nodes: usize, gamma: f64, contenders: usize, seed: u64) -> Scenario {
     let mut rng = Rng::new(seed ^ 0xdead);
     let mut scenario = Scenario::new(Roster::numbered(nodes));
@@ -22,7 +22,7 @@ fn failing(nodes: usize, gamma: f64, contenders: usize, seed: u64) -> Scenario {
 }
 
 /// ALGORITHMS.md: "Approach 2 (all positive) with one contender: P(no leader) = 1 - (1 - gamma)^(sum of
-/// sigma_j)". 2,000 elections, five standard errors. In the second phase others are asked instead.
+/// sigma_j)". 2,000 elections, five standard errors. In the second phase other mediators replace dead ones.
 #[test]
 fn one_contender_fails_with_its_mediators() {
     let (nodes, gamma, rounds, runs) = (400, 0.02, 5, 2_000);
@@ -30,7 +30,7 @@ fn one_contender_fails_with_its_mediators() {
     let due = 1.0 - libm::pow(1.0 - gamma, asked);
     for mode in [Mode::Sync, Mode::Async] {
         let options = Options { mode, rounds: Rounds::Fixed(rounds), ..Options::default() };
-        let fails = |seed: &u64| tally(&end(&failing(nodes, gamma, 1, *seed), &options)).winners == 0;
+        let fails = |seed: &u64| summary(&end(&failing(nodes, gamma, 1, *seed), &options)).winners == 0;
         let share = (0..runs).filter(fails).count() as f64 / runs as f64;
         let error = 5.0 * (due * (1.0 - due) / runs as f64).sqrt();
         println!("{mode:?}: {share}, due {due} +- {error}");
@@ -38,28 +38,28 @@ fn one_contender_fails_with_its_mediators() {
     }
 }
 
-/// The second phase "needs to get a response from sqrt(n ln n)" live mediators: with a fifth of all dead,
-/// PQ elects one all the same, by either approach.
+/// The second phase "needs to get a response from sqrt(n ln n)" live mediators: with a fifth of all processes dead, PQ
+/// still elects one leader, by either approach.
 #[test]
-fn the_second_phase_asks_others_in_the_place_of_the_dead() {
+fn the_second_phase_replaces_dead_mediators() {
     for mode in [Mode::Sync, Mode::Async] {
         for on_failure in [OnFailure::AllPositive, OnFailure::NoNegative] {
             let options = Options { mode, on_failure, rounds: Rounds::Fixed(0), ..Options::default() };
             for seed in 0..20 {
                 let world = end(&failing(300, 0.2, 30, seed), &options);
-                assert_eq!(tally(&world).winners, 1, "{mode:?} {on_failure:?} seed {seed}");
+                assert_eq!(summary(&world).winners, 1, "{mode:?} {on_failure:?} seed {seed}");
             }
         }
     }
 }
 
-/// The first approach lets more through than without failures, the second fewer: section 5.
+/// The first approach has more finalists than without failures, the second fewer: section 5.
 #[test]
 fn the_approaches_differ_as_the_paper_says() {
     for mode in [Mode::Sync, Mode::Async] {
         let finalists = |gamma, on_failure| -> usize {
             let options = Options { mode, on_failure, rounds: Rounds::Fixed(5), ..Options::default() };
-            let run = |seed| tally(&end(&failing(1_000, gamma, 800, seed), &options)).finalists;
+            let run = |seed| summary(&end(&failing(1_000, gamma, 800, seed), &options)).finalists;
             (0..10).map(run).sum()
         };
         let sound = finalists(0.0, OnFailure::AllPositive);
@@ -70,11 +70,11 @@ fn the_approaches_differ_as_the_paper_says() {
     }
 }
 
-/// Contenders that die on the way, and messages that are lost: in groups of nine, whose quorums always
-/// meet, there are never two winners of one election. But there is often none: the protocol repeats nothing
-/// that was lost, and one that dies late leaves those that it has beaten without a second chance.
+/// Contenders crash during the election, and messages are lost. In groups of nine, whose quorums always intersect, an
+/// election never has two winners. But it often has none: the protocol does not retransmit, and contenders that were
+/// beaten by one that crashes later do not try again.
 #[test]
-fn whatever_fails_there_are_never_two_where_quorums_meet() {
+fn intersecting_quorums_never_have_two_winners_under_failures() {
     let options = Options { rounds: Rounds::Fixed(0), ..Options::default() };
     let mut winners = 0;
     for seed in 0..1_000 {
@@ -87,7 +87,7 @@ fn whatever_fails_there_are_never_two_where_quorums_meet() {
                 scenario.plan.push((at, Fault::Crash(slot)));
             }
         }
-        let won = tally(&end(&scenario, &options)).winners;
+        let won = summary(&end(&scenario, &options)).winners;
         assert!(won <= 1, "seed {seed}");
         winners += won;
     }
@@ -95,8 +95,7 @@ fn whatever_fails_there_are_never_two_where_quorums_meet() {
     assert!(winners > 200, "{winners}");
 }
 
-/// A leader that dies is replaced if a detector says so: whoever believed in it contends, in the next
-/// election.
+/// A dead leader is replaced if a detector reports it: the processes that believed in it contend in the next election.
 #[test]
 fn a_dead_leader_is_replaced() {
     let mut scenario = Scenario::new(Roster::numbered(200));

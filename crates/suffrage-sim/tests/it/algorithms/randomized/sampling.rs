@@ -7,7 +7,7 @@ use suffrage_algorithms::randomized::options::Walk;
 use suffrage_core::{Overlay, Rng, Roster};
 use suffrage_sim::{Contenders, Scenario};
 
-use crate::algorithms::randomized::synchronous::{end, tally};
+use crate::algorithms::randomized::synchronous::{end, summary};
 
 const NODES: usize = 500;
 const WALKS: usize = 50_000;
@@ -19,16 +19,16 @@ fn ends(overlay: &Overlay, walk: impl Fn(&Overlay, &mut Rng) -> usize) -> Vec<f6
     counts
 }
 
-/// How much more often two walks end at the same process than if all were equally likely.
+/// The rate at which two walks end at the same process, relative to a uniform choice.
 fn collisions(counts: &[f64]) -> f64 {
     let pairs = WALKS as f64 * (WALKS as f64 - 1.0);
     counts.iter().map(|count| count * (count - 1.0)).sum::<f64>() / pairs * NODES as f64
 }
 
-/// All walks begin at the same process. Chi-square with 499 degrees of freedom: 617 is passed once in 5,000
-/// sets of seeds; the seed is fixed. A walk of a tenth of the steps is not uniform, so the test can fail.
+/// All walks begin at the same process. Chi-square with 499 degrees of freedom exceeds 617 once in 5,000 sets of seeds;
+/// the seed is fixed. A walk of a tenth of the steps is not uniform, so the test can fail.
 #[test]
-fn metropolis_hastings_walks_end_everywhere_alike() {
+fn metropolis_hastings_walks_end_uniformly() {
     let overlay = Overlay::power_law(NODES, 0.8, 1);
     let due = WALKS as f64 / NODES as f64;
     let chi_square = |steps| -> f64 {
@@ -60,7 +60,7 @@ fn naive_walks_multiply_collisions() {
     assert!(multiple > 10.0, "{multiple}");
 }
 
-/// An election over the overlay: uniform walks elect one; naive ones let fewer through the first phase.
+/// Elections over the overlay: uniform walks elect one leader; with naive walks fewer contenders pass the first phase.
 #[test]
 fn elections_over_an_overlay() {
     let overlay = Arc::new(Overlay::power_law(1_000, 0.8, 1));
@@ -70,10 +70,10 @@ fn elections_over_an_overlay() {
     for seed in 0..5 {
         scenario.seed = seed;
         for (walk, finalists) in [Walk::Metropolis, Walk::Naive].into_iter().zip(&mut finalists) {
-            let tally = tally(&end(&scenario, &Options { walk, ..Options::default() }));
-            assert!(tally.hops > 0);
-            assert!(walk == Walk::Naive || tally.winners == 1, "seed {seed}");
-            *finalists += tally.finalists;
+            let summary = summary(&end(&scenario, &Options { walk, ..Options::default() }));
+            assert!(summary.hops > 0);
+            assert!(walk == Walk::Naive || summary.winners == 1, "seed {seed}");
+            *finalists += summary.finalists;
         }
     }
     println!("finalists: {finalists:?}");

@@ -9,7 +9,7 @@ use suffrage_sim::{Contenders, Latency, Scenario, World};
 
 pub(crate) const SYNC: fn() -> Options = || Options { mode: Mode::Sync, ..Options::default() };
 
-/// The end of an election among so many, of whom these contend.
+/// The world at the end of an election with these contenders.
 pub(crate) fn elect(nodes: usize, contenders: Contenders, seed: u64, options: &Options) -> World<Randomized> {
     let mut scenario = Scenario::new(Roster::numbered(nodes));
     (scenario.seed, scenario.contenders) = (seed, Some(contenders));
@@ -23,11 +23,11 @@ pub(crate) fn end(scenario: &Scenario, options: &Options) -> World<Randomized> {
     world
 }
 
-pub(crate) fn tally(world: &World<Randomized>) -> RunSummary {
+pub(crate) fn summary(world: &World<Randomized>) -> RunSummary {
     RunSummary::of((0..world.roster().len()).map(|slot| world.process(slot).member()))
 }
 
-/// The first seed with which everything happens as in Figure 1.
+/// The first seed that reproduces Figure 1.
 pub(crate) const FIGURE_1: u64 = 35_661;
 
 /// Figure 1: "In the first round, each contender casts one ball and contenders 2, 4, 5, and 6 proceed […] In
@@ -55,9 +55,9 @@ fn is_figure_1(world: &World<Randomized>) -> bool {
         && last(6) == (2, true, true)
 }
 
-/// One contender alone always wins, for `2 (sum sigma_j + sigma_w)` messages, in two delays a round.
+/// A single contender always wins, with `2 (sum sigma_j + sigma_w)` messages and two delays a round.
 #[test]
-fn one_alone_wins_at_a_known_cost() {
+fn a_single_contender_wins_at_a_known_cost() {
     for nodes in [1, 2, 8, 100, 5_000] {
         let mut scenario = Scenario::new(Roster::numbered(nodes));
         scenario.initiators = vec![nodes / 2];
@@ -81,9 +81,9 @@ fn one_alone_wins_at_a_known_cost() {
     }
 }
 
-/// Lemma 1 and its mean field: `X_{j+1} = X_j (1 - p_j)^(X_j - 1)`. 20 elections of 4,000: the number left
-/// in a round has a standard deviation below its root, so that the mean of 20 stays within 5 roots of
-/// `X / 20` but once in a million; to that, what the variance of the round before passes on.
+/// Lemma 1 and its mean field: `X_{j+1} = X_j (1 - p_j)^(X_j - 1)`. 20 elections of 4,000: the number of contenders
+/// left in a round has a standard deviation below its square root, so the mean of 20 is outside of 5 times the square
+/// root of `X / 20` once in a million. The variance of the round before adds up to 2%.
 #[test]
 fn contenders_fall_as_the_mean_field_says() {
     for rounding in [Rounding::Ceil, Rounding::Nearest] {
@@ -91,8 +91,8 @@ fn contenders_fall_as_the_mean_field_says() {
         let runs = 20;
         let mut means = [0.0; 8];
         for seed in 0..runs {
-            let tally = tally(&elect(4_000, Contenders::Share(1.0), seed, &options));
-            let counts = tally.contenders.iter().chain([&tally.finalists]);
+            let summary = summary(&elect(4_000, Contenders::Share(1.0), seed, &options));
+            let counts = summary.contenders.iter().chain([&summary.finalists]);
             counts.zip(&mut means).for_each(|(&count, mean)| *mean += count as f64 / runs as f64);
         }
         for round in 1..=7u8 {
@@ -107,14 +107,14 @@ fn contenders_fall_as_the_mean_field_says() {
 }
 
 /// ALGORITHMS.md: "P(no finalist | two contenders) = 1 - prod (1 - p_j), exactly". 4,000 elections each; five
-/// standard errors, passed once in a million; asynchronously the formula is a bound, since one that is ahead
-/// tends to be first everywhere.
+/// standard errors, exceeded once in a million. In the asynchronous mode the formula is a bound, since a contender that
+/// is ahead tends to be first everywhere.
 #[test]
-fn two_contenders_destroy_each_other_as_often_as_calculated() {
+fn two_contenders_eliminate_each_other_as_often_as_computed() {
     let runs = 4_000;
     for (mode, rounds) in [(Mode::Sync, 4), (Mode::Sync, 6), (Mode::Async, 6)] {
         let options = Options { mode, rounds: Rounds::Fixed(rounds), ..Options::default() };
-        let nobody = |seed: &u64| tally(&elect(200, Contenders::Count(2), *seed, &options)).finalists == 0;
+        let nobody = |seed: &u64| summary(&elect(200, Contenders::Count(2), *seed, &options)).finalists == 0;
         let share = (0..runs).filter(nobody).count() as f64 / runs as f64;
         let due = no_finalist_of_two(200, mode, rounds);
         let error = 5.0 * (due * (1.0 - due) / runs as f64).sqrt();
@@ -132,7 +132,7 @@ fn messages_are_linear_in_the_number_of_processes() {
         let options = Options { mode, ..Options::default() };
         let cost = |nodes: usize| {
             let world = elect(nodes, Contenders::Share(1.0), 1, &options);
-            assert_eq!(tally(&world).winners, 1, "{mode:?} {nodes}");
+            assert_eq!(summary(&world).winners, 1, "{mode:?} {nodes}");
             world.ledger().traffic().messages as f64 / nodes as f64 - 1.0
         };
         let [few, many] = [1_000, 16_000].map(cost);

@@ -1,5 +1,5 @@
-//! One candidate that waits, and nobody else: voters and a candidate without the rest of the world, and with
-//! messages that often take no time at all or as long as they can, for the worst that can happen.
+//! A single waiting candidate: voters and a candidate without a world. Messages often take no time or the longest time,
+//! to find the worst case.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use suffrage_core::{Announcement, Attribute, NodeId, Rng, Span, Start, Time};
 use suffrage_lease::{
     Ask, Candidate, CandidateEffects, Name, Reply, Request, Saved, Timings, Token, Voter, VoterEffects,
 };
-use suffrage_sim::measure::Ending;
+use suffrage_sim::measure::FailoverCause;
 
 const LEADER: NodeId = NodeId(98);
 const WAITING: NodeId = NodeId(99);
@@ -17,14 +17,14 @@ enum Event {
     Reply { voter: usize, reply: Reply },
 }
 
-/// Takes note of what is sent.
-struct Notes<'n> {
+/// Records the messages that are sent.
+struct SentEvents<'n> {
     rng: &'n mut Rng,
     from: usize,
     sent: Vec<Event>,
 }
 
-impl VoterEffects for Notes<'_> {
+impl VoterEffects for SentEvents<'_> {
     fn save(&mut self, _: Saved) {}
     fn reply(&mut self, to: NodeId, _: Name, reply: Reply) {
         if to == WAITING {
@@ -33,7 +33,7 @@ impl VoterEffects for Notes<'_> {
     }
 }
 
-impl CandidateEffects for Notes<'_> {
+impl CandidateEffects for SentEvents<'_> {
     fn ask(&mut self, voter: NodeId, ask: Ask) {
         self.sent.push(Event::Ask { voter: voter.0 as usize, from: WAITING, ask });
     }
@@ -45,64 +45,64 @@ impl CandidateEffects for Notes<'_> {
     }
 }
 
-struct Alone {
+struct SingleCandidate {
     voters: Vec<Voter>,
-    /// One that says nothing any more.
+    /// A dead voter.
     dead: Option<usize>,
     candidate: Candidate,
-    /// Of the voters' clocks and of the candidate's, which comes last.
+    /// The rates of the voters' clocks, and last of the candidate's.
     rates: Vec<f64>,
     delay: Span,
     rng: Rng,
     now: Time,
-    /// What is under way, by when it arrives.
-    under_way: BTreeMap<(Time, usize), Event>,
+    /// The messages in flight, by arrival.
+    in_flight: BTreeMap<(Time, usize), Event>,
     count: usize,
 }
 
-/// How long nobody leads after the leader's end, in true time, if one candidate waits.
-pub(crate) fn failover(timings: Timings, rtt: Span, voters: usize, seed: u64, ending: Ending) -> Span {
-    let mut world = Alone::new(timings, rtt, voters, seed);
+/// The leaderless time after the leader's end, in true time, with one waiting candidate.
+pub(crate) fn failover(timings: Timings, rtt: Span, voters: usize, seed: u64, cause: FailoverCause) -> Span {
+    let mut world = SingleCandidate::new(timings, rtt, voters, seed);
     let (token, ttl, request) = (Token::after(0), timings.ttl, Request(0));
     let propose = Ask::Propose { request, token, ttl, attribute: 0, renewal: false };
-    (0..voters).for_each(|voter| world.hand_over(Event::Ask { voter, from: LEADER, ask: propose }));
+    (0..voters).for_each(|voter| world.deliver(Event::Ask { voter, from: LEADER, ask: propose }));
     // Late enough that the candidate waits in every queue, and before the lease is over.
     let settled = timings.gap * 2 + rtt * 2;
     let end = Time::ZERO + settled + (ttl.scale(0.4) - settled).scale(world.rng.unit());
     world.run(end);
-    let last_words = match ending {
-        Ending::Crash => propose,
-        Ending::Release => Ask::Release { token, to: None },
+    let last_ask = match cause {
+        FailoverCause::Crash => propose,
+        FailoverCause::Release => Ask::Release { token, to: None },
     };
-    if ending == Ending::Crash && voters > 2 && world.rng.chance(0.5) {
+    if cause == FailoverCause::Crash && voters > 2 && world.rng.chance(0.5) {
         world.dead = Some(world.rng.below(voters as u64) as usize);
     }
-    (0..voters).for_each(|voter| world.send(Event::Ask { voter, from: LEADER, ask: last_words }));
+    (0..voters).for_each(|voter| world.send(Event::Ask { voter, from: LEADER, ask: last_ask }));
     world.run(end + ttl * 20);
     world.now.since(end)
 }
 
-impl Alone {
-    fn new(timings: Timings, rtt: Span, count: usize, seed: u64) -> Alone {
+impl SingleCandidate {
+    fn new(timings: Timings, rtt: Span, count: usize, seed: u64) -> SingleCandidate {
         let mut rng = Rng::new(seed);
         let drift = timings.drift.fraction();
-        // As slow or as fast as they may be: the worst are among those.
+        // The slowest or the fastest rates within the bound: the worst case is among them.
         let rates = (0..=count).map(|_| if rng.chance(0.5) { 1.0 - drift } else { 1.0 + drift }).collect();
         let ids: Vec<NodeId> = (0..count).map(|voter| NodeId(voter as u64)).collect();
-        let notes = &mut Notes { rng: &mut rng, from: 0, sent: Vec::new() };
-        let start = |_| Voter::start(timings, notes, Time::ZERO, Start::Fresh);
+        let sent_events = &mut SentEvents { rng: &mut rng, from: 0, sent: Vec::new() };
+        let start = |_| Voter::start(timings, sent_events, Time::ZERO, Start::Fresh);
         let voters = (0..count).map(start).collect();
-        let candidate = Candidate::new(WAITING, ids, timings, 0, notes, Time::ZERO);
-        let (now, under_way) = (Time::ZERO, BTreeMap::new());
+        let candidate = Candidate::new(WAITING, ids, timings, 0, sent_events, Time::ZERO);
+        let (now, in_flight) = (Time::ZERO, BTreeMap::new());
         let delay = rtt.scale(0.5);
-        Alone { voters, dead: None, candidate, rates, delay, rng, now, under_way, count: 0 }
+        SingleCandidate { voters, dead: None, candidate, rates, delay, rng, now, in_flight, count: 0 }
     }
 
     fn clock(&self, who: usize) -> Time {
         Time::ZERO + self.now.since(Time::ZERO).scale(self.rates[who])
     }
 
-    /// When a clock shows this, or just after.
+    /// The true time at which a clock shows this, or just after.
     fn moment(&self, who: usize, shown: Time) -> Time {
         let span = shown.since(Time::ZERO).scale(1.0 / self.rates[who]);
         (Time::ZERO + span + Span::from_nanos(1)).max(self.now)
@@ -115,37 +115,45 @@ impl Alone {
             _ => self.delay.scale(self.rng.unit()),
         };
         self.count += 1;
-        self.under_way.insert((self.now + delay, self.count), event);
+        self.in_flight.insert((self.now + delay, self.count), event);
     }
 
-    /// Lets one of them do something, and sends what it has to say.
-    fn act(&mut self, from: usize, act: impl FnOnce(&mut [Voter], &mut Candidate, &mut Notes<'_>, Time)) {
+    /// Runs one step of a process, and sends its messages.
+    fn step(
+        &mut self,
+        from: usize,
+        step: impl FnOnce(&mut [Voter], &mut Candidate, &mut SentEvents<'_>, Time),
+    ) {
         let now = self.clock(from);
-        let mut notes = Notes { rng: &mut self.rng, from, sent: Vec::new() };
-        act(&mut self.voters, &mut self.candidate, &mut notes, now);
-        notes.sent.into_iter().for_each(|event| self.send(event));
+        let mut sent_events = SentEvents { rng: &mut self.rng, from, sent: Vec::new() };
+        step(&mut self.voters, &mut self.candidate, &mut sent_events, now);
+        sent_events.sent.into_iter().for_each(|event| self.send(event));
     }
 
-    fn hand_over(&mut self, event: Event) {
+    fn deliver(&mut self, event: Event) {
         let name = Name::of("alone");
         match event {
             Event::Ask { voter, .. } if self.dead == Some(voter) => {}
             Event::Ask { voter, from, ask } => {
-                self.act(voter, |voters, _, notes, now| voters[voter].on_ask(notes, now, from, name, ask));
+                self.step(voter, |voters, _, sent_events, now| {
+                    voters[voter].on_ask(sent_events, now, from, name, ask)
+                });
             }
             Event::Reply { voter, reply } => {
                 let last = self.voters.len();
                 let from = NodeId(voter as u64);
-                self.act(last, |_, candidate, notes, now| candidate.on_reply(notes, now, from, reply));
+                self.step(last, |_, candidate, sent_events, now| {
+                    candidate.on_reply(sent_events, now, from, reply)
+                });
             }
         }
     }
 
-    /// Goes on until then, or until the candidate leads.
+    /// Runs until this time, or until the candidate leads.
     fn run(&mut self, until: Time) {
         let last = self.voters.len();
         while self.candidate.lease().is_none() {
-            let arrival = self.under_way.keys().next().map_or(Time::MAX, |&(at, _)| at);
+            let arrival = self.in_flight.keys().next().map_or(Time::MAX, |&(at, _)| at);
             let alive = (0..last).filter(|&voter| self.dead != Some(voter));
             let due =
                 alive.filter_map(|voter| Some((self.moment(voter, self.voters[voter].next_due()?), voter)));
@@ -158,12 +166,12 @@ impl Alone {
             }
             self.now = next;
             if arrival <= due {
-                let (_, event) = self.under_way.pop_first().expect("something arrives");
-                self.hand_over(event);
+                let (_, event) = self.in_flight.pop_first().expect("something arrives");
+                self.deliver(event);
             } else if who == last {
-                self.act(last, |_, candidate, notes, now| candidate.on_due(notes, now));
+                self.step(last, |_, candidate, sent_events, now| candidate.on_due(sent_events, now));
             } else {
-                self.act(who, |voters, _, notes, now| voters[who].on_due(notes, now));
+                self.step(who, |voters, _, sent_events, now| voters[who].on_due(sent_events, now));
             }
         }
     }

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use suffrage_core::{NodeId, Roster, Span, Time};
 use suffrage_sim::{Cut, Detector, End, Fault, Latency, Observer, TraceEvent, World};
 
-use crate::world::probe::{Act, Probe};
+use crate::world::probe::{Action, Probe};
 
-/// So many units after the start.
+/// The time of this number of units.
 pub(crate) fn time(units: f64) -> Time {
     Time::ZERO + Span::from_units(units)
 }
@@ -19,37 +19,37 @@ pub(crate) fn span(units: f64) -> Span {
 
 /// Every message takes one unit.
 pub(crate) const ONE: Latency = Latency::Const(Span::UNIT);
-/// The same, though the network takes it for chance.
+/// Every message takes one unit, but by the code path of random latency.
 pub(crate) const CHANCE_ONE: Latency = Latency::Uniform(Span::UNIT, Span::UNIT);
 
 /// A world of probes.
-pub(crate) struct Stage {
+pub(crate) struct ProbeWorld {
     pub(crate) world: World<Probe>,
 }
 
-impl Stage {
-    /// So many processes, each message taking one unit.
-    pub(crate) fn new(count: usize) -> Stage {
-        Stage::with(Roster::numbered(count), 1, ONE)
+impl ProbeWorld {
+    /// A world of `count` probes in which each message takes one unit.
+    pub(crate) fn new(count: usize) -> ProbeWorld {
+        ProbeWorld::with(Roster::numbered(count), 1, ONE)
     }
 
-    pub(crate) fn with(roster: Roster, seed: u64, latency: Latency) -> Stage {
-        Stage { world: World::new(roster, seed, latency, |_| Probe::default()) }
+    pub(crate) fn with(roster: Roster, seed: u64, latency: Latency) -> ProbeWorld {
+        ProbeWorld { world: World::new(roster, seed, latency, |_| Probe::default()) }
     }
 
-    pub(crate) fn detected(count: usize, detector: Detector) -> Stage {
-        let mut stage = Stage::new(count);
-        stage.world.set_detector(detector);
-        stage
+    pub(crate) fn detected(count: usize, detector: Detector) -> ProbeWorld {
+        let mut probes = ProbeWorld::new(count);
+        probes.world.set_detector(detector);
+        probes
     }
 
     fn slot(&self, id: u64) -> usize {
         self.world.roster().slot(NodeId(id)).expect("a member")
     }
 
-    /// Has a process do something then.
-    pub(crate) fn at(&mut self, at: f64, id: u64, act: Act) {
-        self.world.command(time(at), self.slot(id), act.command());
+    /// Schedules an action of a process.
+    pub(crate) fn at(&mut self, at: f64, id: u64, action: Action) {
+        self.world.command(time(at), self.slot(id), action.command());
     }
 
     pub(crate) fn schedule_fault(&mut self, at: f64, fault: Fault) {
@@ -68,12 +68,12 @@ impl Stage {
         self.schedule_fault(from, Fault::Pause(self.slot(id), time(to)));
     }
 
-    /// Cuts the groups from each other, both ways. The first time is the cut's name.
+    /// Cuts the groups from each other, in both directions. The beginning is the cut's name.
     pub(crate) fn cut(&mut self, from: f64, to: f64, groups: &[&[u64]]) {
         self.cut_ways(from, to, groups, false);
     }
 
-    /// Keeps later groups from hearing earlier ones.
+    /// Stops messages from earlier groups to later ones.
     pub(crate) fn cut_one_way(&mut self, from: f64, to: f64, groups: &[&[u64]]) {
         self.cut_ways(from, to, groups, true);
     }
@@ -94,23 +94,23 @@ impl Stage {
         assert_eq!(self.world.run(Time::MAX), End::Quiet);
     }
 
-    /// What a process has written down since it last started.
-    pub(crate) fn diary(&self, id: u64) -> &[String] {
-        &self.world.process(self.slot(id)).diary
+    /// The log of a process since its last start.
+    pub(crate) fn log(&self, id: u64) -> &[String] {
+        &self.world.process(self.slot(id)).log
     }
 
-    /// Everybody's diary.
-    pub(crate) fn diaries(&self) -> Vec<&[String]> {
-        self.world.roster().iter().map(|id| self.diary(id.0)).collect()
+    /// The logs of all processes.
+    pub(crate) fn logs(&self) -> Vec<&[String]> {
+        self.world.roster().iter().map(|id| self.log(id.0)).collect()
     }
 
-    /// Lost, cut, dead, doubled, strange.
+    /// The counts of messages: lost, cut, to the dead, duplicated, to unknown receivers.
     pub(crate) fn counts(&self) -> [u64; 5] {
         let ledger = self.world.ledger();
-        [ledger.lost, ledger.cut, ledger.dead, ledger.doubled, ledger.strange]
+        [ledger.lost, ledger.cut, ledger.dead, ledger.duplicated, ledger.unknown_receiver]
     }
 
-    /// Has somebody watch; what is seen can be read afterwards.
+    /// Sets an observer, and returns its lines.
     pub(crate) fn watch(&mut self) -> Rc<RefCell<Vec<String>>> {
         let seen = Rc::default();
         self.world.set_observer(Box::new(Watcher(Rc::clone(&seen))));
@@ -126,7 +126,7 @@ impl Observer for Watcher {
             TraceEvent::Sent { from, to, arrives, .. } => format!("{from} to {to}, due {arrives}"),
             TraceEvent::Multicast { from, .. } => format!("{from} to all"),
             TraceEvent::Delivered { from, to, .. } => format!("{to} hears {from}"),
-            TraceEvent::Dropped { from, to, why, .. } => format!("{from} to {to}: {why:?}"),
+            TraceEvent::Dropped { from, to, reason, .. } => format!("{from} to {to}: {reason:?}"),
             TraceEvent::Expired { who, timer } => format!("{who}: {timer:?}"),
             TraceEvent::Announced { who, announcement } => format!("{who}: {announcement:?}"),
             TraceEvent::Commanded { who, .. } => format!("{who} commanded"),

@@ -1,16 +1,16 @@
-//! Chance without chance: a model checker needs the same draw whenever it comes by.
+//! Fixed seeds: a model checker needs the same draw each time it visits a state.
 
 use suffrage_core::Rng;
 
-/// How many draws of one input are short. No algorithm draws more about one.
+/// The number of draws per input that are short. No algorithm makes more draws for one input.
 const DRAWS: usize = 3;
-/// What counts as short.
+/// The upper end of a short draw.
 const SHORT: f64 = 1.0 / 8.0;
 
-/// Seeds whose first draws are short, so that whoever waits for a random time waits for about the shortest.
-/// Where a timer may be late, that stands for all longer waits too. They differ, so that processes that draw
-/// a number to be told apart by are.
-pub(crate) fn seeds(count: usize) -> Vec<u64> {
+/// Different seeds whose first draws are short. A random back-off is then about the shortest possible. Where a timer
+/// may be late, the short back-off covers all longer ones too. Different seeds give different random ids to processes
+/// that draw one.
+pub(crate) fn short_draw_seeds(count: usize) -> Vec<u64> {
     let short = |&seed: &u64| {
         let mut rng = Rng::new(seed);
         (0..DRAWS).all(|_| rng.unit() < SHORT)
@@ -25,7 +25,7 @@ mod tests {
 
     #[test]
     fn draws_are_short_and_differ() {
-        let seeds = seeds(20);
+        let seeds = short_draw_seeds(20);
         let first: BTreeSet<u64> = seeds.iter().map(|&seed| Rng::new(seed).bits()).collect();
         assert_eq!(first.len(), 20);
         assert!(first.iter().all(|&bits| bits < u64::MAX / 8));

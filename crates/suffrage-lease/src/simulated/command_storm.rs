@@ -1,44 +1,44 @@
-//! What applications do to nodes in a torture.
+//! Random commands of applications to nodes in a torture.
 
 use suffrage_core::{Attribute, CommandStorm, Span, Time};
 
 use super::{MOST_ASKED, Options, name};
 use crate::engine::{Action, CandidateConfig, Command};
 
-/// Moments are in tenths of a time unit: readers will meet them on a command line.
+/// Moments are in tenths of a time unit, so that they are short on a command line.
 const TENTH: u64 = Span::UNIT.as_nanos() / 10;
 
-/// What applications do to nodes: at any moment, in one election or in all. In the end every node that was told
-/// anything has left all elections and joined them again as it does on a start.
+/// Draws commands at random moments, in one election or in all. At the end every node that got a command leaves all
+/// elections and joins them again with its default configuration.
 pub(super) fn commands(options: &Options, storm: &mut CommandStorm<'_>) -> Vec<(Time, usize, Command)> {
-    let mut drawing = Drawing { options, storm, commands: Vec::new() };
-    if drawing.storm.rng.chance(0.6) {
-        for _ in 0..1 + drawing.storm.rng.below(12) {
-            drawing.one();
+    let mut generator = CommandGenerator { options, storm, commands: Vec::new() };
+    if generator.storm.rng.chance(0.6) {
+        for _ in 0..1 + generator.storm.rng.below(12) {
+            generator.draw_command();
         }
-        drawing.end();
+        generator.rejoin_all();
     }
-    drawing.commands
+    generator.commands
 }
 
-struct Drawing<'d, 'o> {
+struct CommandGenerator<'d, 'o> {
     options: &'d Options,
     storm: &'d mut CommandStorm<'o>,
     commands: Vec<(Time, usize, Command)>,
 }
 
-impl Drawing<'_, '_> {
+impl CommandGenerator<'_, '_> {
     fn below(&mut self, bound: u64) -> u64 {
         self.storm.rng.below(bound)
     }
 
-    /// A moment of the storm.
+    /// A random moment of the storm.
     fn moment(&mut self) -> Time {
         let tenths = self.storm.end.as_nanos() / TENTH;
         Time::from_nanos(self.below(tenths.max(1)) * TENTH)
     }
 
-    /// Up to two leases later, but before the end.
+    /// A random moment up to two leases later, but before the end.
     fn later(&mut self, at: Time) -> Time {
         let lease = self.options.timings(self.storm.delay).ttl;
         let tenths = self.below(1 + 2 * lease.as_nanos() / TENTH);
@@ -50,8 +50,8 @@ impl Drawing<'_, '_> {
         self.below(self.storm.roster.len() as u64) as usize
     }
 
-    /// To one node, in one election or in all.
-    fn tell(&mut self, at: Time, slot: usize, election: Option<usize>, action: Action) {
+    /// Adds a command to one node, in one election or in all.
+    fn push(&mut self, at: Time, slot: usize, election: Option<usize>, action: Action) {
         let command = match election {
             Some(election) => action.in_election(name(election)),
             None => action.in_all(),
@@ -59,7 +59,7 @@ impl Drawing<'_, '_> {
         self.commands.push((at, slot, command));
     }
 
-    fn one(&mut self) {
+    fn draw_command(&mut self) {
         let (at, slot) = (self.moment(), self.slot());
         let election = self.below(self.options.names as u64) as usize;
         let one = self.storm.rng.chance(0.5).then_some(election);
@@ -67,44 +67,44 @@ impl Drawing<'_, '_> {
         let rank = self.below(9) as Attribute - 4;
         match self.below(10) {
             0 => {
-                self.tell(at, slot, one, Action::Withdraw);
+                self.push(at, slot, one, Action::Withdraw);
                 let once = self.storm.rng.chance(0.5);
-                self.tell(later, slot, one, Action::Stand { once });
+                self.push(later, slot, one, Action::Stand { once });
             }
             1 => {
-                self.tell(at, slot, one, Action::Health(false));
-                self.tell(later, slot, one, Action::Health(true));
+                self.push(at, slot, one, Action::Health(false));
+                self.push(later, slot, one, Action::Health(true));
             }
-            2 => self.tell(at, slot, one, Action::Rank(rank)),
+            2 => self.push(at, slot, one, Action::Rank(rank)),
             3 => {
                 let to = self.slot();
-                self.tell(at, slot, one, Action::Transfer(self.storm.roster.id(to)));
+                self.push(at, slot, one, Action::Transfer(self.storm.roster.id(to)));
             }
-            4 => self.tell(at, slot, one, Action::Resign),
+            4 => self.push(at, slot, one, Action::Resign),
             5 => {
-                self.tell(at, slot, one, Action::Pin(true));
-                self.tell(later, slot, one, Action::Pin(false));
+                self.push(at, slot, one, Action::Pin(true));
+                self.push(later, slot, one, Action::Pin(false));
             }
             6 => {
-                self.tell(at, slot, one, Action::Leave);
-                self.tell(later, slot, one, Action::Join(None));
+                self.push(at, slot, one, Action::Leave);
+                self.push(later, slot, one, Action::Join(None));
             }
             7 => {
-                // Whoever led may be told to hand over, and want to lead again at once.
-                self.tell(at, slot, one, Action::Resign);
-                self.tell(later, slot, one, Action::Campaign);
+                // An application that has resigned may want to lead again at once.
+                self.push(at, slot, one, Action::Resign);
+                self.push(later, slot, one, Action::Campaign);
             }
             _ => {
                 let config = self.config(election, rank);
-                self.tell(at, slot, Some(election), Action::Leave);
-                self.tell(later, slot, Some(election), Action::Join(Some(config)));
+                self.push(at, slot, Some(election), Action::Leave);
+                self.push(later, slot, Some(election), Action::Join(Some(config)));
                 let soon = self.later(later);
-                self.tell(soon, slot, Some(election), Action::Stand { once: false });
+                self.push(soon, slot, Some(election), Action::Stand { once: false });
             }
         }
     }
 
-    /// Another length of the lease, which voters may not grant; another rank, and perhaps impatience.
+    /// A random configuration: a ttl that voters may not grant, another rank, and sometimes fail-back.
     fn config(&mut self, election: usize, rank: Attribute) -> CandidateConfig {
         let timings = self.options.timings(self.storm.delay);
         let halves = 1 + self.below(2 * MOST_ASKED);
@@ -117,15 +117,15 @@ impl Drawing<'_, '_> {
         }
     }
 
-    fn end(&mut self) {
+    fn rejoin_all(&mut self) {
         let end = self.storm.end;
         let before = Time::from_nanos(end.as_nanos().saturating_sub(TENTH));
         let mut slots: Vec<usize> = self.commands.iter().map(|&(_, slot, _)| slot).collect();
         slots.sort_unstable();
         slots.dedup();
         for slot in slots {
-            self.tell(before, slot, None, Action::Leave);
-            self.tell(end, slot, None, Action::Join(None));
+            self.push(before, slot, None, Action::Leave);
+            self.push(end, slot, None, Action::Join(None));
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Effects that end in the middle: the process that causes them crashes.
+//! Effects of a process that crashes in the middle of an input.
 
 use suffrage_core::{Announcement, Effects, NodeId, Process, Rng, Span, Time};
 
 use crate::CrashPoint;
 
-/// The effects of an input of a process that may crash at a point in them. What comes after that point does not
-/// happen; the process, which cannot know, finishes the input and is lost.
-pub(crate) struct Midway<'e, P: Process> {
+/// The effects of an input in which the process may crash at some point. Effects after that point are dropped. The
+/// process itself finishes the input, and is then replaced.
+pub(crate) struct CrashableEffects<'e, P: Process> {
     effects: &'e mut (dyn Effects<P> + 'e),
     point: Option<CrashPoint>,
     crashed: bool,
@@ -15,22 +15,22 @@ pub(crate) struct Midway<'e, P: Process> {
 /// The process has crashed.
 pub(crate) struct Crashed;
 
-impl<'e, P: Process> Midway<'e, P> {
+impl<'e, P: Process> CrashableEffects<'e, P> {
     pub(crate) fn new(effects: &'e mut (dyn Effects<P> + 'e), point: Option<CrashPoint>) -> Self {
-        Midway { effects, point, crashed: false }
+        CrashableEffects { effects, point, crashed: false }
     }
 
-    /// Where effects go that nothing interrupts.
+    /// The wrapped effects, without a crash.
     pub(crate) fn effects(&mut self) -> &mut (dyn Effects<P> + 'e) {
         self.effects
     }
 
-    /// The point at which the process crashes later, if it has not crashed.
+    /// The remaining crash point, or an error if the process has crashed.
     pub(crate) fn end(self) -> Result<Option<CrashPoint>, Crashed> {
         if self.crashed { Err(Crashed) } else { Ok(self.point) }
     }
 
-    /// Where the next effect goes; nowhere after the crash.
+    /// The wrapped effects for the next effect; none after the crash.
     fn next(&mut self) -> Option<&mut (dyn Effects<P> + 'e)> {
         match &mut self.point {
             Some(CrashPoint::Effects(0)) => self.crashed = true,
@@ -41,7 +41,7 @@ impl<'e, P: Process> Midway<'e, P> {
     }
 }
 
-impl<P: Process> Effects<P> for Midway<'_, P> {
+impl<P: Process> Effects<P> for CrashableEffects<'_, P> {
     fn rng(&mut self) -> &mut Rng {
         self.effects.rng()
     }

@@ -1,33 +1,33 @@
-//! What is measured, in which order, and how often.
+//! The measurements, their order and their repetitions.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::cluster::Cluster;
 use crate::etcd::{self, Etcd};
-use crate::measure::held::{Cost, Ours, Theirs};
+use crate::measure::held::{Cost, HeldElections, HeldKeys};
 use crate::measure::{acquire, failover, handover};
 use crate::report::{Report, Unit};
 use crate::times::{Times, millis};
 
-/// What can be measured by itself.
+/// The parts that can be measured alone.
 pub(crate) const PARTS: &[&str] = &["failover", "handover", "acquire", "held"];
 
-/// How much of everything.
+/// The repetitions and durations of all measurements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     failovers: [(Duration, failover::Effort); 3],
-    /// How many failovers of etcd at each ttl.
+    /// The number of failovers of etcd at each ttl.
     etcd_failovers: usize,
     handovers: usize,
-    /// For how long acquisitions are counted.
+    /// The time for which acquisitions are counted.
     span: Duration,
-    /// How many elections, with which leases, looked at for how long.
+    /// Numbers of elections, with the ttl and the time of observation.
     held: &'static [(usize, Duration, Duration)],
 }
 
-const fn effort(clusters: usize, deaths: usize) -> failover::Effort {
-    failover::Effort { clusters, deaths }
+const fn effort(clusters: usize, kills: usize) -> failover::Effort {
+    failover::Effort { clusters, kills }
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -56,28 +56,28 @@ pub(crate) const QUICK: Plan = Plan {
     ],
 };
 
-/// How long etcd may take to grant a hundred thousand leases.
-const ETCD_PATIENCE: Duration = Duration::from_secs(150);
+/// The time-out for etcd to grant a hundred thousand leases.
+const ETCD_GRANT_TIMEOUT: Duration = Duration::from_secs(150);
 
-/// What is to be measured.
+/// The configuration of a benchmark.
 #[derive(Clone, Debug)]
-pub(crate) struct Course {
+pub(crate) struct BenchConfig {
     pub(crate) plan: Plan,
-    /// Only these parts; none for all.
+    /// The parts to measure. Empty means all parts.
     pub(crate) parts: Vec<String>,
     pub(crate) etcd: bool,
 }
 
-/// Tells on standard error how far it is.
+/// Prints progress on standard error.
 struct Progress(Instant);
 
 impl Progress {
-    fn say(&self, what: &str) {
+    fn print(&self, what: &str) {
         eprintln!("[{:>4} s] {what}", self.0.elapsed().as_secs());
     }
 }
 
-/// What a measurement of one of the engines takes: etcd's is only made if it is there.
+/// A running benchmark. etcd is measured only if its program is given.
 struct Bench {
     plan: Plan,
     etcd: Option<PathBuf>,
@@ -85,11 +85,11 @@ struct Bench {
     progress: Progress,
 }
 
-impl Course {
+impl BenchConfig {
     pub(crate) async fn run(&self) -> Result<Report, String> {
         let progress = Progress(Instant::now());
         let binary = if self.etcd {
-            progress.say("looking for etcd, or installing it");
+            progress.print("finding or installing etcd");
             Some(etcd::install()?)
         } else {
             None
@@ -123,7 +123,7 @@ impl Bench {
              {load} at the start"
         ));
         if profile == "debug" {
-            self.report.notes.push("this is a debug build: no figure of it counts".to_string());
+            self.report.notes.push("this is a debug build: its results are not valid".to_string());
         }
     }
 
@@ -149,15 +149,15 @@ impl Bench {
         let mut granted = Vec::new();
         for (ttl, effort) in self.plan.failovers {
             self.progress
-                .say(&format!("failover at ttl {ttl:?}: {} of suffrage", effort.clusters * effort.deaths));
+                .print(&format!("failover at ttl {ttl:?}: {} of suffrage", effort.clusters * effort.kills));
             let ours = failover::suffrage(ttl, effort).await?;
             let theirs = match &servers {
                 Some(servers) => {
                     let count = self.plan.etcd_failovers;
-                    self.progress.say(&format!("failover at ttl {ttl:?}: {count} of etcd"));
+                    self.progress.print(&format!("failover at ttl {ttl:?}: {count} of etcd"));
                     let (theirs, seconds) = failover::etcd(servers, ttl, count).await?;
                     granted.push(format!(
-                        "{} deaths at {ttl:?}, etcd {} at {seconds} s",
+                        "{} kills at {ttl:?}, etcd {} at {seconds} s",
                         ours.count, theirs.count
                     ));
                     Some(theirs)
@@ -168,15 +168,15 @@ impl Bench {
             self.times(&key, &format!("failover, ttl {ttl:?}"), &ours, theirs.as_ref());
         }
         self.note(
-            "failover: SIGKILL of the node whose client leads, so that its voter dies too, until a client of another node \
-             has its answer, over HTTP; at moments spread evenly between two renewals",
+            "failover: the time from SIGKILL of the node whose client leads, which also kills its voter, until a client \
+             of another node has its answer over HTTP. The kills are spread evenly between two renewals",
         );
         if servers.is_some() {
             self.note(&format!(
-                "failover of etcd: a client stops to renew its lease, as one that is killed does, and all servers live on; \
-                 until the next has its answer to Campaign, over gRPC. etcd's leases are whole seconds, and no shorter than \
-                 1.5 of its election time-outs: so its servers run with 10 ms heartbeats and 100 ms time-outs, which \
-                 makes 1 s its shortest ({})",
+                "failover of etcd: the time from the last renewal of a client, as if it were killed, until the next \
+                 client has its answer to Campaign over gRPC. All servers stay alive. Leases of etcd are whole seconds \
+                 and at least 1.5 election time-outs. Its servers run with 10 ms heartbeats and 100 ms time-outs, so \
+                 the shortest lease is 1 s ({})",
                 granted.join("; ")
             ));
         }
@@ -200,7 +200,7 @@ impl Bench {
 
     async fn handovers(&mut self, cluster: &Cluster, servers: Option<&Etcd>) -> Result<(), String> {
         let rounds = self.plan.handovers;
-        self.progress.say(&format!("handover on resign: {rounds} of each"));
+        self.progress.print(&format!("handover on resign: {rounds} of each"));
         let ours = handover::library(cluster, rounds).await?;
         let theirs = match servers {
             Some(servers) => Some(handover::etcd_grpc(servers, rounds).await?),
@@ -214,8 +214,8 @@ impl Bench {
         };
         self.times("handover-http", "resign to next, both over HTTP", &ours, theirs.as_ref());
         self.note(
-            "handover: from the moment a client says that it resigns until the next, which has waited for 120 ms, has its \
-             answer; etcd by its election API, Campaign and Resign, asked at the server that leads the others",
+            "handover: the time from the resignation of a client until the next client, which has waited for 120 ms, has \
+             its answer. etcd: Campaign and Resign of its election API, at the leading server",
         );
         Ok(())
     }
@@ -224,8 +224,8 @@ impl Bench {
         let span = self.plan.span;
         for names in [1, 64] {
             let effort = acquire::Effort { names, span };
-            let called = if names == 1 { "1 client".to_string() } else { format!("{names} names") };
-            self.progress.say(&format!("acquisitions, {called}: eight times {span:?}"));
+            let clients = if names == 1 { "1 client".to_string() } else { format!("{names} names") };
+            self.progress.print(&format!("acquisitions, {clients}: eight times {span:?}"));
             let (embedded, node) = Cluster::embedded().await?;
             let ours = acquire::library(&node, effort).await?;
             node.stop().await;
@@ -245,29 +245,29 @@ impl Bench {
                 ("http-least", "HTTP, and etcd doing the least", over_http, theirs[3]),
             ];
             for (key, kind, ours, theirs) in rows {
-                let what = format!("acquired, {called}, {kind}");
+                let what = format!("acquired, {clients}, {kind}");
                 self.report.add(format!("acquire-{key}-{names}"), what, Unit::PerSecond, Some(ours), theirs);
             }
         }
         self.note(
-            "acquisitions: acquired and given back, by clients with a name each and nobody to contend with. Library: the \
-             program is itself one of the three nodes. gRPC: one connection to the server that leads, and what etcd's own \
-             client does for an election (concurrency.Election): a transaction, a search, a transaction, with a lease \
-             granted before. HTTP: a kept connection for each client, the same client code for both; ours to the three \
-             nodes in turn, etcd's by its election API to the server that leads or to the three in turn, whichever is \
-             quicker. The least that etcd can do: a transaction that puts a key which must not be there, and its deletion; \
-             nobody could wait for it",
+            "acquisitions: a name is acquired and released, by clients with one name each and without contention. \
+             Library: the program is one of the three nodes. gRPC: one connection to the leading server, with the calls \
+             of etcd's own client (concurrency.Election): a transaction, a range request, a transaction, with a lease \
+             granted before. HTTP: one connection per client, with the same client code for both. suffrage: the three \
+             nodes in turn. etcd: its election API at the leading server or at the three in turn, whichever is faster. \
+             The least that etcd can do: a transaction that puts an absent key, and its deletion; no client can wait for \
+             such a key",
         );
         Ok(())
     }
 
     async fn held(&mut self) -> Result<(), String> {
         for (number, &(count, ttl, span)) in self.plan.held.iter().enumerate() {
-            self.progress.say(&format!("{count} held elections of suffrage, ttl {ttl:?}"));
-            let ours = self.held_by_us(number, count, ttl, span).await?;
+            self.progress.print(&format!("{count} held elections of suffrage, ttl {ttl:?}"));
+            let ours = self.held_by_suffrage(number, count, ttl, span).await?;
             let theirs = match self.etcd.clone() {
                 Some(binary) => {
-                    self.progress.say(&format!("{count} held elections of etcd, ttl {ttl:?}"));
+                    self.progress.print(&format!("{count} held elections of etcd, ttl {ttl:?}"));
                     match held_by_etcd(&binary, count, (ttl, span), false).await {
                         Ok(cost) => Some(cost),
                         Err(reason) => {
@@ -301,23 +301,23 @@ impl Bench {
         let leases: Vec<String> =
             self.plan.held.iter().map(|(count, ttl, _)| format!("{count} at {ttl:?}")).collect();
         self.note(&format!(
-            "held: each election has a lease of its own ({}), renewed three times in its life; all by one process beside the \
-             servers, through the library, where renewals share datagrams, and over one gRPC stream. Both clusters \
-             are new for each row. CPU is user and system time; memory is what is in RAM (VmRSS), with the pages of the \
-             program itself, for each server; without files, it is what the server has allocated (RssAnon)",
+            "held: each election has its own lease ({}), renewed three times per ttl. One client process holds all of \
+             them: through the library, where renewals share datagrams, and over one gRPC stream. Both clusters are new \
+             for each row. CPU is user and system time. Memory is VmRSS of the servers, including the pages of the \
+             program; without files, it is RssAnon",
             leases.join(", ")
         ));
         Ok(())
     }
 
-    /// What etcd is good at, and suffrage does not have: very many keys of one client, which live and die together.
+    /// Measures a feature of etcd that suffrage does not have: many keys of one client under one lease.
     async fn held_under_one_lease(&mut self) -> Result<(), String> {
         const COUNT: usize = 10_000;
         let Some(binary) = self.etcd.clone() else { return Ok(()) };
         let Some(&(_, ttl, span)) = self.plan.held.iter().find(|(count, ..)| *count == COUNT) else {
             return Ok(());
         };
-        self.progress.say(&format!("{COUNT} keys of etcd with one lease"));
+        self.progress.print(&format!("{COUNT} keys of etcd with one lease"));
         let shared = match held_by_etcd(&binary, COUNT, (ttl, span), true).await {
             Ok(shared) => shared,
             Err(reason) => {
@@ -328,7 +328,7 @@ impl Bench {
         for (key, figure) in [("cpu", 100.0 * shared.cpu), ("memory", shared.memory as f64 / 1e6)] {
             let row = self.report.rows.iter().find(|row| row.key == format!("held-{COUNT}-{key}")).cloned();
             if let Some(row) = row {
-                let what = format!("{COUNT} held, {key}, if etcd's share one lease");
+                let what = format!("{COUNT} held, {key}, with one shared lease of etcd");
                 self.report.add(
                     format!("held-{COUNT}-shared-{key}"),
                     what,
@@ -341,7 +341,7 @@ impl Bench {
         Ok(())
     }
 
-    async fn held_by_us(
+    async fn held_by_suffrage(
         &self,
         number: usize,
         count: usize,
@@ -349,18 +349,18 @@ impl Bench {
         span: Duration,
     ) -> Result<Cost, String> {
         let cluster = Cluster::start().await?;
-        let mut ours = Ours::new(&cluster, 300 + number as u64, ttl).await?;
+        let mut held = HeldElections::new(&cluster, 300 + number as u64, ttl).await?;
         let start = Instant::now();
-        ours.hold(count).await?;
-        self.progress.say(&format!("acquired in {:.1?}", start.elapsed()));
+        held.hold(count).await?;
+        self.progress.print(&format!("acquired in {:.1?}", start.elapsed()));
         tokio::time::sleep(ttl / 2).await;
-        let cost = ours.cost(span).await;
-        ours.give_back().await;
+        let cost = held.cost(span).await;
+        held.release().await;
         Ok(cost)
     }
 }
 
-/// With a lease for each, or one for all.
+/// Measures keys of etcd, each with its own lease or all with one lease.
 async fn held_by_etcd(
     binary: &Path,
     count: usize,
@@ -368,12 +368,12 @@ async fn held_by_etcd(
     share: bool,
 ) -> Result<Cost, String> {
     let servers = Etcd::start(binary, etcd::DEFAULT).await?;
-    let mut theirs = Theirs::new(&servers, ttl, share).await?;
+    let mut keys = HeldKeys::new(&servers, ttl, share).await?;
     let start = Instant::now();
-    let held = theirs.hold(count, ETCD_PATIENCE).await?;
+    let held = keys.hold(count, ETCD_GRANT_TIMEOUT).await?;
     if held < count {
-        return Err(format!("after {:?} it held {held}", start.elapsed()));
+        return Err(format!("only {held} held after {:?}", start.elapsed()));
     }
     tokio::time::sleep(ttl / 2).await;
-    theirs.cost(span).await
+    keys.cost(span).await
 }

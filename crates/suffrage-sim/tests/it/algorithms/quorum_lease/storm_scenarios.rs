@@ -1,26 +1,25 @@
-//! Random faults that quorum leases claim to live through.
+//! Random faults that quorum leases claim to tolerate.
 
 use suffrage_core::{Attribute, Command, NodeId, Rng, Roster, Span, Time};
 use suffrage_lease::{Drift, Options, QuorumLease};
 use suffrage_sim::{Cut, Fault, Latency, Scenario, Storm, World, storm};
 
-/// When the faults stop.
-pub(crate) const STORM: u64 = 300;
+/// The end of the faults.
+pub(crate) const STORM_END: u64 = 300;
 
 pub(crate) fn time(units: u64) -> Time {
     Time::ZERO + Span::from_millis(units)
 }
 
-/// How many storms: `SUFFRAGE_SEEDS`, or enough for every day.
-#[allow(clippy::disallowed_methods, reason = "a longer watch is asked for from outside")]
+/// The number of storms: `SUFFRAGE_SEEDS`, or the default.
+#[allow(clippy::disallowed_methods, reason = "the environment sets the number of seeds")]
 pub(crate) fn seeds() -> u64 {
     std::env::var("SUFFRAGE_SEEDS").map_or(2_000, |seeds| seeds.parse().expect("SUFFRAGE_SEEDS is a number"))
 }
 
-/// All that can go wrong within the model: loss, doubling, late messages, cuts of all kinds, crashes with the
-/// disk kept, some of them short, pauses longer than a lease, clocks that drift up to the bound, new ranks,
-/// commands at any time.
-pub(crate) fn stormy(seed: u64) -> (Scenario, Options) {
+/// All faults within the model: loss, duplication, late messages, cuts of all kinds, crashes with the disk kept, some
+/// of them short, pauses longer than a lease, clocks that drift up to the bound, new ranks, commands at any time.
+pub(crate) fn storm_scenario(seed: u64) -> (Scenario, Options) {
     let rng = &mut Rng::new(seed);
     let members = 1 + rng.below(8) as usize;
     let mut scenario = Scenario::new(Roster::numbered(members));
@@ -31,9 +30,9 @@ pub(crate) fn stormy(seed: u64) -> (Scenario, Options) {
         1 => Latency::Uniform(Span::ZERO, Span::UNIT),
         _ => Latency::Exponential(Span::from_units(0.5)),
     };
-    let (from, to) = (Time::ZERO, time(STORM));
-    let weather = Storm { members, from, to, lossy: rng.chance(0.7), shortest_cut: Span::ZERO };
-    scenario.plan = storm(rng.bits(), weather);
+    let (from, to) = (Time::ZERO, time(STORM_END));
+    let storm_scenarios = Storm { members, from, to, lossy: rng.chance(0.7), shortest_cut: Span::ZERO };
+    scenario.plan = storm(rng.bits(), storm_scenarios);
     for _ in 0..rng.below(1 + 5 * members as u64) {
         scenario.plan.extend(flap(rng, members));
     }
@@ -46,7 +45,7 @@ pub(crate) fn stormy(seed: u64) -> (Scenario, Options) {
         }
     }
     scenario.commands = (0..rng.below(6)).map(|_| command(rng, members)).collect();
-    // Applications want to lead from the start, and as soon as they are back.
+    // Applications campaign at the start, and after a recovery.
     scenario.initiators = (0..members).filter(|_| rng.chance(0.3)).collect();
     for (at, fault) in &scenario.plan {
         if let Fault::Recover { slot, .. } = fault
@@ -62,15 +61,15 @@ pub(crate) fn stormy(seed: u64) -> (Scenario, Options) {
 }
 
 fn moment(rng: &mut Rng) -> Time {
-    time(rng.below(STORM - 20))
+    time(rng.below(STORM_END - 20))
 }
 
-/// A crash so short that a voter is back before a lease is over, or a pause so long that one is.
+/// A crash that is shorter than a lease, or a pause that is longer.
 fn flap(rng: &mut Rng, members: usize) -> Vec<(Time, Fault)> {
     let (slot, at) = (rng.below(members as u64) as usize, moment(rng));
     if rng.chance(0.5) {
         let until = at + Span::from_units(20.0 + rng.unit() * 60.0);
-        return vec![(at, Fault::Pause(slot, until.min(time(STORM))))];
+        return vec![(at, Fault::Pause(slot, until.min(time(STORM_END))))];
     }
     let up = at + Span::from_units(rng.unit() * 20.0);
     vec![(at, Fault::Crash(slot)), (up, Fault::Recover { slot, disk: true })]
@@ -81,7 +80,7 @@ fn partial_cuts(rng: &mut Rng, members: usize) -> Vec<(Time, Fault)> {
     let mut slots: Vec<usize> = (0..members).collect();
     rng.shuffle(&mut slots);
     let at = moment(rng);
-    let healed = (at + Span::from_units(30.0 + rng.unit() * 100.0)).min(time(STORM));
+    let healed = (at + Span::from_units(30.0 + rng.unit() * 100.0)).min(time(STORM_END));
     let mut cuts = match rng.below(3) {
         0 => vec![Cut::chained(members, slots[0], slots[1])],
         1 => vec![Cut::hub(members, slots[0])],
@@ -102,7 +101,7 @@ fn command(rng: &mut Rng, members: usize) -> (Time, usize, String) {
     (moment(rng), rng.below(members as u64) as usize, command.to_string())
 }
 
-/// The same, with ranks that change.
+/// Adds changes of ranks to a scenario.
 pub(crate) fn reranked(scenario: &mut Scenario) {
     let rng = &mut Rng::new(!scenario.seed);
     let members = scenario.roster.len() as u64;
@@ -112,7 +111,7 @@ pub(crate) fn reranked(scenario: &mut Scenario) {
     }
 }
 
-/// Whether anybody can be elected now: some live candidate reaches a majority of the voters.
+/// True if some live candidate reaches a majority of the voters.
 pub(crate) fn electable(world: &World<QuorumLease>, options: &Options) -> bool {
     let facts = world.facts();
     let members = facts.roster().len();
