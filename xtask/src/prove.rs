@@ -20,7 +20,7 @@ use self::solver::Answer;
 use crate::tools;
 
 /// The models: folders of `proof/`.
-const MODELS: &[&str] = &["lease", "membership", "choice"];
+const MODELS: &[&str] = &["lease", "membership", "keep-tokens", "choice"];
 
 const HELP: &str = "\
 usage: cargo xtask prove [--only STEP] [--model NAME] [--no-bugs | --bugs] [--seconds N] [--json]

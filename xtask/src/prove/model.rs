@@ -80,8 +80,8 @@ enum Change {
     Set { action: String, state: String, effect: Effect },
     /// An action does not change this.
     Keep { action: String, state: String },
-    /// An axiom is not taken for granted.
-    Without { axiom: String },
+    /// An axiom is not taken for granted, or a conjunct is no part of the invariant.
+    Without { name: String },
     /// A lemma says something else.
     Lemma { lemma: String, formula: Sexpr },
 }
@@ -175,7 +175,7 @@ impl Model {
                     self.apply(&change(action.symbol()?, part)?)?;
                 }
             }
-            ("without", [axiom]) => self.apply(&Change::Without { axiom: axiom.symbol()?.to_string() })?,
+            ("without", [name]) => self.apply(&Change::Without { name: name.symbol()?.to_string() })?,
             ("sort", [name, _words]) => self.sorts.push(name.symbol()?.to_string()),
             ("sizes", sizes) => {
                 for size in sizes {
@@ -314,9 +314,14 @@ impl Model {
                 let removed = self.action_mut(action)?.effects.remove(state);
                 removed.ok_or_else(|| format!("{action} does not change `{state}`"))?;
             }
-            Change::Without { axiom } => {
-                let place = self.axioms.iter().position(|known| known.name == *axiom);
-                self.axioms.remove(place.ok_or_else(|| format!("there is no axiom `{axiom}`"))?);
+            Change::Without { name } => {
+                let is_other = |known: &Statement| known.name != *name;
+                let count = self.axioms.len() + self.invariants.len();
+                self.axioms.retain(is_other);
+                self.invariants.retain(is_other);
+                if self.axioms.len() + self.invariants.len() == count {
+                    return Err(format!("there is no axiom or conjunct `{name}`"));
+                }
             }
             Change::Lemma { lemma, formula } => {
                 let found = self.lemmas.iter_mut().find(|known| known.name == *lemma);
@@ -482,7 +487,7 @@ fn bug(parts: &[Sexpr]) -> Result<Bug, String> {
                 }
             }
             ("without", [axiom]) => {
-                bug.changes.push(Change::Without { axiom: axiom.symbol()?.to_string() });
+                bug.changes.push(Change::Without { name: axiom.symbol()?.to_string() });
             }
             ("lemma", [lemma, formula]) => {
                 let (lemma, formula) = (lemma.symbol()?.to_string(), formula.clone());
