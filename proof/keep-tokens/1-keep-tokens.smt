@@ -54,3 +54,7 @@
 (bug lower-promise "A voter that takes a renewal forgets that it has promised a greater token."
   (in accept (set (promised v) (token-of r)))
   (breaks accept promises-kept accepts-kept taken-kept floor-is-promised))
+
+(because accept accepted-believable heart accepts-kept proposals-backed backed-by-majority preparers-began begun
+  lives-compare lives-in-order waited-out-is-over open-is-current asks-while-alive lease-has-basis
+  tokens-grow-by-life)
