@@ -3,15 +3,17 @@
 (model "a configuration has one successor")
 
 (sort Voter "A voter of the configuration.")
-(sort Majority "A majority of these voters.")
+(sort Voters "A set of these voters.")
 (sort Ballot "An attempt of a coordinator.")
 (sort Configuration "What may succeed.")
 
-(constant (in Voter Majority) Bool "The voter is one of the majority.")
-(constant (common Majority Majority) Voter "A voter that is in both.")
+(constant (in Voter Voters) Bool "The voter is in the set.")
+(constant (majority Voters) Bool "The set is a majority.")
+(constant (common Voters Voters) Voter "A voter that is in both.")
 (constant (number Ballot) Int "Orders ballots: counter, node id and boot of the coordinator.")
 (axiom majorities-meet "Any two majorities have a voter in common."
-  (forall ((m Majority) (n Majority)) (and (in (common m n) m) (in (common m n) n))))
+  (forall ((m Voters) (n Voters)) (! (=> (and (majority m) (majority n)) (and (in (common m n) m) (in (common m n) n)))
+    :pattern ((majority m) (majority n)))))
 (axiom ballots-differ "No two ballots have the same number. Numbers are positive."
   (and (forall ((b Ballot)) (> (number b) 0))
     (forall ((a Ballot) (b Ballot)) (=> (= (number a) (number b)) (= a b)))))
@@ -26,8 +28,8 @@
 (state (proposal Ballot) Configuration "Which configuration it carries.")
 (state (accepted Voter Ballot) Bool "ChangeAccepted.")
 (state (chosen-in Ballot) Bool "A majority has accepted it in this ballot.")
-(state (reporters Ballot) Majority "Ghost: whose reports the proposal rests on.")
-(state (choosers Ballot) Majority "Ghost: which majority has chosen it.")
+(state (reporters Ballot) Voters "Ghost: whose reports the proposal rests on.")
+(state (choosers Ballot) Voters "Ghost: which majority has chosen it.")
 
 (initially "Nothing has happened."
   (and (forall ((v Voter)) (and (= (promised v) 0) (not (has-accepted v))))
@@ -46,10 +48,10 @@
 
 (action propose-own "No voter of a majority has accepted anything: the coordinator proposes what it likes."
   (planned "crates/suffrage-lease/src/coordinator.rs" "on_change_promised")
-  (for (b Ballot) (m Majority) (g Configuration))
+  (for (b Ballot) (m Voters) (g Configuration))
   (when
     (once (not (proposed b)))
-    (majority (forall ((v Voter)) (=> (in v m) (reported v b))))
+    (majority (and (majority m) (forall ((v Voter)) (=> (in v m) (reported v b)))))
     (none (forall ((v Voter)) (=> (in v m) (not (report-has v b))))))
   (set (proposed b) true)
   (set (proposal b) g)
@@ -58,10 +60,10 @@
 (action adopt "A voter of the majority has accepted something: the coordinator proposes what was accepted in the greatest
   ballot, unchanged."
   (planned "crates/suffrage-lease/src/coordinator.rs" "on_change_promised")
-  (for (b Ballot) (m Majority) (w Voter))
+  (for (b Ballot) (m Voters) (w Voter))
   (when
     (once (not (proposed b)))
-    (majority (forall ((v Voter)) (=> (in v m) (reported v b))))
+    (majority (and (majority m) (forall ((v Voter)) (=> (in v m) (reported v b)))))
     (some (and (in w m) (report-has w b)))
     (greatest (forall ((v Voter)) (=> (and (in v m) (report-has v b))
       (<= (number (report-ballot v b)) (number (report-ballot w b)))))))
@@ -82,9 +84,9 @@
 
 (action choose "A majority has accepted in one ballot."
   (planned "crates/suffrage-lease/src/coordinator.rs" "on_change_accepted")
-  (for (b Ballot) (m Majority))
+  (for (b Ballot) (m Voters))
   (when
-    (majority (forall ((v Voter)) (=> (in v m) (accepted v b)))))
+    (majority (and (majority m) (forall ((v Voter)) (=> (in v m) (accepted v b))))))
   (set (chosen-in b) true)
   (set (choosers b) m))
 
@@ -107,14 +109,16 @@
     (forall ((a Ballot)) (=> (and (accepted v a) (< (number a) (number b)))
       (and (report-has v b) (<= (number a) (number (report-ballot v b))))))))))
 (invariant reporters-reported "A proposal rests on the reports of a majority."
-  (forall ((b Ballot) (v Voter)) (=> (and (proposed b) (in v (reporters b))) (reported v b))))
+  (forall ((b Ballot)) (=> (proposed b) (and (majority (reporters b))
+    (forall ((v Voter)) (=> (in v (reporters b)) (reported v b)))))))
 (invariant smaller-cannot-be-chosen "What is proposed in a smaller ballot and differs cannot be chosen: every majority has a
   voter that has not accepted it, and has promised a greater ballot."
-  (forall ((a Ballot) (b Ballot) (m Majority))
-    (=> (and (proposed a) (proposed b) (< (number a) (number b)) (not (= (proposal a) (proposal b))))
+  (forall ((a Ballot) (b Ballot) (m Voters))
+    (=> (and (majority m) (proposed a) (proposed b) (< (number a) (number b)) (not (= (proposal a) (proposal b))))
       (exists ((v Voter)) (and (in v m) (not (accepted v a)) (> (promised v) (number a)))))))
 (invariant chosen-by-majority "A majority accepted what is chosen."
-  (forall ((b Ballot) (v Voter)) (=> (and (chosen-in b) (in v (choosers b))) (accepted v b))))
+  (forall ((b Ballot)) (=> (chosen-in b) (and (majority (choosers b))
+    (forall ((v Voter)) (=> (in v (choosers b)) (accepted v b)))))))
 
 (safety one-successor "No two different configurations are chosen."
   (forall ((a Ballot) (b Ballot)) (=> (and (chosen-in a) (chosen-in b)) (= (proposal a) (proposal b)))))
@@ -147,6 +151,6 @@
 (possible completed "A configuration is chosen in two ballots."
   (exists ((a Ballot) (b Ballot)) (and (chosen-in a) (chosen-in b) (not (= a b)))))
 
-(sizes (Ballot 4) (Voter 3) (Majority 3))
+(sizes (Ballot 4) (Voter 3) (Voters 3))
 (because adopt smaller-cannot-be-chosen reports-true reporters-reported promises-kept accepts-proposals)
 (because propose-own smaller-cannot-be-chosen reports-true reporters-reported promises-kept accepts-proposals)
