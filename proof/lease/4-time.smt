@@ -25,3 +25,6 @@
         (<= (* validity (+ 1.0 d)) (* ttl (- 1.0 d)))
         (< (* (- 1.0 d) time) validity))
       (< (* (+ 1.0 d) time) ttl))))
+
+(lemma majorities "Two sets of more than half of n voters (`Candidate::majority`) have a voter in common."
+  (forall ((n Int)) (=> (>= n 1) (> (+ (+ (div n 2) 1) (+ (div n 2) 1)) n))))

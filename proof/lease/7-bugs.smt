@@ -112,6 +112,9 @@
   (without majorities-meet)
   (breaks consequence backed-once)
   (breaks safety never-two))
+(bug half-is-enough "Half of the voters count as a majority."
+  (lemma majorities (forall ((n Int)) (=> (>= n 1) (> (+ (div (+ n 1) 2) (div (+ n 1) 2)) n))))
+  (breaks lemma majorities))
 (bug voter-clock-jumps "A voter's clock jumps forward, or is faster than the bound."
   (in time (drop voters-fast))
   (breaks time heart))

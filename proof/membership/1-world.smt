@@ -25,6 +25,10 @@
   (forall ((m Majority) (n Majority)) (=> (meet (electorate m) (electorate n))
     (and (in (common m n) m) (in (common m n) n)))))
 
+(lemma neighbouring-majorities "A majority of n voters and a majority of these and one more have a voter in common: together
+  they have more than the n + 1 voters there are."
+  (forall ((n Int)) (=> (>= n 1) (> (+ (+ (div n 2) 1) (+ (div (+ n 1) 2) 1)) (+ n 1)))))
+
 (state (chosen Configuration) Bool "It is the configuration of its version.")
 (state latest Configuration "The chosen configuration with the greatest version.")
 (state (installed Voter) Configuration "On disk: what the voter has installed.")

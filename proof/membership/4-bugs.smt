@@ -78,6 +78,9 @@
 (bug swap-two "A coordinator replaces a voter in one step: majorities of the two configurations need not meet."
   (in propose-change (drop one-at-a-time))
   (breaks propose-change proposed-change-covers))
+(bug swap-one "A voter is replaced by another in one step: majorities of n voters each, of n + 1 voters that there are."
+  (lemma neighbouring-majorities (forall ((n Int)) (=> (>= n 1) (> (+ (+ (div n 2) 1) (+ (div n 2) 1)) (+ n 1)))))
+  (breaks lemma neighbouring-majorities))
 (bug two-of-a-version "Two configurations of one version are chosen."
   (in choose (when (one-per-version (chosen (base g)))))
   (breaks choose one-per-version versions-to-latest floors-grow sealed stale-lives-unpromised stale-lives-unanswered))

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use self::model::{About, Bug, Code, Model};
-use self::query::{CONSEQUENCE, Expected, LEMMA, Obligation, SAFETY};
+use self::query::{CONSEQUENCE, Expected, INITIAL, LEMMA, Obligation, POSSIBLE, SAFETY};
 use self::solver::Answer;
 use crate::tools;
 
@@ -45,7 +45,8 @@ world; the deliberate bugs of the code (suffrage_lease::Bug) are among them.
   --model NAME        one model only
   --seconds N         how long the solver may look for an answer in each of four ways (10); an obligation without an
                       answer counts as failed
-  --print STEP/ABOUT  prints the question in SMT-LIB 2 and asks nobody
+  --print STEP/CONJUNCT
+                      prints the question in SMT-LIB 2, of the first model that has it, and does not ask the solver
   --json              prints every obligation and bug as JSON
 
 exit code: 0 if everything is as it should be, 1 if not";
@@ -122,7 +123,13 @@ pub(crate) fn prove(root: &Path, flags: &[&str]) -> Result<(), String> {
     for name in options.models()? {
         let model = Model::load(&root.join("proof").join(name))?;
         if let Some(wanted) = &options.print {
-            print_question(&model, wanted)?;
+            if let Some(question) = question(&model, wanted) {
+                println!("{question}");
+                return Ok(());
+            }
+            continue;
+        }
+        if options.only.as_ref().is_some_and(|only| !has_step(&model, only)) {
             continue;
         }
         tools::ensure_solver()?;
@@ -133,19 +140,26 @@ pub(crate) fn prove(root: &Path, flags: &[&str]) -> Result<(), String> {
         failures.extend(report.failures().into_iter().map(|failure| format!("{name}: {failure}")));
         reports.push(report.json(&model));
     }
+    if let Some(wanted) = options.print.as_ref().or(options.only.as_ref().filter(|_| reports.is_empty())) {
+        return Err(format!("no model has `{wanted}`"));
+    }
     if options.json {
         println!("{}", json!(reports));
     }
     if failures.is_empty() { Ok(()) } else { Err(format!("not proven:\n  {}", failures.join("\n  "))) }
 }
 
-fn print_question(model: &Model, wanted: &str) -> Result<(), String> {
+fn has_step(model: &Model, step: &str) -> bool {
+    [INITIAL, CONSEQUENCE, SAFETY, LEMMA, POSSIBLE].contains(&step) || model.action(step).is_some()
+}
+
+/// The question of an obligation in SMT-LIB, with the expected answer as a comment.
+fn question(model: &Model, wanted: &str) -> Option<String> {
     let all = model.obligations();
-    let found = all.iter().find(|obligation| format!("{}/{}", obligation.step, obligation.about) == wanted);
-    let obligation = found.ok_or(format!("--print {wanted}: there is no such obligation"))?;
+    let obligation =
+        all.iter().find(|obligation| format!("{}/{}", obligation.step, obligation.about) == wanted)?;
     let expected = if obligation.expected == Expected::Sat { "sat" } else { "unsat" };
-    println!("; {wanted}: {expected} is expected\n{}", obligation.question);
-    Ok(())
+    Some(format!("; {wanted}: {expected} is expected\n{}", obligation.question))
 }
 
 /// What came of checking a model.
@@ -164,9 +178,6 @@ fn check(root: &Path, name: &str, model: &Model, options: &Options) -> Result<Re
     let mut obligations = if options.proof { model.obligations() } else { Vec::new() };
     if let Some(only) = &options.only {
         obligations.retain(|obligation| obligation.step == *only);
-        if obligations.is_empty() {
-            return Err(format!("--only {only}: there is no such step in {name}"));
-        }
     }
     let answers = solver::ask_all(&format!("{name}: obligations"), &obligations, options.seconds)?;
     let proof = obligations.into_iter().zip(answers).collect();
@@ -388,6 +399,18 @@ mod tests {
         assert_eq!(failed(Expected::Unsat, "sat"), "step/conjunct: there is a counterexample");
         assert_eq!(failed(Expected::Sat, "unsat"), "step/conjunct: there is no example");
         assert_eq!(failed(Expected::Unsat, "timeout"), "step/conjunct: the solver says timeout");
+    }
+
+    #[test]
+    fn questions_are_printed_of_obligations_that_exist() {
+        let model = Model::load(&root().join("proof").join(MODELS[0])).unwrap();
+        let question = question(&model, "restart/heart").unwrap();
+        assert!(
+            question.contains("unsat is expected") && question.contains("(define-fun silent-until!"),
+            "{question}"
+        );
+        assert!(super::question(&model, "restart/nothing").is_none());
+        assert!(has_step(&model, "restart") && has_step(&model, SAFETY) && !has_step(&model, "nothing"));
     }
 
     #[test]
