@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::command::{cargo, git, program};
 use crate::programs::{Kind, Programs};
-use crate::{build, copies, docs, facade, mutants, root, tidy, tools};
+use crate::{build, copies, docs, facade, mutants, prove, root, tidy, tools};
 
 /// Tests that need root and network namespaces. They load the machine and run one at a time.
 const NETWORK_FAULTS: &str = "network_faults::";
@@ -85,6 +85,7 @@ pub(crate) fn test(bless: bool) -> Result<(), String> {
     })?;
     steps
         .step("torture finds every bug in quorum leases", || mutants::mutants(&programs, &mutants::QUICK))?;
+    steps.step("the safety argument of quorum leases, by a solver", || prove::prove(root(), &[]))?;
     steps.step("generated documentation", || docs::docs(root(), &programs, bless))?;
     steps.step("documentation", || {
         cargo(&["doc", "--quiet", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings").run()

@@ -373,7 +373,9 @@ impl Candidate {
         let noted = if self.timings.bug == Some(Bug::ValidityFromReply) { now } else { noted };
         let valid_until = noted + self.timings.drift.validity(self.timings.ttl);
         if now >= valid_until {
-            return self.lose(fx, now);
+            // With a monotone clock a later request means a later end, so a leader gets here only if its clock was set
+            // back. It must not release the grants that its lease rests on.
+            return if self.lease.is_some() { self.prepare(fx, now) } else { self.lose(fx, now) };
         }
         let news = self.lease.is_none_or(|lease| lease.token != token);
         self.lease = Some(Lease { token, valid_until });
@@ -410,6 +412,7 @@ impl Candidate {
     /// It contended in vain. What some voters may have granted is given back; then it waits, longer after
     /// every defeat and for a random time, so that of two that get into each other's way one comes first.
     fn lose(&mut self, fx: &mut impl Effects, now: Time) {
+        assert!(self.lease.is_none(), "a leader does not release the grants that its lease rests on");
         if let Round::Proposal { token, .. } = self.round {
             self.ask_all(fx, Ask::Release { token, to: None });
         }
