@@ -76,6 +76,15 @@
   (set (ceiling v) saved)
   (set (longest v) long))
 
+(action shrink-longest "The longest lease on disk falls to what live grants have left, by the voter's clock: all others
+  have run out. A voter that is silent does not know its grants."
+  (code "crates/suffrage-lease/src/voter.rs" "lower_longest")
+  (for (v Voter) (shorter Real))
+  (when
+    (awake (awake v))
+    (covers (and (>= shorter 0.0) (=> (live-grant v) (>= shorter (- (expires v) (voter-clock v)))))))
+  (set (longest v) shorter))
+
 (action answer-enquiry "The voter tells who holds the election. Only the answer that it is not the candidate's own id
   matters."
   (code "crates/suffrage-lease/src/voter.rs" "on_ask" "live_grant")

@@ -79,10 +79,10 @@
 (invariant promises-kept "A voter remembers the greatest token that it promised or accepted."
   (forall ((v Voter) (p Preparation)) (=> (promise v p) (and (prepared p)
     (=> (votes v) (<= (token p) (promised v)))))))
-(invariant accepts-kept "A voter remembers the greatest token that it promised or accepted, and its disk the longest
-  lease."
+(invariant accepts-kept "A voter remembers the greatest token that it promised or accepted. Its disk knows of a lease that is
+  no shorter than what is left of any that may be believed in."
   (forall ((v Voter) (r Proposal)) (=> (accept v r) (and (proposed r)
-    (=> (votes v) (and (<= (token-of r) (promised v)) (<= (ttl (author r)) (longest v))))))))
+    (=> (votes v) (and (<= (token-of r) (promised v)) (=> (believable r) (<= (left r) (longest v)))))))))
 (invariant ceiling-above "What counts as promised is not above what the disk knows."
   (forall ((v Voter)) (=> (votes v) (<= 0 (promised v) (ceiling v)))))
 (invariant promised-once "A voter promises a token once."

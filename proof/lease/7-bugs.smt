@@ -11,6 +11,12 @@
 (bug forget-ceiling "A voter that restarts does not know what it may have promised."
   (in restart (set (promised v) 0))
   (breaks restart promises-kept accepts-kept))
+(bug shrink-too-far "The longest lease on disk falls although a live grant has longer to run."
+  (in shrink-longest (drop covers))
+  (breaks shrink-longest accepts-kept))
+(bug shrink-while-silent "The longest lease on disk falls while the voter is silent after a restart: it knows of no grant."
+  (in shrink-longest (when (awake (votes v))))
+  (breaks shrink-longest accepts-kept))
 (bug forget-longest "A voter grants a longer lease than its disk knows of."
   (in accept (keep longest))
   (breaks accept accepts-kept))

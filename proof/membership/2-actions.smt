@@ -48,15 +48,6 @@
   (set (promised v) (ite (> (floor g) (promised v)) (floor g) (promised v)))
   (set (drained-at v) (+ (voter-clock v) (longest v))))
 
-(action shrink-longest "The longest lease on disk falls to what live grants have left, by the voter's clock: all others
-  have run out. A voter that is silent does not know its grants."
-  (planned "crates/suffrage-lease/src/voter.rs" "shrink_longest")
-  (for (v Voter) (shorter Real))
-  (when
-    (awake (awake v))
-    (covers (and (>= shorter 0.0) (=> (live-grant v) (>= shorter (- (expires v) (voter-clock v)))))))
-  (set (longest v) shorter))
-
 (action report "A voter that has drained promises a coordinator's ballot, and tells its ceiling."
   (planned "crates/suffrage-lease/src/voter.rs" "on_change_prepare")
   (for (v Voter) (g Configuration))

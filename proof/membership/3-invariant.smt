@@ -51,12 +51,6 @@
   (and (forall ((v Voter) (p Preparation)) (=> (promise v p) (<= (version (prepared-in p)) (v-of v))))
     (forall ((v Voter) (r Proposal)) (=> (accept v r) (<= (version (proposed-in r)) (v-of v))))
     (forall ((v Voter) (e Enquiry)) (=> (unheld v e) (<= (version (enquired-in e)) (v-of v))))))
-; In place of the lease's conjunct, by which `longest` never falls.
-(without accepts-kept)
-(invariant accepts-kept "A voter remembers the greatest token that it promised or accepted. Its disk knows of a lease that is
-  no shorter than what is left of any that may be believed in."
-  (forall ((v Voter) (r Proposal)) (=> (accept v r) (and (proposed r)
-    (=> (votes v) (and (<= (token-of r) (promised v)) (=> (believable r) (<= (left r) (longest v)))))))))
 (invariant floor-is-promised "Tokens up to the floor count as promised."
   (forall ((v Voter)) (=> (votes v) (<= (floor (installed v)) (promised v)))))
 (invariant above-the-floor "Only tokens above the floor are promised."

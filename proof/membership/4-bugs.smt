@@ -23,13 +23,6 @@
   (in install (set (drained-at v) (voter-clock v)))
   (breaks install drains))
 
-(bug shrink-too-far "The longest lease on disk falls although a live grant has longer to run."
-  (in shrink-longest (drop covers))
-  (breaks shrink-longest accepts-kept))
-(bug shrink-while-silent "The longest lease on disk falls while the voter is silent after a restart: it knows of no grant."
-  (in shrink-longest (when (awake (votes v))))
-  (breaks shrink-longest accepts-kept))
-
 ; ---- The floor -------------------------------------------------------------------------------------------------------------
 
 (bug forget-floor "A voter that installs a configuration does not take tokens up to the floor for promised."

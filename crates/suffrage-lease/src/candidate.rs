@@ -112,6 +112,8 @@ pub struct Candidate {
     claimed: bool,
     /// How often it has contended in vain after that, and not led since.
     vain_claims: u8,
+    /// The longest lease that a voter grants, if the candidate has asked for a longer one; otherwise zero.
+    granted_at_most: Span,
     /// Since when the candidate has stood without interruption.
     stood_since: Time,
     /// Until when the candidate yields to others, after it has handed over.
@@ -151,6 +153,7 @@ impl Candidate {
             defeats: 0,
             claimed: false,
             vain_claims: 0,
+            granted_at_most: Span::ZERO,
             stood_since: now,
             yield_until: now,
             next: now,
@@ -183,6 +186,11 @@ impl Candidate {
     /// The leader that the candidate follows; none if it leads itself.
     pub fn leader(&self) -> Option<Grant> {
         self.leader
+    }
+
+    /// The longest lease that a voter grants, if the candidate has asked for a longer one: it is never elected.
+    pub fn granted_at_most(&self) -> Option<Span> {
+        Some(self.granted_at_most).filter(|longest| !longest.is_zero())
     }
 
     /// The stage.
@@ -552,6 +560,10 @@ impl Candidate {
             Reply::Accepted { request, .. } => self.on_accepted(fx, now, voter, request),
             Reply::Held { request, grant, .. } => self.on_held(fx, now, voter, request, grant),
             Reply::Rejected { request, promised } => self.on_rejected(fx, now, voter, request, promised),
+            Reply::TooLong { request, longest } => {
+                self.granted_at_most = longest;
+                self.on_refused(fx, now, voter, request);
+            }
             Reply::Status { request, promised, grant } => {
                 self.greatest = self.greatest.max(promised);
                 self.on_status(fx, now, voter, request, grant);
@@ -738,7 +750,8 @@ impl Candidate {
     fn claim(&mut self, fx: &mut impl Effects, now: Time, grant: Grant) {
         let Some(delay) = self.timings.failback else { return };
         let steady = now.since(self.stood_since) >= delay * (1 << self.vain_claims.min(MOST_DOUBLINGS));
-        if steady && self.stands(now) && self.attribute > grant.attribute {
+        if steady && self.stands(now) && self.granted_at_most().is_none() && self.attribute > grant.attribute
+        {
             self.claimed = true;
             fx.claim(grant.holder, self.attribute);
         }

@@ -145,6 +145,13 @@ pub enum Reply {
         /// The greatest promised token.
         promised: u64,
     },
+    /// Reply to `Propose`: the voter grants no lease that is so long.
+    TooLong {
+        /// The request that this replies to.
+        request: Request,
+        /// The longest lease that the voter grants.
+        longest: Span,
+    },
     /// Reply to `Enquire`.
     Status {
         /// The request that this replies to.
@@ -185,6 +192,7 @@ impl Reply {
             | Reply::Accepted { request, .. }
             | Reply::Held { request, .. }
             | Reply::Rejected { request, .. }
+            | Reply::TooLong { request, .. }
             | Reply::Status { request, .. }
             | Reply::Watched { request, .. } => Some(request),
             Reply::Vacant { .. } | Reply::Changed { .. } => None,
@@ -223,6 +231,7 @@ suffrage_core::message_kinds!(Message.body {
     Accepted = Body::Reply(Reply::Accepted { renewal: false, .. }),
     Held = Body::Reply(Reply::Held { .. }),
     Rejected = Body::Reply(Reply::Rejected { .. }),
+    TooLong = Body::Reply(Reply::TooLong { .. }),
     Release = Body::Ask(Ask::Release { .. }),
     Vacant = Body::Reply(Reply::Vacant { .. }),
     Claim = Body::Claim { .. },

@@ -25,7 +25,7 @@ pub const TOKEN_CHUNK: u64 = 1_000;
 pub struct Saved {
     /// No greater token has been promised, of any election.
     pub ceiling: u64,
-    /// No longer lease has been granted.
+    /// No longer lease may be valid.
     pub longest: Span,
     /// False once the voter has lost its disk.
     pub voter: bool,
@@ -72,6 +72,10 @@ pub struct Voter {
     floor: u64,
     /// The voter sends nothing before this moment.
     silent_until: Time,
+    /// The longest lease that was granted since [`period_end`](Voter::period_end) was last set.
+    recent_longest: Span,
+    /// The moment at which all leases have expired that were granted before this period.
+    period_end: Time,
     elections: BTreeMap<Name, Election>,
     /// The waiting candidates, of known elections only.
     queues: BTreeMap<Name, Queue>,
@@ -104,6 +108,8 @@ impl Voter {
             saved,
             floor,
             silent_until: now + silence,
+            recent_longest: Span::ZERO,
+            period_end: now + silence,
             elections: BTreeMap::new(),
             queues: BTreeMap::new(),
             watchers: Watchers::default(),
@@ -114,7 +120,9 @@ impl Voter {
 
     /// When [`on_due`](Voter::on_due) is to be called next.
     pub fn next_due(&self) -> Option<Time> {
-        self.timers.first().map(|&(due, _)| due)
+        let lower = (self.recent_longest < self.saved.longest).then_some(self.period_end);
+        let election = self.timers.first().map(|&(due, _)| due);
+        [election, lower].into_iter().flatten().min()
     }
 
     /// The number of known elections.
@@ -152,13 +160,17 @@ impl Voter {
         if !self.saved.voter || now < self.silent_until {
             return;
         }
+        self.lower_longest(fx, now);
         match ask {
             Ask::Prepare { request, token, attribute } => {
                 let reply = self.on_prepare(fx, now, from, name, (request, token, attribute));
                 fx.reply(from, name, reply);
             }
+            Ask::Propose { ttl, .. } if ttl.is_zero() => {}
             // After a restart the voter would have to be silent for as long.
-            Ask::Propose { ttl, .. } if ttl.is_zero() || ttl > self.timings.longest_ttl => {}
+            Ask::Propose { request, ttl, .. } if ttl > self.timings.longest_ttl => {
+                fx.reply(from, name, Reply::TooLong { request, longest: self.timings.longest_ttl });
+            }
             Ask::Propose { request, token, ttl, attribute, renewal } => {
                 let grant = Grant { token, holder: from, attribute };
                 let reply = self.on_propose(fx, now, name, (request, grant, ttl, renewal));
@@ -271,6 +283,7 @@ impl Voter {
         }
         self.raise_ceiling(fx, grant.token);
         self.released.remove(&name);
+        self.recent_longest = self.recent_longest.max(ttl);
         if ttl > self.saved.longest {
             self.saved.longest = ttl;
             fx.save(self.saved);
@@ -335,6 +348,7 @@ impl Voter {
 
     /// Handles every election that is due.
     pub fn on_due(&mut self, fx: &mut impl Effects, now: Time) {
+        self.lower_longest(fx, now);
         while let Some(&(due, name)) = self.timers.first()
             && due <= now
         {
@@ -388,6 +402,21 @@ impl Voter {
             && queue.is_empty()
         {
             self.queues.remove(&name);
+        }
+    }
+
+    /// Forgets leases that have expired: the silence after a restart need not last for them. At the end of a period, all
+    /// leases have expired that were granted before it, and only those of the period count. The next period is as long
+    /// as the longest of those.
+    fn lower_longest(&mut self, fx: &mut impl Effects, now: Time) {
+        if now < self.period_end || self.saved.longest.is_zero() {
+            return;
+        }
+        let longest = std::mem::take(&mut self.recent_longest);
+        self.period_end = now + longest;
+        if longest < self.saved.longest {
+            self.saved.longest = longest;
+            fx.save(self.saved);
         }
     }
 

@@ -693,3 +693,18 @@ fn a_candidate_that_led_for_clients_before_a_crash_follows_others_and_stands_onl
     });
     assert_eq!(asks(&harness.replies(1..=5, nobody)), [""; 0], "it does not stand any more");
 }
+
+#[test]
+fn a_lease_that_voters_do_not_grant_is_neither_won_nor_claimed() {
+    let mut harness = Harness::with(Options { failback: Some(1), ..Options::default() }, 7);
+    harness.input(|candidate, fx, now| candidate.contend(fx, now));
+    harness.replies(1..=3, |request| Reply::Promised { request });
+    let longest = Span::from_millis(5);
+    let request = harness.candidate.request;
+    let done: Vec<Effect> =
+        (1..=3).flat_map(|voter| harness.receive(voter, Reply::TooLong { request, longest })).collect();
+    assert_eq!(released(&done), Some((1, None)), "some voters may have granted it");
+    assert_eq!((harness.candidate.lease(), harness.candidate.granted_at_most()), (None, Some(longest)));
+    harness.wait(1_000);
+    assert!(!claims(&harness.enquire_and_learn(1..=3, 4)), "it would depose the leader in vain");
+}

@@ -364,8 +364,10 @@ fn a_voter_that_lost_its_disk_never_replies_again() {
 fn a_lease_of_nothing_or_of_years_is_not_granted() {
     let mut harness = Harness::new();
     harness.prepare(A, 1);
-    for ttl in [0, TTL + 1, u64::MAX / Span::UNIT.as_nanos()] {
-        assert_eq!(harness.propose_for(A, 1, ttl), None);
+    assert_eq!(harness.propose_for(A, 1, 0), None);
+    for ttl in [TTL + 1, u64::MAX / Span::UNIT.as_nanos()] {
+        let reply = harness.propose_for(A, 1, ttl);
+        assert!(matches!(reply, Some(Reply::TooLong { longest, .. }) if longest == Span::from_millis(TTL)));
     }
     assert_eq!(harness.saved.longest, Span::ZERO);
 }
@@ -477,4 +479,31 @@ fn a_hundred_thousand_elections_share_one_timer() {
     assert_eq!(harness.voter.next_due(), Some(time(TTL)));
     harness.wait(TTL + 2 * GAP);
     assert!(harness.voter.is_empty());
+}
+
+#[test]
+fn a_long_lease_that_has_expired_does_not_prolong_the_silence_after_a_restart() {
+    let timings = Timings { longest_ttl: Span::from_millis(1_000), ..Options::default().timings(Span::UNIT) };
+    let mut harness = Harness::new();
+    harness.voter.timings = timings;
+    harness.prepare(A, 1);
+    harness.propose_for(A, 1, 500);
+    harness.release(A, 1, None);
+    let longest = |harness: &Harness| harness.saved.longest.as_nanos() / Span::UNIT.as_nanos();
+    for round in 0..49 {
+        harness.wait(10);
+        harness.prepare(B, 2 + round);
+        assert!(accepted(harness.propose_for(B, 2 + round, 20)));
+        assert_eq!(longest(&harness), 500, "the holder may rely on it");
+        harness.release(B, 2 + round, None);
+    }
+    harness.wait(550);
+    assert_eq!(longest(&harness), 0, "all leases have expired");
+    let writes = harness.saves;
+    harness.prepare(A, 100);
+    for _ in 0..100 {
+        harness.wait(10);
+        assert!(accepted(harness.propose_for(A, 100, 20)));
+    }
+    assert_eq!(harness.saves - writes, 1, "renewals of one length write once");
 }
