@@ -210,6 +210,12 @@ impl IntoResponse for Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Problem {
         let status = match &error {
+            Error::NotWaiting { .. } => {
+                return Problem::new(StatusCode::CONFLICT, error.to_string()).because("not_waiting");
+            }
+            Error::UnknownQueue { .. } => {
+                return Problem::new(StatusCode::CONFLICT, error.to_string()).because("unknown_queue");
+            }
             Error::InvalidConfig(_) | Error::Join(JoinError::Invalid(_)) => StatusCode::BAD_REQUEST,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };

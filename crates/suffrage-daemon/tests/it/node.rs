@@ -196,6 +196,12 @@ fn commands_query_nodes_and_sighup_reloads_keys() {
     let elections = cluster.ask(0, "elections").out;
     assert!(elections.contains("election") && elections.lines().count() == 2, "{elections}");
     assert_eq!(cluster.ask(1, "resign x").code, 1, "it does not lead");
+    for to in [3, 99] {
+        let refused = cluster.ask(0, &format!("transfer x --to {to}"));
+        let sentence = format!("x is not handed over: no candidate waits at node {to}");
+        assert!(refused.code == 1 && refused.out.starts_with(&sentence), "{}", refused.out);
+    }
+    assert_eq!(cluster.post(0, "x/renew", &json!({ "session": session })).0, 200, "nothing has changed");
     // The next candidate waits at node 2, and the operator gets the new leader.
     thread::scope(|scope| {
         let next = scope.spawn(|| cluster.campaign(1, "x", LONG));
@@ -213,7 +219,7 @@ fn commands_query_nodes_and_sighup_reloads_keys() {
         );
     });
     // The client does not resign, and the wait of the operator is limited.
-    let revoked = cluster.ask(1, "transfer x --to 1");
+    let revoked = cluster.ask(1, "resign x");
     assert!(revoked.code == 0 && revoked.out.contains("when its client has resigned"), "{}", revoked.out);
     let long = cluster.ask(0, &format!("leader {}", "x".repeat(300)));
     assert!(long.code == 2 && long.err.starts_with("error: NAME: "), "{}", long.err);

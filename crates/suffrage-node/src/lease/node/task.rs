@@ -11,7 +11,8 @@ use std::time::Duration;
 use suffrage_core::{Context, NodeId, Process as _, Roster, Span, Start, Time};
 use suffrage_lease::sessions::{MembershipChange, SessionEngine};
 use suffrage_lease::{
-    Action, CandidateConfig, ElectionIndex, ElectionName, Engine, JoinError, Lease, Message, Saved, Timer,
+    Action, CandidateConfig, ElectionIndex, ElectionName, Engine, JoinError, Lease, Message, Name, Saved,
+    Timer,
 };
 use suffrage_net::Transport;
 use suffrage_net::codec::Protocol;
@@ -19,6 +20,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::sessions::Sessions;
 use super::{Command, ElectionCommand, Joined, LeaderChange, NodeMetrics, NodeState};
+use crate::Error;
 use crate::clock::Clock;
 use crate::lease::journal::{Journal, Notes};
 use crate::lease::output::{ElectionEvent, Event, Output, PROTOCOL, Turn};
@@ -365,6 +367,9 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 });
                 self.pinned.push((reply, lease));
             }
+            Some(Command::CheckTransfer { name, to, reply }) => {
+                _ = reply.send(self.check_transfer(now, name, to))
+            }
             Some(Command::Session(command)) => self.on_session_command(now, command),
             Some(Command::Changes { sender }) => self.changes = Some(sender),
             Some(Command::Status { name, reply }) => {
@@ -379,6 +384,22 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             }
             Some(Command::Metrics { reply }) => _ = reply.send(self.metrics(now)),
             Some(Command::Stop) | None => self.leave_all(now),
+        }
+    }
+
+    /// Checks whether a candidate waits at this node, if the node leads.
+    fn check_transfer(&self, now: Time, name: Name, to: NodeId) -> Result<(), Error> {
+        let (engine, me) = (self.engine(), self.engine().me());
+        if to == me || engine.index_of(name).and_then(|index| engine.lease(now, index)).is_none() {
+            return Ok(());
+        }
+        let voter = engine.voter().filter(|_| engine.is_voting(now));
+        let voter = voter.ok_or(Error::UnknownQueue { me, to })?;
+        let candidates: Vec<NodeId> =
+            voter.live_waiters(now, name).filter(|&waiting| waiting != me).collect();
+        match candidates.contains(&to) {
+            true => Ok(()),
+            false => Err(Error::NotWaiting { to, candidates }),
         }
     }
 
