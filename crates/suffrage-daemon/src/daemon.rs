@@ -52,7 +52,7 @@ use suffrage_node::storage::{DataFolder, MemoryDisk};
 /// cannot use its name.
 const PROBE_ELECTION: &str = "\0probe";
 /// The interval of the polls.
-const PROBE_INTERVAL: Duration = Duration::from_secs(3);
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// The time for open requests after the node has stopped.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -123,6 +123,7 @@ impl Daemon {
         };
         tokio::spawn(poll_voters(node.clone()));
         tokio::spawn(log::leaders(node.leader_changes()));
+        tokio::spawn(log::voters(node.clone()));
         tokio::spawn(log::storage_failures(node.clone()));
         tokio::spawn(log::warn_cannot_vote(node.clone()));
         tokio::spawn(log::dropped_datagrams(node.clone(), Arc::clone(&transport)));

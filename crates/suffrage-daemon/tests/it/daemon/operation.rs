@@ -83,7 +83,6 @@ async fn a_node_without_a_majority_is_alive_but_not_ready() {
     }
     cluster.daemons[1].take().unwrap().stop().await;
     cluster.daemons[2].take().unwrap().stop().await;
-    // Earlier replies count for 10 s.
     until(async || {
         let answer = cluster.client(1).get("/readiness").await;
         answer.status == 503 && {

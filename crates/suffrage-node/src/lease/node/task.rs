@@ -22,7 +22,7 @@ use super::sessions::Sessions;
 use super::{Command, ElectionCommand, Joined, LeaderChange, NodeMetrics, NodeState};
 use crate::Error;
 use crate::clock::Clock;
-use crate::lease::journal::{Journal, Notes};
+use crate::lease::journal::{Journal, Notes, SILENT_AFTER};
 use crate::lease::output::{ElectionEvent, Event, Output, PROTOCOL, Turn};
 use crate::lease::participation::{Belief, HeldLease, Participation};
 use crate::lease::report;
@@ -147,6 +147,9 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         let (me, delay) = (self.engine().me(), self.engine().config().delay);
         let mut turn = Turn { me, now, out: &mut self.out };
         let result = input(&mut self.node, &mut Context::new(now, self.roster.view(0), delay, &mut turn));
+        for (voter, at) in self.out.asked.drain(..) {
+            self.journal.on_asked(voter, at);
+        }
         for change in self.node.take_membership_changes() {
             match change {
                 MembershipChange::Joined { index, .. } => self.on_joined(now, index),
@@ -413,7 +416,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         NodeMetrics {
             counters: self.journal.counters,
             elections: self.engine().len(),
-            voters: self.journal.contacts(now, self.engine().is_voting(now)),
+            voters: self.journal.contacts(now, self.engine().is_voting(now), SILENT_AFTER),
             voter: report::voter_status(now, self.engine()),
             round_trip: report::duration(self.engine().round_trip()),
             messages_sent: self.out.mail.messages(),
