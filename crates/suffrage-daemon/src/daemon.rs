@@ -52,7 +52,7 @@ use suffrage_node::storage::{DataFolder, MemoryDisk};
 /// cannot use its name.
 const PROBE_ELECTION: &str = "\0probe";
 /// The interval of the polls.
-const PROBE_INTERVAL: Duration = Duration::from_secs(3);
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// The time for open requests after the node has stopped.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -123,6 +123,7 @@ impl Daemon {
         };
         tokio::spawn(poll_voters(node.clone()));
         tokio::spawn(log::leaders(node.leader_changes()));
+        tokio::spawn(log::voters(node.clone()));
         tokio::spawn(log::storage_failures(node.clone()));
         tokio::spawn(log::warn_cannot_vote(node.clone()));
         tokio::spawn(log::dropped_datagrams(node.clone(), Arc::clone(&transport)));
@@ -301,10 +302,35 @@ fn listen(config: &Config, addresses: &BTreeMap<NodeId, SocketAddr>) -> SocketAd
 async fn poll_voters(node: Node) {
     // The time for a request and its replies.
     let round = Duration::from_nanos((node.settings().delay * 4).as_nanos());
-    while let Ok(observed) = node.observe(PROBE_ELECTION).await {
-        tokio::time::sleep(round).await;
-        drop(observed);
-        tokio::time::sleep(PROBE_INTERVAL).await;
+    let ask_voters = || {
+        let node = node.clone();
+        async move {
+            let observed = node.observe(PROBE_ELECTION).await?;
+            tokio::time::sleep(round).await;
+            drop(observed);
+            Ok(())
+        }
+    };
+    poll(PROBE_INTERVAL, ask_voters).await;
+}
+
+/// Repeats a poll until the node has stopped. Other errors do not end the polls: the node would never be ready again.
+/// They are logged, once per sequence of equal errors.
+async fn poll<F: Future<Output = Result<(), Error>>>(interval: Duration, mut ask_voters: impl FnMut() -> F) {
+    let mut logged = String::new();
+    loop {
+        match ask_voters().await {
+            Ok(()) => logged.clear(),
+            Err(Error::Stopped | Error::Failed(_)) => return,
+            Err(error) => {
+                let error = error.to_string();
+                if error != logged {
+                    warn!("this node cannot poll the voters and retries: {error}");
+                    logged = error;
+                }
+            }
+        }
+        tokio::time::sleep(interval).await;
     }
 }
 
@@ -397,4 +423,19 @@ async fn run_until_signal(config: &Config, new: bool) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use suffrage_node::lease::JoinError;
+
+    /// An error other than a stop must not end the polls: the node would never be ready again.
+    #[tokio::test]
+    async fn polls_of_the_voters_survive_errors_and_end_when_the_node_has_stopped() {
+        let mut answers = vec![Err(Error::Stopped), Ok(()), Err(JoinError::TooMany.into())];
+        answers.push(Err(JoinError::TooMany.into()));
+        poll(Duration::ZERO, || std::future::ready(answers.pop().expect("no poll after the stop"))).await;
+        assert!(answers.is_empty());
+    }
 }

@@ -155,6 +155,11 @@ impl Voter {
         self.queues.get(&name).into_iter().flat_map(Queue::iter)
     }
 
+    /// The candidates that wait for this election in order, without those that have been silent for too long.
+    pub fn live_waiters(&self, now: Time, name: Name) -> impl Iterator<Item = NodeId> {
+        self.queues.get(&name).into_iter().flat_map(move |queue| queue.live(now, self.timings.stale_after))
+    }
+
     /// A message of a candidate or an observer has arrived.
     pub fn on_ask(&mut self, fx: &mut impl Effects, now: Time, from: NodeId, name: Name, ask: Ask) {
         if !self.saved.voter || now < self.silent_until {

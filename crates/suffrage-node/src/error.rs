@@ -110,12 +110,42 @@ pub enum Error {
     /// The clients of a daemon use the greatest number of elections.
     #[error("the clients of this node use {0} elections, the greatest number: use another node")]
     TooManyElections(usize),
+    /// No candidate waits at the node to which an election was to be handed over.
+    #[error(
+        "no candidate waits at node {to}; {}. Start a candidate there, or resign, and the next one leads",
+        waiting(candidates)
+    )]
+    NotWaiting {
+        /// The node.
+        to: NodeId,
+        /// The nodes with candidates that wait, in the order in which they lead.
+        candidates: Vec<NodeId>,
+    },
+    /// The node does not know whether a candidate waits at the node to which an election was to be handed over.
+    #[error(
+        "node {me} does not vote now, so it does not know whether a candidate waits at node {to}: resign instead, \
+             and the next candidate leads"
+    )]
+    UnknownQueue {
+        /// This node.
+        me: NodeId,
+        /// The node to which the election was to be handed over.
+        to: NodeId,
+    },
     /// The node has failed.
     #[error("the node has stopped: {0}")]
     Failed(String),
     /// The node has stopped.
     #[error("the node has stopped")]
     Stopped,
+}
+
+fn waiting(candidates: &[NodeId]) -> String {
+    if candidates.is_empty() {
+        return "no candidate is waiting at any node".to_string();
+    }
+    let ids: Vec<String> = candidates.iter().map(NodeId::to_string).collect();
+    format!("candidates are waiting: {}", ids.join(", "))
 }
 
 impl Error {

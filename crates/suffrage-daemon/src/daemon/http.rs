@@ -33,7 +33,7 @@ use super::watches::Watches;
 use suffrage_lease::sessions::SessionError;
 use suffrage_net::transport::udp::Udp;
 use suffrage_node::Error;
-use suffrage_node::lease::{Node, Status};
+use suffrage_node::lease::{JoinError, Node, Status};
 
 /// The longest body of a request in bytes.
 const LONGEST_BODY: usize = 16 * 1024;
@@ -210,7 +210,13 @@ impl IntoResponse for Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Problem {
         let status = match &error {
-            Error::InvalidConfig(_) | Error::Join(_) => StatusCode::BAD_REQUEST,
+            Error::NotWaiting { .. } => {
+                return Problem::new(StatusCode::CONFLICT, error.to_string()).because("not_waiting");
+            }
+            Error::UnknownQueue { .. } => {
+                return Problem::new(StatusCode::CONFLICT, error.to_string()).because("unknown_queue");
+            }
+            Error::InvalidConfig(_) | Error::Join(JoinError::Invalid(_)) => StatusCode::BAD_REQUEST,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
         Problem::new(status, error.to_string())

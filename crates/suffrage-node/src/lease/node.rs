@@ -113,6 +113,12 @@ enum Command {
         name: Name,
         reply: oneshot::Sender<Option<Lease>>,
     },
+    /// Checks whether a candidate waits at this node. Changes nothing.
+    CheckTransfer {
+        name: Name,
+        to: NodeId,
+        reply: oneshot::Sender<Result<(), Error>>,
+    },
     Session(SessionCommand),
     /// Subscribes to changes of leaders.
     Changes {
@@ -261,9 +267,19 @@ impl Node {
         self.request(name, Action::Resign).await
     }
 
-    /// Hands an election over to another node. False if this node takes no part in the election.
+    /// Hands an election over to another node. False if this node takes no part in the election. An error, which
+    /// changes nothing, as of [`check_transfer`](Node::check_transfer).
     pub async fn transfer(&self, name: &str, to: NodeId) -> Result<bool, Error> {
+        self.check_transfer(name, to).await?;
         self.request(name, Action::Transfer(to)).await
+    }
+
+    /// Checks whether an election that this node leads can be handed over to another node: a candidate must wait there.
+    /// The node knows that from its own voter. If it does not vote, it cannot know:
+    /// [`Error::UnknownQueue`]. Without the lease there is nothing to check.
+    pub async fn check_transfer(&self, name: &str, to: NodeId) -> Result<(), Error> {
+        let name = Name::of(name);
+        self.ask(|reply| Command::CheckTransfer { name, to, reply }).await?
     }
 
     async fn request(&self, name: &str, action: Action) -> Result<bool, Error> {

@@ -2,7 +2,7 @@
 
 use suffrage_core::{Announcement, Effects, NodeId, Rng, Span, Term, Time};
 use suffrage_lease::sessions::SessionEngine;
-use suffrage_lease::{Message, Saved, Timer, Token};
+use suffrage_lease::{Ask, Body, Message, Saved, Timer, Token};
 use suffrage_net::codec::{Outbox, Protocol};
 
 /// An event of one election, as this node knows it.
@@ -40,6 +40,8 @@ pub(super) struct Output {
     pub(super) events: Vec<ElectionEvent>,
     /// The messages to send.
     pub(super) mail: Outbox,
+    /// The voters that were asked for a reply, and when. The journal takes them.
+    pub(super) asked: Vec<(NodeId, Time)>,
     /// The time at which the engine's timer expires.
     pub(super) due: Option<Time>,
     /// The number of ended participations under each index.
@@ -58,7 +60,15 @@ impl Output {
     /// An output without effects. Datagrams have at most this many bytes, but at least room for one message.
     pub(super) fn new(datagram: usize, seed: u64) -> Output {
         let mail = Outbox::new(Protocol::named(PROTOCOL), datagram.max(SHORTEST_DATAGRAM));
-        Output { save: None, events: Vec::new(), mail, due: None, epochs: Vec::new(), rng: Rng::new(seed) }
+        Output {
+            save: None,
+            events: Vec::new(),
+            mail,
+            asked: Vec::new(),
+            due: None,
+            epochs: Vec::new(),
+            rng: Rng::new(seed),
+        }
     }
 
     /// Whether there are no effects.
@@ -115,6 +125,10 @@ impl Effects<SessionEngine> for Turn<'_> {
         &mut self.out.rng
     }
     fn send(&mut self, to: NodeId, message: Message) {
+        // A voter does not reply to a release.
+        if matches!(message.body, Body::Ask(ask) if !matches!(ask, Ask::Release { .. })) {
+            self.out.asked.push((to, self.now));
+        }
         self.out.mail.push(to, &message).expect("one message always fits");
     }
     fn multicast(&mut self, _: Message) {
@@ -155,7 +169,7 @@ impl Effects<SessionEngine> for Turn<'_> {
 
 #[cfg(test)]
 mod tests {
-    use suffrage_lease::{Body, Grant, Name, Reply, Request};
+    use suffrage_lease::{Grant, Name, Reply, Request};
 
     use super::*;
 

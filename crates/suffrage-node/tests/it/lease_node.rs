@@ -10,7 +10,7 @@ use suffrage_net::transport::memory::Network;
 use suffrage_node::Error;
 use suffrage_node::clock::{Clock, TokioClock};
 use suffrage_node::lease::{
-    CandidateConfig, HeldLease, Leader, Node, NodeState, Participation, Saved, Settings,
+    CandidateConfig, HeldLease, Leader, Node, NodeState, Participation, Saved, Settings, Why,
 };
 use suffrage_node::storage::{MemoryDisk, Storage};
 
@@ -70,6 +70,30 @@ async fn an_isolated_leader_has_lost_its_lease_when_another_leads() {
             belief.wait_for(|belief| belief.leader == Some(Leader { node: NodeId(2), token: new.token() }));
         tokio::time::timeout(Duration::from_secs(10), follows).await.unwrap().unwrap();
     }
+}
+
+/// The nodes have different settings: this candidate asks for longer leases than the voters grant.
+#[tokio::test(start_paused = true)]
+async fn a_candidate_learns_that_its_ttl_is_too_long() {
+    let (network, clock) = (Network::new(9), TokioClock::new());
+    let _nodes = start(&network, clock);
+    let longest = Span::from_millis(600_000);
+    let mut patient = settings();
+    patient.longest_ttl = longest;
+    let node = Node::start(network.join(NodeId(4)), clock, MemoryDisk::default(), patient).unwrap();
+    let part = node.join("x", CandidateConfig { ttl: longest, ..config() }).await.unwrap();
+    part.campaign();
+    let told = async {
+        loop {
+            if let Why::TtlTooLong { longest } = node.status("x").await.unwrap().unwrap().why {
+                return longest;
+            }
+            after(Span::from_millis(10)).await;
+        }
+    };
+    let granted = Duration::from_nanos(settings().longest_ttl.as_nanos());
+    assert_eq!(tokio::time::timeout(Duration::from_secs(60), told).await, Ok(granted));
+    assert!(part.belief().borrow().held.is_none());
 }
 
 /// The leader, which is also a voter, crashes. Both remaining voters must agree, and both are candidates.

@@ -304,6 +304,10 @@ async fn request_handover(
     session: Option<SessionId>,
     to: Option<NodeId>,
 ) -> Result<u64, Problem> {
+    if let Some(to) = to {
+        // A transfer that cannot succeed changes nothing.
+        in_time(&app.node, app.node.check_transfer(name, to)).await?;
+    }
     let request = match session {
         Some(session) => SessionRequest::Resign { session, to },
         None => SessionRequest::Revoke { to },

@@ -83,7 +83,6 @@ async fn a_node_without_a_majority_is_alive_but_not_ready() {
     }
     cluster.daemons[1].take().unwrap().stop().await;
     cluster.daemons[2].take().unwrap().stop().await;
-    // Earlier replies count for 10 s.
     until(async || {
         let answer = cluster.client(1).get("/readiness").await;
         answer.status == 503 && {
@@ -380,4 +379,29 @@ async fn a_stopping_daemon_is_not_ready_while_a_client_leads() {
     assert!(why["why"].as_str().is_some_and(|why| why.contains("is stopping")), "{why}");
     assert_eq!(client.say("x", "resign", &session).await.status, 200);
     soon(stopping).await.unwrap();
+}
+
+/// Observers ask for no lease: a node whose voters grant only leases below the default ttl observes, campaigns and
+/// becomes ready like any other.
+#[tokio::test]
+async fn a_longest_ttl_below_the_default_ttl_serves_every_endpoint() {
+    let cluster = Cluster::start_with(&[("longest-ttl", "900ms"), ("ttl", "800ms")]).await;
+    let client = cluster.client(1);
+    let fresh = client.get("/elections/x").await;
+    assert_eq!((fresh.status, &fresh.json()["leader"]), (200, &serde_json::Value::Null), "{fresh:?}");
+    let mut events = cluster.client(2).observe("x").await;
+    assert!(events.next().await.unwrap()["leader"].is_null());
+    for id in 1..=3 {
+        until(async || cluster.client(id).get("/readiness").await.status == 200).await;
+    }
+    let campaign = client.post("/elections/x/campaign", json!({ "wait": WAIT })).await;
+    let (token, session) = campaign.leads();
+    assert_eq!(events.next().await.unwrap()["token"].as_u64(), Some(token));
+    assert_eq!(client.say("x", "resign", &session).await.status, 200);
+    for path in ["/elections", "/elections/x/history", "/metrics", "/leader?election=x"] {
+        let answer = client.get(path).await;
+        assert!(!answer.body.contains("stopped"), "{path}: {answer:?}");
+    }
+    let long = client.campaign("x", "3s", WAIT).await;
+    assert!(long.status == 400 && long.body.contains("at most 900 ms"), "an error is no stop: {long:?}");
 }
