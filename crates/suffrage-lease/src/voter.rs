@@ -152,6 +152,8 @@ impl Voter {
         if !self.saved.voter || now < self.silent_until {
             return;
         }
+        // The holder of an election asks as long as it renews, so no subscription outlives its end by long.
+        self.watchers.prune(now);
         match ask {
             Ask::Prepare { request, token, attribute } => {
                 let reply = self.on_prepare(fx, now, from, name, (request, token, attribute));
