@@ -285,7 +285,7 @@ async fn own_address(config: &Config) -> Result<Option<SocketAddr>, Error> {
     let own = config.voters.iter().find(|voter| voter.id == config.id);
     let (None, Some(own)) = (config.listen, own) else { return Ok(config.listen) };
     let unresolved = |reason| Error::Unresolved(format!("voter {} at {}: {reason}", own.id, own.address));
-    resolver::lookup_own(&own.address).await.map(Some).map_err(unresolved)
+    resolver::lookup_once(&own.address).await.map(Some).map_err(unresolved)
 }
 
 /// Binds this address, or any port of the address family of the voters. While the address of a voter is unknown, that is

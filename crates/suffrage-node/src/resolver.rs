@@ -88,8 +88,8 @@ fn choose(found: Result<Vec<SocketAddr>, String>, ipv4: bool) -> Lookup {
     preferred.copied().ok_or_else(|| "the name has no address".to_string())
 }
 
-/// Looks up the address of this node itself. Waits for the name service.
-pub async fn lookup_own(name: &str) -> Lookup {
+/// Looks up one name, for an address that is needed at once. Waits for the name service.
+pub async fn lookup_once(name: &str) -> Lookup {
     choose(SystemNames.lookup(name).await, false)
 }
 

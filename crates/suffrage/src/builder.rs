@@ -99,7 +99,7 @@ impl MemberAddress {
         match &self.0 {
             Address::Socket(address) => Ok(*address),
             Address::Host(host) => {
-                resolver::lookup_own(host).await.map_err(|reason| MemberAddress::unusable(id, host, &reason))
+                resolver::lookup_once(host).await.map_err(|reason| MemberAddress::unusable(id, host, &reason))
             }
         }
     }
