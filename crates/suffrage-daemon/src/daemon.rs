@@ -20,13 +20,11 @@ mod serve;
 mod tls;
 mod watches;
 
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use suffrage_core::NodeId;
 use suffrage_lease::Saved;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -46,6 +44,7 @@ use suffrage_node::Error;
 use suffrage_node::clock::BootClock;
 use suffrage_node::config::Config;
 use suffrage_node::lease::{Node, NodeState, Settings};
+use suffrage_node::resolver::{self, Resolver};
 use suffrage_node::storage::{DataFolder, MemoryDisk};
 
 /// An election without candidates. The daemon observes it periodically to poll the voters, also without clients. Clients
@@ -86,7 +85,9 @@ impl Daemon {
     pub async fn start(config: &Config, new: bool) -> Result<Daemon, Error> {
         let keyring = Keyring::load(&config.keys).map_err(config.at("keys"))?;
         let credentials = Credentials::load(config)?;
-        let addresses = resolve(config).await?;
+        let own = own_address(config).await?;
+        let peers = config.voters.iter().filter(|voter| voter.id != config.id);
+        let resolver = Resolver::new(peers.map(|voter| (voter.id, voter.address.clone())).collect()).await;
         let folder = match &config.data {
             Some(path) if new => Some(DataFolder::create(path, config.id)),
             Some(path) if config.votes() => Some(DataFolder::open(path, config.id)),
@@ -98,7 +99,7 @@ impl Daemon {
         if let Some(folder) = &folder {
             wire.boot = folder.boot()?;
         }
-        let socket = Socket::bind(listen(config, &addresses)).await?;
+        let socket = bind(own, &resolver).await?;
         // The listener is bound before the node starts: a node that serves no HTTP must not campaign.
         let listener = match config.http {
             Some(address) => Some(
@@ -108,9 +109,8 @@ impl Daemon {
             ),
             None => None,
         };
-        wire.peers = addresses;
-        wire.peers.remove(&config.id);
         let transport: Arc<Udp> = Arc::new(Sealed::new(socket, wire)?);
+        resolver.configure(&transport, transport.wire().local_address());
         let node = match folder.as_ref().filter(|_| config.votes()) {
             Some(folder) => {
                 let disk = folder.file::<Saved>("voter");
@@ -121,6 +121,7 @@ impl Daemon {
                 Node::start(Arc::clone(&transport), BootClock, disk, settings(config))?
             }
         };
+        resolver.start(&transport, transport.wire().local_address(), &node.state(), log::resolved);
         tokio::spawn(poll_voters(node.clone()));
         tokio::spawn(log::leaders(node.leader_changes()));
         tokio::spawn(log::voters(node.clone()));
@@ -280,22 +281,29 @@ pub fn prepare(config: &Config) -> Result<Option<PathBuf>, Error> {
     made.transpose().map_err(config.at("data"))
 }
 
-/// Resolves the addresses of the voters, on a thread for blocking calls.
-async fn resolve(config: &Config) -> Result<BTreeMap<NodeId, SocketAddr>, Error> {
-    let voters = config.voters.clone();
-    let looked_up = tokio::task::spawn_blocking(move || {
-        voters.iter().map(|voter| voter.resolve().map(|address| (voter.id, address))).collect()
-    });
-    looked_up.await.unwrap_or_else(|error| Err(error.to_string())).map_err(Error::Unresolved)
+/// The address to listen on: `listen`, or a voter's own address. None for any port.
+async fn own_address(config: &Config) -> Result<Option<SocketAddr>, Error> {
+    let own = config.voters.iter().find(|voter| voter.id == config.id);
+    let (None, Some(own)) = (config.listen, own) else { return Ok(config.listen) };
+    let unresolved = |reason| Error::Unresolved(format!("voter {} at {}: {reason}", own.id, own.address));
+    resolver::lookup_once(&own.address).await.map(Some).map_err(unresolved)
 }
 
-/// The address to listen on: `listen`, or a voter's own address, or any port of the address family of the voters.
-fn listen(config: &Config, addresses: &BTreeMap<NodeId, SocketAddr>) -> SocketAddr {
-    let own = || addresses.get(&config.id).copied();
-    config.listen.or_else(own).unwrap_or_else(|| match addresses.values().any(SocketAddr::is_ipv6) {
+/// Binds this address, or any port of the address family of the voters. While the address of a voter is unknown, that is
+/// IPv6 if the machine has it: an IPv6 socket reaches both families.
+async fn bind(own: Option<SocketAddr>, resolver: &Resolver) -> Result<Socket, Error> {
+    let ipv6 = resolver.addresses().any(|address| address.is_ipv6());
+    let any = |ipv6| match ipv6 {
         true => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
         false => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-    })
+    };
+    if own.is_none()
+        && !resolver.is_complete()
+        && let Ok(socket) = Socket::bind(any(true)).await
+    {
+        return Ok(socket);
+    }
+    Ok(Socket::bind(own.unwrap_or_else(|| any(ipv6))).await?)
 }
 
 /// Polls the voters periodically until the node stops.

@@ -166,6 +166,8 @@ impl Voter {
             return;
         }
         self.lower_longest(fx, now);
+        // The holder of an election asks as long as it renews, so no subscription outlives its end by long.
+        self.watchers.prune(now);
         match ask {
             Ask::Prepare { request, token, attribute } => {
                 let reply = self.on_prepare(fx, now, from, name, (request, token, attribute));

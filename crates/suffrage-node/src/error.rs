@@ -44,8 +44,8 @@ pub enum Error {
     /// A file or folder that the configuration names is not usable.
     #[error("{0}")]
     Configured(crate::config::Problem),
-    /// The address of a voter cannot be resolved.
-    #[error("cannot resolve {0}: correct `voters`, or the name service")]
+    /// The address of a voter is malformed, or the own address of this node cannot be resolved.
+    #[error("cannot resolve {0}: correct `voters` or the name service, or set the address to listen on")]
     Unresolved(String),
     /// The data folder contains no state of a node.
     #[error("{} is not the data folder of a node: check the path and the mounts. Only for a node that has never been \

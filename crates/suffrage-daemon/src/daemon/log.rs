@@ -13,6 +13,7 @@ use suffrage_net::transport::udp::Udp;
 use suffrage_net::{Dropped, Snapshot};
 use suffrage_node::config::{Config, LogFormat, LogLevel};
 use suffrage_node::lease::{Leader, LeaderChange, Node, NodeState, VoterContact};
+use suffrage_node::resolver::Lookup;
 use tokio::sync::mpsc;
 
 /// The interval of the summary of dropped datagrams: one line per interval, whatever the rate.
@@ -143,6 +144,16 @@ pub(super) async fn warn_cannot_vote(node: Node) {
         && metrics.voter.is_some_and(|voter| !voter.votes)
     {
         warn!("this voter has lost its saved state and does not vote: start it with another id");
+    }
+}
+
+/// Logs a change of the address of a voter.
+pub(super) fn resolved(voter: NodeId, name: &str, lookup: &Lookup) {
+    match lookup {
+        Ok(address) => info!(voter = voter.0, name, %address, "address of a voter resolved"),
+        Err(error) => {
+            warn!(voter = voter.0, name, "cannot resolve the address of a voter, retrying: {error}")
+        }
     }
 }
 

@@ -507,3 +507,23 @@ fn a_long_lease_that_has_expired_does_not_prolong_the_silence_after_a_restart() 
     }
     assert_eq!(harness.saves - writes, 1, "renewals of one length write once");
 }
+
+#[test]
+fn expired_watchers_are_pruned_while_their_election_stays_held() {
+    let mut test = Harness::new();
+    assert!(promised(test.prepare(A, 1)) && accepted(test.propose(A, 1)));
+    let live = test.voter.timings.stale_after.as_nanos().div_ceil(Span::from_millis(TTL / 3).as_nanos());
+    for node in 100..1_100 {
+        test.wait(TTL / 3);
+        assert!(accepted(test.propose(A, 1)), "the holder renews");
+        let request = test.request();
+        test.ask_about(name(), NodeId(node), Ask::Watch { request });
+        assert!(test.voter.watchers.len() as u64 <= live, "{} watchers", test.voter.watchers.len());
+    }
+    for _ in 0..=live {
+        test.wait(TTL / 3);
+        assert!(accepted(test.propose(A, 1)), "the holder renews");
+    }
+    assert!(test.voter.watchers.is_empty(), "renewals prune the last watchers");
+    assert_eq!(test.voter.watchers, Watchers::default(), "nothing is left of them");
+}

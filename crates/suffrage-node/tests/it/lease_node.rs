@@ -1,5 +1,6 @@
 //! The task of a node, on a network in memory and in virtual time.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use suffrage_core::{NodeId, Span, Start};
 use suffrage_net::Transport;
 use suffrage_net::transport::memory::Network;
+use suffrage_net::transport::{Sealed, Wire};
 use suffrage_node::Error;
 use suffrage_node::clock::{Clock, TokioClock};
 use suffrage_node::lease::{
@@ -314,4 +316,40 @@ async fn a_pinned_lease_is_not_handed_over_to_a_greater_rank() {
     belief.wait_for(|belief| belief.held.is_some()).await.unwrap();
     assert!(clock.now() >= held.valid_until());
     assert_eq!(first.pin().await.unwrap(), None, "there is nothing to pin");
+}
+
+/// A wire on which an invalid datagram is always ready.
+#[derive(Debug)]
+struct JunkFlood;
+
+impl Wire for JunkFlood {
+    type Address = u8;
+    fn send_to(&self, _: &[u8], _: u8) -> std::io::Result<()> {
+        Ok(())
+    }
+    async fn receive_from(&self, buffer: &mut [u8]) -> std::io::Result<(usize, u8)> {
+        buffer[..100].fill(0x55);
+        // As on a socket, each datagram takes a share of the task's budget.
+        tokio::task::consume_budget().await;
+        Ok((100, 0))
+    }
+}
+
+/// A leader renews ten times during a flood, and answers commands. In the time of the machine: virtual time stands still
+/// while a task is busy.
+#[tokio::test]
+async fn a_flood_of_invalid_datagrams_starves_neither_timers_nor_commands() {
+    let keyring = suffrage_net::Keyring::generate().unwrap();
+    let wire = suffrage_net::transport::Config::new(NodeId(1), keyring).unwrap();
+    let transport = Arc::new(Sealed::new(JunkFlood, wire).unwrap());
+    let disk = MemoryDisk::<Saved>::default();
+    let node = Node::start(Arc::clone(&transport), TokioClock::new(), disk, single_voter()).unwrap();
+    let part = node.join("x", CandidateConfig { ttl: Span::from_millis(200), ..config() }).await.unwrap();
+    leads(&part).await;
+    let (mut ends, belief) = (BTreeSet::new(), part.belief());
+    while ends.len() < 10 {
+        assert_eq!(node.metrics().await.unwrap().elections, 1);
+        ends.extend(belief.borrow().held.as_ref().map(|held| held.valid_until()));
+    }
+    assert!(transport.counters().snapshot().all_dropped() > 0);
 }

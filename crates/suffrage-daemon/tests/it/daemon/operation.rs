@@ -9,7 +9,7 @@ use suffrage_daemon::daemon::Daemon;
 use suffrage_net::Keyring;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::daemon::{Cluster, LONG, WAIT, soon, until};
+use crate::daemon::{Cluster, LONG, WAIT, soon, start_again, until};
 
 #[tokio::test]
 async fn health_checks_answer_get_head_and_options_with_status_codes() {
@@ -48,6 +48,8 @@ async fn health_checks_answer_get_head_and_options_with_status_codes() {
         let answer = cluster.client(1).get(path).await;
         assert_eq!(answer.json(), json!({ "leads": false }), "and nothing else is told");
     }
+    // The node observes an election without a leader for a few seconds after a query.
+    cluster.client(1).get("/elections/xx").await;
     let known = cluster.client(1).get("/elections").await.json();
     assert_eq!(known["elections"].as_array().unwrap().len(), 2, "x, and xx: {known}");
     let metrics = cluster.client(1).get("/metrics").await.body;
@@ -404,4 +406,31 @@ async fn a_longest_ttl_below_the_default_ttl_serves_every_endpoint() {
     }
     let long = client.campaign("x", "3s", WAIT).await;
     assert!(long.status == 400 && long.body.contains("at most 900 ms"), "an error is no stop: {long:?}");
+}
+
+/// As in a Kubernetes headless service, voter 3 has no name before it runs.
+#[tokio::test]
+async fn a_daemon_starts_while_the_name_of_another_voter_is_unknown() {
+    let mut cluster = Cluster::start().await;
+    let known = cluster.voters.split(',').take(2).map(str::to_string);
+    cluster.voters = known.chain(["3=three.invalid:7400".to_string()]).collect::<Vec<_>>().join(",");
+    for id in 1..=3 {
+        cluster.daemons[id - 1].take().unwrap().stop().await;
+    }
+    for id in 1..=2 {
+        cluster.daemons[id - 1] = Some(start_again(&cluster.config(id as u64, &[])).await);
+    }
+    cluster.client(1).campaign("x", LONG, WAIT).await.leads();
+    let unknown = Daemon::start(&cluster.config(3, &[]), false).await.unwrap_err().to_string();
+    assert!(unknown.contains("cannot resolve voter 3 at three.invalid:7400"), "{unknown}");
+    let listen = suffrage_testbed::address().to_string();
+    cluster.daemons[2] = Some(start_again(&cluster.config(3, &[("listen", &listen)])).await);
+    // The others learn the address of voter 3 from its datagrams.
+    for id in 1..=3 {
+        until(async || {
+            let voters = cluster.daemon(id).node().metrics().await.unwrap().voters;
+            voters.len() == 3 && voters.iter().all(|voter| voter.reply_age.is_some())
+        })
+        .await;
+    }
 }

@@ -205,10 +205,12 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             return Wake::Timer;
         }
         tokio::select! {
+            // This order keeps a flood of datagrams from delaying commands and timers. No input starves another: every
+            // turn handles inputs of each kind.
             biased;
-            received = self.transport.receive() => Wake::Datagram(received),
             command = self.handles.commands.recv() => Wake::Command(command),
             () = self.clock.sleep_until(due) => Wake::Timer,
+            received = self.transport.receive() => Wake::Datagram(received),
         }
     }
 
