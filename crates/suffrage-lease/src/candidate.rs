@@ -193,6 +193,17 @@ impl Candidate {
         Some(self.granted_at_most).filter(|longest| !longest.is_zero())
     }
 
+    /// Forgets the leader without an announcement: another participation of the same node will follow it.
+    pub(crate) fn take_leader(&mut self) -> Option<Grant> {
+        self.leader.take()
+    }
+
+    /// Follows this leader without an announcement: an earlier participation of the same node has announced it. The next
+    /// enquiry confirms it or finds another.
+    pub(crate) fn set_leader(&mut self, leader: Grant) {
+        self.leader = Some(leader);
+    }
+
     /// The stage.
     pub fn stage(&self) -> Stage {
         match (&self.round, self.lease) {

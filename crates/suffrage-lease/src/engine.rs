@@ -39,7 +39,7 @@ use self::effects::{Loopback, NodeEffects};
 pub use self::election::{ELECTION_MEMORY, ElectionIndex, ElectionState};
 use self::timer_queue::TimerQueue;
 use crate::candidate::{Candidate, Lease, Stage};
-use crate::message::{Ask, Body, Message, Name, Reply};
+use crate::message::{Ask, Body, Grant, Message, Name, Reply};
 use crate::timings::Bug;
 use crate::voter::{Saved, Voter};
 
@@ -211,6 +211,19 @@ impl Engine {
             return Err(JoinError::TooMany);
         }
         Ok(())
+    }
+
+    /// Takes the leader that the node follows in an election, before another participation replaces this one. The node
+    /// then leaves without an announcement that it knows no leader.
+    pub(crate) fn take_leader(&mut self, index: ElectionIndex) -> Option<Grant> {
+        self.elections.get_mut(index.index())?.as_mut()?.candidate.take_leader()
+    }
+
+    /// Sets the leader that the node follows in an election that it has just joined.
+    pub(crate) fn set_leader(&mut self, index: ElectionIndex, leader: Grant) {
+        if let Some(Some(state)) = self.elections.get_mut(index.index()) {
+            state.candidate.set_leader(leader);
+        }
     }
 
     // Commands of the application.

@@ -111,8 +111,13 @@ pub(super) fn router(app: App) -> Router {
         .with_state(app)
 }
 
-/// Turns plain-text rejections of the path and query extractors into JSON problems.
+/// Turns plain-text rejections of the path and query extractors, and rejections of methods, into JSON problems.
 async fn as_object(response: Response) -> Response {
+    if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+        // The router adds the header to the response.
+        let error = "this endpoint does not have this method: the header Allow lists its methods";
+        return Problem::new(response.status(), error).into_response();
+    }
     let plain = response
         .headers()
         .get(header::CONTENT_TYPE)

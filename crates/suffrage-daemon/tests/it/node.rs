@@ -306,6 +306,12 @@ fn a_node_that_cannot_be_reached_is_exit_3_and_bad_usage_2() {
         assert_eq!(run(&format!("suffrage {line}")).code, 2, "{line}");
     }
     assert_eq!(run("suffrage leader x --token-file /nowhere/at/all").code, 2);
+    for line in ["validate --ttl -3s", "run --name x --cluster 1=127.0.0.1:7400 --ttl -3s -- true"] {
+        let negative = run(&format!("suffrage {line}"));
+        assert!(negative.code == 2 && negative.err.contains("`-3s` is not a time"), "{}", negative.err);
+    }
+    let help = run("suffrage help transfer");
+    assert!(help.code == 0 && help.out.contains("--to <ID>"), "{} {}", help.out, help.err);
     let incomplete = run("suffrage config");
     assert!(incomplete.code == 2 && incomplete.err.contains("`suffrage config check`"), "{}", incomplete.err);
 }

@@ -127,6 +127,35 @@ async fn a_transfer_to_a_node_without_a_waiting_candidate_is_refused() {
     outside.abort();
 }
 
+/// A node that starts to stand while another node leads knows the leader all the time.
+#[tokio::test]
+async fn a_node_that_starts_to_stand_does_not_report_a_moment_without_a_leader() {
+    let cluster = Cluster::start().await;
+    let (token, leading) = cluster.client(1).campaign("x", LONG, WAIT).await.leads();
+    let two = cluster.client(2);
+    let mut events = two.observe("x").await;
+    assert_eq!(events.next().await.unwrap()["leader"], 1);
+    let followed = async || cluster.daemon(2).node().metrics().await.unwrap().counters.leaders_followed;
+    let before = followed().await;
+    // Each campaign replaces the observer of the node by a candidate; each resignation does the reverse.
+    for ttl in [LONG, "40s", "30s"] {
+        let (session, _) = two.queue("x", ttl).await;
+        assert_eq!(two.get("/elections/x").await.json()["leader"], 1);
+        cluster.queued("x", [2]).await;
+        assert_eq!(two.say("x", "resign", &session).await.status, 200);
+    }
+    let history = two.get("/elections/x/history").await.json();
+    let leaders: Vec<_> =
+        history["history"].as_array().unwrap().iter().map(|it| it["leader"].as_u64()).collect();
+    assert_eq!(leaders, [Some(1)], "{history}");
+    assert_eq!(followed().await, before, "the leader has not changed");
+    let told = two.get("/elections/x").await.json();
+    assert_eq!((told["leader"].as_u64(), told["token"].as_u64()), (Some(1), Some(token)));
+    // The next event of the stream is the next change.
+    assert_eq!(cluster.client(1).say("x", "resign", &leading).await.status, 200);
+    assert!(events.next().await.unwrap()["leader"].is_null());
+}
+
 #[tokio::test]
 async fn observers_see_the_present_state_first_and_then_every_change() {
     let cluster = Cluster::start().await;

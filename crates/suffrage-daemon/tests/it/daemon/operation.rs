@@ -235,7 +235,7 @@ async fn the_openapi_description_is_served_and_unknown_paths_are_not_found() {
     for (body, word) in [
         (json!({ "ttl": "3x" }), "3x"),
         (json!({ "ttl": "5ms" }), "ttl"),
-        (json!({ "ttl": "2h" }), "60000 ms"),
+        (json!({ "ttl": "2h" }), "at most 1m"),
         (json!({ "tll": "3s" }), "tll"),
         (json!({ "wait": 3 }), "wait"),
     ] {
@@ -245,6 +245,13 @@ async fn the_openapi_description_is_served_and_unknown_paths_are_not_found() {
     let plain = client.ask("POST", "/elections/x/campaign", "").await;
     assert!(plain.status == 415 && plain.body.contains("--json"), "{plain:?}");
     assert_eq!(client.post("/elections/x/renew", json!({})).await.status, 400);
+    for body in [json!([]), json!(["", "3s"]), json!(null), json!(3)] {
+        let refused = client.post("/elections/x/campaign", body).await;
+        assert!(refused.status == 422 && refused.body.contains("must be a JSON object"), "{refused:?}");
+    }
+    let wrong = client.get("/elections/x/campaign").await;
+    assert!(wrong.status == 405 && wrong.head.contains("allow: post"), "{wrong:?}");
+    assert!(wrong.json()["error"].as_str().unwrap().contains("Allow lists its methods"), "{wrong:?}");
 }
 
 /// A daemon that stops revokes the lease at the next renewal of its client, and hands over when the client has resigned,
@@ -405,7 +412,7 @@ async fn a_longest_ttl_below_the_default_ttl_serves_every_endpoint() {
         assert!(!answer.body.contains("stopped"), "{path}: {answer:?}");
     }
     let long = client.campaign("x", "3s", WAIT).await;
-    assert!(long.status == 400 && long.body.contains("at most 900 ms"), "an error is no stop: {long:?}");
+    assert!(long.status == 400 && long.body.contains("at most 900ms"), "an error is no stop: {long:?}");
 }
 
 /// As in a Kubernetes headless service, voter 3 has no name before it runs.

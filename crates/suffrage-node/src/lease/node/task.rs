@@ -452,7 +452,8 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             self.locals.resize_with(index.index() + 1, || None);
         }
         match &mut self.locals[index.index()] {
-            Some(local) => local.notes = notes,
+            // The known leader has not changed.
+            Some(local) => local.notes = Notes { since: local.notes.since, ..notes },
             empty => {
                 let belief = watch::Sender::new(Belief { leader: None, since: now, held: None });
                 *empty = Some(Local { notes, belief, held: None });
