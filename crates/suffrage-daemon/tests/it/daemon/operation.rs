@@ -103,10 +103,10 @@ async fn a_node_without_a_majority_is_alive_but_not_ready() {
 async fn a_restarted_voter_is_ready_when_it_votes() {
     let mut cluster = Cluster::start().await;
     let silence = Duration::from_secs(4);
-    let (_, session) = cluster.client(1).campaign("x", "4s", WAIT).await.leads();
-    assert_eq!(cluster.client(1).say("x", "resign", &session).await.status, 200);
-    // Each voter has now saved that it granted a lease of this length.
     for restarted in [vec![1], vec![1, 2, 3]] {
+        let (_, session) = cluster.client(1).campaign("x", "4s", WAIT).await.leads();
+        assert_eq!(cluster.client(1).say("x", "resign", &session).await.status, 200);
+        // Each voter has saved that it granted a lease of this length, and the lease could be valid still.
         for id in &restarted {
             soon(cluster.daemons[id - 1].take().unwrap().stop()).await;
         }
