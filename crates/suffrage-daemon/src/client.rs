@@ -10,11 +10,11 @@ use self::http::{Answer, Node};
 use suffrage_cli::Error;
 use suffrage_cli::{Console, text};
 
-const SETTINGS: &str = "Instead of --node, --token-file and --ca, SUFFRAGE_NODE, SUFFRAGE_TOKEN_FILE and SUFFRAGE_CA can be set in \
-the environment.";
+const SETTINGS: &str = "Instead of --node, --token-file and --ca, SUFFRAGE_NODE, SUFFRAGE_TOKEN_FILE and SUFFRAGE_CA can \
+be set in the environment.";
 
-const CODES: &str = "Exit codes: 0 success, 1 there is no leader, this node does not lead, or the other node does not take over, 2 the command line is \
-wrong, 3 the node cannot be reached or does not answer.";
+const CODES: &str = "Exit codes: 0 success, 1 there is no leader, this node does not lead, or the other node does not \
+take over, 2 the command line is wrong, 3 the node cannot be reached or does not answer.";
 
 /// The longest wait for the next leader after a handover.
 const HANDOVER_WAIT: &str = "2s";

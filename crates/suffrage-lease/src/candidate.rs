@@ -38,7 +38,7 @@ pub const MAX_VOTERS: usize = 64;
 
 /// The most times that failed claims double the fail-back delay. A candidate whose claims fail still claims every 64
 /// delays.
-const MOST_DOUBLINGS: u8 = 6;
+const MAX_DOUBLINGS: u8 = 6;
 
 /// The lease of a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -110,8 +110,8 @@ pub struct Candidate {
     defeats: u32,
     /// Whether the candidate has asked a leader of lower rank to hand over, and has not contended since.
     claimed: bool,
-    /// How often it has contended in vain after that, and not led since.
-    vain_claims: u8,
+    /// The number of claims after which the candidate was not elected, since it last led.
+    failed_claims: u8,
     /// The longest lease that a voter grants, if the candidate has asked for a longer one; otherwise zero.
     granted_at_most: Span,
     /// Since when the candidate has stood without interruption.
@@ -152,7 +152,7 @@ impl Candidate {
             leader_in_doubt: false,
             defeats: 0,
             claimed: false,
-            vain_claims: 0,
+            failed_claims: 0,
             granted_at_most: Span::ZERO,
             stood_since: now,
             yield_until: now,
@@ -268,7 +268,7 @@ impl Candidate {
     }
 
     /// A random span from half of this one to all of it.
-    fn about(fx: &mut impl Effects, span: Span) -> Span {
+    fn jitter(fx: &mut impl Effects, span: Span) -> Span {
         span.scale(0.5 + fx.rng().unit() / 2.0)
     }
 
@@ -381,7 +381,7 @@ impl Candidate {
         attempts
     }
 
-    /// A majority has accepted: it leads, unless that took so long that it is over already.
+    /// A majority has accepted the request. The candidate leads, unless the replies took longer than the lease.
     fn win(
         &mut self,
         fx: &mut impl Effects,
@@ -399,7 +399,8 @@ impl Candidate {
         let news = self.lease.is_none_or(|lease| lease.token != token);
         self.lease = Some(Lease { token, valid_until });
         self.leader = None;
-        (self.defeats, self.claimed, self.vain_claims) = (0, false, 0);
+        (self.defeats, self.claimed, self.failed_claims) = (0, false, 0);
+        self.granted_at_most = Span::ZERO;
         self.won = Some(request);
         self.round = Round::None;
         self.next = now.max(noted + self.timings.renew).min(valid_until);
@@ -412,7 +413,7 @@ impl Candidate {
         }
     }
 
-    /// The lease is over by its own clock. Called before anything else is looked at.
+    /// Steps down if the lease has ended by the candidate's own clock. Called first in every input.
     fn lapse(&mut self, fx: &mut impl Effects, now: Time) {
         if self.lease.is_some_and(|lease| now >= lease.valid_until) {
             self.step_down(fx, now);
@@ -428,8 +429,8 @@ impl Candidate {
         Some(lease.token)
     }
 
-    /// It contended in vain. What some voters may have granted is given back; then it waits, longer after
-    /// every defeat and for a random time, so that of two that get into each other's way one comes first.
+    /// Ends a campaign without success. The candidate gives back the grants of a minority, and backs off for a random time
+    /// that doubles with every defeat, so that two rivals do not defeat each other again.
     fn lose(&mut self, fx: &mut impl Effects, now: Time) {
         assert!(self.lease.is_none(), "a leader does not release the grants that its lease rests on");
         if let Round::Proposal { token, .. } = self.round {
@@ -440,12 +441,12 @@ impl Candidate {
         self.defeats += 1;
         if std::mem::take(&mut self.claimed) {
             self.stood_since = now;
-            self.vain_claims = self.vain_claims.saturating_add(1);
+            self.failed_claims = self.failed_claims.saturating_add(1);
         }
-        self.next = now + Self::about(fx, span.min(self.timings.ttl.max(self.timings.gap)));
+        self.next = now + Self::jitter(fx, span.min(self.timings.ttl.max(self.timings.gap)));
     }
 
-    /// Believes in no leader any more, and says so if that is news.
+    /// Forgets the known leader, and announces that if there was one.
     fn forget_leader(&mut self, fx: &mut impl Effects) {
         if self.leader.take().is_some() {
             fx.announce(Announcement::Undecided);
@@ -517,7 +518,7 @@ impl Candidate {
         if healthy == std::mem::replace(&mut self.healthy, healthy) {
             return;
         }
-        (self.stood_since, self.claimed, self.vain_claims) = (now, false, 0);
+        (self.stood_since, self.claimed, self.failed_claims) = (now, false, 0);
         if healthy {
             self.yield_until = now;
             self.next = self.next.min(now);
@@ -532,7 +533,7 @@ impl Candidate {
     /// Changes the rank.
     pub fn set_attribute(&mut self, now: Time, attribute: Attribute) {
         if attribute != std::mem::replace(&mut self.attribute, attribute) {
-            (self.stood_since, self.claimed, self.vain_claims) = (now, false, 0);
+            (self.stood_since, self.claimed, self.failed_claims) = (now, false, 0);
         }
     }
 
@@ -701,7 +702,7 @@ impl Candidate {
         if heard.len() > before {
             grants.extend(grant);
         }
-        let most = grants.iter().map(|grant| believers(grants, grant.holder)).max().unwrap_or(0);
+        let most = grants.iter().map(|grant| grants_with_holder(grants, grant.holder)).max().unwrap_or(0);
         // A majority without grants proves that the candidate's previous lease is over.
         let campaign_after = self.previous_lease == PreviousLease::MayBeHeld { campaign_after: true };
         let vacant = campaign_after && grants.is_empty() && heard.len() >= majority;
@@ -721,14 +722,14 @@ impl Candidate {
             self.shrink_reply_timeout(now.since(self.asked_at));
         }
         let silent = self.voters.len() - answered.len();
-        let may_still_lead = |leader: Grant| believers(&grants, leader.holder) + silent >= majority;
+        let may_still_lead = |leader: Grant| grants_with_holder(&grants, leader.holder) + silent >= majority;
         let open = self.leader.is_some_and(may_still_lead);
         let campaign_after = self.previous_lease == PreviousLease::MayBeHeld { campaign_after: true };
-        if believers(&grants, self.me) + silent < majority {
+        if grants_with_holder(&grants, self.me) + silent < majority {
             self.previous_lease = PreviousLease::Over;
         }
         let may_contend = self.previous_lease == PreviousLease::Over && self.stands(now);
-        let elected = grants.iter().filter(|grant| believers(&grants, grant.holder) >= majority);
+        let elected = grants.iter().filter(|grant| grants_with_holder(&grants, grant.holder) >= majority);
         let elected = elected.max_by_key(|grant| grant.token).copied();
         match elected {
             // A lease from before a crash: the candidate gets it again at once, with a greater token.
@@ -736,7 +737,7 @@ impl Candidate {
             Some(grant) if grant.holder != self.me => {
                 self.follow(fx, grant);
                 (self.defeats, self.leader_in_doubt) = (0, false);
-                self.next = now + Self::about(fx, self.timings.poll);
+                self.next = now + Self::jitter(fx, self.timings.poll);
                 self.claim(fx, now, grant);
             }
             None if campaign_after && may_contend => {
@@ -750,7 +751,7 @@ impl Candidate {
             _ => {
                 self.leader_in_doubt = false;
                 self.forget_leader(fx);
-                self.next = now + Self::about(fx, self.timings.gap * 2);
+                self.next = now + Self::jitter(fx, self.timings.gap * 2);
             }
         }
     }
@@ -760,7 +761,7 @@ impl Candidate {
     /// elected: voters may never elect it.
     fn claim(&mut self, fx: &mut impl Effects, now: Time, grant: Grant) {
         let Some(delay) = self.timings.failback else { return };
-        let steady = now.since(self.stood_since) >= delay * (1 << self.vain_claims.min(MOST_DOUBLINGS));
+        let steady = now.since(self.stood_since) >= delay * (1 << self.failed_claims.min(MAX_DOUBLINGS));
         if steady && self.stands(now) && self.granted_at_most().is_none() && self.attribute > grant.attribute
         {
             self.claimed = true;
@@ -768,14 +769,14 @@ impl Candidate {
         }
     }
 
-    /// Another candidate asks it to hand over.
+    /// A candidate of another node asks this leader to hand over.
     pub fn on_claim(&mut self, fx: &mut impl Effects, now: Time, from: NodeId, attribute: Attribute) {
         if attribute > self.attribute {
             self.transfer(fx, now, from);
         }
     }
 
-    /// A voter has said that nobody leads: it contends, if it stands.
+    /// A voter has woken the candidate, because nobody leads. The candidate contends if it stands.
     pub fn wake_up(&mut self, fx: &mut impl Effects, now: Time) {
         if self.stands(now) && self.lease.is_none() {
             self.forget_leader(fx);
@@ -785,7 +786,7 @@ impl Candidate {
 }
 
 /// How many of the grants are to this one.
-fn believers(grants: &[Grant], holder: NodeId) -> usize {
+fn grants_with_holder(grants: &[Grant], holder: NodeId) -> usize {
     grants.iter().filter(|grant| grant.holder == holder).count()
 }
 

@@ -78,20 +78,20 @@ impl Default for Options {
     }
 }
 
-/// The most elections that are simulated at a time.
-const MOST_NAMES: usize = 1_000;
-/// How many voters there are unless set otherwise: two of five may fail.
+/// The greatest number of elections.
+const MAX_NAMES: usize = 1_000;
+/// The default number of voters: two of five may fail.
 const VOTERS: usize = 5;
-/// Two messages, and some time for clocks that run fast.
+/// The delays that a candidate waits for replies: two messages, and some time for fast clocks.
 const ROUND: u64 = 3;
-/// To be woken takes one message, to be elected four.
+/// The delays that a voter waits for a woken candidate: a wake-up takes one message, an election four.
 const GAP: u64 = 6;
-/// How many better candidates take over in a row, as far as a torture waits for it.
+/// The number of fail-backs in a row that a torture waits for.
 const FAILBACKS: u64 = 8;
-/// How many times the usual lease voters grant at most.
-const MOST_GRANTED: u64 = 2;
-/// How many times the usual lease those who do not vote ask for at most.
-const MOST_ASKED: u64 = 8;
+/// The longest lease that voters grant, in usual leases.
+const MAX_GRANTED: u64 = 2;
+/// The longest lease that nodes without a vote ask for, in usual leases.
+const MAX_ASKED: u64 = 8;
 
 /// In which elections clients hold the lease: a process that restarts waits for its own lease to run out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -145,7 +145,7 @@ impl Options {
         let timings = self.timings(delay);
         let exact = self.exact.is_some() || self.renew.is_some();
         // Some applications ask for longer leases than voters grant.
-        let times = if votes { MOST_GRANTED } else { MOST_ASKED };
+        let times = if votes { MAX_GRANTED } else { MAX_ASKED };
         EngineConfig {
             delay,
             drift: timings.drift,
@@ -283,11 +283,11 @@ impl Algorithm for QuorumLease {
             help: "How many elections there are at the same time; what is told is about the first, and promises \
                    are checked of each",
             set: |options, text| match text.parse() {
-                Ok(names @ 1..=MOST_NAMES) => {
+                Ok(names @ 1..=MAX_NAMES) => {
                     options.names = names;
                     Ok(())
                 }
-                _ => Err(format!("`{text}` is not a number of elections (1 to {MOST_NAMES})")),
+                _ => Err(format!("`{text}` is not a number of elections (1 to {MAX_NAMES})")),
             },
             show: |options| options.names.to_string(),
         },
@@ -420,7 +420,7 @@ impl Algorithm for QuorumLease {
         options.names
     }
 
-    /// How many elections have a leader, where there are several.
+    /// The number of elections with a leader, if there are several elections.
     fn figures(options: &Options, members: &mut dyn Iterator<Item = Member<'_, Self>>) -> Vec<Figure> {
         if options.names == 1 {
             return Vec::new();

@@ -25,7 +25,7 @@ const SWEEP: Duration = Duration::from_secs(1);
 const MOST_WATCHES: usize = 100_000;
 /// The most elections that are observed although no client uses them at the moment. Beyond it, the least recently used
 /// ones are dropped.
-const MOST_UNUSED: usize = 1_000;
+const MAX_UNUSED: usize = 1_000;
 
 /// The belief of the node about an election. The election is observed while this value exists.
 pub(super) struct Watched {
@@ -99,14 +99,14 @@ impl Watch {
 
 /// If too many watches are unused, drops the least recently used quarter of them.
 fn limit_unused(open: &mut Open) {
-    if open.len() <= MOST_UNUSED {
+    if open.len() <= MAX_UNUSED {
         return;
     }
     let unused = open.iter().filter(|(_, watch)| !watch.is_in_use());
     let mut unused: Vec<(Instant, String)> = unused.map(|(name, watch)| (watch.used, name.clone())).collect();
-    if unused.len() > MOST_UNUSED {
+    if unused.len() > MAX_UNUSED {
         unused.sort_unstable();
-        for (_, name) in &unused[..unused.len() - MOST_UNUSED * 3 / 4] {
+        for (_, name) in &unused[..unused.len() - MAX_UNUSED * 3 / 4] {
             open.remove(name);
         }
     }
@@ -158,10 +158,10 @@ mod tests {
         let mut in_use = watches.watch("in use").await.unwrap();
         for number in 0..5_000 {
             watches.watch(&format!("unknown {number}")).await.unwrap();
-            assert!(lock(&watches.open).len() <= MOST_UNUSED + 2, "after {number} queries");
+            assert!(lock(&watches.open).len() <= MAX_UNUSED + 2, "after {number} queries");
         }
         let names = observed(&node).await;
-        assert!(names.len() <= MOST_UNUSED + 2, "the node observes {} elections", names.len());
+        assert!(names.len() <= MAX_UNUSED + 2, "the node observes {} elections", names.len());
         assert!(names.contains(&"unknown 4999".to_string()), "the last ones are observed");
         assert!(in_use.belief.has_changed().is_ok(), "a watch in use is not dropped");
         assert!(lock(&watches.open).contains_key("in use"));

@@ -707,4 +707,9 @@ fn a_lease_that_voters_do_not_grant_is_neither_won_nor_claimed() {
     assert_eq!((harness.candidate.lease(), harness.candidate.granted_at_most()), (None, Some(longest)));
     harness.wait(1_000);
     assert!(!claims(&harness.enquire_and_learn(1..=3, 4)), "it would depose the leader in vain");
+    // The operator raises the limit of the voters.
+    harness.input(|candidate, fx, now| candidate.wake_up(fx, now));
+    harness.replies(1..=3, |request| Reply::Promised { request });
+    harness.replies(1..=3, accepted);
+    assert_eq!((harness.candidate.lease().is_some(), harness.candidate.granted_at_most()), (true, None));
 }

@@ -2,7 +2,7 @@
 
 use suffrage_core::{Attribute, CommandStorm, Span, Time};
 
-use super::{MOST_ASKED, Options, name};
+use super::{MAX_ASKED, Options, name};
 use crate::engine::{Action, CandidateConfig, Command};
 
 /// Moments are in tenths of a time unit, so that they are short on a command line.
@@ -107,7 +107,7 @@ impl CommandGenerator<'_, '_> {
     /// A random configuration: a ttl that voters may not grant, another rank, and sometimes fail-back.
     fn config(&mut self, election: usize, rank: Attribute) -> CandidateConfig {
         let timings = self.options.timings(self.storm.delay);
-        let halves = 1 + self.below(2 * MOST_ASKED);
+        let halves = 1 + self.below(2 * MAX_ASKED);
         CandidateConfig {
             ttl: Span::from_nanos(timings.ttl.as_nanos() / 2 * halves / TENTH * TENTH),
             attribute: rank,
