@@ -1,4 +1,5 @@
-//! The tasks of the project: `cargo xtask test`, `tidy`, `facade`, `symbols`, `docs`, `bench`, `mutants-protocol`.
+//! The tasks of the project: `cargo xtask test`, `tidy`, `facade`, `symbols`, `docs`, `prove`, `bench`,
+//! `mutants-protocol`.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "runs programs and measures time")]
 
 mod architecture;
@@ -9,6 +10,7 @@ mod docs;
 mod facade;
 mod mutants;
 mod programs;
+mod prove;
 mod symbols;
 mod test;
 mod tidy;
@@ -24,8 +26,9 @@ const USAGE: &str = "\
 usage: cargo xtask <task>
 
   test [--bless]            runs everything that CI runs: format, tidiness, lints, tests, network faults,
-                            determinism, copies of functions, torture, documentation, the default program. --bless
-                            rewrites golden files and generated documentation instead of comparing them
+                            determinism, copies of functions, torture, the safety argument, documentation, the
+                            default program. --bless rewrites golden files and generated documentation instead of
+                            comparing them
   test --fast               checks format and tidiness, and tests the core, the lease, the algorithms, the
                             simulator, the network, the node and the facade; needs no root and installs nothing
   tidy                      checks the house rules that no other tool checks
@@ -36,6 +39,9 @@ usage: cargo xtask <task>
   mutants-protocol [--quick]
                             checks that the torture of quorum leases finds every deliberate bug, and no violation
                             without a bug; prints the number of seeds that find each bug
+  prove [--only STEP] [--bugs] [--json] [--help]
+                            checks the safety argument of quorum leases with a solver, for any number of voters and
+                            candidates, and that each deliberate bug breaks a named step of the argument
   bench build [--json]      measures a fresh build of the default program: compile time of our crates as a ratio to
                             that of the dependencies, size of the program, copies of functions; exit code 1 if a
                             target is missed
@@ -61,6 +67,7 @@ fn main() -> ExitCode {
         ["docs", "--bless"] => generated_documents(true),
         ["mutants-protocol"] => protocol_mutants(&mutants::FULL),
         ["mutants-protocol", "--quick"] => protocol_mutants(&mutants::QUICK),
+        ["prove", flags @ ..] => prove::prove(root(), flags),
         ["bench", "build", flags @ ..] => build::bench(flags),
         ["bench", "simulator", flags @ ..] => bench("suffrage-sim", "throughput", flags),
         ["bench", "papers", flags @ ..] => bench("suffrage-papers", "elections", flags),

@@ -7,8 +7,10 @@ use std::time::Instant;
 
 use crate::command::{cargo, git, program};
 use crate::programs::{Kind, Programs};
-use crate::{build, copies, docs, facade, mutants, root, tidy, tools};
+use crate::{build, copies, docs, facade, mutants, prove, root, tidy, tools};
 
+/// Packages that are not published.
+const NOT_PUBLISHED: &[&str] = &["suffrage-bench", "suffrage-fuzz", "suffrage-testbed", "xtask"];
 /// Tests that need root and network namespaces. They load the machine and run one at a time.
 const NETWORK_FAULTS: &str = "network_faults::";
 /// The packages without fast tests: the laboratory takes long to compile, and others need root.
@@ -17,9 +19,11 @@ const NOT_FAST: &[&str] = &[
     "suffrage-check",
     "suffrage-cli",
     "suffrage-daemon",
+    "suffrage-fuzz",
     "suffrage-lab",
     "suffrage-papers",
     "suffrage-testbed",
+    "xtask",
 ];
 /// More threads than cores: tests of real clusters mostly wait.
 const TEST_THREADS: &str = "6";
@@ -85,10 +89,12 @@ pub(crate) fn test(bless: bool) -> Result<(), String> {
     })?;
     steps
         .step("torture finds every bug in quorum leases", || mutants::mutants(&programs, &mutants::QUICK))?;
+    steps.step("the safety argument of quorum leases, by a solver", || prove::prove(root(), &[]))?;
     steps.step("generated documentation", || docs::docs(root(), &programs, bless))?;
     steps.step("documentation", || {
         cargo(&["doc", "--quiet", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings").run()
     })?;
+    steps.step("packages", packages)?;
     steps.step("public API of the facade", facade::check)?;
     steps.step("the default program, and the demo", || {
         let programs = Programs::build(&["build", "--release"])?;
@@ -118,6 +124,14 @@ fn style(steps: &mut StepRunner, bless: bool) -> Result<(), String> {
         cargo(if bless { &["fmt", "--all"] } else { &["fmt", "--all", "--check"] }).run()
     })?;
     steps.step("tidiness", || tidy::tidy(root()))
+}
+
+/// Packs every crate that is published, as `cargo publish` does, without compiling it again.
+fn packages() -> Result<(), String> {
+    let excluded = NOT_PUBLISHED.iter().flat_map(|package| ["--exclude", package]);
+    let options = ["package", "--quiet", "--workspace", "--no-verify", "--allow-dirty"];
+    let line: Vec<&str> = options.into_iter().chain(excluded).collect();
+    cargo(&line).run()
 }
 
 /// Runs the tests and doctests of these packages.

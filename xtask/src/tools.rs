@@ -18,17 +18,17 @@ pub(crate) const TESTS: &[Tool] = &[
     Tool { name: "flock", check: &["flock", "--version"], package: "util-linux" },
 ];
 
-/// Installs missing programs. A program that is still missing is an error: no test is skipped.
+/// The program for `cargo xtask prove`.
+const SOLVER: &[Tool] = &[Tool { name: "z3", check: &["z3", "--version"], package: "z3" }];
+
+/// Installs the solver if it is missing.
+pub(crate) fn ensure_solver() -> Result<(), String> {
+    ensure_installed(SOLVER)
+}
+
+/// Installs missing programs, and checks that tests of network faults can run: no test is skipped.
 pub(crate) fn ensure(tools: &[Tool]) -> Result<(), String> {
-    let missing = missing(tools);
-    if !missing.is_empty() {
-        let packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
-        install(&packages)
-            .map_err(|reason| format!("install {} by hand: {reason}", packages.join(" and ")))?;
-        if let Some(tool) = self::missing(tools).first() {
-            return Err(format!("`{}` is missing although {} is installed", tool.name, tool.package));
-        }
-    }
+    ensure_installed(tools)?;
     for (path, what) in [("/dev/net/tun", "TAP devices"), ("/proc/self/ns/net", "network namespaces")] {
         if !Path::new(path).exists() {
             return Err(format!("{path} does not exist: the tests of network faults need {what}"));
@@ -38,6 +38,20 @@ pub(crate) fn ensure(tools: &[Tool]) -> Result<(), String> {
     match whoami.trim() {
         "0" => Ok(()),
         _ => Err("the tests of network faults create network namespaces; run as root".to_string()),
+    }
+}
+
+/// Installs missing programs. A program that is still missing is an error.
+fn ensure_installed(tools: &[Tool]) -> Result<(), String> {
+    let missing = missing(tools);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
+    install(&packages).map_err(|reason| format!("install {} by hand: {reason}", packages.join(" and ")))?;
+    match self::missing(tools).first() {
+        Some(tool) => Err(format!("`{}` is missing although {} is installed", tool.name, tool.package)),
+        None => Ok(()),
     }
 }
 

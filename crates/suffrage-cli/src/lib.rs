@@ -63,9 +63,27 @@ fn path(command: &clap::Command, arguments: &[OsString]) -> String {
     path
 }
 
+/// The command, with flags that accept values with a leading hyphen: `--ttl -3s` is an error about the value, not about
+/// an unknown flag `-3`.
+pub fn accept_hyphen_values(command: clap::Command) -> clap::Command {
+    command.mut_args(|arg| {
+        let flag = arg.get_long().is_some() && arg.get_action().takes_values();
+        let optional = arg.get_num_args().is_some_and(|range| range.min_values() == 0);
+        if flag && !optional { arg.allow_hyphen_values(true) } else { arg }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_with_a_hyphen_is_the_value_of_its_flag() {
+        let command = clap::Command::new("validate").arg(clap::Arg::new("ttl").long("ttl"));
+        let matches =
+            accept_hyphen_values(command).try_get_matches_from(["validate", "--ttl", "-3s"]).unwrap();
+        assert_eq!(matches.get_one::<String>("ttl").unwrap(), "-3s");
+    }
 
     #[test]
     fn hints_name_the_subcommand() {

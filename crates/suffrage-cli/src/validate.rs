@@ -100,7 +100,7 @@ fn waiting(text: &str) -> Result<u64, String> {
 
 /// The command, without a simulation.
 pub fn command() -> Command {
-    Arguments::augment_args(Command::new("validate"))
+    crate::accept_hyphen_values(Arguments::augment_args(Command::new("validate")))
         .about("Computes the worst cases of the timings of a quorum lease, or the rules that they break")
         .long_about(ABOUT)
         .after_help(EXAMPLES)

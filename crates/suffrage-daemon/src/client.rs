@@ -10,11 +10,11 @@ use self::http::{Answer, Node};
 use suffrage_cli::Error;
 use suffrage_cli::{Console, text};
 
-const SETTINGS: &str = "Instead of --node, --token-file and --ca, SUFFRAGE_NODE, SUFFRAGE_TOKEN_FILE and SUFFRAGE_CA can be set in \
-the environment.";
+const SETTINGS: &str = "Instead of --node, --token-file and --ca, SUFFRAGE_NODE, SUFFRAGE_TOKEN_FILE and SUFFRAGE_CA can \
+be set in the environment.";
 
-const CODES: &str = "Exit codes: 0 success, 1 there is no leader or this node does not lead, 2 the command line is \
-wrong, 3 the node cannot be reached or does not answer.";
+const CODES: &str = "Exit codes: 0 success, 1 there is no leader, this node does not lead, or the other node does not \
+take over, 2 the command line is wrong, 3 the node cannot be reached or does not answer.";
 
 /// The longest wait for the next leader after a handover.
 const HANDOVER_WAIT: &str = "2s";
@@ -218,17 +218,26 @@ impl Session<'_, '_> {
         let path = format!("/elections/{}/{verb}", http::encoded(name));
         let Answer { status, body } = self.node.post(&path, request)?;
         if status == 409 {
-            self.print(&body, &plain(&body["error"]))?;
+            let error = plain(&body["error"]);
+            let text = match body["reason"].as_str() {
+                Some("not_waiting" | "unknown_queue") => format!("{name} is not handed over: {error}"),
+                _ => error,
+            };
+            self.print(&body, &text)?;
             return Ok(1);
         }
         let body = Answer { status, body }.good()?;
+        let mut code = 0;
         let text = match (body["leader"].as_u64(), body["within_ms"].as_u64()) {
             (Some(next), _) => {
                 let took = body["took_ms"].as_f64().unwrap_or_default();
-                format!(
-                    "{name} is handed over: node {next} leads, with token {}, after {took:.1} ms",
-                    body["token"]
-                )
+                let rest = format!("node {next} leads, with token {}, after {took:.1} ms", body["token"]);
+                if let Some(to) = request["to"].as_u64().filter(|to| *to != next) {
+                    code = 1;
+                    format!("{name} is handed over, but node {to} did not take it: {rest}")
+                } else {
+                    format!("{name} is handed over: {rest}")
+                }
             }
             (None, Some(0) | None) => format!("{name} is handed over; no node leads yet"),
             (None, Some(_)) => {
@@ -237,7 +246,7 @@ impl Session<'_, '_> {
             }
         };
         self.print(&body, &text)?;
-        Ok(0)
+        Ok(code)
     }
 }
 

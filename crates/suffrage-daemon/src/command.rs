@@ -1,7 +1,7 @@
 //! The command line as a whole.
 
 use clap::{ArgMatches, Command};
-use suffrage_cli::{Console, Error, validate};
+use suffrage_cli::{Console, Error, accept_hyphen_values, validate};
 
 use crate::{client, demo, demo_node, keygen, lab, node, run};
 
@@ -41,10 +41,9 @@ pub(crate) fn command() -> Command {
         .max_term_width(100)
         .arg_required_else_help(true)
         .subcommand_required(true)
-        .disable_help_subcommand(true)
         .subcommands([
             demo::command(),
-            run::command(),
+            accept_hyphen_values(run::command()),
             node::command(),
             node::config_command(),
             keygen::command(),
@@ -53,7 +52,7 @@ pub(crate) fn command() -> Command {
             run::guard_command(),
             demo_node::command(),
         ])
-        .subcommands(client::commands())
+        .subcommands(client::commands().into_iter().map(accept_hyphen_values))
 }
 
 /// Executes a command line and returns the exit code.

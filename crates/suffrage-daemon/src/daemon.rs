@@ -20,13 +20,11 @@ mod serve;
 mod tls;
 mod watches;
 
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use suffrage_core::NodeId;
 use suffrage_lease::Saved;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -46,13 +44,14 @@ use suffrage_node::Error;
 use suffrage_node::clock::BootClock;
 use suffrage_node::config::Config;
 use suffrage_node::lease::{Node, NodeState, Settings};
+use suffrage_node::resolver::{self, Resolver};
 use suffrage_node::storage::{DataFolder, MemoryDisk};
 
 /// An election without candidates. The daemon observes it periodically to poll the voters, also without clients. Clients
 /// cannot use its name.
 const PROBE_ELECTION: &str = "\0probe";
 /// The interval of the polls.
-const PROBE_INTERVAL: Duration = Duration::from_secs(3);
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// The time for open requests after the node has stopped.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -86,7 +85,9 @@ impl Daemon {
     pub async fn start(config: &Config, new: bool) -> Result<Daemon, Error> {
         let keyring = Keyring::load(&config.keys).map_err(config.at("keys"))?;
         let credentials = Credentials::load(config)?;
-        let addresses = resolve(config).await?;
+        let own = own_address(config).await?;
+        let peers = config.voters.iter().filter(|voter| voter.id != config.id);
+        let resolver = Resolver::new(peers.map(|voter| (voter.id, voter.address.clone())).collect()).await;
         let folder = match &config.data {
             Some(path) if new => Some(DataFolder::create(path, config.id)),
             Some(path) if config.votes() => Some(DataFolder::open(path, config.id)),
@@ -98,7 +99,7 @@ impl Daemon {
         if let Some(folder) = &folder {
             wire.boot = folder.boot()?;
         }
-        let socket = Socket::bind(listen(config, &addresses)).await?;
+        let socket = bind(own, &resolver).await?;
         // The listener is bound before the node starts: a node that serves no HTTP must not campaign.
         let listener = match config.http {
             Some(address) => Some(
@@ -108,9 +109,8 @@ impl Daemon {
             ),
             None => None,
         };
-        wire.peers = addresses;
-        wire.peers.remove(&config.id);
         let transport: Arc<Udp> = Arc::new(Sealed::new(socket, wire)?);
+        resolver.configure(&transport, transport.wire().local_address());
         let mut settings = settings(config);
         settings.can_vote = folder.is_some();
         let node = match &folder {
@@ -123,8 +123,10 @@ impl Daemon {
                 Node::start(Arc::clone(&transport), BootClock, disk, settings)?
             }
         };
+        resolver.start(&transport, transport.wire().local_address(), &node.state(), log::resolved);
         tokio::spawn(poll_voters(node.clone()));
         tokio::spawn(log::leaders(node.leader_changes()));
+        tokio::spawn(log::voters(node.clone()));
         tokio::spawn(log::storage_failures(node.clone()));
         tokio::spawn(log::warn_cannot_vote(node.clone()));
         tokio::spawn(log::dropped_datagrams(node.clone(), Arc::clone(&transport)));
@@ -281,32 +283,64 @@ pub fn prepare(config: &Config) -> Result<Option<PathBuf>, Error> {
     made.transpose().map_err(config.at("data"))
 }
 
-/// Resolves the addresses of the voters, on a thread for blocking calls.
-async fn resolve(config: &Config) -> Result<BTreeMap<NodeId, SocketAddr>, Error> {
-    let voters = config.voters.clone();
-    let looked_up = tokio::task::spawn_blocking(move || {
-        voters.iter().map(|voter| voter.resolve().map(|address| (voter.id, address))).collect()
-    });
-    looked_up.await.unwrap_or_else(|error| Err(error.to_string())).map_err(Error::Unresolved)
+/// The address to listen on: `listen`, or a voter's own address. None for any port.
+async fn own_address(config: &Config) -> Result<Option<SocketAddr>, Error> {
+    let own = config.voters.iter().find(|voter| voter.id == config.id);
+    let (None, Some(own)) = (config.listen, own) else { return Ok(config.listen) };
+    let unresolved = |reason| Error::Unresolved(format!("voter {} at {}: {reason}", own.id, own.address));
+    resolver::lookup_once(&own.address).await.map(Some).map_err(unresolved)
 }
 
-/// The address to listen on: `listen`, or a voter's own address, or any port of the address family of the voters.
-fn listen(config: &Config, addresses: &BTreeMap<NodeId, SocketAddr>) -> SocketAddr {
-    let own = || addresses.get(&config.id).copied();
-    config.listen.or_else(own).unwrap_or_else(|| match addresses.values().any(SocketAddr::is_ipv6) {
+/// Binds this address, or any port of the address family of the voters. While the address of a voter is unknown, that is
+/// IPv6 if the machine has it: an IPv6 socket reaches both families.
+async fn bind(own: Option<SocketAddr>, resolver: &Resolver) -> Result<Socket, Error> {
+    let ipv6 = resolver.addresses().any(|address| address.is_ipv6());
+    let any = |ipv6| match ipv6 {
         true => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
         false => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-    })
+    };
+    if own.is_none()
+        && !resolver.is_complete()
+        && let Ok(socket) = Socket::bind(any(true)).await
+    {
+        return Ok(socket);
+    }
+    Ok(Socket::bind(own.unwrap_or_else(|| any(ipv6))).await?)
 }
 
 /// Polls the voters periodically until the node stops.
 async fn poll_voters(node: Node) {
     // The time for a request and its replies.
     let round = Duration::from_nanos((node.settings().delay * 4).as_nanos());
-    while let Ok(observed) = node.observe(PROBE_ELECTION).await {
-        tokio::time::sleep(round).await;
-        drop(observed);
-        tokio::time::sleep(PROBE_INTERVAL).await;
+    let ask_voters = || {
+        let node = node.clone();
+        async move {
+            let observed = node.observe(PROBE_ELECTION).await?;
+            tokio::time::sleep(round).await;
+            drop(observed);
+            Ok(())
+        }
+    };
+    poll(PROBE_INTERVAL, ask_voters).await;
+}
+
+/// Repeats a poll until the node has stopped. Other errors do not end the polls: the node would never be ready again.
+/// They are logged, once per sequence of equal errors.
+async fn poll<F: Future<Output = Result<(), Error>>>(interval: Duration, mut ask_voters: impl FnMut() -> F) {
+    let mut logged = String::new();
+    loop {
+        match ask_voters().await {
+            Ok(()) => logged.clear(),
+            Err(Error::Stopped | Error::Failed(_)) => return,
+            Err(error) => {
+                let error = error.to_string();
+                if error != logged {
+                    warn!("this node cannot poll the voters and retries: {error}");
+                    logged = error;
+                }
+            }
+        }
+        tokio::time::sleep(interval).await;
     }
 }
 
@@ -399,4 +433,19 @@ async fn run_until_signal(config: &Config, new: bool) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use suffrage_node::lease::JoinError;
+
+    /// An error other than a stop must not end the polls: the node would never be ready again.
+    #[tokio::test]
+    async fn polls_of_the_voters_survive_errors_and_end_when_the_node_has_stopped() {
+        let mut answers = vec![Err(Error::Stopped), Ok(()), Err(JoinError::TooMany.into())];
+        answers.push(Err(JoinError::TooMany.into()));
+        poll(Duration::ZERO, || std::future::ready(answers.pop().expect("no poll after the stop"))).await;
+        assert!(answers.is_empty());
+    }
 }

@@ -17,6 +17,7 @@ use suffrage_net::{Keyring, transport};
 use suffrage_node::clock::{BootClock, Clock as _};
 use suffrage_node::config::Config;
 use suffrage_node::driver::Event;
+use suffrage_node::resolver;
 use suffrage_node::storage::DataFolder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::error::RecvError;
@@ -160,8 +161,9 @@ async fn start(
         config.data.as_deref().ok_or_else(|| Error::flag("data", "is missing; name the data folder"))?;
     let mut addresses = BTreeMap::new();
     for peer in &config.voters {
-        let address = peer.resolve().map_err(|reason| Error::flag("cluster", reason))?;
-        addresses.insert(peer.id, address);
+        let unresolved =
+            |reason| Error::flag("cluster", format!("voter {} at {}: {reason}", peer.id, peer.address));
+        addresses.insert(peer.id, resolver::lookup_once(&peer.address).await.map_err(unresolved)?);
     }
     let own = addresses.remove(&config.id).expect("the member is one of the cluster");
     let folder = if new { DataFolder::create(data, config.id) } else { DataFolder::open(data, config.id) }?;

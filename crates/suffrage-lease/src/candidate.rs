@@ -38,7 +38,7 @@ pub const MAX_VOTERS: usize = 64;
 
 /// The most times that failed claims double the fail-back delay. A candidate whose claims fail still claims every 64
 /// delays.
-const MOST_DOUBLINGS: u8 = 6;
+const MAX_DOUBLINGS: u8 = 6;
 
 /// The lease of a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,10 +101,10 @@ pub struct Candidate {
     defeats: u32,
     /// Whether the candidate has asked a leader of lower rank to hand over, and has not contended since.
     claimed: bool,
-    /// How often it has contended in vain after that, and not led since.
-    vain_claims: u8,
-    /// The longest lease that a voter grants, if the candidate has asked for a longer one.
-    granted_at_most: Option<Span>,
+    /// The number of claims after which the candidate was not elected, since it last led.
+    failed_claims: u8,
+    /// The longest lease that a voter grants, if the candidate has asked for a longer one; otherwise zero.
+    granted_at_most: Span,
     /// Since when the candidate has stood without interruption.
     stood_since: Time,
     /// Until when the candidate yields to others, after it has handed over.
@@ -143,8 +143,8 @@ impl Candidate {
             leader_in_doubt: false,
             defeats: 0,
             claimed: false,
-            vain_claims: 0,
-            granted_at_most: None,
+            failed_claims: 0,
+            granted_at_most: Span::ZERO,
             stood_since: now,
             yield_until: now,
             next: now,
@@ -170,7 +170,18 @@ impl Candidate {
 
     /// The longest lease that a voter grants, if the candidate has asked for a longer one: it is never elected.
     pub fn granted_at_most(&self) -> Option<Span> {
-        self.granted_at_most
+        Some(self.granted_at_most).filter(|longest| !longest.is_zero())
+    }
+
+    /// Forgets the leader without an announcement: another participation of the same node will follow it.
+    pub(crate) fn take_leader(&mut self) -> Option<Grant> {
+        self.leader.take()
+    }
+
+    /// Follows this leader without an announcement: an earlier participation of the same node has announced it. The next
+    /// enquiry confirms it or finds another.
+    pub(crate) fn set_leader(&mut self, leader: Grant) {
+        self.leader = Some(leader);
     }
 
     /// The stage.
@@ -237,7 +248,7 @@ impl Candidate {
     }
 
     /// A random span from half of this one to all of it.
-    fn about(fx: &mut impl Effects, span: Span) -> Span {
+    fn jitter(fx: &mut impl Effects, span: Span) -> Span {
         span.scale(0.5 + fx.rng().unit() / 2.0)
     }
 
@@ -350,7 +361,7 @@ impl Candidate {
         attempts
     }
 
-    /// A majority has accepted: it leads, unless that took so long that it is over already.
+    /// A majority has accepted the request. The candidate leads, unless the replies took longer than the lease.
     fn win(
         &mut self,
         fx: &mut impl Effects,
@@ -361,12 +372,15 @@ impl Candidate {
         let noted = if self.timings.bug == Some(Bug::ValidityFromReply) { now } else { noted };
         let valid_until = noted + self.timings.drift.validity(self.timings.ttl);
         if now >= valid_until {
-            return self.lose(fx, now);
+            // With a monotone clock a later request means a later end, so a leader gets here only if its clock was set
+            // back. It must not release the grants that its lease rests on.
+            return if self.lease.is_some() { self.prepare(fx, now) } else { self.lose(fx, now) };
         }
         let news = self.lease.is_none_or(|lease| lease.token != token);
         self.lease = Some(Lease { token, valid_until });
         self.leader = None;
-        (self.defeats, self.claimed, self.vain_claims) = (0, false, 0);
+        (self.defeats, self.claimed, self.failed_claims) = (0, false, 0);
+        self.granted_at_most = Span::ZERO;
         self.won = Some(request);
         self.round = Round::None;
         self.next = now.max(noted + self.timings.renew).min(valid_until);
@@ -379,7 +393,7 @@ impl Candidate {
         }
     }
 
-    /// The lease is over by its own clock. Called before anything else is looked at.
+    /// Steps down if the lease has ended by the candidate's own clock. Called first in every input.
     fn lapse(&mut self, fx: &mut impl Effects, now: Time) {
         if self.lease.is_some_and(|lease| now >= lease.valid_until) {
             self.step_down(fx, now);
@@ -395,9 +409,10 @@ impl Candidate {
         Some(lease.token)
     }
 
-    /// It contended in vain. What some voters may have granted is given back; then it waits, longer after
-    /// every defeat and for a random time, so that of two that get into each other's way one comes first.
+    /// Ends a campaign without success. The candidate gives back the grants of a minority, and backs off for a random time
+    /// that doubles with every defeat, so that two rivals do not defeat each other again.
     fn lose(&mut self, fx: &mut impl Effects, now: Time) {
+        assert!(self.lease.is_none(), "a leader does not release the grants that its lease rests on");
         if let Round::Proposal { token, .. } = self.round {
             self.ask_all(fx, Ask::Release { token, to: None });
         }
@@ -406,12 +421,12 @@ impl Candidate {
         self.defeats += 1;
         if std::mem::take(&mut self.claimed) {
             self.stood_since = now;
-            self.vain_claims = self.vain_claims.saturating_add(1);
+            self.failed_claims = self.failed_claims.saturating_add(1);
         }
-        self.next = now + Self::about(fx, span.min(self.timings.ttl.max(self.timings.gap)));
+        self.next = now + Self::jitter(fx, span.min(self.timings.ttl.max(self.timings.gap)));
     }
 
-    /// Believes in no leader any more, and says so if that is news.
+    /// Forgets the known leader, and announces that if there was one.
     fn forget_leader(&mut self, fx: &mut impl Effects) {
         if self.leader.take().is_some() {
             fx.announce(Announcement::Undecided);
@@ -501,7 +516,7 @@ impl Candidate {
         if healthy == std::mem::replace(&mut self.healthy, healthy) {
             return;
         }
-        (self.stood_since, self.claimed, self.vain_claims) = (now, false, 0);
+        (self.stood_since, self.claimed, self.failed_claims) = (now, false, 0);
         if healthy {
             self.yield_until = now;
             self.next = self.next.min(now);
@@ -516,7 +531,7 @@ impl Candidate {
     /// Changes the rank.
     pub fn set_attribute(&mut self, now: Time, attribute: Attribute) {
         if attribute != std::mem::replace(&mut self.attribute, attribute) {
-            (self.stood_since, self.claimed, self.vain_claims) = (now, false, 0);
+            (self.stood_since, self.claimed, self.failed_claims) = (now, false, 0);
         }
     }
 
@@ -556,7 +571,7 @@ impl Candidate {
             Reply::Held { request, grant, .. } => self.on_held(fx, now, voter, request, grant),
             Reply::Rejected { request, promised } => self.on_rejected(fx, now, voter, request, promised),
             Reply::TooLong { request, longest } => {
-                self.granted_at_most = Some(longest);
+                self.granted_at_most = longest;
                 self.on_refused(fx, now, voter, request);
             }
             Reply::Status { request, promised, grant } => {
@@ -685,7 +700,7 @@ impl Candidate {
         if heard.len() > before {
             grants.extend(grant);
         }
-        let most = grants.iter().map(|grant| believers(grants, grant)).max().unwrap_or(0);
+        let most = grants.iter().map(|grant| grants_with_holder(grants, grant)).max().unwrap_or(0);
         if most >= majority || heard.len() == voters {
             self.conclude(fx, now);
         }
@@ -702,9 +717,9 @@ impl Candidate {
             self.shrink_reply_timeout(now.since(self.asked_at));
         }
         let silent = self.voters.len() - answered.len();
-        let may_still_lead = |leader: Grant| believers(&grants, &leader) + silent >= majority;
+        let may_still_lead = |leader: Grant| grants_with_holder(&grants, &leader) + silent >= majority;
         let open = self.leader.is_some_and(may_still_lead);
-        let elected = grants.iter().filter(|grant| believers(&grants, grant) >= majority);
+        let elected = grants.iter().filter(|grant| grants_with_holder(&grants, grant) >= majority);
         let elected = elected.max_by_key(|grant| grant.token).copied();
         match elected {
             // A lease that this process released or lost: voters let it have a greater token at once. A lease of an
@@ -715,7 +730,7 @@ impl Candidate {
             Some(grant) if grant.holder != self.me => {
                 self.follow(fx, grant);
                 (self.defeats, self.leader_in_doubt) = (0, false);
-                self.next = now + Self::about(fx, self.timings.poll);
+                self.next = now + Self::jitter(fx, self.timings.poll);
                 self.claim(fx, now, grant);
             }
             _ if open && !self.leader_in_doubt => {
@@ -725,7 +740,7 @@ impl Candidate {
             _ => {
                 self.leader_in_doubt = false;
                 self.forget_leader(fx);
-                self.next = now + Self::about(fx, self.timings.gap * 2);
+                self.next = now + Self::jitter(fx, self.timings.gap * 2);
             }
         }
     }
@@ -735,21 +750,22 @@ impl Candidate {
     /// elected: voters may never elect it.
     fn claim(&mut self, fx: &mut impl Effects, now: Time, grant: Grant) {
         let Some(delay) = self.timings.failback else { return };
-        let steady = now.since(self.stood_since) >= delay * (1 << self.vain_claims.min(MOST_DOUBLINGS));
-        if steady && self.stands(now) && self.granted_at_most.is_none() && self.attribute > grant.attribute {
+        let steady = now.since(self.stood_since) >= delay * (1 << self.failed_claims.min(MAX_DOUBLINGS));
+        if steady && self.stands(now) && self.granted_at_most().is_none() && self.attribute > grant.attribute
+        {
             self.claimed = true;
             fx.claim(grant.holder, self.attribute);
         }
     }
 
-    /// Another candidate asks it to hand over.
+    /// A candidate of another node asks this leader to hand over.
     pub fn on_claim(&mut self, fx: &mut impl Effects, now: Time, from: NodeId, attribute: Attribute) {
         if attribute > self.attribute {
             self.transfer(fx, now, from);
         }
     }
 
-    /// A voter has said that nobody leads: it contends, if it stands.
+    /// A voter has woken the candidate, because nobody leads. The candidate contends if it stands.
     pub fn wake_up(&mut self, fx: &mut impl Effects, now: Time) {
         if self.stands(now) && self.lease.is_none() {
             self.forget_leader(fx);
@@ -759,7 +775,7 @@ impl Candidate {
 }
 
 /// The number of these grants that have the same holder as this one.
-fn believers(grants: &[Grant], of: &Grant) -> usize {
+fn grants_with_holder(grants: &[Grant], of: &Grant) -> usize {
     grants.iter().filter(|grant| (grant.holder, grant.boot) == (of.holder, of.boot)).count()
 }
 

@@ -38,11 +38,11 @@ pub use self::command::{Action, Command, ElectionName, VoterChange};
 pub use self::config::{CandidateConfig, EngineConfig, InvalidConfig};
 use self::effects::{Loopback, NodeEffects};
 pub use self::election::{ELECTION_MEMORY, ElectionIndex, ElectionState};
-use self::membership::{Membership, voting};
 pub use self::membership::Mismatch;
+use self::membership::{Membership, voting};
 use self::timer_queue::TimerQueue;
 use crate::candidate::{Candidate, Lease, Stage};
-use crate::message::{Ask, Body, Message, Name, Reply};
+use crate::message::{Ask, Body, Grant, Message, Name, Reply};
 use crate::timings::Bug;
 use crate::voter::{Saved, Voter};
 
@@ -216,6 +216,19 @@ impl Engine {
         Ok(())
     }
 
+    /// Takes the leader that the node follows in an election, before another participation replaces this one. The node
+    /// then leaves without an announcement that it knows no leader.
+    pub(crate) fn take_leader(&mut self, index: ElectionIndex) -> Option<Grant> {
+        self.elections.get_mut(index.index())?.as_mut()?.candidate.take_leader()
+    }
+
+    /// Sets the leader that the node follows in an election that it has just joined.
+    pub(crate) fn set_leader(&mut self, index: ElectionIndex, leader: Grant) {
+        if let Some(Some(state)) = self.elections.get_mut(index.index()) {
+            state.candidate.set_leader(leader);
+        }
+    }
+
     // Commands of the application.
 
     /// Carries out an action in an election that the node has joined.
@@ -264,8 +277,7 @@ impl Engine {
         });
         let (me, voters) = ((self.me, self.membership.boot), Arc::clone(&self.membership.voters));
         let timings = config.timings(&self.config);
-        let mut fx =
-            NodeEffects::of_candidate(cx, &mut self.loopback, self.membership.header(), index, name);
+        let mut fx = NodeEffects::of_candidate(cx, &mut self.loopback, self.membership.header(), index, name);
         let mut candidate = Candidate::new(me, voters, timings, config.attribute, &mut fx, now);
         if !config.standing {
             candidate.set_healthy(&mut fx, now, false);

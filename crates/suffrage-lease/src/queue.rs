@@ -54,6 +54,12 @@ impl Queue {
         self.0.iter().map(|waiter| (waiter.who, waiter.attribute))
     }
 
+    /// The waiting candidates in order, without those that have been silent for longer than `stale_after`.
+    pub fn live(&self, now: Time, stale_after: Span) -> impl Iterator<Item = NodeId> {
+        let heard = move |waiter: &&Waiter| now.since(waiter.last_heard) <= stale_after;
+        self.0.iter().filter(heard).map(|waiter| waiter.who)
+    }
+
     /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -94,6 +100,7 @@ mod tests {
         for who in 1..=4 {
             queue.join(NodeId(who), who as Attribute, time(if who == 3 { 0 } else { 5 }), STALE_AFTER);
         }
+        assert_eq!(queue.live(time(11), STALE_AFTER).collect::<Vec<_>>(), [4, 2, 1].map(NodeId));
         assert_eq!(queue.next(Some(NodeId(2)), time(6), STALE_AFTER), Some(NodeId(2)));
         assert_eq!(queue.next(Some(NodeId(9)), time(11), STALE_AFTER), Some(NodeId(4)));
         assert_eq!(queue.next(None, time(11), STALE_AFTER), Some(NodeId(1)), "3 was last heard at 0");

@@ -78,20 +78,20 @@ impl Default for Options {
     }
 }
 
-/// The most elections that are simulated at a time.
-const MOST_NAMES: usize = 1_000;
-/// How many voters there are unless set otherwise: two of five may fail.
+/// The greatest number of elections.
+const MAX_NAMES: usize = 1_000;
+/// The default number of voters: two of five may fail.
 const VOTERS: usize = 5;
-/// Two messages, and some time for clocks that run fast.
+/// The delays that a candidate waits for replies: two messages, and some time for fast clocks.
 const ROUND: u64 = 3;
-/// To be woken takes one message, to be elected four.
+/// The delays that a voter waits for a woken candidate: a wake-up takes one message, an election four.
 const GAP: u64 = 6;
-/// How many better candidates take over in a row, as far as a torture waits for it.
+/// The number of fail-backs in a row that a torture waits for.
 const FAILBACKS: u64 = 8;
-/// How many times the usual lease voters grant at most.
-const MOST_GRANTED: u64 = 2;
-/// How many times the usual lease those who do not vote ask for at most.
-const MOST_ASKED: u64 = 8;
+/// The longest lease that voters grant, in usual leases.
+const MAX_GRANTED: u64 = 2;
+/// The longest lease that nodes without a vote ask for, in usual leases.
+const MAX_ASKED: u64 = 8;
 
 impl Options {
     /// The timings by the clock for this bound on message delay. Without `renew` a lease is renewed three times in its
@@ -120,7 +120,7 @@ impl Options {
         let timings = self.timings(delay);
         let exact = self.exact.is_some() || self.renew.is_some();
         // Some applications ask for longer leases than voters grant.
-        let times = if votes { MOST_GRANTED } else { MOST_ASKED };
+        let times = if votes { MAX_GRANTED } else { MAX_ASKED };
         EngineConfig {
             delay,
             drift: timings.drift,
@@ -259,11 +259,11 @@ impl Algorithm for QuorumLease {
             help: "How many elections there are at the same time; what is told is about the first, and promises \
                    are checked of each",
             set: |options, text| match text.parse() {
-                Ok(names @ 1..=MOST_NAMES) => {
+                Ok(names @ 1..=MAX_NAMES) => {
                     options.names = names;
                     Ok(())
                 }
-                _ => Err(format!("`{text}` is not a number of elections (1 to {MOST_NAMES})")),
+                _ => Err(format!("`{text}` is not a number of elections (1 to {MAX_NAMES})")),
             },
             show: |options| options.names.to_string(),
         },
@@ -374,7 +374,14 @@ impl Algorithm for QuorumLease {
         &[("voters", "2"), ("changes", "on"), ("ttl", "12"), ("renew", "4"), ("drift-bound", "10%")],
         &[("voters", "3"), ("changes", "on"), ("ttl", "10"), ("renew", "3")],
         &[("voters", "3"), ("names", "2"), ("changes", "on"), ("ttl", "24"), ("renew", "auto")],
-        &[("voters", "3"), ("candidates", "2"), ("clients", "3"), ("changes", "on"), ("ttl", "16"), ("renew", "4")],
+        &[
+            ("voters", "3"),
+            ("candidates", "2"),
+            ("clients", "3"),
+            ("changes", "on"),
+            ("ttl", "16"),
+            ("renew", "4"),
+        ],
     ];
 
     fn new(_: NodeId, options: &Options) -> QuorumLease {
@@ -400,7 +407,7 @@ impl Algorithm for QuorumLease {
         options.names
     }
 
-    /// How many elections have a leader, where there are several.
+    /// The number of elections with a leader, if there are several elections.
     fn figures(options: &Options, members: &mut dyn Iterator<Item = Member<'_, Self>>) -> Vec<Figure> {
         if options.names == 1 {
             return Vec::new();
@@ -457,7 +464,16 @@ impl Algorithm for QuorumLease {
         let rounds = if options.clients > 0 { 8.0 } else { 4.0 };
         let round_trip = (options.ttl as f64 / rounds / (1.0 + drift)) as u64;
         let pin = (options.clients == 0 && !changes_voters).then_some("pin");
-        Some(Leases { length: options.ttl, drift, round_trip, recovery, handover, changes_voters, stable, pin })
+        Some(Leases {
+            length: options.ttl,
+            drift,
+            round_trip,
+            recovery,
+            handover,
+            changes_voters,
+            stable,
+            pin,
+        })
     }
 
     fn check(options: &Options, roster: &Roster) -> Result<(), BadParameter> {

@@ -12,9 +12,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::membership::{
-    Acceptor, Ballot, ChangeRefusal, Configuration, DiskId, MembershipMessage,
-};
+use super::membership::{Acceptor, Ballot, ChangeRefusal, Configuration, DiskId, MembershipMessage};
 use super::message::{Ask, Boot, Grant, Name, Reply, Request, Token};
 use super::queue::Queue;
 use super::timings::{Bug, Timings};
@@ -206,6 +204,11 @@ impl Voter {
         self.queues.get(&name).into_iter().flat_map(Queue::iter)
     }
 
+    /// The candidates that wait for this election in order, without those that have been silent for too long.
+    pub fn live_waiters(&self, now: Time, name: Name) -> impl Iterator<Item = NodeId> {
+        self.queues.get(&name).into_iter().flat_map(move |queue| queue.live(now, self.timings.stale_after))
+    }
+
     /// A message of a candidate or an observer has arrived. The caller has checked that this node may vote, and that the
     /// message is of the installed configuration, unless it is a release.
     pub fn on_ask(&mut self, fx: &mut impl Effects, now: Time, from: (NodeId, Boot), name: Name, ask: Ask) {
@@ -213,6 +216,8 @@ impl Voter {
             return;
         }
         self.lower_longest(fx, now);
+        // The holder of an election asks as long as it renews, so no subscription outlives its end by long.
+        self.watchers.prune(now);
         let (sender, boot) = from;
         match ask {
             Ask::Prepare { request, token, attribute } => {
@@ -467,7 +472,7 @@ impl Voter {
     /// leases have expired that were granted before it, and only those of the period count. The next period is as long
     /// as the longest of those.
     fn lower_longest(&mut self, fx: &mut impl Effects, now: Time) {
-        if now < self.period_end || self.recent_longest == self.saved.longest && self.recent_longest.is_zero() {
+        if now < self.period_end || self.saved.longest.is_zero() {
             return;
         }
         let longest = std::mem::take(&mut self.recent_longest);

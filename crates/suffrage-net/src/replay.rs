@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 
 use suffrage_core::NodeId;
+use tokio::time::Instant;
 
 use crate::Dropped;
 use crate::seal::Boot;
@@ -50,7 +51,11 @@ impl Window {
 struct Sender<A> {
     boot: Boot,
     window: Window,
+    /// The source of the sender's latest datagram: of the one with the greatest counter, so that a late datagram from an
+    /// earlier address changes nothing.
     address: A,
+    /// When the last datagram from that address arrived.
+    heard: Instant,
     /// The number of accepted datagrams before the sender's last one.
     last_accepted: u64,
 }
@@ -63,7 +68,7 @@ pub(crate) struct Senders<A> {
     accepted: u64,
 }
 
-impl<A: Copy> Senders<A> {
+impl<A: Copy + Eq> Senders<A> {
     /// No senders; at most `capacity`.
     pub(crate) fn new(capacity: usize) -> Senders<A> {
         Senders { senders: BTreeMap::new(), capacity: capacity.max(1), accepted: 0 }
@@ -77,13 +82,17 @@ impl<A: Copy> Senders<A> {
         counter: u64,
         address: A,
     ) -> Result<(), Dropped> {
+        let heard = Instant::now();
         match self.senders.get_mut(&from) {
             Some(sender) if boot < sender.boot => return Err(Dropped::Stale),
             Some(sender) if boot == sender.boot => {
+                let latest = counter > sender.window.highest;
                 if !sender.window.admit(counter) {
                     return Err(Dropped::Replayed);
                 }
-                sender.address = address;
+                if latest || sender.address == address {
+                    (sender.address, sender.heard) = (address, heard);
+                }
                 sender.last_accepted = self.accepted;
             }
             known => {
@@ -92,16 +101,17 @@ impl<A: Copy> Senders<A> {
                 }
                 let mut window = Window::default();
                 window.admit(counter);
-                self.senders.insert(from, Sender { boot, window, address, last_accepted: self.accepted });
+                let last_accepted = self.accepted;
+                self.senders.insert(from, Sender { boot, window, address, heard, last_accepted });
             }
         }
         self.accepted += 1;
         Ok(())
     }
 
-    /// The source address of the sender's last datagram.
-    pub(crate) fn address(&self, id: NodeId) -> Option<A> {
-        self.senders.get(&id).map(|sender| sender.address)
+    /// The source address of the sender's latest datagram, and when that address was heard last.
+    pub(crate) fn address(&self, id: NodeId) -> Option<(A, Instant)> {
+        self.senders.get(&id).map(|sender| (sender.address, sender.heard))
     }
 
     /// Evicts the sender with the oldest last datagram. Takes time proportional to the number of senders, once for
@@ -168,10 +178,14 @@ mod tests {
         let one = NodeId(1);
         assert_eq!(senders.admit(one, boot(5), 1, 'a'), Ok(()));
         assert_eq!(senders.admit(one, boot(5), 1, 'b'), Err(Dropped::Replayed));
-        assert_eq!(senders.address(one), Some('a'), "a replay does not change the address");
+        let address = |senders: &Senders<char>| senders.address(one).map(|(address, _)| address);
+        assert_eq!(address(&senders), Some('a'), "a replay does not change the address");
         assert_eq!(senders.admit(one, boot(6), 1, 'c'), Ok(()));
         assert_eq!(senders.admit(one, boot(5), 2, 'd'), Err(Dropped::Stale));
-        assert_eq!(senders.address(one), Some('c'));
+        assert_eq!(address(&senders), Some('c'));
+        assert_eq!(senders.admit(one, boot(6), 4, 'f'), Ok(()));
+        assert_eq!(senders.admit(one, boot(6), 3, 'c'), Ok(()));
+        assert_eq!(address(&senders), Some('f'), "a late datagram does not change the address");
         assert_eq!(senders.admit(NodeId(2), boot(5), 1, 'e'), Ok(()));
     }
 

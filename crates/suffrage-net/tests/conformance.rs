@@ -3,6 +3,7 @@
 //! No test depends on timing. A drop is observed by a datagram that is sent after it: both networks deliver
 //! undelayed datagrams in order, so when the latter has arrived, the former has been processed.
 
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use suffrage_core::NodeId;
 use suffrage_net::seal::{Boot, OVERHEAD, Seal};
 use suffrage_net::transport::memory::{Network, Port};
 use suffrage_net::transport::udp::Socket;
-use suffrage_net::transport::{Config, Sealed, Wire};
+use suffrage_net::transport::{Config, HEARD_RECENTLY, Sealed, Wire};
 use suffrage_net::{Dropped, Error, Key, Keyring, SendError, Transport};
 
 /// A network under test.
@@ -159,12 +160,26 @@ async fn answers_go_to_the_source_of_the_last_datagram<W: TestNetwork>() {
     assert_eq!(one.receive().await.unwrap(), (TWO, b"answer".to_vec()));
 }
 
-async fn the_address_of_a_configured_peer_does_not_change<W: TestNetwork>() {
+async fn a_configured_peer_is_answered_where_it_is<W: TestNetwork>() {
     let attack = Attack::<W>::new().await;
-    attack.two.set_peer(NodeId(5), W::address(attack.one.wire()));
-    attack.inject(&attack.seal.seal(TWO, b"from elsewhere"));
+    let (configured, moved) = (W::address(attack.one.wire()), W::address(&attack.outside));
+    attack.two.set_peer(NodeId(5), configured);
+    assert_eq!(attack.two.address(NodeId(5)), Some(configured));
+    assert_eq!(attack.two.last_heard(NodeId(5)), None);
+    let datagram = attack.seal.seal(TWO, b"from elsewhere");
+    attack.inject(&datagram);
     assert_eq!(attack.accepted().await.len(), 1);
-    assert_eq!(attack.two.address(NodeId(5)), Some(W::address(attack.one.wire())));
+    assert_eq!(attack.two.address(NodeId(5)), Some(moved));
+    assert!(attack.two.last_heard(NodeId(5)).is_some());
+    attack.two.send(NodeId(5), b"answer").unwrap();
+    let mut buffer = [0; 2_000];
+    let (length, _) = attack.outside.receive_from(&mut buffer).await.unwrap();
+    assert!(length > OVERHEAD, "the answer arrives where the peer is");
+    // Neither a replay from elsewhere nor a new configured address changes that.
+    attack.one.wire().send_to(&datagram, W::address(attack.two.wire())).unwrap();
+    assert_eq!(attack.accepted().await, []);
+    attack.two.set_peer(NodeId(5), configured);
+    assert_eq!(attack.two.address(NodeId(5)), Some(moved));
 }
 
 async fn oversized_payloads_are_not_sent<W: TestNetwork>() {
@@ -308,7 +323,7 @@ macro_rules! every_transport {
 every_transport! {
     payloads_are_delivered_completely_and_counted,
     answers_go_to_the_source_of_the_last_datagram,
-    the_address_of_a_configured_peer_does_not_change,
+    a_configured_peer_is_answered_where_it_is,
     oversized_payloads_are_not_sent,
     datagram_sizes_are_limited_as_configured,
     noise_is_dropped,
@@ -349,4 +364,59 @@ async fn udp_tolerates_unreachable_peers() {
     one.set_peer(ONE, one.wire().local_address());
     one.send(ONE, b"to itself").unwrap();
     assert_eq!(one.receive().await.unwrap(), (ONE, b"to itself".to_vec()));
+}
+
+/// A peer that is not heard for a while may have returned to its configured address: it gets each datagram at both.
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_has_fallen_silent_is_sought_at_both_addresses() {
+    let network = Network::new(1);
+    let two = network.attach(config(TWO)).unwrap();
+    let [configured, moved] = [OUTSIDE, NodeId(10)].map(|id| network.port(id));
+    two.set_peer(NodeId(5), configured.id());
+    let seal = Seal::new(NodeId(5), Boot::now().unwrap(), &ring(&[7]));
+    moved.send_to(&seal.seal(TWO, b"ask"), TWO).unwrap();
+    two.receive().await.unwrap();
+    let arrives = async |port: &Port| {
+        let mut buffer = [0; 2_000];
+        tokio::time::timeout(Duration::from_millis(1), port.receive_from(&mut buffer)).await.is_ok()
+    };
+    two.send(NodeId(5), b"answer").unwrap();
+    assert!(arrives(&moved).await && !arrives(&configured).await);
+    tokio::time::sleep(HEARD_RECENTLY).await;
+    two.send(NodeId(5), b"question").unwrap();
+    assert!(arrives(&moved).await && arrives(&configured).await);
+    configured.send_to(&seal.seal(TWO, b"back"), TWO).unwrap();
+    two.receive().await.unwrap();
+    two.send(NodeId(5), b"answer").unwrap();
+    assert!(!arrives(&moved).await && arrives(&configured).await);
+}
+
+/// A wire on which an invalid datagram is always ready.
+#[derive(Debug)]
+struct JunkFlood;
+
+impl Wire for JunkFlood {
+    type Address = u8;
+    fn send_to(&self, _: &[u8], _: u8) -> io::Result<()> {
+        Ok(())
+    }
+    async fn receive_from(&self, buffer: &mut [u8]) -> io::Result<(usize, u8)> {
+        buffer[..100].fill(0x55);
+        Ok((100, 0))
+    }
+}
+
+/// The test would hang if `receive` did not return control to its task.
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_invalid_datagrams_leaves_other_branches_their_turn() {
+    let transport = Sealed::new(JunkFlood, config(ONE)).unwrap();
+    for round in 1..=10 {
+        tokio::select! {
+            biased;
+            received = transport.receive() => panic!("junk was received: {received:?}"),
+            () = tokio::task::yield_now() => {}
+        }
+        let dropped = transport.counters().snapshot().all_dropped();
+        assert!((1..=100 * round).contains(&dropped), "{dropped} datagrams in {round} rounds");
+    }
 }

@@ -63,8 +63,8 @@ pub enum Error {
     /// A file or folder that the configuration names is not usable.
     #[error("{0}")]
     Configured(crate::config::Problem),
-    /// The address of a voter cannot be resolved.
-    #[error("cannot resolve {0}: correct `voters`, or the name service")]
+    /// The address of a voter is malformed, or the own address of this node cannot be resolved.
+    #[error("cannot resolve {0}: correct `voters` or the name service, or set the address to listen on")]
     Unresolved(String),
     /// The data folder contains no state of a node.
     #[error("{} is not the data folder of a node: check the path and the mounts. Only for a node that has never been \
@@ -129,12 +129,42 @@ pub enum Error {
     /// The clients of a daemon use the greatest number of elections.
     #[error("the clients of this node use {0} elections, the greatest number: use another node")]
     TooManyElections(usize),
+    /// No candidate waits at the node to which an election was to be handed over.
+    #[error(
+        "no candidate waits at node {to}; {}. Start a candidate there, or resign, and the next one leads",
+        waiting(candidates)
+    )]
+    NotWaiting {
+        /// The node.
+        to: NodeId,
+        /// The nodes with candidates that wait, in the order in which they lead.
+        candidates: Vec<NodeId>,
+    },
+    /// The node does not know whether a candidate waits at the node to which an election was to be handed over.
+    #[error(
+        "node {me} does not vote now, so it does not know whether a candidate waits at node {to}: resign instead, \
+             and the next candidate leads"
+    )]
+    UnknownQueue {
+        /// This node.
+        me: NodeId,
+        /// The node to which the election was to be handed over.
+        to: NodeId,
+    },
     /// The node has failed.
     #[error("the node has stopped: {0}")]
     Failed(String),
     /// The node has stopped.
     #[error("the node has stopped")]
     Stopped,
+}
+
+fn waiting(candidates: &[NodeId]) -> String {
+    if candidates.is_empty() {
+        return "no candidate is waiting at any node".to_string();
+    }
+    let ids: Vec<String> = candidates.iter().map(NodeId::to_string).collect();
+    format!("candidates are waiting: {}", ids.join(", "))
 }
 
 impl Error {

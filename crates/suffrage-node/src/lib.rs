@@ -3,6 +3,7 @@
 //! - [`driver::spawn`]: runs any [`Process`](suffrage_core::Process).
 //! - [`lease::Node`]: many named elections in one node.
 //! - [`clock`]: clocks. [`storage`]: state that survives a crash. [`config`]: the configuration of a node.
+//!   [`resolver`]: the addresses of peers with host names.
 //! - [`supervise`]: commands that end by a deadline.
 #![allow(
     clippy::disallowed_methods,
@@ -15,6 +16,7 @@ pub mod config;
 pub mod driver;
 mod error;
 pub mod lease;
+pub mod resolver;
 pub mod storage;
 pub mod supervise;
 

@@ -13,6 +13,7 @@ use suffrage_net::transport::{Config as WireConfig, Sealed, Transport};
 use suffrage_node::clock::BootClock;
 use suffrage_node::config::{Config, Origin, Problem, Problems};
 use suffrage_node::lease::{self, Settings};
+use suffrage_node::resolver::{self, Resolver};
 use suffrage_node::storage::{DataFolder, MemoryDisk, StateFile, Storage};
 
 use crate::error::ConfigFileError;
@@ -49,8 +50,9 @@ impl Storage<Saved> for FolderStorage {
     }
 }
 
-/// The address of a cluster member: an IP address and port, or a host name and port that is resolved when the node
-/// starts.
+/// The address of a cluster member: an IP address and port, or a host name and port. A name is resolved when the node
+/// starts, and again while the member is not heard. A member whose name is not known yet does not keep the node from
+/// starting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberAddress(Address);
 
@@ -79,19 +81,27 @@ impl From<String> for MemberAddress {
 }
 
 impl MemberAddress {
-    async fn resolve(&self, id: NodeId) -> Result<SocketAddr, Error> {
-        let host = match &self.0 {
-            Address::Socket(address) => return Ok(*address),
-            Address::Host(host) => host,
-        };
-        let reason = match tokio::net::lookup_host(host).await {
-            Ok(mut found) => match found.next() {
-                Some(address) => return Ok(address),
-                None => "the name has no address".to_string(),
-            },
-            Err(error) => error.to_string(),
-        };
-        Err(Error::from_node(suffrage_node::Error::Unresolved(format!("voter {id} at {host}: {reason}"))))
+    fn unusable(id: NodeId, host: &str, reason: &str) -> Error {
+        Error::from_node(suffrage_node::Error::Unresolved(format!("voter {id} at {host}: {reason}")))
+    }
+
+    fn check(&self, id: NodeId) -> Result<(), Error> {
+        match &self.0 {
+            Address::Socket(_) => Ok(()),
+            Address::Host(host) => {
+                resolver::check_address(host).map_err(|reason| MemberAddress::unusable(id, host, &reason))
+            }
+        }
+    }
+
+    /// The address to listen on. Waits for the name service.
+    async fn resolve_own(&self, id: NodeId) -> Result<SocketAddr, Error> {
+        match &self.0 {
+            Address::Socket(address) => Ok(*address),
+            Address::Host(host) => {
+                resolver::lookup_once(host).await.map_err(|reason| MemberAddress::unusable(id, host, &reason))
+            }
+        }
     }
 }
 
@@ -291,23 +301,31 @@ impl NodeBuilder {
         Ok(settings)
     }
 
+    /// Binds the socket. Without an address it is any port: of loopback if all members are there. While the address of a
+    /// member is unknown, the socket is an IPv6 socket if the machine has IPv6, which reaches both families.
     async fn bind(
         socket: Option<UdpSocket>,
         address: Option<SocketAddr>,
-        members: &BTreeMap<NodeId, SocketAddr>,
+        members: &[SocketAddr],
+        complete: bool,
     ) -> Result<Socket, Error> {
-        match (socket, address) {
-            (Some(socket), _) => Socket::from_std(socket).map_err(Error::network),
-            (None, Some(address)) => Socket::bind(address).await.map_err(Error::network),
+        let address = match (socket, address) {
+            (Some(socket), _) => return Socket::from_std(socket).map_err(Error::network),
+            (None, Some(address)) => address,
             (None, None) => {
-                let ip: IpAddr = match members.values().find(|member| !member.ip().is_loopback()) {
+                if !complete && let Ok(socket) = Socket::bind((Ipv6Addr::UNSPECIFIED, 0).into()).await {
+                    return Ok(socket);
+                }
+                let ip: IpAddr = match members.iter().find(|member| !member.ip().is_loopback()) {
                     Some(SocketAddr::V6(_)) => Ipv6Addr::UNSPECIFIED.into(),
                     Some(SocketAddr::V4(_)) => Ipv4Addr::UNSPECIFIED.into(),
-                    None => members.values().next().map_or(Ipv4Addr::LOCALHOST.into(), SocketAddr::ip),
+                    None if !complete => Ipv4Addr::UNSPECIFIED.into(),
+                    None => members.first().map_or(Ipv4Addr::LOCALHOST.into(), SocketAddr::ip),
                 };
-                Socket::bind((ip, 0).into()).await.map_err(Error::network)
+                (ip, 0).into()
             }
-        }
+        };
+        Socket::bind(address).await.map_err(Error::network)
     }
 
     /// Starts the node in the current tokio runtime.
@@ -315,13 +333,24 @@ impl NodeBuilder {
         let mut settings = self.settings()?;
         let votes = settings.voters.contains(&self.id);
         let keyring = self.keyring.as_ref().ok_or(Error::NoKey)?.wire().clone();
-        let mut members = BTreeMap::new();
-        for (&id, address) in &self.members {
-            members.insert(id, address.resolve(id).await?);
-        }
         let mut wire = WireConfig::new(self.id, keyring).map_err(Error::network)?;
-        wire.peers.clone_from(&members);
-        wire.peers.remove(&self.id);
+        let mut names = BTreeMap::new();
+        for (&id, member) in &self.members {
+            member.check(id)?;
+            match &member.0 {
+                _ if id == self.id => {}
+                Address::Socket(address) => _ = wire.peers.insert(id, *address),
+                Address::Host(host) => _ = names.insert(id, host.clone()),
+            }
+        }
+        let own = match self.members.get(&self.id) {
+            Some(own) if self.listen.is_none() && self.socket.is_none() => {
+                Some(own.resolve_own(self.id).await?)
+            }
+            _ => self.listen,
+        };
+        let resolver = Resolver::new(names).await;
+        let members: Vec<SocketAddr> = wire.peers.values().copied().chain(resolver.addresses()).collect();
         wire.datagram = self.datagram.unwrap_or(wire.datagram);
         let folder = match &self.storage {
             StorageConfig::Folder { path, create: true } => Some(DataFolder::create(path, self.id)),
@@ -333,14 +362,15 @@ impl NodeBuilder {
         if let Some(folder) = &folder {
             wire.boot = folder.boot().map_err(Error::from_node)?;
         }
-        let address = self.listen.or_else(|| members.get(&self.id).copied());
-        let socket = NodeBuilder::bind(self.socket, address, &members).await?;
+        let socket = NodeBuilder::bind(self.socket, own, &members, resolver.is_complete()).await?;
         let address = socket.local_address();
         let transport: Arc<Udp> = Arc::new(Sealed::new(socket, wire).map_err(Error::network)?);
         settings.datagram = transport.max_payload();
         settings.can_vote = folder.is_some() || matches!(self.storage, StorageConfig::Memory(_));
         settings.addresses = members.iter().map(|(id, address)| (*id, address.to_string())).collect();
         let handle = Arc::downgrade(&transport);
+        let peers = Arc::clone(&transport);
+        resolver.configure(&peers, address);
         let started = match (self.storage, folder) {
             (_, Some(folder)) => {
                 let storage = FolderStorage { file: folder.file("voter"), _folder: folder };
@@ -353,6 +383,7 @@ impl NodeBuilder {
             (_, None) => lease::Node::start(transport, BootClock, MemoryDisk::default(), settings),
         };
         let lease = started.map_err(Error::from_node)?;
+        resolver.start(&peers, address, &lease.state(), |_, _, _| {});
         Ok(Node::new(lease, address, handle, self.default_ttl))
     }
 }

@@ -36,6 +36,10 @@ pub enum Error {
     /// A key or a key file is not usable.
     #[error(transparent)]
     Keys(Box<dyn StdError + Send + Sync>),
+    /// No candidate waits at the node to which an election was to be handed over, or this node does not vote and so does
+    /// not know that. Nothing has changed.
+    #[error(transparent)]
+    CannotTransfer(Box<dyn StdError + Send + Sync>),
     /// The command of a supervisor cannot be run.
     #[error("cannot run the command: {0}")]
     Command(io::Error),
@@ -68,6 +72,9 @@ impl Error {
             }
             NodeError::Join(JoinError::TooMany) => Error::TooManyElections,
             NodeError::Stopped => Error::Stopped,
+            transfer @ (NodeError::NotWaiting { .. } | NodeError::UnknownQueue { .. }) => {
+                Error::CannotTransfer(Box::new(transfer))
+            }
             NodeError::Configured(problem) => {
                 Error::ConfigFile(ConfigFileError::new(Problems(vec![problem])))
             }

@@ -113,7 +113,7 @@ impl Node {
     }
 
     /// Hands an election over to another node. If that node does not take the lease, the next candidate gets it. False
-    /// if this node takes no part in the election.
+    /// if this node takes no part in the election. [`Error::CannotTransfer`] if no candidate waits there: nothing changes.
     pub async fn transfer(&self, name: &str, to: impl Into<NodeId>) -> Result<bool, Error> {
         self.lease.transfer(name, to.into()).await.map_err(Error::from_node)
     }

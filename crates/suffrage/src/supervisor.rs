@@ -207,13 +207,8 @@ impl Supervisor {
         mut signals: mpsc::Receiver<i32>,
         on_event: &(dyn Fn(SupervisorEvent) + Sync),
     ) -> Result<u8, Error> {
-        let election = node
-            .election(&self.name)
-            .ttl(self.ttl)
-            .rank(self.rank)
-            .stop_margin(self.margin())
-            .join()
-            .await?;
+        let election =
+            node.election(&self.name).ttl(self.ttl).rank(self.rank).stop_margin(self.margin()).join().await?;
         let mut backoff = FIRST_BACKOFF;
         loop {
             on_event(SupervisorEvent::Waiting);

@@ -33,7 +33,7 @@ use super::watches::Watches;
 use suffrage_lease::sessions::SessionError;
 use suffrage_net::transport::udp::Udp;
 use suffrage_node::Error;
-use suffrage_node::lease::{Node, Status};
+use suffrage_node::lease::{JoinError, Node, Status};
 
 /// The longest body of a request in bytes.
 const LONGEST_BODY: usize = 16 * 1024;
@@ -111,8 +111,13 @@ pub(super) fn router(app: App) -> Router {
         .with_state(app)
 }
 
-/// Turns plain-text rejections of the path and query extractors into JSON problems.
+/// Turns plain-text rejections of the path and query extractors, and rejections of methods, into JSON problems.
 async fn as_object(response: Response) -> Response {
+    if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+        // The router adds the header to the response.
+        let error = "this endpoint does not have this method: the header Allow lists its methods";
+        return Problem::new(response.status(), error).into_response();
+    }
     let plain = response
         .headers()
         .get(header::CONTENT_TYPE)
@@ -210,7 +215,13 @@ impl IntoResponse for Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Problem {
         let status = match &error {
-            Error::InvalidConfig(_) | Error::Join(_) => StatusCode::BAD_REQUEST,
+            Error::NotWaiting { .. } => {
+                return Problem::new(StatusCode::CONFLICT, error.to_string()).because("not_waiting");
+            }
+            Error::UnknownQueue { .. } => {
+                return Problem::new(StatusCode::CONFLICT, error.to_string()).because("unknown_queue");
+            }
+            Error::InvalidConfig(_) | Error::Join(JoinError::Invalid(_)) => StatusCode::BAD_REQUEST,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
         Problem::new(status, error.to_string())

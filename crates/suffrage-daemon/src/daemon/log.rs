@@ -1,20 +1,25 @@
 //! The log of a daemon. It never contains keys, tokens or session ids.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 use tracing::{error, info, warn};
 
+use suffrage_core::NodeId;
 use suffrage_net::transport::Transport as _;
 use suffrage_net::transport::udp::Udp;
 use suffrage_net::{Dropped, Snapshot};
 use suffrage_node::config::{Config, LogFormat, LogLevel};
-use suffrage_node::lease::{Leader, LeaderChange, Node, NodeState};
+use suffrage_node::lease::{Leader, LeaderChange, Node, NodeState, VoterContact};
+use suffrage_node::resolver::Lookup;
 use tokio::sync::mpsc;
 
 /// The interval of the summary of dropped datagrams: one line per interval, whatever the rate.
 const SUMMARY: Duration = Duration::from_secs(10);
+/// The interval at which the contact with the voters is read.
+const CONTACTS: Duration = Duration::from_secs(1);
 
 /// Starts the log, to standard error.
 pub(super) fn start(config: &Config) {
@@ -46,6 +51,71 @@ pub(super) async fn leaders(mut changes: mpsc::UnboundedReceiver<LeaderChange>) 
     }
 }
 
+/// Logs when a voter becomes silent and when it answers again, and when the majority of voters is lost and regained.
+pub(super) async fn voters(node: Node) {
+    let mut state = node.state();
+    let mut silent = BTreeSet::new();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(CONTACTS) => {}
+            _ = state.wait_for(NodeState::is_stopped) => return,
+        }
+        // A node that is suspended answers later. A node that has stopped ends this loop.
+        let Ok(metrics) = node.metrics().await else { continue };
+        for change in contact_changes(node.id(), &mut silent, &metrics.voters) {
+            match change {
+                ContactChange::Lost(text) => warn!("{text}"),
+                ContactChange::Regained(text) => info!("{text}"),
+            }
+        }
+    }
+}
+
+/// A change of the contact with the voters.
+#[derive(Debug, PartialEq, Eq)]
+enum ContactChange {
+    Lost(String),
+    Regained(String),
+}
+
+/// The changes since the last call. `silent` has the voters that were silent then. The node's own voter counts for the
+/// majority, and has log lines of its own elsewhere.
+fn contact_changes(
+    me: NodeId,
+    silent: &mut BTreeSet<NodeId>,
+    contacts: &[VoterContact],
+) -> Vec<ContactChange> {
+    use ContactChange::{Lost, Regained};
+    let majority = contacts.len() / 2 + 1;
+    let mut changes = Vec::new();
+    let had_majority = contacts.len() - silent.len() >= majority;
+    for contact in contacts {
+        let (voter, other) = (contact.voter, contact.voter != me);
+        let changed = if contact.silent { silent.insert(voter) } else { silent.remove(&voter) };
+        match contact.silent {
+            true if changed && other => {
+                changes.push(Lost(format!("voter {voter} does not answer: {contact}")));
+            }
+            false if changed && other => changes.push(Regained(format!("voter {voter} answers again"))),
+            _ => {}
+        }
+    }
+    let has_majority = contacts.len() - silent.len() >= majority;
+    match (had_majority, has_majority) {
+        (true, false) => {
+            let ids: Vec<String> = silent.iter().map(NodeId::to_string).collect();
+            changes.push(Lost(format!(
+                "no majority of voters answers: no node can begin to lead; silent voters: {}; {majority} of {} must answer",
+                ids.join(", "),
+                contacts.len()
+            )));
+        }
+        (false, true) => changes.push(Regained("a majority of voters answers again".to_string())),
+        _ => {}
+    }
+    changes
+}
+
 /// Logs when the node is suspended because it cannot save, and when it continues.
 pub(super) async fn storage_failures(node: Node) {
     let mut state = node.state();
@@ -74,6 +144,16 @@ pub(super) async fn warn_cannot_vote(node: Node) {
         && metrics.voter.is_some_and(|voter| !voter.votes)
     {
         warn!("this voter has lost its saved state and does not vote: start it with another id");
+    }
+}
+
+/// Logs a change of the address of a voter.
+pub(super) fn resolved(voter: NodeId, name: &str, lookup: &Lookup) {
+    match lookup {
+        Ok(address) => info!(voter = voter.0, name, %address, "address of a voter resolved"),
+        Err(error) => {
+            warn!(voter = voter.0, name, "cannot resolve the address of a voter, retrying: {error}")
+        }
     }
 }
 
@@ -115,6 +195,32 @@ fn hint(reason: Dropped) -> &'static str {
 mod tests {
     use super::*;
     use suffrage_net::Counters;
+
+    #[test]
+    fn voters_and_majorities_lost_and_regained_are_logged_once_per_change() {
+        use ContactChange::{Lost, Regained};
+        let contact = |voter, silent| VoterContact {
+            voter: NodeId(voter),
+            reply_age: (voter != 3).then_some(Duration::from_millis(4_000)),
+            silent,
+        };
+        let contacts = |two, three| [contact(1, false), contact(2, two), contact(3, three)];
+        let mut silent = BTreeSet::new();
+        let mut changes = |two, three| contact_changes(NodeId(1), &mut silent, &contacts(two, three));
+        assert_eq!(changes(false, false), []);
+        let lost = "voter 3 does not answer: voter 3 has never answered";
+        assert_eq!(changes(false, true), [Lost(lost.to_string())]);
+        assert_eq!(changes(false, true), [], "once");
+        let lost = [
+            "voter 2 does not answer: voter 2 last answered 4s ago",
+            "no majority of voters answers: no node can \
+                     begin to lead; silent voters: 2, 3; 2 of 3 must answer",
+        ];
+        assert_eq!(changes(true, true), lost.map(|text| Lost(text.to_string())));
+        assert_eq!(changes(true, true), []);
+        let back = ["voter 2 answers again", "voter 3 answers again", "a majority of voters answers again"];
+        assert_eq!(changes(false, false), back.map(|text| Regained(text.to_string())));
+    }
 
     #[test]
     fn dropped_datagrams_are_summed_by_reason() {

@@ -196,6 +196,12 @@ fn commands_query_nodes_and_sighup_reloads_keys() {
     let elections = cluster.ask(0, "elections").out;
     assert!(elections.contains("election") && elections.lines().count() == 2, "{elections}");
     assert_eq!(cluster.ask(1, "resign x").code, 1, "it does not lead");
+    for to in [3, 99] {
+        let refused = cluster.ask(0, &format!("transfer x --to {to}"));
+        let sentence = format!("x is not handed over: no candidate waits at node {to}");
+        assert!(refused.code == 1 && refused.out.starts_with(&sentence), "{}", refused.out);
+    }
+    assert_eq!(cluster.post(0, "x/renew", &json!({ "session": session })).0, 200, "nothing has changed");
     // The next candidate waits at node 2, and the operator gets the new leader.
     thread::scope(|scope| {
         let next = scope.spawn(|| cluster.campaign(1, "x", LONG));
@@ -213,7 +219,7 @@ fn commands_query_nodes_and_sighup_reloads_keys() {
         );
     });
     // The client does not resign, and the wait of the operator is limited.
-    let revoked = cluster.ask(1, "transfer x --to 1");
+    let revoked = cluster.ask(1, "resign x");
     assert!(revoked.code == 0 && revoked.out.contains("when its client has resigned"), "{}", revoked.out);
     let long = cluster.ask(0, &format!("leader {}", "x".repeat(300)));
     assert!(long.code == 2 && long.err.starts_with("error: NAME: "), "{}", long.err);
@@ -229,6 +235,47 @@ fn commands_query_nodes_and_sighup_reloads_keys() {
     cluster.signal(0, Signal::HUP);
     soon(|| fs::read_to_string(cluster.log(1)).unwrap().contains("the old keys stay in use").then_some(()));
     cluster.campaign(0, "y", "3s");
+}
+
+/// After `kill -9` of two of three voters, the third says within seconds what is wrong: in `why`, `/metrics` and the log.
+#[test]
+fn a_lost_majority_is_reported_and_so_is_its_return() {
+    let mut cluster = Cluster::start("majority");
+    let reachable = |cluster: &Cluster| {
+        let page = ureq::get(format!("http://{}/metrics", cluster.http[0])).call().unwrap();
+        let page = page.into_body().read_to_string().unwrap();
+        let line =
+            page.lines().find(|line| line.starts_with("suffrage_voters_reachable ")).unwrap().to_string();
+        line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()
+    };
+    soon(|| (reachable(&cluster) == 3).then_some(()));
+    for place in [1, 2] {
+        let mut process = cluster.processes[place].take().unwrap();
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+    let began = Instant::now();
+    soon(|| (reachable(&cluster) == 1).then_some(()));
+    // Twice what it takes on an idle machine.
+    assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
+    // No client of this node asks to lead, and the name is new.
+    let why = cluster.ask(0, "why never-heard-of");
+    let start = "node 1: no majority of voters answers: 2 and 3 do not; voter 2 last answered ";
+    assert!(why.code == 1 && why.out.starts_with(start), "{}", why.out);
+    let log = || fs::read_to_string(cluster.log(1)).unwrap();
+    let lines = |word: &str| log().lines().filter(|line| line.contains(word)).count();
+    soon(|| (lines("no majority of voters answers") == 1).then_some(()));
+    assert_eq!(lines("\"WARN\",\"message\":\"voter 2 does not answer"), 1, "{}", log());
+    for place in [1, 2] {
+        let process = cluster.spawn(place + 1, &[]);
+        cluster.processes[place] = Some(process);
+    }
+    let log = || fs::read_to_string(cluster.log(1)).unwrap();
+    let lines = |word: &str| log().lines().filter(|line| line.contains(word)).count();
+    soon(|| (lines("voter 2 answers again") == 1 && lines("voter 3 answers again") == 1).then_some(()));
+    soon(|| (lines("a majority of voters answers again") == 1).then_some(()));
+    assert_eq!(lines("does not answer"), 2, "once per change: {}", log());
+    assert_eq!(reachable(&cluster), 3);
 }
 
 #[test]
@@ -259,6 +306,12 @@ fn a_node_that_cannot_be_reached_is_exit_3_and_bad_usage_2() {
         assert_eq!(run(&format!("suffrage {line}")).code, 2, "{line}");
     }
     assert_eq!(run("suffrage leader x --token-file /nowhere/at/all").code, 2);
+    for line in ["validate --ttl -3s", "run --name x --cluster 1=127.0.0.1:7400 --ttl -3s -- true"] {
+        let negative = run(&format!("suffrage {line}"));
+        assert!(negative.code == 2 && negative.err.contains("`-3s` is not a time"), "{}", negative.err);
+    }
+    let help = run("suffrage help transfer");
+    assert!(help.code == 0 && help.out.contains("--to <ID>"), "{} {}", help.out, help.err);
     let incomplete = run("suffrage config");
     assert!(incomplete.code == 2 && incomplete.err.contains("`suffrage config check`"), "{}", incomplete.err);
 }

@@ -410,6 +410,27 @@ fn a_greater_token_that_was_being_proposed_is_released_too() {
     assert_eq!(tokens.collect::<Vec<_>>(), [1, 41]);
 }
 
+/// With a monotone clock a later request means a later end. A clock that is set back and then corrected must not make a
+/// leader release the grants that its lease rests on.
+#[test]
+fn a_clock_that_was_set_back_does_not_make_a_leader_release_its_grants() {
+    let mut harness = Harness::leading();
+    harness.wait(10);
+    harness.due();
+    harness.replies(1..=3, accepted);
+    let lease = harness.candidate.lease().unwrap();
+    harness.now = Time::ZERO;
+    // A late rejection makes the leader prepare a greater token, and propose it by the wrong clock.
+    assert_eq!(asked(&harness.receive(4, rejected(harness.candidate.won.unwrap()))).0, [41]);
+    assert_eq!(asked(&harness.replies(1..=3, |request| Reply::Promised { request })).1, [41]);
+    harness.now = Time::ZERO + Span::from_millis(TTL);
+    assert!(harness.now < lease.valid_until);
+    let done = harness.replies(1..=3, accepted);
+    // The leader prepares the next token at once, and leads on.
+    assert_eq!((released(&done), asked(&done)), (None, (vec![42], Vec::new())));
+    assert_eq!(harness.candidate.lease(), Some(lease));
+}
+
 #[test]
 fn a_transfer_names_the_successor_and_not_itself() {
     let mut harness = Harness::leading();
@@ -677,4 +698,24 @@ fn replies_of_two_configurations_never_count_together() {
     assert!(done.iter().any(gives_back));
     harness.receive(2, accepted(request));
     assert_eq!(harness.candidate.lease(), None);
+}
+
+#[test]
+fn a_lease_that_voters_do_not_grant_is_neither_won_nor_claimed() {
+    let mut harness = Harness::with(Options { failback: Some(1), ..Options::default() }, 7);
+    harness.input(|candidate, fx, now| candidate.contend(fx, now));
+    harness.replies(1..=3, |request| Reply::Promised { request });
+    let longest = Span::from_millis(5);
+    let request = harness.candidate.request;
+    let done: Vec<Effect> =
+        (1..=3).flat_map(|voter| harness.receive(voter, Reply::TooLong { request, longest })).collect();
+    assert_eq!(released(&done), Some((1, None)), "some voters may have granted it");
+    assert_eq!((harness.candidate.lease(), harness.candidate.granted_at_most()), (None, Some(longest)));
+    harness.wait(1_000);
+    assert!(!claims(&harness.enquire_and_learn(1..=3, 4)), "it would depose the leader in vain");
+    // The operator raises the limit of the voters.
+    harness.input(|candidate, fx, now| candidate.wake_up(fx, now));
+    harness.replies(1..=3, |request| Reply::Promised { request });
+    harness.replies(1..=3, accepted);
+    assert_eq!((harness.candidate.lease().is_some(), harness.candidate.granted_at_most()), (true, None));
 }

@@ -125,12 +125,7 @@ pub struct CandidateConfig {
 
 impl Default for CandidateConfig {
     fn default() -> CandidateConfig {
-        CandidateConfig {
-            ttl: Span::from_millis(3_000),
-            attribute: 0,
-            failback: None,
-            standing: false,
-        }
+        CandidateConfig { ttl: Span::from_millis(3_000), attribute: 0, failback: None, standing: false }
     }
 }
 
@@ -245,25 +240,32 @@ impl fmt::Display for InvalidConfig {
             InvalidConfig::Delay(delay) => {
                 write!(
                     f,
-                    "a message delay of {delay} ms is invalid: it must be above zero and at most a minute"
+                    "a message delay of {} is invalid: it must be above zero and at most a minute",
+                    delay.format_duration()
                 )
             }
             InvalidConfig::LongestTtl(longest) => {
-                write!(f, "a longest lease of {longest} ms is invalid: it must be from 10 ms to a day")
+                let longest = longest.format_duration();
+                write!(f, "a longest lease of {longest} is invalid: it must be from 10ms to a day")
             }
             InvalidConfig::Drift => {
                 f.write_str("a drift above 20% leaves too little of a lease: say how far clocks really drift")
             }
             InvalidConfig::TtlTooShort(ttl) => {
-                write!(f, "a lease of {ttl} ms is too short: it must be at least 10 ms long")
+                let ttl = ttl.format_duration();
+                write!(f, "a lease of {ttl} is too short: it must be at least 10ms long")
             }
             InvalidConfig::TtlTooLong { ttl, longest } => write!(
                 f,
-                "voters grant no lease of {ttl} ms: ask for at most {longest} ms, or raise the longest lease on all nodes"
+                "voters grant no lease of {}: ask for at most {}, or raise the longest lease on all nodes",
+                ttl.format_duration(),
+                longest.format_duration()
             ),
             InvalidConfig::MarginTooLong { margin, longest } => write!(
                 f,
-                "a stop margin of {margin} ms leaves no time to renew the lease: use at most {longest} ms, or a longer ttl"
+                "a stop margin of {} leaves no time to renew the lease: use at most {}, or a longer ttl",
+                margin.format_duration(),
+                longest.format_duration()
             ),
             InvalidConfig::NameLength(bytes) => {
                 write!(f, "a name of {bytes} bytes is invalid: the name of an election has 1 to 255 bytes")
@@ -309,7 +311,7 @@ mod tests {
         };
         assert_eq!(ttl(9), Err(InvalidConfig::TtlTooShort(Span::from_millis(9))));
         assert_eq!(ttl(60_000), Ok(()));
-        assert!(ttl(60_001).unwrap_err().to_string().contains("60000 ms"));
+        assert!(ttl(60_001).unwrap_err().to_string().contains("lease of 60.001s: ask for at most 1m,"));
     }
 
     #[test]

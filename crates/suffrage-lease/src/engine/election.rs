@@ -124,6 +124,11 @@ impl ElectionState {
         self.candidate.attribute()
     }
 
+    /// The longest lease that a voter grants, if the candidate has asked for a longer one.
+    pub fn granted_at_most(&self) -> Option<Span> {
+        self.candidate.granted_at_most()
+    }
+
     /// The length of leases.
     pub fn ttl(&self) -> Span {
         self.ttl

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use suffrage_core::{Context, NodeId, Rng, Start, Time};
 
 use super::effects::NodeEffects;
-use super::{Engine, ElectionIndex};
+use super::{ElectionIndex, Engine};
 use crate::membership::{
     Change, ChangeProgress, ChangeRefusal, Configuration, Coordinator, CoordinatorEffects, DiskId, Identity,
     MembershipMessage, Stamp,
@@ -157,8 +157,7 @@ impl Engine {
         let (boot, base) = (boot.0, Arc::clone(configuration));
         let (round, bug) = (self.config.delay * 3, self.config.bug);
         let mut fx = NodeEffects::of_node(cx, &mut self.loopback, self.membership.header());
-        let coordinator =
-            Coordinator::start((self.me, boot), change, base, (round, bug), &mut fx, now);
+        let coordinator = Coordinator::start((self.me, boot), change, base, (round, bug), &mut fx, now);
         self.membership.coordinator = Some(coordinator);
         self.drain_loopback(cx);
         self.arm(cx);
@@ -317,8 +316,7 @@ impl Engine {
                 let reply = if self.may_vote() {
                     let now = cx.now();
                     let Some(voter) = &mut self.voter else { return };
-                    let mut fx =
-                        NodeEffects::of_node(cx, &mut self.loopback, self.membership.header());
+                    let mut fx = NodeEffects::of_node(cx, &mut self.loopback, self.membership.header());
                     voter.on_change(&mut fx, now, &message)
                 } else {
                     Some(MembershipMessage::Refused(ballot, ChangeRefusal::NotVoter))

@@ -59,7 +59,11 @@ mod tests {
         assert_eq!(acceptor.accept(ballot(1, 9), next(1)), Err(ballot(2, 1)));
         assert_eq!(acceptor.accepted(), None);
         assert_eq!(acceptor.accept(ballot(2, 1), next(2)), Ok(()));
-        assert_eq!(acceptor.accept(ballot(2, 2), next(3)), Ok(()), "of equal counters, the greater coordinator");
+        assert_eq!(
+            acceptor.accept(ballot(2, 2), next(3)),
+            Ok(()),
+            "of equal counters, the greater coordinator"
+        );
         assert_eq!(acceptor.promise(ballot(2, 1)), Err(ballot(2, 2)));
         assert_eq!(acceptor.accepted(), Some(&(ballot(2, 2), next(3))));
     }

@@ -205,9 +205,8 @@ impl Configuration {
     /// A voter with another disk is another voter, unless its disk was not known.
     pub fn can_follow(&self, base: &Configuration) -> bool {
         let lists = |list: &Configuration, voter: &VoterEntry| {
-            list.voter(voter.id).is_some_and(|other| {
-                other.disk.is_none() || voter.disk.is_none() || other.disk == voter.disk
-            })
+            list.voter(voter.id)
+                .is_some_and(|other| other.disk.is_none() || voter.disk.is_none() || other.disk == voter.disk)
         };
         let added = self.voters.iter().filter(|voter| !lists(base, voter)).count();
         let removed = base.voters.iter().filter(|voter| !lists(self, voter)).count();
@@ -274,7 +273,8 @@ mod tests {
         let mut others = vec![base.successor(voters(), 6), base.successor(vec![entry(1, 10)], 5)];
         others.push(base.successor(vec![entry(1, 10), entry(2, 21)], 5));
         others.push(base.successor(vec![entry(1, 10), VoterEntry { disk: None, ..entry(2, 0) }], 5));
-        others.push(base.successor(vec![entry(1, 10), VoterEntry { address: "x".into(), ..entry(2, 20) }], 5));
+        others
+            .push(base.successor(vec![entry(1, 10), VoterEntry { address: "x".into(), ..entry(2, 20) }], 5));
         others.push(next.successor(voters(), 5));
         for other in others {
             assert_ne!(next.stamp().digest, other.stamp().digest, "{other:?}");

@@ -306,7 +306,9 @@ impl Coordinator {
         }
         let voters = self.base.voters().len();
         let impossible = match &self.change {
-            Change::Remove(id) if voters == 1 && self.base.voter(*id).is_some() => Some(ImpossibleChange::LastVoter),
+            Change::Remove(id) if voters == 1 && self.base.voter(*id).is_some() => {
+                Some(ImpossibleChange::LastVoter)
+            }
             Change::Add(..) if voters == MAX_VOTERS => Some(ImpossibleChange::TooMany),
             _ => None,
         };
@@ -396,7 +398,9 @@ impl Coordinator {
             return;
         }
         let ignores_accepted = self.bug == Some(Bug::BlindCoordinator);
-        let Phase::Preparing { ballot: current, promised, accepted, ceiling, .. } = &mut self.phase else { return };
+        let Phase::Preparing { ballot: current, promised, accepted, ceiling, .. } = &mut self.phase else {
+            return;
+        };
         if ballot != *current {
             return;
         }
@@ -452,7 +456,8 @@ impl Coordinator {
     /// The number of voters of the next configuration that have answered this coordinator.
     fn answering(&self, promised: &BTreeSet<NodeId>) -> usize {
         let answers = |voter: &&VoterEntry| {
-            promised.contains(&voter.id) || self.base.voter(voter.id).is_none() && self.disks.contains_key(&voter.id)
+            promised.contains(&voter.id)
+                || self.base.voter(voter.id).is_none() && self.disks.contains_key(&voter.id)
         };
         self.next_voters().iter().filter(answers).filter(|voter| voter.disk.is_some()).count()
     }

@@ -63,7 +63,9 @@ struct Cluster {
 impl Cluster {
     fn new() -> Cluster {
         let (timings, mut record) = (Options::default().timings(Span::UNIT), Record::default());
-        let voters = (1..=3).map(|_| Voter::start(timings, &mut record, time(0), VoterStart::Blank(blank()))).collect();
+        let voters = (1..=3)
+            .map(|_| Voter::start(timings, &mut record, time(0), VoterStart::Blank(blank())))
+            .collect();
         let ids = (1..=3).map(NodeId).collect();
         let observer = Observer::new(ids, timings, Request(77), &mut record, time(0));
         let mut cluster =

@@ -435,6 +435,8 @@ impl Control<'_, '_> {
     fn replace(&mut self, election: &ElectionName, config: CandidateConfig) -> Result<(), JoinError> {
         config.check(self.engine.config())?;
         let before = self.engine.index_of(election.hash());
+        // The leader is the same before and after: a moment without a leader would be a false report.
+        let leader = before.and_then(|index| self.engine.take_leader(index));
         if let Some(index) = before {
             self.act(index, Action::Leave);
         }
@@ -444,6 +446,9 @@ impl Control<'_, '_> {
         });
         let Some(index) = self.engine.index_of(election.hash()) else { return Err(JoinError::TooMany) };
         assert!(before.is_none_or(|before| index == before), "an election keeps its index");
+        if let Some(leader) = leader {
+            self.engine.set_leader(index, leader);
+        }
         self.memberships.push(MembershipChange::Joined { index, name: election.hash() });
         Ok(())
     }

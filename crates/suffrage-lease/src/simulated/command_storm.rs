@@ -2,7 +2,7 @@
 
 use suffrage_core::{Attribute, CommandStorm, Span, Time};
 
-use super::{MOST_ASKED, Options, name};
+use super::{MAX_ASKED, Options, name};
 use crate::engine::{Action, CandidateConfig, Command, VoterChange};
 
 /// Moments are in tenths of a time unit, so that they are short on a command line.
@@ -125,7 +125,8 @@ impl CommandGenerator<'_, '_> {
                 let change = if added { VoterChange::Add(id) } else { VoterChange::Remove(id) };
                 let coordinator = self.below(nodes as u64) as usize;
                 self.push(at, coordinator, None, Action::ChangeVoters(change));
-                let pause = Span::from_nanos((self.storm.delay * self.below(delays)).as_nanos() / TENTH * TENTH);
+                let pause =
+                    Span::from_nanos((self.storm.delay * self.below(delays)).as_nanos() / TENTH * TENTH);
                 at = (at + pause).min(self.storm.end);
             }
         }
@@ -152,7 +153,7 @@ impl CommandGenerator<'_, '_> {
     /// A random configuration: a ttl that voters may not grant, another rank, and sometimes fail-back.
     fn config(&mut self, rank: Attribute) -> CandidateConfig {
         let timings = self.options.timings(self.storm.delay);
-        let halves = 1 + self.below(2 * MOST_ASKED);
+        let halves = 1 + self.below(2 * MAX_ASKED);
         CandidateConfig {
             ttl: Span::from_nanos(timings.ttl.as_nanos() / 2 * halves / TENTH * TENTH),
             attribute: rank,

@@ -1,7 +1,7 @@
 //! Members of a world: the elections that they join, their options, and the numbers of elections.
 
 use super::*;
-use crate::message::{Boot, Header, Ask, Body, Name, Reply, Request};
+use crate::message::{Ask, Body, Boot, Header, Name, Reply, Request};
 use suffrage_core::testing::{TestProcess, elected};
 use suffrage_core::{Command as Common, Effect, Recorder};
 
@@ -44,10 +44,11 @@ fn members_save_their_state_when_they_start_and_only_voters_answer() {
 fn replies_about_another_election_are_ignored() {
     let mut candidate = subject(9, 9);
     let sent = candidate.campaign().sent();
-    let MemberMessage::Node(Message { header, name: own, body }) = sent[0].1.clone() else { panic!("no node") };
+    let MemberMessage::Node(Message { header, name: own, body }) = sent[0].1.clone() else {
+        panic!("no node")
+    };
     let Body::Ask(Ask::Prepare { request, .. }) = body else { panic!("it prepares") };
-    let promise =
-        |name| Message { header, name, body: Body::Reply(Reply::Promised { request }) }.into();
+    let promise = |name| Message { header, name, body: Body::Reply(Reply::Promised { request }) }.into();
     for voter in 1..=5 {
         assert!(candidate.receive(voter, promise(Name::of("x"))).is_empty());
     }

@@ -324,10 +324,7 @@ fn a_restarted_voter_is_silent_and_promises_only_above_the_ceiling() {
     harness.propose_for(A, 7, 10);
     harness.wait(5);
     let mut harness = harness.restart();
-    assert_eq!(
-        harness.saved,
-        Saved { ceiling: 7 + TOKEN_CHUNK, longest: Span::from_millis(20), ..blank() }
-    );
+    assert_eq!(harness.saved, Saved { ceiling: 7 + TOKEN_CHUNK, longest: Span::from_millis(20), ..blank() });
     for units in [0, 19] {
         harness.wait(units);
         assert_eq!(harness.prepare(B, 9_000), None);
@@ -373,8 +370,8 @@ fn a_lease_of_nothing_or_of_years_is_not_granted() {
     harness.prepare(A, 1);
     assert_eq!(harness.propose_for(A, 1, 0), None);
     for ttl in [TTL + 1, u64::MAX / Span::UNIT.as_nanos()] {
-        let longest = Span::from_millis(TTL);
-        assert!(matches!(harness.propose_for(A, 1, ttl), Some(Reply::TooLong { longest: most, .. }) if most == longest));
+        let reply = harness.propose_for(A, 1, ttl);
+        assert!(matches!(reply, Some(Reply::TooLong { longest, .. }) if longest == Span::from_millis(TTL)));
     }
     assert_eq!(harness.saved.longest, Span::ZERO);
 }
@@ -538,6 +535,26 @@ fn a_long_lease_that_has_expired_does_not_prolong_the_silence_after_a_restart() 
     assert_eq!(harness.saves - writes, 1, "renewals of one length write once");
 }
 
+#[test]
+fn expired_watchers_are_pruned_while_their_election_stays_held() {
+    let mut test = Harness::new();
+    assert!(promised(test.prepare(A, 1)) && accepted(test.propose(A, 1)));
+    let live = test.voter.timings.stale_after.as_nanos().div_ceil(Span::from_millis(TTL / 3).as_nanos());
+    for node in 100..1_100 {
+        test.wait(TTL / 3);
+        assert!(accepted(test.propose(A, 1)), "the holder renews");
+        let request = test.request();
+        test.ask_about(name(), NodeId(node), Ask::Watch { request });
+        assert!(test.voter.watchers.len() as u64 <= live, "{} watchers", test.voter.watchers.len());
+    }
+    for _ in 0..=live {
+        test.wait(TTL / 3);
+        assert!(accepted(test.propose(A, 1)), "the holder renews");
+    }
+    assert!(test.voter.watchers.is_empty(), "renewals prune the last watchers");
+    assert_eq!(test.voter.watchers, Watchers::default(), "nothing is left of them");
+}
+
 fn ballot(counter: u64) -> Ballot {
     Ballot { counter, coordinator: A, boot: 0 }
 }
@@ -586,11 +603,15 @@ fn an_installed_configuration_keeps_grants_and_raises_promises() {
 #[test]
 fn a_voter_takes_part_in_a_change_only_when_earlier_leases_have_expired() {
     let mut harness = Harness::new();
-    let promised = |reply: Option<MembershipMessage>| matches!(reply, Some(MembershipMessage::Promised { .. }));
+    let promised =
+        |reply: Option<MembershipMessage>| matches!(reply, Some(MembershipMessage::Promised { .. }));
     assert!(promised(harness.change(&MembershipMessage::Prepare(ballot(1)))), "it has granted nothing");
     harness.prepare(A, 1);
     harness.propose(A, 1);
-    assert!(promised(harness.change(&MembershipMessage::Prepare(ballot(2)))), "grants of this version do not matter");
+    assert!(
+        promised(harness.change(&MembershipMessage::Prepare(ballot(2)))),
+        "grants of this version do not matter"
+    );
     let next = next(&harness.saved, 0);
     harness.install(&next);
     harness.wait(TTL - 1);

@@ -19,7 +19,7 @@ use suffrage_core::NodeId;
 
 use crate::{Counters, seal};
 
-pub use sealed::{Config, LARGEST_DATAGRAM, SMALLEST_DATAGRAM, Sealed};
+pub use sealed::{Config, HEARD_RECENTLY, LARGEST_DATAGRAM, SMALLEST_DATAGRAM, Sealed};
 
 /// The default maximum length of a datagram, in bytes: with the headers of IP and UDP it is below the 1,280 bytes
 /// that every IPv6 link carries, so that datagrams are never fragmented.
@@ -45,7 +45,8 @@ pub trait Transport: Send + Sync + 'static {
     /// Waits for the next datagram, and returns its sender and payload. An error concerns this node's socket, and is
     /// final.
     ///
-    /// This method is cancel safe. Concurrent callers take turns.
+    /// This method is cancel safe. Concurrent callers take turns. A flood of invalid datagrams does not keep the other
+    /// branches of a `select!` from being polled.
     fn receive(&self) -> impl Future<Output = io::Result<(NodeId, Vec<u8>)>> + Send;
 
     /// The counters of this transport.

@@ -1,11 +1,12 @@
 //! The keys of the configuration.
 
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use suffrage_core::{NodeId, Span};
 
 use super::{Config, LogFormat, LogLevel, Peer};
+use crate::resolver::check_address;
 
 /// A key of the configuration.
 pub struct Key {
@@ -214,17 +215,12 @@ fn span(text: &str, least: Span, most: Span) -> Result<Span, String> {
 }
 
 fn voters(text: &str) -> Result<Vec<Peer>, String> {
-    let peer = |text: &str| {
+    let peer = |text: &str| -> Result<Peer, String> {
         let (number, address) = text.split_once('=').ok_or_else(|| {
             format!("`{text}` is not a voter; a voter is an id and an address, like 1=10.0.0.1:7400")
         })?;
-        let port = address.rsplit_once(':').and_then(|(host, port)| {
-            (!host.is_empty()).then(|| port.parse::<u16>().ok().filter(|port| *port > 0)).flatten()
-        });
-        match port {
-            Some(_) => Ok(Peer { id: id(number.trim())?, address: address.to_string() }),
-            None => Err(format!("`{address}` is not a host and a port, like 10.0.0.1:7400")),
-        }
+        check_address(address)?;
+        Ok(Peer { id: id(number.trim())?, address: address.to_string() })
     };
     let voters: Vec<Peer> = text.split(',').map(|text| peer(text.trim())).collect::<Result<_, _>>()?;
     for (place, voter) in voters.iter().enumerate() {
@@ -239,14 +235,5 @@ fn voters(text: &str) -> Result<Vec<Peer>, String> {
     match voters.len() {
         0..=9 => Ok(voters),
         count => Err(format!("{count} voters are too many; list at most 9, usually 3 or 5")),
-    }
-}
-
-impl Peer {
-    /// Resolves the address.
-    pub fn resolve(&self) -> Result<SocketAddr, String> {
-        let found = self.address.to_socket_addrs().map_err(|error| error.to_string());
-        let address = found.and_then(|mut found| found.next().ok_or("the name has no address".to_string()));
-        address.map_err(|error| format!("voter {} at {}: {error}", self.id, self.address))
     }
 }

@@ -8,18 +8,34 @@ use suffrage_lease::{Body, ElectionName, Message};
 
 use super::output::Event;
 use super::report::duration;
-use super::status::{LeaderRecord, ElectionCounters, History, Leader, VoterContact};
+use super::status::{ElectionCounters, History, Leader, LeaderRecord, VoterContact};
 
 /// The counters and the history of a node.
 #[derive(Debug)]
 pub(super) struct Journal {
     me: NodeId,
     voters: Vec<NodeId>,
-    /// The time of the last reply of each voter.
-    replied: Vec<Option<Time>>,
+    /// The replies of each voter.
+    contacts: Vec<Contact>,
     pub(super) history: History,
     pub(super) counters: ElectionCounters,
 }
+
+/// The replies of one voter.
+#[derive(Clone, Copy, Debug, Default)]
+struct Contact {
+    /// The time of the last reply.
+    replied: Option<Time>,
+    /// The time of the first request since then.
+    asked: Option<Time>,
+    /// The number of requests since then.
+    unanswered: u32,
+}
+
+/// The number of requests in a row without a reply from which a voter counts as silent. Fewer may be lost.
+const SILENT_REQUESTS: u32 = 3;
+/// The time since the first of these requests from which a voter counts as silent. Replies may take long.
+pub(super) const SILENT_AFTER: Span = Span::from_millis(3_000);
 
 /// The notes on one election that the node takes part in.
 #[derive(Clone, Debug)]
@@ -55,7 +71,7 @@ impl Journal {
         Journal {
             me,
             voters: voters.to_vec(),
-            replied: vec![None; voters.len()],
+            contacts: vec![Contact::default(); voters.len()],
             history: History::new(history),
             counters: ElectionCounters::default(),
         }
@@ -68,20 +84,33 @@ impl Journal {
         if messages.iter().any(|message| matches!(message.body, Body::Reply(_)))
             && let Some(index) = self.voters.iter().position(|&voter| voter == from)
         {
-            self.replied[index] = Some(now);
+            self.contacts[index] = Contact { replied: Some(now), asked: None, unanswered: 0 };
         }
     }
 
-    /// The last reply of each voter. The node itself counts as replying now if it votes at present.
-    pub(super) fn contacts(&self, now: Time, own_votes: bool) -> Vec<VoterContact> {
-        let contact = |(&voter, replied): (&NodeId, &Option<Time>)| {
-            let reply_age = match voter == self.me {
-                true => own_votes.then_some(Duration::ZERO),
-                false => replied.map(|at| duration(now.since(at))),
-            };
-            VoterContact { voter, reply_age }
+    /// Counts a request to a voter.
+    pub(super) fn on_asked(&mut self, voter: NodeId, at: Time) {
+        if let Some(index) = self.voters.iter().position(|&other| other == voter) {
+            let contact = &mut self.contacts[index];
+            contact.asked.get_or_insert(at);
+            contact.unanswered = contact.unanswered.saturating_add(1);
+        }
+    }
+
+    /// The last reply of each voter. The node itself counts as replying now if it votes at present. A voter is silent if
+    /// it has left several requests in a row without a reply, for this time or [`SILENT_AFTER`], whichever is shorter.
+    pub(super) fn contacts(&self, now: Time, own_votes: bool, silent_after: Span) -> Vec<VoterContact> {
+        let silent_after = silent_after.min(SILENT_AFTER);
+        let contact = |(&voter, contact): (&NodeId, &Contact)| {
+            if voter == self.me {
+                let reply_age = own_votes.then_some(Duration::ZERO);
+                return VoterContact { voter, reply_age, silent: !own_votes };
+            }
+            let reply_age = contact.replied.map(|at| duration(now.since(at)));
+            let long = contact.asked.is_some_and(|asked| now.since(asked) >= silent_after);
+            VoterContact { voter, reply_age, silent: long && contact.unanswered >= SILENT_REQUESTS }
         };
-        self.voters.iter().zip(&self.replied).map(contact).collect()
+        self.voters.iter().zip(&self.contacts).map(contact).collect()
     }
 
     /// Records an event of an election in which the node is a candidate or is not.
@@ -143,7 +172,7 @@ mod tests {
         let ask = Message { header, name, body: Body::Ask(Ask::Watch { request: Request(9) }) };
         let claim = Message { header, name, body: Body::Claim { attribute: 0 } };
         let ages = |journal: &Journal, now, own| -> Vec<Option<Duration>> {
-            journal.contacts(now, own).iter().map(|contact| contact.reply_age).collect()
+            journal.contacts(now, own, SILENT_AFTER).iter().map(|contact| contact.reply_age).collect()
         };
         journal.on_messages(at(0), NodeId(2), &[ask.clone(), claim]);
         assert_eq!(ages(&journal, at(1), true)[1..], [None, None]);
@@ -155,6 +184,29 @@ mod tests {
         assert_eq!(journal.counters.messages_received, 4);
         journal.set_voters(&[NodeId(2), NodeId(4)]);
         assert_eq!(ages(&journal, at(3), true), [two, None], "a voter that stays keeps its time");
+    }
+
+    /// Single requests and replies may be lost, and replies may take long.
+    #[test]
+    fn a_voter_is_silent_after_several_requests_and_some_time_without_a_reply() {
+        let (mut journal, name) = (journal(), Name::of("x"));
+        let silent = |journal: &Journal, now| -> Vec<u64> {
+            let contacts = journal.contacts(now, true, Span::from_millis(20_000));
+            contacts.iter().filter(|contact| contact.silent).map(|contact| contact.voter.0).collect()
+        };
+        assert_eq!(silent(&journal, at(60_000)), [0; 0], "nobody was asked");
+        for time in [60_000, 60_100, 60_200] {
+            journal.on_asked(NodeId(2), at(time));
+        }
+        journal.on_asked(NodeId(3), at(60_000));
+        journal.on_asked(NodeId(3), at(62_999));
+        assert_eq!(silent(&journal, at(62_999)), [0; 0], "too soon");
+        assert_eq!(silent(&journal, at(63_000)), [2], "3 was asked only twice");
+        let reply = Message { name, body: Body::Reply(Reply::Promised { request: Request(9) }) };
+        journal.on_messages(at(63_001), NodeId(2), &[reply]);
+        journal.on_asked(NodeId(3), at(63_001));
+        assert_eq!(silent(&journal, at(63_001)), [3]);
+        assert!(journal.contacts(at(0), false, SILENT_AFTER)[0].silent, "the node itself does not vote");
     }
 
     #[test]

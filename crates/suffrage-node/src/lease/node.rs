@@ -116,6 +116,12 @@ enum Command {
         name: Name,
         reply: oneshot::Sender<Option<Lease>>,
     },
+    /// Checks whether a candidate waits at this node. Changes nothing.
+    CheckTransfer {
+        name: Name,
+        to: NodeId,
+        reply: oneshot::Sender<Result<(), Error>>,
+    },
     Session(SessionCommand),
     /// Subscribes to changes of leaders.
     Changes {
@@ -195,7 +201,11 @@ fn check_saved(saved: &Saved, settings: &Settings) -> Result<(), Error> {
         ids.join(", ")
     };
     let (stored, given) = (&saved.configuration, settings.founding()?);
-    if saved.certain && stored.version() == 0 && stored.stamp() != given.stamp() && stored.drift() == given.drift() {
+    if saved.certain
+        && stored.version() == 0
+        && stored.stamp() != given.stamp()
+        && stored.drift() == given.drift()
+    {
         return Err(Error::OtherVoters { stored: ids(stored.voters()), given: ids(given.voters()) });
     }
     if saved.certain && stored.drift() != given.drift() {
@@ -227,7 +237,8 @@ impl Node {
         let (state_sender, state) = watch::channel(NodeState::default());
         let (stop, stopped) = watch::channel(false);
         let turned = Arc::new(AtomicU64::new(clock.now().as_nanos()));
-        let (configuration_sender, configuration) = watch::channel(Arc::clone(engine.engine().configuration()));
+        let (configuration_sender, configuration) =
+            watch::channel(Arc::clone(engine.engine().configuration()));
         let handles = Handles {
             commands: inbox,
             state: state_sender,
@@ -325,9 +336,19 @@ impl Node {
         self.request(name, Action::Resign).await
     }
 
-    /// Hands an election over to another node. False if this node takes no part in the election.
+    /// Hands an election over to another node. False if this node takes no part in the election. An error, which
+    /// changes nothing, as of [`check_transfer`](Node::check_transfer).
     pub async fn transfer(&self, name: &str, to: NodeId) -> Result<bool, Error> {
+        self.check_transfer(name, to).await?;
         self.request(name, Action::Transfer(to)).await
+    }
+
+    /// Checks whether an election that this node leads can be handed over to another node: a candidate must wait there.
+    /// The node knows that from its own voter. If it does not vote, it cannot know:
+    /// [`Error::UnknownQueue`]. Without the lease there is nothing to check.
+    pub async fn check_transfer(&self, name: &str, to: NodeId) -> Result<(), Error> {
+        let name = Name::of(name);
+        self.ask(|reply| Command::CheckTransfer { name, to, reply }).await?
     }
 
     async fn request(&self, name: &str, action: Action) -> Result<bool, Error> {

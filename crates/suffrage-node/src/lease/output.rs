@@ -2,7 +2,7 @@
 
 use suffrage_core::{Announcement, Effects, NodeId, Rng, Span, Term, Time};
 use suffrage_lease::sessions::SessionEngine;
-use suffrage_lease::{Body, Header, Message, Name, Saved, Timer, Token};
+use suffrage_lease::{Ask, Body, Header, Message, Name, Saved, Timer, Token};
 use suffrage_net::codec::{Outbox, Protocol};
 
 use serde::{Deserialize, Serialize};
@@ -42,6 +42,8 @@ pub(super) struct Output {
     pub(super) events: Vec<ElectionEvent>,
     /// The messages to send.
     pub(super) mail: Outbox,
+    /// The voters that were asked for a reply, and when. The journal takes them.
+    pub(super) asked: Vec<(NodeId, Time)>,
     /// The time at which the engine's timer expires.
     pub(super) due: Option<Time>,
     /// The number of ended participations under each index.
@@ -80,7 +82,15 @@ impl Output {
     /// An output without effects. Datagrams have at most this many bytes, but at least room for one message.
     pub(super) fn new(datagram: usize, seed: u64) -> Output {
         let mail = Outbox::new(Protocol::named(PROTOCOL), datagram.max(SHORTEST_DATAGRAM));
-        Output { save: None, events: Vec::new(), mail, due: None, epochs: Vec::new(), rng: Rng::new(seed) }
+        Output {
+            save: None,
+            events: Vec::new(),
+            mail,
+            asked: Vec::new(),
+            due: None,
+            epochs: Vec::new(),
+            rng: Rng::new(seed),
+        }
     }
 
     /// Whether there are no effects.
@@ -137,6 +147,10 @@ impl Effects<SessionEngine> for Turn<'_> {
         &mut self.out.rng
     }
     fn send(&mut self, to: NodeId, Message { header, name, body }: Message) {
+        // A voter does not reply to a release.
+        if matches!(body, Body::Ask(ask) if !matches!(ask, Ask::Release { .. })) {
+            self.out.asked.push((to, self.now));
+        }
         let mail = &mut self.out.mail;
         let rare = matches!(body, Body::Membership(_));
         let pushed = mail
@@ -219,7 +233,10 @@ mod tests {
         let founding = Configuration::founding([(NodeId(1), String::new())], "1%".parse().unwrap()).unwrap();
         let header = WireItem::Header(Header { boot: Boot(1), stamp: founding.stamp() });
         let claim = WireItem::Message(Name::of("x"), Body::Claim { attribute: 1 });
-        assert_eq!(messages(vec![header.clone(), claim.clone(), claim.clone()]).map(|all| all.len()), Some(2));
+        assert_eq!(
+            messages(vec![header.clone(), claim.clone(), claim.clone()]).map(|all| all.len()),
+            Some(2)
+        );
         assert_eq!(messages(vec![claim.clone()]), None);
         assert_eq!(messages(vec![header.clone(), claim, header]), None);
     }

@@ -34,23 +34,22 @@ pub(super) fn status(
         rank: election.attribute(),
         candidate: election.stands(),
         queue: queue.map(|(candidate, _)| candidate).collect(),
-        why: why(now, engine, journal, election, notes),
+        why: why(now, engine, journal, election),
     }
 }
 
-fn why(now: Time, engine: &Engine, journal: &Journal, election: &ElectionState, notes: &Notes) -> Why {
+fn why(now: Time, engine: &Engine, journal: &Journal, election: &ElectionState) -> Why {
     let silent = silent_voters(now, engine, journal, election.unresponsive_after());
     let voters = engine.configuration().voters().len();
     let majority = voters / 2 + 1;
+    let too_long = election.granted_at_most().unwrap_or(Span::ZERO);
     match (election.lease(now), election.leader(), election.stage()) {
         (Some(lease), ..) => Why::Leading { remaining: duration(lease.valid_until.since(now)) },
-        _ if !election.is_healthy() => Why::Unhealthy,
-        // A node that has just begun to observe has not received replies yet.
-        _ if !election.stands() && now.since(notes.since) < election.unresponsive_after() => {
-            Why::NotCandidate
-        }
+        // Without a majority no node can lead, whatever else holds.
         _ if voters - silent.len() < majority => Why::NoMajority { silent, majority },
+        _ if !election.is_healthy() => Why::Unhealthy,
         _ if !election.stands() => Why::NotCandidate,
+        _ if !too_long.is_zero() => Why::TtlTooLong { longest: duration(too_long) },
         (_, Some(grant), _) => Why::Following { leader: grant.holder },
         _ if now < election.yield_until() => {
             Why::Yielding { remaining: duration(election.yield_until().since(now)) }
@@ -60,15 +59,15 @@ fn why(now: Time, engine: &Engine, journal: &Journal, election: &ElectionState, 
     }
 }
 
-/// The voters that have not replied for longer than this.
+/// The voters that leave requests without replies.
 fn silent_voters(
     now: Time,
     engine: &Engine,
     journal: &Journal,
     unresponsive_after: Span,
 ) -> Vec<VoterContact> {
-    let mut voters = journal.contacts(now, engine.is_voting(now));
-    voters.retain(|contact| contact.reply_age.is_none_or(|age| age > duration(unresponsive_after)));
+    let mut voters = journal.contacts(now, engine.is_voting(now), unresponsive_after);
+    voters.retain(|contact| contact.silent);
     voters
 }
 

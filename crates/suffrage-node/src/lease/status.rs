@@ -84,6 +84,11 @@ pub enum Why {
         /// The number of voters that must answer.
         majority: usize,
     },
+    /// The ttl is longer than a voter grants: the node is never elected.
+    TtlTooLong {
+        /// The longest lease that the voter grants.
+        longest: Duration,
+    },
     /// Another node leads and renews its lease.
     Following {
         /// The leader.
@@ -111,9 +116,22 @@ impl fmt::Display for Why {
                 f.write_str("this node does not campaign: its application reported that it is unhealthy")
             }
             Why::NoMajority { silent, majority } => {
-                write!(f, "{majority} voters must answer")?;
-                silent.iter().try_for_each(|contact| write!(f, "; {contact}"))
+                let ids: Vec<String> = silent.iter().map(|contact| contact.voter.to_string()).collect();
+                let ids = match &*ids {
+                    [one] => format!("{one} does"),
+                    [most @ .., last] => format!("{} and {last} do", most.join(", ")),
+                    [] => "all do".to_string(),
+                };
+                write!(f, "no majority of voters answers: {ids} not")?;
+                silent.iter().try_for_each(|contact| write!(f, "; {contact}"))?;
+                write!(f, "; {majority} voters must answer: start these nodes, or repair the network to them")
             }
+            Why::TtlTooLong { longest } => write!(
+                f,
+                "voters grant leases of at most {} ms, and this node asks for longer ones: lower its ttl, or raise \
+                 `longest-ttl` of the voters",
+                longest.as_millis()
+            ),
             Why::Following { leader } => write!(f, "node {leader} leads and renews its lease"),
             Why::Yielding { remaining } => {
                 let millis = remaining.as_millis();
@@ -132,12 +150,25 @@ pub struct VoterContact {
     pub voter: NodeId,
     /// The time since the last reply. None if the voter has never replied. Zero for the node itself while it votes.
     pub reply_age: Option<Duration>,
+    /// Whether the voter has left several requests in a row without a reply, for some seconds. For the node itself,
+    /// whether it does not vote now.
+    pub silent: bool,
+}
+
+impl VoterContact {
+    /// Whether the voter has replied and is not silent.
+    pub fn answers(&self) -> bool {
+        self.reply_age.is_some() && !self.silent
+    }
 }
 
 impl fmt::Display for VoterContact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.reply_age {
-            Some(age) => write!(f, "voter {} last answered {} ms ago", self.voter, age.as_millis()),
+            Some(age) => {
+                let age = suffrage_core::Span::from_millis(age.as_millis() as u64).format_duration();
+                write!(f, "voter {} last answered {age} ago", self.voter)
+            }
             None => write!(f, "voter {} has never answered", self.voter),
         }
     }
@@ -276,11 +307,12 @@ mod tests {
     fn each_silent_voter_is_named() {
         let age = Some(Duration::from_millis(70));
         let silent = vec![
-            VoterContact { voter: NodeId(2), reply_age: age },
-            VoterContact { voter: NodeId(3), reply_age: None },
+            VoterContact { voter: NodeId(2), reply_age: age, silent: true },
+            VoterContact { voter: NodeId(3), reply_age: None, silent: true },
         ];
         let why = Why::NoMajority { silent, majority: 2 };
-        let text = "2 voters must answer; voter 2 last answered 70 ms ago; voter 3 has never answered";
+        let text = "no majority of voters answers: 2 and 3 do not; voter 2 last answered 70ms ago; voter 3 has never \
+                    answered; 2 voters must answer: start these nodes, or repair the network to them";
         assert_eq!(why.to_string(), text);
     }
 }

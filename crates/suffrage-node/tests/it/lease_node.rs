@@ -1,5 +1,6 @@
 //! The task of a node, on a network in memory and in virtual time.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -7,10 +8,11 @@ use std::time::Duration;
 use suffrage_core::{NodeId, Span, Start};
 use suffrage_net::Transport;
 use suffrage_net::transport::memory::Network;
+use suffrage_net::transport::{Sealed, Wire};
 use suffrage_node::Error;
 use suffrage_node::clock::{Clock, TokioClock};
 use suffrage_node::lease::{
-    CandidateConfig, HeldLease, Leader, Node, NodeState, Participation, Saved, Settings,
+    CandidateConfig, HeldLease, Leader, Node, NodeState, Participation, Saved, Settings, Why,
 };
 use suffrage_node::storage::{MemoryDisk, Storage};
 
@@ -70,6 +72,30 @@ async fn an_isolated_leader_has_lost_its_lease_when_another_leads() {
             belief.wait_for(|belief| belief.leader == Some(Leader { node: NodeId(2), token: new.token() }));
         tokio::time::timeout(Duration::from_secs(10), follows).await.unwrap().unwrap();
     }
+}
+
+/// The nodes have different settings: this candidate asks for longer leases than the voters grant.
+#[tokio::test(start_paused = true)]
+async fn a_candidate_learns_that_its_ttl_is_too_long() {
+    let (network, clock) = (Network::new(9), TokioClock::new());
+    let _nodes = start(&network, clock);
+    let longest = Span::from_millis(600_000);
+    let mut patient = settings();
+    patient.longest_ttl = longest;
+    let node = Node::start(network.join(NodeId(4)), clock, MemoryDisk::default(), patient).unwrap();
+    let part = node.join("x", CandidateConfig { ttl: longest, ..config() }).await.unwrap();
+    part.campaign();
+    let told = async {
+        loop {
+            if let Why::TtlTooLong { longest } = node.status("x").await.unwrap().unwrap().why {
+                return longest;
+            }
+            after(Span::from_millis(10)).await;
+        }
+    };
+    let granted = Duration::from_nanos(settings().longest_ttl.as_nanos());
+    assert_eq!(tokio::time::timeout(Duration::from_secs(60), told).await, Ok(granted));
+    assert!(part.belief().borrow().held.is_none());
 }
 
 /// The leader, which is also a voter, crashes. Both remaining voters must agree, and both are candidates.
@@ -283,4 +309,40 @@ async fn a_pinned_lease_is_not_handed_over_to_a_greater_rank() {
     belief.wait_for(|belief| belief.held.is_some()).await.unwrap();
     assert!(clock.now() >= held.valid_until());
     assert_eq!(first.pin().await.unwrap(), None, "there is nothing to pin");
+}
+
+/// A wire on which an invalid datagram is always ready.
+#[derive(Debug)]
+struct JunkFlood;
+
+impl Wire for JunkFlood {
+    type Address = u8;
+    fn send_to(&self, _: &[u8], _: u8) -> std::io::Result<()> {
+        Ok(())
+    }
+    async fn receive_from(&self, buffer: &mut [u8]) -> std::io::Result<(usize, u8)> {
+        buffer[..100].fill(0x55);
+        // As on a socket, each datagram takes a share of the task's budget.
+        tokio::task::consume_budget().await;
+        Ok((100, 0))
+    }
+}
+
+/// A leader renews ten times during a flood, and answers commands. In the time of the machine: virtual time stands still
+/// while a task is busy.
+#[tokio::test]
+async fn a_flood_of_invalid_datagrams_starves_neither_timers_nor_commands() {
+    let keyring = suffrage_net::Keyring::generate().unwrap();
+    let wire = suffrage_net::transport::Config::new(NodeId(1), keyring).unwrap();
+    let transport = Arc::new(Sealed::new(JunkFlood, wire).unwrap());
+    let disk = MemoryDisk::<Saved>::default();
+    let node = Node::start(Arc::clone(&transport), TokioClock::new(), disk, single_voter()).unwrap();
+    let part = node.join("x", CandidateConfig { ttl: Span::from_millis(200), ..config() }).await.unwrap();
+    leads(&part).await;
+    let (mut ends, belief) = (BTreeSet::new(), part.belief());
+    while ends.len() < 10 {
+        assert_eq!(node.metrics().await.unwrap().elections, 1);
+        ends.extend(belief.borrow().held.as_ref().map(|held| held.valid_until()));
+    }
+    assert!(transport.counters().snapshot().all_dropped() > 0);
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests of the edge")]
 #![cfg(target_os = "linux")]
 
+mod addresses;
 mod config_file;
 mod crashes;
 mod handover;

@@ -7,8 +7,9 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use suffrage_core::{NodeId, Span};
 use tokio::time::timeout;
 
@@ -143,16 +144,25 @@ pub(super) struct HandoverBody {
     wait: Option<String>,
 }
 
-type Body<T> = Result<Json<T>, JsonRejection>;
+type Body = Result<Json<Value>, JsonRejection>;
 
-fn parsed<T>(body: Body<T>) -> Result<T, Problem> {
-    body.map(|Json(body)| body).map_err(|rejection| {
+/// The body of a request: a JSON object. serde would also accept an array of the members in order.
+fn parsed<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
+    let refused = |rejection: JsonRejection| {
         let hint = match rejection {
             JsonRejection::MissingJsonContentType(_) => " (curl: --json '{}')",
             _ => "",
         };
         Problem::new(rejection.status(), format!("{}{hint}", rejection.body_text()))
-    })
+    };
+    let Json(body) = body.map_err(refused)?;
+    if !body.is_object() {
+        let error = "the body of the request must be a JSON object, such as {}";
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error));
+    }
+    // The errors of this function name the member.
+    let Json(body) = Json::from_bytes(body.to_string().as_bytes()).map_err(refused)?;
+    Ok(body)
 }
 
 fn span(key: &str, text: Option<&str>, otherwise: Span) -> Result<Span, Problem> {
@@ -171,11 +181,11 @@ pub(super) async fn campaign(
     State(app): State<App>,
     Path(name): Path<String>,
     overflow: Option<Extension<OverflowConnection>>,
-    body: Body<CampaignBody>,
+    body: Body,
 ) -> Result<Response, Problem> {
     // The clock is read first: the client measures the validity from before it sent the request.
     let received = app.node.clock().now();
-    let body = parsed(body)?;
+    let body: CampaignBody = parsed(body)?;
     check_name(&name)?;
     let lease = LeaseRequest { ttl: span("ttl", body.ttl.as_deref(), app.ttl)?, rank: body.rank };
     let settings = app.node.settings();
@@ -197,10 +207,10 @@ pub(super) async fn campaign(
 pub(super) async fn renew(
     State(app): State<App>,
     Path(name): Path<String>,
-    body: Body<RenewBody>,
+    body: Body,
 ) -> Result<Response, Problem> {
     let received = app.node.clock().now();
-    let body = parsed(body)?;
+    let body: RenewBody = parsed(body)?;
     check_name(&name)?;
     let missing = || Problem::new(StatusCode::BAD_REQUEST, "session: is missing; `campaign` returns one");
     let session = session(body.session.as_deref().ok_or_else(missing)?)?;
@@ -239,9 +249,9 @@ pub(super) async fn resign(
     State(app): State<App>,
     Path(name): Path<String>,
     overflow: Option<Extension<OverflowConnection>>,
-    body: Body<HandoverBody>,
+    body: Body,
 ) -> Result<Response, Problem> {
-    let body = parsed(body)?;
+    let body: HandoverBody = parsed(body)?;
     if body.to.is_some() {
         let error = "to: is only for `transfer`; after `resign`, the next candidate in the queue leads";
         return Err(Problem::new(StatusCode::BAD_REQUEST, error));
@@ -254,9 +264,9 @@ pub(super) async fn transfer(
     State(app): State<App>,
     Path(name): Path<String>,
     overflow: Option<Extension<OverflowConnection>>,
-    body: Body<HandoverBody>,
+    body: Body,
 ) -> Result<Response, Problem> {
-    let body = parsed(body)?;
+    let body: HandoverBody = parsed(body)?;
     let missing =
         || Problem::new(StatusCode::BAD_REQUEST, "to: is missing; set it to the id of the next leader");
     let to = body.to.ok_or_else(missing)?;
@@ -304,6 +314,10 @@ async fn request_handover(
     session: Option<SessionId>,
     to: Option<NodeId>,
 ) -> Result<u64, Problem> {
+    if let Some(to) = to {
+        // A transfer that cannot succeed changes nothing.
+        in_time(&app.node, app.node.check_transfer(name, to)).await?;
+    }
     let request = match session {
         Some(session) => SessionRequest::Resign { session, to },
         None => SessionRequest::Revoke { to },

@@ -11,8 +11,6 @@
 //! Health checks need no token. They therefore change nothing: an election that the node takes no part in is an election
 //! that the node does not lead.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
@@ -24,10 +22,6 @@ use suffrage_core::Span;
 
 use super::{App, Problem, check_name, checked, elections, in_time};
 use suffrage_node::lease::{Node, NodeMetrics, Status};
-
-/// The age of the last reply from which a voter counts as unreachable. The daemon polls the voters about three times as
-/// often (see `poll_voters`).
-pub(super) const SILENCE: Duration = Duration::from_secs(10);
 
 /// The age of the last turn from which a node counts as stuck. A node has a turn every second.
 pub(super) const STALE: Span = Span::from_millis(10_000);
@@ -109,7 +103,7 @@ async fn liveness(State(app): State<App>) -> Response {
 
 /// The number of voters that have answered lately.
 pub(super) fn reachable_voters(metrics: &NodeMetrics) -> usize {
-    metrics.voters.iter().filter(|voter| voter.reply_age.is_some_and(|age| age < SILENCE)).count()
+    metrics.voters.iter().filter(|voter| voter.answers()).count()
 }
 
 /// The reason why the node is not ready, if it is not.
@@ -154,6 +148,7 @@ async fn health(State(app): State<App>) -> Result<Response, Problem> {
 #[cfg(test)]
 pub(super) mod tests {
     use std::sync::{Arc, mpsc};
+    use std::time::Duration;
 
     use suffrage_core::{NodeId, Start};
     use tokio::sync::watch;
@@ -161,13 +156,13 @@ pub(super) mod tests {
     use super::*;
     use crate::daemon::credentials::Credentials;
     use crate::daemon::watches::Watches;
+    use suffrage_lease::membership::DiskId;
     use suffrage_net::Keyring;
     use suffrage_net::transport::udp::{Socket, Udp};
     use suffrage_net::transport::{Config, Sealed};
     use suffrage_node::Error;
     use suffrage_node::clock::ManualClock;
     use suffrage_node::lease::{Saved, Settings};
-    use suffrage_lease::membership::DiskId;
     use suffrage_node::storage::Storage;
 
     pub(crate) enum Disk {

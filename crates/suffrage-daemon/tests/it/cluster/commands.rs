@@ -170,7 +170,7 @@ fn a_waiting_candidate_prints_why_it_does_not_lead() {
     let _run = Process(child.unwrap());
     until("a reason", || {
         let text = fs::read_to_string(&said).unwrap();
-        text.contains("still waits to lead: 2 voters must answer; voter 2 has never answered; voter 3 has never answered")
+        text.contains("still waits to lead: no majority of voters answers: 2 and 3 do not; voter 2 has never answered; voter 3 has never answered")
             .then_some(())
     });
 }

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use suffrage_core::Span;
+use suffrage_core::{NodeId, Span};
+use suffrage_daemon::daemon::Daemon;
 use suffrage_node::lease::CandidateConfig;
 
 use crate::daemon::{Cluster, LONG, WAIT, soon, start_again, until};
@@ -86,6 +87,73 @@ async fn a_leading_client_can_choose_the_next_node() {
     assert_eq!(bad.status, 400);
     let elsewhere = cluster.client(1).post("/elections/x/transfer", json!({ "to": 2 })).await;
     assert_eq!((elsewhere.status, elsewhere.json()["reason"].as_str()), (409, Some("not_leader")));
+}
+
+/// A transfer to a node where no candidate waits changes nothing.
+#[tokio::test]
+async fn a_transfer_to_a_node_without_a_waiting_candidate_is_refused() {
+    let cluster = Cluster::start().await;
+    let one = cluster.client(1);
+    let (token, session) = one.campaign("x", LONG, WAIT).await.leads();
+    let waiting = tokio::spawn({
+        let two = cluster.client(2);
+        async move { two.campaign("x", LONG, WAIT).await }
+    });
+    cluster.queued("x", [2]).await;
+    for to in [3, 99] {
+        for body in [json!({ "to": to }), json!({ "to": to, "session": session })] {
+            let refused = one.post("/elections/x/transfer", body).await;
+            let told = refused.json();
+            assert_eq!((refused.status, told["reason"].as_str()), (409, Some("not_waiting")), "{told}");
+            let error = told["error"].as_str().unwrap();
+            assert!(error.contains(&format!("node {to};")) && error.contains("waiting: 2"), "{error}");
+        }
+        assert!(cluster.daemon(1).node().transfer("x", NodeId(to)).await.is_err());
+    }
+    assert_eq!(one.say("x", "renew", &session).await.leads().0, token, "the lease is not revoked");
+    assert!(!waiting.is_finished());
+    // A node that does not vote knows no queue.
+    std::fs::copy(cluster.keys(1), cluster.keys(4)).unwrap();
+    let outside = Daemon::start(&cluster.config(4, &[]), false).await.unwrap();
+    let four = crate::daemon::Client::new(outside.http_address().unwrap());
+    let (token, session) = four.campaign("y", LONG, WAIT).await.leads();
+    let unknown = four.post("/elections/y/transfer", json!({ "to": 2 })).await;
+    assert_eq!(
+        (unknown.status, unknown.json()["reason"].as_str()),
+        (409, Some("unknown_queue")),
+        "{unknown:?}"
+    );
+    assert_eq!(four.say("y", "renew", &session).await.leads().0, token);
+    outside.abort();
+}
+
+/// A node that starts to stand while another node leads knows the leader all the time.
+#[tokio::test]
+async fn a_node_that_starts_to_stand_does_not_report_a_moment_without_a_leader() {
+    let cluster = Cluster::start().await;
+    let (token, leading) = cluster.client(1).campaign("x", LONG, WAIT).await.leads();
+    let two = cluster.client(2);
+    let mut events = two.observe("x").await;
+    assert_eq!(events.next().await.unwrap()["leader"], 1);
+    let followed = async || cluster.daemon(2).node().metrics().await.unwrap().counters.leaders_followed;
+    let before = followed().await;
+    // Each campaign replaces the observer of the node by a candidate; each resignation does the reverse.
+    for ttl in [LONG, "40s", "30s"] {
+        let (session, _) = two.queue("x", ttl).await;
+        assert_eq!(two.get("/elections/x").await.json()["leader"], 1);
+        cluster.queued("x", [2]).await;
+        assert_eq!(two.say("x", "resign", &session).await.status, 200);
+    }
+    let history = two.get("/elections/x/history").await.json();
+    let leaders: Vec<_> =
+        history["history"].as_array().unwrap().iter().map(|it| it["leader"].as_u64()).collect();
+    assert_eq!(leaders, [Some(1)], "{history}");
+    assert_eq!(followed().await, before, "the leader has not changed");
+    let told = two.get("/elections/x").await.json();
+    assert_eq!((told["leader"].as_u64(), told["token"].as_u64()), (Some(1), Some(token)));
+    // The next event of the stream is the next change.
+    assert_eq!(cluster.client(1).say("x", "resign", &leading).await.status, 200);
+    assert!(events.next().await.unwrap()["leader"].is_null());
 }
 
 #[tokio::test]

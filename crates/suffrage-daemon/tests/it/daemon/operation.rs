@@ -9,7 +9,7 @@ use suffrage_daemon::daemon::Daemon;
 use suffrage_net::Keyring;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::daemon::{Cluster, LONG, WAIT, soon, until};
+use crate::daemon::{Cluster, LONG, WAIT, soon, start_again, until};
 
 #[tokio::test]
 async fn health_checks_answer_get_head_and_options_with_status_codes() {
@@ -48,6 +48,8 @@ async fn health_checks_answer_get_head_and_options_with_status_codes() {
         let answer = cluster.client(1).get(path).await;
         assert_eq!(answer.json(), json!({ "leads": false }), "and nothing else is told");
     }
+    // The node observes an election without a leader for a few seconds after a query.
+    cluster.client(1).get("/elections/xx").await;
     let known = cluster.client(1).get("/elections").await.json();
     assert_eq!(known["elections"].as_array().unwrap().len(), 2, "x, and xx: {known}");
     let metrics = cluster.client(1).get("/metrics").await.body;
@@ -83,7 +85,6 @@ async fn a_node_without_a_majority_is_alive_but_not_ready() {
     }
     cluster.daemons[1].take().unwrap().stop().await;
     cluster.daemons[2].take().unwrap().stop().await;
-    // Earlier replies count for 10 s.
     until(async || {
         let answer = cluster.client(1).get("/readiness").await;
         answer.status == 503 && {
@@ -102,10 +103,10 @@ async fn a_node_without_a_majority_is_alive_but_not_ready() {
 async fn a_restarted_voter_is_ready_when_it_votes() {
     let mut cluster = Cluster::start().await;
     let silence = Duration::from_secs(4);
-    let (_, session) = cluster.client(1).campaign("x", "4s", WAIT).await.leads();
-    assert_eq!(cluster.client(1).say("x", "resign", &session).await.status, 200);
-    // Each voter has now saved that it granted a lease of this length.
     for restarted in [vec![1], vec![1, 2, 3]] {
+        let (_, session) = cluster.client(1).campaign("x", "4s", WAIT).await.leads();
+        assert_eq!(cluster.client(1).say("x", "resign", &session).await.status, 200);
+        // Each voter has saved that it granted a lease of this length, and the lease could be valid still.
         for id in &restarted {
             soon(cluster.daemons[id - 1].take().unwrap().stop()).await;
         }
@@ -234,7 +235,7 @@ async fn the_openapi_description_is_served_and_unknown_paths_are_not_found() {
     for (body, word) in [
         (json!({ "ttl": "3x" }), "3x"),
         (json!({ "ttl": "5ms" }), "ttl"),
-        (json!({ "ttl": "2h" }), "60000 ms"),
+        (json!({ "ttl": "2h" }), "at most 1m"),
         (json!({ "tll": "3s" }), "tll"),
         (json!({ "wait": 3 }), "wait"),
     ] {
@@ -244,6 +245,13 @@ async fn the_openapi_description_is_served_and_unknown_paths_are_not_found() {
     let plain = client.ask("POST", "/elections/x/campaign", "").await;
     assert!(plain.status == 415 && plain.body.contains("--json"), "{plain:?}");
     assert_eq!(client.post("/elections/x/renew", json!({})).await.status, 400);
+    for body in [json!([]), json!(["", "3s"]), json!(null), json!(3)] {
+        let refused = client.post("/elections/x/campaign", body).await;
+        assert!(refused.status == 422 && refused.body.contains("must be a JSON object"), "{refused:?}");
+    }
+    let wrong = client.get("/elections/x/campaign").await;
+    assert!(wrong.status == 405 && wrong.head.contains("allow: post"), "{wrong:?}");
+    assert!(wrong.json()["error"].as_str().unwrap().contains("Allow lists its methods"), "{wrong:?}");
 }
 
 /// A daemon that stops revokes the lease at the next renewal of its client, and hands over when the client has resigned,
@@ -380,4 +388,56 @@ async fn a_stopping_daemon_is_not_ready_while_a_client_leads() {
     assert!(why["why"].as_str().is_some_and(|why| why.contains("is stopping")), "{why}");
     assert_eq!(client.say("x", "resign", &session).await.status, 200);
     soon(stopping).await.unwrap();
+}
+
+/// Observers ask for no lease: a node whose voters grant only leases below the default ttl observes, campaigns and
+/// becomes ready like any other.
+#[tokio::test]
+async fn a_longest_ttl_below_the_default_ttl_serves_every_endpoint() {
+    let cluster = Cluster::start_with(&[("longest-ttl", "900ms"), ("ttl", "800ms")]).await;
+    let client = cluster.client(1);
+    let fresh = client.get("/elections/x").await;
+    assert_eq!((fresh.status, &fresh.json()["leader"]), (200, &serde_json::Value::Null), "{fresh:?}");
+    let mut events = cluster.client(2).observe("x").await;
+    assert!(events.next().await.unwrap()["leader"].is_null());
+    for id in 1..=3 {
+        until(async || cluster.client(id).get("/readiness").await.status == 200).await;
+    }
+    let campaign = client.post("/elections/x/campaign", json!({ "wait": WAIT })).await;
+    let (token, session) = campaign.leads();
+    assert_eq!(events.next().await.unwrap()["token"].as_u64(), Some(token));
+    assert_eq!(client.say("x", "resign", &session).await.status, 200);
+    for path in ["/elections", "/elections/x/history", "/metrics", "/leader?election=x"] {
+        let answer = client.get(path).await;
+        assert!(!answer.body.contains("stopped"), "{path}: {answer:?}");
+    }
+    let long = client.campaign("x", "3s", WAIT).await;
+    assert!(long.status == 400 && long.body.contains("at most 900ms"), "an error is no stop: {long:?}");
+}
+
+/// As in a Kubernetes headless service, voter 3 has no name before it runs.
+#[tokio::test]
+async fn a_daemon_starts_while_the_name_of_another_voter_is_unknown() {
+    let mut cluster = Cluster::start().await;
+    let known = cluster.voters.split(',').take(2).map(str::to_string);
+    cluster.voters = known.chain(["3=three.invalid:7400".to_string()]).collect::<Vec<_>>().join(",");
+    for id in 1..=3 {
+        cluster.daemons[id - 1].take().unwrap().stop().await;
+    }
+    for id in 1..=2 {
+        cluster.daemons[id - 1] = Some(start_again(&cluster.config(id as u64, &[])).await);
+    }
+    cluster.client(1).campaign("x", LONG, WAIT).await.leads();
+    let unknown = Daemon::start(&cluster.config(3, &[]), false).await.unwrap_err().to_string();
+    assert!(unknown.contains("cannot resolve voter 3 at three.invalid:7400"), "{unknown}");
+    let listen = suffrage_testbed::address().to_string();
+    cluster.daemons[2] = Some(start_again(&cluster.config(3, &[("listen", &listen)])).await);
+    // The others learn the address of voter 3 from its datagrams.
+    for id in 1..=3 {
+        until(async || {
+            let voters = cluster.daemon(id).node().metrics().await.unwrap().voters;
+            voters.len() == 3 && voters.iter().all(|voter| voter.reply_age.is_some())
+        })
+        .await;
+    }
 }

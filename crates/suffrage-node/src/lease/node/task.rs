@@ -12,7 +12,7 @@ use suffrage_core::{Context, NodeId, Process as _, Roster, Span, Start, Time};
 use suffrage_lease::membership::Configuration;
 use suffrage_lease::sessions::{MembershipChange, SessionEngine};
 use suffrage_lease::{
-    Action, CandidateConfig, ElectionIndex, ElectionName, Engine, JoinError, Lease, Saved, Timer,
+    Action, CandidateConfig, ElectionIndex, ElectionName, Engine, JoinError, Lease, Name, Saved, Timer,
 };
 use suffrage_net::codec::Protocol;
 use suffrage_net::{Dropped, Transport};
@@ -20,8 +20,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::sessions::Sessions;
 use super::{Command, ElectionCommand, Joined, LeaderChange, NodeMetrics, NodeState};
+use crate::Error;
 use crate::clock::Clock;
-use crate::lease::journal::{Journal, Notes};
+use crate::lease::journal::{Journal, Notes, SILENT_AFTER};
 use crate::lease::output::{ElectionEvent, Event, Output, PROTOCOL, Turn, WireItem, messages};
 use crate::lease::participation::{Belief, HeldLease, Participation};
 use crate::lease::report;
@@ -147,6 +148,9 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         let (me, delay) = (self.engine().me(), self.engine().config().delay);
         let mut turn = Turn { me, now, out: &mut self.out };
         let result = input(&mut self.node, &mut Context::new(now, self.roster.view(0), delay, &mut turn));
+        for (voter, at) in self.out.asked.drain(..) {
+            self.journal.on_asked(voter, at);
+        }
         for change in self.node.take_membership_changes() {
             match change {
                 MembershipChange::Joined { index, .. } => self.on_joined(now, index),
@@ -202,10 +206,12 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             return Wake::Timer;
         }
         tokio::select! {
+            // This order keeps a flood of datagrams from delaying commands and timers. No input starves another: every
+            // turn handles inputs of each kind.
             biased;
-            received = self.transport.receive() => Wake::Datagram(received),
             command = self.handles.commands.recv() => Wake::Command(command),
             () = self.clock.sleep_until(due) => Wake::Timer,
+            received = self.transport.receive() => Wake::Datagram(received),
         }
     }
 
@@ -379,6 +385,9 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 });
                 self.pinned.push((reply, lease));
             }
+            Some(Command::CheckTransfer { name, to, reply }) => {
+                _ = reply.send(self.check_transfer(now, name, to))
+            }
             Some(Command::Session(command)) => self.on_session_command(now, command),
             Some(Command::Changes { sender }) => self.changes = Some(sender),
             Some(Command::Status { name, reply }) => {
@@ -402,6 +411,22 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         }
     }
 
+    /// Checks whether a candidate waits at this node, if the node leads.
+    fn check_transfer(&self, now: Time, name: Name, to: NodeId) -> Result<(), Error> {
+        let (engine, me) = (self.engine(), self.engine().me());
+        if to == me || engine.index_of(name).and_then(|index| engine.lease(now, index)).is_none() {
+            return Ok(());
+        }
+        let voter = engine.voter().filter(|_| engine.is_voting(now));
+        let voter = voter.ok_or(Error::UnknownQueue { me, to })?;
+        let candidates: Vec<NodeId> =
+            voter.live_waiters(now, name).filter(|&waiting| waiting != me).collect();
+        match candidates.contains(&to) {
+            true => Ok(()),
+            false => Err(Error::NotWaiting { to, candidates }),
+        }
+    }
+
     fn status(&self, now: Time, index: ElectionIndex) -> Option<Status> {
         let local = self.locals.get(index.index())?.as_ref()?;
         let election = self.engine().election(index)?;
@@ -412,7 +437,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
         NodeMetrics {
             counters: self.journal.counters,
             elections: self.engine().len(),
-            voters: self.journal.contacts(now, self.engine().is_voting(now)),
+            voters: self.journal.contacts(now, self.engine().is_voting(now), SILENT_AFTER),
             voter: report::voter_status(now, self.engine()),
             round_trip: report::duration(self.engine().round_trip()),
             messages_sent: self.out.mail.messages(),
@@ -446,7 +471,8 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             self.locals.resize_with(index.index() + 1, || None);
         }
         match &mut self.locals[index.index()] {
-            Some(local) => local.notes = notes,
+            // The known leader has not changed.
+            Some(local) => local.notes = Notes { since: local.notes.since, ..notes },
             empty => {
                 let belief = watch::Sender::new(Belief { leader: None, since: now, held: None });
                 *empty = Some(Local { notes, belief, held: None });

@@ -1,0 +1,1 @@
+(model "never two leaders, tokens increase; one list of voters")
