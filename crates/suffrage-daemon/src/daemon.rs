@@ -347,6 +347,7 @@ async fn poll<F: Future<Output = Result<(), Error>>>(interval: Duration, mut ask
 fn settings(config: &Config) -> Settings {
     let mut settings = Settings::new(config.voters.iter().map(|voter| voter.id));
     (settings.delay, settings.drift, settings.longest_ttl) = (config.delay, config.drift, config.longest_ttl);
+    settings.addresses = config.voters.iter().map(|voter| (voter.id, voter.address.clone())).collect();
     settings
 }
 

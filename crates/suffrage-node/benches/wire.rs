@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use suffrage_core::NodeId;
 use suffrage_core::Span;
-use suffrage_lease::{Ask, Body, Message, Name, Request, Token};
+use suffrage_lease::{Ask, Body, Name, Request, Token};
 use suffrage_net::codec::{Envelope, Protocol};
 use suffrage_net::seal::{Boot, Seal};
 use suffrage_net::transport::udp::Udp;

@@ -1,6 +1,7 @@
 //! The configuration of a node, by a program or by a file.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -77,6 +78,15 @@ impl From<&str> for MemberAddress {
 impl From<String> for MemberAddress {
     fn from(address: String) -> MemberAddress {
         MemberAddress::from(address.as_str())
+    }
+}
+
+impl fmt::Display for MemberAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Address::Socket(address) => address.fmt(f),
+            Address::Host(host) => f.write_str(host),
+        }
     }
 }
 
@@ -367,7 +377,7 @@ impl NodeBuilder {
         let transport: Arc<Udp> = Arc::new(Sealed::new(socket, wire).map_err(Error::network)?);
         settings.datagram = transport.max_payload();
         settings.can_vote = folder.is_some() || matches!(self.storage, StorageConfig::Memory(_));
-        settings.addresses = members.iter().map(|(id, address)| (*id, address.to_string())).collect();
+        settings.addresses = self.members.iter().map(|(&id, address)| (id, address.to_string())).collect();
         let handle = Arc::downgrade(&transport);
         let peers = Arc::clone(&transport);
         resolver.configure(&peers, address);

@@ -57,16 +57,6 @@ impl Notes {
 }
 
 impl Journal {
-    /// The voters of the cluster have changed.
-    pub(super) fn set_voters(&mut self, voters: &[NodeId]) {
-        let replied = |voter: &NodeId| {
-            let index = self.voters.iter().position(|known| known == voter)?;
-            self.replied[index]
-        };
-        self.replied = voters.iter().map(replied).collect();
-        self.voters = voters.to_vec();
-    }
-
     pub(super) fn new(me: NodeId, voters: &[NodeId], history: usize) -> Journal {
         Journal {
             me,
@@ -75,6 +65,16 @@ impl Journal {
             history: History::new(history),
             counters: ElectionCounters::default(),
         }
+    }
+
+    /// The voters of the cluster have changed.
+    pub(super) fn set_voters(&mut self, voters: &[NodeId]) {
+        let contact = |voter: &NodeId| {
+            let index = self.voters.iter().position(|known| known == voter);
+            index.map_or_else(Contact::default, |index| self.contacts[index])
+        };
+        self.contacts = voters.iter().map(contact).collect();
+        self.voters = voters.to_vec();
     }
 
     /// Counts messages of a peer. Only replies show that a voter votes: a voter that is silent after a restart, or
@@ -163,12 +163,15 @@ mod tests {
         Journal::new(NodeId(1), &[1, 2, 3].map(NodeId), 10)
     }
 
+    fn header() -> Header {
+        let founding = Configuration::founding([(NodeId(1), String::new())], "1%".parse().unwrap()).unwrap();
+        Header { boot: Boot(1), stamp: founding.stamp() }
+    }
+
     /// A voter that is silent after a restart sends requests, too.
     #[test]
     fn only_replies_count_as_contact_with_a_voter() {
-        let (mut journal, name) = (journal(), Name::of("x"));
-        let founding = Configuration::founding([(NodeId(1), String::new())], "1%".parse().unwrap()).unwrap();
-        let header = Header { boot: Boot(1), stamp: founding.stamp() };
+        let (mut journal, name, header) = (journal(), Name::of("x"), header());
         let ask = Message { header, name, body: Body::Ask(Ask::Watch { request: Request(9) }) };
         let claim = Message { header, name, body: Body::Claim { attribute: 0 } };
         let ages = |journal: &Journal, now, own| -> Vec<Option<Duration>> {
@@ -202,7 +205,8 @@ mod tests {
         journal.on_asked(NodeId(3), at(62_999));
         assert_eq!(silent(&journal, at(62_999)), [0; 0], "too soon");
         assert_eq!(silent(&journal, at(63_000)), [2], "3 was asked only twice");
-        let reply = Message { name, body: Body::Reply(Reply::Promised { request: Request(9) }) };
+        let reply =
+            Message { header: header(), name, body: Body::Reply(Reply::Promised { request: Request(9) }) };
         journal.on_messages(at(63_001), NodeId(2), &[reply]);
         journal.on_asked(NodeId(3), at(63_001));
         assert_eq!(silent(&journal, at(63_001)), [3]);

@@ -42,6 +42,8 @@ pub(super) struct Output {
     pub(super) events: Vec<ElectionEvent>,
     /// The messages to send.
     pub(super) mail: Outbox,
+    /// The header at the beginning of each datagram from now on.
+    header: Option<Header>,
     /// The voters that were asked for a reply, and when. The journal takes them.
     pub(super) asked: Vec<(NodeId, Time)>,
     /// The time at which the engine's timer expires.
@@ -86,6 +88,7 @@ impl Output {
             save: None,
             events: Vec::new(),
             mail,
+            header: None,
             asked: Vec::new(),
             due: None,
             epochs: Vec::new(),
@@ -152,10 +155,12 @@ impl Effects<SessionEngine> for Turn<'_> {
             self.out.asked.push((to, self.now));
         }
         let mail = &mut self.out.mail;
+        if self.out.header != Some(header) {
+            mail.set_preamble(&WireItem::Header(header)).expect("a header always fits");
+            self.out.header = Some(header);
+        }
         let rare = matches!(body, Body::Membership(_));
-        let pushed = mail
-            .set_preamble(&WireItem::Header(header))
-            .and_then(|()| mail.push(to, &WireItem::Message(name, body)));
+        let pushed = mail.push(to, &WireItem::Message(name, body));
         // A configuration can be too long: `Node::change_voters` refuses it.
         assert!(pushed.is_ok() || rare, "one message about an election always fits");
     }

@@ -44,6 +44,16 @@ struct Local {
     held: Option<Arc<HeldLease>>,
 }
 
+impl Drop for Local {
+    /// A leadership ends with the participation and with the task, also if the task is aborted: nobody renews the lease any
+    /// more, and a second process with the same id may be started.
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            held.end();
+        }
+    }
+}
+
 pub(super) struct Task<T, C, D> {
     pub(super) node: SessionEngine,
     out: Output,
@@ -127,9 +137,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
                 break;
             }
         }
-        // Leaderships end at once, also if the node has handed over already.
-        self.locals.iter().flatten().filter_map(|local| local.held.as_ref()).for_each(|held| held.end());
-        // Socket and data folder are released before the state says that the node has stopped.
+        // Leaderships have ended, and socket and data folder are released, before the state says that the node has stopped.
         let state = self.handles.state.clone();
         drop(self);
         state.send_replace(NodeState::Stopped { cause });
@@ -485,9 +493,8 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
     fn on_left(&mut self, index: ElectionIndex) {
         self.record_events();
         self.out.end_epoch(index.index());
-        let local = self.locals.get_mut(index.index()).and_then(Option::take);
-        if let Some(held) = local.and_then(|local| local.held) {
-            held.end();
+        if let Some(local) = self.locals.get_mut(index.index()) {
+            *local = None;
         }
     }
 
