@@ -1,7 +1,8 @@
-//! `suffrage leader`, `status`, `why`, `elections`, `watch`, `resign` and `transfer`: queries and commands for a running
-//! node.
+//! `suffrage leader`, `status`, `why`, `elections`, `watch`, `resign`, `transfer` and `voters`: queries and commands for a
+//! running node.
 
 mod http;
+mod voters;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
@@ -20,7 +21,8 @@ take over, 2 the command line is wrong, 3 the node cannot be reached or does not
 const HANDOVER_WAIT: &str = "2s";
 
 /// The subcommands, in the order of the help text.
-pub(crate) const NAMES: [&str; 7] = ["leader", "status", "why", "elections", "watch", "resign", "transfer"];
+pub(crate) const NAMES: [&str; 8] =
+    ["leader", "status", "why", "elections", "watch", "resign", "transfer", "voters"];
 
 pub(crate) fn commands() -> Vec<Command> {
     let history = Arg::new("history").long("history").action(ArgAction::SetTrue);
@@ -38,6 +40,7 @@ pub(crate) fn commands() -> Vec<Command> {
         named("transfer", "Makes a node hand over to another node", "suffrage transfer billing --to 2")
             .arg(to.help("The id of the next leader")),
     );
+    commands.push(voters::command());
     commands
 }
 
@@ -86,8 +89,12 @@ fn command(name: &'static str, about: &'static str, example: &'static str) -> Co
 }
 
 pub(crate) fn execute(name: &str, matches: &ArgMatches, console: &mut Console<'_>) -> Result<u8, Error> {
-    let node = node(matches)?;
-    let mut session = Session { node, json: matches.get_flag("json"), console };
+    if name == "voters" {
+        let (name, matches) = matches.subcommand().expect("clap demands one of the subcommands");
+        let mut session = Session { node: node(matches)?, json: matches.get_flag("json"), console };
+        return voters::execute(name, matches, &mut session);
+    }
+    let mut session = Session { node: node(matches)?, json: matches.get_flag("json"), console };
     if name == "elections" {
         return session.elections();
     }

@@ -44,7 +44,7 @@ use suffrage_node::Error;
 use suffrage_node::clock::BootClock;
 use suffrage_node::config::Config;
 use suffrage_node::lease::{Node, NodeState, Settings};
-use suffrage_node::resolver::{self, Resolver};
+use suffrage_node::resolver::{self, PeerNames, Resolver};
 use suffrage_node::storage::{DataFolder, MemoryDisk};
 
 /// An election without candidates. The daemon observes it periodically to poll the voters, also without clients. Clients
@@ -123,15 +123,18 @@ impl Daemon {
                 Node::start(Arc::clone(&transport), BootClock, disk, settings)?
             }
         };
-        resolver.start(&transport, transport.wire().local_address(), &node.state(), log::resolved);
+        let local = transport.wire().local_address();
+        let peers = resolver.start(&transport, local, &node.state(), log::resolved);
+        peers.follow(node.id(), node.configuration());
         tokio::spawn(poll_voters(node.clone()));
         tokio::spawn(log::leaders(node.leader_changes()));
+        tokio::spawn(log::configurations(node.configuration()));
         tokio::spawn(log::voters(node.clone()));
         tokio::spawn(log::storage_failures(node.clone()));
         tokio::spawn(log::warn_cannot_vote(node.clone()));
         tokio::spawn(log::dropped_datagrams(node.clone(), Arc::clone(&transport)));
         let http = match listener {
-            Some(listener) => Some(Http::start(listener, &node, &transport, config, credentials)?),
+            Some(listener) => Some(Http::start(listener, (&node, &transport, &peers), config, credentials)?),
             None => None,
         };
         let config = config.clone();
@@ -232,8 +235,7 @@ impl Daemon {
 impl Http {
     fn start(
         listener: TcpListener,
-        node: &Node,
-        transport: &Arc<Udp>,
+        (node, transport, peers): (&Node, &Arc<Udp>, &PeerNames),
         config: &Config,
         credentials: Credentials,
     ) -> Result<Http, Error> {
@@ -250,6 +252,7 @@ impl Http {
         let app = App {
             node: node.clone(),
             transport: Arc::clone(transport),
+            peers: peers.clone(),
             watches: Watches::new(node.clone()),
             ttl: config.ttl,
             credentials: in_use.clone(),

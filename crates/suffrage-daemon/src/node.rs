@@ -49,7 +49,7 @@ pub(crate) fn command() -> Command {
         .long_about(ABOUT)
         .arg(Arg::new("new").long("new").action(ArgAction::SetTrue).help(
             "Creates the data folder: only for a voter that has never voted. A voter that has lost its data \
-             folder needs another id",
+             folder is removed by `suffrage voters remove` and added again",
         ))
         .arg(
             Arg::new("init")

@@ -12,9 +12,11 @@ use std::time::Duration;
 
 use suffrage_core::NodeId;
 use suffrage_net::transport::{Sealed, Wire};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::AbortHandle;
 
 use crate::lease::NodeState;
+use crate::lease::membership::Configuration;
 
 /// The interval between two lookups of a name whose peer is not heard. A peer that was heard within this time is not
 /// looked up.
@@ -153,31 +155,119 @@ impl<N: NameService> Resolver<N> {
 
     /// Keeps the configured addresses of the transport up to date in the background, until the node of this state has
     /// stopped. Reports each name whose first lookup has failed, and then each change: another address, no address any
-    /// more, an address again.
+    /// more, an address again. Other names can be set later.
     pub fn start<W: Wire<Address = SocketAddr>>(
         self,
         transport: &Arc<Sealed<W>>,
         local: SocketAddr,
         state: &watch::Receiver<NodeState>,
         report: impl Fn(NodeId, &str, &Lookup) + Clone + Send + Sync + 'static,
-    ) {
-        // An IP address stays as it is.
-        for (&id, name) in self.names.iter().filter(|(_, name)| name.parse::<SocketAddr>().is_err()) {
-            let (name, known, ipv4) = (name.clone(), self.known(id, local), local.is_ipv4());
-            if let Some(failed @ Err(_)) = &known {
-                report(id, &name, failed);
-            }
-            let (service, transport) = (self.service.clone(), Arc::downgrade(transport));
-            let peer = Peer { id, name, known, ipv4, service, transport, report: report.clone() };
-            let mut state = state.clone();
-            tokio::spawn(async move {
-                tokio::select! {
-                    () = peer.keep_resolved() => {}
-                    // An error means that the task of the node is gone.
-                    _ = state.wait_for(NodeState::is_stopped) => {}
-                }
-            });
+    ) -> PeerNames {
+        let mut peers = Peers {
+            ipv4: local.is_ipv4(),
+            service: self.service.clone(),
+            transport: Arc::downgrade(transport),
+            state: state.clone(),
+            report,
+            names: BTreeMap::new(),
+        };
+        for (&id, name) in &self.names {
+            peers.set(id, name, self.known(id, local));
         }
+        let (names, mut changes) = mpsc::unbounded_channel::<(NodeId, String)>();
+        let mut state = state.clone();
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    change = changes.recv() => match change {
+                        Some((id, name)) => peers.set(id, &name, None),
+                        None => return,
+                    },
+                    // An error means that the task of the node is gone.
+                    _ = state.wait_for(NodeState::is_stopped) => return,
+                }
+            }
+        });
+        PeerNames { names }
+    }
+}
+
+/// Sets the names and addresses of peers while the node runs.
+#[derive(Clone, Debug)]
+pub struct PeerNames {
+    names: mpsc::UnboundedSender<(NodeId, String)>,
+}
+
+impl PeerNames {
+    /// Sets the host name or IP address of a peer, with its port.
+    pub fn set(&self, id: NodeId, name: &str) {
+        // Without its task, the node has stopped.
+        _ = self.names.send((id, name.to_string()));
+    }
+
+    /// Sets the names of the voters to those of the cluster's configuration, in the background, whenever it changes.
+    pub fn follow(&self, me: NodeId, mut configuration: watch::Receiver<Arc<Configuration>>) {
+        let names = self.clone();
+        tokio::spawn(async move {
+            while configuration.changed().await.is_ok() {
+                let configuration = Arc::clone(&configuration.borrow_and_update());
+                let others = configuration.voters().iter().filter(|voter| voter.id != me);
+                others.filter(|it| !it.address.is_empty()).for_each(|it| names.set(it.id, &it.address));
+            }
+        });
+    }
+}
+
+/// All peers with names.
+struct Peers<N, W: Wire, R> {
+    ipv4: bool,
+    service: N,
+    transport: Weak<Sealed<W>>,
+    state: watch::Receiver<NodeState>,
+    report: R,
+    /// The name of each peer, and the task that resolves it. An IP address needs no task.
+    names: BTreeMap<NodeId, (String, Option<AbortHandle>)>,
+}
+
+impl<N, W, R> Peers<N, W, R>
+where
+    N: NameService,
+    W: Wire<Address = SocketAddr>,
+    R: Fn(NodeId, &str, &Lookup) + Clone + Send + Sync + 'static,
+{
+    fn set(&mut self, id: NodeId, name: &str, known: Option<Lookup>) {
+        if self.names.get(&id).is_some_and(|(current, _)| current == name) {
+            return;
+        }
+        let task = match name.parse::<SocketAddr>() {
+            Ok(address) => {
+                if let Some(transport) = self.transport.upgrade() {
+                    transport.set_peer(id, address);
+                }
+                None
+            }
+            Err(_) => Some(self.resolve(id, name, known)),
+        };
+        if let Some((_, Some(earlier))) = self.names.insert(id, (name.to_string(), task)) {
+            earlier.abort();
+        }
+    }
+
+    fn resolve(&self, id: NodeId, name: &str, known: Option<Lookup>) -> AbortHandle {
+        if let Some(failed @ Err(_)) = &known {
+            (self.report)(id, name, failed);
+        }
+        let (service, transport) = (self.service.clone(), self.transport.clone());
+        let (ipv4, report, mut state) = (self.ipv4, self.report.clone(), self.state.clone());
+        let peer = Peer { id, name: name.to_string(), known, ipv4, service, transport, report };
+        let task = tokio::spawn(async move {
+            tokio::select! {
+                () = peer.keep_resolved() => {}
+                // An error means that the task of the node is gone.
+                _ = state.wait_for(NodeState::is_stopped) => {}
+            }
+        });
+        task.abort_handle()
     }
 }
 

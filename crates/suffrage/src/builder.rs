@@ -285,8 +285,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Sets the greatest size of a datagram in bytes. Default: 1,200 bytes, which every network forwards. A greater
-    /// size needs fewer packets for thousands of elections.
+    /// Sets the greatest size of a datagram in bytes. Default and minimum: 1,200 bytes, which every network forwards. A
+    /// greater size needs fewer packets for thousands of elections.
     pub fn datagram(mut self, bytes: usize) -> NodeBuilder {
         self.datagram = Some(bytes);
         self
@@ -361,7 +361,7 @@ impl NodeBuilder {
         };
         let resolver = Resolver::new(names).await;
         let members: Vec<SocketAddr> = wire.peers.values().copied().chain(resolver.addresses()).collect();
-        wire.datagram = self.datagram.unwrap_or(wire.datagram);
+        wire.datagram = self.datagram.unwrap_or_default().max(wire.datagram);
         let folder = match &self.storage {
             StorageConfig::Folder { path, create: true } => Some(DataFolder::create(path, self.id)),
             StorageConfig::Folder { path, create: false } if votes => Some(DataFolder::open(path, self.id)),
@@ -393,7 +393,8 @@ impl NodeBuilder {
             (_, None) => lease::Node::start(transport, BootClock, MemoryDisk::default(), settings),
         };
         let lease = started.map_err(Error::from_node)?;
-        resolver.start(&peers, address, &lease.state(), |_, _, _| {});
+        let names = resolver.start(&peers, address, &lease.state(), |_, _, _| {});
+        names.follow(self.id, lease.configuration());
         Ok(Node::new(lease, address, handle, self.default_ttl))
     }
 }

@@ -10,6 +10,7 @@ mod health;
 mod metrics;
 mod observe;
 mod openapi;
+mod voters;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use suffrage_lease::sessions::SessionError;
 use suffrage_net::transport::udp::Udp;
 use suffrage_node::Error;
 use suffrage_node::lease::{JoinError, Node, Status};
+use suffrage_node::resolver::PeerNames;
 
 /// The longest body of a request in bytes.
 const LONGEST_BODY: usize = 16 * 1024;
@@ -45,6 +47,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct App {
     pub(super) node: Node,
     pub(super) transport: Arc<Udp>,
+    /// The addresses of peers.
+    pub(super) peers: PeerNames,
     pub(super) watches: Watches,
     /// The ttl of clients that do not set one.
     pub(super) ttl: Span,
@@ -76,6 +80,7 @@ pub(super) fn routes() -> Vec<Route> {
         closed("/elections/{name}/renew", POST, post(api::renew)),
         closed("/elections/{name}/resign", POST, post(api::resign)),
         closed("/elections/{name}/transfer", POST, post(api::transfer)),
+        closed("/voters", &["get", "post"], get(voters::voters).post(voters::change)),
         closed("/metrics", GET, get(metrics::metrics)),
         closed("/openapi.json", GET, get(openapi::document)),
     ];

@@ -12,9 +12,10 @@ use suffrage_net::transport::Transport as _;
 use suffrage_net::transport::udp::Udp;
 use suffrage_net::{Dropped, Snapshot};
 use suffrage_node::config::{Config, LogFormat, LogLevel};
+use suffrage_node::lease::membership::Configuration;
 use suffrage_node::lease::{Leader, LeaderChange, Node, NodeState, VoterContact};
 use suffrage_node::resolver::Lookup;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 /// The interval of the summary of dropped datagrams: one line per interval, whatever the rate.
 const SUMMARY: Duration = Duration::from_secs(10);
@@ -51,10 +52,21 @@ pub(super) async fn leaders(mut changes: mpsc::UnboundedReceiver<LeaderChange>) 
     }
 }
 
-/// Logs when a voter becomes silent and when it answers again, and when the majority of voters is lost and regained.
+/// Logs every configuration of the cluster that the node learns of, until the node stops.
+pub(super) async fn configurations(mut configurations: watch::Receiver<Arc<Configuration>>) {
+    while configurations.changed().await.is_ok() {
+        let configuration = Arc::clone(&configurations.borrow_and_update());
+        let voters: Vec<String> = configuration.voters().iter().map(|voter| voter.id.to_string()).collect();
+        let (cluster, version) = (configuration.cluster(), configuration.version());
+        info!(%cluster, version, voters = voters.join(", "), "configuration of the cluster");
+    }
+}
+
+/// Logs when a voter becomes silent and when it answers again, when the majority of voters is lost and regained, and each
+/// node whose messages are ignored.
 pub(super) async fn voters(node: Node) {
     let mut state = node.state();
-    let mut silent = BTreeSet::new();
+    let (mut silent, mut mismatches) = (BTreeSet::new(), BTreeSet::new());
     loop {
         tokio::select! {
             () = tokio::time::sleep(CONTACTS) => {}
@@ -62,6 +74,10 @@ pub(super) async fn voters(node: Node) {
         }
         // A node that is suspended answers later. A node that has stopped ends this loop.
         let Ok(metrics) = node.metrics().await else { continue };
+        let known = std::mem::replace(&mut mismatches, metrics.mismatches.iter().copied().collect());
+        for (node, mismatch) in mismatches.difference(&known) {
+            error!(node = node.0, "the messages of node {node} are ignored: {mismatch}");
+        }
         for change in contact_changes(node.id(), &mut silent, &metrics.voters) {
             match change {
                 ContactChange::Lost(text) => warn!("{text}"),
@@ -88,6 +104,8 @@ fn contact_changes(
     use ContactChange::{Lost, Regained};
     let majority = contacts.len() / 2 + 1;
     let mut changes = Vec::new();
+    // Voters may have been removed.
+    silent.retain(|voter| contacts.iter().any(|contact| contact.voter == *voter));
     let had_majority = contacts.len() - silent.len() >= majority;
     for contact in contacts {
         let (voter, other) = (contact.voter, contact.voter != me);
@@ -143,7 +161,11 @@ pub(super) async fn warn_cannot_vote(node: Node) {
     if let Ok(metrics) = node.metrics().await
         && metrics.voter.is_some_and(|voter| !voter.votes)
     {
-        warn!("this voter has lost its saved state and does not vote: start it with another id");
+        let id = node.id();
+        warn!(
+            "this voter has lost its saved state and does not vote: `suffrage voters remove {id}`, then `suffrage voters \
+             add {id}=ADDRESS`"
+        );
     }
 }
 

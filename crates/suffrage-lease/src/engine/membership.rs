@@ -1,6 +1,7 @@
 //! The configuration of a node: every message is bound to it, nodes that are behind learn it, and coordinators change it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use suffrage_core::{Context, NodeId, Rng, Start, Time};
@@ -19,7 +20,7 @@ use crate::voter::{Saved, Voter, VoterStart};
 const MAX_PEERS: usize = 4_096;
 
 /// Why messages of a node change nothing here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Mismatch {
     /// The node belongs to another cluster, or was started with another list of voters or another bound on drift.
@@ -28,6 +29,26 @@ pub enum Mismatch {
     OtherDigest(Stamp),
     /// Another process with the same id is alive.
     SameId,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mismatch::OtherCluster(stamp) => write!(
+                f,
+                "it belongs to another cluster, {}: it has another list of founding voters, or another bound on drift",
+                stamp.cluster
+            ),
+            Mismatch::OtherDigest(stamp) => {
+                write!(
+                    f,
+                    "it has another configuration of version {}: a data folder was changed",
+                    stamp.version
+                )
+            }
+            Mismatch::SameId => f.write_str("two processes have this id: stop one of them"),
+        }
+    }
 }
 
 /// The configuration of a node, and what it knows of the configurations of others.
@@ -42,6 +63,8 @@ pub(super) struct Membership {
     certain: bool,
     coordinator: Option<Coordinator>,
     mismatches: BTreeMap<NodeId, Mismatch>,
+    /// The number of messages that a mismatch made void.
+    mismatched_messages: u64,
     /// The last two boots of each node.
     boots: BTreeMap<NodeId, (Boot, Option<Boot>)>,
     /// When each node was last handed the configuration.
@@ -58,6 +81,7 @@ impl Membership {
             certain: false,
             coordinator: None,
             mismatches: BTreeMap::new(),
+            mismatched_messages: 0,
             boots: BTreeMap::new(),
             handed: BTreeMap::new(),
         }
@@ -98,6 +122,7 @@ impl Membership {
     }
 
     fn note_mismatch(&mut self, from: NodeId, mismatch: Mismatch) {
+        self.mismatched_messages += 1;
         if self.mismatches.len() < MAX_PEERS || self.mismatches.contains_key(&from) {
             self.mismatches.insert(from, mismatch);
         }
@@ -137,6 +162,11 @@ impl Engine {
     /// The life of this node.
     pub fn boot(&self) -> Boot {
         self.membership.boot
+    }
+
+    /// The number of messages that changed nothing here because of a mismatch.
+    pub fn mismatched_messages(&self) -> u64 {
+        self.membership.mismatched_messages
     }
 
     /// The nodes whose messages change nothing here, and why.
@@ -232,6 +262,9 @@ impl Engine {
         }
         let (theirs, ours) = (header.stamp, self.membership.stamp);
         if theirs == ours {
+            if self.membership.mismatches.get(&from).is_some_and(|it| *it != Mismatch::SameId) {
+                self.membership.mismatches.remove(&from);
+            }
             // A reply of a voter shows that the list is right.
             self.membership.certain |= matches!(body, Body::Reply(_));
             return true;

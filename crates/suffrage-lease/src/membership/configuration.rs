@@ -16,6 +16,11 @@ use crate::timings::Drift;
 
 /// The longest address of a voter, in bytes: a host name of 253 bytes and a port.
 pub const LONGEST_ADDRESS: usize = 259;
+/// The longest list of voters after version 0, in bytes on the wire. Every message with it fits into a datagram that all
+/// networks forward.
+const LONGEST_VOTERS: usize = 950;
+/// The most bytes of a voter on the wire, without those of its address: id, disk and length.
+const ENTRY_LENGTH: usize = 10 + (1 + 10) + 2;
 
 /// The identity of a cluster: a hash of its founding list of voters and of its bound on drift.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -175,6 +180,12 @@ impl Configuration {
         self.voter(id).is_some_and(|voter| self.version == 0 || voter.disk == Some(disk))
     }
 
+    /// Whether a message with this configuration fits into a datagram of every network.
+    pub fn fits_datagram(&self) -> bool {
+        let voter = |voter: &VoterEntry| ENTRY_LENGTH + voter.address.len();
+        self.voters.iter().map(voter).sum::<usize>() <= LONGEST_VOTERS
+    }
+
     /// The stamp of messages under this configuration.
     pub fn stamp(&self) -> Stamp {
         let mut hash = Xxh3Default::new();
@@ -215,6 +226,7 @@ impl Configuration {
             && self.version == base.version + 1
             && self.floor >= base.floor
             && self.check().is_ok()
+            && self.fits_datagram()
             && added + removed <= 1
     }
 }
@@ -305,9 +317,28 @@ mod tests {
     }
 
     #[test]
+    fn a_configuration_that_does_not_fit_into_a_datagram_is_no_successor() {
+        let base = founding(&[1]).successor(vec![entry(1, 1)], 0);
+        let mut voters = vec![entry(1, 1)];
+        while base.successor(voters.clone(), 0).fits_datagram() {
+            let id = voters.len() as u64 + 1;
+            voters
+                .push(VoterEntry { address: "voter.of-a-service.example:7400".to_string(), ..entry(id, id) });
+        }
+        let (long, last) = (base.successor(voters.clone(), u64::MAX), voters.pop());
+        let next = base.successor(voters, u64::MAX);
+        assert!(last.is_some() && next.fits_datagram() && next.voters.len() >= 15, "{}", next.voters.len());
+        let base = Configuration { version: long.version - 1, ..next.clone() };
+        assert!(!long.can_follow(&base), "one voter more, but too long");
+        let mut buffer = [0; 2 * LONGEST_VOTERS];
+        let length = postcard::to_slice(&next, &mut buffer).unwrap().len();
+        assert!(length <= LONGEST_VOTERS + 36, "{length} bytes");
+    }
+
+    #[test]
     fn majorities_of_neighbours_meet() {
         let mut base = founding(&[1]).successor(vec![entry(1, 1)], 0);
-        for id in 2..=MAX_VOTERS as u64 {
+        for id in 2..=40 {
             let voters = base.voters.iter().cloned().chain([entry(id, id)]).collect();
             let next = base.successor(voters, 0);
             assert!(next.can_follow(&base));

@@ -70,6 +70,8 @@ pub enum ImpossibleChange {
     NoDisk(NodeId),
     /// The node to be added belongs to another cluster.
     OtherCluster(NodeId),
+    /// The next configuration does not fit into a datagram.
+    TooLong,
     /// Too few voters of the next configuration answer to elect a leader.
     NoMajority {
         /// The number of voters of the next configuration that answer.
@@ -93,6 +95,9 @@ impl fmt::Display for ImpossibleChange {
                 f,
                 "node {id} belongs to another cluster: start it with an empty data folder and with the voters of this \
                  cluster, without itself"
+            ),
+            ImpossibleChange::TooLong => f.write_str(
+                "the list of voters would not fit into a datagram: remove a voter first, or use shorter addresses",
             ),
             ImpossibleChange::NoMajority { answering, majority } => write!(
                 f,
@@ -118,6 +123,37 @@ pub enum ChangeProgress {
     Impossible(ImpossibleChange),
     /// The change is made, and a majority has installed it.
     Made,
+}
+
+impl fmt::Display for ChangeProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |ids: &[NodeId]| ids.iter().map(NodeId::to_string).collect::<Vec<_>>().join(", ");
+        match self {
+            ChangeProgress::AwaitsIdentity(ids) => {
+                let ids = list(ids);
+                write!(
+                    f,
+                    "waits for an answer of {ids}: a voter needs a data folder and the key of the cluster"
+                )
+            }
+            ChangeProgress::AwaitsVoters(ids) => {
+                write!(f, "waits for a majority of the voters; no answer yet of {}", list(ids))
+            }
+            ChangeProgress::AwaitsLeases(left) => {
+                let left = left.format_duration();
+                write!(f, "waits until leases from before the last change have expired, for {left} at most")
+            }
+            ChangeProgress::AwaitsInstall(ids) => {
+                write!(
+                    f,
+                    "is chosen; waits until a majority has installed it; no answer yet of {}",
+                    list(ids)
+                )
+            }
+            ChangeProgress::Impossible(reason) => reason.fmt(f),
+            ChangeProgress::Made => f.write_str("is made, and a majority of the voters has it"),
+        }
+    }
 }
 
 /// Carries out what a coordinator does.
@@ -425,7 +461,12 @@ impl Coordinator {
                     return;
                 }
                 let floor = if self.bug == Some(Bug::ForgetFloor) { 0 } else { ceiling };
-                Arc::new(self.base.successor(voters, floor))
+                let next = self.base.successor(voters, floor);
+                if !next.fits_datagram() {
+                    self.phase = Phase::Ended(Some(ImpossibleChange::TooLong));
+                    return;
+                }
+                Arc::new(next)
             }
         };
         self.phase = Phase::Accepting { ballot, next: Arc::clone(&next), accepted: BTreeSet::new() };

@@ -10,7 +10,7 @@ use std::time::Duration;
 use suffrage_core::{NodeId, Start, Time};
 use suffrage_lease::membership::{Change, Configuration, VoterEntry};
 use suffrage_lease::sessions::{SessionConfig, SessionEngine};
-use suffrage_lease::{Action, CandidateConfig, ElectionName, JoinError, Lease, Name, Saved};
+use suffrage_lease::{Action, CandidateConfig, ElectionName, JoinError, Lease, Mismatch, Name, Saved};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
@@ -72,6 +72,12 @@ pub struct NodeMetrics {
     pub voters: Vec<VoterContact>,
     /// The state of the node as a voter, if it is one.
     pub voter: Option<VoterStatus>,
+    /// The version of the cluster's configuration.
+    pub version: u64,
+    /// The nodes whose messages change nothing at this node, and the reasons.
+    pub mismatches: Vec<(NodeId, Mismatch)>,
+    /// The number of messages that changed nothing for such a reason.
+    pub mismatched_messages: u64,
     /// The smoothed time that voters take to answer.
     pub round_trip: Duration,
     /// The number of messages sent.

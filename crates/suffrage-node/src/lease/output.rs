@@ -161,7 +161,7 @@ impl Effects<SessionEngine> for Turn<'_> {
         }
         let rare = matches!(body, Body::Membership(_));
         let pushed = mail.push(to, &WireItem::Message(name, body));
-        // A configuration can be too long: `Node::change_voters` refuses it.
+        // A founding list can be too long. No later one is: `Configuration::fits_datagram`.
         assert!(pushed.is_ok() || rare, "one message about an election always fits");
     }
     fn multicast(&mut self, _: Message) {
@@ -202,10 +202,41 @@ impl Effects<SessionEngine> for Turn<'_> {
 
 #[cfg(test)]
 mod tests {
-    use suffrage_lease::membership::{Configuration, Stamp};
+    use std::sync::Arc;
+
+    use suffrage_lease::membership::{Ballot, Configuration, DiskId, MembershipMessage, Stamp, VoterEntry};
     use suffrage_lease::{Boot, Grant, Reply, Request};
+    use suffrage_net::transport::MAX_PAYLOAD;
 
     use super::*;
+
+    #[test]
+    fn the_longest_message_about_the_configuration_fits_into_a_datagram() {
+        let greatest = u64::MAX;
+        let entry = |number: u64, length| VoterEntry {
+            id: NodeId(greatest - number),
+            disk: Some(DiskId(greatest)),
+            address: "a".repeat(length),
+        };
+        let founding = Configuration::founding([(NodeId(1), String::new())], "1%".parse().unwrap()).unwrap();
+        let list = |last| {
+            founding.successor((0..4).map(|number| entry(number, 170)).chain([last]).collect(), greatest)
+        };
+        let longest =
+            (0..).map_while(|length| Some(list(entry(4, length))).filter(Configuration::fits_datagram));
+        let next = longest.last().expect("five voters fit");
+        let ballot = Ballot { counter: greatest, coordinator: NodeId(greatest), boot: greatest };
+        let accepted = Some((ballot, Arc::new(next)));
+        let message = MembershipMessage::Promised { ballot, accepted, ceiling: greatest };
+        let stamp = Stamp { version: greatest, digest: greatest, ..founding.stamp() };
+        let header = Header { boot: Boot(greatest), stamp };
+        let mut out = Output::new(MAX_PAYLOAD, 1);
+        let mut turn = Turn { me: NodeId(1), now: Time::ZERO, out: &mut out };
+        turn.send(NodeId(2), Message { header, name: Name::NONE, body: Body::Membership(Box::new(message)) });
+        let mut lengths = Vec::new();
+        out.mail.flush(|_, datagram| lengths.push(datagram.len()));
+        assert!(lengths.len() == 1 && lengths[0] > MAX_PAYLOAD - 100, "{lengths:?} of {MAX_PAYLOAD}");
+    }
 
     #[test]
     fn the_longest_message_fits_into_the_shortest_datagram() {

@@ -35,6 +35,7 @@ pub(super) fn status(
         candidate: election.stands(),
         queue: queue.map(|(candidate, _)| candidate).collect(),
         why: why(now, engine, journal, election),
+        mismatches: engine.mismatches().collect(),
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Status {
     pub queue: Vec<NodeId>,
     /// The reason why this node leads or does not lead.
     pub why: Why,
+    /// The nodes whose messages change nothing at this node: they may be missing for a majority.
+    pub mismatches: Vec<(NodeId, Mismatch)>,
 }
 
 impl Status {
@@ -55,7 +57,16 @@ impl Status {
             candidate: true,
             queue: Vec::new(),
             why: Why::Waiting,
+            mismatches: Vec::new(),
         }
+    }
+
+    /// The reason why this node leads or does not lead, in a sentence. Nodes that do not match come first: whatever else
+    /// holds is a consequence.
+    pub fn explanation(&self) -> String {
+        let mismatch =
+            |(node, mismatch): &(NodeId, Mismatch)| format!("node {node} is ignored: {mismatch}; ");
+        self.mismatches.iter().map(mismatch).chain([self.why.to_string()]).collect()
     }
 
     /// Whether this node leads.

@@ -51,7 +51,7 @@ impl ElectionBody {
             token: status.leader.map(|leader| leader.token.number()),
             since_ms: whole(status.leader_age),
             lease_remaining_ms: status.lease_remaining.map(whole),
-            why: status.why.to_string(),
+            why: status.explanation(),
         }
     }
 }
@@ -144,10 +144,10 @@ pub(super) struct HandoverBody {
     wait: Option<String>,
 }
 
-type Body = Result<Json<Value>, JsonRejection>;
+pub(super) type Body = Result<Json<Value>, JsonRejection>;
 
 /// The body of a request: a JSON object. serde would also accept an array of the members in order.
-fn parsed<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
+pub(super) fn parsed<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
     let refused = |rejection: JsonRejection| {
         let hint = match rejection {
             JsonRejection::MissingJsonContentType(_) => " (curl: --json '{}')",

@@ -117,7 +117,7 @@ async fn unready(App { node, .. }: &App) -> Result<Option<String>, Problem> {
     let metrics = in_time(node, node.metrics()).await?;
     if let Some(voter) = metrics.voter {
         if !voter.votes {
-            let lost = "this voter has lost its saved state: start it with another id";
+            let lost = "this voter has lost its saved state: remove it from the voters, and add it again";
             return Ok(Some(lost.to_string()));
         }
         if !voter.silence_remaining.is_zero() {
@@ -156,6 +156,7 @@ pub(super) mod tests {
     use super::*;
     use crate::daemon::credentials::Credentials;
     use crate::daemon::watches::Watches;
+    use std::collections::BTreeMap;
     use suffrage_lease::membership::DiskId;
     use suffrage_net::Keyring;
     use suffrage_net::transport::udp::{Socket, Udp};
@@ -163,6 +164,7 @@ pub(super) mod tests {
     use suffrage_node::Error;
     use suffrage_node::clock::ManualClock;
     use suffrage_node::lease::{Saved, Settings};
+    use suffrage_node::resolver::Resolver;
     use suffrage_node::storage::Storage;
 
     pub(crate) enum Disk {
@@ -205,7 +207,9 @@ pub(super) mod tests {
         let node = Node::start(Arc::clone(&transport), clock.clone(), disk, settings).unwrap();
         let watches = Watches::new(node.clone());
         let (_, credentials) = watch::channel(Arc::new(Credentials { token: None, certificate: None }));
-        App { node, transport, watches, ttl: Span::from_millis(1_000), credentials }
+        let (resolver, local) = (Resolver::new(BTreeMap::new()).await, transport.wire().local_address());
+        let peers = resolver.start(&transport, local, &node.state(), |_, _, _| {});
+        App { node, transport, peers, watches, ttl: Span::from_millis(1_000), credentials }
     }
 
     async fn until(app: &App, status: u16) {

@@ -91,6 +91,18 @@ impl Page {
     fn cluster(&mut self, metrics: &NodeMetrics) {
         self.gauge("suffrage_voters", "Voters of the cluster.");
         self.line(format_args!("suffrage_voters {}", metrics.voters.len()));
+        let name = "suffrage_configuration_version";
+        self.gauge(name, "The version of the cluster's configuration, as this node knows it.");
+        self.line(format_args!("{name} {}", metrics.version));
+        let name = "suffrage_mismatched_nodes";
+        self.gauge(
+            name,
+            "Nodes of another cluster, and ids that two processes have: this node ignores their messages.",
+        );
+        self.line(format_args!("{name} {}", metrics.mismatches.len()));
+        let name = "suffrage_mismatched_messages_total";
+        self.counter(name, "Messages that this node has ignored for such a reason.");
+        self.line(format_args!("{name} {}", metrics.mismatched_messages));
         let name = "suffrage_voters_reachable";
         self.gauge(name, "Voters that have answered this node lately, including the node itself.");
         self.line(format_args!("{name} {}", reachable_voters(metrics)));
