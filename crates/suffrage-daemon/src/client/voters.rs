@@ -16,7 +16,7 @@ const POLL: Duration = Duration::from_millis(100);
 
 const ABOUT: &str = "Shows the voters of a cluster, and changes them while elections go on.
 
-One voter is added or removed at a time. A leader keeps its lease and its token meanwhile. Between two changes the \
+One voter is added or removed at a time. A leader keeps its lease meanwhile; its token may grow. Between two changes the \
 voters wait until leases from before the first have expired, the longest ttl of these at most.
 
 A change names what is wanted: to repeat a command that was interrupted is always right.";
