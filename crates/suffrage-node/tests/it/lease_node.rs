@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use suffrage_core::{NodeId, Span, Start};
+use suffrage_core::{NodeId, Span, Start, Time};
 use suffrage_net::Transport;
 use suffrage_net::transport::memory::Network;
 use suffrage_net::transport::{Sealed, Wire};
@@ -112,13 +112,14 @@ async fn survivors_do_not_defeat_each_other() {
         let old = leads(&parts[0]).await;
         parts[1..].iter().for_each(Participation::campaign);
         after(TTL * 2).await;
+        let until = old.valid_until();
         nodes[0].abort();
         let next = tokio::select! {
             held = leads(&parts[1]) => held,
             held = leads(&parts[2]) => held,
         };
         assert!(next.token() > old.token());
-        took.push(clock.now().since(old.valid_until()));
+        took.push(clock.now().since(until));
     }
     // The lease is valid for 980 of 1,000 ms; messages take up to 3. A defeat costs 30 ms and more.
     took.sort_unstable();
@@ -243,15 +244,20 @@ async fn a_restarted_node_waits_until_its_old_lease_has_ended() {
     let first = crashes.join("x", config()).await.unwrap();
     let old = leads(&first).await;
     after(Span::from_millis(100)).await;
+    let until = old.valid_until();
     crashes.abort();
     network.remove(NodeId(1));
     after(Span::from_millis(10)).await;
+    assert!(clock.now() < until && old.valid_until() <= clock.now(), "the leadership ends with its task");
     let back = node(1, disk);
     let second = back.join("x", config()).await.unwrap();
     let new = tokio::time::timeout(Duration::from_secs(10), leads(&second)).await.unwrap();
     assert!(new.token() > old.token());
-    let until = old.valid_until();
-    assert!(clock.now() >= until, "at {:?}, and the first until {until:?}", clock.now());
+    assert!(
+        until > Time::ZERO && clock.now() >= until,
+        "at {:?}, and the first until {until:?}",
+        clock.now()
+    );
 }
 
 /// A node that is suspended because its disk is full, with a candidate, and with a cancelled join of `y`.
