@@ -37,7 +37,7 @@
     (forall ((v Voter) (b Ballot)) (and (not (reported v b)) (not (accepted v b))))))
 
 (action promise-ballot "A voter promises a greater ballot, and reports what it has accepted."
-  (planned "crates/suffrage-lease/src/voter.rs" "on_change_prepare")
+  (code "crates/suffrage-lease/src/membership/acceptor.rs" "promise")
   (for (v Voter) (b Ballot))
   (when
     (greater (> (number b) (promised v))))
@@ -47,7 +47,7 @@
   (set (report-ballot v b) (last-accepted v)))
 
 (action propose-own "No voter of a majority has accepted anything: the coordinator proposes what it likes."
-  (planned "crates/suffrage-lease/src/coordinator.rs" "on_change_promised")
+  (code "crates/suffrage-lease/src/membership/coordinator.rs" "on_promised")
   (for (b Ballot) (m Voters) (g Configuration))
   (when
     (once (not (proposed b)))
@@ -59,7 +59,7 @@
 
 (action adopt "A voter of the majority has accepted something: the coordinator proposes what was accepted in the greatest
   ballot, unchanged."
-  (planned "crates/suffrage-lease/src/coordinator.rs" "on_change_promised")
+  (code "crates/suffrage-lease/src/membership/coordinator.rs" "on_promised")
   (for (b Ballot) (m Voters) (w Voter))
   (when
     (once (not (proposed b)))
@@ -72,7 +72,7 @@
   (set (reporters b) m))
 
 (action accept-change "A voter accepts, unless it has promised a greater ballot."
-  (planned "crates/suffrage-lease/src/voter.rs" "on_change_accept")
+  (code "crates/suffrage-lease/src/membership/acceptor.rs" "accept")
   (for (v Voter) (b Ballot))
   (when
     (sent (proposed b))
@@ -83,7 +83,7 @@
   (set (accepted v b) true))
 
 (action choose "A majority has accepted in one ballot."
-  (planned "crates/suffrage-lease/src/coordinator.rs" "on_change_accepted")
+  (code "crates/suffrage-lease/src/membership/coordinator.rs" "on_accepted")
   (for (b Ballot) (m Voters))
   (when
     (majority (and (majority m) (forall ((v Voter)) (=> (in v m) (accepted v b))))))
@@ -91,7 +91,7 @@
   (set (choosers b) m))
 
 (action restart "A voter restarts with what is on its disk."
-  (planned "crates/suffrage-lease/src/voter.rs" "start")
+  (code "crates/suffrage-lease/src/voter.rs" "start")
   (for (v Voter))
   (when)
   (set (promised v) (promised v)))

@@ -2,7 +2,7 @@
 
 (action start "A life begins. An id is one process at a time: the earlier life has ended. A candidate whose leases
   clients hold has to wait out the leases of earlier lives."
-  (code "crates/suffrage-lease/src/candidate.rs" "new" "wait_out_previous_holder")
+  (code "crates/suffrage-lease/src/candidate.rs" "new")
   (for (c Candidate))
   (when
     (new (not (started c)))

@@ -108,7 +108,7 @@
   no such voter."
   (in conclude (when (answered (exists ((m Majority)) (and (in (witness m) m) (unheld (witness m) (enquiry c)))))))
   (breaks conclude waited-out-is-over))
-(bug two-processes-of-one-id "A second process of an id starts while the first one lives."
+(bug ignore-boot "A voter takes two processes of one id for one holder, and the first one lives."
   (in start (drop one-process))
   (breaks start one-process lives-in-order waited-out-is-over))
 
@@ -163,6 +163,13 @@
 (outside drop-wake-up "Costs time, not safety.")
 (outside session-validity-from-reply "Clients of a node.")
 (outside revoke-at-once "Clients of a node.")
+(outside skip-drain "Model membership, bug forget-drain.")
+(outside change-while-silent "Model membership, the bug of that name.")
+(outside drop-grants "Model membership, the bug of that name.")
+(outside old-version-votes "Model membership, bugs old-version-promises and old-version-grants.")
+(outside mix-versions "Model membership, the bug of that name.")
+(outside forget-floor "Model membership, bug low-floor.")
+(outside blind-coordinator "Model choice, the bug of that name.")
 (outside shared-lease "Clients of a node.")
 (outside undo-after-reply "Clients of a node.")
 (outside skip-pin "Clients of a node.")

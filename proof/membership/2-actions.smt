@@ -25,7 +25,7 @@
 
 (action learn "A candidate hears of a newer configuration. It closes its round, and keeps its lease, which it renews under
   the new version."
-  (planned "crates/suffrage-lease/src/candidate.rs" "on_newer")
+  (code "crates/suffrage-lease/src/candidate.rs" "reconfigure")
   (for (c Candidate) (g Configuration))
   (when
     (alive (alive c))
@@ -38,7 +38,7 @@
 
 (action install "A voter installs a newer configuration; versions may be skipped. It keeps its promises and grants, and
   tokens up to the floor count as promised. It has drained when the longest lease it can have granted has run out."
-  (planned "crates/suffrage-lease/src/voter.rs" "on_install")
+  (code "crates/suffrage-lease/src/voter.rs" "install")
   (for (v Voter) (g Configuration))
   (when
     (chosen (chosen g))
@@ -49,7 +49,7 @@
   (set (drained-at v) (+ (voter-clock v) (longest v))))
 
 (action report "A voter that has drained promises a coordinator's ballot, and tells its ceiling."
-  (planned "crates/suffrage-lease/src/voter.rs" "on_change_prepare")
+  (code "crates/suffrage-lease/src/voter.rs" "on_change" "choose")
   (for (v Voter) (g Configuration))
   (when
     (once (not (reported v g)))
@@ -61,7 +61,7 @@
 
 (action propose-change "A coordinator has the reports of a majority, and proposes a configuration that differs by one voter
   at most and whose floor covers the reports."
-  (planned "crates/suffrage-lease/src/coordinator.rs" "on_change_promised")
+  (code "crates/suffrage-lease/src/membership/coordinator.rs" "on_promised")
   (for (g Configuration) (m Majority))
   (when
     (once (not (change-proposed g)))
@@ -73,7 +73,7 @@
   (set (reporters g) m))
 
 (action accept-change "A voter that has drained accepts a successor of what it has installed."
-  (planned "crates/suffrage-lease/src/voter.rs" "on_change_accept")
+  (code "crates/suffrage-lease/src/voter.rs" "on_change" "choose")
   (for (v Voter) (g Configuration))
   (when
     (sent (change-proposed g))
@@ -85,7 +85,7 @@
 
 (action choose "A majority has accepted: the configuration is chosen. Only the latest has no successor yet, and a version
   has one configuration (model `choice`)."
-  (planned "crates/suffrage-lease/src/coordinator.rs" "on_change_accepted")
+  (code "crates/suffrage-lease/src/membership/coordinator.rs" "on_accepted")
   (for (g Configuration) (m Majority))
   (when
     (one-per-version (= (base g) latest))

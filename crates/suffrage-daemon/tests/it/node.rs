@@ -2,6 +2,7 @@
 
 mod documents;
 mod tls;
+mod voters;
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
