@@ -36,7 +36,7 @@ use crate::Error;
 use suffrage_net::seal::Boot;
 
 /// The format of state files.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const MAGIC: &[u8; 8] = b"suffrage";
 const HEADER: usize = 8 + 4 + 8 + 8;
 const CHECKSUM: usize = 8;

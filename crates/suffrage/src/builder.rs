@@ -215,7 +215,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Sets the voters. Must be the same at all nodes: otherwise two leaders are possible. Default: all members.
+    /// Sets the voters. The voters that found a cluster must be started with the same list: a voter with another list is
+    /// another cluster. A node that does not vote asks these voters for those of the cluster. Default: all members.
     pub fn voters<I: Into<NodeId>>(mut self, ids: impl IntoIterator<Item = I>) -> NodeBuilder {
         self.voters = Some(ids.into_iter().map(Into::into).collect());
         self

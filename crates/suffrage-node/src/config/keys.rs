@@ -51,7 +51,7 @@ pub const KEYS: &[Key] = &[
     Key::new(
         "voters",
         "ID=HOST:PORT,..",
-        "the voters and their addresses; 3 or 5 are usual",
+        "the voters that found the cluster, and their addresses; a later node asks them for the present voters",
         |config, text| {
             config.voters = voters(text)?;
             Ok(())
