@@ -1,35 +1,50 @@
 //! Running other programs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::root;
 
-/// A command that runs in the root of the workspace.
+/// A command that runs in the root of the workspace, or in another folder.
 pub(crate) struct Job {
     words: Vec<String>,
+    folder: PathBuf,
     variables: Vec<(&'static str, String)>,
 }
 
 /// A cargo command.
 pub(crate) fn cargo(arguments: &[&str]) -> Job {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_string());
-    let words = std::iter::once(cargo).chain(arguments.iter().map(|argument| argument.to_string())).collect();
-    Job { words, variables: Vec::new() }
+    Job::new(std::iter::once(cargo).chain(arguments.iter().map(|argument| argument.to_string())))
 }
 
 /// A git command.
 pub(crate) fn git(arguments: &[&str]) -> Job {
-    let words = std::iter::once("git").chain(arguments.iter().copied()).map(String::from).collect();
-    Job { words, variables: Vec::new() }
+    Job::new(std::iter::once("git").chain(arguments.iter().copied()).map(String::from))
 }
 
 /// Any other program.
 pub(crate) fn program(words: &[&str]) -> Job {
-    Job { words: words.iter().map(|word| word.to_string()).collect(), variables: Vec::new() }
+    Job::new(words.iter().map(|word| word.to_string()))
 }
 
 impl Job {
+    fn new(words: impl Iterator<Item = String>) -> Job {
+        Job { words: words.collect(), folder: root().to_path_buf(), variables: Vec::new() }
+    }
+
+    /// Runs the command in this folder.
+    pub(crate) fn within(mut self, folder: &Path) -> Job {
+        self.folder = folder.to_path_buf();
+        self
+    }
+
+    /// Runs the command only when no other one needs the processor.
+    pub(crate) fn nice(mut self) -> Job {
+        self.words.splice(0..0, ["nice", "-n", "19"].map(String::from));
+        self
+    }
+
     pub(crate) fn env(mut self, name: &'static str, value: &str) -> Job {
         self.variables.push((name, value.to_string()));
         self
@@ -37,7 +52,7 @@ impl Job {
 
     fn command(&self) -> Command {
         let mut command = Command::new(&self.words[0]);
-        command.args(&self.words[1..]).current_dir(root());
+        command.args(&self.words[1..]).current_dir(&self.folder);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }

@@ -27,6 +27,8 @@ pub(crate) struct Program {
     pub(crate) package: String,
     pub(crate) name: String,
     pub(crate) path: PathBuf,
+    /// The folder of the package, in which cargo runs tests.
+    pub(crate) folder: PathBuf,
 }
 
 /// The programs of one build.
@@ -47,8 +49,17 @@ impl Programs {
 
     /// Runs a cargo command that builds, and collects the programs that cargo reports.
     pub(crate) fn build(arguments: &[&str]) -> Result<Programs, String> {
+        Programs::build_with(arguments, |job| job)
+    }
+
+    /// The same, but only while no other program needs the processor.
+    pub(crate) fn build_nicely(arguments: &[&str]) -> Result<Programs, String> {
+        Programs::build_with(arguments, Job::nice)
+    }
+
+    fn build_with(arguments: &[&str], how: fn(Job) -> Job) -> Result<Programs, String> {
         let format = ["--quiet", "--message-format=json-render-diagnostics"];
-        let report = cargo(&[arguments, &format].concat()).report()?;
+        let report = how(cargo(&[arguments, &format].concat())).report()?;
         Ok(Programs::from_report(&report))
     }
 
@@ -71,6 +82,16 @@ impl Programs {
         Ok(program(&[&[&*path], arguments].concat()))
     }
 
+    /// Runs the tests of all test programs whose names contain this text, one test at a time or several.
+    pub(crate) fn run_tests(&self, filter: &str, threads: u32) -> Result<(), String> {
+        for tests in self.tests() {
+            let (path, threads) = (tests.path.to_string_lossy(), threads.to_string());
+            let words = [&*path, filter, "--quiet", "--test-threads", &threads];
+            program(&words).within(&tests.folder).run()?;
+        }
+        Ok(())
+    }
+
     /// All programs of tests.
     pub(crate) fn tests(&self) -> impl Iterator<Item = &Program> {
         self.0.iter().filter(|program| program.kind == Kind::Tests)
@@ -87,9 +108,10 @@ impl Program {
             ("test", true) => Kind::Tests,
             _ => return None,
         };
-        let manifest = Path::new(message["manifest_path"].as_str()?);
-        let package = manifest.parent()?.file_name()?.to_str()?.to_string();
-        Some(Program { kind, package, name: target["name"].as_str()?.to_string(), path: PathBuf::from(path) })
+        let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_path_buf();
+        let package = folder.file_name()?.to_str()?.to_string();
+        let (name, path) = (target["name"].as_str()?.to_string(), PathBuf::from(path));
+        Some(Program { kind, package, name, path, folder })
     }
 }
 
