@@ -1,5 +1,7 @@
 //! The engine alone: its loopback, its timer, and when it campaigns.
 
+mod attack;
+
 use suffrage_core::{Effects, Rng, Roster};
 
 use super::*;

@@ -1,0 +1,291 @@
+//! Attacks on changes of the configuration. The test is the network: it decides which messages arrive, and when.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::membership::{Ballot, Change, ChangeProgress, Configuration, MembershipMessage};
+
+/// A message in flight: from, to, content.
+type Flight = (u64, u64, Message);
+
+struct World(BTreeMap<u64, Harness>);
+
+fn config(voters: &[u64], can_vote: bool) -> EngineConfig {
+    EngineConfig { can_vote, ..EngineConfig::new(voters.iter().copied().map(NodeId)) }
+}
+
+impl World {
+    /// Founders of a cluster, each with a disk.
+    fn founded(voters: &[u64]) -> World {
+        let mut world = World(BTreeMap::new());
+        for &id in voters {
+            world.life(id, config(voters, true), Start::Fresh, 1);
+        }
+        world
+    }
+
+    /// Starts a node. Each life has random numbers of its own.
+    fn life(&mut self, id: u64, config: EngineConfig, start: Start<Saved>, life: u64) {
+        let (me, now) = (NodeId(id), at(0));
+        let rng = Rng::new(1_000 * life + id);
+        let record = Record { now, rng, sent: Vec::new(), news: Vec::new(), saved: None, due: None };
+        let mut harness = Harness { engine: Engine::new(me, config).unwrap(), record };
+        harness.input(now, |engine, cx| engine.on_start(cx, start));
+        self.0.insert(id, harness);
+    }
+
+    fn at(&mut self, id: u64) -> &mut Harness {
+        self.0.get_mut(&id).unwrap()
+    }
+
+    fn configuration(&self, id: u64) -> &Configuration {
+        self.0[&id].engine.configuration()
+    }
+
+    fn change(&mut self, now: Time, id: u64, change: Change) {
+        self.at(id).input(now, |engine, cx| engine.start_change(cx, change));
+    }
+
+    /// What all nodes have sent since this was last called.
+    fn sent(&mut self) -> Vec<Flight> {
+        let sent = |(&id, harness): (&u64, &mut Harness)| {
+            harness.sent().into_iter().map(move |(to, message)| (id, to.0, message)).collect::<Vec<_>>()
+        };
+        self.0.iter_mut().flat_map(sent).collect()
+    }
+
+    fn arrive(&mut self, now: Time, (from, to, message): Flight) {
+        if let Some(harness) = self.0.get_mut(&to) {
+            harness.input(now, |engine, cx| engine.on_message(cx, NodeId(from), message));
+        }
+    }
+
+    /// Delivers messages until none is left. Those that `arrives` refuses are returned.
+    fn run(&mut self, now: Time, arrives: impl Fn(u64, u64, &Body) -> bool) -> Vec<Flight> {
+        let mut lost = Vec::new();
+        loop {
+            let sent = self.sent();
+            if sent.is_empty() {
+                return lost;
+            }
+            for (from, to, message) in sent {
+                match arrives(from, to, &message.body) {
+                    true => self.arrive(now, (from, to, message)),
+                    false => lost.push((from, to, message)),
+                }
+            }
+        }
+    }
+
+    fn leads(&self, now: Time, id: u64) -> Option<u64> {
+        let engine = &self.0[&id].engine;
+        let lease = engine.lease(now, engine.index_of(Name::of("x"))?)?;
+        Some(lease.token.number())
+    }
+}
+
+fn membership(body: &Body) -> Option<&MembershipMessage> {
+    match body {
+        Body::Membership(message) => Some(message),
+        _ => None,
+    }
+}
+
+fn is_accept(body: &Body) -> bool {
+    matches!(membership(body), Some(MembershipMessage::Accept(..)))
+}
+
+fn is_accepted(body: &Body) -> bool {
+    matches!(membership(body), Some(MembershipMessage::Accepted(_)))
+}
+
+fn is_install(body: &Body) -> bool {
+    matches!(membership(body), Some(MembershipMessage::Install(_)))
+}
+
+fn prepared(sent: &[Flight]) -> Option<Ballot> {
+    sent.iter().find_map(|(_, _, message)| match membership(&message.body) {
+        Some(MembershipMessage::Prepare(ballot)) => Some(*ballot),
+        _ => None,
+    })
+}
+
+/// An operator runs `voters replace`: two commands, one after the other, at one node.
+#[test]
+fn two_changes_of_one_process_never_use_the_same_ballot() {
+    let mut world = World::founded(&[1, 2, 3]);
+    world.change(at(0), 1, Change::Adopt);
+    world.run(at(0), |_, _, _| true);
+    world.change(at(10), 1, Change::Remove(NodeId(3)));
+    let first = prepared(&world.sent());
+    world.change(at(20), 1, Change::Remove(NodeId(2)));
+    let second = prepared(&world.sent());
+    assert!(first.is_some() && second.is_some());
+    assert_ne!(first, second);
+}
+
+/// Node 9 coordinates the removal of 3; only 2 has accepted when an operator gives up, and removes 2 instead. The answer
+/// of 2 to the first question arrives in the second.
+#[test]
+fn a_version_has_one_configuration_although_a_coordinator_begins_again() {
+    let mut world = World::founded(&[1, 2, 3]);
+    world.life(9, config(&[1, 2, 3], false), Start::Fresh, 1);
+    world.change(at(0), 9, Change::Adopt);
+    world.run(at(0), |_, _, _| true);
+    assert!([1, 2, 3, 9].iter().all(|&id| world.configuration(id).version() == 1));
+
+    world.change(at(10), 9, Change::Remove(NodeId(3)));
+    // `Accept` reaches 2 alone, and its answer is late.
+    let late = world.run(at(10), |_, to, body| !(is_accept(body) && to != 2 || is_accepted(body)));
+    let late = late.into_iter().find(|(_, _, message)| is_accepted(&message.body)).unwrap();
+    assert_eq!(late.0, 2);
+
+    // The second change: 2 hears nothing of it, and of 1 and 3 only 1 accepts.
+    world.change(at(20), 9, Change::Remove(NodeId(2)));
+    world.run(at(20), |_, to, body| to != 2 && !(is_accept(body) && to == 3));
+    world.arrive(at(30), late);
+    // Whatever was chosen is installed at 9 and 1.
+    world.run(at(30), |_, to, _| [1, 9].contains(&to));
+
+    // Another coordinator finds what 2 has accepted, and completes it.
+    world.change(at(40), 2, Change::Remove(NodeId(3)));
+    for millis in (40..2_000).step_by(20) {
+        world.at(2).fire_timer(at(millis));
+        world.run(at(millis), |from, to, _| from + to == 5);
+    }
+    assert_eq!(world.configuration(2).version(), 2);
+    let (one, two) = (world.configuration(1), world.configuration(2));
+    assert!(one.version() < 2 || two.version() < 2 || one.stamp() == two.stamp(), "{one:?}\n{two:?}");
+}
+
+/// `voters add`, later `voters remove` at one node. An answer to the first change arrives in the second.
+#[test]
+fn an_answer_of_an_older_version_does_not_count() {
+    let mut world = World::founded(&[1, 2, 3]);
+    world.life(9, config(&[1, 2, 3], false), Start::Fresh, 1);
+    // Version 1. The answer of 3 is late.
+    world.change(at(0), 9, Change::Adopt);
+    let late = world.run(at(0), |from, _, body| !(from == 3 && is_accepted(body)));
+    let late = late.into_iter().next().expect("an answer");
+    assert!([1, 2, 3, 9].iter().all(|&id| world.configuration(id).version() == 1));
+    // Version 2: only 1 accepts.
+    world.change(at(10), 9, Change::Remove(NodeId(3)));
+    world.run(at(10), |_, to, body| !(is_accept(body) && to != 1));
+    assert_eq!(world.configuration(9).version(), 1);
+    world.arrive(at(20), late);
+    assert_eq!(world.configuration(9).version(), 1, "one of three has accepted version 2");
+}
+
+/// Voter 2 of version 0 has lost its disk. Its operator does what `suffrage voters --help` says: an empty data folder, and
+/// the present voters without itself.
+#[test]
+fn a_blank_node_that_finds_its_cluster_at_version_0_does_not_vote() {
+    let mut world = World::founded(&[1, 2, 3]);
+    world.at(1).stand(at(0), "x");
+    // Voter 3 hears nothing.
+    world.run(at(0), |from, to, _| from != 3 && to != 3);
+    assert_eq!(world.leads(at(10), 1), Some(1));
+
+    world.life(2, config(&[1, 3], true), Start::Fresh, 2);
+    world.at(2).join(at(20), "x");
+    world.at(2).fire_timer(at(20));
+    world.at(2).fire_timer(at(200));
+    // 1 is cut off from now on.
+    let open = |from: u64, to: u64, _: &Body| from != 1 && to != 1;
+    world.run(at(200), open);
+    world.at(3).stand(at(300), "x");
+    world.run(at(300), open);
+    let leaders = [1, 2, 3].map(|id| world.leads(at(310), id));
+    assert!(leaders.iter().flatten().count() <= 1, "tokens of leaders at one moment: {leaders:?}");
+    assert!(!world.0[&2].engine.may_vote());
+}
+
+/// Version 0, 1, 2 → … → 4 has moved on; only removed voter 3 was down all the time, with its disk. Blank 1 and 2 find it.
+#[test]
+fn a_voter_that_slept_through_all_changes_does_not_found_the_cluster_again() {
+    let mut world = World::founded(&[1, 2, 3]);
+    let sleeper = world.0.remove(&3).unwrap();
+    let voters = [1, 2];
+    world.life(4, config(&voters, true), Start::Fresh, 1);
+    for change in [Change::Remove(NodeId(3)), Change::Add(NodeId(4), String::new())] {
+        world.change(at(0), 1, change);
+        world.run(at(0), |_, _, _| true);
+    }
+    for id in [2, 1] {
+        world.change(at(0), 4, Change::Remove(NodeId(id)));
+        world.run(at(0), |_, _, _| true);
+    }
+    let ids: Vec<u64> = world.configuration(4).ids().iter().map(|id| id.0).collect();
+    assert_eq!(ids, [4], "{:?}", world.configuration(4));
+    world.at(4).stand(at(100), "x");
+    assert!(world.leads(at(100), 4).is_some());
+    // Both machines are used again, as candidates; their operator lists what he remembers of the cluster.
+    world.life(1, config(&[2, 3], true), Start::Fresh, 2);
+    world.0.remove(&2);
+    world.0.insert(3, sleeper);
+    world.at(1).join(at(110), "x");
+    world.at(1).fire_timer(at(110));
+    world.at(1).fire_timer(at(300));
+    world.run(at(300), |from, to, _| from != 4 && to != 4);
+    world.at(3).stand(at(400), "x");
+    world.run(at(400), |from, to, _| from != 4 && to != 4);
+    let leaders = [1, 3, 4].map(|id| world.leads(at(410), id));
+    assert!(leaders.iter().flatten().count() <= 1, "tokens of leaders at one moment: {leaders:?}");
+}
+
+/// Voter 3 of version 0 has lost its disk and knows it. Version 1 must not name its new disk: that would replace a voter in
+/// one step.
+#[test]
+fn version_1_gives_no_vote_to_a_voter_that_lost_its_disk() {
+    let mut world = World::founded(&[1, 2, 3]);
+    world.at(1).stand(at(0), "x");
+    world.run(at(0), |from, to, _| from != 2 && to != 2);
+    assert_eq!(world.leads(at(10), 1), Some(1));
+
+    world.life(3, config(&[1, 2, 3], true), Start::Recovered(None), 2);
+    assert!(!world.0[&3].engine.may_vote());
+    world.change(at(20), 2, Change::Adopt);
+    // 1 takes part in the choice, and is cut off then.
+    let open = |_, to, body: &Body| to != 1 || membership(body).is_some() && !is_install(body);
+    world.run(at(20), |from, to, body| (from != 1 || membership(body).is_some()) && open(from, to, body));
+    world.at(2).stand(at(100), "x");
+    world.run(at(100), |from, to, _| from != 1 && to != 1);
+    let leaders = [1, 2, 3].map(|id| world.leads(at(110), id));
+    assert!(leaders.iter().flatten().count() <= 1, "tokens of leaders at one moment: {leaders:?}");
+}
+
+/// A newcomer that knows one seed of three coordinates a change before it has found its cluster. It must not count a
+/// majority of its guess.
+#[test]
+fn a_coordinator_that_guesses_its_cluster_installs_nothing_that_was_not_chosen() {
+    let mut world = World::founded(&[1, 2, 3]);
+    world.life(8, config(&[1, 2, 3], false), Start::Fresh, 1);
+    world.change(at(0), 8, Change::Adopt);
+    // Voter 1 alone accepts.
+    world.run(at(0), |_, to, body| !(is_accept(body) && to != 1));
+    world.at(8).input(at(1), |engine, cx| engine.stop_change(cx));
+
+    world.life(9, config(&[1], true), Start::Fresh, 1);
+    world.change(at(10), 9, Change::Add(NodeId(9), String::new()));
+    for millis in (10..5_000).step_by(50) {
+        world.at(9).fire_timer(at(millis));
+        world.run(at(millis), |from, to, _| [1, 9].contains(&from) && [1, 9].contains(&to));
+    }
+    assert_eq!(world.configuration(1).version(), 0, "one voter of three has accepted version 1");
+}
+
+/// A newcomer with another bound on drift refuses every configuration of the cluster. It must not be added: the voters
+/// that are left may be no majority.
+#[test]
+fn a_newcomer_that_cannot_install_is_not_added() {
+    let mut world = World::founded(&[1]);
+    let other = EngineConfig { drift: "2%".parse().unwrap(), ..config(&[1], true) };
+    world.life(4, other, Start::Fresh, 1);
+    world.change(at(0), 1, Change::Add(NodeId(4), String::new()));
+    world.run(at(0), |_, _, _| true);
+    let progress = world.0[&1].engine.change(at(1)).map(|(_, progress)| progress);
+    assert!(matches!(progress, Some(ChangeProgress::Impossible(_))), "{progress:?}");
+    world.at(1).stand(at(10), "x");
+    world.run(at(10), |_, _, _| true);
+    assert!(world.leads(at(20), 1).is_some(), "the cluster has no majority any more");
+}
