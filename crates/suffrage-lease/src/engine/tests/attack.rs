@@ -38,6 +38,15 @@ impl World {
         self.0.get_mut(&id).unwrap()
     }
 
+    /// A node without a disk, which has heard of its cluster.
+    fn coordinator(&mut self, id: u64, voters: &[u64]) {
+        self.life(id, config(voters, false), Start::Fresh, 1);
+        self.at(id).join(at(0), "y");
+        self.at(id).fire_timer(at(0));
+        self.run(at(0), |_, _, _| true);
+        assert!(self.0[&id].engine.is_configuration_certain());
+    }
+
     fn configuration(&self, id: u64) -> &Configuration {
         self.0[&id].engine.configuration()
     }
@@ -129,7 +138,7 @@ fn two_changes_of_one_process_never_use_the_same_ballot() {
 #[test]
 fn a_version_has_one_configuration_although_a_coordinator_begins_again() {
     let mut world = World::founded(&[1, 2, 3]);
-    world.life(9, config(&[1, 2, 3], false), Start::Fresh, 1);
+    world.coordinator(9, &[1, 2, 3]);
     world.change(at(0), 9, Change::Adopt);
     world.run(at(0), |_, _, _| true);
     assert!([1, 2, 3, 9].iter().all(|&id| world.configuration(id).version() == 1));
@@ -162,7 +171,7 @@ fn a_version_has_one_configuration_although_a_coordinator_begins_again() {
 #[test]
 fn an_answer_of_an_older_version_does_not_count() {
     let mut world = World::founded(&[1, 2, 3]);
-    world.life(9, config(&[1, 2, 3], false), Start::Fresh, 1);
+    world.coordinator(9, &[1, 2, 3]);
     // Version 1. The answer of 3 is late.
     world.change(at(0), 9, Change::Adopt);
     let late = world.run(at(0), |from, _, body| !(from == 3 && is_accepted(body)));
@@ -259,7 +268,7 @@ fn version_1_gives_no_vote_to_a_voter_that_lost_its_disk() {
 #[test]
 fn a_coordinator_that_guesses_its_cluster_installs_nothing_that_was_not_chosen() {
     let mut world = World::founded(&[1, 2, 3]);
-    world.life(8, config(&[1, 2, 3], false), Start::Fresh, 1);
+    world.coordinator(8, &[1, 2, 3]);
     world.change(at(0), 8, Change::Adopt);
     // Voter 1 alone accepts.
     world.run(at(0), |_, to, body| !(is_accept(body) && to != 1));
