@@ -509,6 +509,8 @@ impl Voter {
             Some(Bug::SkipDrain) => now,
             _ => last.max(self.silent_until).max(now),
         };
+        // A node that finds its cluster at version 0 is no founder, or has lost its disk.
+        self.saved.trusted &= !found || configuration.version() > 0;
         let floor = configuration.floor();
         self.saved.configuration = Arc::clone(configuration);
         self.saved.acceptor = Acceptor::default();

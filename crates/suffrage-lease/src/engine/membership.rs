@@ -183,8 +183,11 @@ impl Engine {
     /// Coordinates a change of the configuration, in place of the one that this node coordinates already.
     pub fn start_change(&mut self, cx: &mut Context<'_, Self>, change: Change) {
         let now = cx.now();
-        let Membership { boot, configuration, .. } = &self.membership;
-        let (boot, base) = (boot.0, Arc::clone(configuration));
+        if !self.membership.certain {
+            return;
+        }
+        // Every coordinator has a number of its own: no two use the same ballot.
+        let (boot, base) = (cx.rng().bits(), Arc::clone(&self.membership.configuration));
         let (round, bug) = (self.config.delay * 3, self.config.bug);
         let mut fx = NodeEffects::of_node(cx, &mut self.loopback, self.membership.header());
         let coordinator = Coordinator::start((self.me, boot), change, base, (round, bug), &mut fx, now);
@@ -334,7 +337,8 @@ impl Engine {
             MembershipMessage::Hello => {
                 let disk = self.voter.as_ref().map(|voter| voter.saved().disk);
                 let cluster = self.membership.certain.then_some(self.membership.stamp.cluster);
-                self.send_membership(cx, from, MembershipMessage::Identity(Identity { disk, cluster }));
+                let votes = self.may_vote();
+                self.send_membership(cx, from, MembershipMessage::Identity(Identity { disk, cluster, votes }));
             }
             MembershipMessage::Behind if header.stamp.cluster == self.membership.stamp.cluster => {
                 self.hand_configuration(cx, from);
@@ -381,10 +385,14 @@ impl Engine {
             return;
         }
         let Some(coordinator) = &mut self.membership.coordinator else { return };
+        let installed = *message == MembershipMessage::Installed;
+        if !identity && !installed && header.stamp != coordinator.base().stamp() {
+            return;
+        }
         let mut fx = NodeEffects::of_node(cx, &mut self.loopback, own);
         if *message == MembershipMessage::Installed {
             coordinator.on_installed(&mut fx, now, from, header.stamp.version);
-        } else if let Some(chosen) = coordinator.on_message(&mut fx, now, from, message) {
+        } else if let Some(chosen) = coordinator.on_message(&mut fx, now, (from, header.stamp), message) {
             self.learn(cx, self.me, &chosen);
         }
     }

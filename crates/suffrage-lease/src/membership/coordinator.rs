@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use suffrage_core::{NodeId, Rng, Span, Time};
 
-use super::configuration::{Configuration, DiskId, VoterEntry};
+use super::configuration::{Configuration, DiskId, Stamp, VoterEntry};
 use super::message::{Ballot, ChangeRefusal, Identity, MembershipMessage};
 use crate::candidate::MAX_VOTERS;
 use crate::timings::Bug;
@@ -234,6 +234,11 @@ impl Coordinator {
         coordinator
     }
 
+    /// The configuration whose successor is chosen.
+    pub fn base(&self) -> &Configuration {
+        &self.base
+    }
+
     /// What the change is to achieve.
     pub fn change(&self) -> &Change {
         &self.change
@@ -305,11 +310,11 @@ impl Coordinator {
         &mut self,
         fx: &mut impl Effects,
         now: Time,
-        from: NodeId,
+        (from, stamp): (NodeId, Stamp),
         message: &MembershipMessage,
     ) -> Option<Arc<Configuration>> {
         match message {
-            MembershipMessage::Identity(identity) => self.on_identity(fx, now, from, *identity),
+            MembershipMessage::Identity(identity) => self.on_identity(fx, now, (from, stamp), *identity),
             MembershipMessage::Promised { ballot, accepted, ceiling } => {
                 self.on_promised(fx, now, from, (*ballot, accepted, *ceiling));
             }
@@ -386,12 +391,21 @@ impl Coordinator {
         self.due = now + self.round;
     }
 
-    fn on_identity(&mut self, fx: &mut impl Effects, now: Time, from: NodeId, identity: Identity) {
-        let Identity { disk, cluster } = identity;
+    fn on_identity(
+        &mut self,
+        fx: &mut impl Effects,
+        now: Time,
+        (from, stamp): (NodeId, Stamp),
+        identity: Identity,
+    ) {
+        let Identity { disk, cluster, votes } = identity;
         if self.phase != Phase::Greeting {
             return;
         }
-        self.disks.insert(from, disk);
+        // A voter of version 0 whose disk was lost keeps its place, and has no vote: it would be replaced in one step.
+        let keeps = self.base.version() > 0 || self.base.voter(from).is_none();
+        let known = disk.filter(|_| keeps || votes && stamp == self.base.stamp());
+        self.disks.insert(from, known);
         let added = matches!(self.change, Change::Add(id, _) if id == from);
         if added && cluster.is_some_and(|cluster| cluster != self.base.cluster()) {
             self.phase = Phase::Ended(Some(ImpossibleChange::OtherCluster(from)));

@@ -80,4 +80,6 @@ pub struct Identity {
     pub disk: Option<DiskId>,
     /// The cluster of the node. None if it has not found one.
     pub cluster: Option<ClusterId>,
+    /// Whether the node votes.
+    pub votes: bool,
 }
