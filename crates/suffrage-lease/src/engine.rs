@@ -625,7 +625,7 @@ impl Process for Engine {
 
     fn on_command(&mut self, cx: &mut Context<'_, Self>, Command { election, action }: Command) {
         match (election, action) {
-            (_, Action::ChangeVoters(change)) => self.start_change(cx, change.into()),
+            (_, Action::ChangeVoters(change)) => _ = self.start_change(cx, change.into()),
             (Some(election), Action::Join(config)) => self.join(cx, &election, config),
             (Some(election), action) => {
                 if let Some(index) = self.index_of(election.hash()) {

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use suffrage_core::NodeId;
+
 /// The reason for a dropped datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -74,6 +76,8 @@ pub struct Counters {
     sent: Traffic,
     received: Traffic,
     dropped: [AtomicU64; Dropped::ALL.len()],
+    /// The id of the node whose earlier process sent last, plus one; zero if none did.
+    stale_sender: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -126,6 +130,16 @@ impl Counters {
             received_bytes: read(&self.received.bytes),
             dropped: self.dropped.each_ref().map(read),
         }
+    }
+
+    /// Notes that an earlier process of a node is alive: its datagram is [`Stale`](Dropped::Stale).
+    pub(crate) fn note_stale_sender(&self, sender: NodeId) {
+        self.stale_sender.store(sender.0.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// The node whose earlier process sent a datagram last. If it goes on sending, two processes have the same id.
+    pub fn stale_sender(&self) -> Option<NodeId> {
+        self.stale_sender.load(Ordering::Relaxed).checked_sub(1).map(NodeId)
     }
 
     /// The number of datagrams dropped for this reason.

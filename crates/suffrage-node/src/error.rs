@@ -20,6 +20,9 @@ pub enum Error {
         /// The configured voters.
         given: String,
     },
+    /// The node has not heard of any voter of its cluster.
+    #[error("this node has not heard of any voter of its cluster yet: ask another node")]
+    UnknownCluster,
     /// The data folder belongs to a cluster with another bound on drift.
     #[error("the cluster has a drift of {stored}, and the configuration has {given}: correct `drift`")]
     OtherDrift {

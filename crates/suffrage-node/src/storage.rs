@@ -59,8 +59,8 @@ pub trait Storage<S>: Send + 'static {
 pub struct DataFolder {
     path: PathBuf,
     node: NodeId,
-    /// Holds the lock.
-    _lock: File,
+    /// Holds the lock, together with the state files.
+    lock: Arc<File>,
 }
 
 impl DataFolder {
@@ -103,7 +103,7 @@ impl DataFolder {
     fn lock(path: &Path, node: NodeId) -> Result<DataFolder, Error> {
         let lock = File::open(path).map_err(Error::file("open", path))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(DataFolder { path: path.to_path_buf(), node, _lock: lock }),
+            Ok(()) => Ok(DataFolder { path: path.to_path_buf(), node, lock: Arc::new(lock) }),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::FolderInUse { path: path.to_path_buf() }),
             Err(error) => Err(Error::file("lock", path)(error.into())),
         }
@@ -139,6 +139,7 @@ impl DataFolder {
             name: name.to_string(),
             node: self.node,
             started: false,
+            _lock: Arc::clone(&self.lock),
             state: PhantomData,
         }
     }
@@ -175,6 +176,8 @@ pub struct StateFile<S> {
     node: NodeId,
     /// Whether the mark exists.
     started: bool,
+    /// A save may still be running when the node is aborted: until it has ended, no other process may use the folder.
+    _lock: Arc<File>,
     state: PhantomData<fn() -> S>,
 }
 

@@ -70,6 +70,14 @@ pub(super) fn command() -> Command {
         "adopt",
         "Gives a cluster of version 0 its first stored configuration, with the same voters. `add` and `remove` do that, too",
         "suffrage voters adopt",
+    )
+    .arg(
+        Arg::new("without")
+            .long("without")
+            .value_name("IDS")
+            .value_delimiter(',')
+            .value_parser(value_parser!(u64))
+            .help("Voters that are gone and need not answer: remove them afterwards. They do not vote any more"),
     );
     let add = sub("add", "Adds a voter", "suffrage voters add 4=10.0.0.4:7400").arg(new("new"));
     let remove = sub("remove", "Removes a voter, which may be down", "suffrage voters remove 3")
@@ -104,7 +112,10 @@ pub(super) fn execute(name: &str, matches: &ArgMatches, session: &mut Session<'_
     };
     let remove = || json!({ "remove": { "id": matches.get_one::<u64>("old").expect("it is required") } });
     let changes = match name {
-        "adopt" => vec![json!({ "adopt": {} })],
+        "adopt" => {
+            let without: Vec<u64> = matches.get_many("without").into_iter().flatten().copied().collect();
+            vec![json!({ "adopt": { "without": without } })]
+        }
         "add" => vec![add()],
         "remove" => vec![remove()],
         "replace" => {

@@ -226,6 +226,9 @@ impl From<Error> for Problem {
             Error::UnknownQueue { .. } => {
                 return Problem::new(StatusCode::CONFLICT, error.to_string()).because("unknown_queue");
             }
+            Error::UnknownCluster => {
+                return Problem::new(StatusCode::CONFLICT, error.to_string()).because("unknown_cluster");
+            }
             Error::InvalidConfig(_) | Error::Join(JoinError::Invalid(_)) => StatusCode::BAD_REQUEST,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };

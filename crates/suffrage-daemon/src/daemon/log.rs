@@ -190,26 +190,27 @@ pub(super) async fn dropped_datagrams(node: Node, transport: Arc<Udp>) {
             _ = state.wait_for(NodeState::is_stopped) => return,
         }
         let now = transport.counters().snapshot();
-        if let Some(summary) = summary(&before, &now) {
+        if let Some(summary) = summary(&before, &now, transport.counters().stale_sender()) {
             warn!("datagrams dropped in {} s: {summary}", SUMMARY.as_secs());
         }
         before = now;
     }
 }
 
-fn summary(before: &Snapshot, now: &Snapshot) -> Option<String> {
+fn summary(before: &Snapshot, now: &Snapshot, stale: Option<NodeId>) -> Option<String> {
     let more = |reason: Dropped| now.dropped(reason) - before.dropped(reason);
     let reasons = Dropped::ALL.into_iter().filter(|reason| more(*reason) > 0);
-    let reasons: Vec<String> = reasons.map(|it| format!("{} {}{}", more(it), it.name(), hint(it))).collect();
+    let text = |it| format!("{} {}{}", more(it), it.name(), hint(it, stale));
+    let reasons: Vec<String> = reasons.map(text).collect();
     (!reasons.is_empty()).then(|| reasons.join(", "))
 }
 
 /// The likely cause, for the operator.
-fn hint(reason: Dropped) -> &'static str {
-    match reason {
-        Dropped::Unauthenticated => " (another key?)",
-        Dropped::Stale => " (two nodes with the same id?)",
-        _ => "",
+fn hint(reason: Dropped, stale: Option<NodeId>) -> String {
+    match (reason, stale) {
+        (Dropped::Unauthenticated, _) => " (another key?)".to_string(),
+        (Dropped::Stale, Some(id)) => format!(" (do two processes have the id {id}?)"),
+        _ => String::new(),
     }
 }
 
@@ -249,12 +250,12 @@ mod tests {
         let counters = Counters::default();
         counters.count_drop(Dropped::Malformed);
         let before = counters.snapshot();
-        assert_eq!(summary(&before, &before), None);
+        assert_eq!(summary(&before, &before, None), None);
         counters.count_drop(Dropped::Malformed);
         (0..3).for_each(|_| counters.count_drop(Dropped::Replayed));
-        assert_eq!(summary(&before, &counters.snapshot()).unwrap(), "1 malformed, 3 replayed");
+        assert_eq!(summary(&before, &counters.snapshot(), None).unwrap(), "1 malformed, 3 replayed");
         counters.count_drop(Dropped::Stale);
-        let summary = summary(&before, &counters.snapshot()).unwrap();
-        assert!(summary.contains("1 stale (two nodes with the same id?)"), "{summary}");
+        let summary = summary(&before, &counters.snapshot(), Some(NodeId(3))).unwrap();
+        assert!(summary.contains("1 stale (do two processes have the id 3?)"), "{summary}");
     }
 }

@@ -12,6 +12,7 @@
 //! A command that ends with ` in NAME` is for one election. Without it the command is for every election that the node
 //! has joined.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Deref;
 use std::str::{FromStr, SplitWhitespace};
@@ -104,7 +105,7 @@ pub enum VoterChange {
 impl From<VoterChange> for Change {
     fn from(change: VoterChange) -> Change {
         match change {
-            VoterChange::Adopt => Change::Adopt,
+            VoterChange::Adopt => Change::Adopt { without: BTreeSet::new() },
             VoterChange::Add(id) => Change::Add(id, String::new()),
             VoterChange::Remove(id) => Change::Remove(id),
         }

@@ -27,8 +27,6 @@ pub enum Mismatch {
     OtherCluster(Stamp),
     /// The node has another configuration of the same version. Somebody has changed a disk by hand.
     OtherDigest(Stamp),
-    /// Another process with the same id is alive.
-    SameId,
 }
 
 impl fmt::Display for Mismatch {
@@ -46,7 +44,6 @@ impl fmt::Display for Mismatch {
                     stamp.version
                 )
             }
-            Mismatch::SameId => f.write_str("two processes have this id: stop one of them"),
         }
     }
 }
@@ -65,8 +62,6 @@ pub(super) struct Membership {
     mismatches: BTreeMap<NodeId, Mismatch>,
     /// The number of messages that a mismatch made void.
     mismatched_messages: u64,
-    /// The last two boots of each node.
-    boots: BTreeMap<NodeId, (Boot, Option<Boot>)>,
     /// When each node was last handed the configuration.
     handed: BTreeMap<NodeId, Time>,
 }
@@ -82,7 +77,6 @@ impl Membership {
             coordinator: None,
             mismatches: BTreeMap::new(),
             mismatched_messages: 0,
-            boots: BTreeMap::new(),
             handed: BTreeMap::new(),
         }
     }
@@ -100,25 +94,6 @@ impl Membership {
         self.voters = configuration.ids();
         self.configuration = Arc::clone(configuration);
         self.certain = true;
-    }
-
-    /// Notes the boot of a message. If two boots of one id send in turns, two processes with that id are alive.
-    fn note_boot(&mut self, from: NodeId, boot: Boot) {
-        let known = self.boots.len();
-        match self.boots.get_mut(&from) {
-            Some((last, _)) if *last == boot => {}
-            Some((last, previous)) => {
-                let returned = *previous == Some(boot);
-                *previous = Some(std::mem::replace(last, boot));
-                if returned {
-                    self.note_mismatch(from, Mismatch::SameId);
-                }
-            }
-            None if known < MAX_PEERS => {
-                self.boots.insert(from, (boot, None));
-            }
-            None => {}
-        }
     }
 
     fn note_mismatch(&mut self, from: NodeId, mismatch: Mismatch) {
@@ -180,11 +155,12 @@ impl Engine {
         Some((coordinator.change(), coordinator.progress(now)))
     }
 
-    /// Coordinates a change of the configuration, in place of the one that this node coordinates already.
-    pub fn start_change(&mut self, cx: &mut Context<'_, Self>, change: Change) {
+    /// Coordinates a change of the configuration, in place of the one that this node coordinates already. False if the node
+    /// has not found its cluster: it would count a majority of a list that it guesses.
+    pub fn start_change(&mut self, cx: &mut Context<'_, Self>, change: Change) -> bool {
         let now = cx.now();
         if !self.membership.certain {
-            return;
+            return false;
         }
         // Every coordinator has a number of its own: no two use the same ballot.
         let (boot, base) = (cx.rng().bits(), Arc::clone(&self.membership.configuration));
@@ -194,6 +170,7 @@ impl Engine {
         self.membership.coordinator = Some(coordinator);
         self.drain_loopback(cx);
         self.arm(cx);
+        true
     }
 
     /// Stops coordinating. What a majority has accepted is completed by the next coordinator.
@@ -260,24 +237,19 @@ impl Engine {
         header: Header,
         body: &Body,
     ) -> bool {
-        if from != self.me {
-            self.membership.note_boot(from, header.boot);
-        }
         let (theirs, ours) = (header.stamp, self.membership.stamp);
         if theirs == ours {
-            if self.membership.mismatches.get(&from).is_some_and(|it| *it != Mismatch::SameId) {
-                self.membership.mismatches.remove(&from);
-            }
+            self.membership.mismatches.remove(&from);
             // A reply of a voter shows that the list is right.
             self.membership.certain |= matches!(body, Body::Reply(_));
             return true;
         }
-        // This node has asked itself under the configuration before.
-        if from == self.me {
-            return false;
-        }
         let same_cluster = theirs.cluster == ours.cluster;
         let released = matches!(body, Body::Ask(Ask::Release { .. }));
+        // This node has asked itself under the configuration before.
+        if from == self.me {
+            return same_cluster && released;
+        }
         let older = theirs.version < ours.version;
         if same_cluster && (released || older && self.config.bug == Some(Bug::OldVersionVotes)) {
             return true;
@@ -292,7 +264,7 @@ impl Engine {
         // A node that only guesses its configuration begins at version 0.
         if self.membership.certain && (same_cluster && older || !same_cluster && theirs.version == 0) {
             self.hand_configuration(cx, from);
-        } else if same_cluster && theirs.version > ours.version {
+        } else if theirs.version > ours.version && (same_cluster || !self.membership.certain) {
             self.send_membership(cx, from, MembershipMessage::Behind);
         }
         false
@@ -322,9 +294,6 @@ impl Engine {
         header: Header,
         message: MembershipMessage,
     ) {
-        if from != self.me {
-            self.membership.note_boot(from, header.boot);
-        }
         match message {
             MembershipMessage::Newer(configuration) => self.learn(cx, from, &configuration),
             MembershipMessage::Install(configuration) => {
@@ -337,13 +306,16 @@ impl Engine {
             MembershipMessage::Hello => {
                 let disk = self.voter.as_ref().map(|voter| voter.saved().disk);
                 let cluster = self.membership.certain.then_some(self.membership.stamp.cluster);
-                let votes = self.may_vote();
-                self.send_membership(cx, from, MembershipMessage::Identity(Identity { disk, cluster, votes }));
+                let identity = Identity { disk, cluster, votes: self.may_vote(), drift: self.config.drift };
+                self.send_membership(cx, from, MembershipMessage::Identity(identity));
             }
-            MembershipMessage::Behind if header.stamp.cluster == self.membership.stamp.cluster => {
-                self.hand_configuration(cx, from);
+            // A node that has not found its cluster guesses version 0 of another one.
+            MembershipMessage::Behind => {
+                let Stamp { cluster, version, .. } = header.stamp;
+                if self.membership.certain && (cluster == self.membership.stamp.cluster || version == 0) {
+                    self.hand_configuration(cx, from);
+                }
             }
-            MembershipMessage::Behind => {}
             MembershipMessage::Prepare(ballot) | MembershipMessage::Accept(ballot, _) => {
                 let body = Body::Membership(Box::new(message));
                 if !self.admits(cx, from, header, &body) {

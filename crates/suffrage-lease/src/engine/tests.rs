@@ -1,6 +1,6 @@
 //! The engine alone: its loopback, its timer, and when it campaigns.
 
-mod attack;
+mod membership;
 
 use suffrage_core::{Effects, Rng, Roster};
 

@@ -213,11 +213,10 @@ impl Configuration {
     }
 
     /// Whether this can follow a configuration: the next version, well formed, with at most one voter added or removed.
-    /// A voter with another disk is another voter, unless its disk was not known.
+    /// A voter with another disk is another voter. Version 0 knows no disks.
     pub fn can_follow(&self, base: &Configuration) -> bool {
         let lists = |list: &Configuration, voter: &VoterEntry| {
-            list.voter(voter.id)
-                .is_some_and(|other| other.disk.is_none() || voter.disk.is_none() || other.disk == voter.disk)
+            list.voter(voter.id).is_some_and(|other| base.version == 0 || other.disk == voter.disk)
         };
         let added = self.voters.iter().filter(|voter| !lists(base, voter)).count();
         let removed = base.voters.iter().filter(|voter| !lists(self, voter)).count();

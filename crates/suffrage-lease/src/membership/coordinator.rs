@@ -27,8 +27,12 @@ const LONGEST_BACKOFF: u32 = 16;
 /// What a change is to achieve.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// The cluster has a version above 0, which knows the disks of its voters.
-    Adopt,
+    /// The cluster has a version above 0, which knows the disks of its voters. These voters need not answer: they do not
+    /// vote until they are removed and added again.
+    Adopt {
+        /// The voters that need not answer.
+        without: BTreeSet<NodeId>,
+    },
     /// This node is a voter.
     Add(NodeId, String),
     /// This node is no voter.
@@ -40,8 +44,10 @@ impl Change {
     pub fn is_made(&self, configuration: &Configuration) -> bool {
         configuration.version() > 0
             && match self {
-                Change::Adopt => true,
-                Change::Add(id, _) => configuration.voter(*id).is_some(),
+                Change::Adopt { .. } => true,
+                Change::Add(id, address) => configuration
+                    .voter(*id)
+                    .is_some_and(|voter| voter.disk.is_some() && voter.address == *address),
                 Change::Remove(id) => configuration.voter(*id).is_none(),
             }
     }
@@ -50,7 +56,7 @@ impl Change {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Change::Adopt => f.write_str("adopt"),
+            Change::Adopt { .. } => f.write_str("adopt"),
             Change::Add(id, address) if address.is_empty() => write!(f, "add {id}"),
             Change::Add(id, address) => write!(f, "add {id}={address}"),
             Change::Remove(id) => write!(f, "remove {id}"),
@@ -70,6 +76,10 @@ pub enum ImpossibleChange {
     NoDisk(NodeId),
     /// The node to be added belongs to another cluster.
     OtherCluster(NodeId),
+    /// The node to be added was started with another bound on drift.
+    OtherDrift(NodeId),
+    /// The node to be added is a voter, with another address or without a disk.
+    Listed(NodeId),
     /// The next configuration does not fit into a datagram.
     TooLong,
     /// Too few voters of the next configuration answer to elect a leader.
@@ -96,6 +106,12 @@ impl fmt::Display for ImpossibleChange {
                 "node {id} belongs to another cluster: start it with an empty data folder and with the voters of this \
                  cluster, without itself"
             ),
+            ImpossibleChange::OtherDrift(id) => {
+                write!(f, "node {id} has another `drift` than the cluster: correct its configuration")
+            }
+            ImpossibleChange::Listed(id) => {
+                write!(f, "node {id} is a voter with another address, or one without a vote: remove it first")
+            }
             ImpossibleChange::TooLong => f.write_str(
                 "the list of voters would not fit into a datagram: remove a voter first, or use shorter addresses",
             ),
@@ -275,7 +291,8 @@ impl Coordinator {
             Phase::Installing { next, .. } => next.version(),
             _ => self.base.version(),
         };
-        if configuration.version() > installing {
+        // The node may have found another cluster than the one that it was started with.
+        if configuration.version() > installing || configuration.cluster() != self.base.cluster() {
             self.base = Arc::clone(configuration);
             self.begin(fx, now);
         }
@@ -350,6 +367,9 @@ impl Coordinator {
             Change::Remove(id) if voters == 1 && self.base.voter(*id).is_some() => {
                 Some(ImpossibleChange::LastVoter)
             }
+            Change::Add(id, _) if self.base.version() > 0 && self.base.voter(*id).is_some() => {
+                Some(ImpossibleChange::Listed(*id))
+            }
             Change::Add(..) if voters == MAX_VOTERS => Some(ImpossibleChange::TooMany),
             _ => None,
         };
@@ -372,9 +392,16 @@ impl Coordinator {
         let voters = self.base.voters().iter().map(|voter| voter.id).filter(|_| founding);
         let added = match &self.change {
             Change::Add(id, _) => Some(*id),
-            Change::Adopt | Change::Remove(_) => None,
+            Change::Adopt { .. } | Change::Remove(_) => None,
         };
-        let unknown = |id: &NodeId| !self.disks.contains_key(id) && self.change != Change::Remove(*id);
+        let unknown = |id: &NodeId| {
+            let excused = match &self.change {
+                Change::Adopt { without } => without.contains(id),
+                Change::Remove(removed) => removed == id,
+                Change::Add(..) => false,
+            };
+            !self.disks.contains_key(id) && !excused
+        };
         voters.chain(added).filter(unknown).collect()
     }
 
@@ -398,7 +425,7 @@ impl Coordinator {
         (from, stamp): (NodeId, Stamp),
         identity: Identity,
     ) {
-        let Identity { disk, cluster, votes } = identity;
+        let Identity { disk, cluster, votes, drift } = identity;
         if self.phase != Phase::Greeting {
             return;
         }
@@ -409,6 +436,8 @@ impl Coordinator {
         let added = matches!(self.change, Change::Add(id, _) if id == from);
         if added && cluster.is_some_and(|cluster| cluster != self.base.cluster()) {
             self.phase = Phase::Ended(Some(ImpossibleChange::OtherCluster(from)));
+        } else if added && drift != self.base.drift() {
+            self.phase = Phase::Ended(Some(ImpossibleChange::OtherDrift(from)));
         } else if added && disk.is_none() {
             self.phase = Phase::Ended(Some(ImpossibleChange::NoDisk(from)));
         } else if self.strangers().is_empty() {
@@ -498,7 +527,7 @@ impl Coordinator {
             return voters;
         }
         match &self.change {
-            Change::Adopt => {}
+            Change::Adopt { .. } => {}
             Change::Add(id, address) => {
                 let disk = self.disks.get(id).copied().flatten();
                 voters.push(VoterEntry { id: *id, disk, address: address.clone() });

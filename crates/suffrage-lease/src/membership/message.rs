@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use suffrage_core::{NodeId, Span};
 
 use super::configuration::{ClusterId, Configuration, DiskId};
+use crate::timings::Drift;
 
 /// The number of an attempt to change the configuration. Of two attempts, voters prefer the greater one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -82,4 +83,6 @@ pub struct Identity {
     pub cluster: Option<ClusterId>,
     /// Whether the node votes.
     pub votes: bool,
+    /// The bound on clock drift that the node was started with.
+    pub drift: Drift,
 }

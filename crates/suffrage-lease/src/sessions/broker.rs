@@ -329,7 +329,6 @@ impl ElectionSessions {
                 attribute: lease.rank,
                 failback: sessions.failback,
                 standing: false,
-                // A client survives a crash of the node: the node's previous boot may have promised a client the lease.
             };
             if !control.join(&self.text, config) {
                 return false;

@@ -256,8 +256,10 @@ impl SessionEngine {
     }
 
     /// Coordinates a change of the configuration: see [`Engine::start_change`].
-    pub fn start_change(&mut self, cx: &mut Context<'_, Self>, change: Change) {
-        self.input(cx, |engine, cx| engine.start_change(cx, change));
+    pub fn start_change(&mut self, cx: &mut Context<'_, Self>, change: Change) -> bool {
+        let mut begun = false;
+        self.input(cx, |engine, cx| begun = engine.start_change(cx, change));
+        begun
     }
 
     /// Stops coordinating: see [`Engine::stop_change`].
@@ -381,7 +383,8 @@ impl Process for SessionEngine {
 
     fn on_command(&mut self, cx: &mut Context<'_, Self>, Command { election, action }: Command) {
         if let Action::ChangeVoters(change) = action {
-            return self.start_change(cx, change.into());
+            self.start_change(cx, change.into());
+            return;
         }
         match election {
             Some(election) => self.command(cx, election, action),

@@ -109,8 +109,8 @@ impl CommandGenerator<'_, '_> {
         }
     }
 
-    /// Replaces all voters by other members, one after the other and as quickly as it goes. Each change has a coordinator
-    /// of its own, so that no change replaces the one before.
+    /// Replaces all voters by other members, one after the other and as quickly as it goes. Each change has a random
+    /// coordinator, or all have the same, where a change often replaces the one before.
     fn migrate(&mut self) {
         let members = self.storm.roster.len();
         let nodes = self.options.nodes(members);
@@ -118,12 +118,13 @@ impl CommandGenerator<'_, '_> {
         let mut others: Vec<usize> = (voters..nodes).collect();
         self.storm.rng.shuffle(&mut others);
         let mut at = self.moment();
+        let only = (self.below(2) == 0).then(|| self.below(nodes as u64) as usize);
         let delays = 1 + self.below(2 * self.options.ttl);
         for (old, new) in (0..voters).zip(others) {
             for (slot, added) in [(new, true), (old, false)] {
                 let id = self.storm.roster.id(slot);
                 let change = if added { VoterChange::Add(id) } else { VoterChange::Remove(id) };
-                let coordinator = self.below(nodes as u64) as usize;
+                let coordinator = only.unwrap_or_else(|| self.below(nodes as u64) as usize);
                 self.push(at, coordinator, None, Action::ChangeVoters(change));
                 let pause =
                     Span::from_nanos((self.storm.delay * self.below(delays)).as_nanos() / TENTH * TENTH);

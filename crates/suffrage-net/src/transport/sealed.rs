@@ -172,7 +172,11 @@ impl<W: Wire> Sealed<W> {
         }
         let opened = self.seal.open(datagram)?;
         let mut senders = self.senders.lock().unwrap_or_else(PoisonError::into_inner);
-        senders.admit(opened.from, opened.boot, opened.counter, source)?;
+        let admitted = senders.admit(opened.from, opened.boot, opened.counter, source);
+        if admitted == Err(Dropped::Stale) {
+            self.counters.note_stale_sender(opened.from);
+        }
+        admitted?;
         Ok((opened.from, opened.payload))
     }
 }

@@ -147,10 +147,10 @@ enum Command {
     Metrics {
         reply: oneshot::Sender<NodeMetrics>,
     },
-    /// Begins to coordinate a change of the voters. The reply says that it has begun.
+    /// Begins to coordinate a change of the voters. The reply says whether it has begun.
     ChangeVoters {
         change: Change,
-        reply: oneshot::Sender<()>,
+        reply: oneshot::Sender<bool>,
     },
     StopChange,
     Membership {
@@ -301,9 +301,10 @@ impl Node {
     }
 
     /// Begins to coordinate a change of the voters, in place of the one that this node coordinates already. See
-    /// [`membership`](Node::membership) for its progress.
+    /// [`membership`](Node::membership) for its progress. [`Error::UnknownCluster`] if the node has not heard of any voter.
     pub async fn change_voters(&self, change: Change) -> Result<(), Error> {
-        self.ask(|reply| Command::ChangeVoters { change, reply }).await
+        let begun = self.ask(|reply| Command::ChangeVoters { change, reply }).await?;
+        if begun { Ok(()) } else { Err(Error::UnknownCluster) }
     }
 
     /// Stops coordinating. What a majority has accepted is completed by the next change.

@@ -22,7 +22,11 @@ pub(super) enum ChangeBody {
     /// Removes a voter.
     Remove { id: u64 },
     /// Gives a cluster that still runs with its founding list its first versioned configuration.
-    Adopt {},
+    Adopt {
+        /// The voters that need not answer, and that do not vote from then on.
+        #[serde(default)]
+        without: Vec<u64>,
+    },
     /// Stops the change that this node coordinates.
     Stop {},
 }
@@ -39,21 +43,23 @@ pub(super) async fn change(State(app): State<App>, request: Body) -> Result<Json
     let change = match parsed(request)? {
         ChangeBody::Add { id, address } => {
             check_address(&address).map_err(|reason| refused(format!("address: {reason}")))?;
-            app.peers.set(NodeId(id), &address);
             Some(Change::Add(NodeId(id), address))
         }
         ChangeBody::Remove { id } => Some(Change::Remove(NodeId(id))),
-        ChangeBody::Adopt {} => Some(Change::Adopt),
+        ChangeBody::Adopt { without } => {
+            Some(Change::Adopt { without: without.into_iter().map(NodeId).collect() })
+        }
         ChangeBody::Stop {} => None,
     };
     match change {
         Some(change) => {
-            let known = in_time(&app.node, app.node.membership()).await?;
-            if !known.certain {
-                let error = "this node has not heard of any voter of its cluster yet: ask another node";
-                return Err(Problem::new(StatusCode::CONFLICT, error).because("unknown_cluster"));
+            in_time(&app.node, app.node.change_voters(change.clone())).await?;
+            // The addresses of voters are those of the configuration.
+            if let Change::Add(id, address) = change
+                && app.node.configuration().borrow().voter(id).is_none()
+            {
+                app.peers.set(id, &address);
             }
-            in_time(&app.node, app.node.change_voters(change)).await?;
         }
         None => app.node.stop_change(),
     }

@@ -410,8 +410,7 @@ impl<T: Transport, C: Clock, D: Storage<Saved>> Task<T, C, D> {
             }
             Some(Command::Metrics { reply }) => _ = reply.send(self.metrics(now)),
             Some(Command::ChangeVoters { change, reply }) => {
-                self.input(now, |node, cx| node.start_change(cx, change));
-                _ = reply.send(());
+                _ = reply.send(self.input(now, |node, cx| node.start_change(cx, change)));
             }
             Some(Command::StopChange) => self.input(now, |node, cx| node.stop_change(cx)),
             Some(Command::Membership { reply }) => _ = reply.send(report::membership(now, self.engine())),

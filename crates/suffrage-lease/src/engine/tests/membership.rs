@@ -1,9 +1,9 @@
-//! Attacks on changes of the configuration. The test is the network: it decides which messages arrive, and when.
+//! Changes of the configuration, attacked. The test is the network: it decides which messages arrive, and when.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::membership::{Ballot, Change, ChangeProgress, Configuration, MembershipMessage};
+use crate::membership::{Ballot, Change, ChangeProgress, Configuration, ImpossibleChange, MembershipMessage};
 
 /// A message in flight: from, to, content.
 type Flight = (u64, u64, Message);
@@ -52,7 +52,7 @@ impl World {
     }
 
     fn change(&mut self, now: Time, id: u64, change: Change) {
-        self.at(id).input(now, |engine, cx| engine.start_change(cx, change));
+        self.at(id).input(now, |engine, cx| _ = engine.start_change(cx, change));
     }
 
     /// What all nodes have sent since this was last called.
@@ -123,7 +123,7 @@ fn prepared(sent: &[Flight]) -> Option<Ballot> {
 #[test]
 fn two_changes_of_one_process_never_use_the_same_ballot() {
     let mut world = World::founded(&[1, 2, 3]);
-    world.change(at(0), 1, Change::Adopt);
+    world.change(at(0), 1, Change::Adopt { without: BTreeSet::new() });
     world.run(at(0), |_, _, _| true);
     world.change(at(10), 1, Change::Remove(NodeId(3)));
     let first = prepared(&world.sent());
@@ -139,7 +139,7 @@ fn two_changes_of_one_process_never_use_the_same_ballot() {
 fn a_version_has_one_configuration_although_a_coordinator_begins_again() {
     let mut world = World::founded(&[1, 2, 3]);
     world.coordinator(9, &[1, 2, 3]);
-    world.change(at(0), 9, Change::Adopt);
+    world.change(at(0), 9, Change::Adopt { without: BTreeSet::new() });
     world.run(at(0), |_, _, _| true);
     assert!([1, 2, 3, 9].iter().all(|&id| world.configuration(id).version() == 1));
 
@@ -173,7 +173,7 @@ fn an_answer_of_an_older_version_does_not_count() {
     let mut world = World::founded(&[1, 2, 3]);
     world.coordinator(9, &[1, 2, 3]);
     // Version 1. The answer of 3 is late.
-    world.change(at(0), 9, Change::Adopt);
+    world.change(at(0), 9, Change::Adopt { without: BTreeSet::new() });
     let late = world.run(at(0), |from, _, body| !(from == 3 && is_accepted(body)));
     let late = late.into_iter().next().expect("an answer");
     assert!([1, 2, 3, 9].iter().all(|&id| world.configuration(id).version() == 1));
@@ -253,7 +253,7 @@ fn version_1_gives_no_vote_to_a_voter_that_lost_its_disk() {
 
     world.life(3, config(&[1, 2, 3], true), Start::Recovered(None), 2);
     assert!(!world.0[&3].engine.may_vote());
-    world.change(at(20), 2, Change::Adopt);
+    world.change(at(20), 2, Change::Adopt { without: BTreeSet::new() });
     // 1 takes part in the choice, and is cut off then.
     let open = |_, to, body: &Body| to != 1 || membership(body).is_some() && !is_install(body);
     world.run(at(20), |from, to, body| (from != 1 || membership(body).is_some()) && open(from, to, body));
@@ -269,7 +269,7 @@ fn version_1_gives_no_vote_to_a_voter_that_lost_its_disk() {
 fn a_coordinator_that_guesses_its_cluster_installs_nothing_that_was_not_chosen() {
     let mut world = World::founded(&[1, 2, 3]);
     world.coordinator(8, &[1, 2, 3]);
-    world.change(at(0), 8, Change::Adopt);
+    world.change(at(0), 8, Change::Adopt { without: BTreeSet::new() });
     // Voter 1 alone accepts.
     world.run(at(0), |_, to, body| !(is_accept(body) && to != 1));
     world.at(8).input(at(1), |engine, cx| engine.stop_change(cx));
@@ -297,4 +297,55 @@ fn a_newcomer_that_cannot_install_is_not_added() {
     world.at(1).stand(at(10), "x");
     world.run(at(10), |_, _, _| true);
     assert!(world.leads(at(20), 1).is_some(), "the cluster has no majority any more");
+}
+
+/// A newcomer whose list is not that of the founding hears of its cluster by any message of a later version.
+#[test]
+fn a_newcomer_asks_for_the_configuration_of_whoever_speaks_to_it() {
+    let mut world = World::founded(&[1, 2]);
+    world.change(at(0), 1, Change::Adopt { without: BTreeSet::new() });
+    world.run(at(0), |_, _, _| true);
+    world.life(9, config(&[2], true), Start::Fresh, 1);
+    world.change(at(10), 1, Change::Add(NodeId(9), String::new()));
+    // `Install` does not reach the newcomer.
+    world.run(at(10), |_, to, body| !(to == 9 && is_install(body)));
+    assert_eq!((world.configuration(1).version(), world.configuration(9).version()), (2, 0));
+    assert!(!world.0[&9].engine.may_vote());
+    world.at(1).stand(at(20), "x");
+    world.run(at(20), |_, to, body| !(to == 9 && is_install(body)));
+    assert_eq!(world.configuration(9).version(), 2);
+    assert!(world.0[&9].engine.may_vote());
+}
+
+/// Two of five founders are gone for good. The operator names them.
+#[test]
+fn a_cluster_adopts_its_first_version_without_voters_that_are_gone() {
+    let mut world = World::founded(&[1, 2, 3, 4, 5]);
+    world.0.retain(|id, _| *id < 4);
+    let gone: BTreeSet<NodeId> = [4, 5].map(NodeId).into();
+    world.change(at(0), 1, Change::Adopt { without: BTreeSet::new() });
+    world.run(at(0), |_, _, _| true);
+    assert_eq!(world.configuration(1).version(), 0, "all must answer");
+    world.change(at(10), 1, Change::Adopt { without: gone });
+    world.run(at(10), |_, _, _| true);
+    for id in [4, 5] {
+        world.change(at(20), 2, Change::Remove(NodeId(id)));
+        world.run(at(20), |_, _, _| true);
+    }
+    let ids: Vec<u64> = world.configuration(3).ids().iter().map(|id| id.0).collect();
+    assert_eq!(ids, [1, 2, 3]);
+}
+
+/// A voter that has another address, or lost its disk, is removed first.
+#[test]
+fn a_voter_is_not_added_twice() {
+    let mut world = World::founded(&[1, 2]);
+    world.change(at(0), 1, Change::Add(NodeId(2), "elsewhere:1".to_string()));
+    world.run(at(0), |_, _, _| true);
+    let progress = world.0[&1].engine.change(at(1)).map(|(_, progress)| progress);
+    let listed = ChangeProgress::Impossible(ImpossibleChange::Listed(NodeId(2)));
+    assert_eq!(progress, Some(listed));
+    world.change(at(10), 1, Change::Add(NodeId(2), String::new()));
+    let progress = world.0[&1].engine.change(at(11)).map(|(_, progress)| progress);
+    assert_eq!(progress, Some(ChangeProgress::Made), "it is as wanted");
 }
