@@ -370,8 +370,8 @@ impl Algorithm for QuorumLease {
         &[("voters", "3"), ("clients", "3"), ("ttl", "16"), ("renew", "4"), ("drift-bound", "10%")],
         &[("voters", "3"), ("candidates", "1"), ("clients", "4"), ("ttl", "24"), ("renew", "auto")],
         &[("voters", "3"), ("clients", "4"), ("names", "2"), ("ttl", "30"), ("failback", "20")],
-        &[("voters", "1"), ("changes", "on"), ("ttl", "8"), ("renew", "3")],
-        &[("voters", "2"), ("changes", "on"), ("ttl", "12"), ("renew", "4"), ("drift-bound", "10%")],
+        &[("voters", "1"), ("changes", "on"), ("ttl", "60"), ("renew", "20")],
+        &[("voters", "2"), ("changes", "on"), ("ttl", "40"), ("renew", "12"), ("drift-bound", "10%")],
         &[("voters", "3"), ("changes", "on"), ("ttl", "10"), ("renew", "3")],
         &[("voters", "3"), ("names", "2"), ("changes", "on"), ("ttl", "24"), ("renew", "auto")],
         &[

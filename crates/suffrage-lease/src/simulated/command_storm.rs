@@ -119,15 +119,18 @@ impl CommandGenerator<'_, '_> {
         self.storm.rng.shuffle(&mut others);
         let mut at = self.moment();
         let only = (self.below(2) == 0).then(|| self.below(nodes as u64) as usize);
-        let delays = 1 + self.below(2 * self.options.ttl);
+        // A change takes about ten delays. Quicker than the leases of the versions before have expired, or not.
+        let (least, most) =
+            if self.below(2) == 0 { (8, 12) } else { (0, 1 + self.below(2 * self.options.ttl)) };
         for (old, new) in (0..voters).zip(others) {
             for (slot, added) in [(new, true), (old, false)] {
                 let id = self.storm.roster.id(slot);
                 let change = if added { VoterChange::Add(id) } else { VoterChange::Remove(id) };
                 let coordinator = only.unwrap_or_else(|| self.below(nodes as u64) as usize);
                 self.push(at, coordinator, None, Action::ChangeVoters(change));
-                let pause =
-                    Span::from_nanos((self.storm.delay * self.below(delays)).as_nanos() / TENTH * TENTH);
+                let pause = Span::from_nanos(
+                    (self.storm.delay * (least + self.below(most))).as_nanos() / TENTH * TENTH,
+                );
                 at = (at + pause).min(self.storm.end);
             }
         }
