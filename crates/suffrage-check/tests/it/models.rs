@@ -12,13 +12,15 @@ use suffrage_core::{
 };
 use suffrage_lease::QuorumLease;
 
-const NOTHING: Bounds = Bounds {
+pub(crate) const NOTHING: Bounds = Bounds {
     nodes: 3,
     candidates: 2,
     campaigns: 1,
     resigns: 0,
     transfers: 0,
     elected: false,
+    before: Vec::new(),
+    commands: Vec::new(),
     timers: 0,
     duplicates: 0,
     losses: 0,
@@ -39,22 +41,22 @@ fn search<A: Algorithm>(settings: &[(&str, &str)], bounds: Bounds) -> CheckRepor
 }
 
 /// A model with short leases and clocks that drift by `drift` millionths.
-fn lease(settings: &[(&str, &str)], ticks: u8, drift: u32, bounds: Bounds) -> CheckReport {
+pub(crate) fn lease(settings: &[(&str, &str)], ticks: u8, drift: u32, bounds: Bounds) -> CheckReport {
     let clocks = Clocks::True { tick: LEASE_TICK, ticks, drift, rates: Rates::Opposed, synchronous: false };
     search::<QuorumLease>(&[SHORT_LEASES, settings].concat(), Bounds { clocks, ..bounds })
 }
 
 /// The drift bound of [`SHORT_LEASES`], in millionths.
-const ALLOWED: u32 = 200_000;
+pub(crate) const ALLOWED: u32 = 200_000;
 
-fn assert_kept(report: &CheckReport) {
+pub(crate) fn assert_kept(report: &CheckReport) {
     assert_eq!(report.extent, Extent::Exhausted, "{report:?}");
     for verdict in &report.verdicts {
         assert!(matches!(verdict.outcome, ClaimOutcome::Held | ClaimOutcome::Seen), "{verdict:?}");
     }
 }
 
-fn assert_broken(report: &CheckReport, claim: Claim) {
+pub(crate) fn assert_broken(report: &CheckReport, claim: Claim) {
     assert_eq!(report.outcome(claim), Some(ClaimOutcome::Broken), "{report:?}");
     assert_eq!(report.extent, Extent::Stopped);
 }
