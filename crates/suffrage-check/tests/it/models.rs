@@ -41,7 +41,7 @@ fn search<A: Algorithm>(settings: &[(&str, &str)], bounds: Bounds) -> CheckRepor
 }
 
 /// A model with short leases and clocks that drift by `drift` millionths.
-pub(crate) fn lease(settings: &[(&str, &str)], ticks: u8, drift: u32, bounds: Bounds) -> CheckReport {
+fn lease(settings: &[(&str, &str)], ticks: u8, drift: u32, bounds: Bounds) -> CheckReport {
     let clocks = Clocks::True { tick: LEASE_TICK, ticks, drift, rates: Rates::Opposed, synchronous: false };
     search::<QuorumLease>(&[SHORT_LEASES, settings].concat(), Bounds { clocks, ..bounds })
 }
@@ -56,7 +56,7 @@ pub(crate) fn assert_kept(report: &CheckReport) {
     }
 }
 
-pub(crate) fn assert_broken(report: &CheckReport, claim: Claim) {
+fn assert_broken(report: &CheckReport, claim: Claim) {
     assert_eq!(report.outcome(claim), Some(ClaimOutcome::Broken), "{report:?}");
     assert_eq!(report.extent, Extent::Stopped);
 }
