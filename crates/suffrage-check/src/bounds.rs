@@ -1,7 +1,10 @@
 //! The size of a model, and the number of events in it.
 
-use serde::Serialize;
-use suffrage_core::{Contract, Span, Synchrony, Topology};
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+use suffrage_core::{Algorithm, Contract, NodeId, Roster, Span, Synchrony, Topology};
 
 /// The size of a model, and the number of events in it. Smaller bounds make an exhaustive search shorter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -19,6 +22,10 @@ pub struct Bounds {
     /// True if the search starts when the last process has called an election and all messages about it have
     /// arrived. False if the search starts before any event.
     pub elected: bool,
+    /// The commands that processes get before the search starts, in this order. After each of them all messages arrive.
+    pub before: Vec<NodeCommand>,
+    /// The commands that processes get during the search: each of them once at most, at any time and in any order.
+    pub commands: Vec<NodeCommand>,
     /// The number of timers that fire, in total. A synchronous model has no limit.
     pub timers: u8,
     /// The number of messages that arrive twice.
@@ -31,6 +38,47 @@ pub struct Bounds {
     pub wipes: u8,
     /// The model of time.
     pub clocks: Clocks,
+}
+
+/// A command to a process, in the text form of its algorithm: `1:voters remove 2`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeCommand {
+    /// The process.
+    pub to: NodeId,
+    /// The command in its text form.
+    pub text: String,
+}
+
+impl FromStr for NodeCommand {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<NodeCommand, String> {
+        let (to, command) =
+            text.split_once(':').ok_or_else(|| format!("`{text}` does not have the form 1:resign"))?;
+        Ok(NodeCommand { to: to.parse()?, text: command.trim().to_string() })
+    }
+}
+
+impl fmt::Display for NodeCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.to, self.text)
+    }
+}
+
+impl Serialize for NodeCommand {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl NodeCommand {
+    /// The slot of the process, and the command as its algorithm knows it. The error says what is wrong.
+    pub fn parse<A: Algorithm>(&self, roster: &Roster) -> Result<(usize, A::Command), String> {
+        let slot = roster.slot(self.to).ok_or_else(|| {
+            format!("there is no process {}: the ids of the processes are 1 to {}", self.to, roster.len())
+        })?;
+        Ok((slot, self.text.parse()?))
+    }
 }
 
 /// The model of time.
@@ -83,6 +131,9 @@ pub(crate) const CLOCK_FREE: &[&str] = &["raft", "stable-leader"];
 pub const LEASE_TICK: Span = Span::from_millis(5);
 
 impl Bounds {
+    /// The greatest number of [`commands`](Bounds::commands).
+    pub const MAX_COMMANDS: usize = u32::BITS as usize;
+
     /// Bounds within which a search of an algorithm with this contract is exhaustive in about a minute. `voters` is the
     /// number of voters, if the algorithm has any.
     pub fn usual(contract: &Contract, voters: Option<usize>) -> Bounds {
@@ -93,6 +144,8 @@ impl Bounds {
             resigns: 0,
             transfers: 0,
             elected: false,
+            before: Vec::new(),
+            commands: Vec::new(),
             timers: 0,
             duplicates: 0,
             losses: 0,
@@ -140,6 +193,17 @@ impl Clocks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_parse_as_they_print() {
+        let command: NodeCommand = "2:transfer 3".parse().unwrap();
+        assert_eq!(command, NodeCommand { to: NodeId(2), text: "transfer 3".to_string() });
+        assert_eq!(command.to_string(), "2:transfer 3");
+        assert_eq!("2: transfer 3".parse(), Ok(command));
+        for text in ["transfer 3", "x:resign", ":resign", ""] {
+            assert!(text.parse::<NodeCommand>().is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn rates_are_opposed_or_all_combinations() {

@@ -14,25 +14,29 @@ pub enum Claim {
     /// Each new leader has a greater token than all leaders before.
     TokensIncrease,
     /// A leader keeps its token while its lease lasts: no other candidate can end it. Claimed only where it holds: if a
-    /// lease needs the grant of every voter, and no voter restarts.
+    /// lease needs the grant of every voter, no voter restarts, and there are no other commands: a change of the voters
+    /// may raise the token.
     TokenIsKept,
     /// No two processes ever lead in the same term.
     OneLeaderPerTerm,
     /// When no message is in flight and no timer is set, all processes believe in the best one. Claimed only if no
-    /// message is lost, no process crashes, and no timer fires early: the model is synchronous, or no timer fires at
+    /// message is lost, no process crashes or gets a command of [`Bounds::commands`], and no timer fires early: the model is synchronous, or no timer fires at
     /// all.
     QuietMeansAgreed,
     /// Some state has a leader. So the other claims do not hold merely because nobody leads.
     SomebodyLeads,
     /// In some state, a second process has led after the first.
     LeaderChanges,
+    /// In some state, a process has begun to lead after all commands of [`Bounds::commands`] had been given. Claimed only
+    /// if there are such commands.
+    LedAfterCommands,
     /// In some state, no message is in flight and no timer is set.
     FallsQuiet,
 }
 
 impl Claim {
     /// All claims.
-    pub const ALL: [Claim; 8] = [
+    pub const ALL: [Claim; 9] = [
         Claim::AtMostOneLeader,
         Claim::TokensIncrease,
         Claim::TokenIsKept,
@@ -40,6 +44,7 @@ impl Claim {
         Claim::QuietMeansAgreed,
         Claim::SomebodyLeads,
         Claim::LeaderChanges,
+        Claim::LedAfterCommands,
         Claim::FallsQuiet,
     ];
 
@@ -62,13 +67,17 @@ impl Claim {
                 vec![Claim::AtMostOneLeader, Claim::SomebodyLeads]
             }
         };
+        let commanded = !bounds.before.is_empty() || !bounds.commands.is_empty();
+        if !bounds.commands.is_empty() {
+            claims.push(Claim::LedAfterCommands);
+        }
         let lives = bounds.restarts == 0 && bounds.wipes == 0;
         let unanimous = matches!(electorate, Electorate::Voters(..=2));
-        if contract.safety == Safety::AtMostOne && unanimous && lives {
+        if contract.safety == Safety::AtMostOne && unanimous && lives && !commanded {
             claims.push(Claim::TokenIsKept);
         }
         let on_time = bounds.clocks.is_synchronous() || bounds.timers == 0;
-        if contract.choice == Choice::Best && bounds.losses == 0 && lives && on_time {
+        if contract.choice == Choice::Best && bounds.losses == 0 && lives && on_time && !commanded {
             claims.extend([Claim::QuietMeansAgreed, Claim::FallsQuiet]);
         }
         claims.sort_by_key(|&claim| claim as usize);
@@ -85,13 +94,17 @@ impl Claim {
             Claim::QuietMeansAgreed => "once the system is quiet, all believe in the best process",
             Claim::SomebodyLeads => "some process leads",
             Claim::LeaderChanges => "leadership passes from one process to another",
+            Claim::LedAfterCommands => "a process is elected after all commands",
             Claim::FallsQuiet => "the system falls quiet",
         }
     }
 
     /// True if the claim must hold in every state, not only in some state.
     pub fn is_safety(self) -> bool {
-        !matches!(self, Claim::SomebodyLeads | Claim::LeaderChanges | Claim::FallsQuiet)
+        !matches!(
+            self,
+            Claim::SomebodyLeads | Claim::LeaderChanges | Claim::LedAfterCommands | Claim::FallsQuiet
+        )
     }
 
     /// True if a contract promises the claim in every schedule.
@@ -109,6 +122,7 @@ impl Claim {
             Claim::QuietMeansAgreed => !is_quiet(model, state) || is_agreed(model, state),
             Claim::SomebodyLeads => model.leaders(state).next().is_some(),
             Claim::LeaderChanges => state.history().leader_changed,
+            Claim::LedAfterCommands => state.history().led_after_commands,
             Claim::FallsQuiet => is_quiet(model, state),
         }
     }

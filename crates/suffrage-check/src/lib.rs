@@ -32,7 +32,7 @@ mod schedule;
 mod seeds;
 mod state;
 
-pub use bounds::{Bounds, Clocks, LEASE_TICK, Rates, SHORT_LEASES};
+pub use bounds::{Bounds, Clocks, LEASE_TICK, NodeCommand, Rates, SHORT_LEASES};
 pub use claims::Claim;
 pub use model::{ElectionModel, Step};
 pub use report::{CheckReport, ClaimOutcome, Extent, Limits, SearchProgress, Verdict, check};

@@ -10,7 +10,10 @@ use suffrage_core::{
 };
 
 use crate::state::Budget;
-use crate::{Bounds, Claim, Clocks, Envelope, ModelState, Node, seeds};
+use crate::{Bounds, Claim, Clocks, Envelope, ModelState, Node, NodeCommand, seeds};
+
+/// The most messages that are delivered for one command before the search starts.
+const MAX_DELIVERIES: usize = 10_000;
 
 /// A step of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +32,8 @@ pub enum Step {
     Resign(usize),
     /// The process in the first slot is told to hand over to the one in the second.
     Transfer(usize, usize),
+    /// The command at this index of [`Bounds::commands`] is given.
+    Command(usize),
     /// The process in this slot crashes and restarts with its disk.
     Restart(usize),
     /// The process in this slot crashes and restarts without its disk.
@@ -45,6 +50,9 @@ pub struct ElectionModel<A: Algorithm> {
     bounds: Bounds,
     /// The seeds of the draws at a start, by slot and then by the number of restarts.
     seeds: Vec<u64>,
+    /// The commands before the search and during it, each with the slot of its process.
+    before: Vec<(usize, A::Command)>,
+    commands: Vec<(usize, A::Command)>,
     claims: Vec<Claim>,
     /// The claims that a visited state has decided.
     decided: [AtomicBool; Claim::ALL.len()],
@@ -52,11 +60,24 @@ pub struct ElectionModel<A: Algorithm> {
 
 impl<A: Algorithm> ElectionModel<A> {
     /// The model of an algorithm within these bounds.
+    ///
+    /// # Panics
+    /// If a command names no process of the model or is no command of the algorithm ([`NodeCommand::parse`]), or if there
+    /// are more than [`Bounds::MAX_COMMANDS`].
     pub fn new(options: A::Options, bounds: Bounds) -> ElectionModel<A> {
+        let roster = Roster::numbered(bounds.nodes);
+        let parse = |command: &NodeCommand| {
+            command.parse::<A>(&roster).unwrap_or_else(|reason| panic!("command {command}: {reason}"))
+        };
+        let (before, commands) =
+            (bounds.before.iter().map(parse).collect(), bounds.commands.iter().map(parse).collect());
+        assert!(bounds.commands.len() <= Bounds::MAX_COMMANDS, "there are too many commands");
         let starts = 1 + usize::from(bounds.restarts) + usize::from(bounds.wipes);
         ElectionModel {
             claims: Claim::of(&A::CONTRACT, A::electorate(&options), &bounds),
-            roster: Roster::numbered(bounds.nodes),
+            roster,
+            before,
+            commands,
             seeds: seeds::short_draw_seeds(bounds.nodes * starts),
             decided: Default::default(),
             options,
@@ -72,6 +93,11 @@ impl<A: Algorithm> ElectionModel<A> {
     /// The claims that the search checks.
     pub fn claims(&self) -> &[Claim] {
         &self.claims
+    }
+
+    /// The command at this index of [`Bounds::commands`], with the slot of its process.
+    pub(crate) fn command_at(&self, index: usize) -> &(usize, A::Command) {
+        &self.commands[index]
     }
 
     /// The processes.
@@ -129,15 +155,20 @@ impl<A: Algorithm> ElectionModel<A> {
             Step::Timeout(slot, index) => self.fire_timer(&mut next, slot, index),
             Step::Campaign(slot) => {
                 Arc::make_mut(&mut next.nodes[slot]).campaigns -= 1;
-                self.command(&mut next, slot, Command::Campaign)
+                self.command(&mut next, slot, Command::Campaign.into())
             }
             Step::Resign(slot) => {
                 next.budget.resigns -= 1;
-                self.command(&mut next, slot, Command::Resign)
+                self.command(&mut next, slot, Command::Resign.into())
             }
             Step::Transfer(slot, to) => {
                 next.budget.transfers -= 1;
-                self.command(&mut next, slot, Command::Transfer(self.roster.id(to)))
+                self.command(&mut next, slot, Command::Transfer(self.roster.id(to)).into())
+            }
+            Step::Command(index) => {
+                next.budget.commands &= !(1 << index);
+                let (slot, command) = self.commands[index].clone();
+                self.command(&mut next, slot, command)
             }
             Step::Restart(slot) => {
                 next.budget.restarts -= 1;
@@ -171,24 +202,32 @@ impl<A: Algorithm> ElectionModel<A> {
         (!idle || self.claims.contains(&Claim::QuietMeansAgreed)).then_some(effects)
     }
 
-    /// Has the last process call an election, and delivers all messages until none is in flight.
-    fn elect(&self, mut state: ModelState<A>) -> ModelState<A> {
+    /// Has the last process call an election, and delivers all messages.
+    fn elect(&self, state: &mut ModelState<A>) {
         let last = self.bounds.nodes - 1;
         let node = Arc::make_mut(&mut state.nodes[last]);
         node.campaigns = node.campaigns.saturating_sub(1);
-        self.command(&mut state, last, Command::Campaign);
-        while state.envelopes().len() > 0 {
+        self.command(state, last, Command::Campaign.into());
+        self.deliver_all(state);
+    }
+
+    /// Delivers messages until none is in flight.
+    fn deliver_all(&self, state: &mut ModelState<A>) {
+        for delivered in 0.. {
+            if state.envelopes().len() == 0 {
+                return;
+            }
+            assert!(delivered < MAX_DELIVERIES, "the messages before the search do not end");
             let envelope = state.remove_envelope(0);
             let from = self.roster.id(envelope.from);
-            self.input(&mut state, envelope.to, |process, cx| {
+            self.input(state, envelope.to, |process, cx| {
                 process.on_message(cx, from, envelope.message.clone())
             });
         }
-        state
     }
 
-    fn command(&self, state: &mut ModelState<A>, slot: usize, command: Command) -> Vec<Effect<A>> {
-        self.input(state, slot, |process, cx| process.on_command(cx, command.into()))
+    fn command(&self, state: &mut ModelState<A>, slot: usize, command: A::Command) -> Vec<Effect<A>> {
+        self.input(state, slot, |process, cx| process.on_command(cx, command))
     }
 
     fn fire_timer(&self, state: &mut ModelState<A>, slot: usize, index: usize) -> Vec<Effect<A>> {
@@ -285,6 +324,8 @@ impl<A: Algorithm> ElectionModel<A> {
         match announcement {
             Announcement::Elected { leader, term } if leader == me => {
                 state.history.record_leader(A::CONTRACT.safety, me, term);
+                let commanded = !self.commands.is_empty() && state.budget.commands == 0;
+                state.history.led_after_commands |= commanded;
                 let swapped = led && before != announcement && A::CONTRACT.safety == Safety::AtMostOne;
                 state.history.token_replaced |= swapped;
             }
@@ -339,14 +380,22 @@ impl<A: Algorithm> Model for ElectionModel<A> {
                 Node::new(A::new(self.roster.id(slot), &self.options), rate, campaigns)
             };
             let processes = rates.into_iter().enumerate().map(node).collect();
+            let commands = (0..self.commands.len()).fold(0, |left, index| left | 1 << index);
             let mut state = ModelState::new(
                 processes,
-                Budget { timers, duplicates, losses, restarts, wipes, resigns, transfers },
+                Budget { timers, duplicates, losses, restarts, wipes, resigns, transfers, commands },
             );
             for slot in 0..nodes {
                 self.start(&mut state, slot, Start::Fresh);
             }
-            if elected { self.elect(state) } else { state }
+            if elected {
+                self.elect(&mut state);
+            }
+            for (slot, command) in self.before.iter().cloned() {
+                self.command(&mut state, slot, command);
+                self.deliver_all(&mut state);
+            }
+            state
         };
         self.bounds.clocks.initial_rates(nodes).into_iter().map(begin).collect()
     }
@@ -383,6 +432,8 @@ impl<A: Algorithm> Model for ElectionModel<A> {
                 steps.push(Step::Wipe(slot));
             }
         }
+        let is_left = |&index: &usize| state.budget.commands >> index & 1 == 1;
+        steps.extend((0..self.commands.len()).filter(is_left).map(Step::Command));
         if self.may_tick(state) {
             steps.push(Step::Tick);
         }
@@ -413,6 +464,7 @@ impl<A: Algorithm> Model for ElectionModel<A> {
             QuietMeansAgreed,
             SomebodyLeads,
             LeaderChanges,
+            LedAfterCommands,
             FallsQuiet
         );
         self.claims.iter().map(property).collect()

@@ -14,6 +14,7 @@ pub(crate) fn line<A: Algorithm>(model: &ElectionModel<A>, state: &ModelState<A>
         Step::Deliver(index) | Step::Duplicate(index) => state.envelope(index).to,
         Step::Timeout(slot, _) | Step::Campaign(slot) | Step::Restart(slot) | Step::Wipe(slot) => slot,
         Step::Resign(slot) | Step::Transfer(slot, _) => slot,
+        Step::Command(index) => model.command_at(index).0,
         Step::Lose(_) | Step::Tick => return cause,
     };
     let actions = describe_effects(model.roster().id(actor), &effects);
@@ -46,6 +47,10 @@ fn cause<A: Algorithm>(model: &ElectionModel<A>, state: &ModelState<A>, step: St
         Step::Campaign(slot) => format!("{} is told to call an election", id(slot)),
         Step::Resign(slot) => format!("{} is told to resign", id(slot)),
         Step::Transfer(slot, to) => format!("{} is told to hand over to {}", id(slot), id(to)),
+        Step::Command(index) => {
+            let (slot, command) = model.command_at(index);
+            format!("{} gets the command `{command}`", id(*slot))
+        }
         Step::Restart(slot) => format!("{} crashes and restarts with its disk", id(slot)),
         Step::Wipe(slot) => format!("{} crashes and restarts without its disk", id(slot)),
         Step::Tick => match model.bounds().clocks {
@@ -125,6 +130,8 @@ pub(crate) fn explain<A: Algorithm>(model: &ElectionModel<A>, state: &ModelState
             let beliefs = model.roster().iter().zip(state.nodes());
             list(beliefs.map(|(id, node)| belief(id, node.belief.leader())).collect())
         }
-        Claim::SomebodyLeads | Claim::LeaderChanges | Claim::FallsQuiet => claim.name().to_string(),
+        Claim::SomebodyLeads | Claim::LeaderChanges | Claim::LedAfterCommands | Claim::FallsQuiet => {
+            claim.name().to_string()
+        }
     }
 }

@@ -52,6 +52,8 @@ pub(crate) struct Budget {
     pub(crate) wipes: u8,
     pub(crate) resigns: u8,
     pub(crate) transfers: u8,
+    /// A bit for each command of [`Bounds::commands`](crate::Bounds::commands) that has not been given.
+    pub(crate) commands: u32,
 }
 
 /// The part of the past that claims refer to.
@@ -62,6 +64,8 @@ pub struct History {
     leaderships: BTreeMap<Term, NodeId>,
     /// True if a process began to lead after another one had led.
     pub leader_changed: bool,
+    /// True if a process began to lead after all commands had been given. False if the bounds have no commands.
+    pub led_after_commands: bool,
     /// True if a process began to lead with a token that was not greater than all before.
     pub token_not_increased: bool,
     /// True if two processes led in one term.

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde::Serialize;
 use suffrage_check::{
-    Bounds, CheckReport, ClaimOutcome, Clocks, ElectionModel, Extent, Limits, Rates, SHORT_LEASES, Verdict,
-    check,
+    Bounds, CheckReport, ClaimOutcome, Clocks, ElectionModel, Extent, Limits, NodeCommand, Rates,
+    SHORT_LEASES, Verdict, check,
 };
 use suffrage_core::Visitor;
 use suffrage_core::{Algorithm, Electorate, Roster, Span, Synchrony};
@@ -38,6 +38,10 @@ const EXAMPLES: &str = "Examples:
       from the initial state
   suffrage-lab check quorum-lease --voters 3 --timers 1 --restarts 0 --resigns 0 --transfers 0
       with a renewal, or a second attempt
+  suffrage-lab check lease --nodes 2 --voters 1 --start-state initial --resigns 0 --transfers 0 --candidates 1 \
+    --ticks 4 --before '1:voters adopt' --before '1:campaign' --before '1:voters add 2' \
+    --command '1:voters remove 1'
+      the voters change from {1} to {1, 2} before the search, and to {2} at any moment of it
   suffrage-lab check raft --restarts 1 --pre-vote off --check-quorum off
       never two leaders in one term, although a process crashes
   suffrage-lab check bully --expect-violation
@@ -133,6 +137,20 @@ fn flags(usual: &Bounds) -> Vec<Arg> {
     flags.push(flag("start-state", "initial|elected").value_parser(start_state).help(format!(
         "The initial state, or the state after the last process has called an election and all its messages have arrived [default: {state}]"
     )));
+    let commands = |name, help| {
+        let parser = |text: &str| text.parse::<NodeCommand>();
+        flag(name, "ID:COMMAND").action(ArgAction::Append).value_parser(parser).help(help)
+    };
+    flags.extend([
+        commands(
+            "before",
+            "A process gets a command of its algorithm before the search, like '1:voters adopt', and all messages arrive; repeatable, in this order",
+        ),
+        commands(
+            "command",
+            "A process gets a command of its algorithm, like '1:voters remove 1', at any moment of the search or never; repeatable, in any order",
+        ),
+    ]);
     for (name, help) in STEP_BOUNDS {
         let help = format!("{help} [default: {}]", count_of(&mut usual.clone(), name));
         flags.push(
@@ -283,8 +301,24 @@ impl Search<'_> {
                 *count_of(&mut bounds, name) = count;
             }
         }
+        bounds.before = self.commands::<A>("before", bounds.nodes)?;
+        bounds.commands = self.commands::<A>("command", bounds.nodes)?;
+        if bounds.commands.len() > Bounds::MAX_COMMANDS {
+            let (count, most) = (bounds.commands.len(), Bounds::MAX_COMMANDS);
+            return Err(Error::flag("command", format!("{count} commands are too many; at most {most}")));
+        }
         self.set_clocks::<A>(options, &mut bounds)?;
         Ok(bounds)
+    }
+
+    /// The commands of a flag, if the processes exist and know them.
+    fn commands<A: Algorithm>(&self, flag: &str, nodes: usize) -> Result<Vec<NodeCommand>, Error> {
+        let given = self.matches.get_many::<NodeCommand>(flag).into_iter().flatten();
+        let check = |command: &NodeCommand| match command.parse::<A>(&Roster::numbered(nodes)) {
+            Ok(_) => Ok(command.clone()),
+            Err(reason) => Err(Error::flag(flag, reason)),
+        };
+        given.map(check).collect()
     }
 
     /// Sets the model of time: the one that the algorithm needs, or the one that the flags name.
@@ -404,6 +438,12 @@ fn describe_bounds(bounds: &Bounds) -> String {
     }
     if bounds.elected {
         parts.push(format!("from the state in which {} is elected", bounds.nodes));
+    }
+    for (commands, when) in [(&bounds.before, "after"), (&bounds.commands, "with")] {
+        if !commands.is_empty() {
+            let list: Vec<String> = commands.iter().map(|command| format!("`{command}`")).collect();
+            parts.push(format!("{when} the commands {}", list.join(", ")));
+        }
     }
     parts.push(match bounds.clocks {
         Clocks::Still => "timers at any time".to_string(),

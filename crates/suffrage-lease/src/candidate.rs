@@ -444,11 +444,8 @@ impl Candidate {
     /// keeps its lease, and asks the new voters to renew it at once.
     pub fn reconfigure(&mut self, fx: &mut impl Effects, now: Time, voters: &Arc<[NodeId]>) {
         self.lapse(fx, now);
-        let round = match self.timings.bug {
-            Some(Bug::MixVersions) => self.round.clone(),
-            _ => std::mem::replace(&mut self.round, Round::None),
-        };
-        self.voters = Arc::clone(voters);
+        let round = std::mem::replace(&mut self.round, Round::None);
+        let before = std::mem::replace(&mut self.voters, Arc::clone(voters));
         (self.won, self.rtt_probe) = (None, None);
         match (self.lease, round) {
             (Some(lease), _) => self.propose(fx, now, lease.token),
@@ -456,11 +453,19 @@ impl Candidate {
                 self.ask_all(fx, Ask::Release { token, to: None });
                 self.prepare(fx, now);
             }
-            (None, Round::Preparation { .. }) if self.timings.bug != Some(Bug::MixVersions) => {
-                self.prepare(fx, now);
+            (None, Round::Preparation { request, token, promised, .. })
+                if self.timings.bug == Some(Bug::MixVersions) =>
+            {
+                let (promised, refused) = (promised.carried_over(&before, voters), Voters::default());
+                self.round = Round::Preparation { request, token, promised, refused, outbid: false };
+                match promised.len() >= self.majority() {
+                    true => self.propose(fx, now, token),
+                    false => self.ask_all(fx, Ask::Prepare { request, token, attribute: self.attribute }),
+                }
             }
+            (None, Round::Preparation { .. }) => self.prepare(fx, now),
             (None, Round::Enquiry { .. }) => self.enquire(fx, now),
-            (None, Round::None | Round::Preparation { .. }) => {}
+            (None, Round::None) => {}
         }
         if let Some(lease) = self.lease {
             self.next = self.next.min(lease.valid_until);

@@ -42,7 +42,7 @@ pub use self::membership::Mismatch;
 use self::membership::{Membership, voting};
 use self::timer_queue::TimerQueue;
 use crate::candidate::{Candidate, Lease, Stage};
-use crate::message::{Ask, Body, Grant, Message, Name, Reply};
+use crate::message::{Ask, Body, Grant, Header, Message, Name, Reply};
 use crate::timings::Bug;
 use crate::voter::{Saved, Voter};
 
@@ -377,7 +377,11 @@ impl Engine {
                     return;
                 }
                 let Some(voter) = &mut self.voter else { return };
-                let mut fx = NodeEffects::of_node(cx, &mut self.loopback, self.membership.header());
+                let reply_header = match self.config.bug {
+                    Some(Bug::OldVersionVotes) => Header { stamp: header.stamp, ..self.membership.header() },
+                    _ => self.membership.header(),
+                };
+                let mut fx = NodeEffects::of_node(cx, &mut self.loopback, reply_header);
                 voter.on_ask(&mut fx, now, (from, header.boot), name, ask);
                 if from != self.me {
                     self.observe_ask(now, from, name, ask);

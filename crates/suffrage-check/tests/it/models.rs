@@ -12,13 +12,15 @@ use suffrage_core::{
 };
 use suffrage_lease::QuorumLease;
 
-const NOTHING: Bounds = Bounds {
+pub(crate) const NOTHING: Bounds = Bounds {
     nodes: 3,
     candidates: 2,
     campaigns: 1,
     resigns: 0,
     transfers: 0,
     elected: false,
+    before: Vec::new(),
+    commands: Vec::new(),
     timers: 0,
     duplicates: 0,
     losses: 0,
@@ -45,9 +47,9 @@ fn lease(settings: &[(&str, &str)], ticks: u8, drift: u32, bounds: Bounds) -> Ch
 }
 
 /// The drift bound of [`SHORT_LEASES`], in millionths.
-const ALLOWED: u32 = 200_000;
+pub(crate) const ALLOWED: u32 = 200_000;
 
-fn assert_kept(report: &CheckReport) {
+pub(crate) fn assert_kept(report: &CheckReport) {
     assert_eq!(report.extent, Extent::Exhausted, "{report:?}");
     for verdict in &report.verdicts {
         assert!(matches!(verdict.outcome, ClaimOutcome::Held | ClaimOutcome::Seen), "{verdict:?}");

@@ -53,6 +53,25 @@ fn a_bug_of_quorum_lease_is_found() {
 }
 
 #[test]
+fn the_voters_change_during_a_search() {
+    let world = "suffrage-lab check lease --nodes 3 --voters 1 --start-state initial --resigns 0 --transfers 0 --candidates 0 --restarts 0 --before '1:voters adopt' --before '1:voters add 2' --before '3:campaign' --command '1:voters remove 1' --command '2:campaign'";
+    let out = succeed(&format!("{world} --ticks 3"));
+    for part in [
+        "after the commands `1:voters adopt`, `1:voters add 2`, `3:campaign`",
+        "with the commands `1:voters remove 1`, `2:campaign`",
+        "held     never two leaders at once",
+        "seen     a process is elected after all commands",
+        "Complete: ",
+    ] {
+        assert!(out.contains(part), "{part}\n{out}");
+    }
+    let broken = succeed(&format!("{world} --bug old-version-votes --expect-violation"));
+    assert!(broken.contains("1 gets the command `voters remove 1`; it sends"), "{broken}");
+    let report = json(&format!("{world} --ticks 0"));
+    assert_eq!(report["bounds"]["commands"], serde_json::json!(["1:voters remove 1", "2:campaign"]));
+}
+
+#[test]
 fn invalid_flags_are_named() {
     for (flags, part) in [
         ("dictatorship", "there is no algorithm `dictatorship`"),
@@ -65,6 +84,10 @@ fn invalid_flags_are_named() {
         ("quorum-lease --rates some", "--rates"),
         ("quorum-lease --ttl 5", "--ttl"),
         ("raft --timers 300", "--timers"),
+        ("lease --before 1", "--before: `1` does not have the form 1:resign"),
+        ("lease --command '7:voters adopt'", "--command: there is no process 7"),
+        ("lease --command '1:voters elect'", "--command: `voters elect` is not a command"),
+        ("bully --before '1:voters adopt'", "--before"),
     ] {
         let ran = run(&format!("suffrage-lab check {flags}"));
         assert_eq!((ran.code, ran.err.contains(part)), (2, true), "{flags}: {}", ran.err);

@@ -1,7 +1,8 @@
 //! A round of a candidate: the request in flight, and the voters that have replied.
 
-use suffrage_core::Time;
+use suffrage_core::{NodeId, Time};
 
+use super::MAX_VOTERS;
 use crate::message::{Grant, Request, Token};
 
 /// A set of voters, with a bit for each position in the list of voters.
@@ -15,6 +16,20 @@ impl Voters {
 
     pub(super) fn len(self) -> usize {
         self.0.count_ones() as usize
+    }
+
+    /// The same voters in another list. Voters that it lacks count on, at positions after its end: the deliberate bug
+    /// [`MixVersions`](crate::timings::Bug::MixVersions).
+    pub(super) fn carried_over(self, from: &[NodeId], to: &[NodeId]) -> Voters {
+        let (mut carried, mut end) = (Voters::default(), to.len());
+        for (_, id) in from.iter().enumerate().filter(|(index, _)| self.0 >> index & 1 == 1) {
+            let position = to.iter().position(|other| other == id).unwrap_or_else(|| {
+                end += 1;
+                end - 1
+            });
+            carried.add(position.min(MAX_VOTERS - 1));
+        }
+        carried
     }
 }
 
