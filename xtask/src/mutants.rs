@@ -8,6 +8,17 @@ use crate::programs::Programs;
 /// Clocks that drift far beyond the bound: a violated assumption instead of a bug.
 const DRIFT: (&str, &[&str]) = ("drift-beyond-bound", &["--drift", "0.3"]);
 
+/// Bugs in changes of the voters that random runs meet too rarely. The model checker finds each of them in a small world,
+/// in the tests of `suffrage-check`.
+const CHECKED: &[&str] = &[
+    "skip-drain",
+    "change-while-silent",
+    "old-version-votes",
+    "mix-versions",
+    "forget-floor",
+    "blind-coordinator",
+];
+
 /// The numbers of seeds.
 pub(crate) struct Effort {
     /// With each bug.
@@ -37,7 +48,7 @@ struct Row {
 pub(crate) fn mutants(programs: &Programs, effort: &Effort) -> Result<(), String> {
     let without_bug = torture(programs, "none", &[], effort.without_bug)?;
     let mut rows = Vec::new();
-    for (name, _) in Bug::ALL {
+    for (name, _) in Bug::ALL.iter().filter(|(name, _)| !CHECKED.contains(name)) {
         rows.push(torture(programs, name, &["--bug", name], effort.with_bug)?);
     }
     rows.push(torture(programs, DRIFT.0, DRIFT.1, effort.with_bug)?);
@@ -87,7 +98,10 @@ fn row(name: &str, seeds: u64, report: &Value) -> Option<Row> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::root;
 
     fn found(count: u64) -> Row {
         Row { name: format!("x{count}"), seeds: 9, found: count, broken: String::new(), first: None }
@@ -98,6 +112,15 @@ mod tests {
         assert_eq!(verdict(&found(0), &[found(1), found(2)]), Ok(()));
         assert!(verdict(&found(0), &[found(1), found(0)]).unwrap_err().contains("does not find x0"));
         assert!(verdict(&found(3), &[found(1)]).unwrap_err().contains("3 runs without a bug"));
+    }
+
+    #[test]
+    fn the_model_checker_has_a_world_for_every_other_bug() {
+        let worlds = fs::read_to_string(root().join("crates/suffrage-check/tests/it/changes.rs")).unwrap();
+        for name in CHECKED {
+            assert!(Bug::ALL.iter().any(|(known, _)| known == name), "{name}");
+            assert!(worlds.contains(&format!("\"{name}\"")), "{name}");
+        }
     }
 
     #[test]
