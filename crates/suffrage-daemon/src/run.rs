@@ -23,7 +23,8 @@ const ABOUT: &str = "Runs a command only while leading.
 Of all candidates with the same --name in a cluster, one runs its command, and the others wait. When the lease cannot \
 be renewed, the command is stopped before another candidate can lead: SIGTERM to its process group, and after the \
 grace SIGKILL to all remaining processes, including background processes. A guard process does that also if this \
-process is killed or paused. The lease is handed over only after the command has ended.
+process is killed or paused. If the guard is killed, this process kills the command and all its processes. The lease is \
+handed over only after they have ended.
 
 The environment of the command has SUFFRAGE_TOKEN, the fencing token, which is greater than the tokens of all leaders \
 before and belongs to every write; SUFFRAGE_NAME; and SUFFRAGE_LEADER, the id of this candidate. The standard input of \
@@ -44,6 +45,11 @@ to 30 seconds, and 1 second again after a command that ran for 10 seconds. With 
 
 The commands of --on-acquire and --on-loss are stopped like the command. The command of --on-loss does not run if this
 program is killed. While the command runs, this candidate does not hand over to a candidate of greater rank.
+
+What remains: if this program and its guard are killed at the same moment (kill -9), or the guard while this program is
+paused, the kernel kills the command, but not its background processes. A process in uninterruptible sleep (state D)
+survives SIGKILL until it wakes. Use the fencing token, and run this program as a systemd service or in a container,
+which end with all their processes.
 
 With --config, the file may belong to a node on the same machine: its `listen` and `data` do not apply. This program
 listens on any free port, or on the address of --listen or SUFFRAGE_LISTEN.
@@ -187,6 +193,8 @@ pub(crate) fn execute(matches: &ArgMatches, console: &mut Console<'_>) -> Result
     supervisor.on_acquire = text("on-acquire");
     supervisor.on_loss = text("on-loss");
     supervisor.once = matches.get_flag("once");
+    // This program starts guards and nothing else.
+    supervisor.adopt_orphans = true;
     // The version of the key file is read before its content: no change is missed.
     let keys = KeyFile::new(config.keys.clone());
     let builder = cluster::builder(&config)?;

@@ -18,12 +18,15 @@
 //! - The command leaves children behind, or they make sessions of their own to be daemons: the guard adopts them
 //!   (PR_SET_CHILD_SUBREAPER), and has not ended before the last of them is gone.
 //! - The guard is killed: the kernel kills the command (PR_SET_PDEATHSIG), and the program kills the rest of the
-//!   guard's session. A process that left that session before is not found.
+//!   guard's session. Processes that left that session before are found if the program adopts them
+//!   ([`Spec::adopt_orphans`]), as `suffrage run` does.
 //! - The guard is stopped: the program kills all its descendants when the deadline has passed
 //!   ([`GuardHandle::force`]).
 //!
 //! Not covered: if program, guard and command are frozen at once and thawed later, the command runs until the guard
-//! is scheduled; a process in uninterruptible sleep (state D) cannot be killed. Fencing tokens protect against both.
+//! is scheduled; a process in uninterruptible sleep (state D) cannot be killed; if program and guard are killed at once,
+//! or the guard is killed while the program is stopped, only the command itself is killed. Fencing tokens protect against
+//! all of these. A service manager that ends a service as a whole (systemd, containers) protects against the last.
 //!
 //! A program that uses this hands over to [`main`] when its first argument is [`ENTRY`].
 

@@ -85,7 +85,7 @@ impl ElectionBuilder {
 }
 
 /// A participation in an election. Clones share one participation. It ends when all clones, leaderships and watches are
-/// dropped.
+/// dropped. Dropping an election releases no lease: a [`Leadership`] keeps the participation.
 #[derive(Clone, Debug)]
 pub struct Election {
     name: Arc<str>,
@@ -135,6 +135,9 @@ impl Election {
 
     /// Runs `work` whenever this program leads, and drops the future of `work` when the leadership is about to end.
     /// Returns when `work` returns [`ControlFlow::Break`].
+    ///
+    /// If the future of this function is dropped, the future of `work` is dropped first, and then the lease is released.
+    /// Tasks, threads and processes that `work` has spawned are not stopped: `work` must end them when it is dropped.
     ///
     /// ```
     /// # use std::ops::ControlFlow;

@@ -11,13 +11,17 @@ use suffrage_net::transport::udp::Udp;
 use suffrage_node::lease::{self, HistoryEntry, NodeMetrics, NodeState, Status};
 use tokio::sync::watch;
 
+#[cfg(doc)]
+use crate::Leadership;
 use crate::{ElectionBuilder, Error, Keyring, NodeBuilder, Watch};
 
 /// A node of a cluster. It votes if it is one of the voters, and is a candidate in the elections that the program joins
 /// and asks to lead.
 ///
 /// Clones share the node. It runs until it is [stopped](Node::stop), or until all clones, elections, leaderships and
-/// watches are dropped. It releases its leases when it stops.
+/// watches are dropped. It releases its leases when it stops. Dropping a handle releases no lease: a [`Leadership`] and a
+/// command of a [`Supervisor`](crate::Supervisor) keep the node running. If the runtime of the node is shut down, the
+/// node ends as in a crash ([`abort`](Node::abort)).
 #[derive(Clone, Debug)]
 pub struct Node {
     pub(crate) lease: lease::Node,
@@ -25,6 +29,52 @@ pub struct Node {
     /// The task of the node owns the transport: a handle does not keep the address bound.
     transport: Weak<Udp>,
     default_ttl: Option<Duration>,
+    commands: Arc<SupervisedCommands>,
+}
+
+/// The commands of supervisors at a node, which end before the node stops.
+#[derive(Debug)]
+pub(crate) struct SupervisedCommands(watch::Sender<CommandsState>);
+
+#[derive(Debug, Default)]
+struct CommandsState {
+    running: usize,
+    /// Whether the node stops: no command may start.
+    stopping: bool,
+}
+
+/// The permission to run a command, until this value is dropped.
+pub(crate) struct CommandPermit(Arc<SupervisedCommands>);
+
+impl SupervisedCommands {
+    /// None if the node stops.
+    pub(crate) fn begin(self: &Arc<SupervisedCommands>) -> Option<CommandPermit> {
+        let begun = self.0.send_if_modified(|state| {
+            state.running += usize::from(!state.stopping);
+            !state.stopping
+        });
+        begun.then(|| CommandPermit(Arc::clone(self)))
+    }
+
+    /// Stops all commands, and waits until they have ended and their leases are released.
+    async fn stop(&self) {
+        self.0.send_modify(|state| state.stopping = true);
+        // The sender is a part of this value: the channel is open.
+        _ = self.0.subscribe().wait_for(|state| state.running == 0).await;
+    }
+}
+
+impl CommandPermit {
+    /// Waits until the command must be stopped, because its node stops.
+    pub(crate) async fn stop_requested(&self) {
+        _ = self.0.0.subscribe().wait_for(|state| state.stopping).await;
+    }
+}
+
+impl Drop for CommandPermit {
+    fn drop(&mut self) {
+        self.0.0.send_modify(|state| state.running -= 1);
+    }
 }
 
 impl Node {
@@ -34,7 +84,12 @@ impl Node {
         transport: Weak<Udp>,
         default_ttl: Option<Duration>,
     ) -> Node {
-        Node { lease, address, transport, default_ttl }
+        let commands = Arc::new(SupervisedCommands(watch::Sender::default()));
+        Node { lease, address, transport, default_ttl, commands }
+    }
+
+    pub(crate) fn commands(&self) -> &Arc<SupervisedCommands> {
+        &self.commands
     }
 
     /// Configures a node. The id is unique in the cluster, and never reused for another machine.
@@ -128,12 +183,18 @@ impl Node {
         self.lease.state()
     }
 
-    /// Releases all leases of the node and stops it.
+    /// Releases all leases of the node and stops it. Commands of a [`Supervisor`](crate::Supervisor) are stopped first,
+    /// also if the future of its `run` was dropped: the node waits until they have ended. Every other [`Leadership`] ends
+    /// at once: the program must stop its work before.
+    ///
+    /// Dropping the future does not undo the stop: the commands are stopped, but the node may go on.
     pub async fn stop(&self) {
+        self.commands.stop().await;
         self.lease.stop().await;
     }
 
-    /// Stops the node at once, as a crash would. Its leases run until they expire.
+    /// Stops the node at once, as a crash would. Its leases run until they expire. A command of a
+    /// [`Supervisor`](crate::Supervisor) is stopped, and has ended before its lease expires.
     pub fn abort(&self) {
         self.lease.abort();
     }

@@ -1,5 +1,7 @@
 //! Supervision of a command that runs only while its node leads.
 
+mod service;
+
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fmt;
@@ -7,18 +9,18 @@ use std::mem::discriminant;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use suffrage_core::{Span, Time};
 use suffrage_lease::CandidateConfig;
 use suffrage_node::clock::{BootClock, Clock};
 use suffrage_node::lease::{Settings, Why};
 #[doc(inline)]
 pub use suffrage_node::supervise::CommandExit;
-use suffrage_node::supervise::{ENTRY, GuardHandle, Limits, Spec};
+use suffrage_node::supervise::ENTRY;
 use tokio::sync::mpsc;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::sleep;
 
+use self::service::ServiceHandle;
 use crate::builder::span;
-use crate::{Election, Error, Leadership, Node, NodeBuilder};
+use crate::{Election, Error, Node, NodeBuilder};
 
 /// SIGHUP, SIGINT and SIGTERM have these numbers on every system.
 const HANGUP: i32 = 1;
@@ -35,14 +37,16 @@ const BACKOFF_RESET: Duration = Duration::from_secs(10);
 ///
 /// When the lease cannot be renewed, the supervisor stops the command so early that the stop signal, the grace and the
 /// kill fit into the rest of the lease. The command and all its descendants have ended when another node can lead. A
-/// lease is handed over only after the command has ended. The program must not call `resign`, `transfer` or `stop` on the
-/// node meanwhile: they hand over at once, and the command runs on for up to the grace and the kill.
+/// lease is handed over only after the command has ended. The program must not call `resign` or `transfer` on the node
+/// meanwhile: they hand over at once, and the command runs on for up to the grace and the kill.
 ///
 /// A guard process stops the command also if this process is killed or paused. The guard is this executable, started
-/// again: the program must call [`Supervisor::guard_main`] first in its `main`.
+/// again: the program must call [`Supervisor::guard_main`] first in its `main`. If the guard is killed, the kernel kills
+/// the command, and this process kills the rest: see [`adopt_orphans`](Supervisor::adopt_orphans).
 ///
 /// Linux only. A process in uninterruptible sleep cannot be killed, and a machine whose processes are all frozen cannot
-/// stop a command in time: use fencing tokens.
+/// stop a command in time. If this process and the guard are killed at the same moment, only the command itself is
+/// killed, and its descendants run on. Use fencing tokens.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Supervisor {
@@ -68,6 +72,11 @@ pub struct Supervisor {
     pub on_loss: Option<String>,
     /// Whether [`run`](Supervisor::run) returns when the command has ended, for any reason. Default: false.
     pub once: bool,
+    /// Whether this process adopts the descendants of the command if the guard is killed (PR_SET_CHILD_SUBREAPER), and
+    /// kills them. Only for a program that starts no other child processes: every child process that is not a guard is
+    /// killed. Without it, descendants that have made a session of their own run on if the guard is killed. Default:
+    /// false.
+    pub adopt_orphans: bool,
 }
 
 /// An event of a supervisor.
@@ -114,6 +123,8 @@ enum StopReason {
     LeaseLost,
     /// A signal that also ends this program.
     Signal,
+    /// The node stops, or the future of [`Supervisor::run`] was dropped.
+    Stopped,
 }
 
 impl Supervisor {
@@ -133,6 +144,7 @@ impl Supervisor {
             on_acquire: None,
             on_loss: None,
             once: false,
+            adopt_orphans: false,
         }
     }
 
@@ -201,6 +213,16 @@ impl Supervisor {
     /// runs), or until the command has ended if [`once`](Supervisor::once) is set. Other signals are passed on to the
     /// command. Returns the exit code: the command's, or 128 and the number of the signal. Releases the lease before it
     /// returns. `on_event` receives the events.
+    ///
+    /// [`Node::stop`] stops the command and then releases the lease. This function then returns [`Error::Stopped`].
+    ///
+    /// # Dropping the future
+    ///
+    /// If the future is dropped, or its runtime is shut down, a thread of this supervisor goes on until the command has
+    /// ended: it sends the stop signal at once and SIGKILL after the grace, and runs the command on loss. The lease is
+    /// released only then, so that no other candidate leads while the command runs. [`Node::stop`] waits for that. Until
+    /// then, another `run` at the same node fails with [`Error::AlreadyJoined`]. If the process ends before, the guard
+    /// stops the command, and the lease is not released: it expires after the command has ended.
     pub async fn run(
         &self,
         node: &Node,
@@ -223,11 +245,13 @@ impl Supervisor {
             }
             on_event(SupervisorEvent::Leading(leadership.token().number()));
             let since = BootClock.now();
-            let (ended, reason) = self.serve(node, &leadership, &mut signals, on_event).await?;
-            on_event(SupervisorEvent::CommandEnded(ended));
-            drop(leadership);
+            let mut service = ServiceHandle::start(self, node, leadership)?;
+            let (ended, reason) = service.follow(&mut signals, on_event).await?;
             if self.once || matches!(reason, StopReason::Signal) {
                 return Ok(ended.code());
+            }
+            if let StopReason::Stopped = reason {
+                return Err(Error::Stopped);
             }
             if let StopReason::Exited = reason {
                 if BootClock.now().since(since) >= span(BACKOFF_RESET) {
@@ -258,117 +282,6 @@ impl Supervisor {
                 on_event(SupervisorEvent::StillWaiting(why));
             }
         }
-    }
-
-    /// Runs the command and its hooks during one leadership.
-    async fn serve(
-        &self,
-        node: &Node,
-        leadership: &Leadership,
-        signals: &mut mpsc::Receiver<i32>,
-        on_event: &(dyn Fn(SupervisorEvent) + Sync),
-    ) -> Result<(CommandExit, StopReason), Error> {
-        let environment = vec![
-            ("SUFFRAGE_TOKEN".to_string(), leadership.token().number().to_string()),
-            ("SUFFRAGE_NAME".to_string(), self.name.clone()),
-            ("SUFFRAGE_LEADER".to_string(), node.id().to_string()),
-        ];
-        let shell = |line: &String| vec!["/bin/sh".into(), "-c".into(), line.into()];
-        let spec = |command| Spec {
-            command,
-            environment: environment.clone(),
-            stop_signal: self.stop_signal,
-            grace: span(self.grace),
-        };
-        let mut done = None;
-        if let Some(line) = &self.on_acquire {
-            let (ended, reason) = self.attend(&spec(shell(line)), leadership, signals, on_event).await?;
-            if ended != CommandExit::Exited(0) || !matches!(reason, StopReason::Exited) {
-                done = Some((ended, reason));
-            }
-        }
-        let done = match done {
-            Some(done) => done,
-            None => self.attend(&spec(self.command.clone()), leadership, signals, on_event).await?,
-        };
-        if let Some(line) = &self.on_loss {
-            self.conclude(&spec(shell(line)), leadership).await?;
-        }
-        Ok(done)
-    }
-
-    /// The deadlines of the command by the present lease. Both have passed if the leadership has ended.
-    fn limits(&self, leadership: &Leadership) -> Limits {
-        // The clock is read first: time that passes before the second read makes the deadlines earlier, not later.
-        let now = BootClock.now();
-        let end = now + span(leadership.valid_for());
-        let before = |span: Span| Time::from_nanos(end.as_nanos().saturating_sub(span.as_nanos()));
-        Limits { stop_at: before(span(self.margin())), kill_at: before(span(self.afterwards() + self.kill)) }
-    }
-
-    /// Runs a command until it and its descendants have ended.
-    async fn attend(
-        &self,
-        spec: &Spec,
-        leadership: &Leadership,
-        signals: &mut mpsc::Receiver<i32>,
-        on_event: &(dyn Fn(SupervisorEvent) + Sync),
-    ) -> Result<(CommandExit, StopReason), Error> {
-        let mut guard = GuardHandle::start(spec, self.limits(leadership)).map_err(Error::Command)?;
-        let mut tick = interval(self.tick());
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut passed_on = Vec::new();
-        let reason = loop {
-            tokio::select! {
-                // After a pause of this process, several branches are ready: the end of the command comes first.
-                biased;
-                ended = guard.ended() => {
-                    // A command that dies of a signal that was passed on ends this program, too.
-                    let signalled = matches!(ended, CommandExit::Killed(signal) if passed_on.contains(&signal));
-                    return Ok((ended, if signalled { StopReason::Signal } else { StopReason::Exited }));
-                }
-                () = leadership.lost() => {
-                    on_event(SupervisorEvent::LeaseExpiring);
-                    guard.stop(None);
-                    break StopReason::LeaseLost;
-                }
-                Some(signal) = signals.recv() => match signal {
-                    TERMINATE | INTERRUPT => {
-                        guard.stop(Some(signal));
-                        break StopReason::Signal;
-                    }
-                    other => {
-                        passed_on.push(other);
-                        guard.signal(other);
-                    }
-                },
-                _ = tick.tick() => guard.extend(self.limits(leadership)),
-            }
-        };
-        let end = (BootClock.now() + span(self.grace)).min(guard.limits().kill_at) + span(self.kill / 2);
-        let ended = tokio::select! {
-            biased;
-            ended = guard.ended() => ended,
-            () = BootClock.sleep_until(end) => guard.force(),
-        };
-        Ok((ended, reason))
-    }
-
-    /// Runs the command on loss, within the lease if it is still valid.
-    async fn conclude(&self, spec: &Spec, leadership: &Leadership) -> Result<(), Error> {
-        let now = BootClock.now();
-        let end = now + span(leadership.valid_for());
-        let latest = Time::from_nanos(end.as_nanos().saturating_sub(span(self.kill).as_nanos()));
-        let grace = now + span(self.grace);
-        let limit = if latest > now { grace.min(latest) } else { grace };
-        let limits = Limits { stop_at: limit, kill_at: limit };
-        let mut guard = GuardHandle::start(spec, limits).map_err(Error::Command)?;
-        tokio::select! {
-            biased;
-            _ = guard.ended() => {}
-            () = BootClock.sleep_until(limit + span(self.kill / 2)) => drop(guard.force()),
-        }
-        Ok(())
     }
 }
 

@@ -1,13 +1,15 @@
 //! The program's handle to a guarded command.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as Pair;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 use suffrage_core::{Span, Time};
 use tokio::net::UnixStream;
 
@@ -25,6 +27,9 @@ pub struct Spec {
     pub stop_signal: i32,
     /// The time from the stop signal to SIGKILL.
     pub grace: Span,
+    /// Whether this process adopts the processes that a guard leaves behind when it is killed, and kills them. Only for a
+    /// program that starts no other child processes than guards.
+    pub adopt_orphans: bool,
 }
 
 /// The deadlines of a command, by CLOCK_BOOTTIME.
@@ -55,10 +60,26 @@ impl CommandExit {
     }
 }
 
-/// A command that runs under a guard. Dropping the handle stops the command.
+/// The interval of checks while processes end.
+const SWEEP: Duration = Duration::from_millis(1);
+/// The longest wait of [`GuardHandle::force`] for processes that do not die.
+const PATIENCE: Span = Span::from_millis(1_000);
+
+/// The process ids of the running guards of this process.
+static GUARDS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+
+fn guards() -> MutexGuard<'static, BTreeSet<i32>> {
+    GUARDS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A command that runs under a guard. Dropping the handle before the command has ended kills the command, and waits for
+/// its end.
 #[derive(Debug)]
 pub struct GuardHandle {
     guard: Child,
+    /// Whether every process of the command is gone, and the guard is reaped.
+    finished: bool,
+    adopt_orphans: bool,
     control: UnixStream,
     heard: VecDeque<u8>,
     /// The command's process group, as soon as it is known.
@@ -72,12 +93,19 @@ impl GuardHandle {
     pub fn start(spec: &Spec, limits: Limits) -> io::Result<GuardHandle> {
         let (ours, theirs) = Pair::pair()?;
         ours.set_nonblocking(true)?;
+        let control = UnixStream::from_std(ours)?;
+        #[cfg(target_os = "linux")]
+        if spec.adopt_orphans {
+            rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        }
         let numbers = [
             spec.stop_signal as u64,
             spec.grace.as_nanos(),
             limits.stop_at.as_nanos(),
             limits.kill_at.as_nanos(),
         ];
+        // No other handle takes the new guard for an orphan.
+        let mut guards = guards();
         let guard = Command::new("/proc/self/exe")
             .args([ENTRY, "watch"])
             .args(numbers.map(|number| number.to_string()))
@@ -85,8 +113,17 @@ impl GuardHandle {
             .envs(spec.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .spawn()?;
-        let control = UnixStream::from_std(ours)?;
-        Ok(GuardHandle { guard, control, heard: VecDeque::new(), group: None, limits })
+        guards.insert(guard.id() as i32);
+        let (finished, adopt_orphans) = (false, spec.adopt_orphans);
+        Ok(GuardHandle {
+            guard,
+            finished,
+            adopt_orphans,
+            control,
+            heard: VecDeque::new(),
+            group: None,
+            limits,
+        })
     }
 
     /// The process id of the guard.
@@ -161,8 +198,18 @@ impl GuardHandle {
     fn finish(&mut self, ended: CommandExit) -> CommandExit {
         // The guard has nothing more to do, and may be stopped (SIGSTOP).
         _ = self.guard.kill();
-        _ = self.guard.wait();
+        self.reap_guard();
         ended
+    }
+
+    /// Waits for the end of the guard, and returns its exit code.
+    fn reap_guard(&mut self) -> Option<i32> {
+        // No other handle starts a guard with the same process id before it is removed.
+        let mut guards = guards();
+        let status = self.guard.wait();
+        guards.remove(&(self.guard.id() as i32));
+        self.finished = true;
+        status.ok()?.code()
     }
 
     /// The guard ended first: it could not start the command, or was killed together with the command.
@@ -179,24 +226,59 @@ impl GuardHandle {
             }
             left.iter().for_each(|entry| tree::send(entry.pid, Signal::KILL));
             self.group = None;
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::thread::sleep(SWEEP);
         }
-        let status = self.guard.wait().ok().and_then(|status| status.code());
+        // The kernel has given the orphans to this process when the guard can be waited for.
+        let status = self.reap_guard();
+        while self.adopt_orphans && !kill_orphans() {
+            std::thread::sleep(SWEEP);
+        }
         status.map_or(CommandExit::Killed(9), |code| CommandExit::Exited(code as u8))
     }
 
     /// Kills the command's processes and then the guard: for a guard that has not acted by the deadline.
     pub fn force(&mut self) -> CommandExit {
         let guard = self.guard.id() as i32;
-        let patience = BootClock.now() + Span::from_millis(1_000);
+        let patience = BootClock.now() + PATIENCE;
         loop {
             let left = tree::descendants(guard);
             if left.is_empty() || BootClock.now() > patience {
                 break;
             }
             left.iter().for_each(|entry| tree::send(entry.pid, Signal::KILL));
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::thread::sleep(SWEEP);
         }
-        self.finish(CommandExit::Killed(9))
+        let ended = self.finish(CommandExit::Killed(9));
+        while self.adopt_orphans && !kill_orphans() && BootClock.now() <= patience {
+            std::thread::sleep(SWEEP);
+        }
+        ended
     }
+}
+
+impl Drop for GuardHandle {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.force();
+        }
+    }
+}
+
+/// Kills and reaps the children of this process that are no guards, and kills their descendants. True if there is none.
+fn kill_orphans() -> bool {
+    // Guards of other handles neither start nor end meanwhile.
+    let guards = guards();
+    let (me, processes) = (std::process::id() as i32, tree::processes());
+    let orphans = processes.iter().filter(|entry| entry.parent == me && !guards.contains(&entry.pid));
+    let mut none = true;
+    for orphan in orphans {
+        none = false;
+        for entry in tree::below(orphan.pid, &processes) {
+            tree::send(entry.pid, Signal::KILL);
+        }
+        tree::send(orphan.pid, Signal::KILL);
+        // The next round reaps a child that has not died yet.
+        _ = waitpid(Pid::from_raw(orphan.pid), WaitOptions::NOHANG);
+    }
+    none
 }

@@ -43,7 +43,8 @@ pub(super) fn descendants(root: i32) -> Vec<Entry> {
     below(root, &processes())
 }
 
-fn below(root: i32, all: &[Entry]) -> Vec<Entry> {
+/// All descendants of a process among these that have not ended.
+pub(super) fn below(root: i32, all: &[Entry]) -> Vec<Entry> {
     let mut children: BTreeMap<i32, Vec<Entry>> = BTreeMap::new();
     for entry in all {
         children.entry(entry.parent).or_default().push(*entry);

@@ -98,6 +98,34 @@ fn a_guard_that_is_killed_takes_the_command_with_it() {
     assert_eq!(cluster.commands(), [] as [i32; 0]);
 }
 
+/// Background processes of the command, in sessions of their own, hold the lock of the command. The next leader tries to
+/// take it.
+#[test]
+fn a_guard_that_is_killed_leaves_no_process_beside_the_next_leader() {
+    let _alone = alone();
+    let cluster = Cluster::start("3s");
+    // One is a child of the command, one is an orphan, one has a child that ignores signals, and one has no environment.
+    let script = r#"exec 9>>"$LOCK"; flock -n 9 || echo "overlap $SUFFRAGE_TOKEN" >>"$LOG"
+        setsid sleep 1001 & (setsid sleep 1002 &)
+        setsid sh -c 'trap "" TERM HUP INT; setsid sleep 1003 & sleep 1004; :' &
+        (env -i /usr/bin/setsid /bin/sleep 1005 &)
+        echo "start $SUFFRAGE_TOKEN $$ $PPID" >>"$LOG"; sleep 1000; :"#;
+    // With --once, the first candidate does not lead again.
+    let mut first = cluster.run(&format!("{FLAGS} --once"), script);
+    let started = cluster.wait_for("start", 0);
+    // One process has no environment: the test does not find it, but the lock does.
+    until("all run", || (cluster.commands().len() >= 7).then_some(()));
+    let _second = cluster.run_second("--ttl 2s");
+    let guard: i32 = started[3].parse().unwrap();
+    let before = cluster.commands();
+    kill_process(Pid::from_raw(guard).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(first.code(), 128 + 9);
+    cluster.wait_for("start", 1);
+    assert_eq!(cluster.count("overlap"), 0, "a process of the first leader lives on");
+    let left: Vec<i32> = cluster.commands().into_iter().filter(|pid| before.contains(pid)).collect();
+    assert_eq!(left, [] as [i32; 0]);
+}
+
 #[test]
 fn hooks_run_before_and_after_the_command() {
     let cluster = Cluster::start("3s");
