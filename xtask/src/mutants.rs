@@ -6,7 +6,7 @@ use suffrage_lease::Bug;
 use crate::programs::Programs;
 
 /// Clocks that drift far beyond the bound: a violated assumption instead of a bug.
-const DRIFT: (&str, &[&str]) = ("drift-beyond-bound", &["--drift", "0.3"]);
+const DRIFT: (&str, &[&str]) = ("drift-beyond-bound", &["--drift", "30%"]);
 
 /// The numbers of seeds.
 pub(crate) struct Effort {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use suffrage_core::Span;
+use suffrage_core::{Span, parameters};
 
 /// Timings, each by the clock of the process that measures it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +51,11 @@ impl Drift {
         (count < Self::ONE / 2).then_some(Drift(count))
     }
 
+    /// The drift in millionths.
+    pub fn as_millionths(self) -> u32 {
+        self.0
+    }
+
     /// The drift as a fraction.
     pub fn fraction(self) -> f64 {
         f64::from(self.0) / f64::from(Self::ONE)
@@ -76,14 +81,14 @@ impl fmt::Display for Drift {
     }
 }
 
+/// Parses a drift with its unit, like `1%` or `100ppm`.
 impl std::str::FromStr for Drift {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Drift, String> {
-        let percent = text.strip_suffix('%').unwrap_or(text).parse::<f64>();
-        let drift = percent.ok().filter(|percent| (0.0..50.0).contains(percent));
-        let drift = drift.and_then(|percent| Drift::millionths((percent * 10_000.0).round() as u32));
-        drift.ok_or_else(|| format!("`{text}` is not a drift: give a percentage from 0% to below 50%"))
+        // Rounded up: a bound that is not zero must not become zero.
+        let millionths = parameters::drift_millionths(text)?.ceil();
+        Drift::millionths(millionths as u32).ok_or_else(|| format!("`{text}` is not a drift below 50%"))
     }
 }
 

@@ -367,11 +367,17 @@ fn bad_configuration_is_refused_with_the_line_and_the_reason() {
     let open = run(&format!("suffrage config check --config {path}"));
     let reason = format!("{path}:5: http: 0.0.0.0:7480 accepts requests of other machines");
     assert!(open.code == 2 && open.err.contains(&reason), "{}", open.err);
+    for drift in ["0.01", "\"0.01\""] {
+        fs::write(&file, format!("{good}drift = {drift}\n")).unwrap();
+        let unclear = run(&format!("suffrage config check --config {path}"));
+        let reason = format!("{path}:5: drift: `0.01` has no unit: write 1% for the fraction 0.01, or 0.01%");
+        assert!(unclear.code == 2 && unclear.err.contains(&reason), "{}", unclear.err);
+    }
     fs::write(&file, good).unwrap();
     let fine = run(&format!("suffrage config check --config {path}"));
     assert_eq!(
         (fine.code, fine.out.as_str()),
-        (0, "valid: node 1 votes; voters 1, 2, 3; HTTP http://127.0.0.1:7480\n")
+        (0, "valid: node 1 votes; voters 1, 2, 3; drift 1%; HTTP http://127.0.0.1:7480\n")
     );
     assert_eq!(run(&format!("suffrage node --config {path} --init --new")).code, 2);
     let stateless = run(&format!("suffrage node --config {path}"));
