@@ -527,6 +527,13 @@ fn the_examples_in_help_texts_run() {
 }
 
 #[test]
+fn help_and_completions_are_commands() {
+    assert!(succeed("suffrage-lab help simulate-detector").contains("Usage: suffrage-lab simulate-detector"));
+    let script = succeed("suffrage-lab completions fish");
+    assert!(script.contains("complete -c suffrage-lab") && script.contains("simulate-detector"), "{script}");
+}
+
+#[test]
 fn the_demo_ends_by_itself_and_its_next_step_works() {
     for contract in CONTRACTS {
         let out =

@@ -20,7 +20,7 @@ fn the_worst_cases_of_valid_timings_are_printed() {
         assert!(text.contains(line), "{line}\n{text}");
     }
     assert_eq!(succeed("suffrage-lab validate"), text, "the example is the default");
-    assert_eq!(succeed(&EXAMPLE.replace("1%", "0.01")), text);
+    assert_eq!(succeed(&EXAMPLE.replace("1%", "10000ppm")), text);
 }
 
 #[test]
